@@ -1,0 +1,39 @@
+//! What a kernel refuses, before it touches any memory.
+
+/// A call that cannot be carried out; nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    /// A slice is shorter or longer than the shape needs.
+    #[error("{what}: expected {expected} elements, got {got}")]
+    Length {
+        /// The argument.
+        what: &'static str,
+        /// Elements the shape needs.
+        expected: usize,
+        /// Elements it has.
+        got: usize,
+    },
+    /// A strided view reaches past the end of its slice.
+    #[error("{what}: the view reaches element {reach} of a slice of {len}")]
+    OutOfBounds {
+        /// The argument.
+        what: &'static str,
+        /// One past the furthest element the strides address.
+        reach: usize,
+        /// Length of the slice.
+        len: usize,
+    },
+    /// Two sizes that must fit together do not.
+    #[error("{what}: {why}")]
+    Invalid {
+        /// The argument.
+        what: &'static str,
+        /// What was expected and what came.
+        why: String,
+    },
+}
+
+/// Refuses a slice whose length is not `expected`.
+pub(crate) fn check_len(what: &'static str, got: usize, expected: usize) -> Result<(), KernelError> {
+    if got == expected { Ok(()) } else { Err(KernelError::Length { what, expected, got }) }
+}

@@ -1,0 +1,167 @@
+//! The instruction sets and the choice among them at run time.
+//!
+//! A kernel is written once, generic over [`pulp::Simd`], and [`dispatch`] compiles it for each instruction set.
+//! `REGARD_ISA` (`avx512`, `avx2`, `neon`, `scalar`) forces one for our kernels; the `gemm` crate chooses its own.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use pulp::{Scalar, Simd, WithSimd};
+
+/// An instruction set our kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Isa {
+    /// Plain Rust, one lane.
+    Scalar = 1,
+    /// x86-64 with AVX2 and FMA, 8 lanes.
+    Avx2 = 2,
+    /// x86-64 with AVX-512 F, BW, CD, DQ and VL, 16 lanes.
+    Avx512 = 3,
+    /// AArch64, 4 lanes.
+    Neon = 4,
+}
+
+/// An instruction set that was asked for and cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("instruction set `{asked}` is not available here; this machine has: {available}")]
+pub struct IsaUnavailable {
+    asked: String,
+    available: String,
+}
+
+/// The set in force: 0 until first asked for, then an [`Isa`].
+static CURRENT: AtomicU8 = AtomicU8::new(0);
+
+impl Isa {
+    /// Every set, the fastest first.
+    const ALL: [Isa; 4] = [Isa::Avx512, Isa::Avx2, Isa::Neon, Isa::Scalar];
+
+    /// The sets this machine can run, the fastest first.
+    pub fn available() -> Vec<Isa> {
+        Self::ALL.into_iter().filter(|isa| isa.is_available()).collect()
+    }
+
+    /// The set in force: the one [`Isa::force`]d, else the one named by `REGARD_ISA`, else the fastest.
+    ///
+    /// A `REGARD_ISA` that names no available set is ignored here; [`Isa::from_environment`] reports it.
+    pub fn current() -> Isa {
+        match CURRENT.load(Ordering::Relaxed) {
+            1 => Isa::Scalar,
+            2 => Isa::Avx2,
+            3 => Isa::Avx512,
+            4 => Isa::Neon,
+            _ => {
+                let isa = Self::from_environment().unwrap_or_else(|_| Self::fastest());
+                CURRENT.store(isa as u8, Ordering::Relaxed);
+                isa
+            }
+        }
+    }
+
+    /// The set `REGARD_ISA` names, or the fastest when it is not set.
+    pub fn from_environment() -> Result<Isa, IsaUnavailable> {
+        match std::env::var("REGARD_ISA") {
+            Ok(name) if !name.is_empty() => Self::ALL
+                .into_iter()
+                .find(|isa| isa.name() == name && isa.is_available())
+                .ok_or_else(|| IsaUnavailable::new(name)),
+            _ => Ok(Self::fastest()),
+        }
+    }
+
+    /// Uses `isa` from now on, in the whole process.
+    pub fn force(isa: Isa) -> Result<(), IsaUnavailable> {
+        if !isa.is_available() {
+            return Err(IsaUnavailable::new(isa.name().to_string()));
+        }
+        CURRENT.store(isa as u8, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The name `REGARD_ISA` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+            Isa::Neon => "neon",
+        }
+    }
+
+    fn fastest() -> Isa {
+        Self::ALL.into_iter().find(|isa| isa.is_available()).unwrap_or(Isa::Scalar)
+    }
+
+    fn is_available(self) -> bool {
+        match self {
+            Isa::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => pulp::x86::V3::try_new().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => pulp::x86::V4::try_new().is_some(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => pulp::aarch64::Neon::try_new().is_some(),
+            _ => false,
+        }
+    }
+}
+
+impl IsaUnavailable {
+    fn new(asked: String) -> Self {
+        let available = Isa::available().iter().map(|isa| isa.name()).collect::<Vec<_>>().join(", ");
+        Self { asked, available }
+    }
+}
+
+/// Runs `kernel` compiled for the instruction set in force.
+pub(crate) fn dispatch<K: WithSimd>(kernel: K) -> K::Output {
+    match Isa::current() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => match pulp::x86::V4::try_new() {
+            Some(simd) => Simd::vectorize(simd, kernel),
+            None => Simd::vectorize(Scalar::new(), kernel),
+        },
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => match pulp::x86::V3::try_new() {
+            Some(simd) => Simd::vectorize(simd, kernel),
+            None => Simd::vectorize(Scalar::new(), kernel),
+        },
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => match pulp::aarch64::Neon::try_new() {
+            Some(simd) => Simd::vectorize(simd, kernel),
+            None => Simd::vectorize(Scalar::new(), kernel),
+        },
+        _ => Simd::vectorize(Scalar::new(), kernel),
+    }
+}
+
+/// Runs `test` once on every instruction set of this machine, one caller at a time.
+#[cfg(test)]
+pub(crate) fn on_every_isa(mut test: impl FnMut(Isa)) {
+    use std::sync::{Mutex, PoisonError};
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = Isa::current();
+    for isa in Isa::available() {
+        Isa::force(isa).unwrap();
+        test(isa);
+    }
+    Isa::force(before).unwrap();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalar_is_always_there_and_last() {
+        assert_eq!(Isa::available().last(), Some(&Isa::Scalar));
+    }
+
+    #[test]
+    fn a_missing_set_is_refused_by_name() {
+        let missing = Isa::ALL.into_iter().find(|isa| !isa.is_available()).unwrap();
+        let message = Isa::force(missing).unwrap_err().to_string();
+        assert!(message.contains(missing.name()) && message.contains("scalar"), "{message}");
+    }
+}

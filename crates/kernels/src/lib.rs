@@ -1,0 +1,26 @@
+//! The arithmetic of attention models: slices and strides in, slices out.
+//!
+//! Each kernel is written once over [`pulp`]'s vectors and compiled for every instruction set ([`Isa`]), chosen at run
+//! time. Nothing here knows a tensor type. Sizes are checked into a [`KernelError`] before memory is touched.
+
+pub mod activation;
+pub mod adamw;
+pub mod cross_entropy;
+pub mod dropout;
+pub mod embedding;
+mod error;
+mod isa;
+pub mod linear;
+pub mod linear_attention;
+mod matmul;
+pub mod norm;
+mod parallel;
+mod random;
+pub mod recurrent;
+pub mod rope;
+pub mod softmax;
+mod vector;
+
+pub use error::KernelError;
+pub use isa::{Isa, IsaUnavailable};
+pub use matmul::{Matrix, Output, Threads, matmul};
