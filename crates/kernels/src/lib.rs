@@ -5,6 +5,7 @@
 
 pub mod activation;
 pub mod adamw;
+pub mod attention;
 pub mod cross_entropy;
 pub mod dropout;
 pub mod embedding;
@@ -18,7 +19,9 @@ mod parallel;
 mod random;
 pub mod recurrent;
 pub mod rope;
+mod scratch;
 pub mod softmax;
+mod tile;
 mod vector;
 
 pub use error::KernelError;

@@ -1,0 +1,362 @@
+//! Attention forward: blocks of queries against blocks of keys, with the running maximum and sum of Milakov 2018.
+
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::operands::{Problem, copy_rows, copy_transposed};
+use super::options::{AttentionOptions, AttentionShape};
+use super::rows::rowwise_forward;
+use super::view::{View, ViewMut};
+use crate::error::{KernelError, check_len};
+use crate::isa::dispatch;
+use crate::parallel::SharedSlice;
+use crate::scratch::with_scratch;
+use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
+use crate::vector::{exp_bounded, map_in_place, max, sum};
+
+/// Queries a block.
+pub(crate) const QUERY_BLOCK: usize = 8 * TILE_ROWS;
+/// Keys a block: with 48 queries their scores are 48 KiB, in the second-level cache.
+const KEY_BLOCK: usize = 256;
+/// Multiply-adds below which one thread is faster than handing over.
+pub(crate) const SERIAL_MULTIPLY_ADDS: usize = 512 * 1024;
+
+/// Attention of every query over the keys it may see.
+///
+/// # Shapes
+/// `q` `[batch, n_heads, queries, d_head]`, `k` `[batch, kv_heads, keys, d_head]`, `v` `[batch, kv_heads, keys,
+/// d_value]`, `out` `[batch, n_heads, queries, d_value]`, `log_sum_exp` `[batch, n_heads, queries]`.
+pub fn attention_forward(
+    shape: AttentionShape,
+    options: &AttentionOptions<'_>,
+    q: View<'_>,
+    k: View<'_>,
+    v: View<'_>,
+    out: ViewMut<'_>,
+    log_sum_exp: &mut [f32],
+) -> Result<(), KernelError> {
+    let problem = Problem::new(shape, options, q, k, v)?;
+    out.check("output", shape.output_shape())?;
+    check_len("log-sum-exp", log_sum_exp.len(), shape.rows())?;
+    let log_sum_exp = SharedSlice::new(log_sum_exp);
+    // One query a head, as in decoding, would spend its time on laying out the keys.
+    if options.sparse.is_some() || shape.queries < TILE_ROWS / 2 {
+        rowwise_forward(&problem, &out, log_sum_exp);
+        return Ok(());
+    }
+    let items = shape.batch * shape.kv_heads;
+    let serial = problem.multiply_adds() < SERIAL_MULTIPLY_ADDS;
+    let item = |item: usize| {
+        dispatch(Item { problem: &problem, out: &out, log_sum_exp, item, serial });
+    };
+    if serial {
+        (0..items).for_each(item);
+    } else {
+        (0..items).into_par_iter().with_max_len(1).for_each(item);
+    }
+    Ok(())
+}
+
+/// All queries that use one key head of one sequence.
+struct Item<'a> {
+    problem: &'a Problem<'a>,
+    out: &'a ViewMut<'a>,
+    log_sum_exp: SharedSlice<'a>,
+    item: usize,
+    serial: bool,
+}
+
+impl WithSimd for Item<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let AttentionShape { kv_heads, queries, d_head, d_value, .. } = self.problem.shape;
+        let (batch, kv_head) = (self.item / kv_heads, self.item % kv_heads);
+        let group = self.problem.shape.group();
+        let keys = self.problem.length(batch);
+        let keys_size = keys.next_multiple_of(panel_width::<S>()) * d_head;
+        let value_width = round_to_lanes::<S>(d_value);
+        with_scratch(keys_size + keys * value_width, |memory| {
+            let (keys_out, values_out) = memory.split_at_mut(keys_size);
+            copy_transposed::<S>(self.problem.k, (batch, kv_head), keys, d_head, keys_out);
+            copy_rows(self.problem.v, (batch, kv_head), 0..keys, d_value, 1.0, value_width, values_out);
+            let operands = Operands { keys: keys_out, values: values_out, value_width };
+            let blocks = queries.div_ceil(QUERY_BLOCK);
+            let block = |number: usize| {
+                // Later blocks first: they are the longest of a causal call.
+                let (head, first) = (kv_head * group + number / blocks, (blocks - 1 - number % blocks) * QUERY_BLOCK);
+                let rows = QUERY_BLOCK.min(queries - first);
+                let block = Block { item: &self, operands: &operands, batch, head, first, rows };
+                Simd::vectorize(simd, block);
+            };
+            if self.serial {
+                (0..group * blocks).for_each(block);
+            } else {
+                (0..group * blocks).into_par_iter().with_max_len(1).for_each(block);
+            }
+        });
+    }
+}
+
+/// Keys and values of one head, laid out for the tiles.
+struct Operands<'a> {
+    /// Transposed, in panels.
+    keys: &'a [f32],
+    /// Row after row of `value_width`.
+    values: &'a [f32],
+    value_width: usize,
+}
+
+/// A block of queries of one head.
+struct Block<'a> {
+    item: &'a Item<'a>,
+    operands: &'a Operands<'a>,
+    batch: usize,
+    head: usize,
+    first: usize,
+    rows: usize,
+}
+
+/// The keys `[low, high)` that each query of a block may see by band and length.
+pub(crate) struct Intervals {
+    pub(crate) low: [usize; QUERY_BLOCK],
+    pub(crate) high: [usize; QUERY_BLOCK],
+    pub(crate) rows: usize,
+}
+
+impl Intervals {
+    #[inline(always)]
+    pub(crate) fn new(problem: &Problem<'_>, batch: usize, first: usize, rows: usize) -> Self {
+        let (mut low, mut high) = ([0; QUERY_BLOCK], [0; QUERY_BLOCK]);
+        for r in 0..rows {
+            (low[r], high[r]) = problem.options.interval(&problem.shape, batch, first + r);
+        }
+        Self { low, high, rows }
+    }
+
+    /// The keys that any of the queries `rows` may see, `(0, 0)` for none.
+    #[inline(always)]
+    pub(crate) fn union(&self, rows: std::ops::Range<usize>) -> (usize, usize) {
+        let seeing = || rows.clone().filter(|&r| self.low[r] < self.high[r]);
+        let low = seeing().map(|r| self.low[r]).min();
+        (low.unwrap_or(0), seeing().map(|r| self.high[r]).max().unwrap_or(0))
+    }
+
+    /// The part of [`Self::union`] inside the keys `[start, end)`, relative to `start` and widened to whole vectors.
+    #[inline(always)]
+    pub(crate) fn columns<S: Simd>(
+        &self,
+        rows: std::ops::Range<usize>,
+        start: usize,
+        end: usize,
+    ) -> Option<(usize, usize)> {
+        let (low, high) = self.union(rows);
+        let (low, high) = (low.max(start), high.min(end));
+        (low < high).then(|| {
+            let low = (low - start) / S::F32_LANES * S::F32_LANES;
+            (low, round_to_lanes::<S>(high - start))
+        })
+    }
+
+    /// The keys query `r` sees inside `[start, end)`, relative to `start`; an empty range inside otherwise.
+    #[inline(always)]
+    pub(crate) fn row(&self, r: usize, start: usize, end: usize) -> (usize, usize) {
+        let high = self.high[r].clamp(start, end) - start;
+        ((self.low[r].clamp(start, end) - start).min(high), high)
+    }
+}
+
+impl WithSimd for Block<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let AttentionShape { d_head, d_value, .. } = self.item.problem.shape;
+        let width = self.operands.value_width;
+        with_scratch(QUERY_BLOCK * (d_head + KEY_BLOCK + width), |memory| {
+            let (q, memory) = memory.split_at_mut(QUERY_BLOCK * d_head);
+            let (scores, sums) = memory.split_at_mut(QUERY_BLOCK * KEY_BLOCK);
+            let rows = self.first..self.first + self.rows;
+            let scale = self.item.problem.options.scale;
+            copy_rows(self.item.problem.q, (self.batch, self.head), rows, d_head, scale, d_head, q);
+            sums[..self.rows * width].fill(0.0);
+            let mut running = Running { maxima: [f32::NEG_INFINITY; QUERY_BLOCK], totals: [0.0; QUERY_BLOCK] };
+
+            let intervals = Intervals::new(self.item.problem, self.batch, self.first, self.rows);
+            let (low, high) = intervals.union(0..self.rows);
+            let mut start = low / panel_width::<S>() * panel_width::<S>();
+            while start < high {
+                let end = (start + KEY_BLOCK).min(high);
+                self.add_keys(simd, (start, end), &intervals, q, scores, sums, &mut running);
+                start += KEY_BLOCK;
+            }
+
+            let inverse_keep = self.item.problem.inverse_keep();
+            // SAFETY: each query of each head is in one block only.
+            let log_sum_exp = unsafe { self.item.log_sum_exp.slice(self.lse_row(0), self.rows) };
+            for r in 0..self.rows {
+                let total = running.totals[r];
+                log_sum_exp[r] = running.maxima[r] + total.ln();
+                let factor = simd.splat_f32s(if total == 0.0 { 0.0 } else { inverse_keep / total });
+                // SAFETY: as above.
+                let out = unsafe { self.item.out.row(self.batch, self.head, self.first + r, d_value) };
+                crate::vector::map(simd, &sums[r * width..][..d_value], out, |x| simd.mul_f32s(x, factor));
+            }
+        });
+    }
+}
+
+/// Maximum so far and sum of exponentials relative to it, for each query.
+struct Running {
+    maxima: [f32; QUERY_BLOCK],
+    totals: [f32; QUERY_BLOCK],
+}
+
+impl Block<'_> {
+    fn lse_row(&self, r: usize) -> usize {
+        let AttentionShape { n_heads, queries, .. } = self.item.problem.shape;
+        (self.batch * n_heads + self.head) * queries + self.first + r
+    }
+
+    /// Adds the keys `[start, end)` to the sums of every query.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn add_keys<S: Simd>(
+        &self,
+        simd: S,
+        (start, end): (usize, usize),
+        intervals: &Intervals,
+        q: &[f32],
+        scores: &mut [f32],
+        sums: &mut [f32],
+        running: &mut Running,
+    ) {
+        let panel = panel_width::<S>();
+        let d_head = self.item.problem.shape.d_head;
+        let width = self.operands.value_width;
+        let product = |rows: std::ops::Range<usize>, columns, scores: &mut [f32]| {
+            let product = TileProduct {
+                rows: rows.len(),
+                columns,
+                depth: d_head,
+                a: q[rows.start * d_head..].as_ptr(),
+                a_row: d_head,
+                a_column: 1,
+                b: self.operands.keys[start * d_head..].as_ptr(),
+                b_row: panel,
+                b_panel: panel * d_head,
+                out: scores[rows.start * KEY_BLOCK..].as_mut_ptr(),
+                out_row: KEY_BLOCK,
+                accumulate: false,
+            };
+            // SAFETY: `q` holds the block's rows; the panels reach past the last key rounded up to a panel, and
+            // `start` is a whole number of them; a row of scores has KEY_BLOCK columns and end − start fits.
+            unsafe { product.run(simd) };
+        };
+        let add_values =
+            |rows: std::ops::Range<usize>, (low, high): (usize, usize), scores: &[f32], sums: &mut [f32]| {
+                let product = TileProduct {
+                    rows: rows.len(),
+                    columns: (0, width),
+                    depth: high.min(end - start) - low,
+                    a: scores[rows.start * KEY_BLOCK + low..].as_ptr(),
+                    a_row: KEY_BLOCK,
+                    a_column: 1,
+                    b: self.operands.values[(start + low) * width..].as_ptr(),
+                    b_row: width,
+                    b_panel: panel,
+                    out: sums[rows.start * width..].as_mut_ptr(),
+                    out_row: width,
+                    accumulate: true,
+                };
+                // SAFETY: the weights of `rows` are written for all keys `low..high`, the values reach to `end`.
+                unsafe { product.run(simd) };
+            };
+
+        let all = intervals.columns::<S>(0..self.rows, start, end);
+        let groups = || (0..self.rows).step_by(TILE_ROWS).map(|r| r..(r + TILE_ROWS).min(self.rows));
+        let whole = self.item.problem.options.mask.is_none()
+            && groups().all(|rows| intervals.columns::<S>(rows, start, end) == all);
+        if whole {
+            // All queries against the same keys: the panel of keys stays in the first-level cache for all rows.
+            let Some(columns) = all else { return };
+            product(0..self.rows, columns, scores);
+            self.softmax(simd, 0..self.rows, columns, (start, end), intervals, scores, sums, running);
+            add_values(0..self.rows, columns, scores, sums);
+            return;
+        }
+        for rows in groups() {
+            let Some(columns) = intervals.columns::<S>(rows.clone(), start, end) else { continue };
+            let queries = self.first + rows.start..self.first + rows.end;
+            let last = end.min(start + columns.1);
+            if self.item.problem.hides((self.batch, self.head), queries, start + columns.0, last) {
+                continue;
+            }
+            product(rows.clone(), columns, scores);
+            self.softmax(simd, rows.clone(), columns, (start, end), intervals, scores, sums, running);
+            add_values(rows, columns, scores, sums);
+        }
+    }
+
+    /// Turns the scores of `rows` into weights relative to the running maximum, zero where a key is not seen.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn softmax<S: Simd>(
+        &self,
+        simd: S,
+        rows: std::ops::Range<usize>,
+        (first, last): (usize, usize),
+        (start, end): (usize, usize),
+        intervals: &Intervals,
+        scores: &mut [f32],
+        sums: &mut [f32],
+        running: &mut Running,
+    ) {
+        let width = self.operands.value_width;
+        for r in rows {
+            let (low, high) = intervals.row(r, start, end);
+            let scores = &mut scores[r * KEY_BLOCK..][..KEY_BLOCK];
+            // The group's columns that this row does not see.
+            if low > first {
+                scores[first..low].fill(0.0);
+            }
+            if high < last {
+                scores[high.max(first)..last].fill(0.0);
+            }
+            if low == high {
+                continue;
+            }
+            let scores = &mut scores[low..high];
+            let index = (self.batch, self.head, self.first + r);
+            self.item.problem.adjust_scores(simd, index, start + low, scores);
+            let (before, maximum) = (running.maxima[r], max(simd, scores));
+            let maximum = if maximum > before { maximum } else { before };
+            if maximum > before {
+                running.maxima[r] = maximum;
+                if before != f32::NEG_INFINITY {
+                    let factor = (before - maximum).exp();
+                    running.totals[r] *= factor;
+                    let factor = simd.splat_f32s(factor);
+                    map_in_place(simd, &mut sums[r * width..][..width], |x| simd.mul_f32s(x, factor));
+                }
+            }
+            // Nothing seen yet: every score is −∞ (or NaN), and 0 stands for the maximum so that weights are 0 (or NaN).
+            let maximum = simd.splat_f32s(if maximum == f32::NEG_INFINITY { 0.0 } else { maximum });
+            map_in_place(simd, scores, |s| exp_bounded(simd, simd.sub_f32s(s, maximum)));
+            running.totals[r] += sum(simd, scores);
+            if let Some(dropped) = self.item.problem.dropped(index) {
+                let (vectors, tail) = S::as_mut_simd_f32s(scores);
+                let mut key = start + low;
+                for x in vectors {
+                    *x = dropped.keep(simd, key, *x);
+                    key += S::F32_LANES;
+                }
+                if !tail.is_empty() {
+                    let kept = dropped.keep(simd, key, simd.partial_load_f32s(tail));
+                    simd.partial_store_f32s(tail, kept);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One checked attention call, and its operands laid out for the register tiles.
+
+use pulp::Simd;
+
+use super::options::{AttentionOptions, AttentionShape};
+use super::view::View;
+use crate::error::KernelError;
+use crate::tile::panel_width;
+
+/// The inputs of an attention call whose sizes have been checked against each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Problem<'a> {
+    pub(crate) shape: AttentionShape,
+    pub(crate) options: AttentionOptions<'a>,
+    pub(crate) q: View<'a>,
+    pub(crate) k: View<'a>,
+    pub(crate) v: View<'a>,
+}
+
+impl<'a> Problem<'a> {
+    pub(crate) fn new(
+        shape: AttentionShape,
+        options: &AttentionOptions<'a>,
+        q: View<'a>,
+        k: View<'a>,
+        v: View<'a>,
+    ) -> Result<Self, KernelError> {
+        options.check(&shape)?;
+        q.check("queries", shape.query_shape())?;
+        k.check("keys", shape.key_shape())?;
+        v.check("values", shape.value_shape())?;
+        Ok(Self { shape, options: *options, q, k, v })
+    }
+
+    /// Multiply-adds of the forward pass if nothing were masked: decides whether threads are worth it.
+    pub(crate) fn multiply_adds(&self) -> usize {
+        let AttentionShape { batch, n_heads, queries, keys, d_head, d_value, .. } = self.shape;
+        batch * n_heads * queries * keys * (d_head + d_value)
+    }
+
+    /// The keys that exist for sequence `batch`.
+    #[inline(always)]
+    pub(crate) fn length(&self, batch: usize) -> usize {
+        self.options.lengths.map_or(self.shape.keys, |lengths| lengths[batch])
+    }
+}
+
+/// The rows of `[batch, head]` one after another, each `width` long with zeros behind its `d` elements, times `scale`.
+#[inline(always)]
+pub(crate) fn copy_rows(
+    view: View<'_>,
+    (batch, head): (usize, usize),
+    rows: std::ops::Range<usize>,
+    d: usize,
+    scale: f32,
+    width: usize,
+    out: &mut [f32],
+) {
+    let step = view.strides[3];
+    for (i, out) in rows.zip(out.chunks_exact_mut(width.max(1))) {
+        let from = &view.data[view.offset(batch, head, i).min(view.data.len())..];
+        let (head, tail) = out.split_at_mut(d);
+        if step == 1 {
+            for (out, x) in head.iter_mut().zip(from) {
+                *out = x * scale;
+            }
+        } else {
+            for (t, out) in head.iter_mut().enumerate() {
+                *out = from[t * step] * scale;
+            }
+        }
+        tail.fill(0.0);
+    }
+}
+
+/// The rows of `[batch, head]` as columns, in panels: element `t` of row `j` is at
+/// `(j / panel)·d·panel + t·panel + j % panel`, zero for rows past the last.
+#[inline(always)]
+pub(crate) fn copy_transposed<S: Simd>(
+    view: View<'_>,
+    (batch, head): (usize, usize),
+    rows: usize,
+    d: usize,
+    out: &mut [f32],
+) {
+    let panel = panel_width::<S>();
+    let step = view.strides[3];
+    for (p, out) in out.chunks_exact_mut((d * panel).max(1)).enumerate() {
+        let present = rows.saturating_sub(p * panel).min(panel);
+        if present < panel {
+            out.fill(0.0);
+        }
+        let base = view.offset(batch, head, p * panel);
+        // Four rows at once: four neighbouring stores fill a quarter of a cache line while the rows are read forward.
+        let mut j = 0;
+        while j + 4 <= present && step == 1 {
+            let row = |r: usize| &view.data[base + (j + r) * view.strides[2]..][..d];
+            let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
+            for (t, out) in out.chunks_exact_mut(panel).enumerate() {
+                out[j..j + 4].copy_from_slice(&[r0[t], r1[t], r2[t], r3[t]]);
+            }
+            j += 4;
+        }
+        for j in j..present {
+            for (t, out) in out.chunks_exact_mut(panel).enumerate() {
+                out[j] = view.data[base + j * view.strides[2] + t * step];
+            }
+        }
+    }
+}

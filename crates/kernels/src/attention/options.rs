@@ -1,0 +1,206 @@
+//! What an attention call computes: its sizes, who may see whom, and what is added to the scores.
+
+use super::view::View;
+use crate::error::{KernelError, check_len};
+
+/// The sizes of an attention call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttentionShape {
+    /// Sequences.
+    pub batch: usize,
+    /// Query heads.
+    pub n_heads: usize,
+    /// Key and value heads; query head `h` uses number `h / (n_heads / kv_heads)`.
+    pub kv_heads: usize,
+    /// Queries a sequence.
+    pub queries: usize,
+    /// Keys a sequence.
+    pub keys: usize,
+    /// Features of a query and a key.
+    pub d_head: usize,
+    /// Features of a value.
+    pub d_value: usize,
+}
+
+/// How far from its own position a query sees: `[position − left, position + right]`, `None` for no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Band {
+    /// Keys before its position.
+    pub left: Option<usize>,
+    /// Keys after its position; `Some(0)` is causal.
+    pub right: Option<usize>,
+}
+
+impl Band {
+    /// Every key.
+    pub const FULL: Band = Band { left: None, right: None };
+    /// No key after the query's own position.
+    pub const CAUSAL: Band = Band { left: None, right: Some(0) };
+}
+
+/// A mask `[batch, heads, queries, keys]` of bytes, non-zero where the query may see the key.
+#[derive(Debug, Clone, Copy)]
+pub struct BooleanMask<'a> {
+    /// The bytes.
+    pub data: &'a [u8],
+    /// Elements between neighbours along each index; 0 repeats.
+    pub strides: [usize; 4],
+}
+
+/// The keys each query may see, as compressed sparse rows, the same for every batch and head.
+#[derive(Debug, Clone, Copy)]
+pub struct SparseRows<'a> {
+    /// `queries + 1` offsets into `columns`, never falling.
+    pub offsets: &'a [usize],
+    /// Keys, strictly rising within a row.
+    pub columns: &'a [usize],
+}
+
+/// Random omission of weights, the same for the same seed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dropout {
+    /// Probability that a weight is left out, in `[0, 1)`.
+    pub probability: f32,
+    /// Selects the random numbers.
+    pub seed: u64,
+}
+
+/// Everything that shapes the scores. All restrictions hold together; all biases add up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AttentionOptions<'a> {
+    /// Factor on `q·k`, usually `1/√d_head`.
+    pub scale: f32,
+    /// Distance limits.
+    pub band: Band,
+    /// Keys that exist in each sequence, `[batch]`; the rest is padding.
+    pub lengths: Option<&'a [usize]>,
+    /// An arbitrary mask.
+    pub mask: Option<BooleanMask<'a>>,
+    /// An arbitrary sparse mask.
+    pub sparse: Option<SparseRows<'a>>,
+    /// Added to the scores, `[batch, heads, queries, keys]`.
+    pub bias: Option<View<'a>>,
+    /// Added by distance, `[n_heads, queries + keys − 1]`: the entry of key `j` and query position `p` is
+    /// `j − p + keys − 1`. See [`alibi_distances`](super::alibi_distances) and
+    /// [`relative_distances`](super::relative_distances).
+    pub distance: Option<&'a [f32]>,
+    /// Dropout of weights.
+    pub dropout: Option<Dropout>,
+}
+
+impl AttentionShape {
+    /// Query heads that share a key head.
+    pub(crate) fn group(&self) -> usize {
+        self.n_heads / self.kv_heads.max(1)
+    }
+
+    /// Shape of the queries.
+    pub(crate) fn query_shape(&self) -> [usize; 4] {
+        [self.batch, self.n_heads, self.queries, self.d_head]
+    }
+
+    /// Shape of the keys.
+    pub(crate) fn key_shape(&self) -> [usize; 4] {
+        [self.batch, self.kv_heads, self.keys, self.d_head]
+    }
+
+    /// Shape of the values.
+    pub(crate) fn value_shape(&self) -> [usize; 4] {
+        [self.batch, self.kv_heads, self.keys, self.d_value]
+    }
+
+    /// Shape of the output.
+    pub(crate) fn output_shape(&self) -> [usize; 4] {
+        [self.batch, self.n_heads, self.queries, self.d_value]
+    }
+
+    /// Shape of the scores.
+    pub(crate) fn score_shape(&self) -> [usize; 4] {
+        [self.batch, self.n_heads, self.queries, self.keys]
+    }
+
+    /// Rows of log-sum-exps.
+    pub(crate) fn rows(&self) -> usize {
+        self.batch * self.n_heads * self.queries
+    }
+}
+
+impl AttentionOptions<'_> {
+    /// Refuses options that do not fit `shape`.
+    pub(crate) fn check(&self, shape: &AttentionShape) -> Result<(), KernelError> {
+        let invalid = |what, why| Err(KernelError::Invalid { what, why });
+        if shape.kv_heads == 0 && shape.n_heads > 0 || shape.n_heads % shape.kv_heads.max(1) != 0 {
+            return invalid("n_heads", format!("{} is no multiple of {} kv heads", shape.n_heads, shape.kv_heads));
+        }
+        if shape.keys > u32::MAX as usize {
+            return invalid("keys", format!("{} is more than 2³² − 1", shape.keys));
+        }
+        if let Some(lengths) = self.lengths {
+            check_len("lengths", lengths.len(), shape.batch)?;
+            if let Some(batch) = lengths.iter().position(|&length| length > shape.keys) {
+                return invalid("lengths", format!("{} at {batch} of {} keys", lengths[batch], shape.keys));
+            }
+        }
+        if let Some(mask) = self.mask {
+            // Reuses the check of views: the reach does not depend on the element type.
+            let reach =
+                shape.score_shape().iter().zip(mask.strides).map(|(n, s)| n.saturating_sub(1) * s).sum::<usize>();
+            if !shape.score_shape().contains(&0) && reach >= mask.data.len() {
+                return Err(KernelError::OutOfBounds { what: "mask", reach: reach + 1, len: mask.data.len() });
+            }
+        }
+        if let Some(bias) = self.bias {
+            bias.check("bias", shape.score_shape())?;
+        }
+        if let Some(distance) = self.distance {
+            check_len("distance", distance.len(), shape.n_heads * (shape.queries + shape.keys).saturating_sub(1))?;
+        }
+        if let Some(Dropout { probability, .. }) = self.dropout
+            && !(0.0..1.0).contains(&probability)
+        {
+            return invalid("dropout", format!("probability {probability} is not in [0, 1)"));
+        }
+        if let Some(sparse) = self.sparse {
+            sparse.check(shape)?;
+        }
+        Ok(())
+    }
+
+    /// The keys `[low, high)` that query `i` of sequence `batch` may see by band and length.
+    #[inline(always)]
+    pub(crate) fn interval(&self, shape: &AttentionShape, batch: usize, i: usize) -> (usize, usize) {
+        let position = (i + shape.keys) as isize - shape.queries as isize;
+        let length = self.lengths.map_or(shape.keys, |lengths| lengths[batch]);
+        let low = self.band.left.map_or(0, |left| position.saturating_sub_unsigned(left).max(0) as usize);
+        let high = self.band.right.map_or(length, |right| {
+            (position.saturating_add_unsigned(right).saturating_add(1).max(0) as usize).min(length)
+        });
+        (low.min(high), high)
+    }
+}
+
+impl SparseRows<'_> {
+    fn check(&self, shape: &AttentionShape) -> Result<(), KernelError> {
+        let invalid = |why| Err(KernelError::Invalid { what: "sparse rows", why });
+        check_len("sparse row offsets", self.offsets.len(), shape.queries + 1)?;
+        if self.offsets[0] != 0 || self.offsets[shape.queries] != self.columns.len() {
+            return invalid(format!("offsets must run from 0 to the number of entries, {}", self.columns.len()));
+        }
+        for (row, ends) in self.offsets.windows(2).enumerate() {
+            if ends[0] > ends[1] {
+                return invalid(format!("offsets fall at row {row}"));
+            }
+            let columns = &self.columns[ends[0]..ends[1]];
+            if columns.windows(2).any(|pair| pair[0] >= pair[1]) || columns.last().is_some_and(|&c| c >= shape.keys) {
+                return invalid(format!("columns of row {row} must rise and be below {} keys", shape.keys));
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of query `i`.
+    #[inline(always)]
+    pub(crate) fn row(&self, i: usize) -> &[usize] {
+        &self.columns[self.offsets[i]..self.offsets[i + 1]]
+    }
+}

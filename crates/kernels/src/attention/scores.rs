@@ -1,0 +1,126 @@
+//! From products to weights: what is added to a row of scores, what is masked in it, what is dropped.
+
+use pulp::{Scalar, Simd};
+
+use super::operands::Problem;
+use crate::random::{RowKey, lanes, threshold};
+use crate::vector::zip_in_place;
+
+impl Problem<'_> {
+    /// Adds the biases of query `i` to its scores for the keys from `first` on, and sets masked ones to −∞.
+    #[inline(always)]
+    pub(crate) fn adjust_scores<S: Simd>(
+        &self,
+        simd: S,
+        (batch, head, i): (usize, usize, usize),
+        first: usize,
+        scores: &mut [f32],
+    ) {
+        let options = &self.options;
+        if let Some(bias) = options.bias {
+            let offset = bias.offset(batch, head, i) + first * bias.strides[3];
+            if bias.strides[3] == 1 {
+                zip_in_place(simd, scores, &bias.data[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
+            } else {
+                for (j, score) in scores.iter_mut().enumerate() {
+                    *score += bias.data[offset + j * bias.strides[3]];
+                }
+            }
+        }
+        if let Some(distance) = options.distance {
+            let offset = self.distance_offset(head, i, first);
+            zip_in_place(simd, scores, &distance[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
+        }
+        if let Some(mask) = options.mask {
+            let offset =
+                batch * mask.strides[0] + head * mask.strides[1] + i * mask.strides[2] + first * mask.strides[3];
+            if mask.strides[3] == 1 {
+                for (score, &visible) in scores.iter_mut().zip(&mask.data[offset..]) {
+                    *score = if visible == 0 { f32::NEG_INFINITY } else { *score };
+                }
+            } else {
+                for (j, score) in scores.iter_mut().enumerate() {
+                    if mask.data[offset + j * mask.strides[3]] == 0 {
+                        *score = f32::NEG_INFINITY;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the distances of query `i` for the keys from `first` on begin.
+    #[inline(always)]
+    pub(crate) fn distance_offset(&self, head: usize, i: usize, first: usize) -> usize {
+        head * (self.shape.queries + self.shape.keys - 1) + first + self.shape.queries - 1 - i
+    }
+
+    /// Whether the boolean mask hides all keys `low..high` from the queries `rows`.
+    #[inline(always)]
+    pub(crate) fn hides(
+        &self,
+        (batch, head): (usize, usize),
+        rows: std::ops::Range<usize>,
+        low: usize,
+        high: usize,
+    ) -> bool {
+        let Some(mask) = self.options.mask else { return false };
+        rows.into_iter().all(|i| {
+            let offset = batch * mask.strides[0] + head * mask.strides[1] + i * mask.strides[2];
+            match mask.strides[3] {
+                1 => mask.data[offset + low..offset + high].iter().all(|&visible| visible == 0),
+                step => (low..high).all(|j| mask.data[offset + j * step] == 0),
+            }
+        })
+    }
+
+    /// The random numbers of query `i`'s weights, if there is dropout.
+    #[inline(always)]
+    pub(crate) fn dropped(&self, (batch, head, i): (usize, usize, usize)) -> Option<DroppedRow> {
+        let dropout = self.options.dropout.filter(|dropout| dropout.probability > 0.0)?;
+        let row = (batch * self.shape.n_heads + head) * self.shape.queries + i;
+        let threshold = threshold(dropout.probability);
+        Some(DroppedRow { key: RowKey::new(dropout.seed, row as u64), threshold })
+    }
+
+    /// `1 / (1 − p)`, by which kept weights are larger.
+    #[inline(always)]
+    pub(crate) fn inverse_keep(&self) -> f32 {
+        self.options.dropout.map_or(1.0, |dropout| 1.0 / (1.0 - dropout.probability))
+    }
+}
+
+/// The dropout decisions of one query.
+#[derive(Clone, Copy)]
+pub(crate) struct DroppedRow {
+    key: RowKey,
+    threshold: u32,
+}
+
+impl DroppedRow {
+    /// `x` where the key is kept, 0 where it is dropped, for the keys from `first` on.
+    #[inline(always)]
+    pub(crate) fn keep<S: Simd>(self, simd: S, first: usize, x: S::f32s) -> S::f32s {
+        let index = simd.add_u32s(lanes(simd), simd.splat_u32s(first as u32));
+        let dropped = simd.less_than_u32s(self.key.bits(simd, index), simd.splat_u32s(self.threshold));
+        simd.select_f32s(dropped, simd.splat_f32s(0.0), x)
+    }
+
+    /// Whether one key is kept.
+    #[inline(always)]
+    pub(crate) fn keeps(self, key: usize) -> bool {
+        self.key.bits(Scalar::new(), key as u32) >= self.threshold
+    }
+}
+
+/// What a weight is multiplied by, for the tests' reference: the decisions are the generator's, the rest is not.
+#[cfg(test)]
+pub(super) fn dropout_factor(
+    _: &super::options::AttentionShape,
+    options: &super::options::AttentionOptions<'_>,
+    row: usize,
+    key: usize,
+) -> f64 {
+    let Some(dropout) = options.dropout else { return 1.0 };
+    let row = DroppedRow { key: RowKey::new(dropout.seed, row as u64), threshold: threshold(dropout.probability) };
+    if dropout.probability > 0.0 && !row.keeps(key) { 0.0 } else { 1.0 / (1.0 - f64::from(dropout.probability)) }
+}

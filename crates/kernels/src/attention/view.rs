@@ -1,0 +1,117 @@
+//! Tensors `[batch, heads, seq, d]` as a slice and four strides.
+
+use crate::error::KernelError;
+use crate::parallel::SharedSlice;
+
+/// A read-only tensor `[batch, heads, seq, d]`; a stride of 0 repeats along that index.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// The elements; the first is that of index `[0, 0, 0, 0]`.
+    pub data: &'a [f32],
+    /// Elements between neighbours along each index.
+    pub strides: [usize; 4],
+}
+
+/// A tensor `[batch, heads, seq, d]` to be written; neighbours along `d` lie side by side.
+pub struct ViewMut<'a> {
+    data: SharedSlice<'a>,
+    offset: usize,
+    strides: [usize; 3],
+    len: usize,
+}
+
+impl<'a> View<'a> {
+    /// A tensor stored without gaps.
+    pub fn contiguous(data: &'a [f32], shape: [usize; 4]) -> Self {
+        Self { data, strides: contiguous_strides(shape) }
+    }
+
+    /// The element `[batch, head, i, t]`.
+    #[inline(always)]
+    pub(crate) fn offset(&self, batch: usize, head: usize, i: usize) -> usize {
+        batch * self.strides[0] + head * self.strides[1] + i * self.strides[2]
+    }
+
+    /// Refuses strides that leave the slice.
+    pub(crate) fn check(&self, what: &'static str, shape: [usize; 4]) -> Result<(), KernelError> {
+        let reach = reach(shape, self.strides);
+        if reach > self.data.len() {
+            return Err(KernelError::OutOfBounds { what, reach, len: self.data.len() });
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ViewMut<'a> {
+    /// A tensor stored without gaps.
+    pub fn contiguous(data: &'a mut [f32], shape: [usize; 4]) -> Self {
+        let [s0, s1, s2, _] = contiguous_strides(shape);
+        Self::strided(data, [s0, s1, s2])
+    }
+
+    /// A tensor with strides for batch, head and row.
+    pub fn strided(data: &'a mut [f32], strides: [usize; 3]) -> Self {
+        let len = data.len();
+        Self { data: SharedSlice::new(data), offset: 0, strides, len }
+    }
+
+    /// Queries, keys and values inside one tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
+    pub fn packed(data: &'a mut [f32], seq: usize, n_heads: usize, kv_heads: usize, d_head: usize) -> [ViewMut<'a>; 3] {
+        let row = (n_heads + 2 * kv_heads) * d_head;
+        let len = data.len();
+        let data = SharedSlice::new(data);
+        [0, n_heads, n_heads + kv_heads].map(|head| ViewMut {
+            data,
+            offset: head * d_head,
+            strides: [seq * row, d_head, row],
+            len,
+        })
+    }
+
+    /// The `d` elements of `[batch, head, i]`.
+    ///
+    /// # Safety
+    /// No other live reference covers them.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn row(&self, batch: usize, head: usize, i: usize, d: usize) -> &mut [f32] {
+        let [s0, s1, s2] = self.strides;
+        // SAFETY: the caller's promise; the range is checked by `slice`.
+        unsafe { self.data.slice(self.offset + batch * s0 + head * s1 + i * s2, d) }
+    }
+
+    /// Refuses strides that leave the slice or let rows overlap.
+    pub(crate) fn check(&self, what: &'static str, shape: [usize; 4]) -> Result<(), KernelError> {
+        let [s0, s1, s2] = self.strides;
+        let reach = reach(shape, [s0, s1, s2, 1]);
+        if reach > 0 && self.offset + reach > self.len {
+            return Err(KernelError::OutOfBounds { what, reach: self.offset + reach, len: self.len });
+        }
+        // Sorted from the innermost index out, each stride must clear everything inside it.
+        let mut extents: Vec<(usize, usize)> =
+            (0..3).filter(|&i| shape[i] > 1).map(|i| (self.strides[i], shape[i])).collect();
+        extents.sort_unstable();
+        let mut inner = shape[3];
+        for (stride, extent) in extents {
+            if stride < inner && reach > 0 {
+                let why = format!("rows overlap: strides {:?} for a shape {shape:?}", self.strides);
+                return Err(KernelError::Invalid { what, why });
+            }
+            inner = stride * (extent - 1) + inner;
+        }
+        Ok(())
+    }
+}
+
+/// Strides of a tensor stored without gaps.
+fn contiguous_strides([_, heads, seq, d]: [usize; 4]) -> [usize; 4] {
+    [heads * seq * d, seq * d, d, 1]
+}
+
+/// One past the furthest element addressed.
+fn reach(shape: [usize; 4], strides: [usize; 4]) -> usize {
+    if shape.contains(&0) {
+        return 0;
+    }
+    shape.iter().zip(strides).map(|(extent, stride)| (extent - 1) * stride).sum::<usize>() + 1
+}

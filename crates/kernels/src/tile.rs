@@ -1,0 +1,221 @@
+//! Small matrix products with the output held in registers, for the inside of other kernels.
+//!
+//! `gemm` packs both operands and is fast from about 100³ on. Attention multiplies 48×64 by 64×64 blocks that are in
+//! cache already and laid out for the purpose, where the call alone would cost as much.
+
+use pulp::{Simd, WithSimd};
+
+/// Rows of a register tile. With 4 vectors of columns it takes 24 of 32 registers, with 2 it takes 12 of 16.
+pub(crate) const TILE_ROWS: usize = 6;
+
+/// Columns of a register tile in vectors.
+const fn tile_vectors<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 4 } else { 2 }
+}
+
+/// Columns of a register tile: operands laid out in panels have them this wide.
+pub(crate) const fn panel_width<S: Simd>() -> usize {
+    tile_vectors::<S>() * S::F32_LANES
+}
+
+/// `x` rounded up to whole vectors.
+pub(crate) const fn round_to_lanes<S: Simd>(x: usize) -> usize {
+    x.next_multiple_of(S::F32_LANES)
+}
+
+/// `out[i, j] (+)= Σ_t a[i, t] b[t, j]` for `i < rows`, `columns.0 ≤ j < columns.1`, `t < depth`.
+///
+/// `a[i, t]` is at `a + i·a_row + t·a_column`; `b[t, j]` at `b + (j / panel)·b_panel + t·b_row + j % panel`, which is
+/// a plain row-major matrix for `b_panel = panel`; `out[i, j]` at `out + i·out_row + j`.
+#[derive(Clone, Copy)]
+pub(crate) struct TileProduct {
+    pub(crate) rows: usize,
+    /// Both multiples of the lanes.
+    pub(crate) columns: (usize, usize),
+    pub(crate) depth: usize,
+    pub(crate) a: *const f32,
+    pub(crate) a_row: usize,
+    pub(crate) a_column: usize,
+    pub(crate) b: *const f32,
+    pub(crate) b_row: usize,
+    pub(crate) b_panel: usize,
+    pub(crate) out: *mut f32,
+    pub(crate) out_row: usize,
+    pub(crate) accumulate: bool,
+}
+
+impl TileProduct {
+    /// Computes the product.
+    ///
+    /// # Safety
+    /// Every address of the formula is inside its allocation; `out` is exclusive.
+    #[inline(always)]
+    pub(crate) unsafe fn run<S: Simd>(self, simd: S) {
+        // A call of its own for each instruction set, so that its 24 tile shapes exist once.
+        struct Call(TileProduct);
+        impl WithSimd for Call {
+            type Output = ();
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, simd: S) {
+                // SAFETY: the promise of `run`.
+                unsafe { self.0.panels(simd) }
+            }
+        }
+        Simd::vectorize(simd, Call(self));
+    }
+
+    #[inline(always)]
+    unsafe fn panels<S: Simd>(self, simd: S) {
+        let panel = panel_width::<S>();
+        let (mut column, end) = self.columns;
+        while column < end {
+            let within = column % panel;
+            let width = (panel - within).min(end - column);
+            // SAFETY: `column < end`, so the offsets are those of elements of the product.
+            unsafe {
+                let b = self.b.add(column / panel * self.b_panel + within);
+                let out = self.out.add(column);
+                match width / S::F32_LANES {
+                    1 => self.rows::<S, 1>(simd, b, out),
+                    2 => self.rows::<S, 2>(simd, b, out),
+                    3 => self.rows::<S, 3>(simd, b, out),
+                    _ => self.rows::<S, 4>(simd, b, out),
+                }
+            }
+            column += width;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn rows<S: Simd, const V: usize>(self, simd: S, b: *const f32, out: *mut f32) {
+        if V > tile_vectors::<S>() {
+            return;
+        }
+        let mut row = 0;
+        while row < self.rows {
+            let left = self.rows - row;
+            // SAFETY: the next `min(left, 6)` rows are inside by the promise of `run`.
+            unsafe {
+                let a = self.a.add(row * self.a_row);
+                let out = out.add(row * self.out_row);
+                match left {
+                    1 => self.tile::<S, 1, V>(simd, a, b, out),
+                    2 => self.tile::<S, 2, V>(simd, a, b, out),
+                    3 => self.tile::<S, 3, V>(simd, a, b, out),
+                    4 => self.tile::<S, 4, V>(simd, a, b, out),
+                    5 => self.tile::<S, 5, V>(simd, a, b, out),
+                    _ => self.tile::<S, TILE_ROWS, V>(simd, a, b, out),
+                }
+            }
+            row += TILE_ROWS;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const R: usize, const V: usize>(
+        self,
+        simd: S,
+        mut a: *const f32,
+        mut b: *const f32,
+        out: *mut f32,
+    ) {
+        let zero = simd.splat_f32s(0.0);
+        let mut sums = [[zero; V]; R];
+        for _ in 0..self.depth {
+            let mut columns = [zero; V];
+            // SAFETY: element `t` of each row and column, inside by the promise of `run`; vectors need no alignment.
+            unsafe {
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let x = simd.splat_f32s(*a.add(r * self.a_row));
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = simd.mul_add_e_f32s(x, column, *sum);
+                    }
+                }
+                a = a.add(self.a_column);
+                b = b.add(self.b_row);
+            }
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            for (v, sum) in sums.iter().enumerate() {
+                // SAFETY: an element of `out`, inside by the promise of `run`.
+                unsafe {
+                    let place = out.add(r * self.out_row + v * S::F32_LANES).cast::<S::f32s>();
+                    let sum = if self.accumulate { simd.add_f32s(place.read_unaligned(), *sum) } else { *sum };
+                    place.write_unaligned(sum);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::{dispatch, on_every_isa};
+    use proptest::prelude::*;
+
+    struct Check {
+        rows: usize,
+        columns: (usize, usize),
+        depth: usize,
+        accumulate: bool,
+    }
+
+    impl WithSimd for Check {
+        type Output = ();
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let Check { rows, depth, accumulate, .. } = self;
+            let (first, end) = (self.columns.0 * S::F32_LANES, self.columns.1 * S::F32_LANES);
+            let panel = panel_width::<S>();
+            let width = end.next_multiple_of(panel);
+            let value = |i: usize, seed: usize| ((i * 31 + seed) % 17) as f32 - 8.0;
+            let a: Vec<f32> = (0..rows * depth).map(|i| value(i, 1)).collect();
+            let b: Vec<f32> = (0..width * depth).map(|i| value(i, 5)).collect();
+            for transposed in [false, true] {
+                let (a_row, a_column) = if transposed { (1, rows) } else { (depth, 1) };
+                let mut out = vec![0.5; rows * width];
+                let (a_pointer, b_pointer) = (a.as_ptr(), b.as_ptr());
+                let product = TileProduct {
+                    rows,
+                    columns: (first, end),
+                    depth,
+                    a: a_pointer,
+                    a_row,
+                    a_column,
+                    b: b_pointer,
+                    b_row: panel,
+                    b_panel: panel * depth,
+                    out: out.as_mut_ptr(),
+                    out_row: width,
+                    accumulate,
+                };
+                // SAFETY: the vectors have the sizes of the product.
+                unsafe { product.run(simd) };
+                for i in 0..rows {
+                    for j in 0..width {
+                        let sum: f32 = (0..depth)
+                            .map(|t| a[i * a_row + t * a_column] * b[j / panel * panel * depth + t * panel + j % panel])
+                            .sum();
+                        let want = match (first..end).contains(&j) {
+                            true => sum + if accumulate { 0.5 } else { 0.0 },
+                            false => 0.5,
+                        };
+                        assert_eq!(out[i * width + j], want, "({i}, {j})");
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn integers_are_exact(rows in 0usize..20, first in 0usize..6, more in 0usize..9, depth in 0usize..20, accumulate: bool) {
+            on_every_isa(|_| dispatch(Check { rows, columns: (first, first + more), depth, accumulate }));
+        }
+    }
+}
