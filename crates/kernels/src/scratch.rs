@@ -1,30 +1,54 @@
 //! Working memory that a thread keeps between calls, so that a kernel does not pay for fresh pages each time.
 
 use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 
 thread_local! {
-    static BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Buffers a thread keeps at most; a kernel takes one or two, and a stolen task may take more in between.
-const KEPT: usize = 4;
+/// Buffers a thread keeps at most; a kernel takes one or two, and a task stolen while it waits may take more.
+const MOST: usize = 4;
 
-/// Calls `f` with `len` elements of unspecified content.
-#[inline(always)]
-pub(crate) fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [f32]) -> R) -> R {
-    // Taken out rather than borrowed: while `f` waits in rayon, this thread may run another kernel.
-    let mut buffer = BUFFERS.with_borrow_mut(|buffers| match buffers.iter().rposition(|b| b.len() >= len) {
-        Some(fitting) => buffers.swap_remove(fitting),
-        None => buffers.pop().unwrap_or_default(),
-    });
-    if buffer.len() < len {
-        buffer = vec![0.0; len];
+/// Elements of unspecified content, handed back to the thread when dropped.
+pub(crate) struct Scratch {
+    buffer: Vec<f32>,
+    len: usize,
+}
+
+impl Scratch {
+    pub(crate) fn new(len: usize) -> Self {
+        let kept = KEPT.with_borrow_mut(|kept| match kept.iter().rposition(|buffer| buffer.len() >= len) {
+            Some(fitting) => Some(kept.swap_remove(fitting)),
+            None => kept.pop(),
+        });
+        let buffer = kept.filter(|buffer| buffer.len() >= len).unwrap_or_else(|| vec![0.0; len]);
+        Self { buffer, len }
     }
-    let result = f(&mut buffer[..len]);
-    BUFFERS.with_borrow_mut(|buffers| {
-        if buffers.len() < KEPT {
-            buffers.push(buffer);
-        }
-    });
-    result
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        KEPT.with_borrow_mut(|kept| {
+            if kept.len() < MOST {
+                kept.push(std::mem::take(&mut self.buffer));
+            }
+        });
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [f32];
+
+    #[inline(always)]
+    fn deref(&self) -> &[f32] {
+        &self.buffer[..self.len]
+    }
+}
+
+impl DerefMut for Scratch {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.buffer[..self.len]
+    }
 }

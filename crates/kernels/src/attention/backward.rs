@@ -19,7 +19,7 @@ use super::view::{View, ViewMut};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
 use crate::parallel::SharedSlice;
-use crate::scratch::with_scratch;
+use crate::scratch::Scratch;
 use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
 use crate::vector::{dot, exp_bounded, map, zip_in_place};
 
@@ -351,41 +351,41 @@ impl WithSimd for Item<'_> {
         let split = self.task % plan.splits;
         let first_key = split * blocks / plan.splits * KEY_BLOCK;
         let last_key = ((split + 1) * blocks / plan.splits * KEY_BLOCK).min(keys);
-        with_scratch(sizes.iter().sum(), |memory| {
-            let mut rest = memory;
-            let parts = sizes.map(|size| rest.split_off_mut(..size).expect("the sizes add up"));
-            let [a, b, c, d, e, f, g, h, i, j, k] = parts;
-            let mut memory = Memory {
-                keys_transposed: a,
-                values_transposed: b,
-                keys: c,
-                grad_keys: d,
-                grad_values: e,
-                queries: f,
-                grad_out: g,
-                grad_queries: h,
-                deltas: i,
-                weights: j,
-                grad_scores: k,
-            };
-            copy_transposed::<S>(problem.k, (batch, kv_head), keys, d_head, memory.keys_transposed);
-            copy_transposed::<S>(problem.v, (batch, kv_head), keys, d_value, memory.values_transposed);
-            copy_rows(problem.k, (batch, kv_head), 0..keys, d_head, 1.0, width, memory.keys);
-            memory.grad_keys.fill(0.0);
-            memory.grad_values.fill(0.0);
-            let group = problem.shape.group();
-            for head in kv_head * group..(kv_head + 1) * group {
-                self.head(simd, head, (first_key, last_key), &mut memory);
-            }
-            let one = simd.splat_f32s(1.0);
-            for key in first_key..last_key {
-                // SAFETY: keys of this head belong to this task.
-                let (k, v) =
-                    unsafe { (grad_k.row(batch, kv_head, key, d_head), grad_v.row(batch, kv_head, key, d_value)) };
-                map(simd, &memory.grad_keys[key * width..][..d_head], k, |x| simd.mul_f32s(x, one));
-                map(simd, &memory.grad_values[key * value_width..][..d_value], v, |x| x);
-            }
-        });
+        let mut memory = Scratch::new(sizes.iter().sum());
+        let memory = &mut *memory;
+        let mut rest = memory;
+        let parts = sizes.map(|size| rest.split_off_mut(..size).expect("the sizes add up"));
+        let [a, b, c, d, e, f, g, h, i, j, k] = parts;
+        let mut memory = Memory {
+            keys_transposed: a,
+            values_transposed: b,
+            keys: c,
+            grad_keys: d,
+            grad_values: e,
+            queries: f,
+            grad_out: g,
+            grad_queries: h,
+            deltas: i,
+            weights: j,
+            grad_scores: k,
+        };
+        copy_transposed::<S>(problem.k, (batch, kv_head), keys, d_head, memory.keys_transposed);
+        copy_transposed::<S>(problem.v, (batch, kv_head), keys, d_value, memory.values_transposed);
+        copy_rows(problem.k, (batch, kv_head), 0..keys, d_head, 1.0, width, memory.keys);
+        memory.grad_keys.fill(0.0);
+        memory.grad_values.fill(0.0);
+        let group = problem.shape.group();
+        for head in kv_head * group..(kv_head + 1) * group {
+            self.head(simd, head, (first_key, last_key), &mut memory);
+        }
+        let one = simd.splat_f32s(1.0);
+        for key in first_key..last_key {
+            // SAFETY: keys of this head belong to this task.
+            let (k, v) = unsafe { (grad_k.row(batch, kv_head, key, d_head), grad_v.row(batch, kv_head, key, d_value)) };
+            map!(simd, &memory.grad_keys[key * width..][..d_head], k, |x| simd.mul_f32s(x, one));
+            map!(simd, &memory.grad_values[key * value_width..][..d_value], v, |x| x);
+        }
+
         if split + 1 == plan.splits {
             for key in keys..all_keys {
                 // SAFETY: as above; padding belongs to the last part.
@@ -446,7 +446,7 @@ impl Item<'_> {
                     grad_q.row(self.batch, head, i, d_head)
                 }
             };
-            map(simd, sums, row, |x| simd.mul_f32s(x, scale));
+            map!(simd, sums, row, |x| simd.mul_f32s(x, scale));
         }
     }
 }
@@ -615,7 +615,7 @@ impl Step<'_> {
         problem.adjust_scores(simd, index, key, weights);
         let delta = memory.deltas[index.2];
         weights_and_gradients(simd, problem, index, key, self.item.backward.log_sum_exp(index), delta, weights, grads);
-        let add = |out: &mut [f32]| zip_in_place(simd, out, grads, |sum, x| simd.add_f32s(sum, x));
+        let add = |out: &mut [f32]| zip_in_place!(simd, out, grads, |sum, x| simd.add_f32s(sum, x));
         // SAFETY: this task's item, one row at a time.
         unsafe {
             if let Some(bias) = self.item.backward.bias_row(self.item.task, index) {
@@ -641,39 +641,57 @@ pub(super) fn weights_and_gradients<S: Simd>(
     weights: &mut [f32],
     grads: &mut [f32],
 ) {
-    let (log_sum_exp, delta) = (simd.splat_f32s(log_sum_exp), simd.splat_f32s(delta));
+    let shift = Shift { log_sum_exp: simd.splat_f32s(log_sum_exp), delta: simd.splat_f32s(delta) };
     let (weights, weights_tail) = S::as_mut_simd_f32s(weights);
     let (grads, grads_tail) = S::as_mut_simd_f32s(grads);
-    let plain = |score, grad| {
-        let weight = exp_bounded(simd, simd.sub_f32s(score, log_sum_exp));
-        (weight, simd.mul_f32s(weight, simd.sub_f32s(grad, delta)))
-    };
     if let Some(dropped) = problem.dropped(index) {
         let inverse_keep = simd.splat_f32s(problem.inverse_keep());
-        let with_dropout = |key: usize, score, grad| {
-            let weight = exp_bounded(simd, simd.sub_f32s(score, log_sum_exp));
-            let factor = dropped.keep(simd, key, inverse_keep);
-            let grad = simd.mul_add_e_f32s(grad, factor, simd.neg_f32s(delta));
-            (simd.mul_f32s(weight, factor), simd.mul_f32s(weight, grad))
-        };
         let mut key = first_key;
         for (weight, grad) in weights.iter_mut().zip(grads) {
-            (*weight, *grad) = with_dropout(key, *weight, *grad);
+            let factor = dropped.keep(simd, key, inverse_keep);
+            (*weight, *grad) = shift.with_factor(simd, *weight, *grad, factor);
             key += S::F32_LANES;
         }
         if !weights_tail.is_empty() {
-            let (w, g) = with_dropout(key, simd.partial_load_f32s(weights_tail), simd.partial_load_f32s(grads_tail));
-            simd.partial_store_f32s(weights_tail, w);
-            simd.partial_store_f32s(grads_tail, g);
+            let factor = dropped.keep(simd, key, inverse_keep);
+            let (weight, grad) = (simd.partial_load_f32s(weights_tail), simd.partial_load_f32s(grads_tail));
+            let (weight, grad) = shift.with_factor(simd, weight, grad, factor);
+            simd.partial_store_f32s(weights_tail, weight);
+            simd.partial_store_f32s(grads_tail, grad);
         }
         return;
     }
     for (weight, grad) in weights.iter_mut().zip(grads) {
-        (*weight, *grad) = plain(*weight, *grad);
+        (*weight, *grad) = shift.plain(simd, *weight, *grad);
     }
     if !weights_tail.is_empty() {
-        let (w, g) = plain(simd.partial_load_f32s(weights_tail), simd.partial_load_f32s(grads_tail));
-        simd.partial_store_f32s(weights_tail, w);
-        simd.partial_store_f32s(grads_tail, g);
+        let (weight, grad) = (simd.partial_load_f32s(weights_tail), simd.partial_load_f32s(grads_tail));
+        let (weight, grad) = shift.plain(simd, weight, grad);
+        simd.partial_store_f32s(weights_tail, weight);
+        simd.partial_store_f32s(grads_tail, grad);
+    }
+}
+
+/// `L` and `δ` of one query.
+#[derive(Clone, Copy)]
+struct Shift<V> {
+    log_sum_exp: V,
+    delta: V,
+}
+
+impl<V: Copy> Shift<V> {
+    /// Score and gradient of the weight to weight and gradient of the score.
+    #[inline(always)]
+    fn plain<S: Simd<f32s = V>>(self, simd: S, score: V, grad: V) -> (V, V) {
+        let weight = exp_bounded(simd, simd.sub_f32s(score, self.log_sum_exp));
+        (weight, simd.mul_f32s(weight, simd.sub_f32s(grad, self.delta)))
+    }
+
+    /// The same for a weight that dropout multiplies by `factor`.
+    #[inline(always)]
+    fn with_factor<S: Simd<f32s = V>>(self, simd: S, score: V, grad: V, factor: V) -> (V, V) {
+        let weight = exp_bounded(simd, simd.sub_f32s(score, self.log_sum_exp));
+        let grad = simd.mul_add_e_f32s(grad, factor, simd.neg_f32s(self.delta));
+        (simd.mul_f32s(weight, factor), simd.mul_f32s(weight, grad))
     }
 }

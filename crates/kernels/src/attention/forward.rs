@@ -10,9 +10,9 @@ use super::view::{View, ViewMut};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
 use crate::parallel::SharedSlice;
-use crate::scratch::with_scratch;
+use crate::scratch::Scratch;
 use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
-use crate::vector::{exp_bounded, map_in_place, max, sum};
+use crate::vector::{exp_bounded, map, map_in_place, max, sum};
 
 /// Queries a block.
 pub(crate) const QUERY_BLOCK: usize = 8 * TILE_ROWS;
@@ -77,25 +77,25 @@ impl WithSimd for Item<'_> {
         let keys = self.problem.length(batch);
         let keys_size = keys.next_multiple_of(panel_width::<S>()) * d_head;
         let value_width = round_to_lanes::<S>(d_value);
-        with_scratch(keys_size + keys * value_width, |memory| {
-            let (keys_out, values_out) = memory.split_at_mut(keys_size);
-            copy_transposed::<S>(self.problem.k, (batch, kv_head), keys, d_head, keys_out);
-            copy_rows(self.problem.v, (batch, kv_head), 0..keys, d_value, 1.0, value_width, values_out);
-            let operands = Operands { keys: keys_out, values: values_out, value_width };
-            let blocks = queries.div_ceil(QUERY_BLOCK);
-            let block = |number: usize| {
-                // Later blocks first: they are the longest of a causal call.
-                let (head, first) = (kv_head * group + number / blocks, (blocks - 1 - number % blocks) * QUERY_BLOCK);
-                let rows = QUERY_BLOCK.min(queries - first);
-                let block = Block { item: &self, operands: &operands, batch, head, first, rows };
-                Simd::vectorize(simd, block);
-            };
-            if self.serial {
-                (0..group * blocks).for_each(block);
-            } else {
-                (0..group * blocks).into_par_iter().with_max_len(1).for_each(block);
-            }
-        });
+        let mut memory = Scratch::new(keys_size + keys * value_width);
+        let memory = &mut *memory;
+        let (keys_out, values_out) = memory.split_at_mut(keys_size);
+        copy_transposed::<S>(self.problem.k, (batch, kv_head), keys, d_head, keys_out);
+        copy_rows(self.problem.v, (batch, kv_head), 0..keys, d_value, 1.0, value_width, values_out);
+        let operands = Operands { keys: keys_out, values: values_out, value_width };
+        let blocks = queries.div_ceil(QUERY_BLOCK);
+        let block = |number: usize| {
+            // Later blocks first: they are the longest of a causal call.
+            let (head, first) = (kv_head * group + number / blocks, (blocks - 1 - number % blocks) * QUERY_BLOCK);
+            let rows = QUERY_BLOCK.min(queries - first);
+            let block = Block { item: &self, operands: &operands, batch, head, first, rows };
+            Simd::vectorize(simd, block);
+        };
+        if self.serial {
+            (0..group * blocks).for_each(block);
+        } else {
+            (0..group * blocks).into_par_iter().with_max_len(1).for_each(block);
+        }
     }
 }
 
@@ -174,36 +174,36 @@ impl WithSimd for Block<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let AttentionShape { d_head, d_value, .. } = self.item.problem.shape;
         let width = self.operands.value_width;
-        with_scratch(QUERY_BLOCK * (d_head + KEY_BLOCK + width), |memory| {
-            let (q, memory) = memory.split_at_mut(QUERY_BLOCK * d_head);
-            let (scores, sums) = memory.split_at_mut(QUERY_BLOCK * KEY_BLOCK);
-            let rows = self.first..self.first + self.rows;
-            let scale = self.item.problem.options.scale;
-            copy_rows(self.item.problem.q, (self.batch, self.head), rows, d_head, scale, d_head, q);
-            sums[..self.rows * width].fill(0.0);
-            let mut running = Running { maxima: [f32::NEG_INFINITY; QUERY_BLOCK], totals: [0.0; QUERY_BLOCK] };
+        let mut memory = Scratch::new(QUERY_BLOCK * (d_head + KEY_BLOCK + width));
+        let memory = &mut *memory;
+        let (q, memory) = memory.split_at_mut(QUERY_BLOCK * d_head);
+        let (scores, sums) = memory.split_at_mut(QUERY_BLOCK * KEY_BLOCK);
+        let rows = self.first..self.first + self.rows;
+        let scale = self.item.problem.options.scale;
+        copy_rows(self.item.problem.q, (self.batch, self.head), rows, d_head, scale, d_head, q);
+        sums[..self.rows * width].fill(0.0);
+        let mut running = Running { maxima: [f32::NEG_INFINITY; QUERY_BLOCK], totals: [0.0; QUERY_BLOCK] };
 
-            let intervals = Intervals::new(self.item.problem, self.batch, self.first, self.rows);
-            let (low, high) = intervals.union(0..self.rows);
-            let mut start = low / panel_width::<S>() * panel_width::<S>();
-            while start < high {
-                let end = (start + KEY_BLOCK).min(high);
-                self.add_keys(simd, (start, end), &intervals, q, scores, sums, &mut running);
-                start += KEY_BLOCK;
-            }
+        let intervals = Intervals::new(self.item.problem, self.batch, self.first, self.rows);
+        let (low, high) = intervals.union(0..self.rows);
+        let mut start = low / panel_width::<S>() * panel_width::<S>();
+        while start < high {
+            let end = (start + KEY_BLOCK).min(high);
+            self.add_keys(simd, (start, end), &intervals, q, scores, sums, &mut running);
+            start += KEY_BLOCK;
+        }
 
-            let inverse_keep = self.item.problem.inverse_keep();
-            // SAFETY: each query of each head is in one block only.
-            let log_sum_exp = unsafe { self.item.log_sum_exp.slice(self.lse_row(0), self.rows) };
-            for r in 0..self.rows {
-                let total = running.totals[r];
-                log_sum_exp[r] = running.maxima[r] + total.ln();
-                let factor = simd.splat_f32s(if total == 0.0 { 0.0 } else { inverse_keep / total });
-                // SAFETY: as above.
-                let out = unsafe { self.item.out.row(self.batch, self.head, self.first + r, d_value) };
-                crate::vector::map(simd, &sums[r * width..][..d_value], out, |x| simd.mul_f32s(x, factor));
-            }
-        });
+        let inverse_keep = self.item.problem.inverse_keep();
+        // SAFETY: each query of each head is in one block only.
+        let log_sum_exp = unsafe { self.item.log_sum_exp.slice(self.lse_row(0), self.rows) };
+        for r in 0..self.rows {
+            let total = running.totals[r];
+            log_sum_exp[r] = running.maxima[r] + total.ln();
+            let factor = simd.splat_f32s(if total == 0.0 { 0.0 } else { inverse_keep / total });
+            // SAFETY: as above.
+            let out = unsafe { self.item.out.row(self.batch, self.head, self.first + r, d_value) };
+            map!(simd, &sums[r * width..][..d_value], out, |x| simd.mul_f32s(x, factor));
+        }
     }
 }
 
@@ -338,12 +338,12 @@ impl Block<'_> {
                     let factor = (before - maximum).exp();
                     running.totals[r] *= factor;
                     let factor = simd.splat_f32s(factor);
-                    map_in_place(simd, &mut sums[r * width..][..width], |x| simd.mul_f32s(x, factor));
+                    map_in_place!(simd, &mut sums[r * width..][..width], |x| simd.mul_f32s(x, factor));
                 }
             }
             // Nothing seen yet: every score is −∞ (or NaN), and 0 stands for the maximum so that weights are 0 (or NaN).
             let maximum = simd.splat_f32s(if maximum == f32::NEG_INFINITY { 0.0 } else { maximum });
-            map_in_place(simd, scores, |s| exp_bounded(simd, simd.sub_f32s(s, maximum)));
+            map_in_place!(simd, scores, |s| exp_bounded(simd, simd.sub_f32s(s, maximum)));
             running.totals[r] += sum(simd, scores);
             if let Some(dropped) = self.item.problem.dropped(index) {
                 let (vectors, tail) = S::as_mut_simd_f32s(scores);

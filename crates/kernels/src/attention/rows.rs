@@ -13,7 +13,7 @@ use super::options::AttentionShape;
 use super::view::{View, ViewMut};
 use crate::isa::dispatch;
 use crate::parallel::SharedSlice;
-use crate::scratch::with_scratch;
+use crate::scratch::Scratch;
 use crate::vector::{dot, exp_bounded, map_in_place, max, sum, zip_in_place};
 
 /// The keys one query sees, by band, length and sparse rows.
@@ -101,7 +101,7 @@ fn add_row<S: Simd>(simd: S, weight: f32, view: View<'_>, (batch, head, i): (usi
 #[inline(always)]
 fn add_scaled<S: Simd>(simd: S, weight: f32, x: &[f32], out: &mut [f32]) {
     let weight = simd.splat_f32s(weight);
-    zip_in_place(simd, out, x, |out, x| simd.mul_add_e_f32s(weight, x, out));
+    zip_in_place!(simd, out, x, |out, x| simd.mul_add_e_f32s(weight, x, out));
 }
 
 /// [`attention_forward`](super::attention_forward) query by query.
@@ -141,28 +141,28 @@ impl WithSimd for Forward<'_> {
         // SAFETY: each row is visited once.
         let (out, log_sum_exp) =
             unsafe { (self.out.row(batch, head, i, d_value), &mut self.log_sum_exp.slice(self.row, 1)[0]) };
-        with_scratch(d_head + seen.len(), |memory| {
-            let (query, weights) = memory.split_at_mut(d_head);
-            copy_rows(problem.q, (batch, head), i..i + 1, d_head, problem.options.scale, d_head, query);
-            problem.row_scores(simd, index, &seen, query, weights);
-            let maximum = max(simd, weights);
-            let shift = simd.splat_f32s(if maximum == f32::NEG_INFINITY { 0.0 } else { maximum });
-            map_in_place(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, shift)));
-            let total = sum(simd, weights);
-            *log_sum_exp = maximum + total.ln();
-            out.fill(0.0);
-            if total == 0.0 {
-                return;
+        let mut memory = Scratch::new(d_head + seen.len());
+        let memory = &mut *memory;
+        let (query, weights) = memory.split_at_mut(d_head);
+        copy_rows(problem.q, (batch, head), i..i + 1, d_head, problem.options.scale, d_head, query);
+        problem.row_scores(simd, index, &seen, query, weights);
+        let maximum = max(simd, weights);
+        let shift = simd.splat_f32s(if maximum == f32::NEG_INFINITY { 0.0 } else { maximum });
+        map_in_place!(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, shift)));
+        let total = sum(simd, weights);
+        *log_sum_exp = maximum + total.ln();
+        out.fill(0.0);
+        if total == 0.0 {
+            return;
+        }
+        let factor = problem.inverse_keep() / total;
+        let dropped = problem.dropped(index);
+        for (n, weight) in weights.iter().enumerate() {
+            let key = seen.key(n);
+            if dropped.is_none_or(|dropped| dropped.keeps(key)) {
+                add_row(simd, weight * factor, problem.v, (batch, head / problem.shape.group(), key), out);
             }
-            let factor = problem.inverse_keep() / total;
-            let dropped = problem.dropped(index);
-            for (n, weight) in weights.iter().enumerate() {
-                let key = seen.key(n);
-                if dropped.is_none_or(|dropped| dropped.keeps(key)) {
-                    add_row(simd, weight * factor, problem.v, (batch, head / problem.shape.group(), key), out);
-                }
-            }
-        });
+        }
     }
 }
 
@@ -214,50 +214,47 @@ impl Item<'_> {
         // SAFETY: the queries of this head belong to this task.
         let grad_q = unsafe { backward.grad_q.row(batch, head, i, d_head) };
         grad_q.fill(0.0);
-        with_scratch(2 * (d_head + d_value) + count, |memory| {
-            let (query, memory) = memory.split_at_mut(d_head);
-            let (grad, memory) = memory.split_at_mut(d_value);
-            let (out, memory) = memory.split_at_mut(d_value);
-            let (sums, weights) = memory.split_at_mut(d_head);
-            copy_rows(problem.q, (batch, head), i..i + 1, d_head, scale, d_head, query);
-            copy_rows(backward.grad, (batch, head), i..i + 1, d_value, 1.0, d_value, grad);
-            copy_rows(backward.out, (batch, head), i..i + 1, d_value, 1.0, d_value, out);
-            let delta = dot(simd, grad, out);
-            problem.row_scores(simd, index, &seen, query, weights);
-            let log_sum_exp = simd.splat_f32s(backward.log_sum_exp(index));
-            map_in_place(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, log_sum_exp)));
-            let dropped = problem.dropped(index);
-            sums.fill(0.0);
-            for (n, weight) in weights.iter_mut().enumerate() {
-                let key = seen.key(n);
-                let kept = dropped.is_none_or(|dropped| dropped.keeps(key));
-                let factor = if kept { problem.inverse_keep() } else { 0.0 };
-                let grad_weight = factor * dot_row(simd, problem.v, (batch, kv_head, key), grad);
-                let grad_score = *weight * (grad_weight - delta);
-                // SAFETY: the keys of this head belong to this task, and the two rows are of different tensors.
-                let (grad_k, grad_v) = unsafe {
-                    (
-                        backward.grad_k.row(batch, kv_head, key, d_head),
-                        backward.grad_v.row(batch, kv_head, key, d_value),
-                    )
-                };
-                add_scaled(simd, *weight * factor, grad, grad_v);
-                add_scaled(simd, grad_score, query, grad_k);
-                add_row(simd, grad_score, problem.k, (batch, kv_head, key), sums);
-                *weight = grad_score;
+        let mut memory = Scratch::new(2 * (d_head + d_value) + count);
+        let memory = &mut *memory;
+        let (query, memory) = memory.split_at_mut(d_head);
+        let (grad, memory) = memory.split_at_mut(d_value);
+        let (out, memory) = memory.split_at_mut(d_value);
+        let (sums, weights) = memory.split_at_mut(d_head);
+        copy_rows(problem.q, (batch, head), i..i + 1, d_head, scale, d_head, query);
+        copy_rows(backward.grad, (batch, head), i..i + 1, d_value, 1.0, d_value, grad);
+        copy_rows(backward.out, (batch, head), i..i + 1, d_value, 1.0, d_value, out);
+        let delta = dot(simd, grad, out);
+        problem.row_scores(simd, index, &seen, query, weights);
+        let log_sum_exp = simd.splat_f32s(backward.log_sum_exp(index));
+        map_in_place!(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, log_sum_exp)));
+        let dropped = problem.dropped(index);
+        sums.fill(0.0);
+        for (n, weight) in weights.iter_mut().enumerate() {
+            let key = seen.key(n);
+            let kept = dropped.is_none_or(|dropped| dropped.keeps(key));
+            let factor = if kept { problem.inverse_keep() } else { 0.0 };
+            let grad_weight = factor * dot_row(simd, problem.v, (batch, kv_head, key), grad);
+            let grad_score = *weight * (grad_weight - delta);
+            // SAFETY: the keys of this head belong to this task, and the two rows are of different tensors.
+            let (grad_k, grad_v) = unsafe {
+                (backward.grad_k.row(batch, kv_head, key, d_head), backward.grad_v.row(batch, kv_head, key, d_value))
+            };
+            add_scaled(simd, *weight * factor, grad, grad_v);
+            add_scaled(simd, grad_score, query, grad_k);
+            add_row(simd, grad_score, problem.k, (batch, kv_head, key), sums);
+            *weight = grad_score;
+        }
+        add_scaled(simd, scale, sums, grad_q);
+        // SAFETY: this task's item, one row at a time.
+        unsafe {
+            if let Some(bias) = backward.bias_row(self.task, index) {
+                weights.iter().enumerate().for_each(|(n, grad)| bias[seen.key(n)] += grad);
             }
-            add_scaled(simd, scale, sums, grad_q);
-            // SAFETY: this task's item, one row at a time.
-            unsafe {
-                if let Some(bias) = backward.bias_row(self.task, index) {
-                    weights.iter().enumerate().for_each(|(n, grad)| bias[seen.key(n)] += grad);
-                }
-                for (n, grad) in weights.iter().enumerate() {
-                    if let Some(distance) = backward.distance_part(index, seen.key(n), 1) {
-                        distance[0] += grad;
-                    }
+            for (n, grad) in weights.iter().enumerate() {
+                if let Some(distance) = backward.distance_part(index, seen.key(n), 1) {
+                    distance[0] += grad;
                 }
             }
-        });
+        }
     }
 }

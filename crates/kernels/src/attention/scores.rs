@@ -20,7 +20,7 @@ impl Problem<'_> {
         if let Some(bias) = options.bias {
             let offset = bias.offset(batch, head, i) + first * bias.strides[3];
             if bias.strides[3] == 1 {
-                zip_in_place(simd, scores, &bias.data[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
+                zip_in_place!(simd, scores, &bias.data[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
             } else {
                 for (j, score) in scores.iter_mut().enumerate() {
                     *score += bias.data[offset + j * bias.strides[3]];
@@ -29,7 +29,7 @@ impl Problem<'_> {
         }
         if let Some(distance) = options.distance {
             let offset = self.distance_offset(head, i, first);
-            zip_in_place(simd, scores, &distance[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
+            zip_in_place!(simd, scores, &distance[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
         }
         if let Some(mask) = options.mask {
             let offset =

@@ -10,7 +10,7 @@ use super::options::{AttentionOptions, AttentionShape};
 use super::view::View;
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
-use crate::scratch::with_scratch;
+use crate::scratch::Scratch;
 use crate::vector::{exp_bounded, map_in_place};
 
 /// The weights, before dropout, of the queries `rows` of one head of one sequence; 0 for keys they do not see.
@@ -66,15 +66,15 @@ impl WithSimd for Row<'_> {
         if self.log_sum_exp == f32::NEG_INFINITY {
             return;
         }
-        with_scratch(d_head + seen.len(), |memory| {
-            let (query, weights) = memory.split_at_mut(d_head);
-            copy_rows(self.problem.q, (batch, head), i..i + 1, d_head, self.problem.options.scale, d_head, query);
-            self.problem.row_scores(simd, self.index, &seen, query, weights);
-            let log_sum_exp = simd.splat_f32s(self.log_sum_exp);
-            map_in_place(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, log_sum_exp)));
-            for (n, weight) in weights.iter().enumerate() {
-                self.out[seen.key(n)] = *weight;
-            }
-        });
+        let mut memory = Scratch::new(d_head + seen.len());
+        let memory = &mut *memory;
+        let (query, weights) = memory.split_at_mut(d_head);
+        copy_rows(self.problem.q, (batch, head), i..i + 1, d_head, self.problem.options.scale, d_head, query);
+        self.problem.row_scores(simd, self.index, &seen, query, weights);
+        let log_sum_exp = simd.splat_f32s(self.log_sum_exp);
+        map_in_place!(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, log_sum_exp)));
+        for (n, weight) in weights.iter().enumerate() {
+            self.out[seen.key(n)] = *weight;
+        }
     }
 }
