@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::operands::{Problem, copy_rows, copy_transposed};
+use super::operands::{Problem, Rows, copy_transposed};
 use super::options::{AttentionOptions, AttentionShape};
 use super::rows::rowwise_forward;
 use super::view::{View, ViewMut};
@@ -76,13 +76,13 @@ impl WithSimd for Item<'_> {
         let group = self.problem.shape.group();
         let keys = self.problem.length(batch);
         let keys_size = keys.next_multiple_of(panel_width::<S>()) * d_head;
-        let value_width = round_to_lanes::<S>(d_value);
-        let mut memory = Scratch::new(keys_size + keys * value_width);
-        let memory = &mut *memory;
+        let values_size = Rows::scratch::<S>(self.problem.v, keys, d_value);
+        let mut memory = Scratch::new(keys_size + values_size);
         let (keys_out, values_out) = memory.split_at_mut(keys_size);
-        copy_transposed::<S>(self.problem.k, (batch, kv_head), keys, d_head, keys_out);
-        copy_rows(self.problem.v, (batch, kv_head), 0..keys, d_value, 1.0, value_width, values_out);
-        let operands = Operands { keys: keys_out, values: values_out, value_width };
+        let place = (batch, kv_head);
+        copy_transposed::<S>(self.problem.k, place, keys, d_head, self.problem.options.scale, keys_out);
+        let values = Rows::new::<S>(self.problem.v, place, keys, d_value, values_out);
+        let operands = Operands { keys: keys_out, values };
         let blocks = queries.div_ceil(QUERY_BLOCK);
         let block = |number: usize| {
             // Later blocks first: they are the longest of a causal call.
@@ -101,11 +101,9 @@ impl WithSimd for Item<'_> {
 
 /// Keys and values of one head, laid out for the tiles.
 struct Operands<'a> {
-    /// Transposed, in panels.
+    /// Times the scale, transposed, in panels.
     keys: &'a [f32],
-    /// Row after row of `value_width`.
-    values: &'a [f32],
-    value_width: usize,
+    values: Rows<'a>,
 }
 
 /// A block of queries of one head.
@@ -135,12 +133,18 @@ impl Intervals {
         Self { low, high, rows }
     }
 
-    /// The keys that any of the queries `rows` may see, `(0, 0)` for none.
+    /// The keys that any of the queries `rows` may see: neither end ever falls from one query to the next.
     #[inline(always)]
     pub(crate) fn union(&self, rows: std::ops::Range<usize>) -> (usize, usize) {
-        let seeing = || rows.clone().filter(|&r| self.low[r] < self.high[r]);
-        let low = seeing().map(|r| self.low[r]).min();
-        (low.unwrap_or(0), seeing().map(|r| self.high[r]).max().unwrap_or(0))
+        (self.low[rows.start], self.high[rows.end - 1])
+    }
+
+    /// The queries that may see any of the keys `low..high`.
+    #[inline(always)]
+    pub(crate) fn seeing(&self, low: usize, high: usize) -> std::ops::Range<usize> {
+        let from = self.high[..self.rows].partition_point(|&end| end <= low);
+        let to = self.low[..self.rows].partition_point(|&start| start < high);
+        from..to.max(from)
     }
 
     /// The part of [`Self::union`] inside the keys `[start, end)`, relative to `start` and widened to whole vectors.
@@ -172,15 +176,10 @@ impl WithSimd for Block<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let AttentionShape { d_head, d_value, .. } = self.item.problem.shape;
-        let width = self.operands.value_width;
-        let mut memory = Scratch::new(QUERY_BLOCK * (d_head + KEY_BLOCK + width));
-        let memory = &mut *memory;
-        let (q, memory) = memory.split_at_mut(QUERY_BLOCK * d_head);
+        let d_value = self.item.problem.shape.d_value;
+        let width = self.operands.values.width;
+        let mut memory = Scratch::new(QUERY_BLOCK * (KEY_BLOCK + width));
         let (scores, sums) = memory.split_at_mut(QUERY_BLOCK * KEY_BLOCK);
-        let rows = self.first..self.first + self.rows;
-        let scale = self.item.problem.options.scale;
-        copy_rows(self.item.problem.q, (self.batch, self.head), rows, d_head, scale, d_head, q);
         sums[..self.rows * width].fill(0.0);
         let mut running = Running { maxima: [f32::NEG_INFINITY; QUERY_BLOCK], totals: [0.0; QUERY_BLOCK] };
 
@@ -189,7 +188,7 @@ impl WithSimd for Block<'_> {
         let mut start = low / panel_width::<S>() * panel_width::<S>();
         while start < high {
             let end = (start + KEY_BLOCK).min(high);
-            self.add_keys(simd, (start, end), &intervals, q, scores, sums, &mut running);
+            self.add_keys(simd, (start, end), &intervals, scores, sums, &mut running);
             start += KEY_BLOCK;
         }
 
@@ -227,30 +226,36 @@ impl Block<'_> {
         simd: S,
         (start, end): (usize, usize),
         intervals: &Intervals,
-        q: &[f32],
         scores: &mut [f32],
         sums: &mut [f32],
         running: &mut Running,
     ) {
         let panel = panel_width::<S>();
         let d_head = self.item.problem.shape.d_head;
-        let width = self.operands.value_width;
-        let product = |rows: std::ops::Range<usize>, columns, scores: &mut [f32]| {
+        let width = self.operands.values.width;
+        let problem = self.item.problem;
+        let place = (self.batch, self.head);
+        let product = |rows: std::ops::Range<usize>, columns: (usize, usize), scores: &mut [f32]| {
+            let queries = self.first + rows.start..self.first + rows.end;
+            let corner = &mut scores[rows.start * KEY_BLOCK + columns.0..];
+            let width = columns.1 - columns.0;
+            let accumulate = problem.start_scores(place, queries, start + columns.0, width, corner, KEY_BLOCK);
+            let q = &problem.q.data[problem.q.offset(self.batch, self.head, self.first + rows.start)..];
             let product = TileProduct {
                 rows: rows.len(),
                 columns,
                 depth: d_head,
-                a: q[rows.start * d_head..].as_ptr(),
-                a_row: d_head,
-                a_column: 1,
+                a: q.as_ptr(),
+                a_row: problem.q.strides[2],
+                a_column: problem.q.strides[3],
                 b: self.operands.keys[start * d_head..].as_ptr(),
                 b_row: panel,
                 b_panel: panel * d_head,
                 out: scores[rows.start * KEY_BLOCK..].as_mut_ptr(),
                 out_row: KEY_BLOCK,
-                accumulate: false,
+                accumulate,
             };
-            // SAFETY: `q` holds the block's rows; the panels reach past the last key rounded up to a panel, and
+            // SAFETY: the view of `q` is checked; the panels reach past the last key rounded up to a panel, and
             // `start` is a whole number of them; a row of scores has KEY_BLOCK columns and end − start fits.
             unsafe { product.run(simd) };
         };
@@ -263,7 +268,7 @@ impl Block<'_> {
                     a: scores[rows.start * KEY_BLOCK + low..].as_ptr(),
                     a_row: KEY_BLOCK,
                     a_column: 1,
-                    b: self.operands.values[(start + low) * width..].as_ptr(),
+                    b: self.operands.values.pointer(start + low),
                     b_row: width,
                     b_panel: panel,
                     out: sums[rows.start * width..].as_mut_ptr(),
@@ -274,25 +279,23 @@ impl Block<'_> {
                 unsafe { product.run(simd) };
             };
 
-        let all = intervals.columns::<S>(0..self.rows, start, end);
         let groups = || (0..self.rows).step_by(TILE_ROWS).map(|r| r..(r + TILE_ROWS).min(self.rows));
-        let whole = self.item.problem.options.mask.is_none()
-            && groups().all(|rows| intervals.columns::<S>(rows, start, end) == all);
-        if whole {
+        let seen = |rows: std::ops::Range<usize>| {
+            let columns = intervals.columns::<S>(rows.clone(), start, end)?;
+            let queries = self.first + rows.start..self.first + rows.end;
+            let last = end.min(start + columns.1);
+            (!problem.hides(place, queries, start + columns.0, last)).then_some(columns)
+        };
+        let Some(all) = intervals.columns::<S>(0..self.rows, start, end) else { return };
+        if groups().all(|rows| seen(rows) == Some(all)) {
             // All queries against the same keys: the panel of keys stays in the first-level cache for all rows.
-            let Some(columns) = all else { return };
-            product(0..self.rows, columns, scores);
-            self.softmax(simd, 0..self.rows, columns, (start, end), intervals, scores, sums, running);
-            add_values(0..self.rows, columns, scores, sums);
+            product(0..self.rows, all, scores);
+            self.softmax(simd, 0..self.rows, all, (start, end), intervals, scores, sums, running);
+            add_values(0..self.rows, all, scores, sums);
             return;
         }
         for rows in groups() {
-            let Some(columns) = intervals.columns::<S>(rows.clone(), start, end) else { continue };
-            let queries = self.first + rows.start..self.first + rows.end;
-            let last = end.min(start + columns.1);
-            if self.item.problem.hides((self.batch, self.head), queries, start + columns.0, last) {
-                continue;
-            }
+            let Some(columns) = seen(rows.clone()) else { continue };
             product(rows.clone(), columns, scores);
             self.softmax(simd, rows.clone(), columns, (start, end), intervals, scores, sums, running);
             add_values(rows, columns, scores, sums);
@@ -313,7 +316,7 @@ impl Block<'_> {
         sums: &mut [f32],
         running: &mut Running,
     ) {
-        let width = self.operands.value_width;
+        let width = self.operands.values.width;
         for r in rows {
             let (low, high) = intervals.row(r, start, end);
             let scores = &mut scores[r * KEY_BLOCK..][..KEY_BLOCK];

@@ -13,6 +13,7 @@
 //! cache. Causal masks, windows and distances are counted from there.
 
 mod backward;
+mod backward_tiles;
 mod distance;
 mod forward;
 mod operands;

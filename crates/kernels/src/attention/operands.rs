@@ -5,7 +5,7 @@ use pulp::Simd;
 use super::options::{AttentionOptions, AttentionShape};
 use super::view::View;
 use crate::error::KernelError;
-use crate::tile::panel_width;
+use crate::tile::{panel_width, round_to_lanes};
 
 /// The inputs of an attention call whose sizes have been checked against each other.
 #[derive(Clone, Copy)]
@@ -73,7 +73,58 @@ pub(crate) fn copy_rows(
     }
 }
 
-/// The rows of `[batch, head]` as columns, in panels: element `t` of row `j` is at
+/// The rows of one head as a register tile reads them: whole vectors, one row after another.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    data: &'a [f32],
+    pub(crate) width: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// Elements of scratch memory that [`Rows::new`] needs.
+    pub(crate) fn scratch<S: Simd>(view: View<'_>, rows: usize, d: usize) -> usize {
+        if Self::fits::<S>(view, d) { 0 } else { rows * round_to_lanes::<S>(d) }
+    }
+
+    /// The view itself where it is laid out so, else a copy of it in `scratch`.
+    ///
+    /// Rows far apart, as in packed queries, keys and values, are copied: 64 of them would fall on too few sets of the
+    /// first-level cache.
+    #[inline(always)]
+    pub(crate) fn new<S: Simd>(
+        view: View<'a>,
+        (batch, head): (usize, usize),
+        rows: usize,
+        d: usize,
+        scratch: &'a mut [f32],
+    ) -> Self {
+        let width = round_to_lanes::<S>(d);
+        if Self::fits::<S>(view, d) {
+            let start = view.offset(batch, head, 0).min(view.data.len());
+            return Self { data: &view.data[start..], width };
+        }
+        copy_rows(view, (batch, head), 0..rows, d, 1.0, width, scratch);
+        Self { data: scratch, width }
+    }
+
+    fn fits<S: Simd>(view: View<'_>, d: usize) -> bool {
+        view.strides[3] == 1 && view.strides[2] == d && d.is_multiple_of(S::F32_LANES)
+    }
+
+    /// Where row `i` starts.
+    #[inline(always)]
+    pub(crate) fn pointer(&self, i: usize) -> *const f32 {
+        self.data[i * self.width..].as_ptr()
+    }
+
+    /// The first `d` elements of row `i`.
+    #[inline(always)]
+    pub(crate) fn row(&self, i: usize, d: usize) -> &[f32] {
+        &self.data[i * self.width..][..d]
+    }
+}
+
+/// The rows of `[batch, head]` as columns times `scale`, in panels: element `t` of row `j` is at
 /// `(j / panel)·d·panel + t·panel + j % panel`, zero for rows past the last.
 #[inline(always)]
 pub(crate) fn copy_transposed<S: Simd>(
@@ -81,6 +132,7 @@ pub(crate) fn copy_transposed<S: Simd>(
     (batch, head): (usize, usize),
     rows: usize,
     d: usize,
+    scale: f32,
     out: &mut [f32],
 ) {
     let panel = panel_width::<S>();
@@ -97,13 +149,13 @@ pub(crate) fn copy_transposed<S: Simd>(
             let row = |r: usize| &view.data[base + (j + r) * view.strides[2]..][..d];
             let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
             for (t, out) in out.chunks_exact_mut(panel).enumerate() {
-                out[j..j + 4].copy_from_slice(&[r0[t], r1[t], r2[t], r3[t]]);
+                out[j..j + 4].copy_from_slice(&[r0[t] * scale, r1[t] * scale, r2[t] * scale, r3[t] * scale]);
             }
             j += 4;
         }
         for j in j..present {
             for (t, out) in out.chunks_exact_mut(panel).enumerate() {
-                out[j] = view.data[base + j * view.strides[2] + t * step];
+                out[j] = view.data[base + j * view.strides[2] + t * step] * scale;
             }
         }
     }

@@ -65,7 +65,8 @@ impl Problem<'_> {
     ) {
         let kv_head = head / self.shape.group();
         for (n, score) in scores.iter_mut().enumerate() {
-            *score = dot_row(simd, self.k, (batch, kv_head, seen.key(n)), query);
+            let key = seen.key(n);
+            *score = dot_row(simd, self.k, (batch, kv_head, key), query) + self.bias((batch, head, i), key);
         }
         match seen {
             Seen::Range(range) => self.adjust_scores(simd, (batch, head, i), range.start, scores),

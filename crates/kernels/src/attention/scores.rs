@@ -7,7 +7,39 @@ use crate::random::{RowKey, lanes, threshold};
 use crate::vector::zip_in_place;
 
 impl Problem<'_> {
-    /// Adds the biases of query `i` to its scores for the keys from `first` on, and sets masked ones to −∞.
+    /// Sets the scores of `queries` for the keys `first..first + width` to the bias, if there is one: the products are
+    /// then added to it. One pass over many rows lets the memory deliver several at once.
+    #[inline(always)]
+    pub(crate) fn start_scores(
+        &self,
+        (batch, head): (usize, usize),
+        queries: std::ops::Range<usize>,
+        first: usize,
+        width: usize,
+        scores: &mut [f32],
+        row_stride: usize,
+    ) -> bool {
+        let Some(bias) = self.options.bias else { return false };
+        let present = width.min(self.shape.keys - first);
+        for (i, scores) in queries.zip(scores.chunks_mut(row_stride)) {
+            let from = &bias.data[bias.offset(batch, head, i) + first * bias.strides[3]..];
+            let (scores, padding) = scores[..width].split_at_mut(present);
+            match bias.strides[3] {
+                1 => scores.copy_from_slice(&from[..present]),
+                step => scores.iter_mut().enumerate().for_each(|(j, score)| *score = from[j * step]),
+            }
+            padding.fill(0.0);
+        }
+        true
+    }
+
+    /// The bias of one score.
+    #[inline(always)]
+    pub(crate) fn bias(&self, (batch, head, i): (usize, usize, usize), key: usize) -> f32 {
+        self.options.bias.map_or(0.0, |bias| bias.data[bias.offset(batch, head, i) + key * bias.strides[3]])
+    }
+
+    /// Adds the distances of query `i` to its scores for the keys from `first` on, and sets masked ones to −∞.
     #[inline(always)]
     pub(crate) fn adjust_scores<S: Simd>(
         &self,
@@ -17,16 +49,6 @@ impl Problem<'_> {
         scores: &mut [f32],
     ) {
         let options = &self.options;
-        if let Some(bias) = options.bias {
-            let offset = bias.offset(batch, head, i) + first * bias.strides[3];
-            if bias.strides[3] == 1 {
-                zip_in_place!(simd, scores, &bias.data[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
-            } else {
-                for (j, score) in scores.iter_mut().enumerate() {
-                    *score += bias.data[offset + j * bias.strides[3]];
-                }
-            }
-        }
         if let Some(distance) = options.distance {
             let offset = self.distance_offset(head, i, first);
             zip_in_place!(simd, scores, &distance[offset..][..scores.len()], |s, b| simd.add_f32s(s, b));
