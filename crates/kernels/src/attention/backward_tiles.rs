@@ -13,7 +13,7 @@ use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
 use crate::vector::{dot, exp_bounded, map, zip_in_place};
 
 /// Keys a block.
-const KEY_BLOCK: usize = 64;
+const KEY_BLOCK: usize = 128;
 
 /// All queries that use one key head of one sequence, against the task's share of the keys.
 pub(super) struct Item<'a> {
