@@ -6,6 +6,7 @@
 pub mod activation;
 pub mod adamw;
 pub mod attention;
+mod buffer;
 pub mod cross_entropy;
 pub mod dropout;
 pub mod embedding;
@@ -24,6 +25,7 @@ pub mod softmax;
 mod tile;
 mod vector;
 
+pub use buffer::unwritten;
 pub use error::KernelError;
 pub use isa::{Isa, IsaUnavailable};
 pub use matmul::{Matrix, Output, Threads, matmul};

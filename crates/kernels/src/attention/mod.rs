@@ -31,5 +31,6 @@ pub use backward::{AttentionGradients, attention_backward};
 pub use distance::{alibi_distances, alibi_slopes, relative_distances, relative_distances_backward};
 pub use forward::attention_forward;
 pub use options::{AttentionOptions, AttentionShape, Band, BooleanMask, Dropout, SparseRows};
+pub use scores::dropout_decisions;
 pub use view::{View, ViewMut};
 pub use weights::attention_weights;

@@ -25,7 +25,7 @@ impl<'a> Problem<'a> {
         k: View<'a>,
         v: View<'a>,
     ) -> Result<Self, KernelError> {
-        options.check(&shape)?;
+        options.validate(&shape)?;
         q.check("queries", shape.query_shape())?;
         k.check("keys", shape.key_shape())?;
         v.check("values", shape.value_shape())?;

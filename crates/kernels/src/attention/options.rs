@@ -126,8 +126,8 @@ impl AttentionShape {
 }
 
 impl AttentionOptions<'_> {
-    /// Refuses options that do not fit `shape`.
-    pub(crate) fn check(&self, shape: &AttentionShape) -> Result<(), KernelError> {
+    /// Refuses options that do not fit `shape`, as every function that takes them does.
+    pub fn validate(&self, shape: &AttentionShape) -> Result<(), KernelError> {
         let invalid = |what, why| Err(KernelError::Invalid { what, why });
         if shape.kv_heads == 0 && shape.n_heads > 0 || shape.n_heads % shape.kv_heads.max(1) != 0 {
             return invalid("n_heads", format!("{} is no multiple of {} kv heads", shape.n_heads, shape.kv_heads));

@@ -1,7 +1,7 @@
 //! Attention in f64 by its definition: one loop for each index, nothing clever.
 
 use super::options::{AttentionOptions, AttentionShape};
-use super::scores::dropout_factor;
+use super::scores::dropout_decisions;
 
 /// Queries, keys, values and the learnable biases in f64, stored without gaps.
 #[derive(Clone)]
@@ -25,6 +25,7 @@ pub(super) fn attention(shape: AttentionShape, options: &AttentionOptions<'_>, i
     let mut out = vec![0.0; batch * n_heads * queries * d_value];
     let mut log_sum_exp = vec![f64::NEG_INFINITY; batch * n_heads * queries];
     let mut weights = vec![0.0; batch * n_heads * queries * keys];
+    let dropped = options.dropout.map(|d| dropout_decisions(d.probability, d.seed, batch * n_heads * queries, keys));
     for b in 0..batch {
         for h in 0..n_heads {
             let kv = b * kv_heads + h / (n_heads / kv_heads);
@@ -67,7 +68,7 @@ pub(super) fn attention(shape: AttentionShape, options: &AttentionOptions<'_>, i
                 for (j, score) in scores {
                     let weight = (score - log_sum_exp[row]).exp();
                     weights[row * keys + j] = weight;
-                    let weight = weight * dropout_factor(&shape, options, row, j);
+                    let weight = weight * dropped.as_ref().map_or(1.0, |dropped| f64::from(dropped[row * keys + j]));
                     for t in 0..d_value {
                         out[row * d_value + t] += weight * inputs.v[(kv * keys + j) * d_value + t];
                     }

@@ -134,15 +134,11 @@ impl DroppedRow {
     }
 }
 
-/// What a weight is multiplied by, for the tests' reference: the decisions are the generator's, the rest is not.
-#[cfg(test)]
-pub(super) fn dropout_factor(
-    _: &super::options::AttentionShape,
-    options: &super::options::AttentionOptions<'_>,
-    row: usize,
-    key: usize,
-) -> f64 {
-    let Some(dropout) = options.dropout else { return 1.0 };
-    let row = DroppedRow { key: RowKey::new(dropout.seed, row as u64), threshold: threshold(dropout.probability) };
-    if dropout.probability > 0.0 && !row.keeps(key) { 0.0 } else { 1.0 / (1.0 - f64::from(dropout.probability)) }
+/// What dropout multiplies each weight by, `0` or `1/(1 − p)`: `[rows, keys]` with rows numbered through
+/// `[batch, n_heads, queries]`. For those who need the decisions themselves; the kernels draw them on the fly.
+pub fn dropout_decisions(probability: f32, seed: u64, rows: usize, keys: usize) -> Vec<f32> {
+    let threshold = threshold(probability);
+    let row = |row: usize| DroppedRow { key: RowKey::new(seed, row as u64), threshold };
+    let factor = |kept| if kept || probability == 0.0 { 1.0 / (1.0 - probability) } else { 0.0 };
+    (0..rows).flat_map(|r| (0..keys).map(move |key| factor(row(r).keeps(key)))).collect()
 }

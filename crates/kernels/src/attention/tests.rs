@@ -192,20 +192,15 @@ impl Case {
             return;
         }
         let (b, h, first) = (batch - 1, n_heads - 1, queries / 3);
-        let mut weights = vec![f32::NAN; (queries - first) * keys];
-        attention_weights(
-            self.shape,
-            &self.options.borrow(),
-            View::contiguous(&self.q, self.shape.query_shape()),
-            View::contiguous(&self.k, self.shape.key_shape()),
-            &got.log_sum_exp,
-            (b, h),
-            first..queries,
-            &mut weights,
-        )
-        .unwrap();
-        let from = ((b * n_heads + h) * queries + first) * keys;
-        close(&weights, &want[from..][..weights.len()], 3e-6, &format!("weights {context}"));
+        let q = View::contiguous(&self.q, self.shape.query_shape());
+        let k = View::contiguous(&self.k, self.shape.key_shape());
+        for log_sum_exp in [Some(&got.log_sum_exp[..]), None] {
+            let mut weights = vec![f32::NAN; (queries - first) * keys];
+            let (options, rows) = (self.options.borrow(), first..queries);
+            attention_weights(self.shape, &options, q, k, log_sum_exp, (b, h), rows, &mut weights).unwrap();
+            let from = ((b * n_heads + h) * queries + first) * keys;
+            close(&weights, &want[from..][..weights.len()], 3e-6, &format!("weights {context}"));
+        }
     }
 
     fn field<'a>(&self, inputs: &'a Inputs, which: usize) -> &'a [f64] {

@@ -16,14 +16,15 @@ use crate::vector::{exp_bounded, map_in_place};
 /// The weights, before dropout, of the queries `rows` of one head of one sequence; 0 for keys they do not see.
 ///
 /// # Shapes
-/// `q`, `k` and `log_sum_exp` as in [`attention_forward`](super::attention_forward), `out` `[rows, keys]`.
+/// `q`, `k` and `log_sum_exp` (made again when not given) as in [`attention_forward`](super::attention_forward), `out`
+/// `[rows, keys]`.
 #[allow(clippy::too_many_arguments)]
 pub fn attention_weights(
     shape: AttentionShape,
     options: &AttentionOptions<'_>,
     q: View<'_>,
     k: View<'_>,
-    log_sum_exp: &[f32],
+    log_sum_exp: Option<&[f32]>,
     (batch, head): (usize, usize),
     rows: Range<usize>,
     out: &mut [f32],
@@ -31,7 +32,9 @@ pub fn attention_weights(
     // Values take no part in the weights: the keys stand in for them.
     let shape = AttentionShape { d_value: shape.d_head, ..shape };
     let problem = Problem::new(shape, options, q, k, k)?;
-    check_len("log-sum-exp", log_sum_exp.len(), shape.rows())?;
+    if let Some(log_sum_exp) = log_sum_exp {
+        check_len("log-sum-exp", log_sum_exp.len(), shape.rows())?;
+    }
     if batch >= shape.batch || head >= shape.n_heads || rows.end > shape.queries || rows.start > rows.end {
         let why = format!("[{batch}, {head}, {rows:?}] of {} × {} × {}", shape.batch, shape.n_heads, shape.queries);
         return Err(KernelError::Invalid { what: "attention weights", why });
@@ -42,7 +45,12 @@ pub fn attention_weights(
     }
     let base = (batch * shape.n_heads + head) * shape.queries;
     out.par_chunks_mut(shape.keys).zip(rows).for_each(|(out, i)| {
-        dispatch(Row { problem: &problem, index: (batch, head, i), log_sum_exp: log_sum_exp[base + i], out });
+        dispatch(Row {
+            problem: &problem,
+            index: (batch, head, i),
+            log_sum_exp: log_sum_exp.map(|l| l[base + i]),
+            out,
+        });
     });
     Ok(())
 }
@@ -50,7 +58,7 @@ pub fn attention_weights(
 struct Row<'a> {
     problem: &'a Problem<'a>,
     index: (usize, usize, usize),
-    log_sum_exp: f32,
+    log_sum_exp: Option<f32>,
     out: &'a mut [f32],
 }
 
@@ -63,15 +71,20 @@ impl WithSimd for Row<'_> {
         let d_head = self.problem.shape.d_head;
         let seen = self.problem.seen(batch, i);
         self.out.fill(0.0);
-        if self.log_sum_exp == f32::NEG_INFINITY {
-            return;
-        }
         let mut memory = Scratch::new(d_head + seen.len());
         let memory = &mut *memory;
         let (query, weights) = memory.split_at_mut(d_head);
         copy_rows(self.problem.q, (batch, head), i..i + 1, d_head, self.problem.options.scale, d_head, query);
         self.problem.row_scores(simd, self.index, &seen, query, weights);
-        let log_sum_exp = simd.splat_f32s(self.log_sum_exp);
+        let log_sum_exp = self.log_sum_exp.unwrap_or_else(|| {
+            let maximum = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            maximum + weights.iter().map(|score| (score - maximum).exp()).sum::<f32>().ln()
+        });
+        // A query that sees nothing keeps its zeros.
+        if log_sum_exp == f32::NEG_INFINITY || weights.is_empty() {
+            return;
+        }
+        let log_sum_exp = simd.splat_f32s(log_sum_exp);
         map_in_place!(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, log_sum_exp)));
         for (n, weight) in weights.iter().enumerate() {
             self.out[seen.key(n)] = *weight;

@@ -1,0 +1,332 @@
+//! Attention on Flex: tensors as strided views for the kernels, and the gradients back into tensors.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use burn::backend::{BackendTensor, DispatchTensorKind};
+use burn::tensor::{Bool, Tensor};
+use burn_flex::FlexTensor;
+use regard_kernels::attention::{
+    self as kernel, AttentionGradients, AttentionShape, BooleanMask, View, ViewMut, alibi_distances,
+    relative_distances, relative_distances_backward,
+};
+use regard_kernels::unwritten;
+
+use super::options::{AttentionOptions, Distance};
+use crate::error::OpError;
+use crate::fused::{FusedOp, Purpose, contiguous, elements, sizes, tensor};
+
+/// Where queries, keys and values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// In three tensors `[batch, heads, seq, d]`.
+    Separate,
+    /// In one tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
+    Packed,
+}
+
+/// One attention call. Its inputs are `q, k, v` or the packed tensor, then the bias and the table if there are any.
+#[derive(Debug, Clone)]
+pub(super) struct Operation {
+    shape: AttentionShape,
+    layout: Layout,
+    scale: f32,
+    band: kernel::Band,
+    lengths: Option<Arc<Vec<usize>>>,
+    allowed: Option<(FlexTensor, [usize; 4])>,
+    sparse: Option<super::SparseRows>,
+    /// Distances of ALiBi; those of a table come from its tensor.
+    alibi: Option<Arc<Vec<f32>>>,
+    dropout: Option<kernel::Dropout>,
+    has_bias: bool,
+    has_table: bool,
+}
+
+/// What the backward pass needs. The output carries the log-sum-exps' rows along.
+#[derive(Debug, Clone)]
+pub(super) struct Saved {
+    inputs: Vec<FlexTensor>,
+    out: FlexTensor,
+    log_sum_exp: Arc<Vec<f32>>,
+}
+
+impl Operation {
+    pub(super) fn new(shape: AttentionShape, layout: Layout, options: &AttentionOptions) -> Self {
+        let alibi = match &options.distance {
+            Distance::Alibi { slopes } => Some(Arc::new(alibi_distances(slopes, shape.queries, shape.keys))),
+            Distance::None | Distance::Relative { .. } => None,
+        };
+        Self {
+            shape,
+            layout,
+            scale: options.scale_for(&shape),
+            band: options.mask.band(),
+            lengths: options.lengths.clone().map(Arc::new),
+            allowed: options.allowed.clone().map(boolean),
+            sparse: options.sparse.clone(),
+            alibi,
+            dropout: options.dropout.map(|d| kernel::Dropout { probability: d.probability, seed: d.seed }),
+            has_bias: options.bias.is_some(),
+            has_table: matches!(options.distance, Distance::Relative { .. }),
+        }
+    }
+
+    /// Inputs that are queries, keys and values.
+    fn operands(&self) -> usize {
+        match self.layout {
+            Layout::Separate => 3,
+            Layout::Packed => 1,
+        }
+    }
+
+    fn bias<'a>(&self, inputs: &'a [FlexTensor]) -> Option<&'a FlexTensor> {
+        self.has_bias.then(|| &inputs[self.operands()])
+    }
+
+    fn table<'a>(&self, inputs: &'a [FlexTensor]) -> Option<&'a FlexTensor> {
+        self.has_table.then(|| &inputs[self.operands() + usize::from(self.has_bias)])
+    }
+
+    /// The distances of the table, expanded.
+    fn distances(&self, inputs: &[FlexTensor]) -> Result<Option<Vec<f32>>, OpError> {
+        let AttentionShape { queries, keys, .. } = self.shape;
+        self.table(inputs)
+            .map(|table| {
+                let [_, width] = sizes(table);
+                let table = contiguous(table.clone());
+                Ok(relative_distances(elements(&table), width / 2, queries, keys)?)
+            })
+            .transpose()
+    }
+
+    /// The options for the kernel.
+    fn options<'a>(
+        &'a self,
+        inputs: &'a [FlexTensor],
+        distances: &'a Option<Vec<f32>>,
+    ) -> kernel::AttentionOptions<'a> {
+        kernel::AttentionOptions {
+            scale: self.scale,
+            band: self.band,
+            lengths: self.lengths.as_deref().map(Vec::as_slice),
+            mask: self.allowed.as_ref().map(|(mask, strides)| BooleanMask { data: bytes(mask), strides: *strides }),
+            sparse: self.sparse.as_ref().map(|s| kernel::SparseRows { offsets: &s.offsets, columns: &s.columns }),
+            bias: self.bias(inputs).map(view),
+            distance: distances.as_deref().or(self.alibi.as_deref().map(Vec::as_slice)),
+            dropout: self.dropout,
+        }
+    }
+
+    /// Queries, keys and values.
+    fn views<'a>(&self, inputs: &'a [FlexTensor]) -> [View<'a>; 3] {
+        let AttentionShape { n_heads, kv_heads, keys, d_head, .. } = self.shape;
+        match self.layout {
+            Layout::Separate => [view(&inputs[0]), view(&inputs[1]), view(&inputs[2])],
+            Layout::Packed => {
+                let row = (n_heads + 2 * kv_heads) * d_head;
+                [0, n_heads, n_heads + kv_heads].map(|head| View {
+                    data: &elements(&inputs[0])[(head * d_head).min(elements(&inputs[0]).len())..],
+                    strides: [keys * row, d_head, row, 1],
+                })
+            }
+        }
+    }
+
+    /// Shape and strides of the output.
+    fn output(&self) -> (Vec<usize>, [usize; 3]) {
+        let AttentionShape { batch, n_heads, queries, d_value, .. } = self.shape;
+        match self.layout {
+            Layout::Separate => {
+                (vec![batch, n_heads, queries, d_value], [n_heads * queries * d_value, queries * d_value, d_value])
+            }
+            Layout::Packed => {
+                (vec![batch, queries, n_heads * d_value], [queries * n_heads * d_value, d_value, n_heads * d_value])
+            }
+        }
+    }
+}
+
+impl<const N: usize> FusedOp<N> for Operation {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; N], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
+        let inputs: Vec<FlexTensor> = inputs.into_iter().map(usable).collect();
+        let inputs = match self.layout {
+            Layout::Separate => inputs,
+            Layout::Packed => inputs.into_iter().map(contiguous).collect(),
+        };
+        let distances = self.distances(&inputs)?;
+        let [q, k, v] = self.views(&inputs);
+        let (shape, strides) = self.output();
+        let mut out = unwritten(shape.iter().product());
+        let mut log_sum_exp = unwritten(self.shape.batch * self.shape.n_heads * self.shape.queries);
+        let options = self.options(&inputs, &distances);
+        let out_view = ViewMut::strided(&mut out, strides);
+        kernel::attention_forward(self.shape, &options, q, k, v, out_view, &mut log_sum_exp)?;
+        let out = FlexTensor::from_data(burn::tensor::TensorData::new(out, shape));
+        Ok((out.clone(), Saved { inputs, out, log_sum_exp: Arc::new(log_sum_exp) }))
+    }
+
+    fn backward(&self, saved: Saved, grad: FlexTensor, wanted: [bool; N]) -> Result<[Option<FlexTensor>; N], OpError> {
+        let Saved { inputs, out, log_sum_exp } = saved;
+        let AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value } = self.shape;
+        let distances = self.distances(&inputs)?;
+        let [q, k, v] = self.views(&inputs);
+        let (_, [s0, s1, s2]) = self.output();
+        let out_view = View { data: elements(&out), strides: [s0, s1, s2, 1] };
+        // Before the heads are joined again, Burn hands the gradient over as a transposed view: read as it is.
+        let grad = if self.layout == Layout::Packed { contiguous(grad) } else { usable(grad) };
+        let grad_view = match self.layout {
+            Layout::Separate => view(&grad),
+            Layout::Packed => View { data: elements(&grad), strides: [s0, s1, s2, 1] },
+        };
+        let want = |at: usize| wanted.get(at).copied().unwrap_or(false);
+        let operands = self.operands();
+        let bias_layout = self.bias(&inputs).map(|bias| BiasGradient::new(bias, &self.shape));
+        let mut bias = bias_layout.as_ref().filter(|_| want(operands)).map(|layout| unwritten(layout.size()));
+        let table_at = operands + usize::from(self.has_bias);
+        let mut distance =
+            (self.has_table && want(table_at)).then(|| unwritten(n_heads * (queries + keys).saturating_sub(1)));
+
+        let mut separate = [Vec::new(), Vec::new(), Vec::new()];
+        let mut packed = Vec::new();
+        let [grad_q, grad_k, grad_v] = match self.layout {
+            Layout::Separate => {
+                let shapes = [[n_heads, queries, d_head], [kv_heads, keys, d_head], [kv_heads, keys, d_value]];
+                let [a, b, c] = &mut separate;
+                let mut rest = shapes.into_iter();
+                [a, b, c].map(|data| {
+                    let [h, n, d] = rest.next().expect("three shapes");
+                    *data = unwritten(batch * h * n * d);
+                    ViewMut::contiguous(data, [batch, h, n, d])
+                })
+            }
+            Layout::Packed => {
+                packed = unwritten(batch * keys * (n_heads + 2 * kv_heads) * d_head);
+                ViewMut::packed(&mut packed, keys, n_heads, kv_heads, d_head)
+            }
+        };
+        let gradients = AttentionGradients {
+            q: grad_q,
+            k: grad_k,
+            v: grad_v,
+            bias: bias.as_deref_mut(),
+            distance: distance.as_deref_mut(),
+        };
+        let options = self.options(&inputs, &distances);
+        kernel::attention_backward(self.shape, &options, q, k, v, out_view, &log_sum_exp, grad_view, gradients)?;
+
+        let mut results: [Option<FlexTensor>; N] = std::array::from_fn(|_| None);
+        match self.layout {
+            Layout::Separate => {
+                for (at, data) in separate.into_iter().enumerate() {
+                    results[at] = want(at).then(|| tensor(data, sizes::<4>(&inputs[at])));
+                }
+            }
+            Layout::Packed => results[0] = want(0).then(|| tensor(packed, sizes::<3>(&inputs[0]))),
+        }
+        if let (Some(data), Some(layout)) = (bias, bias_layout) {
+            results[operands] = Some(layout.tensor(data));
+        }
+        if let (Some(distance), Some(table)) = (distance, self.table(&inputs)) {
+            let [heads, width] = sizes(table);
+            let mut grad = unwritten(heads * width);
+            relative_distances_backward(&distance, width / 2, queries, keys, &mut grad)?;
+            results[table_at] = Some(tensor(grad, [heads, width]));
+        }
+        Ok(results)
+    }
+}
+
+/// The weights of one head, for [`attention_weights`](super::attention_weights).
+pub(super) fn weights(
+    shape: AttentionShape,
+    q: Tensor<4>,
+    k: Tensor<4>,
+    options: &AttentionOptions,
+    place: (usize, usize),
+    rows: Range<usize>,
+) -> Result<Tensor<2>, OpError> {
+    let device = q.device().without_autodiff();
+    let plain = |tensor: Tensor<4>| usable(crate::fused::flex(tensor));
+    let mut inputs = vec![plain(q), plain(k.clone()), plain(k)];
+    inputs.extend(options.bias.clone().map(plain));
+    inputs.extend(options.distance.table().map(|table| usable(crate::fused::flex(table))));
+    let operation = Operation::new(shape, Layout::Separate, options);
+    let distances = operation.distances(&inputs)?;
+    let [q, k, _] = operation.views(&inputs);
+    let mut out = unwritten(rows.len() * shape.keys);
+    let size = [rows.len(), shape.keys];
+    kernel::attention_weights(shape, &operation.options(&inputs, &distances), q, k, None, place, rows, &mut out)?;
+    Ok(Tensor::from_data(burn::tensor::TensorData::new(out, size), &device))
+}
+
+/// The gradient of a bias: the kernel leaves out the batch and heads it repeats over, here go queries and keys.
+struct BiasGradient {
+    /// As the kernel writes it.
+    full: [usize; 4],
+    /// As the bias is.
+    bias: [usize; 4],
+}
+
+impl BiasGradient {
+    fn new(bias: &FlexTensor, shape: &AttentionShape) -> Self {
+        let strides = view(bias).strides;
+        let kept = |extent: usize, stride: usize| if stride == 0 { 1 } else { extent };
+        let full = [kept(shape.batch, strides[0]), kept(shape.n_heads, strides[1]), shape.queries, shape.keys];
+        Self { full, bias: sizes(bias) }
+    }
+
+    fn size(&self) -> usize {
+        self.full.iter().product()
+    }
+
+    fn tensor(&self, data: Vec<f32>) -> FlexTensor {
+        if self.full == self.bias {
+            return tensor(data, self.full);
+        }
+        // The bias repeats over queries or keys too: sum over them, in order.
+        let [_, h, q, k] = self.full;
+        let [nb, nh, nq, nk] = self.bias;
+        let mut out = vec![0.0; nb * nh * nq * nk];
+        for (n, x) in data.iter().enumerate() {
+            let index = [n / (h * q * k), n / (q * k) % h, n / k % q, n % k];
+            let [b, h, q, k] = std::array::from_fn(|d| index[d].min(self.bias[d] - 1));
+            out[((b * nh + h) * nq + q) * nk + k] += x;
+        }
+        tensor(out, self.bias)
+    }
+}
+
+/// A tensor the kernels can read: strides that are not negative.
+fn usable(tensor: FlexTensor) -> FlexTensor {
+    if tensor.layout().strides().iter().all(|&stride| stride >= 0) { tensor } else { tensor.to_contiguous() }
+}
+
+/// A tensor of rank 4 as a strided view; indices of size 1 get stride 0, so that they repeat.
+fn view(tensor: &FlexTensor) -> View<'_> {
+    let layout = tensor.layout();
+    let shape: [usize; 4] = sizes(tensor);
+    let strides = std::array::from_fn(|d| if shape[d] == 1 { 0 } else { layout.strides()[d].unsigned_abs() });
+    let data: &[f32] = tensor.storage();
+    View { data: &data[layout.start_offset().min(data.len())..], strides }
+}
+
+/// A boolean tensor as bytes with the strides of the scores; indices of size 1 repeat.
+fn boolean(allowed: Tensor<4, Bool>) -> (FlexTensor, [usize; 4]) {
+    let shape = allowed.dims();
+    let tensor = match allowed.into_dispatch().kind {
+        DispatchTensorKind::Flex(BackendTensor::Bool(tensor)) => tensor,
+        other => unreachable!("a boolean tensor of the Flex backend, not {other:?}"),
+    };
+    let tensor = contiguous(tensor);
+    let [_, h, q, k] = shape;
+    let strides = [h * q * k, q * k, k, 1];
+    (tensor, std::array::from_fn(|d| if shape[d] == 1 { 0 } else { strides[d] }))
+}
+
+/// The bytes of a contiguous boolean tensor.
+fn bytes(mask: &FlexTensor) -> &[u8] {
+    let (start, end) = mask.layout().contiguous_offsets().expect("made contiguous");
+    &mask.bytes()[start..end]
+}

@@ -1,0 +1,144 @@
+//! Scaled dot-product attention with every mask, bias and kind of head, fused.
+//!
+//! `softmax(scale · Q Kᵀ + bias) V`, in memory linear in the sequence; see [`regard_kernels::attention`] for the
+//! formulas and for what a query gets that may see nothing (zeros) or sees a NaN (NaN).
+
+mod fallback;
+mod fused;
+mod options;
+
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use regard_kernels::attention::AttentionShape;
+
+pub use fallback::attention_fallback;
+pub use options::{AttentionOptions, Distance, Dropout, Mask, SparseRows};
+
+use crate::error::{OpError, check_shape};
+use crate::fused::{apply, check_f32, is_fused};
+use fused::{Layout, Operation};
+
+/// Attention of every query over the keys it may see.
+///
+/// # Shapes
+/// `q` `[batch, n_heads, queries, d_head]`, `k` `[batch, kv_heads, keys, d_head]`, `v` `[batch, kv_heads, keys,
+/// d_value]` → `[batch, n_heads, queries, d_value]`. `n_heads` is a multiple of `kv_heads`; query head `h` uses key
+/// head `h / (n_heads / kv_heads)`.
+///
+/// ```
+/// use burn::tensor::{Device, Distribution, Tensor};
+/// use regard_ops::{AttentionOptions, Mask, attention};
+///
+/// let device = Device::flex().autodiff();
+/// let q = Tensor::<4>::random([2, 4, 10, 8], Distribution::Default, &device).require_grad();
+/// let options = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
+/// let y = attention(q.clone(), q.clone(), q.clone(), &options)?;
+/// assert_eq!(y.dims(), [2, 4, 10, 8]);
+/// let gradients = y.sum().backward();
+/// assert!(q.grad(&gradients).is_some());
+/// # Ok::<(), regard_ops::OpError>(())
+/// ```
+pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &AttentionOptions) -> Result<Tensor<4>, OpError> {
+    let shape = check(&q, &k, &v, options)?;
+    if !is_fused(&q) {
+        return Ok(attention_fallback(q, k, v, options));
+    }
+    let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
+    let operation = Operation::new(shape, Layout::Separate, options);
+    let bias = options.bias.clone().map(Tensor::into_dispatch);
+    let table = options.distance.table().map(Tensor::into_dispatch);
+    match (bias, table) {
+        (None, None) => apply(operation, [q, k, v]),
+        (Some(learned), None) | (None, Some(learned)) => apply(operation, [q, k, v, learned]),
+        (Some(bias), Some(table)) => apply(operation, [q, k, v, bias, table]),
+    }
+}
+
+/// [`attention`] of a sequence over itself, with queries, keys and values as one product of it: nothing is moved.
+///
+/// # Shapes
+/// `qkv` `[batch, seq, (n_heads + 2 kv_heads) · d_head]`, all queries, then all keys, then all values →
+/// `[batch, seq, n_heads · d_head]`.
+pub fn attention_packed(
+    qkv: Tensor<3>,
+    n_heads: usize,
+    kv_heads: usize,
+    options: &AttentionOptions,
+) -> Result<Tensor<3>, OpError> {
+    check_f32("queries, keys and values", &qkv)?;
+    let [batch, seq, width] = qkv.dims();
+    let heads = n_heads + 2 * kv_heads;
+    if n_heads == 0 || kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
+        let why = format!("{n_heads} query heads are no multiple of {kv_heads} key heads");
+        return Err(OpError::Option { what: "n_heads", why });
+    }
+    if !width.is_multiple_of(heads) {
+        let expected = format!("[batch, seq, ({n_heads} + 2·{kv_heads}) · d_head]");
+        return Err(OpError::Shape { what: "queries, keys and values", expected, got: vec![batch, seq, width] });
+    }
+    let d_head = width / heads;
+    let shape = AttentionShape { batch, n_heads, kv_heads, queries: seq, keys: seq, d_head, d_value: d_head };
+    options.check(&shape)?;
+    if !is_fused(&qkv) {
+        let parts = qkv.reshape([batch, seq, heads, d_head]).swap_dims(1, 2);
+        let part = |range: Range<usize>| parts.clone().slice([0..batch, range, 0..seq, 0..d_head]);
+        let (q, k) = (part(0..n_heads), part(n_heads..n_heads + kv_heads));
+        let out = attention_fallback(q, k, part(n_heads + kv_heads..heads), options);
+        return Ok(out.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head]));
+    }
+    let operation = Operation::new(shape, Layout::Packed, options);
+    let bias = options.bias.clone().map(Tensor::into_dispatch);
+    let table = options.distance.table().map(Tensor::into_dispatch);
+    let qkv = qkv.into_dispatch();
+    match (bias, table) {
+        (None, None) => apply(operation, [qkv]),
+        (Some(learned), None) | (None, Some(learned)) => apply(operation, [qkv, learned]),
+        (Some(bias), Some(table)) => apply(operation, [qkv, bias, table]),
+    }
+}
+
+/// The weights, before dropout, that the queries `rows` of one head of one sequence give to all keys.
+///
+/// They are computed for this call alone; [`attention`] keeps none. No gradient flows through them.
+///
+/// # Shapes
+/// `q` and `k` as in [`attention`] → `[rows, keys]`.
+pub fn attention_weights(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    options: &AttentionOptions,
+    (batch, head): (usize, usize),
+    rows: Range<usize>,
+) -> Result<Tensor<2>, OpError> {
+    let shape = check(&q, &k, &k, options)?;
+    if batch >= shape.batch || head >= shape.n_heads || rows.start > rows.end || rows.end > shape.queries {
+        let why = format!("[{batch}, {head}, {rows:?}] of [{}, {}, {}]", shape.batch, shape.n_heads, shape.queries);
+        return Err(OpError::Option { what: "rows of attention weights", why });
+    }
+    if !is_fused(&q) {
+        let weights =
+            fallback::weights(q, k, options).slice([batch..batch + 1, head..head + 1, rows.clone(), 0..shape.keys]);
+        return Ok(weights.reshape([rows.len(), shape.keys]));
+    }
+    fused::weights(shape, q, k, options, (batch, head), rows)
+}
+
+/// The sizes of a call, or what does not fit.
+fn check(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &AttentionOptions) -> Result<AttentionShape, OpError> {
+    check_f32("queries", q)?;
+    check_f32("keys", k)?;
+    check_f32("values", v)?;
+    let [batch, n_heads, queries, d_head] = q.dims();
+    let [_, kv_heads, keys, _] = k.dims();
+    let d_value = v.dims()[3];
+    check_shape("keys", k.dims(), [batch, kv_heads, keys, d_head])?;
+    check_shape("values", v.dims(), [batch, kv_heads, keys, d_value])?;
+    if kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
+        let why = format!("{n_heads} query heads are no multiple of {kv_heads} key heads");
+        return Err(OpError::Option { what: "n_heads", why });
+    }
+    let shape = AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value };
+    options.check(&shape)?;
+    Ok(shape)
+}

@@ -1,0 +1,52 @@
+//! What an operation refuses, before Burn or a kernel is entered: Burn itself panics.
+
+use burn::tensor::DType;
+use regard_kernels::KernelError;
+
+/// A call that cannot be carried out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OpError {
+    /// A tensor has another shape than the others demand.
+    #[error("{what}: expected a shape {expected}, got {got:?}")]
+    Shape {
+        /// The argument.
+        what: &'static str,
+        /// What would fit, with names for free sizes.
+        expected: String,
+        /// What came.
+        got: Vec<usize>,
+    },
+    /// A tensor has an element type the operation does not take.
+    #[error("{what}: expected elements of type {expected}, got {got:?}; cast the tensor first")]
+    DType {
+        /// The argument.
+        what: &'static str,
+        /// What is taken.
+        expected: &'static str,
+        /// What came.
+        got: DType,
+    },
+    /// An option makes no sense, alone or here.
+    #[error("{what}: {why}")]
+    Option {
+        /// The option.
+        what: &'static str,
+        /// What was expected and what came.
+        why: String,
+    },
+    /// A kernel refused its arguments.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+/// Refuses a tensor of another shape.
+pub(crate) fn check_shape<const D: usize>(
+    what: &'static str,
+    got: [usize; D],
+    expected: [usize; D],
+) -> Result<(), OpError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(OpError::Shape { what, expected: format!("{expected:?}"), got: got.to_vec() })
+}

@@ -1,0 +1,164 @@
+//! How a fused operation joins Burn: forward and backward over Flex tensors, recorded in Burn's autodiff graph.
+//!
+//! An operation is plain data implementing [`FusedOp`]; [`apply`] does the rest for all of them. Tensors on other
+//! backends than Flex take the operation's fallback, chosen by [`is_fused`].
+
+use std::fmt::Debug;
+
+use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::NoCheckpointing};
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{
+    Autodiff, AutodiffBackend, BackendTensor, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata,
+};
+use burn::tensor::{DType, Tensor};
+use burn_flex::FlexTensor;
+
+use crate::error::OpError;
+
+/// What the results are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The output alone.
+    Inference,
+    /// A backward pass will follow.
+    Training,
+}
+
+/// An operation of `N` float tensors with one float output and a hand-written backward pass.
+pub(crate) trait FusedOp<const N: usize>: Debug + Clone + Send + 'static {
+    /// What the backward pass needs.
+    type Saved: Debug + Clone + Send + 'static;
+
+    /// The output, and what the backward pass needs when it is for [`Purpose::Training`].
+    fn forward(&self, inputs: [FlexTensor; N], purpose: Purpose) -> Result<(FlexTensor, Self::Saved), OpError>;
+
+    /// The gradients of the wanted inputs, given that of the output.
+    fn backward(
+        &self,
+        saved: Self::Saved,
+        grad: FlexTensor,
+        wanted: [bool; N],
+    ) -> Result<[Option<FlexTensor>; N], OpError>;
+}
+
+/// Whether the tensor is on the Flex backend, where the fused operations run.
+pub(crate) fn is_fused<const D: usize>(tensor: &Tensor<D>) -> bool {
+    #[allow(irrefutable_let_patterns, unreachable_patterns)]
+    match tensor.device().without_autodiff().as_dispatch() {
+        burn::backend::DispatchDevice::Flex(_) => true,
+        _ => false,
+    }
+}
+
+/// Runs `op` on tensors of the Flex backend and records it if any of them is tracked.
+pub(crate) fn apply<Op: FusedOp<N>, const N: usize, const D: usize>(
+    op: Op,
+    inputs: [DispatchTensor; N],
+) -> Result<Tensor<D>, OpError> {
+    let context = inputs.iter().map(|input| input.autodiff).find(|c| *c != Default::default()).unwrap_or_default();
+    let inputs = inputs.map(|input| Primitive::new(input.kind));
+    if inputs.iter().all(|input| matches!(input, Primitive::Plain(_))) {
+        let (output, _) = op.forward(inputs.map(Primitive::into_flex), Purpose::Inference)?;
+        let kind = DispatchTensorKind::Flex(BackendTensor::Float(output));
+        return Ok(Tensor::from_dispatch(DispatchTensor { kind, autodiff: context }));
+    }
+    let inputs = inputs.map(Primitive::into_autodiff);
+    let nodes = inputs.each_ref().map(|input| input.node());
+    let values = inputs.map(|input| input.into_primitive());
+    let output = match Step(op.clone()).prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(prepared) => {
+            let (output, saved) = op.forward(values, Purpose::Training)?;
+            prepared.finish(saved, output)
+        }
+        OpsKind::UnTracked(prepared) => prepared.finish(op.forward(values, Purpose::Inference)?.0),
+    };
+    let kind = DispatchTensorKind::Flex(BackendTensor::Autodiff(output));
+    let kind = DispatchTensorKind::Autodiff(Box::new(kind));
+    Ok(Tensor::from_dispatch(DispatchTensor { kind, autodiff: context }))
+}
+
+/// A float tensor as the dispatch layer holds it.
+enum Primitive {
+    Plain(FlexTensor),
+    Tracked(FloatTensor<Autodiff<Flex>>),
+}
+
+impl Primitive {
+    fn new(kind: DispatchTensorKind) -> Self {
+        match kind {
+            DispatchTensorKind::Flex(BackendTensor::Float(tensor)) => Primitive::Plain(tensor),
+            DispatchTensorKind::Flex(BackendTensor::Autodiff(tensor)) => Primitive::Tracked(tensor),
+            DispatchTensorKind::Autodiff(kind) => Self::new(*kind),
+            // `is_fused` and the type `Tensor<D>` leave float tensors of Flex only.
+            other => unreachable!("a float tensor of the Flex backend, not {other:?}"),
+        }
+    }
+
+    fn into_flex(self) -> FlexTensor {
+        match self {
+            Primitive::Plain(tensor) => tensor,
+            Primitive::Tracked(tensor) => tensor.into_primitive(),
+        }
+    }
+
+    fn into_autodiff(self) -> FloatTensor<Autodiff<Flex>> {
+        match self {
+            Primitive::Plain(tensor) => Autodiff::<Flex>::from_inner(tensor),
+            Primitive::Tracked(tensor) => tensor,
+        }
+    }
+}
+
+/// The operation as a step of Burn's backward pass.
+#[derive(Debug)]
+struct Step<Op>(Op);
+
+impl<Op: FusedOp<N>, const N: usize> Backward<Flex, N> for Step<Op> {
+    type State = Op::Saved;
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let grad = grads.consume::<Flex>(&ops.node);
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let results = self.0.backward(ops.state, grad, wanted).expect("the forward pass has checked these sizes");
+        for (parent, result) in ops.parents.into_iter().zip(results) {
+            if let (Some(parent), Some(result)) = (parent, result) {
+                grads.register::<Flex>(parent.id, result);
+            }
+        }
+    }
+}
+
+/// Refuses a tensor whose elements are not f32.
+pub(crate) fn check_f32<const D: usize>(what: &'static str, tensor: &Tensor<D>) -> Result<(), OpError> {
+    match tensor.dtype() {
+        DType::F32 => Ok(()),
+        got => Err(OpError::DType { what, expected: "f32", got }),
+    }
+}
+
+/// The tensor without gaps; itself if it has none.
+pub(crate) fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+}
+
+/// The elements of a contiguous f32 tensor.
+pub(crate) fn elements(tensor: &FlexTensor) -> &[f32] {
+    tensor.as_slice().expect("contiguous f32: checked by the operation")
+}
+
+/// The sizes of a tensor.
+pub(crate) fn sizes<const D: usize>(tensor: &FlexTensor) -> [usize; D] {
+    tensor.shape().dims()
+}
+
+/// A new tensor around `data`.
+pub(crate) fn tensor<const D: usize>(data: Vec<f32>, shape: [usize; D]) -> FlexTensor {
+    FlexTensor::from_data(burn::tensor::TensorData::new(data, shape))
+}
+
+/// The value of a tensor of the Flex backend, apart from any graph.
+pub(crate) fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
+    Primitive::new(tensor.into_dispatch().kind).into_flex()
+}
