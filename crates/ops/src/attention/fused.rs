@@ -150,11 +150,13 @@ impl<const N: usize> FusedOp<N> for Operation {
     type Saved = Saved;
 
     fn forward(&self, inputs: [FlexTensor; N], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
-        let inputs: Vec<FlexTensor> = inputs.into_iter().map(usable).collect();
-        let inputs = match self.layout {
-            Layout::Separate => inputs,
-            Layout::Packed => inputs.into_iter().map(contiguous).collect(),
+        let operands = self.operands();
+        let layout = |(at, input): (usize, FlexTensor)| match at < operands && self.layout == Layout::Separate {
+            true => usable(input),
+            // An expanded bias has a gradient for each of its rows, so its rows must be its own.
+            false => contiguous(input),
         };
+        let inputs: Vec<FlexTensor> = inputs.into_iter().enumerate().map(layout).collect();
         let distances = self.distances(&inputs)?;
         let [q, k, v] = self.views(&inputs);
         let (shape, strides) = self.output();
