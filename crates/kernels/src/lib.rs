@@ -18,7 +18,10 @@ mod parallel;
 mod random;
 pub mod recurrent;
 pub mod rope;
+mod scratch;
 pub mod softmax;
+#[cfg(test)]
+mod test_support;
 mod vector;
 
 pub use error::KernelError;
