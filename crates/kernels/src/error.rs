@@ -37,3 +37,18 @@ pub enum KernelError {
 pub(crate) fn check_len(what: &'static str, got: usize, expected: usize) -> Result<(), KernelError> {
     if got == expected { Ok(()) } else { Err(KernelError::Length { what, expected, got }) }
 }
+
+/// The number of rows of `width` elements in a slice of `len`; refuses a width of zero and a remainder.
+pub(crate) fn check_rows(what: &'static str, len: usize, width: usize) -> Result<usize, KernelError> {
+    if width == 0 || !len.is_multiple_of(width) {
+        let why = format!("{len} elements are no whole number of rows of {width}");
+        return Err(KernelError::Invalid { what, why });
+    }
+    Ok(len / width)
+}
+
+/// `a · b`, refused where it does not fit in a `usize`.
+pub(crate) fn check_product(what: &'static str, a: usize, b: usize) -> Result<usize, KernelError> {
+    a.checked_mul(b)
+        .ok_or_else(|| KernelError::Invalid { what, why: format!("{a} × {b} elements do not fit in memory") })
+}

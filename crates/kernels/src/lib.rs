@@ -22,6 +22,8 @@ pub mod recurrent;
 pub mod rope;
 mod scratch;
 pub mod softmax;
+#[cfg(test)]
+mod test_support;
 mod tile;
 mod vector;
 

@@ -1,1 +1,429 @@
-//! (being written)
+//! Rotary position embedding ([Su et al. 2021](https://arxiv.org/abs/2104.09864)): pairs of features turn by an
+//! angle that depends on the position.
+//!
+//! ```text
+//! a' = a cos θ − b sin θ        ∂a = ∂a' cos θ + ∂b' sin θ        ∂θ = Σ_outer a' ∂b' − b' ∂a'
+//! b' = a sin θ + b cos θ        ∂b = ∂b' cos θ − ∂a' sin θ
+//! ```
+//!
+//! Interleaved pairs are complex numbers `a + ib`, and the turn is a product with `e^{iθ}`.
+
+use pulp::{Simd, WithSimd, bytemuck, c32};
+use rayon::prelude::*;
+
+use crate::error::{KernelError, check_len, check_product};
+use crate::isa::dispatch;
+use crate::parallel::{for_each_rows, rows_per_piece};
+use crate::scratch::Scratch;
+use crate::vector;
+
+/// Which two features form a pair; a checkpoint is trained with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// `(2i, 2i + 1)`: the paper, GPT-J.
+    Interleaved,
+    /// `(i, i + d_head/2)`: GPT-NeoX, Llama as Hugging Face stores it.
+    Halves,
+}
+
+/// Turns each pair of each row by its angle.
+///
+/// # Shapes
+/// `x`, `out` `[outer, seq, d_head]` (`outer` is batch · heads); `angles` `[seq, d_head/2]`.
+pub fn rope_forward(
+    x: &[f32],
+    outer: usize,
+    seq: usize,
+    d_head: usize,
+    angles: &[f32],
+    pairing: Pairing,
+    out: &mut [f32],
+) -> Result<(), KernelError> {
+    let len = check_sizes(outer, seq, d_head, angles)?;
+    check_len("rope x", x.len(), len)?;
+    check_len("rope out", out.len(), len)?;
+    with_table(angles, d_head, pairing, |table| turn_rows(x, seq, d_head, table, pairing, Direction::Forward, out));
+    Ok(())
+}
+
+/// The gradients of [`rope_forward`]; both are overwritten.
+///
+/// # Shapes
+/// `x`, `grad`, `grad_x` `[outer, seq, d_head]`; `angles`, `grad_angles` `[seq, d_head/2]`.
+#[allow(clippy::too_many_arguments)]
+pub fn rope_backward(
+    x: &[f32],
+    outer: usize,
+    seq: usize,
+    d_head: usize,
+    angles: &[f32],
+    pairing: Pairing,
+    grad: &[f32],
+    grad_x: &mut [f32],
+    grad_angles: Option<&mut [f32]>,
+) -> Result<(), KernelError> {
+    let len = check_sizes(outer, seq, d_head, angles)?;
+    check_len("rope x", x.len(), len)?;
+    check_len("rope grad", grad.len(), len)?;
+    check_len("rope grad x", grad_x.len(), len)?;
+    check_len("rope grad angles", grad_angles.as_ref().map_or(angles.len(), |grad| grad.len()), angles.len())?;
+    with_table(angles, d_head, pairing, |table| {
+        turn_rows(grad, seq, d_head, table, pairing, Direction::Backward, grad_x);
+        let Some(grad_angles) = grad_angles else { return };
+        if grad_angles.is_empty() {
+            return;
+        }
+        let sum = |first: usize, out: &mut [f32]| {
+            dispatch(AngleGradient { x, grad, seq, d_head, table, pairing, first, out })
+        };
+        let positions = rows_per_piece(d_head * outer.max(1));
+        if seq <= positions {
+            sum(0, grad_angles);
+        } else {
+            let piece = positions * (d_head / 2);
+            grad_angles.par_chunks_mut(piece).enumerate().for_each(|(i, out)| sum(i * positions, out));
+        }
+    });
+    Ok(())
+}
+
+/// The number of elements in `x`.
+fn check_sizes(outer: usize, seq: usize, d_head: usize, angles: &[f32]) -> Result<usize, KernelError> {
+    if !d_head.is_multiple_of(2) {
+        let why = format!("expected an even number of features to pair, got {d_head}");
+        return Err(KernelError::Invalid { what: "rope d_head", why });
+    }
+    check_len("rope angles", angles.len(), check_product("rope angles", seq, d_head / 2)?)?;
+    check_product("rope x", outer, check_product("rope x", seq, d_head)?)
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Calls `f` with `[seq, d_head]`: a row holds `(cos, sin)` pairs when interleaved, else all cosines, then all sines.
+fn with_table(angles: &[f32], d_head: usize, pairing: Pairing, f: impl FnOnce(&[f32])) {
+    let mut table = Scratch::new(2 * angles.len());
+    let half = d_head / 2;
+    for_each_rows(&mut table, d_head, |row, table| {
+        dispatch(Table { angles: &angles[row * half..row * half + table.len() / 2], half, pairing, table });
+    });
+    f(&table);
+}
+
+struct Table<'a> {
+    angles: &'a [f32],
+    half: usize,
+    pairing: Pairing,
+    table: &'a mut [f32],
+}
+
+impl WithSimd for Table<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // Large angles need a longer π than the vector function carries.
+        let near = self.angles.iter().all(|angle| angle.abs() <= vector::SIN_COS_REACH);
+        const BLOCK: usize = 64;
+        let (mut sines, mut cosines) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for (angles, table) in self.angles.chunks_exact(self.half).zip(self.table.chunks_exact_mut(2 * self.half)) {
+            for start in (0..self.half).step_by(BLOCK) {
+                let angles = &angles[start..(start + BLOCK).min(self.half)];
+                let (sines, cosines) = (&mut sines[..angles.len()], &mut cosines[..angles.len()]);
+                if near {
+                    vector::map!(simd, angles, sines, |x| vector::sin_cos(simd, x).0);
+                    vector::map!(simd, angles, cosines, |x| vector::sin_cos(simd, x).1);
+                } else {
+                    for i in 0..angles.len() {
+                        (sines[i], cosines[i]) = angles[i].sin_cos();
+                    }
+                }
+                match self.pairing {
+                    Pairing::Interleaved => {
+                        let (pairs, _) = table[2 * start..].as_chunks_mut::<2>();
+                        for ((pair, cos), sin) in pairs.iter_mut().zip(cosines).zip(sines) {
+                            *pair = [*cos, *sin];
+                        }
+                    }
+                    Pairing::Halves => {
+                        table[start..start + angles.len()].copy_from_slice(cosines);
+                        table[self.half + start..self.half + start + angles.len()].copy_from_slice(sines);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn turn_rows(
+    x: &[f32],
+    seq: usize,
+    d_head: usize,
+    table: &[f32],
+    pairing: Pairing,
+    direction: Direction,
+    out: &mut [f32],
+) {
+    // Neither a row nor a position to divide by below.
+    if out.is_empty() {
+        return;
+    }
+    for_each_rows(out, d_head, |first, out| {
+        let x = &x[first * d_head..first * d_head + out.len()];
+        dispatch(Turn { x, first, seq, d_head, table, pairing, direction, out });
+    });
+}
+
+struct Turn<'a> {
+    x: &'a [f32],
+    first: usize,
+    seq: usize,
+    d_head: usize,
+    table: &'a [f32],
+    pairing: Pairing,
+    direction: Direction,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Turn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let mut position = self.first % self.seq;
+        for (x, out) in self.x.chunks_exact(self.d_head).zip(self.out.chunks_exact_mut(self.d_head)) {
+            let table = &self.table[position * self.d_head..(position + 1) * self.d_head];
+            match self.pairing {
+                Pairing::Interleaved => turn_interleaved(simd, x, table, self.direction, out),
+                Pairing::Halves => turn_halves(simd, x, table, self.direction, out),
+            }
+            position = if position + 1 == self.seq { 0 } else { position + 1 };
+        }
+    }
+}
+
+#[inline(always)]
+fn turn_interleaved<S: Simd>(simd: S, x: &[f32], table: &[f32], direction: Direction, out: &mut [f32]) {
+    let (x, x_tail) = S::as_simd_c32s(bytemuck::cast_slice::<f32, c32>(x));
+    let (table, table_tail) = S::as_simd_c32s(bytemuck::cast_slice::<f32, c32>(table));
+    let (out, out_tail) = S::as_mut_simd_c32s(bytemuck::cast_slice_mut::<f32, c32>(out));
+    for ((x, turn), out) in x.iter().zip(table).zip(out) {
+        *out = turned(simd, *x, *turn, direction);
+    }
+    if !x_tail.is_empty() {
+        let (x, turn) = (simd.partial_load_c32s(x_tail), simd.partial_load_c32s(table_tail));
+        simd.partial_store_c32s(out_tail, turned(simd, x, turn, direction));
+    }
+}
+
+#[inline(always)]
+fn turned<S: Simd>(simd: S, x: S::c32s, turn: S::c32s, direction: Direction) -> S::c32s {
+    match direction {
+        Direction::Forward => simd.mul_e_c32s(turn, x),
+        Direction::Backward => simd.conj_mul_e_c32s(turn, x),
+    }
+}
+
+#[inline(always)]
+fn turn_halves<S: Simd>(simd: S, x: &[f32], table: &[f32], direction: Direction, out: &mut [f32]) {
+    let half = x.len() / 2;
+    let ((a, b), (cos, sin)) = (x.split_at(half), table.split_at(half));
+    let (out_a, out_b) = out.split_at_mut(half);
+    let ((a, a_tail), (b, b_tail)) = (S::as_simd_f32s(a), S::as_simd_f32s(b));
+    let ((cos, cos_tail), (sin, sin_tail)) = (S::as_simd_f32s(cos), S::as_simd_f32s(sin));
+    let (out_a, out_a_tail) = S::as_mut_simd_f32s(out_a);
+    let (out_b, out_b_tail) = S::as_mut_simd_f32s(out_b);
+    for ((((a, b), (cos, sin)), out_a), out_b) in a.iter().zip(b).zip(cos.iter().zip(sin)).zip(out_a).zip(out_b) {
+        (*out_a, *out_b) = turned_pair(simd, *a, *b, *cos, *sin, direction);
+    }
+    if !a_tail.is_empty() {
+        let (a, b) = (simd.partial_load_f32s(a_tail), simd.partial_load_f32s(b_tail));
+        let (cos, sin) = (simd.partial_load_f32s(cos_tail), simd.partial_load_f32s(sin_tail));
+        let (a, b) = turned_pair(simd, a, b, cos, sin, direction);
+        simd.partial_store_f32s(out_a_tail, a);
+        simd.partial_store_f32s(out_b_tail, b);
+    }
+}
+
+#[inline(always)]
+fn turned_pair<S: Simd>(
+    simd: S,
+    a: S::f32s,
+    b: S::f32s,
+    cos: S::f32s,
+    sin: S::f32s,
+    direction: Direction,
+) -> (S::f32s, S::f32s) {
+    let sin = match direction {
+        Direction::Forward => sin,
+        Direction::Backward => simd.neg_f32s(sin),
+    };
+    (
+        simd.mul_add_e_f32s(a, cos, simd.neg_f32s(simd.mul_f32s(b, sin))),
+        simd.mul_add_e_f32s(a, sin, simd.mul_f32s(b, cos)),
+    )
+}
+
+/// The angle gradient of the positions from `first`; sums over `outer` in its order.
+struct AngleGradient<'a> {
+    x: &'a [f32],
+    grad: &'a [f32],
+    seq: usize,
+    d_head: usize,
+    table: &'a [f32],
+    pairing: Pairing,
+    first: usize,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for AngleGradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        // Plain Rust: learned angles are rare.
+        let half = self.d_head / 2;
+        self.out.fill(0.0);
+        let matrix = self.seq * self.d_head;
+        for (x, grad) in self.x.chunks_exact(matrix).zip(self.grad.chunks_exact(matrix)) {
+            for (i, out) in self.out.chunks_exact_mut(half).enumerate() {
+                let row = (self.first + i) * self.d_head..(self.first + i + 1) * self.d_head;
+                let (x, grad, table) = (&x[row.clone()], &grad[row.clone()], &self.table[row]);
+                for (j, out) in out.iter_mut().enumerate() {
+                    let (a, b, cos, sin) = match self.pairing {
+                        Pairing::Interleaved => (2 * j, 2 * j + 1, 2 * j, 2 * j + 1),
+                        Pairing::Halves => (j, j + half, j, j + half),
+                    };
+                    let (cos, sin) = (table[cos], table[sin]);
+                    let (turned_a, turned_b) = (x[a] * cos - x[b] * sin, x[a] * sin + x[b] * cos);
+                    *out += turned_a * grad[b] - turned_b * grad[a];
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::on_every_isa;
+    use crate::test_support::{assert_close, central_differences, inner, numbers, wide};
+    use proptest::prelude::*;
+
+    fn exact(x: &[f64], seq: usize, d_head: usize, angles: &[f64], pairing: Pairing) -> Vec<f64> {
+        let half = d_head / 2;
+        let mut out = x.to_vec();
+        for (r, (x, out)) in x.chunks(d_head).zip(out.chunks_mut(d_head)).enumerate() {
+            for i in 0..half {
+                let (a, b) = match pairing {
+                    Pairing::Interleaved => (2 * i, 2 * i + 1),
+                    Pairing::Halves => (i, i + half),
+                };
+                let (sin, cos) = angles[(r % seq) * half + i].sin_cos();
+                out[a] = x[a] * cos - x[b] * sin;
+                out[b] = x[a] * sin + x[b] * cos;
+            }
+        }
+        out
+    }
+
+    fn check(outer: usize, seq: usize, d_head: usize, largest: f32, gradients: bool) {
+        let len = outer * seq * d_head;
+        let (x, grad) = (numbers(len, 1, 2.0), numbers(len, 2, 1.0));
+        let angles = numbers(seq * d_head / 2, 3, largest);
+        let (wide_x, wide_angles, wide_grad) = (wide(&x), wide(&angles), wide(&grad));
+        for pairing in [Pairing::Interleaved, Pairing::Halves] {
+            let want = exact(&wide_x, seq, d_head, &wide_angles, pairing);
+            let loss = |x: &[f64], angles: &[f64]| inner(&exact(x, seq, d_head, angles, pairing), &wide_grad);
+            let want_gradients = gradients.then(|| {
+                (
+                    central_differences(&wide_x, |x| loss(x, &wide_angles)),
+                    central_differences(&wide_angles, |angles| loss(&wide_x, angles)),
+                )
+            });
+            on_every_isa(|isa| {
+                let mut out = vec![f32::NAN; len];
+                rope_forward(&x, outer, seq, d_head, &angles, pairing, &mut out).unwrap();
+                assert_close(&format!("{pairing:?}"), isa, &out, &want, 1.5e-6, 0.0);
+                let Some((want_x, want_angles)) = &want_gradients else { return };
+                let (mut grad_x, mut grad_angles) = (vec![f32::NAN; len], vec![f32::NAN; angles.len()]);
+                let out_angles = Some(&mut grad_angles[..]);
+                rope_backward(&x, outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, out_angles).unwrap();
+                assert_close("grad x", isa, &grad_x, want_x, 1e-6, 0.0);
+                assert_close("grad angles", isa, &grad_angles, want_angles, 2e-6 * (outer + 1) as f64, 0.0);
+            });
+        }
+    }
+
+    #[test]
+    fn agrees_with_the_formula() {
+        for (outer, seq, d_head) in [(1, 1, 2), (2, 3, 6), (3, 2, 32), (2, 5, 38), (1, 2, 200)] {
+            check(outer, seq, d_head, 3.0, true);
+        }
+        check(5, 700, 24, 700.0, false);
+    }
+
+    #[test]
+    fn large_angles_are_exact_too() {
+        check(2, 3, 20, 8000.0, false);
+        check(2, 3, 20, 1e6, false);
+    }
+
+    #[test]
+    fn angle_gradients_of_pieces_agree_with_one_piece() {
+        let (outer, seq, d_head) = (8, 900, 8);
+        let (x, grad) = (numbers(outer * seq * d_head, 1, 1.0), numbers(outer * seq * d_head, 2, 1.0));
+        let angles = numbers(seq * d_head / 2, 3, 3.0);
+        assert!(seq > rows_per_piece(d_head * outer), "no longer in pieces");
+        let (mut grad_x, mut got) = (vec![0.0; x.len()], vec![f32::NAN; angles.len()]);
+        let pairing = Pairing::Halves;
+        rope_backward(&x, outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, Some(&mut got)).unwrap();
+        // The last position alone.
+        let last =
+            |x: &[f32]| -> Vec<f32> { x.chunks(seq * d_head).flat_map(|x| x[(seq - 1) * d_head..].to_vec()).collect() };
+        let (mut one_x, mut one) = (vec![0.0; outer * d_head], vec![f32::NAN; d_head / 2]);
+        let angle = &angles[(seq - 1) * d_head / 2..];
+        let out = Some(&mut one[..]);
+        rope_backward(&last(&x), outer, 1, d_head, angle, pairing, &last(&grad), &mut one_x, out).unwrap();
+        assert_close("last", crate::Isa::current(), &got[(seq - 1) * d_head / 2..], &wide(&one), 1e-6, 0.0);
+    }
+
+    #[test]
+    fn bad_sizes_are_refused_and_nothing_is_fine() {
+        let pairing = Pairing::Halves;
+        let message = rope_forward(&[0.0; 3], 1, 1, 3, &[0.0], pairing, &mut [0.0; 3]).unwrap_err().to_string();
+        assert!(message.contains("even") && message.contains('3'), "{message}");
+        assert!(rope_forward(&[0.0; 4], 1, 2, 2, &[0.0], pairing, &mut [0.0; 4]).is_err());
+        assert!(rope_forward(&[0.0; 4], 1, 2, 2, &[0.0; 2], pairing, &mut [0.0; 2]).is_err());
+        assert!(rope_forward(&[], usize::MAX, 2, 2, &[0.0; 2], pairing, &mut []).is_err());
+        rope_forward(&[], 0, 2, 2, &[0.0; 2], pairing, &mut []).unwrap();
+        rope_forward(&[], 3, 2, 0, &[], pairing, &mut []).unwrap();
+        let mut angles = [f32::NAN; 2];
+        rope_backward(&[], 0, 2, 2, &[0.0; 2], pairing, &[], &mut [], Some(&mut angles)).unwrap();
+        assert_eq!(angles, [0.0; 2]);
+        rope_backward(&[], 2, 0, 4, &[], pairing, &[], &mut [], Some(&mut [])).unwrap();
+    }
+
+    #[test]
+    fn nan_comes_through() {
+        on_every_isa(|isa| {
+            for pairing in [Pairing::Interleaved, Pairing::Halves] {
+                let mut out = [0.0; 4];
+                rope_forward(&[1.0; 4], 1, 1, 4, &[f32::NAN, 1.0], pairing, &mut out).unwrap();
+                let nan = out.iter().filter(|x| x.is_nan()).count();
+                assert_eq!(nan, 2, "{isa:?} {out:?}");
+            }
+        });
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn any_size(outer in 0_usize..4, seq in 1_usize..5, half in 1_usize..20) {
+            check(outer, seq, 2 * half, 6.0, true);
+        }
+    }
+}

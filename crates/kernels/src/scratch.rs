@@ -52,3 +52,16 @@ impl DerefMut for Scratch {
         &mut self.buffer[..self.len]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_buffers_do_not_share() {
+        let mut outer = Scratch::new(4);
+        outer.fill(1.0);
+        Scratch::new(8).fill(2.0);
+        assert_eq!(*outer, [1.0; 4]);
+    }
+}

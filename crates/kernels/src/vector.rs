@@ -82,6 +82,38 @@ pub(crate) fn normal<S: Simd>(simd: S, x: S::f32s) -> (S::f32s, S::f32s) {
     (cdf, simd.mul_f32s(e, simd.splat_f32s(0.398_942_3)))
 }
 
+/// `(sin x, cos x)` to 2e-7 for |x| ≤ [`SIN_COS_REACH`]; NaN for NaN.
+#[inline(always)]
+pub(crate) fn sin_cos<S: Simd>(simd: S, x: S::f32s) -> (S::f32s, S::f32s) {
+    // As in `exp_bounded`: n = round(x·2/π), with n mod 4, the quadrant, in the low bits.
+    const MAGIC: f32 = 12_582_912.0;
+    let shifted = simd.mul_add_e_f32s(x, simd.splat_f32s(std::f32::consts::FRAC_2_PI), simd.splat_f32s(MAGIC));
+    let n = simd.sub_f32s(shifted, simd.splat_f32s(MAGIC));
+    // π/2 in parts of few bits, so that n times a part is exact even without a fused multiply-add.
+    let mut r = x;
+    for part in [-1.570_312_5, -4.835_128_8e-4, -3.138_557e-7, -6.077_1e-11] {
+        r = simd.mul_add_e_f32s(n, simd.splat_f32s(part), r);
+    }
+    let squared = simd.mul_f32s(r, r);
+    // Minimax on |r| ≤ π/4 for (sin r / r − 1) / r² (4e-9) and (cos r − 1 + r²/2) / r⁴ (1e-10).
+    let p = polynomial(simd, squared, &[-0.166_666_55, 0.008_332_172, -0.000_195_164_8]);
+    let sin = simd.mul_add_e_f32s(p, simd.mul_f32s(squared, r), r);
+    let p = polynomial(simd, squared, &[0.041_666_647, -0.001_388_736, 0.000_024_437_532]);
+    let cos = simd.mul_add_e_f32s(squared, simd.splat_f32s(-0.5), simd.splat_f32s(1.0));
+    let cos = simd.mul_add_e_f32s(p, simd.mul_f32s(squared, squared), cos);
+    let quadrant = simd.transmute_u32s_f32s(shifted);
+    let odd = simd.and_u32s(quadrant, simd.splat_u32s(1));
+    let is_even = simd.equal_u32s(odd, simd.splat_u32s(0));
+    // Bit 1 of n, and of n + 1, moved to the sign.
+    let sign = |n| simd.wrapping_dyn_shl_u32s(simd.and_u32s(n, simd.splat_u32s(2)), simd.splat_u32s(30));
+    let flip = |x, sign| simd.transmute_f32s_u32s(simd.xor_u32s(simd.transmute_u32s_f32s(x), sign));
+    let next = simd.add_u32s(quadrant, simd.splat_u32s(1));
+    (flip(simd.select_f32s(is_even, sin, cos), sign(quadrant)), flip(simd.select_f32s(is_even, cos, sin), sign(next)))
+}
+
+/// The largest argument of [`sin_cos`].
+pub(crate) const SIN_COS_REACH: f32 = 8192.0;
+
 /// `c₀ + c₁ x + c₂ x² + …` by Horner's rule.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(simd: S, x: S::f32s, coefficients: &[f32; N]) -> S::f32s {
@@ -144,7 +176,126 @@ macro_rules! zip_in_place {
     }};
 }
 
-pub(crate) use {map, map_in_place, zip_in_place};
+/// `out[i] = f(x[i], y[i])`: `zip!(simd, x, y, out, |x, y| f(x, y))`.
+macro_rules! zip {
+    ($simd:expr, $x:expr, $y:expr, $out:expr, |$v:ident, $w:ident| $f:expr) => {{
+        let (x, x_tail) = S::as_simd_f32s($x);
+        let (y, y_tail) = S::as_simd_f32s($y);
+        let (out, out_tail) = S::as_mut_simd_f32s($out);
+        for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+            let ($v, $w) = (*x, *y);
+            *out = $f;
+        }
+        if !out_tail.is_empty() {
+            let ($v, $w) = ($simd.partial_load_f32s(x_tail), $simd.partial_load_f32s(y_tail));
+            $simd.partial_store_f32s(out_tail, $f);
+        }
+    }};
+}
+
+/// `out[i] = f(x[i], y[i], z[i])`: `zip3!(simd, [x, y, z], out, |x, y, z| f(x, y, z))`.
+macro_rules! zip3 {
+    ($simd:expr, [$x:expr, $y:expr, $z:expr], $out:expr, |$v:ident, $w:ident, $u:ident| $f:expr) => {{
+        let (x, x_tail) = S::as_simd_f32s($x);
+        let (y, y_tail) = S::as_simd_f32s($y);
+        let (z, z_tail) = S::as_simd_f32s($z);
+        let (out, out_tail) = S::as_mut_simd_f32s($out);
+        for (((out, x), y), z) in out.iter_mut().zip(x).zip(y).zip(z) {
+            let ($v, $w, $u) = (*x, *y, *z);
+            *out = $f;
+        }
+        if !out_tail.is_empty() {
+            let ($v, $w) = ($simd.partial_load_f32s(x_tail), $simd.partial_load_f32s(y_tail));
+            let $u = $simd.partial_load_f32s(z_tail);
+            $simd.partial_store_f32s(out_tail, $f);
+        }
+    }};
+}
+
+pub(crate) use {map, map_in_place, zip, zip_in_place, zip3};
+
+/// `out[i] += x[i]`.
+#[inline(always)]
+pub(crate) fn add_in_place<S: Simd>(simd: S, out: &mut [f32], x: &[f32]) {
+    zip_in_place!(simd, out, x, |o, x| simd.add_f32s(o, x));
+}
+
+/// `out[i] = exp(x[i] − shift)` and the sum of it, for `shift` at least the largest element.
+///
+/// The sum is taken over blocks, so that its error does not grow with a long row.
+#[inline(always)]
+pub(crate) fn exp_sum<S: Simd>(simd: S, x: &[f32], shift: f32, out: &mut [f32]) -> f32 {
+    let shift = simd.splat_f32s(shift);
+    let (x, x_tail) = S::as_simd_f32s(x);
+    let (out, out_tail) = S::as_mut_simd_f32s(out);
+    let mut total = simd.splat_f32s(0.0);
+    for (x, out) in x.chunks(SUM_BLOCK).zip(out.chunks_mut(SUM_BLOCK)) {
+        let mut sum = simd.splat_f32s(0.0);
+        for (x, out) in x.iter().zip(out) {
+            *out = exp_bounded(simd, simd.sub_f32s(*x, shift));
+            sum = simd.add_f32s(sum, *out);
+        }
+        total = simd.add_f32s(total, sum);
+    }
+    if !x_tail.is_empty() {
+        let value = exp_bounded(simd, simd.sub_f32s(simd.partial_load_f32s(x_tail), shift));
+        simd.partial_store_f32s(out_tail, value);
+        // Read back, because the lanes past the end must not count.
+        total = simd.add_f32s(total, simd.partial_load_f32s(out_tail));
+    }
+    simd.reduce_sum_f32s(total)
+}
+
+/// `x[i] = exp(x[i] − shift)` and the sum of it; see [`exp_sum`].
+#[inline(always)]
+pub(crate) fn exp_sum_in_place<S: Simd>(simd: S, x: &mut [f32], shift: f32) -> f32 {
+    let shift = simd.splat_f32s(shift);
+    let (x, tail) = S::as_mut_simd_f32s(x);
+    let mut total = simd.splat_f32s(0.0);
+    for x in x.chunks_mut(SUM_BLOCK) {
+        let mut sum = simd.splat_f32s(0.0);
+        for x in x {
+            *x = exp_bounded(simd, simd.sub_f32s(*x, shift));
+            sum = simd.add_f32s(sum, *x);
+        }
+        total = simd.add_f32s(total, sum);
+    }
+    if !tail.is_empty() {
+        let value = exp_bounded(simd, simd.sub_f32s(simd.partial_load_f32s(tail), shift));
+        simd.partial_store_f32s(tail, value);
+        total = simd.add_f32s(total, simd.partial_load_f32s(tail));
+    }
+    simd.reduce_sum_f32s(total)
+}
+
+/// `Σ exp(x[i] − shift)`; see [`exp_sum`].
+#[inline(always)]
+pub(crate) fn sum_exp<S: Simd>(simd: S, x: &[f32], shift: f32) -> f32 {
+    let shift = simd.splat_f32s(shift);
+    let (x, x_tail) = S::as_simd_f32s(x);
+    let mut total = simd.splat_f32s(0.0);
+    for x in x.chunks(SUM_BLOCK) {
+        let mut sum = simd.splat_f32s(0.0);
+        for x in x {
+            sum = simd.add_f32s(sum, exp_bounded(simd, simd.sub_f32s(*x, shift)));
+        }
+        total = simd.add_f32s(total, sum);
+    }
+    if !x_tail.is_empty() {
+        let value = exp_bounded(simd, simd.sub_f32s(simd.partial_load_f32s(x_tail), shift));
+        let mut lanes = [0.0; MAX_LANES];
+        let lanes = &mut lanes[..x_tail.len()];
+        simd.partial_store_f32s(lanes, value);
+        total = simd.add_f32s(total, simd.partial_load_f32s(lanes));
+    }
+    simd.reduce_sum_f32s(total)
+}
+
+/// Vectors added to one running sum before it joins the total.
+const SUM_BLOCK: usize = 64;
+
+/// Lanes of the widest instruction set.
+pub(crate) const MAX_LANES: usize = 16;
 
 /// `Σ x[i] y[i]`, in an order that depends on the length alone.
 #[inline(always)]
@@ -259,6 +410,28 @@ mod tests {
                 let mut out = [0.0];
                 cdf_slice(&[x], &mut out);
                 assert!((f64::from(out[0]) / want - 1.0).abs() < 4e-7, "Φ({x}) = {}", out[0]);
+            }
+        });
+    }
+
+    slice_function!(sin_slice, |simd, x| sin_cos(simd, x).0);
+    slice_function!(cos_slice, |simd, x| sin_cos(simd, x).1);
+
+    #[test]
+    fn sine_and_cosine_are_close_to_exact() {
+        on_every_isa(|isa| {
+            let near = (-4000..4000).map(|i| i as f32 * 0.003);
+            let far = (-4000..=4000).map(|i| i as f32 * 2.048);
+            let x: Vec<f32> = near.chain(far).collect();
+            let mut out = vec![0.0; x.len()];
+            for (name, f, exact) in
+                [("sin", sin_slice as Function, f64::sin as fn(f64) -> f64), ("cos", cos_slice, f64::cos)]
+            {
+                f(&x, &mut out);
+                for (x, got) in x.iter().zip(&out) {
+                    let want = exact(f64::from(*x));
+                    assert!((f64::from(*got) - want).abs() < 2e-7, "{name}({x}) = {got} on {isa:?}, exact {want}");
+                }
             }
         });
     }

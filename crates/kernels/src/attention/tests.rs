@@ -149,7 +149,7 @@ impl Case {
             .collect();
         on_every_isa(|isa| {
             let got = self.run();
-            let context = format!("{isa:?} {:?} {:?}", self.shape, self.options);
+            let context = format!("{isa:?} {self:?}");
             close(&got.out, &want.out, 3e-6, &format!("out {context}"));
             for (got, want) in got.log_sum_exp.iter().zip(&want.log_sum_exp) {
                 assert!(
@@ -287,7 +287,11 @@ proptest! {
 
 impl std::fmt::Debug for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} {:?}", self.shape, self.options.band)
+        let o = &self.options;
+        let flags = [o.mask.is_some(), o.sparse.is_some(), o.bias.is_some(), o.distance.is_some()];
+        let names = ["mask", "sparse", "bias", "distance"];
+        let present: Vec<_> = names.iter().zip(flags).filter(|(_, present)| *present).map(|(name, _)| name).collect();
+        write!(f, "{:?} {:?} lengths {:?} {present:?} {:?}", self.shape, o.band, o.lengths, o.dropout)
     }
 }
 

@@ -11,7 +11,7 @@ use super::view::View;
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
 use crate::scratch::Scratch;
-use crate::vector::{exp_bounded, map_in_place};
+use crate::vector::{exp_bounded, map_in_place, max};
 
 /// The weights, before dropout, of the queries `rows` of one head of one sequence; 0 for keys they do not see.
 ///
@@ -76,14 +76,14 @@ impl WithSimd for Row<'_> {
         let (query, weights) = memory.split_at_mut(d_head);
         copy_rows(self.problem.q, (batch, head), i..i + 1, d_head, self.problem.options.scale, d_head, query);
         self.problem.row_scores(simd, self.index, &seen, query, weights);
-        let log_sum_exp = self.log_sum_exp.unwrap_or_else(|| {
-            let maximum = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            maximum + weights.iter().map(|score| (score - maximum).exp()).sum::<f32>().ln()
-        });
         // A query that sees nothing keeps its zeros.
-        if log_sum_exp == f32::NEG_INFINITY || weights.is_empty() {
+        if weights.iter().all(|&score| score == f32::NEG_INFINITY) {
             return;
         }
+        let log_sum_exp = self.log_sum_exp.unwrap_or_else(|| {
+            let maximum = max(simd, weights);
+            maximum + weights.iter().map(|score| (score - maximum).exp()).sum::<f32>().ln()
+        });
         let log_sum_exp = simd.splat_f32s(log_sum_exp);
         map_in_place!(simd, weights, |s| exp_bounded(simd, simd.sub_f32s(s, log_sum_exp)));
         for (n, weight) in weights.iter().enumerate() {

@@ -1,0 +1,59 @@
+//! What the tests of several kernels share: reproducible numbers, comparison, finite differences.
+
+use crate::isa::Isa;
+
+/// `n` numbers in `−scale..scale`, a function of `seed` alone.
+pub(crate) fn numbers(n: usize, seed: u64, scale: f32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..8 {
+        next();
+    }
+    (0..n).map(|_| ((next() >> 40) as f32 / 8_388_608.0 - 1.0) * scale).collect()
+}
+
+/// The same numbers in double precision.
+pub(crate) fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().copied().map(f64::from).collect()
+}
+
+/// Asserts `|got − want| ≤ absolute + relative·|want|` for each element; equal infinities and NaN with NaN agree.
+#[track_caller]
+pub(crate) fn assert_close(what: &str, isa: Isa, got: &[f32], want: &[f64], absolute: f64, relative: f64) {
+    assert_eq!(got.len(), want.len(), "{what} on {isa:?}: length");
+    for (i, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let got = f64::from(got);
+        let agree = got == want || (got.is_nan() && want.is_nan());
+        let error = (got - want).abs();
+        assert!(
+            agree || error <= absolute + relative * want.abs(),
+            "{what} on {isa:?}: element {i} is {got}, expected {want}, off by {error}"
+        );
+    }
+}
+
+/// The gradient of `f` at `x` by central differences.
+pub(crate) fn central_differences(x: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let mut x = x.to_vec();
+    (0..x.len())
+        .map(|i| {
+            let (centre, step) = (x[i], 1e-5);
+            x[i] = centre + step;
+            let above = f(&x);
+            x[i] = centre - step;
+            let below = f(&x);
+            x[i] = centre;
+            (above - below) / (2.0 * step)
+        })
+        .collect()
+}
+
+/// `Σ x[i] y[i]`.
+pub(crate) fn inner(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
