@@ -12,7 +12,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{
     Autodiff, AutodiffBackend, BackendTensor, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata,
 };
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
 
 use crate::error::OpError;
@@ -154,8 +154,8 @@ pub(crate) fn sizes<const D: usize>(tensor: &FlexTensor) -> [usize; D] {
 }
 
 /// A new tensor around `data`.
-pub(crate) fn tensor<const D: usize>(data: Vec<f32>, shape: [usize; D]) -> FlexTensor {
-    FlexTensor::from_data(burn::tensor::TensorData::new(data, shape))
+pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
+    FlexTensor::from_data(TensorData::new(data, shape))
 }
 
 /// The value of a tensor of the Flex backend, apart from any graph.

@@ -8,9 +8,12 @@
 mod attention;
 mod error;
 mod fused;
+mod linear;
 
 pub use attention::{
     AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_fallback, attention_packed,
     attention_weights,
 };
 pub use error::OpError;
+pub use linear::{linear, linear_fallback};
+pub use regard_kernels::activation::Activation;

@@ -165,7 +165,7 @@ impl<const N: usize> FusedOp<N> for Operation {
         let options = self.options(&inputs, &distances);
         let out_view = ViewMut::strided(&mut out, strides);
         kernel::attention_forward(self.shape, &options, q, k, v, out_view, &mut log_sum_exp)?;
-        let out = FlexTensor::from_data(burn::tensor::TensorData::new(out, shape));
+        let out = tensor(out, shape);
         Ok((out.clone(), Saved { inputs, out, log_sum_exp: Arc::new(log_sum_exp) }))
     }
 

@@ -2,4 +2,5 @@
 
 mod attention;
 mod golden;
+mod linear;
 mod support;

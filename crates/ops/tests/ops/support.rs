@@ -20,7 +20,7 @@ pub fn leaf<const D: usize>(shape: [usize; D], seed: u64) -> Tensor<D> {
 }
 
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().to_vec().unwrap()
+    tensor.into_data().try_to_vec().unwrap()
 }
 
 /// The gradient of a leaf; zeros where none reached it.
@@ -41,4 +41,9 @@ pub fn close(what: &str, got: &[f32], want: &[f32], tolerance: f32) {
         let fits = got == want || (got - want).abs() <= tolerance * want.abs().max(1.0);
         assert!(fits, "{what}[{i}]: {got}, expected {want}");
     }
+}
+
+/// `[rows, cols]` as `[cols, rows]`: PyTorch stores weights the other way round.
+pub fn transposed(data: &[f32], rows: usize, cols: usize) -> Vec<f32> {
+    (0..cols).flat_map(|c| (0..rows).map(move |r| data[r * cols + c])).collect()
 }

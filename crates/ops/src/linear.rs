@@ -1,0 +1,156 @@
+//! `activation(x W + b)` as one operation.
+
+use burn::tensor::{Tensor, activation as burn_activation};
+use burn_flex::FlexTensor;
+use regard_kernels::activation::Activation;
+use regard_kernels::linear::{
+    LinearGradients, LinearShape, linear_activation_backward, linear_backward, linear_forward,
+};
+use regard_kernels::unwritten;
+
+use crate::error::{OpError, check_shape};
+use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
+
+/// `activation(x W + b)` over the last index.
+///
+/// # Shapes
+/// `x` `[…, d_in]`, `weight` `[d_in, d_out]`, `bias` `[d_out]` → `[…, d_out]`.
+pub fn linear<const D: usize>(
+    x: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    activation: Option<Activation>,
+) -> Result<Tensor<D>, OpError> {
+    let shape = check(&x, &weight, &bias)?;
+    if !is_fused(&x) {
+        return Ok(linear_fallback(x, weight, bias, activation));
+    }
+    let operation = Linear { shape, activation };
+    let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+    match bias {
+        Some(bias) => apply(operation, [x, weight, bias.into_dispatch()]),
+        None => apply(operation, [x, weight]),
+    }
+}
+
+/// [`linear`] in plain Burn operations. Arguments are those that it has checked.
+pub fn linear_fallback<const D: usize>(
+    x: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    activation: Option<Activation>,
+) -> Tensor<D> {
+    let mut dims = x.dims();
+    let [d_in, d_out] = weight.dims();
+    let rows = dims[..D - 1].iter().product();
+    let mut y = x.reshape([rows, d_in]).matmul(weight);
+    if let Some(bias) = bias {
+        y = y + bias.unsqueeze();
+    }
+    dims[D - 1] = d_out;
+    let y = y.reshape(dims);
+    match activation {
+        None => y,
+        Some(activation) => activate(y, activation),
+    }
+}
+
+/// An activation in plain Burn operations.
+pub(crate) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
+    match activation {
+        Activation::Relu => burn_activation::relu(x),
+        Activation::Gelu => burn_activation::gelu(x),
+        Activation::GeluTanh => burn_activation::gelu_approximate(x),
+        Activation::Silu => burn_activation::silu(x),
+        Activation::Tanh => x.tanh(),
+        Activation::Sigmoid => burn_activation::sigmoid(x),
+    }
+}
+
+/// The sizes of a call, or what does not fit.
+pub(crate) fn check<const D: usize>(
+    x: &Tensor<D>,
+    weight: &Tensor<2>,
+    bias: &Option<Tensor<1>>,
+) -> Result<LinearShape, OpError> {
+    check_f32("input", x)?;
+    check_f32("weight", weight)?;
+    let dims = x.dims();
+    let [d_in, d_out] = weight.dims();
+    if D == 0 || dims[D - 1] != d_in {
+        return Err(OpError::Shape { what: "input", expected: format!("[…, {d_in}]"), got: dims.to_vec() });
+    }
+    if let Some(bias) = bias {
+        check_f32("bias", bias)?;
+        check_shape("bias", bias.dims(), [d_out])?;
+    }
+    Ok(LinearShape { rows: dims[..D - 1].iter().product(), d_in, d_out })
+}
+
+/// The inputs are `x`, the weight and, if there is one, the bias.
+#[derive(Debug, Clone)]
+struct Linear {
+    shape: LinearShape,
+    activation: Option<Activation>,
+}
+
+/// What the backward pass needs.
+#[derive(Debug, Clone)]
+struct Saved {
+    x: FlexTensor,
+    weight: FlexTensor,
+    /// The values before the activation, if there is one.
+    pre: Option<FlexTensor>,
+}
+
+impl<const N: usize> FusedOp<N> for Linear {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; N], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
+        let mut inputs = inputs.map(contiguous).into_iter();
+        let (x, weight) = (inputs.next().expect("x"), inputs.next().expect("weight"));
+        let bias = inputs.next();
+        let LinearShape { rows, d_out, .. } = self.shape;
+        let mut shape = x.layout().shape().clone();
+        let last = shape.num_dims() - 1;
+        shape[last] = d_out;
+        let mut out = unwritten(rows * d_out);
+        let mut pre = self.activation.map(|_| unwritten(rows * d_out));
+        let activation = self.activation.zip(pre.as_deref_mut());
+        let bias = bias.as_ref().map(elements);
+        linear_forward(self.shape, elements(&x), elements(&weight), bias, activation, &mut out)?;
+        let pre = pre.map(|pre| tensor(pre, [rows, d_out]));
+        let out = tensor(out, shape);
+        Ok((out, Saved { x, weight, pre }))
+    }
+
+    fn backward(&self, saved: Saved, grad: FlexTensor, wanted: [bool; N]) -> Result<[Option<FlexTensor>; N], OpError> {
+        let LinearShape { d_in, d_out, .. } = self.shape;
+        let grad = contiguous(grad);
+        let want = |at: usize, len: usize| wanted.get(at).is_some_and(|&wanted| wanted).then(|| unwritten(len));
+        let x_shape = saved.x.layout().shape().clone();
+        let mut grads = [want(0, x_shape.num_elements()), want(1, d_in * d_out), want(2, d_out)];
+        let [x, weight, bias] = &mut grads;
+        let gradients =
+            LinearGradients { x: x.as_deref_mut(), weight: weight.as_deref_mut(), bias: bias.as_deref_mut() };
+        let (x, weight) = (elements(&saved.x), elements(&saved.weight));
+        match (self.activation, &saved.pre) {
+            (Some(activation), Some(pre)) => {
+                linear_activation_backward(
+                    self.shape,
+                    x,
+                    weight,
+                    activation,
+                    elements(pre),
+                    elements(&grad),
+                    gradients,
+                )?;
+            }
+            _ => linear_backward(self.shape, x, weight, elements(&grad), gradients)?,
+        }
+        let [x, weight, bias] = grads;
+        let x = x.map(|x| tensor(x, x_shape));
+        let mut all = [x, weight.map(|w| tensor(w, [d_in, d_out])), bias.map(|b| tensor(b, [d_out]))].into_iter();
+        Ok(std::array::from_fn(|_| all.next().flatten()))
+    }
+}
