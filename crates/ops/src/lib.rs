@@ -5,15 +5,25 @@
 //! first.
 #![forbid(unsafe_code)]
 
+mod adamw;
 mod attention;
+mod embedding;
 mod error;
 mod fused;
+mod layer_norm;
 mod linear;
+mod linear_cross_entropy;
 
+pub use adamw::{AdamW, Decay, Moments};
 pub use attention::{
     AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_fallback, attention_packed,
     attention_weights,
 };
+pub use embedding::{embedding, embedding_fallback};
 pub use error::OpError;
+pub use layer_norm::{layer_norm, layer_norm_fallback};
 pub use linear::{linear, linear_fallback};
+pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_fallback};
 pub use regard_kernels::activation::Activation;
+pub use regard_kernels::adamw::AdamWOptions;
+pub use regard_kernels::cross_entropy::CrossEntropyOptions;
