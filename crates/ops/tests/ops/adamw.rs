@@ -1,0 +1,100 @@
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use regard_ops::{AdamW, AdamWOptions, Decay};
+
+use crate::golden::Golden;
+use crate::support::{close, leaf, training, values};
+
+#[derive(Module, Debug)]
+struct Pair {
+    weight: Param<Tensor<2>>,
+    bias: Param<Tensor<1>>,
+}
+
+#[test]
+fn three_steps_are_pytorchs() {
+    let golden = Golden::open("adamw");
+    let device = training();
+    for (case, settings) in golden.cases() {
+        let number = |name: &str| settings[name].as_f64().unwrap() as f32;
+        let options = AdamWOptions {
+            learning_rate: number("learning_rate"),
+            beta1: number("beta1"),
+            beta2: number("beta2"),
+            epsilon: number("epsilon"),
+            weight_decay: number("weight_decay"),
+        };
+        let mut adamw = AdamW::new(options, settings["max_norm"].as_f64().map(|x| x as f32), Decay::All);
+        let name = |step: usize, name: &str| format!("{case}/step_{step}/{name}");
+        let mut pair = Pair {
+            weight: Param::from_tensor(golden.tensor(&name(0, "weight"), &device)),
+            bias: Param::from_tensor(golden.tensor(&name(0, "bias"), &device)),
+        };
+        for step in 1..=3 {
+            // A loss whose gradients are those of the file.
+            let weight = pair.weight.val() * golden.tensor::<2>(&name(step, "grad_weight"), &device);
+            let bias = pair.bias.val() * golden.tensor::<1>(&name(step, "grad_bias"), &device);
+            let gradients = (weight.sum() + bias.sum()).backward();
+            let norm;
+            (pair, norm) = adamw.step(pair, gradients);
+            if golden.has(&name(step, "norm")) {
+                close("norm", &[norm], &golden.floats(&name(step, "norm")), 1e-6);
+            }
+            close(&name(step, "weight"), &values(pair.weight.val()), &golden.floats(&name(step, "weight")), 1e-6);
+            close(&name(step, "bias"), &values(pair.bias.val()), &golden.floats(&name(step, "bias")), 1e-6);
+        }
+        assert_eq!(adamw.state().0, 3);
+        assert_eq!(adamw.state().1.iter().map(|m| m.path.as_str()).collect::<Vec<_>>(), ["weight", "bias"]);
+    }
+}
+
+fn options() -> AdamWOptions {
+    AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.5 }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_changes_nothing() {
+    let pair = Pair { weight: Param::from_tensor(leaf([2, 2], 1)), bias: Param::from_tensor(leaf([2], 2)) };
+    let before = values(pair.weight.val());
+    let gradients = (pair.weight.val().sum() * f32::NAN).backward();
+    let mut adamw = AdamW::new(options(), Some(1.0), Decay::All);
+    let (pair, norm) = adamw.step(pair, gradients);
+    assert!(norm.is_nan() && adamw.state().0 == 0);
+    assert_eq!(values(pair.weight.val()), before);
+}
+
+#[test]
+fn decay_can_spare_vectors_and_unused_parameters_stay() {
+    let pair = Pair { weight: Param::from_tensor(leaf([2, 2], 1)), bias: Param::from_tensor(leaf([2], 2)) };
+    let (weight, bias) = (values(pair.weight.val()), values(pair.bias.val()));
+    // Gradients of zero: only the decay moves anything.
+    let gradients = ((pair.weight.val().sum() + pair.bias.val().sum()) * 0.0).backward();
+    let (pair, _) = AdamW::new(options(), None, Decay::Matrices).step(pair, gradients);
+    let decayed: Vec<f32> = weight.iter().map(|x| x * (1.0 - 0.1 * 0.5)).collect();
+    close("weight", &values(pair.weight.val()), &decayed, 1e-6);
+    assert_eq!(values(pair.bias.val()), bias);
+    // A parameter that took no part keeps its value, and stays a leaf for the next step.
+    let gradients = pair.weight.val().sum().backward();
+    let (pair, _) = AdamW::new(options(), None, Decay::All).step(pair, gradients);
+    assert_eq!(values(pair.bias.val()), bias);
+    assert!(pair.weight.val().is_require_grad() && pair.bias.val().is_require_grad());
+}
+
+#[test]
+fn a_restored_state_goes_on_to_the_same_bits() {
+    let start = || Pair { weight: Param::from_tensor(leaf([3, 4], 1)), bias: Param::from_tensor(leaf([4], 2)) };
+    let step = |adamw: &mut AdamW, pair: Pair| {
+        let loss = (pair.weight.val().powi_scalar(2).sum() + pair.bias.val().powi_scalar(2).sum()).backward();
+        adamw.step(pair, loss).0
+    };
+    let mut whole = AdamW::new(options(), Some(1.0), Decay::All);
+    let pair = (0..4).fold(start(), |pair, _| step(&mut whole, pair));
+    let mut first = AdamW::new(options(), Some(1.0), Decay::All);
+    let half = (0..2).fold(start(), |pair, _| step(&mut first, pair));
+    let (steps, moments) = first.state();
+    let mut second = AdamW::new(options(), Some(1.0), Decay::All);
+    second.restore(steps, moments.to_vec());
+    let resumed = (0..2).fold(half, |pair, _| step(&mut second, pair));
+    assert_eq!(values(pair.weight.val()), values(resumed.weight.val()));
+    assert_eq!(whole.state(), second.state());
+}

@@ -1,0 +1,75 @@
+use burn::tensor::{Int, Tensor, TensorData};
+use proptest::prelude::*;
+use regard_ops::{CrossEntropyOptions, OpError, linear_cross_entropy, linear_cross_entropy_fallback};
+
+use crate::golden::Golden;
+use crate::support::{close, gradient, leaf, training, values};
+
+/// With the identity as weight, the layer's input are the logits of PyTorch's file.
+#[test]
+fn agrees_with_pytorch() {
+    let golden = Golden::open("cross_entropy");
+    let device = training();
+    for (case, settings) in golden.cases() {
+        let name = |name: &str| format!("{case}/{name}");
+        let logits = golden.tensor::<2>(&name("logits"), &device).require_grad();
+        let targets = golden.integers::<1>(&name("targets"), &device);
+        let vocab = logits.dims()[1];
+        let identity = Tensor::<2>::eye(vocab, &device);
+        let options = CrossEntropyOptions {
+            ignore_index: settings["ignore_index"].as_i64(),
+            label_smoothing: settings["smoothing"].as_f64().unwrap() as f32,
+        };
+        let loss = linear_cross_entropy(logits.clone(), identity, None, targets, options).unwrap();
+        let gradients = loss.backward();
+        close(&name("loss"), &values(loss), &golden.floats(&name("loss")), 2e-6);
+        let got = gradient(&logits, &gradients);
+        close(&name("grad_logits"), &got, &golden.floats(&name("grad_logits")), 1e-6);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn agrees_with_its_fallback(rows in 1usize..40, d in 1usize..9, vocab in 1usize..30, with_bias: bool,
+                                smoothing in prop_oneof![Just(0.0f32), 0.0f32..0.5], ignored: bool) {
+        let (x, weight) = (leaf([rows, d], 1), leaf([d, vocab], 2));
+        let bias = with_bias.then(|| leaf([vocab], 3));
+        let numbers: Vec<i64> =
+            (0..rows as i64).map(|i| if ignored && i % 3 == 0 { -100 } else { (i * 7) % vocab as i64 }).collect();
+        let targets: Tensor<1, Int> = Tensor::from_data(TensorData::new(numbers, [rows]), &training());
+        let options = CrossEntropyOptions { ignore_index: Some(-100), label_smoothing: smoothing };
+        let results = [true, false].map(|fused| {
+            let (x2, weight2, bias2, targets) = (x.clone(), weight.clone(), bias.clone(), targets.clone());
+            let loss = match fused {
+                true => linear_cross_entropy(x2, weight2, bias2, targets, options).unwrap(),
+                false => linear_cross_entropy_fallback(x2, weight2, bias2, targets, options),
+            };
+            // An upstream gradient other than 1.
+            let gradients = (loss.clone() * 3.0).backward();
+            let mut all = vec![values(loss), gradient(&x, &gradients), gradient(&weight, &gradients)];
+            all.extend(bias.as_ref().map(|bias| gradient(bias, &gradients)));
+            all
+        });
+        for (n, (fused, fallback)) in results[0].iter().zip(&results[1]).enumerate() {
+            close(&format!("result {n}"), fused, fallback, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_a_typed_error() {
+    let targets = |numbers: Vec<i64>| -> Tensor<1, Int> {
+        let count = numbers.len();
+        Tensor::from_data(TensorData::new(numbers, [count]), &training())
+    };
+    let call = |numbers, options| {
+        linear_cross_entropy(leaf([2, 3], 1), leaf([3, 5], 2), None, targets(numbers), options).unwrap_err()
+    };
+    let plain = CrossEntropyOptions::default();
+    assert!(matches!(call(vec![0], plain), OpError::Shape { what: "targets", .. }));
+    let error = call(vec![0, 5], plain);
+    assert!(error.to_string().contains("5 in row 1 is not in 0..5"), "{error}");
+    let error = call(vec![0, 1], CrossEntropyOptions { label_smoothing: 1.5, ..plain });
+    assert!(error.to_string().contains("label smoothing"), "{error}");
+}
