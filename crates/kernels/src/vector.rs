@@ -34,13 +34,19 @@ pub(crate) fn exp_bounded<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 /// `tanh(x)`.
 #[inline(always)]
 pub(crate) fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
-    let squared = simd.mul_f32s(x, x);
-    // Minimax on |x| ≤ 0.4 for (tanh x − x) / x³, where 1 − 2/(e²ˣ+1) would cancel.
-    let p = polynomial(simd, squared, &[-0.333_333, 0.133_312_14, -0.053_561_93, 0.018_744_037]);
-    let small = simd.mul_add_e_f32s(p, simd.mul_f32s(squared, x), x);
     let e = exp(simd, simd.add_f32s(x, x));
     let one = simd.splat_f32s(1.0);
     let large = simd.sub_f32s(one, simd.div_f32s(simd.splat_f32s(2.0), simd.add_f32s(e, one)));
+    tanh_near_zero(simd, x, large)
+}
+
+/// `tanh(x)` where `|x| < 0.4`, and `large` elsewhere: formulas with `e²ˣ` cancel near zero.
+#[inline(always)]
+pub(crate) fn tanh_near_zero<S: Simd>(simd: S, x: S::f32s, large: S::f32s) -> S::f32s {
+    let squared = simd.mul_f32s(x, x);
+    // Minimax on |x| ≤ 0.4 for (tanh x − x) / x³.
+    let p = polynomial(simd, squared, &[-0.333_333, 0.133_312_14, -0.053_561_93, 0.018_744_037]);
+    let small = simd.mul_add_e_f32s(p, simd.mul_f32s(squared, x), x);
     let is_small = simd.less_than_f32s(simd.abs_f32s(x), simd.splat_f32s(0.4));
     simd.select_f32s(is_small, small, large)
 }

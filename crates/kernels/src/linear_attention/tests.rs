@@ -1,0 +1,289 @@
+use super::causal::CHUNK;
+use super::*;
+use crate::isa::on_every_isa;
+use proptest::prelude::*;
+
+const MAPS: [FeatureMap; 2] = [FeatureMap::Identity, FeatureMap::EluPlusOne];
+const NORMALIZATIONS: [Normalization; 3] = [Normalization::Sum, Normalization::Length, Normalization::None];
+const DIRECTIONS: [Direction; 2] = [Direction::Bidirectional, Direction::Causal];
+
+fn every_option() -> Vec<LinearAttentionOptions> {
+    let mut all = Vec::new();
+    for feature_map in MAPS {
+        for normalization in NORMALIZATIONS {
+            all.extend(DIRECTIONS.map(|direction| LinearAttentionOptions { feature_map, normalization, direction }));
+        }
+    }
+    all
+}
+
+fn shape(outer: usize, queries: usize, keys: usize, d_key: usize, d_value: usize) -> LinearAttentionShape {
+    LinearAttentionShape { outer, queries, keys, d_key, d_value }
+}
+
+fn noise(seed: u64, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..len + 8)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / 8_388_608.0 - 1.0
+        })
+        .skip(8)
+        .collect()
+}
+
+/// Queries, keys and values; all positive for the identity, so that a sum of products is not near zero.
+fn inputs(s: LinearAttentionShape, map: FeatureMap) -> [Vec<f32>; 3] {
+    let shift = |x: Vec<f32>| match map {
+        FeatureMap::Identity => x.into_iter().map(|x| x + 1.25).collect(),
+        FeatureMap::EluPlusOne => x,
+    };
+    let q = shift(noise(1, s.outer * s.queries * s.d_key));
+    let k = shift(noise(2, s.outer * s.keys * s.d_key));
+    [q, k, noise(3, s.outer * s.keys * s.d_value)]
+}
+
+/// The formula, one query and one key at a time.
+fn reference(s: LinearAttentionShape, o: LinearAttentionOptions, [q, k, v]: [&[f64]; 3]) -> Vec<f64> {
+    let phi = |x: f64| match o.feature_map {
+        FeatureMap::Identity => x,
+        FeatureMap::EluPlusOne => {
+            if x > 0.0 {
+                x + 1.0
+            } else {
+                x.exp()
+            }
+        }
+    };
+    let mut out = vec![0.0; s.outer * s.queries * s.d_value];
+    for b in 0..s.outer {
+        for i in 0..s.queries {
+            let seen = if o.direction == Direction::Causal { i + 1 } else { s.keys };
+            let row = &mut out[(b * s.queries + i) * s.d_value..][..s.d_value];
+            let mut total = 0.0;
+            for j in 0..seen {
+                let (q, k) =
+                    (&q[(b * s.queries + i) * s.d_key..][..s.d_key], &k[(b * s.keys + j) * s.d_key..][..s.d_key]);
+                let score: f64 = q.iter().zip(k).map(|(q, k)| phi(*q) * phi(*k)).sum();
+                total += score;
+                let v = &v[(b * s.keys + j) * s.d_value..][..s.d_value];
+                row.iter_mut().zip(v).for_each(|(o, v)| *o += score * v);
+            }
+            let d = match o.normalization {
+                Normalization::Sum => total,
+                Normalization::Length => seen as f64,
+                Normalization::None => 1.0,
+            };
+            row.iter_mut().for_each(|o| *o = if d == 0.0 { 0.0 } else { *o / d });
+        }
+    }
+    out
+}
+
+struct Run {
+    out: Vec<f32>,
+    grads: [Vec<f32>; 3],
+}
+
+fn run(s: LinearAttentionShape, o: LinearAttentionOptions, [q, k, v]: &[Vec<f32>; 3], grad: &[f32]) -> Run {
+    // NaN where something must be written.
+    let (mut out, mut d) = (vec![f32::NAN; s.outer * s.queries * s.d_value], vec![f32::NAN; s.outer * s.queries]);
+    linear_attention_forward(s, o, q, k, v, &mut out, &mut d).unwrap();
+    let mut grads = [q, k, v].map(|x| vec![f32::NAN; x.len()]);
+    let [gq, gk, gv] = &mut grads;
+    linear_attention_backward(s, o, q, k, v, &out, &d, grad, gq, gk, gv).unwrap();
+    Run { out, grads }
+}
+
+fn widen(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
+
+fn assert_close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    // Terms of about one cancel in the gradients of a sum's queries: not less than their rounding.
+    let scale = want.iter().fold(0.1_f64, |most, x| most.max(x.abs()));
+    for (i, (got, want)) in got.iter().zip(want).enumerate() {
+        let error = (f64::from(*got) - want).abs();
+        assert!(error <= tolerance * scale, "{what}[{i}]: got {got}, want {want}, scale {scale}");
+    }
+}
+
+fn check(s: LinearAttentionShape, o: LinearAttentionOptions) {
+    let inputs = inputs(s, o.feature_map);
+    let grad = noise(4, s.outer * s.queries * s.d_value);
+    let Run { out, grads } = run(s, o, &inputs, &grad);
+    let exact = inputs.each_ref().map(|x| widen(x));
+    let loss = |x: &[Vec<f64>; 3]| {
+        let out = reference(s, o, x.each_ref().map(|x| x.as_slice()));
+        out.iter().zip(&grad).map(|(o, g)| o * f64::from(*g)).sum::<f64>()
+    };
+    let want = reference(s, o, exact.each_ref().map(|x| x.as_slice()));
+    assert_close(&format!("{s:?} {o:?} out"), &out, &want, 2e-6);
+    for which in 0..3 {
+        const STEP: f64 = 1e-5;
+        let mut moved = exact.clone();
+        let difference = |i: usize| {
+            moved[which][i] = exact[which][i] + STEP;
+            let above = loss(&moved);
+            moved[which][i] = exact[which][i] - STEP;
+            let below = loss(&moved);
+            moved[which][i] = exact[which][i];
+            (above - below) / (2.0 * STEP)
+        };
+        let want: Vec<f64> = (0..exact[which].len()).map(difference).collect();
+        assert_close(&format!("{s:?} {o:?} gradient of {}", ["q", "k", "v"][which]), &grads[which], &want, 5e-6);
+    }
+}
+
+#[test]
+fn outputs_and_gradients_meet_the_formula_on_every_isa() {
+    on_every_isa(|_| {
+        for o in every_option() {
+            for s in [shape(1, 1, 1, 1, 1), shape(2, 5, 5, 3, 4), shape(1, 9, 9, 17, 19)] {
+                check(s, o);
+            }
+            if o.direction == Direction::Bidirectional {
+                check(shape(2, 3, 7, 5, 2), o);
+            }
+        }
+    });
+}
+
+#[test]
+fn chunk_boundaries_do_not_show() {
+    for o in every_option() {
+        for n in [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 1] {
+            check(shape(1, n, n, 2, 1), o);
+        }
+    }
+}
+
+#[test]
+fn sizes_of_zero_are_sums_of_nothing() {
+    for o in every_option() {
+        for s in [shape(0, 2, 2, 3, 4), shape(2, 0, 0, 3, 4), shape(2, 2, 2, 0, 4), shape(2, 2, 2, 3, 0)] {
+            check(s, o);
+        }
+        if o.direction == Direction::Bidirectional {
+            check(shape(2, 3, 0, 2, 2), o);
+            check(shape(2, 0, 3, 2, 2), o);
+        }
+    }
+}
+
+#[test]
+fn a_denominator_of_zero_gives_zero() {
+    for direction in DIRECTIONS {
+        let o =
+            LinearAttentionOptions { feature_map: FeatureMap::Identity, normalization: Normalization::Sum, direction };
+        let s = shape(1, 3, 3, 2, 2);
+        let [mut q, k, v] = inputs(s, o.feature_map);
+        q[2..4].fill(0.0);
+        let Run { out, grads } = run(s, o, &[q, k, v], &[1.0; 6]);
+        assert_eq!(out[2..4], [0.0, 0.0], "{direction:?}");
+        assert_eq!(grads[0][2..4], [0.0, 0.0], "{direction:?}");
+        assert!(out[..2].iter().chain(&out[4..]).all(|o| *o != 0.0 && o.is_finite()));
+        assert!(grads.iter().flatten().all(|g| g.is_finite()));
+    }
+}
+
+#[test]
+fn later_keys_and_values_do_not_reach_earlier_queries() {
+    let s = shape(2, CHUNK + 9, CHUNK + 9, 5, 3);
+    for o in every_option().into_iter().filter(|o| o.direction == Direction::Causal) {
+        let before = inputs(s, o.feature_map);
+        let grad = vec![1.0; s.outer * s.queries * s.d_value];
+        for cut in [1, 30, CHUNK - 1, CHUNK, CHUNK + 1] {
+            let mut after = before.clone();
+            for b in 0..s.outer {
+                for (x, width) in after[1..].iter_mut().zip([s.d_key, s.d_value]) {
+                    x[(b * s.keys + cut) * width..(b + 1) * s.keys * width]
+                        .iter_mut()
+                        .for_each(|x| *x = *x * 2.0 + 1.0);
+                }
+            }
+            let (first, second) = (run(s, o, &before, &grad).out, run(s, o, &after, &grad).out);
+            for b in 0..s.outer {
+                let rows = |out: &[f32]| out[b * s.queries * s.d_value..(b + 1) * s.queries * s.d_value].to_vec();
+                let (first, second) = (rows(&first), rows(&second));
+                assert_eq!(first[..cut * s.d_value], second[..cut * s.d_value], "{o:?} cut {cut}");
+                assert_ne!(first[cut * s.d_value..], second[cut * s.d_value..], "{o:?} cut {cut}");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_inputs_meet_the_formula() {
+    let s = shape(1, 6, 6, 4, 3);
+    for o in every_option().into_iter().filter(|o| o.feature_map == FeatureMap::EluPlusOne) {
+        let mut x = inputs(s, o.feature_map);
+        x[..2].iter_mut().flatten().for_each(|x| *x *= 200.0);
+        let grad = noise(4, 18);
+        let exact = x.each_ref().map(|x| widen(x));
+        let want = reference(s, o, exact.each_ref().map(|x| x.as_slice()));
+        let Run { out, grads } = run(s, o, &x, &grad);
+        assert_close(&format!("{o:?}"), &out, &want, 2e-6);
+        assert!(grads.iter().flatten().all(|g| g.is_finite()), "{o:?}");
+    }
+}
+
+#[test]
+fn nan_is_not_swallowed() {
+    on_every_isa(|isa| {
+        for o in every_option() {
+            for which in 0..3 {
+                let s = shape(2, 4, 4, 3, 2);
+                let mut x = inputs(s, o.feature_map);
+                x[which][0] = f32::NAN;
+                let Run { out, .. } = run(s, o, &x, &[1.0; 16]);
+                assert!(out[..8].iter().any(|o| o.is_nan()), "{isa:?} {o:?} input {which}: {out:?}");
+                assert!(out[8..].iter().all(|o| o.is_finite()), "{isa:?} {o:?} input {which}: the other problem");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let s = shape(5, 70, 70, 6, 7);
+    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    on_every_isa(|_| {
+        for o in every_option() {
+            let x = inputs(s, o.feature_map);
+            let grad = noise(4, s.outer * s.queries * s.d_value);
+            let [one, two, again] = [1, 2, 2].map(|threads| pool(threads).install(|| run(s, o, &x, &grad)));
+            assert!(one.out == two.out && two.out == again.out, "{o:?}");
+            assert!(one.grads == two.grads && two.grads == again.grads, "{o:?}");
+        }
+    });
+}
+
+#[test]
+fn misfits_are_refused_by_name() {
+    let o = every_option()[1];
+    let s = shape(1, 2, 2, 3, 4);
+    let forward = |s, q: usize, d: usize| {
+        linear_attention_forward(s, o, &vec![0.0; q], &[0.0; 6], &[0.0; 8], &mut [0.0; 8], &mut vec![0.0; d])
+    };
+    assert_eq!(forward(s, 6, 2), Ok(()));
+    assert_eq!(forward(s, 5, 2), Err(KernelError::Length { what: "q", expected: 6, got: 5 }));
+    assert_eq!(forward(s, 6, 3), Err(KernelError::Length { what: "normalizer", expected: 2, got: 3 }));
+    let message = forward(shape(1, 2, 3, 3, 4), 6, 2).unwrap_err().to_string();
+    assert!(message.contains("as many queries as keys, got 2 and 3"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_small_shape_meets_the_formula(
+        outer in 1..4usize, queries in 1..8usize, keys in 1..8usize, d_key in 1..20usize, d_value in 1..20usize, option in 0..12usize,
+    ) {
+        let o = every_option()[option];
+        let keys = if o.direction == Direction::Causal { queries } else { keys };
+        check(shape(outer, queries, keys, d_key, d_value), o);
+    }
+}

@@ -1,0 +1,206 @@
+//! Gated recurrent units (Cho et al. 2014), with the reset gate before or after the product.
+//!
+//! ```text
+//! r, z = σ(x_t W_ih + b_ih + h_{t−1} W_hh + b_hh)
+//! n = tanh(x_t W_in + b_in + r ∘ (h_{t−1} W_hn + b_hn))     GruReset::AfterProduct
+//! n = tanh(x_t W_in + b_in + (r ∘ h_{t−1}) W_hn + b_hn)     GruReset::BeforeProduct
+//! h_t = (1 − z) ∘ n + z ∘ h_{t−1}
+//! ```
+//!
+//! The gates lie in PyTorch's order `r, z, n` along the last axis of the weights.
+
+mod after_product;
+mod before_product;
+mod cell;
+#[cfg(test)]
+mod tests;
+
+use super::weight_gradient::{Columns, RowSource, Target, weight_gradients};
+use super::{PreviousStates, RecurrentShape, check_sizes, columns, in_pool, product};
+use crate::error::KernelError;
+use crate::isa::dispatch;
+use crate::matmul::Matrix;
+
+/// Gates of a unit.
+const GATES: usize = 3;
+/// Values kept for each unit and step: `r, z, n` and, by [`GruReset`], `h_{t−1} W_hn + b_hn` or `r ∘ h_{t−1}`.
+const SAVED: usize = 4;
+
+/// Where the reset gate acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GruReset {
+    /// On `h_{t−1} W_hn + b_hn`, as in PyTorch and cuDNN.
+    AfterProduct,
+    /// On `h_{t−1}`, as in Cho et al. 2014.
+    BeforeProduct,
+}
+
+/// The parameters of the layer, gates in the order `r, z, n`.
+#[derive(Debug, Clone, Copy)]
+pub struct GruWeights<'a> {
+    /// `[d_in, 3·d_hidden]`
+    pub w_ih: &'a [f32],
+    /// `[d_hidden, 3·d_hidden]`
+    pub w_hh: &'a [f32],
+    /// `[3·d_hidden]`
+    pub bias_ih: &'a [f32],
+    /// `[3·d_hidden]`
+    pub bias_hh: &'a [f32],
+}
+
+/// Where [`gru_backward`] writes; old content is replaced.
+#[derive(Debug)]
+pub struct GruGradients<'a> {
+    /// `[batch, seq, d_in]`
+    pub x: &'a mut [f32],
+    /// `[d_in, 3·d_hidden]`
+    pub w_ih: &'a mut [f32],
+    /// `[d_hidden, 3·d_hidden]`
+    pub w_hh: &'a mut [f32],
+    /// `[3·d_hidden]`
+    pub bias_ih: &'a mut [f32],
+    /// `[3·d_hidden]`
+    pub bias_hh: &'a mut [f32],
+    /// `[batch, d_hidden]`
+    pub h0: &'a mut [f32],
+}
+
+/// The length of `saved` in [`gru_forward`] and [`gru_backward`]: `batch · seq · 4·d_hidden`.
+pub fn gru_saved_len(shape: RecurrentShape) -> usize {
+    [shape.seq, SAVED, shape.d_hidden].iter().fold(shape.batch, |len, &size| len.saturating_mul(size))
+}
+
+/// Runs the layer over the sequence.
+///
+/// # Shapes
+/// `x` `[batch, seq, d_in]`, `h0` `[batch, d_hidden]`; out: `hidden` (every `h_t`) `[batch, seq, d_hidden]` and `saved`
+/// ([`gru_saved_len`]), which [`gru_backward`] needs.
+pub fn gru_forward(
+    shape: RecurrentShape,
+    reset: GruReset,
+    x: &[f32],
+    weights: GruWeights<'_>,
+    h0: &[f32],
+    hidden: &mut [f32],
+    saved: &mut [f32],
+) -> Result<(), KernelError> {
+    check(shape, x, weights, h0, hidden, saved)?;
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    in_pool(&shape, || {
+        let x = Matrix::new(x, shape.rows(), shape.d_in)?;
+        let w_ih = Matrix::new(weights.w_ih, shape.d_in, GATES * shape.d_hidden)?;
+        product(x, w_ih, saved, SAVED * shape.d_hidden)?;
+        match reset {
+            GruReset::AfterProduct => dispatch(after_product::Forward { shape, weights, h0, hidden, saved }),
+            GruReset::BeforeProduct => dispatch(before_product::Forward { shape, weights, h0, hidden, saved }),
+        }
+        Ok(())
+    })
+}
+
+/// The gradients of everything, given those of every `h_t`.
+///
+/// # Shapes
+/// As in [`gru_forward`], with its results in `hidden` and `saved`; `grad_hidden` `[batch, seq, d_hidden]`.
+///
+/// `saved` is overwritten by the gradients before the nonlinearities.
+#[allow(clippy::too_many_arguments)]
+pub fn gru_backward(
+    shape: RecurrentShape,
+    reset: GruReset,
+    x: &[f32],
+    weights: GruWeights<'_>,
+    h0: &[f32],
+    hidden: &[f32],
+    saved: &mut [f32],
+    grad_hidden: &[f32],
+    gradients: GruGradients<'_>,
+) -> Result<(), KernelError> {
+    check(shape, x, weights, h0, hidden, saved)?;
+    let RecurrentShape { batch, seq, d_in, d_hidden } = shape;
+    check_sizes("grad_hidden", grad_hidden.len(), &[batch, seq, d_hidden])?;
+    check_sizes("gradient of x", gradients.x.len(), &[batch, seq, d_in])?;
+    check_sizes("gradient of w_ih", gradients.w_ih.len(), &[d_in, GATES, d_hidden])?;
+    check_sizes("gradient of w_hh", gradients.w_hh.len(), &[d_hidden, GATES, d_hidden])?;
+    check_sizes("gradient of bias_ih", gradients.bias_ih.len(), &[GATES, d_hidden])?;
+    check_sizes("gradient of bias_hh", gradients.bias_hh.len(), &[GATES, d_hidden])?;
+    check_sizes("gradient of h0", gradients.h0.len(), &[batch, d_hidden])?;
+    let GruGradients { x: grad_x, w_ih, w_hh, bias_ih, bias_hh, h0: grad_h0 } = gradients;
+    grad_h0.fill(0.0);
+    if hidden.is_empty() {
+        [grad_x, w_ih, w_hh, bias_ih, bias_hh].into_iter().for_each(|zeroed| zeroed.fill(0.0));
+        return Ok(());
+    }
+    in_pool(&shape, || {
+        // Sums of the gradients beside `saved`: r, z, n and the fourth.
+        let mut bias = vec![0.0; SAVED * d_hidden];
+        let bias_sum = bias.as_mut_slice();
+        match reset {
+            GruReset::AfterProduct => {
+                dispatch(after_product::Backward {
+                    shape,
+                    weights,
+                    h0,
+                    hidden,
+                    saved,
+                    grad_hidden,
+                    bias: bias_sum,
+                    grad_h0,
+                });
+            }
+            GruReset::BeforeProduct => {
+                dispatch(before_product::Backward {
+                    shape,
+                    weights,
+                    h0,
+                    hidden,
+                    saved,
+                    grad_hidden,
+                    bias: bias_sum,
+                    grad_h0,
+                });
+            }
+        }
+        let (both, width) = (2 * d_hidden, GATES * d_hidden);
+        bias_ih.copy_from_slice(&bias[..width]);
+        bias_hh.copy_from_slice(&bias[..width]);
+        if reset == GruReset::AfterProduct {
+            bias_hh[both..].copy_from_slice(&bias[width..]);
+        }
+        let rows = shape.rows();
+        let grad_gates = columns(saved, rows, SAVED * d_hidden, 0, width)?;
+        product(grad_gates, Matrix::new(weights.w_ih, d_in, width)?.transposed(), grad_x, d_in)?;
+        let part = |first, count| Columns { data: saved, stride: SAVED * d_hidden, first, count };
+        let x = Columns { data: x, stride: d_in, first: 0, count: d_in };
+        let previous = PreviousStates { shape, h0, hidden };
+        weight_gradients(rows, part(0, width), [Target { source: &x, out: w_ih }], width, 0)?;
+        weight_gradients(rows, part(0, both), [Target { source: &previous, out: w_hh }], width, 0)?;
+        let reset_states = part(width, d_hidden);
+        let (grad, source): (_, &dyn RowSource) = match reset {
+            GruReset::AfterProduct => (part(width, d_hidden), &previous),
+            GruReset::BeforeProduct => (part(both, d_hidden), &reset_states),
+        };
+        weight_gradients(rows, grad, [Target { source, out: w_hh }], width, both)
+    })
+}
+
+fn check(
+    shape: RecurrentShape,
+    x: &[f32],
+    weights: GruWeights<'_>,
+    h0: &[f32],
+    hidden: &[f32],
+    saved: &[f32],
+) -> Result<(), KernelError> {
+    let RecurrentShape { batch, seq, d_in, d_hidden } = shape;
+    check_sizes("x", x.len(), &[batch, seq, d_in])?;
+    check_sizes("w_ih", weights.w_ih.len(), &[d_in, GATES, d_hidden])?;
+    check_sizes("w_hh", weights.w_hh.len(), &[d_hidden, GATES, d_hidden])?;
+    check_sizes("bias_ih", weights.bias_ih.len(), &[GATES, d_hidden])?;
+    check_sizes("bias_hh", weights.bias_hh.len(), &[GATES, d_hidden])?;
+    check_sizes("h0", h0.len(), &[batch, d_hidden])?;
+    check_sizes("hidden", hidden.len(), &[batch, seq, d_hidden])?;
+    check_sizes("saved", saved.len(), &[batch, seq, SAVED, d_hidden])
+}

@@ -1,0 +1,124 @@
+//! Recurrent networks over a sequence: [`lstm`], [`gru`] and the plain tanh network [`rnn`].
+//!
+//! All three have the same structure. The input projection of every step is one matrix product before the time loop,
+//! the gradients of the weights and of the input are products after it. Only `h_{t−1} W_hh` stays inside the loop: its
+//! weights are packed once into column panels, the batch (or, for small batches, the hidden units) is split over a
+//! team of threads, and the nonlinearity of a step is applied to the sums while they are in cache.
+//!
+//! Weights are `[from, to]`, as in `x W`: the transpose of PyTorch's `weight_ih_l0`.
+
+pub mod gru;
+pub mod lstm;
+mod panels;
+pub mod rnn;
+mod shared;
+mod states;
+mod team;
+#[cfg(test)]
+mod testing;
+mod weight_gradient;
+
+use pulp::Simd;
+
+use self::weight_gradient::RowSource;
+use crate::error::{KernelError, check_len};
+use crate::matmul::{Matrix, Output, Threads, matmul};
+
+/// The sizes of a recurrent layer and of what it is applied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecurrentShape {
+    /// Independent sequences.
+    pub batch: usize,
+    /// Steps of each.
+    pub seq: usize,
+    /// Features of the input.
+    pub d_in: usize,
+    /// Hidden units.
+    pub d_hidden: usize,
+}
+
+impl RecurrentShape {
+    /// Rows of the products outside the time loop.
+    fn rows(&self) -> usize {
+        self.batch * self.seq
+    }
+}
+
+/// Multiply-adds below which a call does not look for other threads.
+const SERIAL_WORK: usize = 1 << 18;
+
+/// Runs a whole pass on a thread of the pool: each entry from outside costs 20 to 50 µs, and a pass makes up to nine.
+fn in_pool<T: Send>(shape: &RecurrentShape, pass: impl FnOnce() -> T + Send) -> T {
+    let columns = shape.d_in.saturating_add(shape.d_hidden);
+    if shape.rows().saturating_mul(shape.d_hidden).saturating_mul(columns) < SERIAL_WORK {
+        pass()
+    } else {
+        rayon::join(pass, || ()).0
+    }
+}
+
+/// Refuses a slice that does not have the product of `sizes` elements.
+pub(crate) fn check_sizes(what: &'static str, got: usize, sizes: &[usize]) -> Result<(), KernelError> {
+    let expected = sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
+    match expected {
+        Some(expected) => check_len(what, got, expected),
+        // A zero anywhere would have made the product zero, were it first.
+        None if sizes.contains(&0) => check_len(what, got, 0),
+        None => Err(KernelError::Invalid {
+            what,
+            why: format!("the sizes {sizes:?} do not fit in memory, got {got} elements"),
+        }),
+    }
+}
+
+/// `h_{t−1}` for every row `(batch, step)`: `h0`, then `hidden` without its last step.
+struct PreviousStates<'a> {
+    shape: RecurrentShape,
+    h0: &'a [f32],
+    hidden: &'a [f32],
+}
+
+impl RowSource for PreviousStates<'_> {
+    fn width(&self) -> usize {
+        self.shape.d_hidden
+    }
+
+    fn row(&self, index: usize) -> &[f32] {
+        let width = self.shape.d_hidden;
+        match index % self.shape.seq {
+            0 => &self.h0[index / self.shape.seq * width..][..width],
+            _ => &self.hidden[(index - 1) * width..][..width],
+        }
+    }
+}
+
+/// Columns `first..first + cols` of a row-major buffer of `rows` rows, `width` elements apart.
+fn columns(data: &[f32], rows: usize, width: usize, first: usize, cols: usize) -> Result<Matrix<'_>, KernelError> {
+    Matrix::strided(data.get(first..).unwrap_or(&[]), rows, cols, width, 1)
+}
+
+/// `out = a b` on all threads, zero when the inner size is zero.
+fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], row_stride: usize) -> Result<(), KernelError> {
+    matmul(a, b, out, row_stride, Output::Replace, Threads::Pool)
+}
+
+/// The gradient before a logistic function whose value is `s`: `σ' = s (1 − s)`.
+#[inline(always)]
+fn through_sigmoid<S: Simd>(simd: S, s: S::f32s, grad: S::f32s) -> S::f32s {
+    simd.mul_f32s(simd.mul_f32s(grad, s), simd.sub_f32s(simd.splat_f32s(1.0), s))
+}
+
+/// The gradient before a `tanh` whose value is `t`: `tanh' = 1 − t²`.
+#[inline(always)]
+fn through_tanh<S: Simd>(simd: S, t: S::f32s, grad: S::f32s) -> S::f32s {
+    simd.mul_f32s(grad, simd.sub_f32s(simd.splat_f32s(1.0), simd.mul_f32s(t, t)))
+}
+
+/// Adds the sums of the row groups, one after the other: `parts` `[groups, total.len()]`.
+fn add_groups(parts: &[f32], total: &mut [f32]) {
+    for part in parts.chunks(total.len().max(1)) {
+        for (sum, part) in total.iter_mut().zip(part) {
+            *sum += part;
+        }
+    }
+}
