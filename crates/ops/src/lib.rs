@@ -12,7 +12,9 @@ mod error;
 mod fused;
 mod layer_norm;
 mod linear;
+mod linear_attention;
 mod linear_cross_entropy;
+mod recurrent;
 
 pub use adamw::{AdamW, Decay, Moments};
 pub use attention::{
@@ -23,7 +25,14 @@ pub use embedding::{embedding, embedding_fallback};
 pub use error::OpError;
 pub use layer_norm::{layer_norm, layer_norm_fallback};
 pub use linear::{linear, linear_fallback};
+pub use linear_attention::{linear_attention, linear_attention_fallback};
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_fallback};
+pub use recurrent::{
+    GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, gru, gru_fallback, lstm, lstm_fallback, rnn,
+    rnn_fallback,
+};
 pub use regard_kernels::activation::Activation;
 pub use regard_kernels::adamw::AdamWOptions;
 pub use regard_kernels::cross_entropy::CrossEntropyOptions;
+pub use regard_kernels::linear_attention::{Direction, FeatureMap, LinearAttentionOptions, Normalization};
+pub use regard_kernels::recurrent::gru::GruReset;

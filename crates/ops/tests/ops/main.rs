@@ -6,5 +6,7 @@ mod embedding;
 mod golden;
 mod layer_norm;
 mod linear;
+mod linear_attention;
 mod linear_cross_entropy;
+mod recurrent;
 mod support;

@@ -1,0 +1,176 @@
+//! Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+//!
+//! ```text
+//! i, f, o = σ(x_t W_ih + h_{t−1} W_hh + b)      g = tanh(x_t W_ih + h_{t−1} W_hh + b)
+//! c_t = f ∘ c_{t−1} + i ∘ g                     h_t = o ∘ tanh(c_t)
+//! ```
+
+use burn::tensor::Tensor;
+use burn::tensor::activation::sigmoid;
+use burn_flex::FlexTensor;
+use regard_kernels::recurrent::{RecurrentShape, lstm as kernel};
+use regard_kernels::unwritten;
+
+use super::{at_step, shaped_like, unwritten_like, zero_state};
+use crate::error::OpError;
+use crate::fused::{FusedOp, Purpose, apply, contiguous, elements, is_fused, tensor};
+use crate::linear::linear_fallback;
+
+/// Gates of a unit.
+const GATES: usize = 4;
+
+/// The parameters of [`lstm`], gates in the order `i, f, g, o` along the last index.
+#[derive(Debug, Clone)]
+pub struct LstmWeights {
+    /// `[d_in, 4·d_hidden]`
+    pub w_ih: Tensor<2>,
+    /// `[d_hidden, 4·d_hidden]`
+    pub w_hh: Tensor<2>,
+    /// `[4·d_hidden]`, the sum of PyTorch's two.
+    pub bias: Tensor<1>,
+}
+
+/// What an LSTM carries from step to step.
+#[derive(Debug, Clone)]
+pub struct LstmState {
+    /// `h`, `[batch, d_hidden]`.
+    pub hidden: Tensor<2>,
+    /// `c`, `[batch, d_hidden]`.
+    pub cell: Tensor<2>,
+}
+
+/// What [`lstm`] returns; gradients flow from all of it.
+#[derive(Debug, Clone)]
+pub struct LstmOutput {
+    /// `h` after every step, `[batch, seq, d_hidden]`.
+    pub hidden: Tensor<3>,
+    /// The state after the last step.
+    pub state: LstmState,
+}
+
+/// An LSTM over a sequence, from `initial` or from zeros.
+///
+/// # Shapes
+/// `x` `[batch, seq, d_in]`, weights and states as in [`LstmWeights`] and [`LstmState`] → hidden states
+/// `[batch, seq, d_hidden]` and the last state. No size is zero.
+pub fn lstm(x: Tensor<3>, weights: LstmWeights, initial: Option<LstmState>) -> Result<LstmOutput, OpError> {
+    let LstmWeights { w_ih, w_hh, bias } = &weights;
+    let states = initial.iter().flat_map(|s| [("initial hidden state", &s.hidden), ("initial cell state", &s.cell)]);
+    let states: Vec<_> = states.collect();
+    let shape = super::check(GATES, &x, [w_ih, w_hh], &[("bias", bias)], &states)?;
+    if !is_fused(&x) {
+        return Ok(lstm_fallback(x, weights, initial));
+    }
+    let RecurrentShape { batch, seq, d_hidden, .. } = shape;
+    let LstmState { hidden, cell } = initial.unwrap_or_else(|| zero(&x, w_hh));
+    let LstmWeights { w_ih, w_hh, bias } = weights;
+    let (w_ih, w_hh, bias) = (w_ih.into_dispatch(), w_hh.into_dispatch(), bias.into_dispatch());
+    let inputs = [x.into_dispatch(), w_ih, w_hh, bias, hidden.into_dispatch(), cell.into_dispatch()];
+    let packed: Tensor<2> = apply(Lstm { shape }, inputs)?;
+    let hidden = packed.clone().narrow(0, 0, batch * seq).reshape([batch, seq, d_hidden]);
+    let cell = packed.narrow(0, batch * seq, batch);
+    let state = LstmState { hidden: at_step(&hidden, seq - 1), cell };
+    Ok(LstmOutput { hidden, state })
+}
+
+/// [`lstm`] in plain Burn operations. Arguments are those that it has checked.
+pub fn lstm_fallback(x: Tensor<3>, weights: LstmWeights, initial: Option<LstmState>) -> LstmOutput {
+    let LstmWeights { w_ih, w_hh, bias } = weights;
+    let (seq, d_hidden) = (x.dims()[1], w_hh.dims()[0]);
+    let mut state = initial.unwrap_or_else(|| zero(&x, &w_hh));
+    let projected = linear_fallback(x, w_ih, Some(bias), None);
+    let mut steps = Vec::with_capacity(seq);
+    for step in 0..seq {
+        let LstmState { hidden, cell } = state;
+        let sums = at_step(&projected, step) + hidden.matmul(w_hh.clone());
+        let [i, f, g, o] = std::array::from_fn(|gate| sums.clone().narrow(1, gate * d_hidden, d_hidden));
+        let cell = sigmoid(f) * cell + sigmoid(i) * g.tanh();
+        let hidden = sigmoid(o) * cell.clone().tanh();
+        steps.push(hidden.clone());
+        state = LstmState { hidden, cell };
+    }
+    LstmOutput { hidden: Tensor::stack(steps, 1), state }
+}
+
+fn zero(x: &Tensor<3>, w_hh: &Tensor<2>) -> LstmState {
+    LstmState { hidden: zero_state(x, w_hh), cell: zero_state(x, w_hh) }
+}
+
+/// The inputs are `x`, `w_ih`, `w_hh`, the bias and the initial hidden and cell states. The output,
+/// `[batch·seq + batch, d_hidden]`, has every hidden state first, so that they are a view without gaps, then the last
+/// cell states.
+#[derive(Debug, Clone)]
+struct Lstm {
+    shape: RecurrentShape,
+}
+
+#[derive(Debug, Clone)]
+struct Saved {
+    inputs: [FlexTensor; 6],
+    out: FlexTensor,
+    cells: Vec<f32>,
+    gates: Vec<f32>,
+}
+
+impl FusedOp<6> for Lstm {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; 6], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
+        let RecurrentShape { batch, seq, d_hidden, .. } = self.shape;
+        let inputs = inputs.map(contiguous);
+        let [x, w_ih, w_hh, bias, h0, c0] = inputs.each_ref().map(elements);
+        let weights = kernel::LstmWeights { w_ih, w_hh, bias };
+        let len = batch * seq * d_hidden;
+        let (mut cells, mut gates) = (unwritten(len), unwritten(GATES * len));
+        let mut out = unwritten(len + batch * d_hidden);
+        let (hidden, last) = out.split_at_mut(len);
+        kernel::lstm_forward(self.shape, x, weights, h0, c0, hidden, &mut cells, &mut gates)?;
+        for (last, cells) in last.chunks_exact_mut(d_hidden).zip(cells.chunks_exact(seq * d_hidden)) {
+            last.copy_from_slice(&cells[(seq - 1) * d_hidden..]);
+        }
+        let out = tensor(out, [batch * seq + batch, d_hidden]);
+        Ok((out.clone(), Saved { inputs, out, cells, gates }))
+    }
+
+    fn backward(&self, saved: Saved, grad: FlexTensor, _: [bool; 6]) -> Result<[Option<FlexTensor>; 6], OpError> {
+        let Saved { inputs, out, cells, mut gates } = saved;
+        let [x, w_ih, w_hh, bias, h0, c0] = inputs.each_ref().map(elements);
+        let weights = kernel::LstmWeights { w_ih, w_hh, bias };
+        let hidden = &elements(&out)[..cells.len()];
+        let grad = contiguous(grad);
+        let (grad_hidden, grad_last) = elements(&grad).split_at(cells.len());
+        let grad_cells = self.grad_cells(grad_last);
+        let mut grads = unwritten_like(&inputs);
+        let [grad_x, w_ih, w_hh, bias, grad_h0, grad_c0] = &mut grads;
+        let gradients = kernel::LstmGradients { x: grad_x, w_ih, w_hh, bias, h0: grad_h0, c0: grad_c0 };
+        kernel::lstm_backward(
+            self.shape,
+            x,
+            weights,
+            h0,
+            c0,
+            hidden,
+            &cells,
+            &mut gates,
+            grad_hidden,
+            grad_cells.as_deref(),
+            gradients,
+        )?;
+        Ok(shaped_like(&inputs, grads))
+    }
+}
+
+impl Lstm {
+    /// The gradients of every cell state, given those of the last; none where all are zero: mostly nobody used it.
+    fn grad_cells(&self, last: &[f32]) -> Option<Vec<f32>> {
+        let RecurrentShape { batch, seq, d_hidden, .. } = self.shape;
+        if last.iter().all(|&grad| grad == 0.0) {
+            return None;
+        }
+        let mut all = vec![0.0; batch * seq * d_hidden];
+        for (all, last) in all.chunks_exact_mut(seq * d_hidden).zip(last.chunks_exact(d_hidden)) {
+            all[(seq - 1) * d_hidden..].copy_from_slice(last);
+        }
+        Some(all)
+    }
+}
