@@ -12,7 +12,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{
     Autodiff, AutodiffBackend, BackendTensor, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata,
 };
-use burn::tensor::{DType, Shape, Tensor, TensorData};
+use burn::tensor::{DType, Int, Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
 
 use crate::error::OpError;
@@ -156,6 +156,24 @@ pub(crate) fn sizes<const D: usize>(tensor: &FlexTensor) -> [usize; D] {
 /// A new tensor around `data`.
 pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(data, shape))
+}
+
+/// The elements of a tensor of any integer type, on any backend; a `u64` beyond `i64` becomes the largest `i64`.
+pub(crate) fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i64> {
+    let data = tensor.into_data();
+    match data.dtype() {
+        // Burn's own conversion panics on what does not fit.
+        DType::U64 => data.iter::<u64>().map(|x| i64::try_from(x).unwrap_or(i64::MAX)).collect(),
+        _ => data.iter::<i64>().collect(),
+    }
+}
+
+/// Whether a tensor of the Flex backend will get a gradient.
+pub(crate) fn is_tracked<const D: usize>(tensor: &Tensor<D>) -> bool {
+    match Primitive::new(tensor.clone().into_dispatch().kind) {
+        Primitive::Plain(_) => false,
+        Primitive::Tracked(tensor) => tensor.is_tracked(),
+    }
 }
 
 /// The value of a tensor of the Flex backend, apart from any graph.
