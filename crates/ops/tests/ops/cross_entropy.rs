@@ -29,7 +29,7 @@ fn agrees_with_pytorch() {
 
 fn integers(data: Vec<i64>) -> Tensor<1, Int> {
     let rows = data.len();
-    Tensor::from_data(TensorData::new(data, [rows]), &training())
+    Tensor::from_data(TensorData::new(data, [rows]), (&training(), DType::I64))
 }
 
 /// Loss and gradient of the operation and of its fallback.

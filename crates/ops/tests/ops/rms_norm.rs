@@ -37,6 +37,7 @@ proptest! {
             [values(out), gradient(&x, &gradients), gradient(&gamma, &gradients)]
         });
         for (n, (fused, fallback)) in results[0].iter().zip(&results[1]).enumerate() {
+            // A narrow row's gradient is a small difference of numbers up to 1/√epsilon.
             close(&format!("result {n}"), fused, fallback, 1e-4);
         }
     }
@@ -46,10 +47,10 @@ proptest! {
 fn one_gradient_may_be_wanted_without_the_other() {
     let (x, gamma, weights) = (leaf([4, 6], 1), leaf([6], 2), leaf([4, 6], 3));
     let both = loss(&rms_norm(x.clone(), gamma.clone(), 1e-6).unwrap(), &weights);
-    let of_x = loss(&rms_norm(x.clone(), gamma.clone().detach(), 1e-6).unwrap(), &weights);
+    let of_x = loss(&rms_norm(x.clone(), gamma.clone().set_require_grad(false), 1e-6).unwrap(), &weights);
     assert_eq!(gradient(&x, &of_x), gradient(&x, &both));
     assert!(gamma.grad(&of_x).is_none());
-    let of_gamma = loss(&rms_norm(x.clone().detach(), gamma.clone(), 1e-6).unwrap(), &weights);
+    let of_gamma = loss(&rms_norm(x.clone().set_require_grad(false), gamma.clone(), 1e-6).unwrap(), &weights);
     assert_eq!(gradient(&gamma, &of_gamma), gradient(&gamma, &both));
     assert!(x.grad(&of_gamma).is_none());
 }
