@@ -201,8 +201,8 @@ fn losses(logits: &mut [f32], vocab: usize, targets: &[i64], options: CrossEntro
 }
 
 impl CrossEntropyOptions {
-    /// Checks the options and every target against the vocabulary, and counts the rows that are not ignored.
-    pub fn count(self, targets: &[i64], vocab: usize) -> Result<usize, KernelError> {
+    /// Checks everything and counts the rows that are not ignored.
+    fn count(self, targets: &[i64], vocab: usize) -> Result<usize, KernelError> {
         if !(0.0..=1.0).contains(&self.label_smoothing) {
             let why = format!("expected at least 0 and at most 1, got {}", self.label_smoothing);
             return Err(KernelError::Invalid { what: "label smoothing", why });

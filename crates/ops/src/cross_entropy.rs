@@ -11,6 +11,7 @@ use regard_kernels::unwritten;
 
 use crate::error::{OpError, check_shape, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, integers, is_fused, tensor};
+use crate::linear_cross_entropy::check_targets;
 
 /// The mean of `−ln softmax(logits)[target]`, with label smoothing, over the rows whose target is not ignored.
 ///
@@ -26,7 +27,7 @@ pub fn cross_entropy(
     let vocab = check_width("logits", &logits.dims())?;
     check_shape("targets", targets.dims(), [rows])?;
     let targets = integers(targets);
-    options.count(&targets, vocab)?;
+    check_targets(&targets, vocab, options)?;
     if !is_fused(&logits) {
         return Ok(fallback(logits, &targets, options));
     }

@@ -61,8 +61,7 @@ pub(crate) fn apply<Op: FusedOp<N>, const N: usize, const D: usize>(
     let inputs = inputs.map(|input| Primitive::new(input.kind));
     if inputs.iter().all(|input| matches!(input, Primitive::Plain(_))) {
         let (output, _) = op.forward(inputs.map(Primitive::into_flex), Purpose::Inference)?;
-        let kind = DispatchTensorKind::Flex(BackendTensor::Float(output));
-        return Ok(Tensor::from_dispatch(DispatchTensor { kind, autodiff: context }));
+        return Ok(plain(output));
     }
     let inputs = inputs.map(Primitive::into_autodiff);
     let nodes = inputs.each_ref().map(|input| input.node());
@@ -156,6 +155,12 @@ pub(crate) fn sizes<const D: usize>(tensor: &FlexTensor) -> [usize; D] {
 /// A new tensor around `data`.
 pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(data, shape))
+}
+
+/// A tensor outside any graph.
+pub(crate) fn plain<const D: usize>(value: FlexTensor) -> Tensor<D> {
+    let kind = DispatchTensorKind::Flex(BackendTensor::Float(value));
+    Tensor::from_dispatch(DispatchTensor { kind, autodiff: Default::default() })
 }
 
 /// The elements of a tensor of any integer type, on any backend; a `u64` beyond `i64` becomes the largest `i64`.

@@ -1,0 +1,77 @@
+//! Attention and recurrent layers, called as a training step calls them.
+
+use miette::{IntoDiagnostic, Result};
+use regard_kernels::attention::{
+    AttentionGradients, AttentionOptions, AttentionShape, Band, BooleanMask, Dropout, View, ViewMut,
+    attention_backward, attention_forward,
+};
+
+use super::work::{AttentionKind, Phase};
+
+/// Deterministic values in [−1, 1).
+pub fn values(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// One attention call.
+pub fn attention(kind: AttentionKind, sizes: [usize; 4], phase: Phase) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let [batch, heads, seq, d_head] = sizes;
+    let shape =
+        AttentionShape { batch, n_heads: heads, kv_heads: heads, queries: seq, keys: seq, d_head, d_value: d_head };
+    let len = sizes.iter().product();
+    let (q, k, v, grad) = (values(len, 1), values(len, 2), values(len, 3), values(len, 4));
+    let (mut out, mut log_sum_exp) = (vec![0.0; len], vec![0.0; batch * heads * seq]);
+    let (mut grad_q, mut grad_k, mut grad_v) = (vec![0.0; len], vec![0.0; len], vec![0.0; len]);
+    let bias = values(if kind == AttentionKind::Bias { heads * seq * seq } else { 0 }, 5);
+    let mut grad_bias = bias.clone();
+    let dense = if kind == AttentionKind::Boolean { batch * seq * seq } else { 0 };
+    let mask: Vec<u8> = values(dense, 6).iter().map(|&x| u8::from(x < 0.6)).collect();
+    let mut call = move |forward: bool, backward: bool| -> Result<()> {
+        let options = AttentionOptions {
+            scale: 1.0 / (d_head as f32).sqrt(),
+            band: match kind {
+                AttentionKind::Causal => Band::CAUSAL,
+                AttentionKind::Window => Band { left: Some(64), right: Some(64) },
+                _ => Band::FULL,
+            },
+            mask: (kind == AttentionKind::Boolean)
+                .then_some(BooleanMask { data: &mask, strides: [seq * seq, 0, seq, 1] }),
+            bias: (kind == AttentionKind::Bias).then_some(View { data: &bias, strides: [0, seq * seq, seq, 1] }),
+            dropout: (kind == AttentionKind::Dropout).then_some(Dropout { probability: 0.1, seed: 1 }),
+            ..AttentionOptions::default()
+        };
+        let view = |data| View::contiguous(data, sizes);
+        if forward {
+            let out = ViewMut::contiguous(&mut out, sizes);
+            attention_forward(shape, &options, view(&q), view(&k), view(&v), out, &mut log_sum_exp)
+                .into_diagnostic()?;
+        }
+        if backward {
+            let gradients = AttentionGradients {
+                q: ViewMut::contiguous(&mut grad_q, sizes),
+                k: ViewMut::contiguous(&mut grad_k, sizes),
+                v: ViewMut::contiguous(&mut grad_v, sizes),
+                bias: (kind == AttentionKind::Bias).then_some(&mut grad_bias),
+                distance: None,
+            };
+            let (q, k, v, out) = (view(&q), view(&k), view(&v), view(&out));
+            attention_backward(shape, &options, q, k, v, out, &log_sum_exp, view(&grad), gradients)
+                .into_diagnostic()?;
+        }
+        Ok(())
+    };
+    // The backward pass needs the results of a forward pass, once.
+    call(true, false)?;
+    Ok(Box::new(move || call(phase != Phase::Backward, phase != Phase::Forward)))
+}
+
+/// A recurrent layer over a sequence, forward and backward.
+pub fn lstm(_: [usize; 4]) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    miette::bail!("not merged yet")
+}

@@ -1,0 +1,146 @@
+//! `regard bench`: our side of the speed comparisons; `bench/compare` sets it beside PyTorch's.
+
+mod gpt;
+mod kernels;
+mod train;
+mod work;
+
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use miette::{Result, bail};
+use serde::Serialize;
+
+pub use work::Work;
+
+/// Measure the speed of the kernels or of a training step.
+#[derive(Args)]
+pub struct Bench {
+    /// What to measure
+    #[arg(value_enum, default_value_t = Subject::Kernels)]
+    subject: Subject,
+    /// Only the works whose name contains this, or one work of any shape, as attention/causal/2x8x512x64/forward
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// About how long to repeat each work; the least time counts
+    #[arg(long, default_value_t = 1.0, value_name = "S", value_parser = seconds)]
+    seconds: f64,
+    /// Training steps to show when no work is chosen
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: u32,
+    /// One JSON document on stdout and nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// Attention, windows and recurrent layers, forward and backward
+    Kernels,
+    /// A training step of a GPT
+    Train,
+}
+
+/// One line of the result, as DESIGN's `bench` contract has it; the peer's fields are filled by `bench/compare`.
+#[derive(Serialize)]
+struct Measurement {
+    work: String,
+    ours_ms: f64,
+    peer: Option<String>,
+    peer_ms: Option<f64>,
+    ratio: Option<f64>,
+    goal: Option<f64>,
+    peak_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    isa: &'static str,
+    threads: usize,
+    results: Vec<Measurement>,
+}
+
+impl Bench {
+    /// Runs the works and prints their least times.
+    pub fn run(self) -> Result<()> {
+        if self.subject == Subject::Train && self.only.is_none() && !self.json {
+            return train::show(self.steps);
+        }
+        let works = self.works()?;
+        let isa = regard_kernels::Isa::current().name();
+        let threads = rayon::current_num_threads();
+        eprintln!("{isa}, {threads} threads, least of about {} s each", self.seconds);
+        let mut results = Vec::new();
+        for work in works {
+            let name = work.name();
+            let mut call = work.prepare()?;
+            let ours_ms = least_ms(self.seconds, &mut call)?;
+            eprintln!("{name:<44} {ours_ms:>10.3} ms");
+            let peak_bytes = peak_bytes();
+            results.push(Measurement {
+                work: name,
+                ours_ms,
+                peer: None,
+                peer_ms: None,
+                ratio: None,
+                goal: None,
+                peak_bytes,
+            });
+        }
+        if self.json {
+            let report = Report { isa, threads, results };
+            println!("{}", serde_json::to_string_pretty(&report).expect("numbers and strings"));
+        }
+        Ok(())
+    }
+
+    fn works(&self) -> Result<Vec<Work>> {
+        let all = match self.subject {
+            Subject::Kernels => Work::kernels(),
+            Subject::Train => Work::training(),
+        };
+        let Some(only) = &self.only else { return Ok(all) };
+        // A whole name is a work of its own, of any shape.
+        if let Ok(work) = only.parse::<Work>() {
+            if work.is_training() != (self.subject == Subject::Train) {
+                bail!(
+                    "`{only}` is measured by `regard bench {}`",
+                    if work.is_training() { "train" } else { "kernels" }
+                );
+            }
+            return Ok(vec![work]);
+        }
+        let chosen: Vec<Work> = all.into_iter().filter(|work| work.name().contains(only.as_str())).collect();
+        if chosen.is_empty() {
+            return Err(only.parse::<Work>().expect_err("tried above").into());
+        }
+        Ok(chosen)
+    }
+}
+
+/// The least time of a call, over at least three calls and about `seconds`.
+fn least_ms(seconds: f64, call: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
+    call()?;
+    let (mut best, begin, mut calls) = (Duration::MAX, Instant::now(), 0);
+    while calls < 3 || begin.elapsed().as_secs_f64() < seconds {
+        let start = Instant::now();
+        call()?;
+        best = best.min(start.elapsed());
+        calls += 1;
+    }
+    Ok(best.as_secs_f64() * 1e3)
+}
+
+/// The most memory this process has had so far, where the system tells.
+fn peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number of seconds from 0 to 3600".into()),
+    }
+}

@@ -1,0 +1,101 @@
+//! Training steps of the GPT of the speed table.
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use indicatif::{ProgressBar, ProgressStyle};
+use miette::{IntoDiagnostic, Result};
+use regard_ops::{AdamW, AdamWOptions, Decay};
+
+use super::gpt::{Gpt, GptShape};
+
+/// A model in training on a text that can be learnt: most tokens follow from the one before.
+struct Training {
+    model: Option<Gpt>,
+    optimiser: AdamW,
+    ids: Tensor<2, Int>,
+    targets: Tensor<2, Int>,
+}
+
+impl Training {
+    fn new(shape: &GptShape) -> Self {
+        let device = Device::flex().autodiff();
+        let options = AdamWOptions { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 };
+        let mut state = 1u64;
+        let mut text = Vec::with_capacity(shape.batch * (shape.seq + 1));
+        for _ in 0..shape.batch * (shape.seq + 1) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let before = text.last().copied().unwrap_or(0);
+            let random = (state >> 33) as i64;
+            text.push(if random % 4 == 0 { random / 4 } else { before * 31 + 7 } % shape.vocab as i64);
+        }
+        let part = |offset: usize| {
+            let rows = text.chunks_exact(shape.seq + 1).flat_map(|row| &row[offset..offset + shape.seq]);
+            let data = TensorData::new(rows.copied().collect::<Vec<i64>>(), [shape.batch, shape.seq]);
+            Tensor::from_data(data, &device)
+        };
+        Self {
+            model: Some(Gpt::new(shape, 0, &device)),
+            optimiser: AdamW::new(options, Some(1.0), Decay::All),
+            ids: part(0),
+            targets: part(1),
+        }
+    }
+
+    /// Forward, backward and update; the loss before it.
+    fn step(&mut self) -> Result<f32> {
+        let model = self.model.take().expect("put back below");
+        let loss = model.loss(self.ids.clone(), self.targets.clone()).into_diagnostic()?;
+        let gradients = loss.clone().backward();
+        let (model, _) = self.optimiser.step(model, gradients);
+        self.model = Some(model);
+        Ok(loss.into_scalar())
+    }
+}
+
+/// A step to be timed.
+pub fn step(shape: GptShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let mut training = Training::new(&shape);
+    Ok(Box::new(move || training.step().map(|_| ())))
+}
+
+/// Trains the reference model for some steps, with live progress, and prints its speed.
+pub fn show(steps: u32) -> Result<()> {
+    let shape = GptShape::REFERENCE;
+    let GptShape { batch, seq, d_model, n_layers, n_heads, d_ff, vocab } = shape;
+    println!(
+        "GPT of {n_layers} layers: d_model {d_model}, {n_heads} heads, d_ff {d_ff}, vocab {vocab}; batch {batch} × {seq}; \
+         {}, {} threads",
+        regard_kernels::Isa::current().name(),
+        rayon::current_num_threads()
+    );
+    let mut training = Training::new(&shape);
+    let bar = ProgressBar::new(u64::from(steps));
+    let style = "{bar:32} step {pos}/{len}  {msg}  {per_sec}, {eta} left";
+    bar.set_style(ProgressStyle::with_template(style).into_diagnostic()?);
+    let live = std::io::stderr().is_terminal();
+    let (mut best, mut first, mut last) = (f64::INFINITY, None, 0.0);
+    for number in 1..=steps {
+        let start = Instant::now();
+        last = training.step()?;
+        let took = start.elapsed().as_secs_f64();
+        first.get_or_insert(last);
+        best = best.min(took);
+        bar.set_message(format!("loss {last:.3}"));
+        bar.inc(1);
+        if !live {
+            eprintln!("step {number}/{steps}  loss {last:.3}  {:.0} ms", took * 1e3);
+        }
+    }
+    bar.finish_and_clear();
+    let tokens = (batch * seq) as f64;
+    println!("loss {:.3} → {last:.3} in {steps} steps", first.unwrap_or(last));
+    println!(
+        "best step {:.0} ms: {:.0} tokens/s, {:.0} GFLOP/s",
+        best * 1e3,
+        tokens / best,
+        shape.training_flops() / best / 1e9
+    );
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! A work to measure, named by what it is and its sizes: both sides of a comparison build it from the name.
+
+use std::str::FromStr;
+
+use miette::{Diagnostic, Result};
+
+use super::gpt::GptShape;
+use super::{kernels, train};
+
+/// Something to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// `attention/KIND/BATCHxHEADSxSEQxD_HEAD/PHASE`
+    Attention { kind: AttentionKind, sizes: [usize; 4], phase: Phase },
+    /// `lstm/BATCHxSEQxD_INxD_HIDDEN`: forward and backward.
+    Lstm { sizes: [usize; 4] },
+    /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`: one step of a GPT.
+    Train(GptShape),
+}
+
+/// What the queries may see, or what makes the call special.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionKind {
+    Full,
+    Causal,
+    /// ±64.
+    Window,
+    /// 0.1.
+    Dropout,
+    /// Learned, `[1, heads, seq, seq]`.
+    Bias,
+    /// `[batch, 1, seq, seq]`, four fifths visible.
+    Boolean,
+}
+
+/// Which part of a call is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Forward,
+    Backward,
+    Both,
+}
+
+/// A name that is no work.
+#[derive(Debug, Clone, thiserror::Error, Diagnostic)]
+#[error("`{name}` is no work: {why}")]
+#[diagnostic(help(
+    "for example attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
+     backward, both), lstm/32x64x64x128, train/2x16x64x4x4x128x256"
+))]
+pub struct UnknownWork {
+    name: String,
+    why: String,
+}
+
+const KINDS: [(&str, AttentionKind); 6] = [
+    ("full", AttentionKind::Full),
+    ("causal", AttentionKind::Causal),
+    ("window", AttentionKind::Window),
+    ("dropout", AttentionKind::Dropout),
+    ("bias", AttentionKind::Bias),
+    ("boolean", AttentionKind::Boolean),
+];
+
+const PHASES: [(&str, Phase); 3] = [("forward", Phase::Forward), ("backward", Phase::Backward), ("both", Phase::Both)];
+
+impl Work {
+    /// The works of the speed table that are kernels.
+    pub fn kernels() -> Vec<Self> {
+        let mut works = Vec::new();
+        for (kind, sizes) in [
+            (AttentionKind::Causal, [16, 4, 256, 64]),
+            (AttentionKind::Causal, [1, 8, 1024, 64]),
+            (AttentionKind::Causal, [1, 8, 4096, 64]),
+            (AttentionKind::Full, [1, 8, 1024, 64]),
+        ] {
+            works.extend([Phase::Forward, Phase::Backward].map(|phase| Work::Attention { kind, sizes, phase }));
+        }
+        for (kind, sizes) in [
+            (AttentionKind::Dropout, [4, 8, 512, 64]),
+            (AttentionKind::Bias, [4, 8, 512, 64]),
+            (AttentionKind::Boolean, [4, 8, 512, 64]),
+            (AttentionKind::Window, [1, 8, 4096, 64]),
+        ] {
+            works.push(Work::Attention { kind, sizes, phase: Phase::Both });
+        }
+        works.extend([[32, 64, 64, 128], [1, 256, 256, 256], [32, 64, 256, 256]].map(|sizes| Work::Lstm { sizes }));
+        works
+    }
+
+    /// The works of the speed table that are training steps.
+    pub fn training() -> Vec<Self> {
+        vec![Work::Train(GptShape::REFERENCE), Work::Train(GptShape::TINY)]
+    }
+
+    pub fn is_training(&self) -> bool {
+        matches!(self, Work::Train(_))
+    }
+
+    pub fn name(&self) -> String {
+        let joined = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
+        match self {
+            Work::Attention { kind, sizes, phase } => {
+                let kind = KINDS.iter().find(|k| k.1 == *kind).map_or("", |k| k.0);
+                let phase = PHASES.iter().find(|p| p.1 == *phase).map_or("", |p| p.0);
+                format!("attention/{kind}/{}/{phase}", joined(sizes))
+            }
+            Work::Lstm { sizes } => format!("lstm/{}", joined(sizes)),
+            Work::Train(shape) => format!("train/{}", joined(&shape.sizes())),
+        }
+    }
+
+    /// Makes the data and gives the call to be timed.
+    pub fn prepare(&self) -> Result<Box<dyn FnMut() -> Result<()>>> {
+        match self {
+            Work::Attention { kind, sizes, phase } => kernels::attention(*kind, *sizes, *phase),
+            Work::Lstm { sizes } => kernels::lstm(*sizes),
+            Work::Train(shape) => train::step(*shape),
+        }
+    }
+}
+
+impl FromStr for Work {
+    type Err = UnknownWork;
+
+    fn from_str(name: &str) -> Result<Self, UnknownWork> {
+        let unknown = |why: &str| UnknownWork { name: name.to_string(), why: why.to_string() };
+        let parts: Vec<&str> = name.split('/').collect();
+        match parts.as_slice() {
+            ["attention", kind, shape, phase] => {
+                let kind = KINDS.iter().find(|k| k.0 == *kind).ok_or_else(|| unknown("unknown kind"))?.1;
+                let phase = PHASES.iter().find(|p| p.0 == *phase).ok_or_else(|| unknown("unknown phase"))?.1;
+                Ok(Work::Attention { kind, sizes: sizes(shape).map_err(|why| unknown(&why))?, phase })
+            }
+            ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
+            ["train", shape] => {
+                let shape = GptShape::new(sizes(shape).map_err(|why| unknown(&why))?).map_err(|why| unknown(&why))?;
+                Ok(Work::Train(shape))
+            }
+            _ => Err(unknown("expected attention/…, lstm/… or train/…")),
+        }
+    }
+}
+
+/// `N` sizes joined by `x`.
+fn sizes<const N: usize>(text: &str) -> Result<[usize; N], String> {
+    let sizes: Vec<usize> = text
+        .split('x')
+        .map(|n| n.parse().ok().filter(|n| (1..=1 << 24).contains(n)))
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("`{text}` is not sizes from 1 to 2²⁴ joined by x"))?;
+    let count = sizes.len();
+    sizes.try_into().map_err(|_| format!("expected {N} sizes, got {count}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_there_and_back() {
+        for work in Work::kernels().into_iter().chain(Work::training()) {
+            assert_eq!(work.name().parse::<Work>().unwrap(), work);
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_says_what_is_wrong() {
+        for (name, why) in [
+            ("attention/causal/1x2x3/forward", "expected 4 sizes"),
+            ("attention/causual/1x2x3x4/forward", "unknown kind"),
+            ("lstm/1x2x3x0", "sizes from 1"),
+            ("train/1x8x10x3x1x4x5", "n_heads"),
+            ("nothing", "expected attention"),
+        ] {
+            let error = name.parse::<Work>().unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains(name), "{error}");
+        }
+    }
+}

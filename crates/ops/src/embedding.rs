@@ -1,0 +1,72 @@
+//! Rows of a table by number.
+
+use std::sync::Arc;
+
+use burn::tensor::{Int, Tensor};
+use burn_flex::FlexTensor;
+use regard_kernels::embedding::{embedding_backward, embedding_forward};
+use regard_kernels::unwritten;
+
+use crate::error::OpError;
+use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, integers, is_fused, sizes, tensor};
+
+/// The rows `ids` of `table`. A number past the end of the table is refused with its place.
+///
+/// # Shapes
+/// `table` `[vocab, width]`, `ids` `[batch, seq]` → `[batch, seq, width]`.
+pub fn embedding(table: Tensor<2>, ids: Tensor<2, Int>) -> Result<Tensor<3>, OpError> {
+    check_f32("table", &table)?;
+    let [vocab, _] = table.dims();
+    let [batch, seq] = ids.dims();
+    let fused = is_fused(&table);
+    let numbers = integers(ids.clone());
+    if let Some(at) = numbers.iter().position(|&id| id < 0 || id as usize >= vocab) {
+        let why = format!("{} at [{}, {}] is not in 0..{vocab}", numbers[at], at / seq, at % seq);
+        return Err(OpError::Option { what: "ids", why });
+    }
+    if !fused {
+        return Ok(embedding_fallback(table, ids));
+    }
+    apply(Embedding { ids: Arc::new(numbers), batch, seq }, [table.into_dispatch()])
+}
+
+/// [`embedding`] in plain Burn operations. Arguments are those that it has checked.
+pub fn embedding_fallback(table: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
+    let [_, width] = table.dims();
+    let [batch, seq] = ids.dims();
+    table.select(0, ids.reshape([batch * seq])).reshape([batch, seq, width])
+}
+
+#[derive(Debug, Clone)]
+struct Embedding {
+    ids: Arc<Vec<i64>>,
+    batch: usize,
+    seq: usize,
+}
+
+impl FusedOp<1> for Embedding {
+    /// The shape of the table.
+    type Saved = [usize; 2];
+
+    fn forward(&self, [table]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, [usize; 2]), OpError> {
+        let table = contiguous(table);
+        let shape: [usize; 2] = sizes(&table);
+        let mut out = unwritten(self.ids.len() * shape[1]);
+        if !out.is_empty() {
+            embedding_forward(elements(&table), shape[1], &self.ids, &mut out)?;
+        }
+        Ok((tensor(out, [self.batch, self.seq, shape[1]]), shape))
+    }
+
+    fn backward(
+        &self,
+        [vocab, width]: [usize; 2],
+        grad: FlexTensor,
+        _: [bool; 1],
+    ) -> Result<[Option<FlexTensor>; 1], OpError> {
+        let grad = contiguous(grad);
+        let mut out = unwritten(vocab * width);
+        embedding_backward(elements(&grad), width, &self.ids, &mut out)?;
+        Ok([Some(tensor(out, [vocab, width]))])
+    }
+}
