@@ -32,10 +32,6 @@ impl Golden {
         cases
     }
 
-    pub fn names(&self) -> Vec<String> {
-        self.file().names().into_iter().map(str::to_string).collect()
-    }
-
     pub fn floats(&self, name: &str) -> Vec<f32> {
         let view = self.file().tensor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(view.dtype(), Dtype::F32, "{name}");

@@ -1,10 +1,16 @@
 //! Every operation against PyTorch's golden files and against its own fallback through Burn's autodiff.
 
+mod activation;
 mod adamw;
 mod attention;
+mod cross_entropy;
+mod dropout;
 mod embedding;
 mod golden;
 mod layer_norm;
 mod linear;
 mod linear_cross_entropy;
+mod rms_norm;
+mod rope;
+mod softmax;
 mod support;
