@@ -40,3 +40,8 @@ pub use regard_kernels::rope::Pairing;
 pub use rms_norm::{rms_norm, rms_norm_fallback};
 pub use rope::{rope, rope_angles, rope_fallback};
 pub use softmax::{log_softmax, log_softmax_fallback, softmax, softmax_fallback};
+
+/// The README's example is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
