@@ -46,13 +46,20 @@ pub fn rope_forward(
     Ok(())
 }
 
-/// The gradients of [`rope_forward`]; both are overwritten.
+/// What the gradient of learned angles takes; that of `x` needs neither.
+pub struct LearnedAngles<'a> {
+    /// The input of the forward pass, `[outer, seq, d_head]`.
+    pub x: &'a [f32],
+    /// The gradient of the angles, `[seq, d_head/2]`, overwritten.
+    pub grad: &'a mut [f32],
+}
+
+/// The gradients of [`rope_forward`], that of the angles where they are learned; both are overwritten.
 ///
 /// # Shapes
-/// `x`, `grad`, `grad_x` `[outer, seq, d_head]`; `angles`, `grad_angles` `[seq, d_head/2]`.
+/// `grad`, `grad_x` `[outer, seq, d_head]`; `angles` `[seq, d_head/2]`.
 #[allow(clippy::too_many_arguments)]
 pub fn rope_backward(
-    x: &[f32],
     outer: usize,
     seq: usize,
     d_head: usize,
@@ -60,16 +67,18 @@ pub fn rope_backward(
     pairing: Pairing,
     grad: &[f32],
     grad_x: &mut [f32],
-    grad_angles: Option<&mut [f32]>,
+    learned: Option<LearnedAngles<'_>>,
 ) -> Result<(), KernelError> {
     let len = check_sizes(outer, seq, d_head, angles)?;
-    check_len("rope x", x.len(), len)?;
     check_len("rope grad", grad.len(), len)?;
     check_len("rope grad x", grad_x.len(), len)?;
-    check_len("rope grad angles", grad_angles.as_ref().map_or(angles.len(), |grad| grad.len()), angles.len())?;
+    if let Some(learned) = &learned {
+        check_len("rope x", learned.x.len(), len)?;
+        check_len("rope grad angles", learned.grad.len(), angles.len())?;
+    }
     with_table(angles, d_head, pairing, |table| {
         turn_rows(grad, seq, d_head, table, pairing, Direction::Backward, grad_x);
-        let Some(grad_angles) = grad_angles else { return };
+        let Some(LearnedAngles { x, grad: grad_angles }) = learned else { return };
         if grad_angles.is_empty() {
             return;
         }
@@ -350,8 +359,8 @@ mod tests {
                 assert_close(&format!("{pairing:?}"), isa, &out, &want, 1.5e-6, 0.0);
                 let Some((want_x, want_angles)) = &want_gradients else { return };
                 let (mut grad_x, mut grad_angles) = (vec![f32::NAN; len], vec![f32::NAN; angles.len()]);
-                let out_angles = Some(&mut grad_angles[..]);
-                rope_backward(&x, outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, out_angles).unwrap();
+                let learned = Some(LearnedAngles { x: &x, grad: &mut grad_angles });
+                rope_backward(outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, learned).unwrap();
                 assert_close("grad x", isa, &grad_x, want_x, 1e-6, 0.0);
                 assert_close("grad angles", isa, &grad_angles, want_angles, 2e-6 * (outer + 1) as f64, 0.0);
             });
@@ -380,14 +389,15 @@ mod tests {
         assert!(seq > rows_per_piece(d_head * outer), "no longer in pieces");
         let (mut grad_x, mut got) = (vec![0.0; x.len()], vec![f32::NAN; angles.len()]);
         let pairing = Pairing::Halves;
-        rope_backward(&x, outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, Some(&mut got)).unwrap();
+        let learned = Some(LearnedAngles { x: &x, grad: &mut got });
+        rope_backward(outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, learned).unwrap();
         // The last position alone.
         let last =
             |x: &[f32]| -> Vec<f32> { x.chunks(seq * d_head).flat_map(|x| x[(seq - 1) * d_head..].to_vec()).collect() };
         let (mut one_x, mut one) = (vec![0.0; outer * d_head], vec![f32::NAN; d_head / 2]);
         let angle = &angles[(seq - 1) * d_head / 2..];
-        let out = Some(&mut one[..]);
-        rope_backward(&last(&x), outer, 1, d_head, angle, pairing, &last(&grad), &mut one_x, out).unwrap();
+        let learned = Some(LearnedAngles { x: &last(&x), grad: &mut one });
+        rope_backward(outer, 1, d_head, angle, pairing, &last(&grad), &mut one_x, learned).unwrap();
         assert_close("last", crate::Isa::current(), &got[(seq - 1) * d_head / 2..], &wide(&one), 1e-6, 0.0);
     }
 
@@ -402,9 +412,14 @@ mod tests {
         rope_forward(&[], 0, 2, 2, &[0.0; 2], pairing, &mut []).unwrap();
         rope_forward(&[], 3, 2, 0, &[], pairing, &mut []).unwrap();
         let mut angles = [f32::NAN; 2];
-        rope_backward(&[], 0, 2, 2, &[0.0; 2], pairing, &[], &mut [], Some(&mut angles)).unwrap();
+        let learned = Some(LearnedAngles { x: &[], grad: &mut angles });
+        rope_backward(0, 2, 2, &[0.0; 2], pairing, &[], &mut [], learned).unwrap();
         assert_eq!(angles, [0.0; 2]);
-        rope_backward(&[], 2, 0, 4, &[], pairing, &[], &mut [], Some(&mut [])).unwrap();
+        rope_backward(2, 0, 4, &[], pairing, &[], &mut [], Some(LearnedAngles { x: &[], grad: &mut [] })).unwrap();
+        let learned = Some(LearnedAngles { x: &[0.0; 2], grad: &mut angles[..1] });
+        assert!(rope_backward(2, 1, 2, &[0.0], pairing, &[0.0; 4], &mut [0.0; 4], learned).is_err());
+        let learned = Some(LearnedAngles { x: &[0.0; 4], grad: &mut angles });
+        assert!(rope_backward(2, 1, 2, &[0.0], pairing, &[0.0; 4], &mut [0.0; 4], learned).is_err());
     }
 
     #[test]

@@ -50,3 +50,11 @@ pub(crate) fn check_shape<const D: usize>(
     }
     Err(OpError::Shape { what, expected: format!("{expected:?}"), got: got.to_vec() })
 }
+
+/// The last size of a shape; refuses a scalar and a size of zero.
+pub(crate) fn check_width(what: &'static str, got: &[usize]) -> Result<usize, OpError> {
+    match got.last() {
+        Some(&width) if width > 0 => Ok(width),
+        _ => Err(OpError::Shape { what, expected: "[…, at least 1]".to_string(), got: got.to_vec() }),
+    }
+}

@@ -10,7 +10,7 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
-    Autodiff, AutodiffBackend, BackendTensor, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata,
+    Autodiff, AutodiffBackend, BackendTensor, DispatchDevice, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata,
 };
 use burn::tensor::{DType, Int, Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
@@ -45,11 +45,7 @@ pub(crate) trait FusedOp<const N: usize>: Debug + Clone + Send + 'static {
 
 /// Whether the tensor is on the Flex backend, where the fused operations run.
 pub(crate) fn is_fused<const D: usize>(tensor: &Tensor<D>) -> bool {
-    #[allow(irrefutable_let_patterns, unreachable_patterns)]
-    match tensor.device().without_autodiff().as_dispatch() {
-        burn::backend::DispatchDevice::Flex(_) => true,
-        _ => false,
-    }
+    matches!(tensor.device().without_autodiff().as_dispatch(), DispatchDevice::Flex(_))
 }
 
 /// Runs `op` on tensors of the Flex backend and records it if any of them is tracked.
@@ -163,9 +159,22 @@ pub(crate) fn plain<const D: usize>(value: FlexTensor) -> Tensor<D> {
     Tensor::from_dispatch(DispatchTensor { kind, autodiff: Default::default() })
 }
 
-/// The numbers of an integer tensor, whatever their type.
+/// The elements of a tensor of any integer type, on any backend; a `u64` beyond `i64` becomes the largest `i64`.
 pub(crate) fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i64> {
-    tensor.into_data().iter::<i64>().collect()
+    let data = tensor.into_data();
+    match data.dtype() {
+        // Burn's own conversion panics on what does not fit.
+        DType::U64 => data.iter::<u64>().map(|x| i64::try_from(x).unwrap_or(i64::MAX)).collect(),
+        _ => data.iter::<i64>().collect(),
+    }
+}
+
+/// Whether a tensor of the Flex backend will get a gradient.
+pub(crate) fn is_tracked<const D: usize>(tensor: &Tensor<D>) -> bool {
+    match Primitive::new(tensor.clone().into_dispatch().kind) {
+        Primitive::Plain(_) => false,
+        Primitive::Tracked(tensor) => tensor.is_tracked(),
+    }
 }
 
 /// The value of a tensor of the Flex backend, apart from any graph.

@@ -5,8 +5,11 @@
 //! first.
 #![forbid(unsafe_code)]
 
+mod activation;
 mod adamw;
 mod attention;
+mod cross_entropy;
+mod dropout;
 mod embedding;
 mod error;
 mod fused;
@@ -15,12 +18,18 @@ mod linear;
 mod linear_attention;
 mod linear_cross_entropy;
 mod recurrent;
+mod rms_norm;
+mod rope;
+mod softmax;
 
+pub use activation::{activation, activation_fallback};
 pub use adamw::{AdamW, Decay, Moments};
 pub use attention::{
     AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_fallback, attention_packed,
     attention_weights,
 };
+pub use cross_entropy::{cross_entropy, cross_entropy_fallback};
+pub use dropout::{dropout, dropout_fallback};
 pub use embedding::{embedding, embedding_fallback};
 pub use error::OpError;
 pub use layer_norm::{layer_norm, layer_norm_fallback};
@@ -36,3 +45,12 @@ pub use regard_kernels::adamw::AdamWOptions;
 pub use regard_kernels::cross_entropy::CrossEntropyOptions;
 pub use regard_kernels::linear_attention::{Direction, FeatureMap, LinearAttentionOptions, Normalization};
 pub use regard_kernels::recurrent::gru::GruReset;
+pub use regard_kernels::rope::Pairing;
+pub use rms_norm::{rms_norm, rms_norm_fallback};
+pub use rope::{rope, rope_angles, rope_fallback};
+pub use softmax::{log_softmax, log_softmax_fallback, softmax, softmax_fallback};
+
+/// The README's example is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,6 +1,6 @@
 //! `activation(x W + b)` as one operation.
 
-use burn::tensor::{Tensor, activation as burn_activation};
+use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use regard_kernels::activation::Activation;
 use regard_kernels::linear::{
@@ -8,6 +8,7 @@ use regard_kernels::linear::{
 };
 use regard_kernels::unwritten;
 
+use crate::activation::activation_fallback;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
@@ -51,19 +52,7 @@ pub fn linear_fallback<const D: usize>(
     let y = y.reshape(dims);
     match activation {
         None => y,
-        Some(activation) => activate(y, activation),
-    }
-}
-
-/// An activation in plain Burn operations.
-pub(crate) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
-    match activation {
-        Activation::Relu => burn_activation::relu(x),
-        Activation::Gelu => burn_activation::gelu(x),
-        Activation::GeluTanh => burn_activation::gelu_approximate(x),
-        Activation::Silu => burn_activation::silu(x),
-        Activation::Tanh => x.tanh(),
-        Activation::Sigmoid => burn_activation::sigmoid(x),
+        Some(activation) => activation_fallback(y, activation),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor};
 use burn_flex::FlexTensor;
 use regard_kernels::cross_entropy::{CrossEntropyOptions, linear_cross_entropy_forward};
 use regard_kernels::linear::{LinearGradients, LinearShape};
 use regard_kernels::unwritten;
 
+use crate::cross_entropy::cross_entropy_fallback;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, contiguous, elements, integers, is_fused, tensor};
 use crate::linear::{check, linear_fallback};
@@ -47,22 +48,7 @@ pub fn linear_cross_entropy_fallback(
     targets: Tensor<1, Int>,
     options: CrossEntropyOptions,
 ) -> Tensor<1> {
-    let logits = linear_fallback(x, weight, bias, None);
-    let [rows, vocab] = logits.dims();
-    let device = logits.device();
-    let numbers = integers(targets);
-    let counts: Vec<f32> = numbers.iter().map(|&t| f32::from(u8::from(options.ignore_index != Some(t)))).collect();
-    let count = counts.iter().sum::<f32>().max(1.0);
-    let mut wanted = vec![options.label_smoothing / vocab as f32; rows * vocab];
-    for (row, (&target, &counts)) in numbers.iter().zip(&counts).enumerate() {
-        match counts > 0.0 {
-            true => wanted[row * vocab + target as usize] += 1.0 - options.label_smoothing,
-            false => wanted[row * vocab..][..vocab].fill(0.0),
-        }
-    }
-    let wanted = Tensor::<2>::from_data(TensorData::new(wanted, [rows, vocab]), &device);
-    let log = burn::tensor::activation::log_softmax(logits, 1);
-    -(log * wanted).sum() / count
+    cross_entropy_fallback(linear_fallback(x, weight, bias, None), targets, options)
 }
 
 /// Refuses a target that is neither a class nor ignored, and a smoothing outside `[0, 1]`.

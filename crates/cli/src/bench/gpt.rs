@@ -178,3 +178,116 @@ impl Init {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use safetensors::SafeTensors;
+
+    /// Every weight, the loss and the gradient of every weight of a small GPT are PyTorch's.
+    #[test]
+    fn loss_and_all_gradients_are_pytorchs() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/tiny_gpt.safetensors");
+        let bytes = std::fs::read(path).unwrap();
+        let golden = Golden { file: SafeTensors::deserialize(&bytes).unwrap(), device: Device::flex().autodiff() };
+        let norm = |name: &str| Norm {
+            gamma: Param::from_tensor(golden.vector(&format!("model/weight/{name}.weight"))),
+            beta: Param::from_tensor(golden.vector(&format!("model/weight/{name}.bias"))),
+        };
+        let dense = |name: &str| Dense {
+            weight: Param::from_tensor(golden.transposed(&format!("model/weight/{name}.weight"))),
+            bias: Param::from_tensor(golden.vector(&format!("model/weight/{name}.bias"))),
+        };
+        let block = |i: usize| Block {
+            norm1: norm(&format!("blocks.{i}.norm1")),
+            qkv: dense(&format!("blocks.{i}.qkv")),
+            out: dense(&format!("blocks.{i}.out")),
+            norm2: norm(&format!("blocks.{i}.norm2")),
+            up: dense(&format!("blocks.{i}.up")),
+            down: dense(&format!("blocks.{i}.down")),
+        };
+        let gpt = Gpt {
+            token: Param::from_tensor(golden.matrix("model/weight/token.weight")),
+            position: Param::from_tensor(golden.matrix("model/weight/position.weight")),
+            blocks: (0..2).map(block).collect(),
+            norm: norm("norm"),
+            head: dense("head"),
+            n_heads: 2,
+        };
+        let loss = gpt.loss(golden.integers("model/ids"), golden.integers("model/targets")).unwrap();
+        let want = golden.floats("model/loss")[0];
+        let got: f32 = loss.clone().into_scalar();
+        assert!((got - want).abs() < 2e-6 * want.abs(), "loss {got}, PyTorch {want}");
+        let gradients = loss.backward();
+        let check = |name: &str, got: Vec<f32>, want: Vec<f32>| {
+            let scale = want.iter().fold(0f32, |most, x| most.max(x.abs()));
+            for (got, want) in got.iter().zip(&want) {
+                assert!((got - want).abs() <= 1e-5 * scale, "{name}: {got}, PyTorch {want}");
+            }
+        };
+        let vector = |name: &str, param: &Param<Tensor<1>>| {
+            let got = param.val().grad(&gradients).unwrap().into_data().try_to_vec().unwrap();
+            check(name, got, golden.floats(&format!("model/grad/{name}")));
+        };
+        let matrix = |name: &str, param: &Param<Tensor<2>>, transposed: bool| {
+            let got = param.val().grad(&gradients).unwrap();
+            let got = if transposed { got.transpose() } else { got };
+            let want = golden.floats(&format!("model/grad/{name}"));
+            check(name, got.into_data().try_to_vec().unwrap(), want);
+        };
+        matrix("token.weight", &gpt.token, false);
+        matrix("position.weight", &gpt.position, false);
+        let mut norms = vec![("norm".to_string(), &gpt.norm)];
+        let mut denses = vec![("head".to_string(), &gpt.head)];
+        for (i, block) in gpt.blocks.iter().enumerate() {
+            let name = |part: &str| format!("blocks.{i}.{part}");
+            norms.extend([(name("norm1"), &block.norm1), (name("norm2"), &block.norm2)]);
+            let parts = [("qkv", &block.qkv), ("out", &block.out), ("up", &block.up), ("down", &block.down)];
+            denses.extend(parts.map(|(part, dense)| (name(part), dense)));
+        }
+        for (name, norm) in norms {
+            vector(&format!("{name}.weight"), &norm.gamma);
+            vector(&format!("{name}.bias"), &norm.beta);
+        }
+        for (name, dense) in denses {
+            matrix(&format!("{name}.weight"), &dense.weight, true);
+            vector(&format!("{name}.bias"), &dense.bias);
+        }
+    }
+
+    struct Golden<'a> {
+        file: SafeTensors<'a>,
+        device: Device,
+    }
+
+    impl Golden<'_> {
+        fn floats(&self, name: &str) -> Vec<f32> {
+            let view = self.file.tensor(name).unwrap();
+            view.data().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+        }
+
+        fn vector(&self, name: &str) -> Tensor<1> {
+            let data = self.floats(name);
+            let len = data.len();
+            Tensor::from_data(TensorData::new(data, [len]), &self.device)
+        }
+
+        fn matrix(&self, name: &str) -> Tensor<2> {
+            let shape = self.file.tensor(name).unwrap().shape().to_vec();
+            Tensor::from_data(TensorData::new(self.floats(name), shape), &self.device)
+        }
+
+        /// PyTorch stores a layer's weight as `[d_out, d_in]`.
+        fn transposed(&self, name: &str) -> Tensor<2> {
+            let data = self.matrix(name).transpose().into_data();
+            Tensor::from_data(data, &self.device)
+        }
+
+        fn integers(&self, name: &str) -> Tensor<2, Int> {
+            let view = self.file.tensor(name).unwrap();
+            let data: Vec<i64> =
+                view.data().chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap())).collect();
+            Tensor::from_data(TensorData::new(data, view.shape().to_vec()), &self.device)
+        }
+    }
+}

@@ -5,6 +5,8 @@ use regard_kernels::attention::{
     AttentionGradients, AttentionOptions, AttentionShape, Band, BooleanMask, Dropout, View, ViewMut,
     attention_backward, attention_forward,
 };
+use regard_kernels::recurrent::RecurrentShape;
+use regard_kernels::recurrent::lstm::{LstmGradients, LstmWeights, lstm_backward, lstm_forward};
 
 use super::work::{AttentionKind, Phase};
 
@@ -71,7 +73,24 @@ pub fn attention(kind: AttentionKind, sizes: [usize; 4], phase: Phase) -> Result
     Ok(Box::new(move || call(phase != Phase::Backward, phase != Phase::Forward)))
 }
 
-/// A recurrent layer over a sequence, forward and backward.
-pub fn lstm(_: [usize; 4]) -> Result<Box<dyn FnMut() -> Result<()>>> {
-    miette::bail!("not merged yet")
+/// An LSTM over a sequence, forward and backward.
+pub fn lstm([batch, seq, d_in, d_hidden]: [usize; 4]) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let shape = RecurrentShape { batch, seq, d_in, d_hidden };
+    let scale = 1.0 / (d_hidden as f32).sqrt();
+    let weights = |len, seed| values(len, seed).iter().map(|x| x * scale).collect::<Vec<_>>();
+    let (w_ih, w_hh) = (weights(d_in * 4 * d_hidden, 1), weights(d_hidden * 4 * d_hidden, 2));
+    let (bias, x) = (weights(4 * d_hidden, 3), values(batch * seq * d_in, 4));
+    let grad = values(batch * seq * d_hidden, 5);
+    let initial = vec![0.0; batch * d_hidden];
+    let (mut hidden, mut cells) = (vec![0.0; grad.len()], vec![0.0; grad.len()]);
+    let mut gates = vec![0.0; 4 * grad.len()];
+    let mut grads = [x.len(), w_ih.len(), w_hh.len(), bias.len(), initial.len(), initial.len()].map(|n| vec![0.0; n]);
+    Ok(Box::new(move || {
+        let weights = LstmWeights { w_ih: &w_ih, w_hh: &w_hh, bias: &bias };
+        lstm_forward(shape, &x, weights, &initial, &initial, &mut hidden, &mut cells, &mut gates).into_diagnostic()?;
+        let [x_grad, w_ih, w_hh, bias, h0, c0] = &mut grads;
+        let gradients = LstmGradients { x: x_grad, w_ih, w_hh, bias, h0, c0 };
+        lstm_backward(shape, &x, weights, &initial, &initial, &hidden, &cells, &mut gates, &grad, None, gradients)
+            .into_diagnostic()
+    }))
 }

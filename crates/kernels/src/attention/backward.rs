@@ -253,6 +253,7 @@ impl Backward<'_> {
     /// # Safety
     /// Called by `task` only, for an item of its own, with no other row alive.
     #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn bias_row(&self, task: usize, (batch, head, i): (usize, usize, usize)) -> Option<&mut [f32]> {
         let bias = self.bias?;
         let (layout, keys) = (&self.bias_layout, self.bias_layout.keys);
@@ -271,6 +272,7 @@ impl Backward<'_> {
     /// # Safety
     /// Called by the task of the item only, with no other part alive.
     #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn distance_part(
         &self,
         (batch, head, i): (usize, usize, usize),

@@ -71,8 +71,9 @@ impl WithSimd for Item<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let AttentionShape { kv_heads, queries, d_head, d_value, .. } = self.problem.shape;
-        let (batch, kv_head) = (self.item / kv_heads, self.item % kv_heads);
+        let AttentionShape { batch: sequences, queries, d_head, d_value, .. } = self.problem.shape;
+        // All sequences of a head one after another: a bias that repeats over the batch stays in cache.
+        let (batch, kv_head) = (self.item % sequences, self.item / sequences);
         let group = self.problem.shape.group();
         let keys = self.problem.length(batch);
         let keys_size = keys.next_multiple_of(panel_width::<S>()) * d_head;

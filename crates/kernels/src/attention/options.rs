@@ -129,7 +129,7 @@ impl AttentionOptions<'_> {
     /// Refuses options that do not fit `shape`, as every function that takes them does.
     pub fn validate(&self, shape: &AttentionShape) -> Result<(), KernelError> {
         let invalid = |what, why| Err(KernelError::Invalid { what, why });
-        if shape.kv_heads == 0 && shape.n_heads > 0 || shape.n_heads % shape.kv_heads.max(1) != 0 {
+        if shape.kv_heads == 0 && shape.n_heads > 0 || !shape.n_heads.is_multiple_of(shape.kv_heads.max(1)) {
             return invalid("n_heads", format!("{} is no multiple of {} kv heads", shape.n_heads, shape.kv_heads));
         }
         if shape.keys > u32::MAX as usize {

@@ -97,7 +97,7 @@ impl<'a> ViewMut<'a> {
                 let why = format!("rows overlap: strides {:?} for a shape {shape:?}", self.strides);
                 return Err(KernelError::Invalid { what, why });
             }
-            inner = stride * (extent - 1) + inner;
+            inner += stride * (extent - 1);
         }
         Ok(())
     }

@@ -49,6 +49,7 @@ impl SparseRows {
 
 /// A bias that depends on the distance of the key from the query's position.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::large_enum_variant, reason = "one a call; a box would only be in the way")]
 pub enum Distance {
     /// None.
     #[default]

@@ -1,7 +1,10 @@
 //! Every operation against PyTorch's golden files and against its own fallback through Burn's autodiff.
 
+mod activation;
 mod adamw;
 mod attention;
+mod cross_entropy;
+mod dropout;
 mod embedding;
 mod golden;
 mod layer_norm;
@@ -9,4 +12,7 @@ mod linear;
 mod linear_attention;
 mod linear_cross_entropy;
 mod recurrent;
+mod rms_norm;
+mod rope;
+mod softmax;
 mod support;

@@ -1,0 +1,66 @@
+//! `ARCHITECTURE.md` is true: it names every crate, its links exist, and dependencies go down only.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which of our crates each may use, the lowest first.
+const ALLOWED: [(&str, &[&str]); 3] =
+    [("regard-kernels", &[]), ("regard-ops", &["regard-kernels"]), ("regard", &["regard-kernels", "regard-ops"])];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document() -> String {
+    std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap()
+}
+
+fn packages() -> Vec<serde_json::Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+#[test]
+fn dependencies_go_down_only() {
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        let allowed = ALLOWED.iter().find(|a| a.0 == name).unwrap_or_else(|| panic!("{name} is not in the plan")).1;
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            let ours = ALLOWED.iter().any(|a| a.0 == used);
+            assert!(!ours || allowed.contains(&used), "{name} must not use {used}");
+        }
+    }
+}
+
+#[test]
+fn every_crate_is_described() {
+    let document = document();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        assert!(document.contains(&format!("[`{name}`](")), "{name} has no paragraph");
+    }
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    for file in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"] {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        let mut links = 0;
+        for rest in text.split("](").skip(1) {
+            let target = rest.split([')', '#']).next().unwrap();
+            if target.is_empty() || target.starts_with("http") {
+                continue;
+            }
+            links += 1;
+            assert!(root().join(target).exists(), "{file} links {target}, which does not exist");
+        }
+        assert!(links > 0, "{file} links nothing");
+    }
+}

@@ -1,0 +1,72 @@
+//! Elementwise dropout from a counter-based generator: no mask is stored.
+
+use burn::tensor::{Tensor, TensorData};
+use burn_flex::FlexTensor;
+use regard_kernels::dropout::dropout_forward;
+use regard_kernels::unwritten;
+
+use crate::error::OpError;
+use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
+
+/// Zeroes each element with `probability` and scales the others by `1/(1 − probability)`.
+///
+/// The same seed gives the same choice, on any number of threads; take a new one each step and layer.
+///
+/// # Shapes
+/// `x` any → the same.
+pub fn dropout<const D: usize>(x: Tensor<D>, probability: f32, seed: u64) -> Result<Tensor<D>, OpError> {
+    check_f32("input", &x)?;
+    if !(0.0..1.0).contains(&probability) {
+        let why = format!("expected at least 0 and less than 1, got {probability}");
+        return Err(OpError::Option { what: "dropout probability", why });
+    }
+    if probability == 0.0 {
+        return Ok(x);
+    }
+    if !is_fused(&x) {
+        return Ok(dropout_fallback(x, probability, seed));
+    }
+    apply(Dropout { probability, seed }, [x.into_dispatch()])
+}
+
+/// [`dropout`] in plain Burn operations, with the same choice. Arguments are those that it has checked.
+///
+/// # Shapes
+/// `x` any → the same.
+pub fn dropout_fallback<const D: usize>(x: Tensor<D>, probability: f32, seed: u64) -> Tensor<D> {
+    let shape = x.shape();
+    let mut factors = unwritten(shape.num_elements());
+    let ones = vec![1.0; factors.len()];
+    dropout_forward(&ones, probability, seed, &mut factors).expect("the probability is checked");
+    let factors = Tensor::<D>::from_data(TensorData::new(factors, shape), &x.device());
+    x * factors
+}
+
+#[derive(Debug, Clone)]
+struct Dropout {
+    probability: f32,
+    seed: u64,
+}
+
+impl Dropout {
+    /// Both passes are the same.
+    fn drop_from(&self, x: FlexTensor) -> Result<FlexTensor, OpError> {
+        let x = contiguous(x);
+        let shape = x.layout().shape().clone();
+        let mut out = unwritten(shape.num_elements());
+        dropout_forward(elements(&x), self.probability, self.seed, &mut out)?;
+        Ok(tensor(out, shape))
+    }
+}
+
+impl FusedOp<1> for Dropout {
+    type Saved = ();
+
+    fn forward(&self, [x]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, ()), OpError> {
+        Ok((self.drop_from(x)?, ()))
+    }
+
+    fn backward(&self, _: (), grad: FlexTensor, _: [bool; 1]) -> Result<[Option<FlexTensor>; 1], OpError> {
+        Ok([Some(self.drop_from(grad)?)])
+    }
+}

@@ -1,0 +1,98 @@
+//! Rotary position embedding ([Su et al. 2021](https://arxiv.org/abs/2104.09864)): pairs of features turn by an angle
+//! that depends on the position.
+
+use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
+use regard_kernels::rope::{LearnedAngles, Pairing, rope_backward, rope_forward};
+use regard_kernels::unwritten;
+
+use crate::error::{OpError, check_shape};
+use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, is_tracked, sizes, tensor};
+
+/// Turns each pair of features by its angle. The angles, fixed ([`rope_angles`]) or learned, get a gradient too.
+///
+/// # Shapes
+/// `x` `[batch, heads, seq, d_head]`, `angles` `[seq, d_head/2]` → `[batch, heads, seq, d_head]`; `d_head` is even.
+pub fn rope(x: Tensor<4>, angles: Tensor<2>, pairing: Pairing) -> Result<Tensor<4>, OpError> {
+    check_f32("input", &x)?;
+    check_f32("angles", &angles)?;
+    let [_, _, seq, d_head] = x.dims();
+    if d_head == 0 || d_head % 2 == 1 {
+        let expected = "[batch, heads, seq, d_head] with an even d_head".to_string();
+        return Err(OpError::Shape { what: "input", expected, got: x.dims().to_vec() });
+    }
+    check_shape("angles", angles.dims(), [seq, d_head / 2])?;
+    if !is_fused(&x) {
+        return Ok(rope_fallback(x, angles, pairing));
+    }
+    let operation = Rope { pairing, learned: is_tracked(&angles) };
+    apply(operation, [x.into_dispatch(), angles.into_dispatch()])
+}
+
+/// [`rope`] in plain Burn operations. Arguments are those that it has checked.
+///
+/// # Shapes
+/// `x` `[batch, heads, seq, d_head]`, `angles` `[seq, d_head/2]` → `[batch, heads, seq, d_head]`; `d_head` is even.
+pub fn rope_fallback(x: Tensor<4>, angles: Tensor<2>, pairing: Pairing) -> Tensor<4> {
+    let shape @ [batch, heads, seq, d_head] = x.dims();
+    let half = d_head / 2;
+    // The two members of a pair lie along their own index.
+    let (split, member) = match pairing {
+        Pairing::Interleaved => ([batch, heads, seq, half, 2], 4),
+        Pairing::Halves => ([batch, heads, seq, 2, half], 3),
+    };
+    let x = x.reshape(split);
+    let a: Tensor<4> = x.clone().narrow(member, 0, 1).squeeze_dim(member);
+    let b: Tensor<4> = x.narrow(member, 1, 1).squeeze_dim(member);
+    let (cos, sin) = (angles.clone().cos().unsqueeze(), angles.sin().unsqueeze());
+    let turned = vec![a.clone() * cos.clone() - b.clone() * sin.clone(), a * sin + b * cos];
+    Tensor::stack::<5>(turned, member).reshape(shape)
+}
+
+/// The angles `[seq, d_head/2]` of the positions from `offset`: that of pair `i` at position `p` is
+/// `p / base^(2i/d_head)`.
+pub fn rope_angles(seq: usize, d_head: usize, base: f32, offset: usize) -> Vec<f32> {
+    // In f64, so that the last rounding is the only error: far positions multiply that of a power.
+    let slowness: Vec<f64> = (0..d_head / 2).map(|i| f64::from(base).powf((2 * i) as f64 / d_head as f64)).collect();
+    (offset..offset + seq).flat_map(|p| slowness.iter().map(move |slowness| (p as f64 / slowness) as f32)).collect()
+}
+
+/// The inputs are `x` and the angles.
+#[derive(Debug, Clone)]
+struct Rope {
+    pairing: Pairing,
+    learned: bool,
+}
+
+/// What the backward pass needs.
+#[derive(Debug, Clone)]
+struct Saved {
+    /// The input, for the gradient of the angles alone.
+    x: Option<FlexTensor>,
+    angles: FlexTensor,
+}
+
+impl FusedOp<2> for Rope {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; 2], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
+        let [x, angles] = inputs.map(contiguous);
+        let shape @ [batch, heads, seq, d_head] = sizes(&x);
+        let mut out = unwritten(shape.iter().product());
+        rope_forward(elements(&x), batch * heads, seq, d_head, elements(&angles), self.pairing, &mut out)?;
+        Ok((tensor(out, shape), Saved { x: self.learned.then_some(x), angles }))
+    }
+
+    fn backward(&self, saved: Saved, grad: FlexTensor, wanted: [bool; 2]) -> Result<[Option<FlexTensor>; 2], OpError> {
+        let Saved { x, angles } = saved;
+        let grad = contiguous(grad);
+        let shape @ [batch, heads, seq, d_head] = sizes(&grad);
+        let mut grad_x = unwritten(shape.iter().product());
+        let mut grad_angles = x.as_ref().map(|_| unwritten(seq * d_head / 2));
+        let learned = x.as_ref().zip(grad_angles.as_mut()).map(|(x, grad)| LearnedAngles { x: elements(x), grad });
+        let (outer, angles) = (batch * heads, elements(&angles));
+        rope_backward(outer, seq, d_head, angles, self.pairing, elements(&grad), &mut grad_x, learned)?;
+        let grad_angles = grad_angles.map(|grad| tensor(grad, [seq, d_head / 2]));
+        Ok([wanted[0].then(|| tensor(grad_x, shape)), grad_angles])
+    }
+}
