@@ -72,7 +72,7 @@ pub enum Threads {
 }
 
 /// Multiply-adds below which one thread is faster than the hand-over to a pool.
-const SERIAL_MULTIPLY_ADDS: usize = 192 * 1024;
+const SERIAL_MULTIPLY_ADDS: usize = 1024 * 1024;
 
 /// `out = a b` or `out += a b`, where `out` is stored row after row with `row_stride` elements between rows.
 ///

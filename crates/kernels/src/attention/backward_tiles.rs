@@ -143,6 +143,24 @@ impl Item<'_> {
         }
     }
 
+    /// The blocks of queries that may see any of the keys `start..end`: both ends of what a query sees only ever grow, so
+    /// they are found by bisection, and a window costs no more than its length.
+    fn blocks_seeing(&self, start: usize, end: usize) -> Range<usize> {
+        let Problem { shape, options, .. } = self.backward.problem;
+        let bisect = |before: &dyn Fn(usize) -> bool| {
+            let (mut low, mut high) = (0, shape.queries.div_ceil(QUERY_BLOCK));
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if before(middle) { low = middle + 1 } else { high = middle }
+            }
+            low
+        };
+        let last_row = |block: usize| ((block + 1) * QUERY_BLOCK).min(shape.queries) - 1;
+        let from = bisect(&|block| options.interval(shape, self.batch, last_row(block)).1 <= start);
+        let to = bisect(&|block| options.interval(shape, self.batch, block * QUERY_BLOCK).0 < end);
+        from..to.max(from)
+    }
+
     /// All queries of one head.
     #[inline(always)]
     fn head<S: Simd>(&self, simd: S, head: usize, keys: Range<usize>, operands: &Operands<'_>, sums: &mut Sums<'_>) {
@@ -153,14 +171,9 @@ impl Item<'_> {
         sums.queries.fill(0.0);
         for start in keys.clone().step_by(KEY_BLOCK) {
             let end = (start + KEY_BLOCK).min(keys.end);
-            for first in (0..queries).step_by(QUERY_BLOCK) {
+            for block in self.blocks_seeing(start, end) {
+                let first = block * QUERY_BLOCK;
                 let rows = QUERY_BLOCK.min(queries - first);
-                // A look at the whole block first: most blocks of a window see nothing of these keys.
-                let (low, _) = problem.options.interval(&problem.shape, self.batch, first);
-                let (_, high) = problem.options.interval(&problem.shape, self.batch, first + rows - 1);
-                if low >= end || high <= start {
-                    continue;
-                }
                 let intervals = Intervals::new(problem, self.batch, first, rows);
                 let Some(columns) = intervals.columns::<S>(0..rows, start, end) else { continue };
                 let last = end.min(start + columns.1);
