@@ -3,8 +3,10 @@
 
 mod bench;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
-use miette::{IntoDiagnostic, Result, WrapErr};
+use miette::{IntoDiagnostic, Result};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -26,9 +28,25 @@ enum Command {
     Bench(bench::Bench),
 }
 
-fn main() -> Result<()> {
-    let cli = Cli::parse();
-    regard_kernels::Isa::from_environment().into_diagnostic().wrap_err("REGARD_ISA")?;
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(report) => {
+            eprintln!("{report:?}");
+            // 2 is wrong use, as for the flags that clap refuses.
+            let wrong_use = report.is::<bench::UnknownWork>() || report.is::<WrongIsa>();
+            ExitCode::from(if wrong_use { 2 } else { 1 })
+        }
+    }
+}
+
+/// `REGARD_ISA` names an instruction set that is not there.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[error("REGARD_ISA: {0}")]
+struct WrongIsa(#[from] regard_kernels::IsaUnavailable);
+
+fn run(cli: Cli) -> Result<()> {
+    regard_kernels::Isa::from_environment().map_err(WrongIsa)?;
     let threads = cli.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().into_diagnostic()?;
     // Inside the pool: a hand-over from outside would double the time of a tiny training step.

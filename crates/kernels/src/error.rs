@@ -52,3 +52,33 @@ pub(crate) fn check_product(what: &'static str, a: usize, b: usize) -> Result<us
     a.checked_mul(b)
         .ok_or_else(|| KernelError::Invalid { what, why: format!("{a} × {b} elements do not fit in memory") })
 }
+
+/// Refuses a slice that does not have the product of `sizes` elements.
+pub(crate) fn check_sizes(what: &'static str, got: usize, sizes: &[usize]) -> Result<(), KernelError> {
+    let expected = sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
+    match expected {
+        Some(expected) => check_len(what, got, expected),
+        // A zero anywhere would have made the product zero, were it first.
+        None if sizes.contains(&0) => check_len(what, got, 0),
+        None => Err(KernelError::Invalid {
+            what,
+            why: format!("the sizes {sizes:?} do not fit in memory, got {got} elements"),
+        }),
+    }
+}
+
+/// Refuses strides that address an element past the end of a slice of `len`; gives one past the furthest.
+///
+/// Each pair is an extent and its stride. Sizes that overflow are refused too, so that no later product can wrap.
+pub(crate) fn check_reach(what: &'static str, extents: &[(usize, usize)], len: usize) -> Result<usize, KernelError> {
+    if extents.iter().any(|(extent, _)| *extent == 0) {
+        return Ok(0);
+    }
+    let reach = extents
+        .iter()
+        .try_fold(1_usize, |reach, (extent, stride)| reach.checked_add((extent - 1).checked_mul(*stride)?));
+    match reach {
+        Some(reach) if reach <= len => Ok(reach),
+        reach => Err(KernelError::OutOfBounds { what, reach: reach.unwrap_or(usize::MAX), len }),
+    }
+}

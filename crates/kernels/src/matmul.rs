@@ -3,7 +3,7 @@
 use gemm::Parallelism;
 use rayon::prelude::*;
 
-use crate::error::KernelError;
+use crate::error::{KernelError, check_reach};
 
 /// A read-only matrix inside a slice: element `(i, j)` is `data[i·row_stride + j·col_stride]`.
 #[derive(Debug, Clone, Copy)]
@@ -29,10 +29,7 @@ impl<'a> Matrix<'a> {
         row_stride: usize,
         col_stride: usize,
     ) -> Result<Self, KernelError> {
-        let reach = reach(rows, cols, row_stride, col_stride);
-        if reach > data.len() {
-            return Err(KernelError::OutOfBounds { what: "matrix", reach, len: data.len() });
-        }
+        check_reach("matrix", &[(rows, row_stride), (cols, col_stride)], data.len())?;
         Ok(Self { data, rows, cols, row_stride, col_stride })
     }
 
@@ -46,11 +43,6 @@ impl<'a> Matrix<'a> {
         let data = if self.rows == 0 || cols == 0 { &[] } else { &self.data[first * self.col_stride..] };
         Self { data, cols, ..self }
     }
-}
-
-/// One past the furthest element that the strides address.
-fn reach(rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> usize {
-    if rows == 0 || cols == 0 { 0 } else { (rows - 1) * row_stride + (cols - 1) * col_stride + 1 }
 }
 
 /// What becomes of the old content of the output.
@@ -91,8 +83,8 @@ pub fn matmul(
         let why = format!("a has {k} columns, b has {} rows", b.rows);
         return Err(KernelError::Invalid { what: "matmul", why });
     }
-    let reach = reach(m, n, row_stride, 1);
-    if reach > out.len() || (row_stride < n && m > 1) {
+    let reach = check_reach("matmul output", &[(m, row_stride), (n, 1)], out.len())?;
+    if row_stride < n && m > 1 {
         return Err(KernelError::OutOfBounds { what: "matmul output", reach, len: out.len() });
     }
     let parallel = threads == Threads::Pool && m * n * k > SERIAL_MULTIPLY_ADDS;
@@ -288,6 +280,7 @@ mod tests {
     #[test]
     fn views_past_the_end_are_refused() {
         assert!(Matrix::new(&[0.0; 5], 2, 3).is_err());
+        assert!(Matrix::strided(&[0.0], 3, 1, 1 << 63, 1).is_err());
         let a = Matrix::new(&[0.0; 6], 2, 3).unwrap();
         assert!(matmul(a, a, &mut [0.0; 9], 3, Output::Replace, Threads::One).is_err());
         assert!(matmul(a, a.transposed(), &mut [0.0; 3], 2, Output::Replace, Threads::One).is_err());

@@ -1,7 +1,8 @@
 //! Splitting work among threads without changing results.
 //!
-//! Pieces depend on the shape alone and partial sums are added in index order, so the number of threads never reaches
-//! a result. A rayon `sum` or `reduce` over floats would.
+//! Pieces depend on the shape and partial sums are added in index order. Where the number of threads decides the pieces
+//! (attention of few heads, rows of a recurrent layer), it reaches a result through rounding, and the same number gives
+//! the same bits. A rayon `sum` or `reduce` over floats would not.
 
 use rayon::prelude::*;
 

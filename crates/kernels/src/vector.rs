@@ -307,6 +307,13 @@ const SUM_BLOCK: usize = 64;
 /// Lanes of the widest instruction set.
 pub(crate) const MAX_LANES: usize = 16;
 
+/// `out[i] += factor · x[i]`.
+#[inline(always)]
+pub(crate) fn add_scaled<S: Simd>(simd: S, factor: f32, x: &[f32], out: &mut [f32]) {
+    let factor = simd.splat_f32s(factor);
+    zip_in_place!(simd, out, x, |out, x| simd.mul_add_e_f32s(factor, x, out));
+}
+
 /// `Σ x[i] y[i]`, in an order that depends on the length alone.
 #[inline(always)]
 pub(crate) fn dot<S: Simd>(simd: S, x: &[f32], y: &[f32]) -> f32 {

@@ -1,11 +1,12 @@
 //! AdamW (Loshchilov 2019) over a whole module, in place, with clipping by the global norm.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Gradients, Tensor, TensorData};
+use burn::tensor::{DType, Gradients, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use regard_kernels::adamw::{AdamWOptions, AdamWTensor, adamw_step, global_norm};
 
-use crate::fused::{contiguous, elements, flex, is_fused, plain};
+use crate::error::OpError;
+use crate::fused::{contiguous, elements, host, is_fused, plain, tensor};
 
 /// Which parameters the weight decay pulls towards zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,27 +53,54 @@ impl AdamW {
         (self.step, &self.moments)
     }
 
-    /// Goes on from a saved state.
-    pub fn restore(&mut self, step: u64, moments: Vec<Moments>) {
+    /// Goes on from a saved state; averages of unequal length are refused.
+    pub fn restore(&mut self, step: u64, moments: Vec<Moments>) -> Result<(), OpError> {
+        if let Some(broken) = moments.iter().find(|m| m.first.len() != m.second.len()) {
+            let why = format!("{}: {} and {} averages", broken.path, broken.first.len(), broken.second.len());
+            return Err(OpError::Option { what: "optimiser state", why });
+        }
         (self.step, self.moments) = (step, moments);
+        Ok(())
+    }
+
+    /// Refuses options with which a step would spoil the weights.
+    fn check(&self) -> Result<(), OpError> {
+        let AdamWOptions { learning_rate, beta1, beta2, epsilon, weight_decay } = self.options;
+        let refuse =
+            |what, value: f32, expected| Err(OpError::Option { what, why: format!("{value} is not {expected}") });
+        for (what, value) in [("learning_rate", learning_rate), ("epsilon", epsilon), ("weight_decay", weight_decay)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return refuse(what, value, "a number from 0 on");
+            }
+        }
+        for (what, value) in [("beta1", beta1), ("beta2", beta2)] {
+            if !(0.0..1.0).contains(&value) {
+                return refuse(what, value, "in [0, 1)");
+            }
+        }
+        match self.max_norm {
+            Some(max) if max.is_nan() || max <= 0.0 => refuse("max_norm", max, "above 0"),
+            _ => Ok(()),
+        }
     }
 
     /// One step, and the norm of the gradients before clipping.
     ///
     /// A norm that is not finite changes nothing, neither weights nor state: the caller sees it in the norm.
-    pub fn step<M: Module>(&mut self, module: M, mut gradients: Gradients) -> (M, f32) {
+    pub fn step<M: Module>(&mut self, module: M, mut gradients: Gradients) -> Result<(M, f32), OpError> {
+        self.check()?;
         let mut collect = Collect { gradients: &mut gradients, found: Vec::new() };
         module.visit(&mut collect);
         let found = collect.found;
         let norm = global_norm(found.iter().flatten().map(elements));
         if !norm.is_finite() {
-            return (module, norm);
+            return Ok((module, norm));
         }
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         // PyTorch's clip_grad_norm_ has the same small number in the denominator.
         let scale = self.max_norm.map_or(1.0, |max| (max / (norm + 1e-6)).min(1.0));
         let mut update = Update { optimiser: self, found: found.into_iter(), path: Vec::new(), at: 0, scale };
-        (module.map(&mut update), norm)
+        Ok((module.map(&mut update), norm))
     }
 
     /// The averages of the parameter at `path`, number `at` in the module; zeros if it is new.
@@ -89,6 +117,7 @@ impl AdamW {
             let at = at.min(self.moments.len());
             self.moments.insert(at, moments);
         }
+        let at = at.min(self.moments.len() - 1);
         &mut self.moments[at]
     }
 }
@@ -102,13 +131,13 @@ struct Collect<'a> {
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let gradient = param.val().grad_remove(self.gradients);
-        self.found.push(gradient.map(|gradient| contiguous(host(gradient))));
+        self.found.push(gradient.map(|gradient| contiguous(host(in_f32(gradient)))));
     }
 }
 
-/// The tensor on the CPU.
-fn host<const D: usize>(gradient: Tensor<D>) -> FlexTensor {
-    if is_fused(&gradient) { flex(gradient) } else { FlexTensor::from_data(gradient.into_data()) }
+/// The tensor with f32 elements: the averages are kept in f32 whatever the model has.
+fn in_f32<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if tensor.dtype() == DType::F32 { tensor } else { tensor.cast(DType::F32) }
 }
 
 /// Updates each parameter in place.
@@ -130,16 +159,21 @@ impl ModuleMapper for Update<'_> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        // A parameter without a gradient keeps its place in the order.
+        let at = self.at;
+        self.at += 1;
         let Some(gradient) = self.found.next().flatten() else { return param };
         let (id, value, mapper) = param.consume();
         let (tracked, device) = (value.is_require_grad(), value.device());
-        let fused = is_fused(&value);
-        let shape = value.dims();
-        let mut data = contiguous(host(value));
+        let (fused, shape, dtype) = (is_fused(&value), value.dims(), value.dtype());
+        let mut data = contiguous(host(in_f32(value)));
+        if data.storage::<f32>().len() != shape.iter().product::<usize>() {
+            // A part of a larger tensor gets memory of its own.
+            data = tensor(elements(&data).to_vec(), shape);
+        }
         let decay = self.optimiser.decay == Decay::All || D > 1;
         let (options, step) = (self.optimiser.options, self.optimiser.step);
-        let moments = self.optimiser.moments(self.at, &self.path, elements(&gradient).len());
-        self.at += 1;
+        let moments = self.optimiser.moments(at, &self.path, elements(&gradient).len());
         let mut one = [AdamWTensor {
             parameter: data.storage_mut(),
             gradient: elements(&gradient),
@@ -151,10 +185,11 @@ impl ModuleMapper for Update<'_> {
         let updated = match fused {
             true => plain(data),
             false => {
-                let values: Vec<f32> = elements(&data).to_vec();
-                Tensor::from_data(TensorData::new(values, shape), &device.clone().without_autodiff())
+                let values = TensorData::new(elements(&data).to_vec(), shape);
+                Tensor::from_data(values, &device.clone().without_autodiff())
             }
         };
+        let updated = if dtype == DType::F32 { updated } else { updated.cast(dtype) };
         let updated = if device.is_autodiff() { Tensor::from_inner(updated) } else { updated };
         Param::from_mapped_value(id, updated.set_require_grad(tracked), mapper)
     }

@@ -7,7 +7,7 @@ use burn_flex::FlexTensor;
 use regard_kernels::embedding::{embedding_backward, embedding_forward};
 use regard_kernels::unwritten;
 
-use crate::error::OpError;
+use crate::error::{OpError, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, integers, is_fused, sizes, tensor};
 
 /// The rows `ids` of `table`. A number past the end of the table is refused with its place.
@@ -16,6 +16,7 @@ use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, int
 /// `table` `[vocab, width]`, `ids` `[batch, seq]` → `[batch, seq, width]`.
 pub fn embedding(table: Tensor<2>, ids: Tensor<2, Int>) -> Result<Tensor<3>, OpError> {
     check_f32("table", &table)?;
+    check_width("table", &table.dims())?;
     let [vocab, _] = table.dims();
     let [batch, seq] = ids.dims();
     let fused = is_fused(&table);

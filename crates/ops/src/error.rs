@@ -39,6 +39,14 @@ pub enum OpError {
     Kernel(#[from] KernelError),
 }
 
+impl OpError {
+    /// Tensors of one operation are on different backends.
+    pub(crate) fn other_device() -> Self {
+        let why = "all tensors of an operation must be on the same device; move them with `to_device`".to_string();
+        Self::Option { what: "device", why }
+    }
+}
+
 /// Refuses a tensor of another shape.
 pub(crate) fn check_shape<const D: usize>(
     what: &'static str,

@@ -55,6 +55,10 @@ pub(crate) fn apply<Op: FusedOp<N>, const N: usize, const D: usize>(
 ) -> Result<Tensor<D>, OpError> {
     let context = inputs.iter().map(|input| input.autodiff).find(|c| *c != Default::default()).unwrap_or_default();
     let inputs = inputs.map(|input| Primitive::new(input.kind));
+    if inputs.iter().any(Option::is_none) {
+        return Err(OpError::other_device());
+    }
+    let inputs = inputs.map(|input| input.expect("checked above"));
     if inputs.iter().all(|input| matches!(input, Primitive::Plain(_))) {
         let (output, _) = op.forward(inputs.map(Primitive::into_flex), Purpose::Inference)?;
         return Ok(plain(output));
@@ -81,13 +85,13 @@ enum Primitive {
 }
 
 impl Primitive {
-    fn new(kind: DispatchTensorKind) -> Self {
+    /// `None` for a tensor of another backend.
+    fn new(kind: DispatchTensorKind) -> Option<Self> {
         match kind {
-            DispatchTensorKind::Flex(BackendTensor::Float(tensor)) => Primitive::Plain(tensor),
-            DispatchTensorKind::Flex(BackendTensor::Autodiff(tensor)) => Primitive::Tracked(tensor),
+            DispatchTensorKind::Flex(BackendTensor::Float(tensor)) => Some(Primitive::Plain(tensor)),
+            DispatchTensorKind::Flex(BackendTensor::Autodiff(tensor)) => Some(Primitive::Tracked(tensor)),
             DispatchTensorKind::Autodiff(kind) => Self::new(*kind),
-            // `is_fused` and the type `Tensor<D>` leave float tensors of Flex only.
-            other => unreachable!("a float tensor of the Flex backend, not {other:?}"),
+            _ => None,
         }
     }
 
@@ -172,12 +176,15 @@ pub(crate) fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i64> {
 /// Whether a tensor of the Flex backend will get a gradient.
 pub(crate) fn is_tracked<const D: usize>(tensor: &Tensor<D>) -> bool {
     match Primitive::new(tensor.clone().into_dispatch().kind) {
-        Primitive::Plain(_) => false,
-        Primitive::Tracked(tensor) => tensor.is_tracked(),
+        Some(Primitive::Tracked(tensor)) => tensor.is_tracked(),
+        Some(Primitive::Plain(_)) | None => false,
     }
 }
 
-/// The value of a tensor of the Flex backend, apart from any graph.
-pub(crate) fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
-    Primitive::new(tensor.into_dispatch().kind).into_flex()
+/// The value of a tensor on the CPU, apart from any graph.
+pub(crate) fn host<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
+    match Primitive::new(tensor.clone().into_dispatch().kind) {
+        Some(primitive) => primitive.into_flex(),
+        None => FlexTensor::from_data(tensor.into_data()),
+    }
 }

@@ -5,7 +5,7 @@ use burn_flex::FlexTensor;
 use regard_kernels::norm::{layer_norm_backward, layer_norm_forward};
 use regard_kernels::unwritten;
 
-use crate::error::{OpError, check_shape};
+use crate::error::{OpError, check_shape, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
 /// Layer normalisation over the last index.
@@ -20,10 +20,7 @@ pub fn layer_norm<const D: usize>(
 ) -> Result<Tensor<D>, OpError> {
     check_f32("input", &x)?;
     check_f32("gamma", &gamma)?;
-    let width = x.dims()[D - 1];
-    if width == 0 {
-        return Err(OpError::Shape { what: "input", expected: "[…, 1 or more]".into(), got: x.dims().to_vec() });
-    }
+    let width = check_width("input", &x.dims())?;
     check_shape("gamma", gamma.dims(), [width])?;
     if let Some(beta) = &beta {
         check_f32("beta", beta)?;

@@ -8,10 +8,10 @@ mod work;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use miette::{Result, bail};
+use miette::Result;
 use serde::Serialize;
 
-pub use work::Work;
+pub use work::{UnknownWork, Work};
 
 /// Measure the speed of the kernels or of a training step.
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub struct Bench {
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// About how long to repeat each work; the least time counts
-    #[arg(long, default_value_t = 1.0, value_name = "S", value_parser = seconds)]
+    #[arg(long, default_value_t = 1.0, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
     /// Training steps to show when no work is chosen
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -103,10 +103,8 @@ impl Bench {
         // A whole name is a work of its own, of any shape.
         if let Ok(work) = only.parse::<Work>() {
             if work.is_training() != (self.subject == Subject::Train) {
-                bail!(
-                    "`{only}` is measured by `regard bench {}`",
-                    if work.is_training() { "train" } else { "kernels" }
-                );
+                let subject = if work.is_training() { "train" } else { "kernels" };
+                return Err(UnknownWork::new(only, &format!("it is measured by `regard bench {subject}`")).into());
             }
             return Ok(vec![work]);
         }

@@ -48,7 +48,7 @@ impl Training {
         let model = self.model.take().expect("put back below");
         let loss = model.loss(self.ids.clone(), self.targets.clone()).into_diagnostic()?;
         let gradients = loss.clone().backward();
-        let (model, _) = self.optimiser.step(model, gradients);
+        let (model, _) = self.optimiser.step(model, gradients).into_diagnostic()?;
         self.model = Some(model);
         Ok(loss.into_scalar())
     }

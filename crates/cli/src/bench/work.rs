@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use miette::{Diagnostic, Result};
+use miette::{Diagnostic, Result, bail};
 
 use super::gpt::GptShape;
 use super::{kernels, train};
@@ -43,7 +43,7 @@ pub enum Phase {
 
 /// A name that is no work.
 #[derive(Debug, Clone, thiserror::Error, Diagnostic)]
-#[error("`{name}` is no work: {why}")]
+#[error("`{name}` is no work here: {why}")]
 #[diagnostic(help(
     "for example attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
      backward, both), lstm/32x64x64x128, train/2x16x64x4x4x128x256"
@@ -51,6 +51,12 @@ pub enum Phase {
 pub struct UnknownWork {
     name: String,
     why: String,
+}
+
+impl UnknownWork {
+    pub fn new(name: &str, why: &str) -> Self {
+        Self { name: name.to_string(), why: why.to_string() }
+    }
 }
 
 const KINDS: [(&str, AttentionKind); 6] = [
@@ -110,8 +116,49 @@ impl Work {
         }
     }
 
-    /// Makes the data and gives the call to be timed.
+    /// Bytes that the work needs, about; a float, because sizes that nobody has memory for may overflow an integer.
+    fn bytes(&self) -> f64 {
+        let float = |n: usize| n as f64;
+        let elements = match *self {
+            Work::Attention { kind, sizes: [batch, heads, seq, d_head], .. } => {
+                let (rows, square) = (float(batch) * float(heads) * float(seq), float(seq) * float(seq));
+                let dense = match kind {
+                    AttentionKind::Bias => 2.0 * float(heads) * square,
+                    AttentionKind::Boolean => 1.25 * float(batch) * square,
+                    _ => 0.0,
+                };
+                // Inputs, results and gradients, and about as much again while one head a thread is laid out.
+                rows * (9.0 * float(d_head) + 1.0) + dense
+            }
+            Work::Lstm { sizes: [batch, seq, d_in, d_hidden] } => {
+                let weights = 4.0 * float(d_hidden) * (float(d_in) + float(d_hidden));
+                3.0 * weights + float(batch) * float(seq) * (2.0 * float(d_in) + 12.0 * float(d_hidden))
+            }
+            Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
+                let d = float(d_model);
+                let weights =
+                    float(n_layers) * d * (4.0 * d + 2.0 * float(d_ff)) + d * (2.0 * float(vocab) + float(seq));
+                let rows = float(batch) * float(seq);
+                // Weights, gradients and two averages; what the backward pass keeps; a chunk of logits.
+                4.0 * weights + rows * float(n_layers) * (9.0 * d + 2.0 * float(d_ff)) + 512.0 * float(vocab)
+            }
+        };
+        4.0 * elements
+    }
+
+    /// Makes the data and gives the call to be timed; refuses a work that does not fit in memory.
     pub fn prepare(&self) -> Result<Box<dyn FnMut() -> Result<()>>> {
+        const GIB: f64 = (1u64 << 30) as f64;
+        // Where the system does not tell, a terabyte is taken as more than there is.
+        let available = available_bytes().unwrap_or(1 << 40) as f64;
+        if self.bytes() > available {
+            bail!(
+                "{} needs about {:.1} GiB of memory and {:.1} GiB are available; choose smaller sizes",
+                self.name(),
+                self.bytes() / GIB,
+                available / GIB
+            );
+        }
         match self {
             Work::Attention { kind, sizes, phase } => kernels::attention(*kind, *sizes, *phase),
             Work::Lstm { sizes } => kernels::lstm(*sizes),
@@ -124,7 +171,7 @@ impl FromStr for Work {
     type Err = UnknownWork;
 
     fn from_str(name: &str) -> Result<Self, UnknownWork> {
-        let unknown = |why: &str| UnknownWork { name: name.to_string(), why: why.to_string() };
+        let unknown = |why: &str| UnknownWork::new(name, why);
         let parts: Vec<&str> = name.split('/').collect();
         match parts.as_slice() {
             ["attention", kind, shape, phase] => {
@@ -140,6 +187,13 @@ impl FromStr for Work {
             _ => Err(unknown("expected attention/…, lstm/… or train/…")),
         }
     }
+}
+
+/// Memory that can still be had, where the system tells.
+fn available_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// `N` sizes joined by `x`.

@@ -7,7 +7,10 @@
 //! ```
 //! Only `o` and `L` are kept; the backward pass makes `p` again block by block (Dao 2022). Blocks that no query may
 //! see are not computed. A query that may see nothing has `o_i = 0`, `L_i = −∞` and passes no gradient. A NaN in a
-//! query or key makes the rows that see it NaN.
+//! query, key or value makes the rows that see it NaN; in a key or value that is hidden from some queries it may reach
+//! those of them that share a register tile with one that sees it (0 · NaN). Hide padding by filling it with zeros.
+//!
+//! Everything kept is linear in the sequence, but for the gradient of a bias, which is dense in queries × keys.
 //!
 //! The position of query `i` is `i + keys − queries`: the last query stands at the last key, as when decoding with a
 //! cache. Causal masks, windows and distances are counted from there.

@@ -1,7 +1,7 @@
 //! What an attention call computes: its sizes, who may see whom, and what is added to the scores.
 
 use super::view::View;
-use crate::error::{KernelError, check_len};
+use crate::error::{KernelError, check_len, check_reach};
 
 /// The sizes of an attention call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,12 +142,8 @@ impl AttentionOptions<'_> {
             }
         }
         if let Some(mask) = self.mask {
-            // Reuses the check of views: the reach does not depend on the element type.
-            let reach =
-                shape.score_shape().iter().zip(mask.strides).map(|(n, s)| n.saturating_sub(1) * s).sum::<usize>();
-            if !shape.score_shape().contains(&0) && reach >= mask.data.len() {
-                return Err(KernelError::OutOfBounds { what: "mask", reach: reach + 1, len: mask.data.len() });
-            }
+            let extents: [_; 4] = std::array::from_fn(|d| (shape.score_shape()[d], mask.strides[d]));
+            check_reach("mask", &extents, mask.data.len())?;
         }
         if let Some(bias) = self.bias {
             bias.check("bias", shape.score_shape())?;

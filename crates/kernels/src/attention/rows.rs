@@ -14,7 +14,7 @@ use super::view::{View, ViewMut};
 use crate::isa::dispatch;
 use crate::parallel::SharedSlice;
 use crate::scratch::Scratch;
-use crate::vector::{dot, exp_bounded, map_in_place, max, sum, zip_in_place};
+use crate::vector::{add_scaled, dot, exp_bounded, map_in_place, max, sum};
 
 /// The keys one query sees, by band, length and sparse rows.
 pub(super) enum Seen<'a> {
@@ -97,12 +97,6 @@ fn add_row<S: Simd>(simd: S, weight: f32, view: View<'_>, (batch, head, i): (usi
         1 => add_scaled(simd, weight, &row[..out.len()], out),
         step => out.iter_mut().enumerate().for_each(|(t, out)| *out += weight * row[t * step]),
     }
-}
-
-#[inline(always)]
-fn add_scaled<S: Simd>(simd: S, weight: f32, x: &[f32], out: &mut [f32]) {
-    let weight = simd.splat_f32s(weight);
-    zip_in_place!(simd, out, x, |out, x| simd.mul_add_e_f32s(weight, x, out));
 }
 
 /// [`attention_forward`](super::attention_forward) query by query.

@@ -396,12 +396,74 @@ fn strided_inputs_and_packed_outputs_agree_with_contiguous_ones() {
             }
         }
     }
-    assert_eq!(out[..d], want.out[..d]);
+    for b in 0..batch {
+        for h in 0..heads {
+            for i in 0..seq {
+                let got = &out[b * strides[0] + h * strides[1] + i * strides[2]..][..d];
+                assert_eq!(got, &want.out[((b * heads + h) * seq + i) * d..][..d]);
+            }
+        }
+    }
+}
+
+#[test]
+fn features_may_be_strided_and_heads_repeated() {
+    let (batch, heads, seq, d) = (2, 3, 29, 10);
+    let shape = shape(batch, heads, heads, seq, seq, d);
+    let options = OwnedOptions { band: Band::CAUSAL, ..plain(d) };
+    let mut case = Case::new(shape, options, 11);
+    // One head for all, stored feature by feature.
+    let stored = values(batch * d * seq, 12);
+    let strides = [d * seq, 0, 1, seq];
+    let index = |n: usize| {
+        let (b, i, t) = (n / (heads * seq * d), n / d % seq, n % d);
+        stored[b * strides[0] + i * strides[2] + t * strides[3]]
+    };
+    case.k = (0..case.k.len()).map(index).collect();
+    case.v = case.k.clone();
+    case.q = case.k.clone();
+    let want = case.run();
+    let view = View { data: &stored, strides };
+    let (mut out, mut lse) = (vec![f32::NAN; want.out.len()], vec![0.0; shape.rows()]);
+    let options = case.options.borrow();
+    let out_view = ViewMut::contiguous(&mut out, shape.output_shape());
+    attention_forward(shape, &options, view, view, view, out_view, &mut lse).unwrap();
+    assert_eq!(out, want.out);
+    let mut grads = [vec![f32::NAN; out.len()], vec![f32::NAN; out.len()], vec![f32::NAN; out.len()]];
+    let [q, k, v] = grads.each_mut().map(|grad| ViewMut::contiguous(grad, shape.query_shape()));
+    let gradients = AttentionGradients { q, k, v, bias: None, distance: None };
+    let (out, grad) =
+        (View::contiguous(&out, shape.output_shape()), View::contiguous(&case.grad, shape.output_shape()));
+    attention_backward(shape, &options, view, view, view, out, &lse, grad, gradients).unwrap();
+    assert_eq!(grads[..], want.grads[..3]);
+}
+
+#[test]
+fn strides_that_overflow_or_overlap_are_refused() {
+    let shape = shape(1, 1, 1, 3, 3, 1);
+    let data = [0.0; 64];
+    let forward = |q: View<'_>, out: ViewMut<'_>| {
+        let plain = View::contiguous(&data, [1, 1, 3, 1]);
+        attention_forward(shape, &AttentionOptions::default(), q, plain, plain, out, &mut [0.0; 3])
+    };
+    let wide = View { data: &data, strides: [0, 0, 1 << 63, 1] };
+    assert!(forward(wide, ViewMut::contiguous(&mut [0.0; 3], [1, 1, 3, 1])).is_err());
+    let plain = View::contiguous(&data, [1, 1, 3, 1]);
+    assert!(forward(plain, ViewMut::strided(&mut [0.0; 64], [0, 0, 1 << 63])).is_err());
+    assert!(forward(plain, ViewMut::strided(&mut [0.0; 64], [0, 0, 0])).is_err());
+    // Packed views know where the next tensor starts.
+    let wide = AttentionShape { d_head: 16, d_value: 8, ..shape };
+    let mut packed = [0.0; 3 * 24];
+    let [q, k, v] = ViewMut::packed(&mut packed, 3, 1, 1, 8);
+    let gradients = AttentionGradients { q, k, v, bias: None, distance: None };
+    let view = View::contiguous(&data, [1, 1, 3, 16]);
+    let error =
+        attention_backward(wide, &AttentionOptions::default(), view, view, view, view, &[0.0; 3], view, gradients);
+    assert!(error.unwrap_err().to_string().contains("packed"));
 }
 
 #[test]
 fn threads_change_nothing_but_rounding_and_repeats_are_identical() {
-    let _lock = std::sync::Mutex::new(());
     for (heads, bias) in [(1, false), (4, true)] {
         let mut options =
             OwnedOptions { band: Band::CAUSAL, dropout: Some(Dropout { probability: 0.2, seed: 9 }), ..plain(32) };

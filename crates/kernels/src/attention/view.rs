@@ -1,6 +1,6 @@
 //! Tensors `[batch, heads, seq, d]` as a slice and four strides.
 
-use crate::error::KernelError;
+use crate::error::{KernelError, check_reach};
 use crate::parallel::SharedSlice;
 
 /// A read-only tensor `[batch, heads, seq, d]`; a stride of 0 repeats along that index.
@@ -18,6 +18,8 @@ pub struct ViewMut<'a> {
     offset: usize,
     strides: [usize; 3],
     len: usize,
+    /// Elements from the first head's row on that belong to this tensor: another one may be packed behind them.
+    row_span: usize,
 }
 
 impl<'a> View<'a> {
@@ -26,7 +28,7 @@ impl<'a> View<'a> {
         Self { data, strides: contiguous_strides(shape) }
     }
 
-    /// The element `[batch, head, i, t]`.
+    /// Where row `[batch, head, i]` starts.
     #[inline(always)]
     pub(crate) fn offset(&self, batch: usize, head: usize, i: usize) -> usize {
         batch * self.strides[0] + head * self.strides[1] + i * self.strides[2]
@@ -34,11 +36,8 @@ impl<'a> View<'a> {
 
     /// Refuses strides that leave the slice.
     pub(crate) fn check(&self, what: &'static str, shape: [usize; 4]) -> Result<(), KernelError> {
-        let reach = reach(shape, self.strides);
-        if reach > self.data.len() {
-            return Err(KernelError::OutOfBounds { what, reach, len: self.data.len() });
-        }
-        Ok(())
+        let extents: [_; 4] = std::array::from_fn(|d| (shape[d], self.strides[d]));
+        check_reach(what, &extents, self.data.len()).map(|_| ())
     }
 }
 
@@ -52,7 +51,7 @@ impl<'a> ViewMut<'a> {
     /// A tensor with strides for batch, head and row.
     pub fn strided(data: &'a mut [f32], strides: [usize; 3]) -> Self {
         let len = data.len();
-        Self { data: SharedSlice::new(data), offset: 0, strides, len }
+        Self { data: SharedSlice::new(data), offset: 0, strides, len, row_span: usize::MAX }
     }
 
     /// Queries, keys and values inside one tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
@@ -60,11 +59,12 @@ impl<'a> ViewMut<'a> {
         let row = (n_heads + 2 * kv_heads) * d_head;
         let len = data.len();
         let data = SharedSlice::new(data);
-        [0, n_heads, n_heads + kv_heads].map(|head| ViewMut {
+        [(0, n_heads), (n_heads, kv_heads), (n_heads + kv_heads, kv_heads)].map(|(head, heads)| ViewMut {
             data,
             offset: head * d_head,
             strides: [seq * row, d_head, row],
             len,
+            row_span: heads * d_head,
         })
     }
 
@@ -83,9 +83,11 @@ impl<'a> ViewMut<'a> {
     /// Refuses strides that leave the slice or let rows overlap.
     pub(crate) fn check(&self, what: &'static str, shape: [usize; 4]) -> Result<(), KernelError> {
         let [s0, s1, s2] = self.strides;
-        let reach = reach(shape, [s0, s1, s2, 1]);
-        if reach > 0 && self.offset + reach > self.len {
-            return Err(KernelError::OutOfBounds { what, reach: self.offset + reach, len: self.len });
+        let extents = [(shape[0], s0), (shape[1], s1), (shape[2], s2), (shape[3], 1)];
+        let reach = check_reach(what, &extents, self.len.saturating_sub(self.offset))?;
+        if reach > 0 && (shape[1] - 1) * s1 + shape[3] > self.row_span {
+            let why = format!("{} heads of {} reach into the tensor packed behind them", shape[1], shape[3]);
+            return Err(KernelError::Invalid { what, why });
         }
         // Sorted from the innermost index out, each stride must clear everything inside it.
         let mut extents: Vec<(usize, usize)> =
@@ -106,12 +108,4 @@ impl<'a> ViewMut<'a> {
 /// Strides of a tensor stored without gaps.
 fn contiguous_strides([_, heads, seq, d]: [usize; 4]) -> [usize; 4] {
     [heads * seq * d, seq * d, d, 1]
-}
-
-/// One past the furthest element addressed.
-fn reach(shape: [usize; 4], strides: [usize; 4]) -> usize {
-    if shape.contains(&0) {
-        return 0;
-    }
-    shape.iter().zip(strides).map(|(extent, stride)| (extent - 1) * stride).sum::<usize>() + 1
 }

@@ -2,10 +2,11 @@
 
 use pulp::Simd;
 
-use super::rows::{add_rows, add_scaled, row_dots};
+use super::rows::{add_rows, row_dots};
 use super::{Features, Gradients, LinearAttentionShape, Problem, multiply};
 use crate::error::KernelError;
 use crate::matmul::{Matrix, Output};
+use crate::vector::add_scaled;
 
 /// Writes the numerators to `out` and, where they are sums, the denominators to `normalizer`.
 #[inline(always)]
@@ -53,12 +54,12 @@ pub(super) fn backward<S: Simd>(
         let mut key_sum = vec![0.0; d_key];
         add_rows(simd, f.k, None, &mut key_sum);
         for (grad, &factor) in grads.q.chunks_mut(d_key).zip(f.denominator) {
-            add_scaled(simd, &key_sum, factor, grad);
+            add_scaled(simd, factor, &key_sum, grad);
         }
         let mut grad_key_sum = vec![0.0; d_key];
         add_rows(simd, f.q, Some(f.denominator), &mut grad_key_sum);
         for grad in grads.k.chunks_mut(d_key) {
-            add_scaled(simd, &grad_key_sum, 1.0, grad);
+            add_scaled(simd, 1.0, &grad_key_sum, grad);
         }
     }
     Ok(())

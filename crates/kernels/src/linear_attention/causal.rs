@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use super::rows::{add_rows, add_scaled, row_dots};
+use super::rows::{add_rows, row_dots};
 use super::{Features, Gradients, LinearAttentionShape, Problem, multiply};
 use crate::error::KernelError;
 use crate::matmul::{Matrix, Output};
-use crate::vector::sum;
+use crate::vector::{add_scaled, sum};
 
 /// Rows of a chunk: the dense product inside it costs as much as the state for `d_head` 64.
 pub(super) const CHUNK: usize = 64;
@@ -70,7 +70,7 @@ pub(super) fn backward<S: Simd>(
         multiply(Matrix::new(grad_scores, chunk.len(), chunk.len())?, k.matrix, grad, d_key, Output::Accumulate)?;
         if p.sums() && d_key > 0 {
             for (grad, &factor) in grad.chunks_mut(d_key).zip(denominator) {
-                add_scaled(simd, &state.sum, factor, grad);
+                add_scaled(simd, factor, &state.sum, grad);
             }
         }
         state.add(k.matrix, v.matrix)?;
@@ -93,7 +93,7 @@ pub(super) fn backward<S: Simd>(
         multiply(masked.transposed(), numerator.matrix, grad_v, d_value, Output::Accumulate)?;
         if p.sums() && d_key > 0 {
             for grad in grad_k.chunks_mut(d_key) {
-                add_scaled(simd, &state.sum, 1.0, grad);
+                add_scaled(simd, 1.0, &state.sum, grad);
             }
         }
         state.add(q.matrix, numerator.matrix)?;

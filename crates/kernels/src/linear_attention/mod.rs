@@ -21,11 +21,10 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use self::rows::{DivideOutput, multiply_by_derivative};
-use crate::error::KernelError;
+use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 use crate::parallel::SharedSlice;
-use crate::recurrent::check_sizes;
 
 /// The map `φ` of queries and keys, element by element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

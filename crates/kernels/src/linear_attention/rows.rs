@@ -3,7 +3,7 @@
 use pulp::Simd;
 
 use super::FeatureMap;
-use crate::vector::{dot, exp_bounded};
+use crate::vector::{add_scaled, dot, exp_bounded};
 
 /// `φ(x)`: `x` itself, or in `memory`.
 #[inline(always)]
@@ -105,21 +105,8 @@ pub(super) fn add_rows<S: Simd>(simd: S, rows: &[f32], factors: Option<&[f32]>, 
         return;
     }
     for (i, row) in rows.chunks(sum.len()).enumerate() {
-        add_scaled(simd, row, factors.map_or(1.0, |factors| factors[i]), sum);
+        add_scaled(simd, factors.map_or(1.0, |factors| factors[i]), row, sum);
     }
-}
-
-/// `out += factor · x`.
-#[inline(always)]
-pub(super) fn add_scaled<S: Simd>(simd: S, x: &[f32], factor: f32, out: &mut [f32]) {
-    let factor = simd.splat_f32s(factor);
-    let (x, x_tail) = S::as_simd_f32s(x);
-    let (out, out_tail) = S::as_mut_simd_f32s(out);
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = simd.mul_add_e_f32s(factor, *x, *out);
-    }
-    let value = simd.mul_add_e_f32s(factor, simd.partial_load_f32s(x_tail), simd.partial_load_f32s(out_tail));
-    simd.partial_store_f32s(out_tail, value);
 }
 
 /// `out[i] = rows[i] · vector`.

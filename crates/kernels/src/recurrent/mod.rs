@@ -21,7 +21,7 @@ mod weight_gradient;
 use pulp::Simd;
 
 use self::weight_gradient::RowSource;
-use crate::error::{KernelError, check_len};
+use crate::error::KernelError;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 
 /// The sizes of a recurrent layer and of what it is applied to.
@@ -54,20 +54,6 @@ fn in_pool<T: Send>(shape: &RecurrentShape, pass: impl FnOnce() -> T + Send) -> 
         pass()
     } else {
         rayon::join(pass, || ()).0
-    }
-}
-
-/// Refuses a slice that does not have the product of `sizes` elements.
-pub(crate) fn check_sizes(what: &'static str, got: usize, sizes: &[usize]) -> Result<(), KernelError> {
-    let expected = sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
-    match expected {
-        Some(expected) => check_len(what, got, expected),
-        // A zero anywhere would have made the product zero, were it first.
-        None if sizes.contains(&0) => check_len(what, got, 0),
-        None => Err(KernelError::Invalid {
-            what,
-            why: format!("the sizes {sizes:?} do not fit in memory, got {got} elements"),
-        }),
     }
 }
 

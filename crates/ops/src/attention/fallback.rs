@@ -35,15 +35,16 @@ pub(super) fn weights(q: Tensor<4>, k: Tensor<4>, options: &AttentionOptions) ->
         Distance::None => scores,
         Distance::Alibi { slopes } => {
             let distances = alibi_distances(slopes, queries, keys);
-            let columns = queries + keys - 1;
+            let columns = (queries + keys).saturating_sub(1);
             let dense =
                 by_distance(&shape, |h, distance| distances[h * columns + (distance + keys as isize - 1) as usize]);
             scores + floats(dense, [1, n_heads, queries, keys], &device)
         }
         Distance::Relative { table } => scores + relative(table.clone(), &shape),
     };
-    let hidden = hidden(&shape, options, &device);
-    // A finite stand-in for −∞ keeps rows that see nothing free of NaN; multiplying by the mask makes them zero.
+    // A bias of −∞ hides a key too.
+    let hidden = hidden(&shape, options, &device).bool_or(scores.clone().equal_elem(f32::NEG_INFINITY));
+    // A finite stand-in for −∞ keeps rows that see nothing free of NaN; then they are set to zero.
     let weights = softmax(scores.mask_fill(hidden.clone(), -1e30), 3);
     weights.mask_fill(hidden, 0.0)
 }
@@ -61,7 +62,8 @@ fn hidden(shape: &AttentionShape, options: &AttentionOptions, device: &Device) -
                 let near = match options.mask {
                     Mask::Full => true,
                     Mask::Causal => distance <= 0,
-                    Mask::Window { left, right } => -distance <= left as isize && distance <= right as isize,
+                    Mask::Window { left, .. } if distance <= 0 => distance.unsigned_abs() <= left,
+                    Mask::Window { right, .. } => distance.unsigned_abs() <= right,
                 };
                 visible.push(near && j < length && listed.is_none_or(|listed| listed.binary_search(&j).is_ok()));
             }

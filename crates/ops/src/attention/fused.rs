@@ -14,7 +14,7 @@ use regard_kernels::unwritten;
 
 use super::options::{AttentionOptions, Distance};
 use crate::error::OpError;
-use crate::fused::{FusedOp, Purpose, contiguous, elements, sizes, tensor};
+use crate::fused::{FusedOp, Purpose, contiguous, elements, host, sizes, tensor};
 
 /// Where queries, keys and values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Operation {
     has_table: bool,
 }
 
-/// What the backward pass needs. The output carries the log-sum-exps' rows along.
+/// What the backward pass needs.
 #[derive(Debug, Clone)]
 pub(super) struct Saved {
     inputs: Vec<FlexTensor>,
@@ -51,24 +51,24 @@ pub(super) struct Saved {
 }
 
 impl Operation {
-    pub(super) fn new(shape: AttentionShape, layout: Layout, options: &AttentionOptions) -> Self {
+    pub(super) fn new(shape: AttentionShape, layout: Layout, options: &AttentionOptions) -> Result<Self, OpError> {
         let alibi = match &options.distance {
             Distance::Alibi { slopes } => Some(Arc::new(alibi_distances(slopes, shape.queries, shape.keys))),
             Distance::None | Distance::Relative { .. } => None,
         };
-        Self {
+        Ok(Self {
             shape,
             layout,
             scale: options.scale_for(&shape),
             band: options.mask.band(),
             lengths: options.lengths.clone().map(Arc::new),
-            allowed: options.allowed.clone().map(boolean),
+            allowed: options.allowed.clone().map(boolean).transpose()?,
             sparse: options.sparse.clone(),
             alibi,
             dropout: options.dropout.map(|d| kernel::Dropout { probability: d.probability, seed: d.seed }),
             has_bias: options.bias.is_some(),
             has_table: matches!(options.distance, Distance::Relative { .. }),
-        }
+        })
     }
 
     /// Inputs that are queries, keys and values.
@@ -250,11 +250,11 @@ pub(super) fn weights(
     rows: Range<usize>,
 ) -> Result<Tensor<2>, OpError> {
     let device = q.device().without_autodiff();
-    let plain = |tensor: Tensor<4>| usable(crate::fused::flex(tensor));
+    let plain = |tensor: Tensor<4>| usable(host(tensor));
     let mut inputs = vec![plain(q), plain(k.clone()), plain(k)];
     inputs.extend(options.bias.clone().map(plain));
-    inputs.extend(options.distance.table().map(|table| usable(crate::fused::flex(table))));
-    let operation = Operation::new(shape, Layout::Separate, options);
+    inputs.extend(options.distance.table().map(|table| usable(host(table))));
+    let operation = Operation::new(shape, Layout::Separate, options)?;
     let distances = operation.distances(&inputs)?;
     let [q, k, _] = operation.views(&inputs);
     let mut out = unwritten(rows.len() * shape.keys);
@@ -274,7 +274,7 @@ struct BiasGradient {
 impl BiasGradient {
     fn new(bias: &FlexTensor, shape: &AttentionShape) -> Self {
         let strides = view(bias).strides;
-        let kept = |extent: usize, stride: usize| if stride == 0 { 1 } else { extent };
+        let kept = |extent: usize, stride: usize| if stride == 0 { extent.min(1) } else { extent };
         let full = [kept(shape.batch, strides[0]), kept(shape.n_heads, strides[1]), shape.queries, shape.keys];
         Self { full, bias: sizes(bias) }
     }
@@ -291,6 +291,9 @@ impl BiasGradient {
         let [_, h, q, k] = self.full;
         let [nb, nh, nq, nk] = self.bias;
         let mut out = vec![0.0; nb * nh * nq * nk];
+        if out.is_empty() {
+            return tensor(out, self.bias);
+        }
         for (n, x) in data.iter().enumerate() {
             let index = [n / (h * q * k), n / (q * k) % h, n / k % q, n % k];
             let [b, h, q, k] = std::array::from_fn(|d| index[d].min(self.bias[d] - 1));
@@ -315,16 +318,16 @@ fn view(tensor: &FlexTensor) -> View<'_> {
 }
 
 /// A boolean tensor as bytes with the strides of the scores; indices of size 1 repeat.
-fn boolean(allowed: Tensor<4, Bool>) -> (FlexTensor, [usize; 4]) {
+fn boolean(allowed: Tensor<4, Bool>) -> Result<(FlexTensor, [usize; 4]), OpError> {
     let shape = allowed.dims();
     let tensor = match allowed.into_dispatch().kind {
         DispatchTensorKind::Flex(BackendTensor::Bool(tensor)) => tensor,
-        other => unreachable!("a boolean tensor of the Flex backend, not {other:?}"),
+        _ => return Err(OpError::other_device()),
     };
     let tensor = contiguous(tensor);
     let [_, h, q, k] = shape;
     let strides = [h * q * k, q * k, k, 1];
-    (tensor, std::array::from_fn(|d| if shape[d] == 1 { 0 } else { strides[d] }))
+    Ok((tensor, std::array::from_fn(|d| if shape[d] == 1 { 0 } else { strides[d] })))
 }
 
 /// The bytes of a contiguous boolean tensor.

@@ -45,7 +45,7 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &AttentionOp
         return Ok(attention_fallback(q, k, v, options));
     }
     let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
-    let operation = Operation::new(shape, Layout::Separate, options);
+    let operation = Operation::new(shape, Layout::Separate, options)?;
     let bias = options.bias.clone().map(Tensor::into_dispatch);
     let table = options.distance.table().map(Tensor::into_dispatch);
     match (bias, table) {
@@ -68,7 +68,7 @@ pub fn attention_packed(
 ) -> Result<Tensor<3>, OpError> {
     check_f32("queries, keys and values", &qkv)?;
     let [batch, seq, width] = qkv.dims();
-    let heads = n_heads + 2 * kv_heads;
+    let heads = kv_heads.saturating_mul(2).saturating_add(n_heads);
     if n_heads == 0 || kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
         let why = format!("{n_heads} query heads are no multiple of {kv_heads} key heads");
         return Err(OpError::Option { what: "n_heads", why });
@@ -87,7 +87,7 @@ pub fn attention_packed(
         let out = attention_fallback(q, k, part(n_heads + kv_heads..heads), options);
         return Ok(out.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head]));
     }
-    let operation = Operation::new(shape, Layout::Packed, options);
+    let operation = Operation::new(shape, Layout::Packed, options)?;
     let bias = options.bias.clone().map(Tensor::into_dispatch);
     let table = options.distance.table().map(Tensor::into_dispatch);
     let qkv = qkv.into_dispatch();

@@ -1,6 +1,6 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::{AdamW, AdamWOptions, Decay};
+use regard_ops::{AdamW, AdamWOptions, Decay, Moments};
 
 use crate::golden::Golden;
 use crate::support::{close, leaf, training, values};
@@ -36,7 +36,7 @@ fn three_steps_are_pytorchs() {
             let bias = pair.bias.val() * golden.tensor::<1>(&name(step, "grad_bias"), &device);
             let gradients = (weight.sum() + bias.sum()).backward();
             let norm;
-            (pair, norm) = adamw.step(pair, gradients);
+            (pair, norm) = adamw.step(pair, gradients).unwrap();
             if golden.has(&name(step, "norm")) {
                 close("norm", &[norm], &golden.floats(&name(step, "norm")), 1e-6);
             }
@@ -58,7 +58,7 @@ fn a_gradient_that_is_not_finite_changes_nothing() {
     let before = values(pair.weight.val());
     let gradients = (pair.weight.val().sum() * f32::NAN).backward();
     let mut adamw = AdamW::new(options(), Some(1.0), Decay::All);
-    let (pair, norm) = adamw.step(pair, gradients);
+    let (pair, norm) = adamw.step(pair, gradients).unwrap();
     assert!(norm.is_nan() && adamw.state().0 == 0);
     assert_eq!(values(pair.weight.val()), before);
 }
@@ -69,13 +69,13 @@ fn decay_can_spare_vectors_and_unused_parameters_stay() {
     let (weight, bias) = (values(pair.weight.val()), values(pair.bias.val()));
     // Gradients of zero: only the decay moves anything.
     let gradients = ((pair.weight.val().sum() + pair.bias.val().sum()) * 0.0).backward();
-    let (pair, _) = AdamW::new(options(), None, Decay::Matrices).step(pair, gradients);
+    let (pair, _) = AdamW::new(options(), None, Decay::Matrices).step(pair, gradients).unwrap();
     let decayed: Vec<f32> = weight.iter().map(|x| x * (1.0 - 0.1 * 0.5)).collect();
     close("weight", &values(pair.weight.val()), &decayed, 1e-6);
     assert_eq!(values(pair.bias.val()), bias);
     // A parameter that took no part keeps its value, and stays a leaf for the next step.
     let gradients = pair.weight.val().sum().backward();
-    let (pair, _) = AdamW::new(options(), None, Decay::All).step(pair, gradients);
+    let (pair, _) = AdamW::new(options(), None, Decay::All).step(pair, gradients).unwrap();
     assert_eq!(values(pair.bias.val()), bias);
     assert!(pair.weight.val().is_require_grad() && pair.bias.val().is_require_grad());
 }
@@ -85,7 +85,7 @@ fn a_restored_state_goes_on_to_the_same_bits() {
     let start = || Pair { weight: Param::from_tensor(leaf([3, 4], 1)), bias: Param::from_tensor(leaf([4], 2)) };
     let step = |adamw: &mut AdamW, pair: Pair| {
         let loss = (pair.weight.val().powi_scalar(2).sum() + pair.bias.val().powi_scalar(2).sum()).backward();
-        adamw.step(pair, loss).0
+        adamw.step(pair, loss).unwrap().0
     };
     let mut whole = AdamW::new(options(), Some(1.0), Decay::All);
     let pair = (0..4).fold(start(), |pair, _| step(&mut whole, pair));
@@ -93,8 +93,38 @@ fn a_restored_state_goes_on_to_the_same_bits() {
     let half = (0..2).fold(start(), |pair, _| step(&mut first, pair));
     let (steps, moments) = first.state();
     let mut second = AdamW::new(options(), Some(1.0), Decay::All);
-    second.restore(steps, moments.to_vec());
+    second.restore(steps, moments.to_vec()).unwrap();
     let resumed = (0..2).fold(half, |pair, _| step(&mut second, pair));
     assert_eq!(values(pair.weight.val()), values(resumed.weight.val()));
     assert_eq!(whole.state(), second.state());
+}
+
+#[test]
+fn half_precision_weights_and_parts_of_a_tensor_are_updated_too() {
+    let start = || leaf([4, 2], 1).slice([1..3, 0..2]).detach();
+    let update = |weight: Tensor<2>| {
+        let pair = Pair { weight: Param::from_tensor(weight), bias: Param::from_tensor(leaf([2], 2)) };
+        let gradients = pair.weight.val().powi_scalar(2).sum().backward();
+        AdamW::new(options(), None, Decay::All).step(pair, gradients).unwrap().0.weight.val()
+    };
+    let whole = update(Tensor::from_data(start().into_data(), &training()));
+    close("part", &values(update(start())), &values(whole.clone()), 0.0);
+    let half = update(start().cast(burn::tensor::DType::F16));
+    assert_eq!(half.dtype(), burn::tensor::DType::F16);
+    close("half", &values(half.cast(burn::tensor::DType::F32)), &values(whole), 1e-3);
+}
+
+#[test]
+fn options_that_would_spoil_the_weights_are_refused() {
+    let attempt = |options: AdamWOptions, max_norm: Option<f32>| {
+        let pair = Pair { weight: Param::from_tensor(leaf([2, 2], 1)), bias: Param::from_tensor(leaf([2], 2)) };
+        let gradients = pair.weight.val().sum().backward();
+        AdamW::new(options, max_norm, Decay::All).step(pair, gradients).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(attempt(options(), Some(f32::NAN)).contains("max_norm"));
+    assert!(attempt(options(), Some(-1.0)).contains("max_norm"));
+    assert!(attempt(AdamWOptions { beta1: 1.0, ..options() }, None).contains("beta1"));
+    assert!(attempt(AdamWOptions { learning_rate: f32::INFINITY, ..options() }, None).contains("learning_rate"));
+    let broken = Moments { path: "weight".into(), first: vec![0.0; 4], second: vec![0.0; 3] };
+    assert!(AdamW::new(options(), None, Decay::All).restore(1, vec![broken]).is_err());
 }

@@ -214,3 +214,48 @@ fn bad_input_is_a_typed_error() {
     assert!(attention_packed(leaf([1, 3, 12], 1), 3, 2, &plain()).is_err());
     assert!(attention_weights(q(), q(), &plain(), (0, 4), 0..1).is_err());
 }
+
+#[test]
+fn no_sequences_give_no_gradient() {
+    let (q, bias) = (leaf([0, 2, 4, 4], 1), leaf([1, 2, 4, 4], 2));
+    let options = AttentionOptions { bias: Some(bias.clone()), ..AttentionOptions::default() };
+    let out = attention(q.clone(), q.clone(), q, &options).unwrap();
+    let gradients = (out.sum() + bias.clone().sum()).backward();
+    close("bias", &gradient(&bias, &gradients), &[1.0; 32], 0.0);
+}
+
+/// Fused and fallback, and every gradient, at the edges.
+#[test]
+fn edges_agree_with_the_fallback() {
+    let minus_infinity = || Tensor::<4>::full([1, 1, 4, 4], f32::NEG_INFINITY, &training());
+    let cases = [
+        ([1, 2, 4, 4], AttentionOptions { bias: Some(minus_infinity()), ..AttentionOptions::default() }),
+        (
+            [1, 2, 4, 4],
+            AttentionOptions {
+                mask: Mask::Window { left: usize::MAX, right: usize::MAX },
+                ..AttentionOptions::default()
+            },
+        ),
+        ([2, 1, 90, 3], AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() }),
+    ];
+    for ([batch, heads, seq, d], options) in cases {
+        // Keys flipped and values repeated over heads: views with a negative stride and a stride of 0.
+        let (q, k) = (leaf([batch, heads, seq, d], 1), leaf([batch, heads, seq, d], 2));
+        let v = leaf([batch, 1, seq, d], 3);
+        let weights = leaf([batch, heads, seq, d], 4);
+        let results = [true, false].map(|fused| {
+            let (k2, v2) = (k.clone().flip([2]), v.clone().expand([batch, heads, seq, d]));
+            let out = match fused {
+                true => attention(q.clone(), k2, v2, &options).unwrap(),
+                false => attention_fallback(q.clone(), k2, v2, &options),
+            };
+            let gradients = loss(&out, &weights);
+            [values(out), gradient(&q, &gradients), gradient(&k, &gradients), gradient(&v, &gradients)]
+        });
+        for (n, (fused, fallback)) in results[0].iter().zip(&results[1]).enumerate() {
+            close(&format!("result {n} of {options:?}"), fused, fallback, 2e-5);
+        }
+    }
+    assert!(attention_packed(leaf([1, 3, 12], 1), usize::MAX, 1, &AttentionOptions::default()).is_err());
+}

@@ -31,4 +31,6 @@ fn a_number_past_the_table_is_refused_with_its_place() {
     let error = embedding(leaf([5, 3], 1), ids).unwrap_err();
     assert!(matches!(error, OpError::Option { what: "ids", .. }), "{error}");
     assert!(error.to_string().contains("7 at [1, 1] is not in 0..5"), "{error}");
+    let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(vec![0i64], [1, 1]), &training());
+    assert!(matches!(embedding(leaf([5, 0], 1), ids).unwrap_err(), OpError::Shape { what: "table", .. }));
 }

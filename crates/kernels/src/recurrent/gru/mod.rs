@@ -16,8 +16,8 @@ mod cell;
 mod tests;
 
 use super::weight_gradient::{Columns, RowSource, Target, weight_gradients};
-use super::{PreviousStates, RecurrentShape, check_sizes, columns, in_pool, product};
-use crate::error::KernelError;
+use super::{PreviousStates, RecurrentShape, columns, in_pool, product};
+use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
 

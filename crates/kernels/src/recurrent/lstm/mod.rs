@@ -16,8 +16,8 @@ mod tests;
 use self::backward::Backward;
 use self::forward::Forward;
 use super::weight_gradient::{Columns, Target, weight_gradients};
-use super::{PreviousStates, RecurrentShape, check_sizes, in_pool, product};
-use crate::error::KernelError;
+use super::{PreviousStates, RecurrentShape, in_pool, product};
+use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
 
