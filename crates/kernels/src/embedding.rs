@@ -42,7 +42,7 @@ pub fn embedding_backward(grad: &[f32], width: usize, ids: &[i64], grad_table: &
     let vocab = check_rows("embedding grad table", grad_table.len(), width)?;
     check_len("embedding grad", grad.len(), check_product("embedding grad", ids.len(), width)?)?;
     check_ids(ids, vocab)?;
-    if grad.len() + grad_table.len() <= SERIAL_ELEMENTS {
+    if grad.len() + grad_table.len() <= 4 * SERIAL_ELEMENTS {
         dispatch(Scatter { grad, ids, width, first: 0, out: grad_table });
         return Ok(());
     }

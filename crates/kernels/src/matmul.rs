@@ -4,6 +4,7 @@ use gemm::Parallelism;
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_reach};
+use crate::parallel::SERIAL_ELEMENTS;
 
 /// A read-only matrix inside a slice: element `(i, j)` is `data[i·row_stride + j·col_stride]`.
 #[derive(Debug, Clone, Copy)]
@@ -193,7 +194,7 @@ pub(crate) fn transpose(x: &[f32], rows: usize, cols: usize, out: &mut [f32]) {
         return;
     }
     // Squares of 16: a cache line of each side.
-    out.par_chunks_mut(16 * rows).enumerate().for_each(|(block, out)| {
+    let transpose_block = |(block, out): (usize, &mut [f32])| {
         for first in (0..rows).step_by(16) {
             for (j, out) in out.chunks_exact_mut(rows).enumerate() {
                 for i in first..rows.min(first + 16) {
@@ -201,7 +202,12 @@ pub(crate) fn transpose(x: &[f32], rows: usize, cols: usize, out: &mut [f32]) {
                 }
             }
         }
-    });
+    };
+    if rows * cols <= 4 * SERIAL_ELEMENTS {
+        out.chunks_mut(16 * rows).enumerate().for_each(transpose_block);
+    } else {
+        out.par_chunks_mut(16 * rows).enumerate().for_each(transpose_block);
+    }
 }
 
 #[cfg(test)]
