@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 /// `REGARD_ISA` names an instruction set that is not there.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("REGARD_ISA: {0}")]
-struct WrongIsa(#[from] regard_kernels::IsaUnavailable);
+struct WrongIsa(regard_kernels::IsaUnavailable);
 
 fn run(cli: Cli) -> Result<()> {
     regard_kernels::Isa::from_environment().map_err(WrongIsa)?;

@@ -28,11 +28,12 @@ pub fn linear_cross_entropy(
 ) -> Result<Tensor<1>, OpError> {
     let shape = check(&x, &weight, &bias)?;
     check_shape("targets", targets.dims(), [shape.rows])?;
-    check_targets(&integers(targets.clone()), shape.d_out, options)?;
+    let numbers = integers(targets.clone());
+    check_targets(&numbers, shape.d_out, options)?;
     if !is_fused(&x) {
         return Ok(linear_cross_entropy_fallback(x, weight, bias, targets, options));
     }
-    let operation = LinearCrossEntropy { shape, targets: Arc::new(integers(targets)), options };
+    let operation = LinearCrossEntropy { shape, targets: Arc::new(numbers), options };
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     match bias {
         Some(bias) => apply(operation, [x, weight, bias.into_dispatch()]),
