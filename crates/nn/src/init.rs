@@ -1,0 +1,163 @@
+//! Where the first weights come from: a seed and the path of the parameter, so that they depend on neither the order
+//! of building nor Burn's generator.
+
+use burn::module::Param;
+use burn::tensor::{Device, Tensor, TensorData};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal, Uniform};
+
+/// How matrices start.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Spread {
+    /// Uniform with variance `2 / (d_in + d_out)` (Glorot and Bengio 2010).
+    #[default]
+    Xavier,
+    /// Uniform in `±1/√d_in`, as PyTorch's layers.
+    FanIn,
+    /// Normal with this deviation, as GPT-2 and BERT with 0.02.
+    Normal(f32),
+}
+
+/// A place in a model under construction.
+#[derive(Debug, Clone)]
+pub struct Init {
+    seed: u64,
+    spread: Spread,
+    path: String,
+    device: Device,
+}
+
+impl Init {
+    /// The root of a model on `device`.
+    pub fn new(seed: u64, device: &Device) -> Self {
+        Self { seed, spread: Spread::default(), path: String::new(), device: device.clone() }
+    }
+
+    /// The same with matrices that start otherwise.
+    pub fn with_spread(self, spread: Spread) -> Self {
+        Self { spread, ..self }
+    }
+
+    /// The part `name` of this one.
+    pub fn enter(&self, name: impl std::fmt::Display) -> Self {
+        Self { path: self.name(name), ..self.clone() }
+    }
+
+    /// The path of the layer that is built here.
+    pub fn path(&self) -> LayerPath {
+        LayerPath(self.path.as_str().into())
+    }
+
+    /// Where tensors are made.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A matrix by the model's [`Spread`], between `fan[0]` inputs and `fan[1]` outputs.
+    pub fn weight<const D: usize>(&self, name: &str, shape: [usize; D], fan: [usize; 2]) -> Param<Tensor<D>> {
+        let [d_in, d_out] = fan.map(|size| size.max(1) as f32);
+        match self.spread {
+            Spread::Xavier => self.uniform(name, shape, (6.0 / (d_in + d_out)).sqrt()),
+            Spread::FanIn => self.uniform(name, shape, 1.0 / d_in.sqrt()),
+            Spread::Normal(deviation) => self.normal(name, shape, deviation),
+        }
+    }
+
+    /// Uniform in `±bound`.
+    pub fn uniform<const D: usize>(&self, name: &str, shape: [usize; D], bound: f32) -> Param<Tensor<D>> {
+        let unit = Uniform::new_inclusive(-1.0f32, 1.0).expect("a fixed range");
+        self.sample(name, shape, |random| bound * unit.sample(random))
+    }
+
+    /// Normal around zero.
+    pub fn normal<const D: usize>(&self, name: &str, shape: [usize; D], deviation: f32) -> Param<Tensor<D>> {
+        self.sample(name, shape, |random| {
+            let unit: f32 = StandardNormal.sample(random);
+            deviation * unit
+        })
+    }
+
+    /// The same number everywhere.
+    pub fn constant<const D: usize>(&self, shape: [usize; D], value: f32) -> Param<Tensor<D>> {
+        Param::from_tensor(Tensor::full(shape, value, &self.device))
+    }
+
+    fn sample<const D: usize>(
+        &self,
+        name: &str,
+        shape: [usize; D],
+        draw: impl Fn(&mut ChaCha8Rng) -> f32,
+    ) -> Param<Tensor<D>> {
+        let mut random = ChaCha8Rng::seed_from_u64(stream(self.seed, &self.name(name)));
+        let data: Vec<f32> = (0..shape.iter().product()).map(|_| draw(&mut random)).collect();
+        Param::from_tensor(Tensor::from_data(TensorData::new(data, shape), &self.device))
+    }
+
+    fn name(&self, name: impl std::fmt::Display) -> String {
+        if self.path.is_empty() { name.to_string() } else { format!("{}.{name}", self.path) }
+    }
+}
+
+/// The path of a layer in its model, such as `encoder.layers.0.attention`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerPath(std::sync::Arc<str>);
+
+impl LayerPath {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A seed for what is called `name` in the stream of `seed`: the FNV hash of the name, mixed with the seed.
+pub(crate) fn stream(seed: u64, name: &str) -> u64 {
+    let hash = name
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    mix(seed, hash)
+}
+
+/// One number from two, with every bit depending on all.
+pub(crate) fn mix(a: u64, b: u64) -> u64 {
+    let mut x = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.rotate_left(32);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(b);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(param: &Param<Tensor<2>>) -> Vec<f32> {
+        param.val().into_data().try_to_vec().unwrap()
+    }
+
+    #[test]
+    fn weights_depend_on_seed_and_path_alone() {
+        let init = |seed| Init::new(seed, &Device::flex());
+        let a = values(&init(1).enter("a").weight("w", [3, 4], [3, 4]));
+        assert_eq!(a, values(&init(1).enter("a").weight("w", [3, 4], [3, 4])));
+        assert_ne!(a, values(&init(2).enter("a").weight("w", [3, 4], [3, 4])));
+        assert_ne!(a, values(&init(1).enter("b").weight("w", [3, 4], [3, 4])));
+        assert_eq!(init(1).enter("a").enter(0).path().as_str(), "a.0");
+    }
+
+    #[test]
+    fn spreads_have_their_deviation() {
+        let deviation = |spread| {
+            let init = Init::new(5, &Device::flex()).with_spread(spread);
+            let x = values(&init.weight("w", [300, 500], [300, 500]));
+            (x.iter().map(|x| f64::from(x * x)).sum::<f64>() / x.len() as f64).sqrt()
+        };
+        // 150,000 draws: the deviation is right to some tenths of a per cent.
+        for (spread, want) in [
+            (Spread::Xavier, (2.0f64 / 800.0).sqrt()),
+            (Spread::FanIn, (1.0f64 / 900.0).sqrt()),
+            (Spread::Normal(0.02), 0.02),
+        ] {
+            assert!((deviation(spread) / want - 1.0).abs() < 0.01, "{spread:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A linear layer, `y = f(x W + b)`.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use regard_ops::{Activation, OpError, linear};
+use serde::{Deserialize, Serialize};
+
+use crate::config::check_positive;
+use crate::error::ConfigError;
+use crate::init::Init;
+
+/// Whether a layer adds a learned constant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bias {
+    /// Yes.
+    #[default]
+    Learned,
+    /// No.
+    None,
+}
+
+/// The sizes of a [`Linear`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinearConfig {
+    /// Features in.
+    pub d_in: usize,
+    /// Features out.
+    pub d_out: usize,
+    /// Whether it has a bias.
+    #[serde(default)]
+    pub bias: Bias,
+}
+
+impl LinearConfig {
+    /// With a bias.
+    pub fn new(d_in: usize, d_out: usize) -> Self {
+        Self { d_in, d_out, bias: Bias::Learned }
+    }
+
+    /// With or without.
+    pub fn with_bias(self, bias: Bias) -> Self {
+        Self { bias, ..self }
+    }
+
+    /// Refuses sizes of zero.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_in", self.d_in)?;
+        check_positive("d_out", self.d_out)
+    }
+
+    /// The layer; the bias starts at zero.
+    pub fn init(&self, init: &Init) -> Result<Linear, ConfigError> {
+        self.validate()?;
+        let Self { d_in, d_out, bias } = *self;
+        let bias = (bias == Bias::Learned).then(|| init.constant([d_out], 0.0));
+        Ok(Linear { weight: init.weight("weight", [d_in, d_out], [d_in, d_out]), bias })
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Linear {
+    /// `[d_in, d_out]`
+    pub weight: Param<Tensor<2>>,
+    /// `[d_out]`
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+impl Linear {
+    /// `x W + b`.
+    ///
+    /// # Shapes
+    /// `x` `[…, d_in]` → `[…, d_out]`.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Result<Tensor<D>, OpError> {
+        linear(x, self.weight.val(), self.bias_value(), None)
+    }
+
+    /// `f(x W + b)` in one operation.
+    ///
+    /// # Shapes
+    /// `x` `[…, d_in]` → `[…, d_out]`.
+    pub fn forward_activated<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        activation: Activation,
+    ) -> Result<Tensor<D>, OpError> {
+        linear(x, self.weight.val(), self.bias_value(), Some(activation))
+    }
+
+    fn bias_value(&self) -> Option<Tensor<1>> {
+        self.bias.as_ref().map(Param::val)
+    }
+}

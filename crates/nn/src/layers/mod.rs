@@ -1,0 +1,7 @@
+//! The layers, a file each.
+
+pub mod dropout;
+pub mod embedding;
+pub mod feed_forward;
+pub mod linear;
+pub mod norm;

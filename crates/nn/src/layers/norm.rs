@@ -1,0 +1,84 @@
+//! Normalisation of each token: layer norm (Ba 2016) `γ (x − mean)/√(var + ε) + β`, or RMS norm (Zhang 2019)
+//! `γ x/√(mean x² + ε)`.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use regard_ops::{OpError, layer_norm, rms_norm};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{check_above_zero, check_positive};
+use crate::error::ConfigError;
+use crate::init::Init;
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormKind {
+    /// Layer norm.
+    #[default]
+    Layer,
+    /// RMS norm.
+    Rms,
+}
+
+/// The shape of a [`Norm`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NormConfig {
+    /// Features.
+    pub d_model: usize,
+    /// Layer norm or RMS norm.
+    #[serde(default)]
+    pub kind: NormKind,
+    /// `ε`.
+    #[serde(default = "default_epsilon")]
+    pub epsilon: f32,
+}
+
+fn default_epsilon() -> f32 {
+    1e-5
+}
+
+impl NormConfig {
+    /// With the usual `ε`, 10⁻⁵.
+    pub fn new(d_model: usize, kind: NormKind) -> Self {
+        Self { d_model, kind, epsilon: default_epsilon() }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_model", self.d_model)?;
+        check_above_zero("epsilon", self.epsilon)
+    }
+
+    /// The layer, with `γ = 1` and `β = 0`.
+    pub fn init(&self, init: &Init) -> Result<Norm, ConfigError> {
+        self.validate()?;
+        let weight = init.constant([self.d_model], 1.0);
+        let bias = (self.kind == NormKind::Layer).then(|| init.constant([self.d_model], 0.0));
+        Ok(Norm { weight, bias, epsilon: self.epsilon })
+    }
+}
+
+/// See the [module](self). Without a bias it is an RMS norm.
+#[derive(Module, Debug)]
+pub struct Norm {
+    /// `γ`, `[d_model]`
+    pub weight: Param<Tensor<1>>,
+    /// `β`, `[d_model]`
+    pub bias: Option<Param<Tensor<1>>>,
+    epsilon: f32,
+}
+
+impl Norm {
+    /// Each token normalised.
+    ///
+    /// # Shapes
+    /// `x` `[…, d_model]` → the same.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Result<Tensor<D>, OpError> {
+        match &self.bias {
+            Some(bias) => layer_norm(x, self.weight.val(), Some(bias.val()), self.epsilon),
+            None => rms_norm(x, self.weight.val(), self.epsilon),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The layers against PyTorch's dumps and references written from the formulas: outputs, gradients, properties.
+
+#[path = "../../../ops/tests/ops/golden.rs"]
+#[allow(dead_code, reason = "shared with the tests of the operations")]
+mod golden;
+#[path = "../../../ops/tests/ops/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of the operations")]
+mod support;
+
+mod feed_forward;
