@@ -10,6 +10,7 @@ pub mod config;
 mod error;
 mod init;
 pub mod layers;
+pub mod models;
 mod pass;
 
 pub use capture::{AttentionMap, Capture, Wanted};

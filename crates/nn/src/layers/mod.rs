@@ -1,7 +1,10 @@
 //! The layers, a file each.
 
+pub mod attention;
+pub mod block;
 pub mod dropout;
 pub mod embedding;
 pub mod feed_forward;
 pub mod linear;
 pub mod norm;
+pub mod position;

@@ -1,0 +1,91 @@
+//! Multi-head attention of one sequence over another, rows B2 and E1: queries from the one, keys and values from the
+//! other.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use regard_ops::{AttentionOptions, OpError};
+
+use super::multi_head::{MultiHeadConfig, attend, split_heads};
+use crate::config::check_positive;
+use crate::error::{ConfigError, NnError};
+use crate::init::{Init, LayerPath};
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::pass::Pass;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct CrossAttention {
+    /// `[d_model, n_heads · d_head]`
+    pub query: Linear,
+    /// `[d_source, 2 kv_heads · d_head]`: all keys, then all values.
+    pub key_value: Linear,
+    /// `[n_heads · d_head, d_model]`
+    pub output: Linear,
+    kv_heads: usize,
+    d_head: usize,
+    dropout: f32,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+/// Keys and values of a source, made once for all queries.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// `[batch, kv_heads, keys, d_head]`
+    pub keys: Tensor<4>,
+    /// `[batch, kv_heads, keys, d_head]`
+    pub values: Tensor<4>,
+}
+
+impl CrossAttention {
+    /// The layer over a source of `d_source` features.
+    pub fn new(config: &MultiHeadConfig, d_source: usize, init: &Init) -> Result<Self, ConfigError> {
+        config.validate()?;
+        check_positive("d_source", d_source)?;
+        let MultiHeadConfig { d_model, n_heads, bias, output_bias, dropout, .. } = *config;
+        let (kv_heads, d_head) = (config.kv_heads(), config.d_head());
+        let query = LinearConfig { d_in: d_model, d_out: n_heads * d_head, bias };
+        let key_value = LinearConfig { d_in: d_source, d_out: 2 * kv_heads * d_head, bias };
+        let output = LinearConfig { d_in: n_heads * d_head, d_out: d_model, bias: output_bias };
+        Ok(Self {
+            query: query.init(&init.enter("query"))?,
+            key_value: key_value.init(&init.enter("key_value"))?,
+            output: output.init(&init.enter("output"))?,
+            kv_heads,
+            d_head,
+            dropout,
+            path: init.path(),
+        })
+    }
+
+    /// The keys and values of a source.
+    ///
+    /// # Shapes
+    /// `source` `[batch, keys, d_source]`.
+    pub fn source(&self, source: Tensor<3>) -> Result<Source, OpError> {
+        let heads = split_heads(self.key_value.forward(source)?, self.d_head);
+        let keys = heads.clone().narrow(1, 0, self.kv_heads);
+        Ok(Source { keys, values: heads.narrow(1, self.kv_heads, self.kv_heads) })
+    }
+
+    /// Each token becomes a mixture of the source's tokens that `options` lets it see. `first_row` is the place of the
+    /// first token in its sequence, 0 but for decoding step by step.
+    ///
+    /// # Shapes
+    /// `x` `[batch, queries, d_model]` → the same.
+    pub fn forward(
+        &self,
+        x: Tensor<3>,
+        source: &Source,
+        options: &AttentionOptions,
+        first_row: usize,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let dropout = pass.dropout(&self.path, self.dropout).or(options.dropout);
+        let options = AttentionOptions { dropout, ..options.clone() };
+        let q = split_heads(self.query.forward(x)?, self.d_head);
+        let Source { keys, values } = source.clone();
+        let mixed = attend(&self.path, q, keys, values, &options, first_row, pass)?;
+        Ok(self.output.forward(mixed)?)
+    }
+}

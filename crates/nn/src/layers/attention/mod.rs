@@ -1,0 +1,6 @@
+//! Attention in its forms.
+
+pub mod cache;
+pub mod cross_attention;
+pub mod multi_head;
+pub mod self_attention;

@@ -1,0 +1,117 @@
+//! What multi-head self- and cross-attention share (Vaswani 2017): sizes, and the step from heads to a token.
+//!
+//! `concat_i softmax(Q_i K_iᵀ/√d_head) V_i · W_O`, with fewer heads for keys and values if wanted (Ainslie 2023).
+
+use burn::tensor::Tensor;
+use regard_ops::{AttentionOptions, OpError, attention};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{check_dropout, check_positive};
+use crate::error::ConfigError;
+use crate::init::LayerPath;
+use crate::layers::linear::Bias;
+use crate::pass::Pass;
+
+/// The sizes of a multi-head attention.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MultiHeadConfig {
+    /// Features of a token.
+    pub d_model: usize,
+    /// Query heads.
+    pub n_heads: usize,
+    /// Heads of keys and values; as many as query heads by default.
+    #[serde(default)]
+    pub kv_heads: Option<usize>,
+    /// Features of a head; `d_model / n_heads` by default.
+    #[serde(default)]
+    pub d_head: Option<usize>,
+    /// Of queries, keys and values.
+    #[serde(default)]
+    pub bias: Bias,
+    /// Of the output.
+    #[serde(default)]
+    pub output_bias: Bias,
+    /// Dropout of weights.
+    #[serde(default)]
+    pub dropout: f32,
+}
+
+impl MultiHeadConfig {
+    /// As published: heads of `d_model / n_heads`, biases, no dropout.
+    pub fn new(d_model: usize, n_heads: usize) -> Self {
+        let (bias, output_bias) = (Bias::Learned, Bias::Learned);
+        Self { d_model, n_heads, kv_heads: None, d_head: None, bias, output_bias, dropout: 0.0 }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_model", self.d_model)?;
+        check_positive("n_heads", self.n_heads)?;
+        match self.d_head {
+            Some(d_head) => check_positive("d_head", d_head)?,
+            None if self.d_model.is_multiple_of(self.n_heads) => {}
+            None => {
+                let allowed = format!("one of the divisors of d_model, {}, or a d_head", divisors(self.d_model));
+                return Err(ConfigError::new("n_heads", self.n_heads, allowed));
+            }
+        }
+        if let Some(kv_heads) = self.kv_heads
+            && (kv_heads == 0 || !self.n_heads.is_multiple_of(kv_heads))
+        {
+            let allowed = format!("one of the divisors of n_heads, {}", divisors(self.n_heads));
+            return Err(ConfigError::new("kv_heads", kv_heads, allowed));
+        }
+        check_dropout("dropout", self.dropout)
+    }
+
+    /// Features of a head.
+    pub fn d_head(&self) -> usize {
+        self.d_head.unwrap_or(self.d_model / self.n_heads.max(1))
+    }
+
+    /// Heads of keys and values.
+    pub fn kv_heads(&self) -> usize {
+        self.kv_heads.unwrap_or(self.n_heads)
+    }
+}
+
+/// The divisors of a number in order, as text.
+fn divisors(n: usize) -> String {
+    let list: Vec<_> = (1..=n).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string()).collect();
+    list.join(", ")
+}
+
+/// Tokens as heads, a view of the same memory.
+///
+/// # Shapes
+/// `[batch, seq, heads · d_head]` → `[batch, heads, seq, d_head]`.
+pub(super) fn split_heads(x: Tensor<3>, d_head: usize) -> Tensor<4> {
+    let [batch, seq, width] = x.dims();
+    x.reshape([batch, seq, width / d_head, d_head]).swap_dims(1, 2)
+}
+
+/// Heads side by side as tokens.
+///
+/// # Shapes
+/// `[batch, n_heads, seq, d_head]` → `[batch, seq, n_heads · d_head]`.
+pub(super) fn join_heads(x: Tensor<4>) -> Tensor<3> {
+    let [batch, n_heads, seq, d_head] = x.dims();
+    x.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head])
+}
+
+/// Attention of separate heads, with a look at the weights if the pass asks for one.
+pub(super) fn attend(
+    path: &LayerPath,
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    options: &AttentionOptions,
+    first_row: usize,
+    pass: &Pass,
+) -> Result<Tensor<3>, OpError> {
+    if let Some(capture) = pass.capture() {
+        capture.record_attention(path, &q, &k, options, first_row)?;
+    }
+    attention(q, k, v, options).map(join_heads)
+}

@@ -1,0 +1,118 @@
+//! Multi-head attention of a sequence over itself, rows C1 and C2.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use regard_ops::{AttentionOptions, attention_packed, rope};
+
+use super::cache::KeyValueCache;
+use super::multi_head::{MultiHeadConfig, attend, split_heads};
+use crate::error::{ConfigError, NnError};
+use crate::init::{Init, LayerPath};
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::layers::position::{Places, Rotation};
+use crate::pass::Pass;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct SelfAttention {
+    /// `[d_model, (n_heads + 2 kv_heads) · d_head]`: all queries, then all keys, then all values.
+    pub qkv: Linear,
+    /// `[n_heads · d_head, d_model]`
+    pub output: Linear,
+    n_heads: usize,
+    kv_heads: usize,
+    d_head: usize,
+    dropout: f32,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+impl SelfAttention {
+    /// The layer.
+    pub fn new(config: &MultiHeadConfig, init: &Init) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let MultiHeadConfig { d_model, n_heads, bias, output_bias, dropout, .. } = *config;
+        let (kv_heads, d_head) = (config.kv_heads(), config.d_head());
+        let qkv = LinearConfig { d_in: d_model, d_out: (n_heads + 2 * kv_heads) * d_head, bias };
+        let output = LinearConfig { d_in: n_heads * d_head, d_out: d_model, bias: output_bias };
+        Ok(Self {
+            qkv: qkv.init(&init.enter("qkv"))?,
+            output: output.init(&init.enter("output"))?,
+            n_heads,
+            kv_heads,
+            d_head,
+            dropout,
+            path: init.path(),
+        })
+    }
+
+    /// Each token becomes a mixture of the tokens that `options` lets it see. Biases by distance come from `places`,
+    /// dropout from the pass.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn forward(
+        &self,
+        x: Tensor<3>,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let options = self.options(options, places, pass)?;
+        let qkv = self.qkv.forward(x)?;
+        let mixed = match &places.rotation {
+            Some(rotation) => {
+                let [q, k, v] = self.split(qkv, Some(rotation))?;
+                attend(&self.path, q, k, v, &options, 0, pass)?
+            }
+            None => {
+                if let Some(capture) = pass.capture() {
+                    let [q, k, _] = self.split(qkv.clone(), None)?;
+                    capture.record_attention(&self.path, &q, &k, &options, 0)?;
+                }
+                attention_packed(qkv, self.n_heads, self.kv_heads, &options)?
+            }
+        };
+        Ok(self.output.forward(mixed)?)
+    }
+
+    /// The same for tokens that follow those in `cache`, whose keys and values they join. `places` are those of the new
+    /// tokens; with [`Mask::Causal`](regard_ops::Mask) the outputs are those of the whole sequence at once.
+    ///
+    /// # Shapes
+    /// `x` `[batch, new, d_model]` → the same.
+    pub fn forward_cached(
+        &self,
+        x: Tensor<3>,
+        cache: &mut KeyValueCache,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let options = self.options(options, places, pass)?;
+        let first_row = cache.len();
+        let [q, k, v] = self.split(self.qkv.forward(x)?, places.rotation.as_ref())?;
+        let (k, v) = cache.append(k, v)?;
+        let mixed = attend(&self.path, q, k, v, &options, first_row, pass)?;
+        Ok(self.output.forward(mixed)?)
+    }
+
+    /// The options of the caller with what the positions and the pass add.
+    fn options(&self, options: &AttentionOptions, places: &Places, pass: &Pass) -> Result<AttentionOptions, NnError> {
+        let options = places.apply(options)?;
+        Ok(AttentionOptions { dropout: pass.dropout(&self.path, self.dropout).or(options.dropout), ..options })
+    }
+
+    /// Queries, keys and values, each `[batch, heads, seq, d_head]`, the first two turned.
+    fn split(&self, qkv: Tensor<3>, rotation: Option<&Rotation>) -> Result<[Tensor<4>; 3], NnError> {
+        let heads = split_heads(qkv, self.d_head);
+        let turned = heads.clone().narrow(1, 0, self.n_heads + self.kv_heads);
+        let v = heads.narrow(1, self.n_heads + self.kv_heads, self.kv_heads);
+        let turned = match rotation {
+            Some(Rotation { angles, pairing }) => rope(turned, angles.clone(), *pairing)?,
+            None => turned,
+        };
+        let q = turned.clone().narrow(1, 0, self.n_heads);
+        Ok([q, turned.narrow(1, self.n_heads, self.kv_heads), v])
+    }
+}

@@ -1,0 +1,121 @@
+//! A convolution over the sequence with residual and norm, to compare with attention: `k n d²` operations, and paths of
+//! length `n/k` between tokens instead of 1 (rows E9, A).
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use regard_ops::Activation;
+use serde::{Deserialize, Serialize};
+
+use super::BlockConfig;
+use super::residual::Residual;
+use crate::config::{ActivationName, check_positive};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::pass::Pass;
+
+/// Which neighbours a token sees.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// As many before as after; an even kernel has the one more before.
+    #[default]
+    Centred,
+    /// Itself and those before.
+    Causal,
+}
+
+/// The shape of a [`ConvBlock`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvConfig {
+    /// Features of a token.
+    pub d_model: usize,
+    /// Tokens that one output sees.
+    pub kernel: usize,
+    /// Which.
+    #[serde(default)]
+    pub reach: Reach,
+    /// After the convolution.
+    #[serde(default = "ActivationName::relu", with = "ActivationName")]
+    pub activation: Activation,
+    /// Dropout of what it adds.
+    #[serde(default)]
+    pub dropout: f32,
+}
+
+impl ConvConfig {
+    /// Centred, with ReLU.
+    pub fn new(d_model: usize, kernel: usize) -> Self {
+        Self { d_model, kernel, reach: Reach::Centred, activation: Activation::Relu, dropout: 0.0 }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_model", self.d_model)?;
+        check_positive("kernel", self.kernel)
+    }
+
+    /// The block, post-norm.
+    pub fn init(&self, init: &Init) -> Result<ConvBlock, ConfigError> {
+        self.validate()?;
+        let Self { d_model, kernel, reach, activation, dropout } = *self;
+        let residual = BlockConfig { dropout, ..BlockConfig::new(d_model, 1, d_model) };
+        Ok(ConvBlock {
+            convolution: LinearConfig::new(kernel * d_model, d_model).init(&init.enter("convolution"))?,
+            residual: Residual::new(&residual, &init.enter("residual"))?,
+            kernel,
+            reach,
+            activation,
+        })
+    }
+}
+
+/// See the [module](self). Beyond the ends of a sequence are zeros.
+#[derive(Module, Debug)]
+pub struct ConvBlock {
+    /// `[kernel · d_model, d_model]`: the weights of the leftmost neighbour first.
+    pub convolution: Linear,
+    /// Around it.
+    pub residual: Residual,
+    kernel: usize,
+    #[module(skip)]
+    reach: Reach,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl ConvBlock {
+    /// `norm(x + f(conv(x)))`.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn forward(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        self.residual.around(x, pass, |x| self.convolve(x))
+    }
+
+    /// `f(conv(x))` alone.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn convolve(&self, x: Tensor<3>) -> Result<Tensor<3>, NnError> {
+        let [batch, seq, d_model] = x.dims();
+        if self.convolution.weight.dims()[0] != self.kernel * d_model || seq == 0 || batch == 0 {
+            let expected = format!("[batch, seq, {}], none of them 0", self.convolution.weight.dims()[1]);
+            return Err(NnError::input("tokens", expected, format!("{:?}", x.dims())));
+        }
+        let before = match self.reach {
+            Reach::Centred => self.kernel / 2,
+            Reach::Causal => self.kernel - 1,
+        };
+        let after = self.kernel - 1 - before;
+        let zeros = |count| Tensor::zeros([batch, count, d_model], (&x.device(), x.dtype()));
+        let mut parts = Vec::with_capacity(3);
+        parts.extend((before > 0).then(|| zeros(before)));
+        parts.push(x.clone());
+        parts.extend((after > 0).then(|| zeros(after)));
+        let padded = Tensor::cat(parts, 1);
+        let neighbours = (0..self.kernel).map(|shift| padded.clone().narrow(1, shift, seq)).collect();
+        Ok(self.convolution.forward_activated(Tensor::cat(neighbours, 2), self.activation)?)
+    }
+}

@@ -1,0 +1,90 @@
+//! A block of causal self-attention, attention over a source, and feed-forward: that of a translator's decoder.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use regard_ops::{AttentionOptions, OpError};
+
+use super::BlockConfig;
+use super::residual::Residual;
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::cross_attention::{CrossAttention, Source};
+use crate::layers::attention::self_attention::SelfAttention;
+use crate::layers::feed_forward::FeedForward;
+use crate::layers::position::Places;
+use crate::pass::Pass;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct DecoderBlock {
+    /// Target tokens look at those before.
+    pub attention: SelfAttention,
+    /// Around it.
+    pub attention_residual: Residual,
+    /// Target tokens look at the source.
+    pub cross_attention: CrossAttention,
+    /// Around it.
+    pub cross_residual: Residual,
+    /// Each token by itself.
+    pub feed_forward: FeedForward,
+    /// Around it.
+    pub feed_forward_residual: Residual,
+}
+
+/// What a decoder block looks at beside its tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct DecoderView<'a> {
+    /// Which tokens of the target a token may see: causal, and lengths.
+    pub target: &'a AttentionOptions,
+    /// Which tokens of the source: lengths.
+    pub source: &'a AttentionOptions,
+    /// Positions of the target.
+    pub places: &'a Places,
+}
+
+impl DecoderBlock {
+    /// The block over a source of `d_model` features.
+    pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let attention = config.attention();
+        Ok(Self {
+            attention: SelfAttention::new(&attention, &init.enter("attention"))?,
+            attention_residual: Residual::new(config, &init.enter("attention_residual"))?,
+            cross_attention: CrossAttention::new(&attention, config.d_model, &init.enter("cross_attention"))?,
+            cross_residual: Residual::new(config, &init.enter("cross_residual"))?,
+            feed_forward: config.feed_forward().init(&init.enter("feed_forward"))?,
+            feed_forward_residual: Residual::new(config, &init.enter("feed_forward_residual"))?,
+        })
+    }
+
+    /// Keys and values of the encoder's output, for [`forward`](Self::forward).
+    ///
+    /// # Shapes
+    /// `encoded` `[batch, keys, d_model]`.
+    pub fn source(&self, encoded: Tensor<3>) -> Result<Source, OpError> {
+        self.cross_attention.source(encoded)
+    }
+
+    /// Self-attention, cross-attention, feed-forward. With a `cache` the tokens follow those in it.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn forward(
+        &self,
+        x: Tensor<3>,
+        source: &Source,
+        cache: Option<&mut KeyValueCache>,
+        view: DecoderView,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let first_row = cache.as_ref().map_or(0, |cache| cache.len());
+        let x = self.attention_residual.around(x, pass, |x| match cache {
+            Some(cache) => self.attention.forward_cached(x, cache, view.target, view.places, pass),
+            None => self.attention.forward(x, view.target, view.places, pass),
+        })?;
+        let cross = |x| self.cross_attention.forward(x, source, view.source, first_row, pass);
+        let x = self.cross_residual.around(x, pass, cross)?;
+        self.feed_forward_residual.around(x, pass, |x| Ok(self.feed_forward.forward(x, pass)?))
+    }
+}

@@ -1,0 +1,74 @@
+//! A block of self-attention and feed-forward: that of an encoder, and with a causal mask that of a language model.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use regard_ops::AttentionOptions;
+
+use super::BlockConfig;
+use super::residual::Residual;
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::self_attention::SelfAttention;
+use crate::layers::feed_forward::FeedForward;
+use crate::layers::position::Places;
+use crate::pass::Pass;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct EncoderBlock {
+    /// Tokens look at each other.
+    pub attention: SelfAttention,
+    /// Around the attention.
+    pub attention_residual: Residual,
+    /// Each token by itself.
+    pub feed_forward: FeedForward,
+    /// Around the feed-forward part.
+    pub feed_forward_residual: Residual,
+}
+
+impl EncoderBlock {
+    /// The block.
+    pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            attention: SelfAttention::new(&config.attention(), &init.enter("attention"))?,
+            attention_residual: Residual::new(config, &init.enter("attention_residual"))?,
+            feed_forward: config.feed_forward().init(&init.enter("feed_forward"))?,
+            feed_forward_residual: Residual::new(config, &init.enter("feed_forward_residual"))?,
+        })
+    }
+
+    /// Attention, then feed-forward.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn forward(
+        &self,
+        x: Tensor<3>,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let attend = |x| self.attention.forward(x, options, places, pass);
+        let x = self.attention_residual.around(x, pass, attend)?;
+        self.feed_forward_residual.around(x, pass, |x| Ok(self.feed_forward.forward(x, pass)?))
+    }
+
+    /// The same for tokens that follow those in `cache`.
+    ///
+    /// # Shapes
+    /// `x` `[batch, new, d_model]` → the same.
+    pub fn forward_cached(
+        &self,
+        x: Tensor<3>,
+        cache: &mut KeyValueCache,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let attend = |x| self.attention.forward_cached(x, cache, options, places, pass);
+        let x = self.attention_residual.around(x, pass, attend)?;
+        self.feed_forward_residual.around(x, pass, |x| Ok(self.feed_forward.forward(x, pass)?))
+    }
+}

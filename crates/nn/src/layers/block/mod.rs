@@ -1,0 +1,125 @@
+//! The blocks that models stack.
+
+pub mod conv;
+pub mod decoder;
+pub mod encoder;
+pub mod residual;
+
+use regard_ops::Activation;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{ActivationName, check_dropout};
+use crate::error::ConfigError;
+use crate::layers::attention::multi_head::MultiHeadConfig;
+use crate::layers::feed_forward::{FeedForwardConfig, Gate};
+use crate::layers::linear::Bias;
+use crate::layers::norm::{NormConfig, NormKind};
+
+/// Where a block normalises.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormPlace {
+    /// After each residual sum, `norm(x + f(x))`, as published.
+    #[default]
+    Post,
+    /// Before each part, `x + f(norm(x))` (Xiong 2020): trains without warm-up.
+    Pre,
+}
+
+/// The shape of a Transformer block.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockConfig {
+    /// Features of a token.
+    pub d_model: usize,
+    /// Query heads.
+    pub n_heads: usize,
+    /// Heads of keys and values; as many as query heads by default.
+    #[serde(default)]
+    pub kv_heads: Option<usize>,
+    /// Features of a head; `d_model / n_heads` by default.
+    #[serde(default)]
+    pub d_head: Option<usize>,
+    /// Hidden features of the feed-forward part.
+    pub d_ff: usize,
+    /// Of the feed-forward part.
+    #[serde(default = "ActivationName::relu", with = "ActivationName")]
+    pub activation: Activation,
+    /// Of the feed-forward part.
+    #[serde(default)]
+    pub gate: Gate,
+    /// Layer norm or RMS norm.
+    #[serde(default)]
+    pub norm: NormKind,
+    /// `ε` of the norms.
+    #[serde(default = "default_epsilon")]
+    pub epsilon: f32,
+    /// Post-norm or pre-norm.
+    #[serde(default)]
+    pub norm_place: NormPlace,
+    /// Of all linear layers.
+    #[serde(default)]
+    pub bias: Bias,
+    /// Dropout of what each part adds to the residual stream.
+    #[serde(default)]
+    pub dropout: f32,
+    /// Dropout of attention weights.
+    #[serde(default)]
+    pub attention_dropout: f32,
+    /// Dropout of the hidden features of the feed-forward part.
+    #[serde(default)]
+    pub feed_forward_dropout: f32,
+}
+
+fn default_epsilon() -> f32 {
+    1e-5
+}
+
+impl BlockConfig {
+    /// As published: post-norm, ReLU, biases; no dropout.
+    pub fn new(d_model: usize, n_heads: usize, d_ff: usize) -> Self {
+        Self {
+            d_model,
+            n_heads,
+            kv_heads: None,
+            d_head: None,
+            d_ff,
+            activation: Activation::Relu,
+            gate: Gate::None,
+            norm: NormKind::Layer,
+            epsilon: default_epsilon(),
+            norm_place: NormPlace::Post,
+            bias: Bias::Learned,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            feed_forward_dropout: 0.0,
+        }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_dropout("dropout", self.dropout)?;
+        check_dropout("attention_dropout", self.attention_dropout)?;
+        check_dropout("feed_forward_dropout", self.feed_forward_dropout)?;
+        self.attention().validate()?;
+        self.feed_forward().validate()?;
+        self.norm().validate()
+    }
+
+    /// Its attention.
+    pub fn attention(&self) -> MultiHeadConfig {
+        let Self { d_model, n_heads, kv_heads, d_head, bias, attention_dropout, .. } = *self;
+        MultiHeadConfig { d_model, n_heads, kv_heads, d_head, bias, output_bias: bias, dropout: attention_dropout }
+    }
+
+    /// Its feed-forward part.
+    pub fn feed_forward(&self) -> FeedForwardConfig {
+        let Self { d_model, d_ff, activation, gate, bias, feed_forward_dropout, .. } = *self;
+        FeedForwardConfig { d_model, d_ff, activation, gate, bias, dropout: feed_forward_dropout }
+    }
+
+    /// Its norms.
+    pub fn norm(&self) -> NormConfig {
+        NormConfig { d_model: self.d_model, kind: self.norm, epsilon: self.epsilon }
+    }
+}

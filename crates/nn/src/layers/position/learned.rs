@@ -1,0 +1,82 @@
+//! Learned absolute positions (Gehring 2017, BERT, GPT-2), row D2: a row of a table for each.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use crate::config::check_positive;
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+
+/// What a position gets that the table does not have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beyond {
+    /// The last row.
+    #[default]
+    Last,
+    /// An error.
+    Refuse,
+}
+
+/// The table of [`LearnedPosition`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LearnedConfig {
+    /// Rows.
+    pub max_length: usize,
+    /// Beyond them.
+    pub beyond: Beyond,
+}
+
+impl Default for LearnedConfig {
+    fn default() -> Self {
+        Self { max_length: 512, beyond: Beyond::Last }
+    }
+}
+
+impl LearnedConfig {
+    /// Refuses an empty table.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("max_length", self.max_length)
+    }
+
+    /// The table, normal with deviation 0.02 as in BERT and GPT-2.
+    pub fn init(&self, d_model: usize, init: &Init) -> Result<LearnedPosition, ConfigError> {
+        self.validate()?;
+        check_positive("d_model", d_model)?;
+        Ok(LearnedPosition { weight: init.normal("weight", [self.max_length, d_model], 0.02), beyond: self.beyond })
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct LearnedPosition {
+    /// `[max_length, d_model]`
+    pub weight: Param<Tensor<2>>,
+    #[module(skip)]
+    beyond: Beyond,
+}
+
+impl LearnedPosition {
+    /// The vectors of the positions from `offset`.
+    ///
+    /// # Shapes
+    /// → `[seq, d_model]`.
+    pub fn encode(&self, seq: usize, offset: usize) -> Result<Tensor<2>, NnError> {
+        let table = self.weight.val();
+        let [max_length, d_model] = table.dims();
+        let end = offset.saturating_add(seq);
+        if end <= max_length {
+            return Ok(table.narrow(0, offset, seq));
+        }
+        if self.beyond == Beyond::Refuse {
+            let expected = format!("at most {max_length} positions (position.max_length)");
+            return Err(NnError::input("sequence", expected, end.to_string()));
+        }
+        let last = table.clone().narrow(0, max_length - 1, 1);
+        let known = max_length.saturating_sub(offset);
+        let repeated = last.expand([seq - known, d_model]);
+        Ok(if known == 0 { repeated } else { Tensor::cat(vec![table.narrow(0, offset, known), repeated], 0) })
+    }
+}

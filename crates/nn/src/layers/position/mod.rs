@@ -1,0 +1,187 @@
+//! Positions: one enum, [`Position`], selects among all kinds in every model (rows D1-D8).
+//!
+//! | kind | where it enters | beyond the trained length |
+//! |---|---|---|
+//! | `none` | nowhere | – |
+//! | `sinusoidal` | added to the tokens | the same formula |
+//! | `learned` | added to the tokens | the last row of the table, or refused: [`learned::Beyond`] |
+//! | `relative` | added to the scores | distances are clipped |
+//! | `rope` | turns queries and keys | the same angles go on |
+//! | `alibi` | added to the scores | the same slopes go on |
+//! | `floater` | added to the tokens | the solution of the equation goes on |
+//! | `rnn` | added to the tokens | the network runs on |
+
+pub mod learned;
+pub mod relative;
+pub mod rope;
+pub mod sinusoidal;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use regard_ops::{AttentionOptions, Distance, OpError, Pairing};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use learned::{LearnedConfig, LearnedPosition};
+use relative::{Alibi, RelativeConfig, RelativePosition};
+use rope::{Rope, RopeConfig};
+use sinusoidal::Sinusoidal;
+
+/// How a model knows the order of its tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Position {
+    /// Not at all.
+    None,
+    /// Sines and cosines, as published.
+    #[default]
+    Sinusoidal,
+    /// A learned vector each.
+    Learned(LearnedConfig),
+    /// A learned bias by distance.
+    Relative(RelativeConfig),
+    /// Rotation of queries and keys.
+    Rope(RopeConfig),
+    /// A bias in proportion to the distance.
+    Alibi,
+}
+
+/// The sizes of the model that positions are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PositionSizes {
+    /// Features of a token.
+    pub d_model: usize,
+    /// Query heads of an attention.
+    pub n_heads: usize,
+    /// Features of a head.
+    pub d_head: usize,
+}
+
+impl Position {
+    /// The base of the published sinusoids.
+    pub const SINUSOIDAL_BASE: f32 = 10_000.0;
+
+    /// Refuses what makes no sense for a model of these sizes.
+    pub fn validate(&self, sizes: PositionSizes) -> Result<(), ConfigError> {
+        match self {
+            Position::None => Ok(()),
+            Position::Sinusoidal => Sinusoidal::new(sizes.d_model, Self::SINUSOIDAL_BASE).map(|_| ()),
+            Position::Learned(config) => config.validate(),
+            Position::Relative(config) => config.validate(),
+            Position::Rope(config) => config.validate(sizes.d_head),
+            Position::Alibi => Alibi::new(sizes.n_heads).map(|_| ()),
+        }
+    }
+
+    /// The layer for a model of these sizes.
+    pub fn init(&self, sizes: PositionSizes, init: &Init) -> Result<Positions, ConfigError> {
+        Ok(match self {
+            Position::None => Positions::None(NoPosition {}),
+            Position::Sinusoidal => Positions::Sinusoidal(Sinusoidal::new(sizes.d_model, Self::SINUSOIDAL_BASE)?),
+            Position::Learned(config) => Positions::Learned(config.init(sizes.d_model, init)?),
+            Position::Relative(config) => Positions::Relative(config.init(sizes.n_heads, init)?),
+            Position::Rope(config) => Positions::Rope(config.init(sizes.d_head, init)?),
+            Position::Alibi => Positions::Alibi(Alibi::new(sizes.n_heads)?),
+        })
+    }
+}
+
+/// Nothing.
+#[derive(Module, Debug)]
+pub struct NoPosition {}
+
+/// The positions of a model, one for all its layers.
+#[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one a model")]
+pub enum Positions {
+    /// [`Position::None`].
+    None(NoPosition),
+    /// [`Position::Sinusoidal`].
+    Sinusoidal(Sinusoidal),
+    /// [`Position::Learned`].
+    Learned(LearnedPosition),
+    /// [`Position::Relative`].
+    Relative(RelativePosition),
+    /// [`Position::Rope`].
+    Rope(Rope),
+    /// [`Position::Alibi`].
+    Alibi(Alibi),
+}
+
+impl Positions {
+    /// The vectors that are added to the tokens at the positions from `offset`, for the kinds that add some.
+    ///
+    /// # Shapes
+    /// → `[seq, d_model]`.
+    pub fn table(&self, seq: usize, offset: usize, device: &Device) -> Result<Option<Tensor<2>>, NnError> {
+        Ok(match self {
+            Positions::Sinusoidal(layer) => Some(layer.encode(seq, offset, device)),
+            Positions::Learned(layer) => Some(layer.encode(seq, offset)?),
+            Positions::None(_) | Positions::Relative(_) | Positions::Rope(_) | Positions::Alibi(_) => None,
+        })
+    }
+
+    /// Tokens with their positions, the first at `offset`.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn add_to(&self, x: Tensor<3>, offset: usize) -> Result<Tensor<3>, NnError> {
+        let [_, seq, d_model] = x.dims();
+        match self.table(seq, offset, &x.device())? {
+            Some(table) if table.dims()[1] != d_model => {
+                let expected = format!("[batch, seq, {}]", table.dims()[1]);
+                Err(NnError::input("tokens", expected, format!("{:?}", x.dims())))
+            }
+            Some(table) => Ok(x + table.unsqueeze()),
+            None => Ok(x),
+        }
+    }
+
+    /// What attention needs to know of the positions from `offset`; one for all layers of a pass.
+    pub fn places(&self, seq: usize, offset: usize, device: &Device) -> Places {
+        match self {
+            Positions::Rope(layer) => {
+                let rotation = Rotation { angles: layer.angles(seq, offset, device), pairing: layer.pairing() };
+                Places { rotation: Some(rotation), distance: Distance::None }
+            }
+            Positions::Relative(layer) => Places { rotation: None, distance: layer.distance() },
+            Positions::Alibi(layer) => Places { rotation: None, distance: layer.distance() },
+            _ => Places::default(),
+        }
+    }
+}
+
+/// The positions of the tokens of a pass, as attention sees them.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// Turns queries and keys.
+    pub rotation: Option<Rotation>,
+    /// Enters the scores.
+    pub distance: Distance,
+}
+
+/// Angles for [`regard_ops::rope`].
+#[derive(Debug, Clone)]
+pub struct Rotation {
+    /// `[seq, d_head/2]`
+    pub angles: Tensor<2>,
+    /// Which features form a pair.
+    pub pairing: Pairing,
+}
+
+impl Places {
+    /// `options` with the bias by distance; refuses two of them.
+    pub fn apply(&self, options: &AttentionOptions) -> Result<AttentionOptions, OpError> {
+        let mut options = options.clone();
+        match (&options.distance, &self.distance) {
+            (_, Distance::None) => {}
+            (Distance::None, distance) => options.distance = distance.clone(),
+            _ => {
+                let why = "given by the caller and by the model's positions; leave one out".to_string();
+                return Err(OpError::Option { what: "bias by distance", why });
+            }
+        }
+        Ok(options)
+    }
+}

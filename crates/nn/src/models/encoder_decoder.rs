@@ -1,0 +1,179 @@
+//! The Transformer as published (Vaswani 2017, row E1): an encoder of the source, a decoder of the target that looks at
+//! it.
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
+
+use super::stack::{Output, Stack, TokenEmbedding, check_caches, last_norm};
+use super::transformer::{Memory, Sight, TransformerConfig};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::cross_attention::Source;
+use crate::layers::block::decoder::{DecoderBlock, DecoderView};
+use crate::layers::norm::Norm;
+use crate::layers::position::Places;
+use crate::pass::Pass;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct EncoderDecoder {
+    /// Of the source; of the target too where the vocabulary is shared.
+    pub source_embedding: TokenEmbedding,
+    /// Of the target, where it has a vocabulary of its own.
+    pub target_embedding: Option<TokenEmbedding>,
+    /// Of the source.
+    pub encoder: Stack,
+    /// Of the target, the lowest first.
+    pub decoder: Vec<DecoderBlock>,
+    /// After the last block of the decoder.
+    pub decoder_norm: Option<Norm>,
+    /// To the target's vocabulary.
+    pub output: Output,
+    #[module(skip)]
+    sight: Sight,
+    #[module(skip)]
+    memory: Memory,
+}
+
+/// A source as the decoder looks at it: keys and values for each of its blocks.
+#[derive(Debug, Clone)]
+pub struct EncodedSource {
+    blocks: Vec<Source>,
+    lengths: Option<Vec<usize>>,
+}
+
+impl EncoderDecoder {
+    /// The model.
+    pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let target_vocab = config.target_vocab.unwrap_or(config.vocab);
+        let target = |vocab| TokenEmbedding::new(config, vocab, &init.enter("target_embedding"));
+        let block = config.block();
+        let decoder = |i| DecoderBlock::new(&block, &init.enter("decoder").enter(i));
+        let layers = config.n_decoder_layers.unwrap_or(config.n_layers);
+        Ok(Self {
+            source_embedding: TokenEmbedding::new(config, config.vocab, &init.enter("source_embedding"))?,
+            target_embedding: config.target_vocab.map(target).transpose()?,
+            encoder: Stack::new(config, &init.enter("encoder"))?,
+            decoder: (0..layers).map(decoder).collect::<Result<_, _>>()?,
+            decoder_norm: last_norm(config, &init.enter("decoder"))?,
+            output: Output::new(config, target_vocab, &init.enter("output"))?,
+            sight: config.sight,
+            memory: config.memory,
+        })
+    }
+
+    /// The source, encoded once for all steps of the decoder.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, source]`, `lengths` `[batch]`.
+    pub fn encode(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        pass: &Pass,
+    ) -> Result<EncodedSource, NnError> {
+        let options =
+            AttentionOptions { mask: self.sight.mask(), lengths: lengths.clone(), ..AttentionOptions::default() };
+        let (x, places) = self.source_embedding.forward(ids, 0, pass)?;
+        let blocks: Vec<Source> = match self.memory {
+            Memory::Last => {
+                let last = self.encoder.forward(x, None, &options, &places, pass)?;
+                self.decoder.iter().map(|block| block.source(last.clone())).collect::<Result<_, _>>()?
+            }
+            Memory::LayerByLayer => {
+                let all = self.encoder.forward_all(x, &options, &places, pass)?;
+                self.decoder.iter().zip(all).map(|(block, x)| block.source(x)).collect::<Result<_, _>>()?
+            }
+        };
+        Ok(EncodedSource { blocks, lengths })
+    }
+
+    /// The state of each target token, from those up to it and the source.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, target]` → `[batch, target, d_model]`.
+    pub fn decode(&self, source: &EncodedSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let (x, places) = self.target().forward(ids, 0, pass)?;
+        self.decoded(source, x, None, &places, pass)
+    }
+
+    /// The mean cross-entropy of the target token after each.
+    ///
+    /// # Shapes
+    /// `ids` and `targets` `[batch, target]` → `[1]`.
+    pub fn loss(
+        &self,
+        source: &EncodedSource,
+        ids: Tensor<2, Int>,
+        targets: Tensor<2, Int>,
+        options: CrossEntropyOptions,
+        pass: &Pass,
+    ) -> Result<Tensor<1>, NnError> {
+        let states = self.decode(source, ids, pass)?;
+        Ok(self.output.loss(states, &self.target().tokens, targets, options)?)
+    }
+
+    /// The logits of the target token after each.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, target]` → `[batch, target, vocab]`.
+    pub fn logits(&self, source: &EncodedSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let states = self.decode(source, ids, pass)?;
+        Ok(self.output.logits(states, &self.target().tokens)?)
+    }
+
+    /// Empty caches for [`logits_cached`](Self::logits_cached), one a block of the decoder.
+    pub fn caches(&self) -> Vec<KeyValueCache> {
+        vec![KeyValueCache::new(); self.decoder.len()]
+    }
+
+    /// [`logits`](Self::logits) of target tokens that follow those in `caches`.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, new]` → `[batch, new, vocab]`.
+    pub fn logits_cached(
+        &self,
+        source: &EncodedSource,
+        ids: Tensor<2, Int>,
+        caches: &mut [KeyValueCache],
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        check_caches(caches, self.decoder.len())?;
+        let offset = caches.first().map_or(0, KeyValueCache::len);
+        let (x, places) = self.target().forward(ids, offset, pass)?;
+        let states = self.decoded(source, x, Some(caches), &places, pass)?;
+        Ok(self.output.logits(states, &self.target().tokens)?)
+    }
+
+    fn target(&self) -> &TokenEmbedding {
+        self.target_embedding.as_ref().unwrap_or(&self.source_embedding)
+    }
+
+    fn decoded(
+        &self,
+        source: &EncodedSource,
+        mut x: Tensor<3>,
+        mut caches: Option<&mut [KeyValueCache]>,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        if source.blocks.len() != self.decoder.len() {
+            let expected = format!("a source encoded by this model, for {} blocks", self.decoder.len());
+            return Err(NnError::input("source", expected, source.blocks.len().to_string()));
+        }
+        // The lengths of targets need no mask: padding is last, and a causal token sees nothing after itself.
+        let target = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
+        let over = AttentionOptions { lengths: source.lengths.clone(), ..AttentionOptions::default() };
+        let view = DecoderView { target: &target, source: &over, places };
+        for (i, (block, source)) in self.decoder.iter().zip(&source.blocks).enumerate() {
+            x = block.forward(x, source, caches.as_mut().map(|caches| &mut caches[i]), view, pass)?;
+        }
+        Ok(match &self.decoder_norm {
+            Some(norm) => norm.forward(x)?,
+            None => x,
+        })
+    }
+}

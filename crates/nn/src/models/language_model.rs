@@ -1,0 +1,99 @@
+//! A causal language model such as GPT (row E4): the next token from those before.
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
+
+use super::stack::{Output, Stack, TokenEmbedding};
+use super::transformer::{Sight, TransformerConfig};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::attention::cache::KeyValueCache;
+use crate::pass::Pass;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct LanguageModel {
+    /// Tokens with positions.
+    pub embedding: TokenEmbedding,
+    /// The blocks.
+    pub stack: Stack,
+    /// To the vocabulary.
+    pub output: Output,
+    #[module(skip)]
+    mask: Mask,
+}
+
+impl LanguageModel {
+    /// The model. A window of `config.sight` reaches `left` tokens back; every other sight is causal.
+    pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mask = match config.sight {
+            Sight::Full | Sight::Causal => Mask::Causal,
+            Sight::Window { left, .. } => Mask::Window { left, right: 0 },
+        };
+        Ok(Self {
+            embedding: TokenEmbedding::new(config, config.vocab, &init.enter("embedding"))?,
+            stack: Stack::new(config, &init.enter("stack"))?,
+            output: Output::new(config, config.vocab, &init.enter("output"))?,
+            mask,
+        })
+    }
+
+    /// The state of each token, from those up to it.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
+    pub fn states(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let (x, places) = self.embedding.forward(ids, 0, pass)?;
+        self.stack.forward(x, None, &self.options(), &places, pass)
+    }
+
+    /// The logits of the token after each.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]` → `[batch, seq, vocab]`.
+    pub fn logits(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        Ok(self.output.logits(self.states(ids, pass)?, &self.embedding.tokens)?)
+    }
+
+    /// The mean cross-entropy of the token after each.
+    ///
+    /// # Shapes
+    /// `ids` and `targets` `[batch, seq]` → `[1]`.
+    pub fn loss(
+        &self,
+        ids: Tensor<2, Int>,
+        targets: Tensor<2, Int>,
+        options: CrossEntropyOptions,
+        pass: &Pass,
+    ) -> Result<Tensor<1>, NnError> {
+        let states = self.states(ids, pass)?;
+        Ok(self.output.loss(states, &self.embedding.tokens, targets, options)?)
+    }
+
+    /// Empty caches for [`logits_cached`](Self::logits_cached), one a block.
+    pub fn caches(&self) -> Vec<KeyValueCache> {
+        vec![KeyValueCache::new(); self.stack.layers.len()]
+    }
+
+    /// [`logits`](Self::logits) of tokens that follow those in `caches`.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, new]` → `[batch, new, vocab]`.
+    pub fn logits_cached(
+        &self,
+        ids: Tensor<2, Int>,
+        caches: &mut [KeyValueCache],
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let offset = caches.first().map_or(0, KeyValueCache::len);
+        let (x, places) = self.embedding.forward(ids, offset, pass)?;
+        let states = self.stack.forward(x, Some(caches), &self.options(), &places, pass)?;
+        Ok(self.output.logits(states, &self.embedding.tokens)?)
+    }
+
+    fn options(&self) -> AttentionOptions {
+        AttentionOptions { mask: self.mask, ..AttentionOptions::default() }
+    }
+}

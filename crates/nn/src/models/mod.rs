@@ -1,0 +1,7 @@
+//! Whole models, made of the layers.
+
+pub mod encoder;
+pub mod encoder_decoder;
+pub mod language_model;
+pub mod stack;
+pub mod transformer;

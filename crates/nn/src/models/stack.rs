@@ -1,0 +1,209 @@
+//! What the models are made of: tokens with positions at the bottom, a stack of blocks, an output layer at the top.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor};
+use regard_ops::{AttentionOptions, CrossEntropyOptions, OpError, linear_cross_entropy};
+
+use super::transformer::{EmbeddingScale, OutputWeights, TransformerConfig};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::block::NormPlace;
+use crate::layers::block::encoder::EncoderBlock;
+use crate::layers::dropout::Dropout;
+use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::linear::{Bias, Linear, LinearConfig};
+use crate::layers::norm::Norm;
+use crate::layers::position::{Places, Positions};
+use crate::pass::Pass;
+
+/// Tokens as vectors that know their position.
+#[derive(Module, Debug)]
+pub struct TokenEmbedding {
+    /// Of the tokens.
+    pub tokens: Embedding,
+    /// One for all layers above.
+    pub position: Positions,
+    dropout: Dropout,
+    scale: f32,
+}
+
+impl TokenEmbedding {
+    /// Of `vocab` tokens.
+    pub fn new(config: &TransformerConfig, vocab: usize, init: &Init) -> Result<Self, ConfigError> {
+        let d_model = config.d_model;
+        let scale = match config.embedding_scale {
+            EmbeddingScale::Root => (d_model as f32).sqrt(),
+            EmbeddingScale::None => 1.0,
+        };
+        Ok(Self {
+            tokens: EmbeddingConfig { vocab, d_model }.init(&init.enter("tokens"))?,
+            position: config.position.init(config.position_sizes(), &init.enter("position"))?,
+            dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
+            scale,
+        })
+    }
+
+    /// The vectors of `ids`, the first at position `offset`, and what attention needs to know of their positions.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
+    pub fn forward(&self, ids: Tensor<2, Int>, offset: usize, pass: &Pass) -> Result<(Tensor<3>, Places), NnError> {
+        let mut x = self.tokens.forward(ids)?;
+        if self.scale != 1.0 {
+            x = x * self.scale;
+        }
+        let places = self.position.places(x.dims()[1], offset, &x.device());
+        let x = self.position.add_to(x, offset)?;
+        Ok((self.dropout.forward(x, pass)?, places))
+    }
+}
+
+/// Blocks of self-attention, and the last norm of a pre-norm model.
+#[derive(Module, Debug)]
+pub struct Stack {
+    /// The blocks, the lowest first.
+    pub layers: Vec<EncoderBlock>,
+    /// After the last one.
+    pub norm: Option<Norm>,
+}
+
+impl Stack {
+    /// `config.n_layers` blocks.
+    pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
+        let block = config.block();
+        let layer = |i| EncoderBlock::new(&block, &init.enter("layers").enter(i));
+        Ok(Self { layers: (0..config.n_layers).map(layer).collect::<Result<_, _>>()?, norm: last_norm(config, init)? })
+    }
+
+    /// The output of every block, the lowest first, the last one normalised.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → as many of the same as there are blocks.
+    pub fn forward_all(
+        &self,
+        x: Tensor<3>,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Vec<Tensor<3>>, NnError> {
+        let mut outputs: Vec<Tensor<3>> = Vec::with_capacity(self.layers.len());
+        for layer in &self.layers {
+            let below = outputs.last().cloned().unwrap_or_else(|| x.clone());
+            outputs.push(layer.forward(below, options, places, pass)?);
+        }
+        if let (Some(norm), Some(last)) = (&self.norm, outputs.last_mut()) {
+            *last = norm.forward(last.clone())?;
+        }
+        Ok(outputs)
+    }
+
+    /// The output of the last block, normalised. With `caches`, one a block, the tokens follow those in them.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn forward(
+        &self,
+        mut x: Tensor<3>,
+        caches: Option<&mut [KeyValueCache]>,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        match caches {
+            Some(caches) => {
+                check_caches(caches, self.layers.len())?;
+                for (layer, cache) in self.layers.iter().zip(caches) {
+                    x = layer.forward_cached(x, cache, options, places, pass)?;
+                }
+            }
+            None => {
+                for layer in &self.layers {
+                    x = layer.forward(x, options, places, pass)?;
+                }
+            }
+        }
+        Ok(match &self.norm {
+            Some(norm) => norm.forward(x)?,
+            None => x,
+        })
+    }
+}
+
+/// The norm after the last block of a pre-norm model.
+pub(super) fn last_norm(config: &TransformerConfig, init: &Init) -> Result<Option<Norm>, ConfigError> {
+    match config.norm_place {
+        NormPlace::Post => Ok(None),
+        NormPlace::Pre => config.block().norm().init(&init.enter("norm")).map(Some),
+    }
+}
+
+/// Refuses another number of caches than blocks.
+pub(super) fn check_caches(caches: &[KeyValueCache], layers: usize) -> Result<(), NnError> {
+    if caches.len() == layers {
+        return Ok(());
+    }
+    Err(NnError::input("caches", format!("{layers}, one a block"), caches.len().to_string()))
+}
+
+/// From states to the logits of the next token.
+#[derive(Module, Debug)]
+pub struct Output {
+    /// `[d_model, vocab]`, unless the embedding serves.
+    pub linear: Option<Linear>,
+    /// `[vocab]`, beside the embedding.
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+impl Output {
+    /// To `vocab` tokens.
+    pub fn new(config: &TransformerConfig, vocab: usize, init: &Init) -> Result<Self, ConfigError> {
+        let linear = LinearConfig { d_in: config.d_model, d_out: vocab, bias: config.output_bias };
+        Ok(match config.output_weights {
+            OutputWeights::Own => Self { linear: Some(linear.init(init)?), bias: None },
+            OutputWeights::Embedding => {
+                let bias = (config.output_bias == Bias::Learned).then(|| init.constant([vocab], 0.0));
+                Self { linear: None, bias }
+            }
+        })
+    }
+
+    /// The logits of every token.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → `[batch, seq, vocab]`.
+    pub fn logits(&self, x: Tensor<3>, embedding: &Embedding) -> Result<Tensor<3>, OpError> {
+        let (weight, bias) = self.parameters(embedding);
+        regard_ops::linear(x, weight, bias, None)
+    }
+
+    /// The mean cross-entropy of `targets`, without ever holding all logits.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]`, `targets` `[batch, seq]` → `[1]`.
+    pub fn loss(
+        &self,
+        x: Tensor<3>,
+        embedding: &Embedding,
+        targets: Tensor<2, Int>,
+        options: CrossEntropyOptions,
+    ) -> Result<Tensor<1>, OpError> {
+        let (weight, bias) = self.parameters(embedding);
+        let [batch, seq, d_model] = x.dims();
+        let [sequences, len] = targets.dims();
+        linear_cross_entropy(
+            x.reshape([batch * seq, d_model]),
+            weight,
+            bias,
+            targets.reshape([sequences * len]),
+            options,
+        )
+    }
+
+    fn parameters(&self, embedding: &Embedding) -> (Tensor<2>, Option<Tensor<1>>) {
+        match &self.linear {
+            Some(linear) => (linear.weight.val(), linear.bias.as_ref().map(Param::val)),
+            None => (embedding.weight.val().transpose(), self.bias.as_ref().map(Param::val)),
+        }
+    }
+}
