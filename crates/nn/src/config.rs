@@ -29,6 +29,15 @@ pub fn name_or_table<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserialize
     deserializer.deserialize_any(NameOrTable(std::marker::PhantomData))
 }
 
+/// The settings of a kind that has none, so that any given is refused; serde itself would ignore them. For
+/// `#[serde(deserialize_with = "no_settings")]` on the variant.
+pub fn no_settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    Nothing::deserialize(deserializer).map(|Nothing {}| ())
+}
+
 struct NameOrTable<T>(std::marker::PhantomData<T>);
 
 impl<'de, T: DeserializeOwned> Visitor<'de> for NameOrTable<T> {

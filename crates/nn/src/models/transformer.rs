@@ -3,7 +3,7 @@
 use regard_ops::{Activation, Mask};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ActivationName, check_dropout, check_positive, name_or_table};
+use crate::config::{ActivationName, check_dropout, check_positive, name_or_table, no_settings};
 use crate::error::ConfigError;
 use crate::layers::block::{BlockConfig, NormPlace};
 use crate::layers::feed_forward::Gate;
@@ -17,8 +17,10 @@ use crate::layers::position::{Position, PositionSizes};
 pub enum Sight {
     /// All.
     #[default]
+    #[serde(deserialize_with = "no_settings")]
     Full,
     /// Those before and itself.
+    #[serde(deserialize_with = "no_settings")]
     Causal,
     /// Those near: truncated self-attention.
     Window {

@@ -7,4 +7,8 @@ mod golden;
 #[allow(dead_code, reason = "shared with the tests of the operations")]
 mod support;
 
+mod blocks;
 mod feed_forward;
+mod link;
+mod multi_head;
+mod position;

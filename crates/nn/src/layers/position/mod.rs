@@ -21,6 +21,7 @@ use burn::tensor::{Device, Tensor};
 use regard_ops::{AttentionOptions, Distance, OpError, Pairing};
 use serde::{Deserialize, Serialize};
 
+use crate::config::no_settings;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use learned::{LearnedConfig, LearnedPosition};
@@ -33,9 +34,11 @@ use sinusoidal::Sinusoidal;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Position {
     /// Not at all.
+    #[serde(deserialize_with = "no_settings")]
     None,
     /// Sines and cosines, as published.
     #[default]
+    #[serde(deserialize_with = "no_settings")]
     Sinusoidal,
     /// A learned vector each.
     Learned(LearnedConfig),
@@ -44,6 +47,7 @@ pub enum Position {
     /// Rotation of queries and keys.
     Rope(RopeConfig),
     /// A bias in proportion to the distance.
+    #[serde(deserialize_with = "no_settings")]
     Alibi,
 }
 

@@ -1,0 +1,140 @@
+//! Blocks and the whole translator against PyTorch: outputs, loss, every gradient.
+
+use regard_nn::layers::block::conv::{ConvConfig, Reach};
+use regard_nn::layers::block::decoder::{DecoderBlock, DecoderView};
+use regard_nn::layers::block::encoder::EncoderBlock;
+use regard_nn::layers::block::{BlockConfig, NormPlace};
+use regard_nn::layers::position::Places;
+use regard_nn::models::encoder_decoder::EncoderDecoder;
+use regard_nn::models::transformer::{Memory, TransformerConfig};
+use regard_nn::{Init, Pass};
+use regard_ops::{Activation, AttentionOptions, CrossEntropyOptions, Mask};
+
+use burn::module::Param;
+use burn::tensor::Tensor;
+
+use crate::golden::Golden;
+use crate::link::{Action, Link, compare};
+use crate::support::{close, gradient, loss, training, values};
+
+fn lengths(options: &serde_json::Value) -> AttentionOptions {
+    let list = options["lengths"].as_array().unwrap();
+    let lengths = list.iter().map(|n| n.as_u64().unwrap() as usize).collect();
+    AttentionOptions { lengths: Some(lengths), ..AttentionOptions::default() }
+}
+
+#[test]
+fn blocks_are_pytorchs() {
+    let golden = Golden::open("blocks");
+    for (case, options) in golden.cases().iter().filter(|(case, _)| !case.starts_with("conv")) {
+        let name = |tensor: &str| format!("{case}/{tensor}");
+        let norm_place = if options["pre"].as_bool().unwrap() { NormPlace::Pre } else { NormPlace::Post };
+        let activation = if options["activation"] == "gelu" { Activation::Gelu } else { Activation::Relu };
+        let config = BlockConfig { norm_place, activation, ..BlockConfig::new(8, 2, 16) };
+        let x: Tensor<3> = golden.tensor(&name("x"), &training()).require_grad();
+        let grad_out = golden.tensor(&name("grad_out"), &training());
+        let init = Init::new(1, &training());
+        let load = Link { golden: &golden, case, action: Action::Load };
+        let (places, pass) = (Places::default(), Pass::inference());
+        let gradients = if golden.has(&name("source")) {
+            let source: Tensor<3> = golden.tensor(&name("source"), &training()).require_grad();
+            let mut block = DecoderBlock::new(&config, &init).unwrap();
+            load.decoder_block(&mut block, "");
+            let target = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
+            let view = DecoderView { target: &target, source: &lengths(options), places: &places };
+            let keys = block.source(source.clone()).unwrap();
+            let out = block.forward(x.clone(), &keys, None, view, &pass).unwrap();
+            let gradients = loss(&out, &grad_out);
+            close(case, &values(out), &golden.floats(&name("out")), 1e-5);
+            compare("source", &gradient(&source, &gradients), &golden.floats(&name("grad_source")), 1e-5);
+            let action = Action::Compare(&gradients, 1e-5);
+            Link { golden: &golden, case, action }.decoder_block(&mut block, "");
+            gradients
+        } else {
+            let mut block = EncoderBlock::new(&config, &init).unwrap();
+            load.encoder_block(&mut block, "");
+            let out = block.forward(x.clone(), &lengths(options), &places, &pass).unwrap();
+            let gradients = loss(&out, &grad_out);
+            close(case, &values(out), &golden.floats(&name("out")), 1e-5);
+            let action = Action::Compare(&gradients, 1e-5);
+            Link { golden: &golden, case, action }.encoder_block(&mut block, "");
+            gradients
+        };
+        compare("input", &gradient(&x, &gradients), &golden.floats(&name("grad_x")), 1e-5);
+    }
+}
+
+#[test]
+fn convolutions_are_pytorchs() {
+    let golden = Golden::open("blocks");
+    for (case, options) in golden.cases().iter().filter(|(case, _)| case.starts_with("conv")) {
+        let name = |tensor: &str| format!("{case}/{tensor}");
+        let kernel = options["kernel"].as_u64().unwrap() as usize;
+        let reach = if options["causal"].as_bool().unwrap() { Reach::Causal } else { Reach::Centred };
+        let mut block = ConvConfig { reach, ..ConvConfig::new(8, kernel) }.init(&Init::new(1, &training())).unwrap();
+        let load = Link { golden: &golden, case, action: Action::Load };
+        // PyTorch's weight is [d_out, d_in, kernel], ours [kernel · d_in, d_out].
+        let ours = |weight: Tensor<3>| weight.permute([2, 1, 0]).reshape([kernel * 8, 8]);
+        let weight = ours(golden.tensor(&name("weight/conv.weight"), &training())).into_data();
+        block.convolution.weight = Param::from_tensor(Tensor::from_data(weight, &training()));
+        load.plain(block.convolution.bias.as_mut().unwrap(), "conv.bias", None);
+        load.norm(&mut block.residual.norm, "norm");
+        let x: Tensor<3> = golden.tensor(&name("x"), &training()).require_grad();
+        let out = block.forward(x.clone(), &Pass::inference()).unwrap();
+        let gradients = loss(&out, &golden.tensor(&name("grad_out"), &training()));
+        close(case, &values(out), &golden.floats(&name("out")), 1e-5);
+        compare("input", &gradient(&x, &gradients), &golden.floats(&name("grad_x")), 1e-5);
+        let want = values(ours(golden.tensor(&name("grad/conv.weight"), &training())));
+        compare("weight", &gradient(&block.convolution.weight.val(), &gradients), &want, 1e-5);
+        Link { golden: &golden, case, action: Action::Compare(&gradients, 1e-5) }
+            .norm(&mut block.residual.norm, "norm");
+    }
+}
+
+#[test]
+fn the_translators_loss_logits_and_all_gradients_are_pytorchs() {
+    let golden = Golden::open("translator");
+    for (case, options) in golden.cases() {
+        let name = |tensor: &str| format!("{case}/{tensor}");
+        let memory = if options["layerwise"].as_bool().unwrap() { Memory::LayerByLayer } else { Memory::Last };
+        let config = TransformerConfig {
+            vocab: 11,
+            target_vocab: Some(9),
+            n_layers: 2,
+            d_model: 8,
+            n_heads: 2,
+            d_ff: 12,
+            memory,
+            dropout: 0.0,
+            ..TransformerConfig::default()
+        };
+        let mut model = EncoderDecoder::new(&config, &Init::new(1, &training())).unwrap();
+        let link = |link: &Link, model: &mut EncoderDecoder| {
+            link.plain(&mut model.source_embedding.tokens.weight, "source.weight", None);
+            link.plain(&mut model.target_embedding.as_mut().unwrap().tokens.weight, "target.weight", None);
+            link.linear(model.output.linear.as_mut().unwrap(), "output");
+            for i in 0..2 {
+                link.encoder_block(&mut model.encoder.layers[i], &format!("encoder.{i}."));
+                link.decoder_block(&mut model.decoder[i], &format!("decoder.{i}."));
+            }
+        };
+        link(&Link { golden: &golden, case: &case, action: Action::Load }, &mut model);
+        let ids = |name: &str| golden.integers::<2>(&format!("{case}/{name}"), &training());
+        let pass = Pass::inference();
+        let source = model.encode(ids("ids"), lengths(&options).lengths, &pass).unwrap();
+        let logits = model.logits(&source, ids("inputs"), &pass).unwrap();
+        close("logits", &values(logits), &golden.floats(&name("logits")), 1e-5);
+        let smoothing = CrossEntropyOptions { label_smoothing: 0.1, ignore_index: Some(-100) };
+        let source = model.encode(ids("ids"), lengths(&options).lengths, &pass).unwrap();
+        let loss = model.loss(&source, ids("inputs"), ids("targets"), smoothing, &pass).unwrap();
+        close("loss", &values(loss.clone()), &golden.floats(&name("loss")), 1e-5);
+        let gradients = loss.backward();
+        link(&Link { golden: &golden, case: &case, action: Action::Compare(&gradients, 2e-5) }, &mut model);
+
+        // Decoding a token at a time gives the same logits.
+        let (inputs, mut caches) = (ids("inputs"), model.caches());
+        let step = |t| model.logits_cached(&source, inputs.clone().narrow(1, t, 1), &mut caches, &pass).unwrap();
+        let steps: Vec<_> = (0..4).map(step).collect();
+        close("cached", &values(Tensor::cat(steps, 1)), &golden.floats(&name("logits")), 1e-5);
+    }
+}

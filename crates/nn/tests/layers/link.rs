@@ -1,0 +1,122 @@
+//! Ties the weights of our modules to PyTorch's names: once to load them, once to compare their gradients.
+
+use std::ops::Range;
+
+use burn::module::Param;
+use burn::tensor::{Gradients, Tensor, TensorData};
+use regard_nn::layers::attention::cross_attention::CrossAttention;
+use regard_nn::layers::attention::self_attention::SelfAttention;
+use regard_nn::layers::block::decoder::DecoderBlock;
+use regard_nn::layers::block::encoder::EncoderBlock;
+use regard_nn::layers::linear::Linear;
+use regard_nn::layers::norm::Norm;
+
+use crate::golden::Golden;
+use crate::support::{close, gradient, training, transposed};
+
+/// What happens to each pair of a weight and its name.
+pub enum Action<'a> {
+    Load,
+    /// Gradients are compared, relative to the largest of the tensor.
+    Compare(&'a Gradients, f32),
+}
+
+pub struct Link<'a> {
+    pub golden: &'a Golden,
+    pub case: &'a str,
+    pub action: Action<'a>,
+}
+
+impl Link<'_> {
+    /// A parameter as it is, or as a range of the first index of PyTorch's.
+    pub fn plain<const D: usize>(&self, param: &mut Param<Tensor<D>>, name: &str, rows: Option<Range<usize>>) {
+        match &self.action {
+            Action::Load => set(param, self.read("weight", name, rows).0),
+            Action::Compare(gradients, tolerance) => {
+                let want = self.read("grad", name, rows).0;
+                compare(name, &gradient(&param.val(), gradients), &want, *tolerance);
+            }
+        }
+    }
+
+    /// A matrix that PyTorch has the other way round, `[d_out, d_in]`, or some of its outputs.
+    pub fn transposed(&self, param: &mut Param<Tensor<2>>, name: &str, rows: Option<Range<usize>>) {
+        let read = |kind| {
+            let (data, shape) = self.read(kind, name, rows.clone());
+            transposed(&data, shape[0], shape[1])
+        };
+        match &self.action {
+            Action::Load => set(param, read("weight")),
+            Action::Compare(gradients, tolerance) => {
+                compare(name, &gradient(&param.val(), gradients), &read("grad"), *tolerance);
+            }
+        }
+    }
+
+    /// A tensor of PyTorch's or a range of its first index, and its shape.
+    fn read(&self, kind: &str, name: &str, rows: Option<Range<usize>>) -> (Vec<f32>, Vec<usize>) {
+        let name = format!("{}/{kind}/{name}", self.case);
+        let (data, mut shape) = (self.golden.floats(&name), self.golden.shape(&name));
+        let rows = rows.unwrap_or(0..shape[0]);
+        let width = data.len() / shape[0];
+        shape[0] = rows.len();
+        (data[rows.start * width..rows.end * width].to_vec(), shape)
+    }
+
+    pub fn linear(&self, layer: &mut Linear, name: &str) {
+        self.transposed(&mut layer.weight, &format!("{name}.weight"), None);
+        self.plain(layer.bias.as_mut().unwrap(), &format!("{name}.bias"), None);
+    }
+
+    pub fn norm(&self, layer: &mut Norm, name: &str) {
+        self.plain(&mut layer.weight, &format!("{name}.weight"), None);
+        self.plain(layer.bias.as_mut().unwrap(), &format!("{name}.bias"), None);
+    }
+
+    /// `nn.MultiheadAttention` over its own input; `name` ends with a point or is empty.
+    pub fn self_attention(&self, layer: &mut SelfAttention, name: &str) {
+        self.transposed(&mut layer.qkv.weight, &format!("{name}in_proj_weight"), None);
+        self.plain(layer.qkv.bias.as_mut().unwrap(), &format!("{name}in_proj_bias"), None);
+        self.linear(&mut layer.output, &format!("{name}out_proj"));
+    }
+
+    /// `nn.MultiheadAttention` over a source of the same width.
+    pub fn cross_attention(&self, layer: &mut CrossAttention, name: &str) {
+        let d = layer.query.weight.dims()[1];
+        let (weight, bias) = (format!("{name}in_proj_weight"), format!("{name}in_proj_bias"));
+        self.transposed(&mut layer.query.weight, &weight, Some(0..d));
+        self.transposed(&mut layer.key_value.weight, &weight, Some(d..3 * d));
+        self.plain(layer.query.bias.as_mut().unwrap(), &bias, Some(0..d));
+        self.plain(layer.key_value.bias.as_mut().unwrap(), &bias, Some(d..3 * d));
+        self.linear(&mut layer.output, &format!("{name}out_proj"));
+    }
+
+    pub fn encoder_block(&self, block: &mut EncoderBlock, name: &str) {
+        self.self_attention(&mut block.attention, &format!("{name}self_attn."));
+        self.norm(&mut block.attention_residual.norm, &format!("{name}norm1"));
+        self.linear(&mut block.feed_forward.up, &format!("{name}linear1"));
+        self.linear(&mut block.feed_forward.down, &format!("{name}linear2"));
+        self.norm(&mut block.feed_forward_residual.norm, &format!("{name}norm2"));
+    }
+
+    pub fn decoder_block(&self, block: &mut DecoderBlock, name: &str) {
+        self.self_attention(&mut block.attention, &format!("{name}self_attn."));
+        self.norm(&mut block.attention_residual.norm, &format!("{name}norm1"));
+        self.cross_attention(&mut block.cross_attention, &format!("{name}multihead_attn."));
+        self.norm(&mut block.cross_residual.norm, &format!("{name}norm2"));
+        self.linear(&mut block.feed_forward.up, &format!("{name}linear1"));
+        self.linear(&mut block.feed_forward.down, &format!("{name}linear2"));
+        self.norm(&mut block.feed_forward_residual.norm, &format!("{name}norm3"));
+    }
+}
+
+fn set<const D: usize>(param: &mut Param<Tensor<D>>, data: Vec<f32>) {
+    *param = Param::from_tensor(Tensor::from_data(TensorData::new(data, param.dims()), &training()));
+}
+
+#[track_caller]
+pub fn compare(name: &str, got: &[f32], want: &[f32], tolerance: f32) {
+    let scale = want.iter().fold(0f32, |most, x| most.max(x.abs())).max(1e-3);
+    let scaled = |x: &[f32]| x.iter().map(|x| x / scale).collect::<Vec<_>>();
+    close(name, &scaled(got), &scaled(want), tolerance);
+}

@@ -1,0 +1,190 @@
+//! Positions: each kind against its formula, what happens beyond the trained length, and the names in configurations.
+
+use burn::tensor::{Tensor, TensorData};
+use proptest::prelude::*;
+use regard_nn::config::name_or_table;
+use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
+use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
+use regard_nn::layers::position::sinusoidal::Sinusoidal;
+use regard_nn::layers::position::{Position, PositionSizes, Positions};
+use regard_nn::models::language_model::LanguageModel;
+use regard_nn::models::transformer::TransformerConfig;
+use regard_nn::{Init, Pass};
+use regard_ops::{Distance, Pairing, rope};
+use serde::Deserialize;
+
+use crate::support::{close, gradient, leaf, training, values};
+
+const SIZES: PositionSizes = PositionSizes { d_model: 16, n_heads: 4, d_head: 4 };
+
+fn init(position: Position) -> Positions {
+    position.init(SIZES, &Init::new(3, &training())).unwrap()
+}
+
+#[test]
+fn sinusoids_are_the_published_formula() {
+    let got = values(init(Position::Sinusoidal).table(3000, 7, &training()).unwrap().unwrap());
+    let want: Vec<f32> = (7..3007)
+        .flat_map(|p| {
+            (0..16).map(move |j| {
+                let angle = f64::from(p) / 10_000f64.powf(f64::from(2 * (j / 2)) / 16.0);
+                (if j % 2 == 0 { angle.sin() } else { angle.cos() }) as f32
+            })
+        })
+        .collect();
+    assert_eq!(got, want);
+}
+
+proptest! {
+    #[test]
+    fn a_shift_of_sinusoids_is_one_rotation_for_all_positions(by in 0usize..200, at in 0usize..1000) {
+        let layer = Sinusoidal::new(16, 10_000.0).unwrap();
+        let shifted = layer.encode(5, at, &training()).matmul(layer.shift(by, &training()));
+        close("shifted", &values(shifted), &values(layer.encode(5, at + by, &training())), 1e-5);
+    }
+
+    /// RoPE sees the distance of a query and a key alone, whatever the pairing.
+    #[test]
+    fn rope_depends_on_the_distance_alone(at in 0usize..300, distance in 0usize..50, halves: bool) {
+        let pairing = if halves { Pairing::Halves } else { Pairing::Interleaved };
+        let Positions::Rope(layer) = init(Position::Rope(RopeConfig { pairing, ..RopeConfig::default() })) else {
+            panic!("RoPE was asked for");
+        };
+        let (q, k): (Tensor<4>, Tensor<4>) = (leaf([1, 1, 1, 4], 1), leaf([1, 1, 1, 4], 2));
+        let turned = |x: &Tensor<4>, p| rope(x.clone(), layer.angles(1, p, &training()), layer.pairing()).unwrap();
+        let score = |p, d| values((turned(&q, p + d) * turned(&k, p)).sum())[0];
+        prop_assert!((score(at, distance) - score(0, distance)).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn learned_frequencies_start_at_the_fixed_ones_and_get_gradients() {
+    let learned = RopeConfig { frequencies: Frequencies::Learned, ..RopeConfig::default() };
+    let (Positions::Rope(fixed), Positions::Rope(learned)) =
+        (init(Position::Rope(RopeConfig::default())), init(Position::Rope(learned)))
+    else {
+        panic!("RoPE was asked for");
+    };
+    let angles = learned.angles(9, 4, &training());
+    close("angles", &values(angles.clone()), &values(fixed.angles(9, 4, &training())), 1e-6);
+    let x: Tensor<4> = leaf([1, 2, 9, 4], 1);
+    let weights: Tensor<4> = leaf([1, 2, 9, 4], 2);
+    let y = rope(x.clone(), angles, learned.pairing()).unwrap();
+    let gradients = (y * weights.clone()).sum().backward();
+    let got = gradient(&learned.frequencies.as_ref().unwrap().val(), &gradients);
+    // d/dω of Σ w·(turned pair) with the turned pair's derivative, position by position, in f64.
+    let (x, w) = (values(x), values(weights));
+    let mut want = [0f64; 2];
+    for row in 0..18 {
+        let p = (row % 9 + 4) as f64;
+        for (i, want) in want.iter_mut().enumerate() {
+            let at = row * 4 + 2 * i;
+            let (a, b) = (f64::from(x[at]), f64::from(x[at + 1]));
+            let (sin, cos) = (p / 10_000f64.powf(i as f64 / 2.0)).sin_cos();
+            let (da, db) = (-a * sin - b * cos, a * cos - b * sin);
+            *want += p * (f64::from(w[at]) * da + f64::from(w[at + 1]) * db);
+        }
+    }
+    close("gradient of the frequencies", &got, &want.map(|x| x as f32), 1e-4);
+}
+
+#[test]
+fn alibi_has_the_published_slopes() {
+    let slopes = |n_heads| {
+        let positions = Position::Alibi.init(PositionSizes { n_heads, ..SIZES }, &Init::new(1, &training())).unwrap();
+        match positions.places(1, 0, &training()).distance {
+            Distance::Alibi { slopes } => slopes,
+            _ => panic!("ALiBi was asked for"),
+        }
+    };
+    let powers = |exponents: &[f64]| exponents.iter().map(|&e| 2f64.powf(-e) as f32).collect::<Vec<_>>();
+    let eight = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    assert_eq!(slopes(8), powers(&eight));
+    assert_eq!(slopes(16), powers(&(1..=16).map(|k| f64::from(k) / 2.0).collect::<Vec<_>>()));
+    assert_eq!(slopes(12), powers(&[&eight[..], &[0.5, 1.5, 2.5, 3.5]].concat()));
+}
+
+#[test]
+fn a_learned_table_says_what_it_does_beyond_its_end() {
+    let table = |beyond| init(Position::Learned(LearnedConfig { max_length: 4, beyond }));
+    let last = table(Beyond::Last);
+    let four = values(last.table(4, 0, &training()).unwrap().unwrap());
+    let six = values(last.table(3, 2, &training()).unwrap().unwrap());
+    assert_eq!(six, [&four[2 * 16..], &four[3 * 16..]].concat());
+    assert_eq!(values(last.table(1, 9, &training()).unwrap().unwrap()), four[3 * 16..]);
+    let refused = table(Beyond::Refuse).table(3, 2, &training()).unwrap_err().to_string();
+    assert_eq!(refused, "sequence: expected at most 4 positions (position.max_length), got 5");
+}
+
+#[derive(Debug, Deserialize)]
+struct Holder {
+    #[serde(deserialize_with = "name_or_table")]
+    position: Position,
+}
+
+fn parse(json: &str) -> Result<Position, String> {
+    let holder = serde_json::from_str::<Holder>(&format!(r#"{{"position": {json}}}"#));
+    holder.map(|holder| holder.position).map_err(|error| error.to_string())
+}
+
+#[test]
+fn positions_are_chosen_by_name_or_table() {
+    assert_eq!(parse(r#""alibi""#).unwrap(), Position::Alibi);
+    assert_eq!(parse(r#""rope""#).unwrap(), Position::Rope(RopeConfig::default()));
+    let large = RopeConfig { base: 5e5, pairing: Pairing::Halves, ..RopeConfig::default() };
+    assert_eq!(parse(r#"{"kind": "rope", "base": 5e5, "pairing": "halves"}"#).unwrap(), Position::Rope(large));
+    let unknown = parse(r#""rotary""#).unwrap_err();
+    for kind in ["none", "sinusoidal", "learned", "relative", "rope", "alibi"] {
+        assert!(unknown.contains(&format!("`{kind}`")), "{unknown}");
+    }
+    assert!(
+        parse(r#"{"kind": "rope", "bose": 1}"#).unwrap_err().contains("unknown field `bose`, expected one of `base`")
+    );
+    assert!(parse(r#"{"kind": "alibi", "base": 1}"#).is_err());
+    assert!(parse("3").unwrap_err().contains("the name of a kind, or a table"));
+}
+
+#[test]
+fn sizes_that_do_not_fit_a_kind_are_named() {
+    let odd = PositionSizes { d_head: 5, ..SIZES };
+    let message = Position::Rope(RopeConfig::default()).validate(odd).unwrap_err().to_string();
+    assert_eq!(message, "d_head = 5: expected an even number: RoPE turns pairs of features");
+    let odd = PositionSizes { d_model: 15, ..SIZES };
+    assert!(Position::Sinusoidal.validate(odd).unwrap_err().to_string().starts_with("d_model = 15: expected an even"));
+    let base = Position::Rope(RopeConfig { base: -1.0, ..RopeConfig::default() });
+    let config = TransformerConfig { position: base, ..TransformerConfig::default() };
+    assert!(config.validate().unwrap_err().to_string().starts_with("position.base = -1: expected"));
+}
+
+/// Every kind in a language model: beyond the trained length it answers, and cached decoding equals the full pass.
+#[test]
+fn every_kind_works_in_a_model_at_any_length() {
+    let learned = LearnedConfig { max_length: 8, beyond: Beyond::Last };
+    for position in [
+        Position::None,
+        Position::Sinusoidal,
+        Position::Learned(learned),
+        Position::Relative(Default::default()),
+        Position::Rope(RopeConfig { frequencies: Frequencies::Learned, ..RopeConfig::default() }),
+        Position::Alibi,
+    ] {
+        let config = TransformerConfig {
+            vocab: 11,
+            n_layers: 2,
+            d_model: 16,
+            n_heads: 4,
+            d_ff: 20,
+            position,
+            ..TransformerConfig::default()
+        };
+        let model = LanguageModel::new(&config, &Init::new(5, &training())).unwrap();
+        let ids: Vec<i32> = (0..40).map(|i| (i * i) % 11).collect();
+        let ids = Tensor::from_data(TensorData::new(ids, [2, 20]), &training());
+        let pass = Pass::inference();
+        let full = model.logits(ids.clone(), &pass).unwrap();
+        let mut caches = model.caches();
+        let step = |t| model.logits_cached(ids.clone().narrow(1, t, 1), &mut caches, &pass).unwrap();
+        let steps = (0..20).map(step).collect();
+        close(&format!("{position:?}"), &values(Tensor::cat(steps, 1)), &values(full), 1e-5);
+    }
+}
