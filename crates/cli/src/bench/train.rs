@@ -6,20 +6,22 @@ use std::time::Instant;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use indicatif::{ProgressBar, ProgressStyle};
 use miette::{IntoDiagnostic, Result};
-use regard_ops::{AdamW, AdamWOptions, Decay};
+use regard_nn::models::language_model::LanguageModel;
+use regard_nn::{Init, Pass};
+use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 
-use super::gpt::{Gpt, GptShape};
+use super::gpt::GptShape;
 
 /// A model in training on a text that can be learnt: most tokens follow from the one before.
 struct Training {
-    model: Option<Gpt>,
+    model: Option<LanguageModel>,
     optimiser: AdamW,
     ids: Tensor<2, Int>,
     targets: Tensor<2, Int>,
 }
 
 impl Training {
-    fn new(shape: &GptShape) -> Self {
+    fn new(shape: &GptShape) -> Result<Self> {
         let device = Device::flex().autodiff();
         let options = AdamWOptions { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 };
         let mut state = 1u64;
@@ -35,18 +37,19 @@ impl Training {
             let data = TensorData::new(rows.copied().collect::<Vec<i64>>(), [shape.batch, shape.seq]);
             Tensor::from_data(data, &device)
         };
-        Self {
-            model: Some(Gpt::new(shape, 0, &device)),
+        Ok(Self {
+            model: Some(LanguageModel::new(&shape.config(), &Init::new(0, &device)).into_diagnostic()?),
             optimiser: AdamW::new(options, Some(1.0), Decay::All),
             ids: part(0),
             targets: part(1),
-        }
+        })
     }
 
     /// Forward, backward and update; the loss before it.
     fn step(&mut self) -> Result<f32> {
         let model = self.model.take().expect("put back below");
-        let loss = model.loss(self.ids.clone(), self.targets.clone()).into_diagnostic()?;
+        let (ids, targets) = (self.ids.clone(), self.targets.clone());
+        let loss = model.loss(ids, targets, CrossEntropyOptions::default(), &Pass::inference()).into_diagnostic()?;
         let gradients = loss.clone().backward();
         let (model, _) = self.optimiser.step(model, gradients).into_diagnostic()?;
         self.model = Some(model);
@@ -56,7 +59,7 @@ impl Training {
 
 /// A step to be timed.
 pub fn step(shape: GptShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
-    let mut training = Training::new(&shape);
+    let mut training = Training::new(&shape)?;
     Ok(Box::new(move || training.step().map(|_| ())))
 }
 
@@ -70,7 +73,7 @@ pub fn show(steps: u32) -> Result<()> {
         regard_kernels::Isa::current().name(),
         rayon::current_num_threads()
     );
-    let mut training = Training::new(&shape);
+    let mut training = Training::new(&shape)?;
     let bar = ProgressBar::new(u64::from(steps));
     let style = "{bar:32} step {pos}/{len}  {msg}  {per_sec}, {eta} left";
     bar.set_style(ProgressStyle::with_template(style).into_diagnostic()?);

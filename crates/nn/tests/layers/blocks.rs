@@ -1,12 +1,14 @@
-//! Blocks and the whole translator against PyTorch: outputs, loss, every gradient.
+//! Blocks, a language model and a translator against PyTorch: outputs, loss, every gradient.
 
 use regard_nn::layers::block::conv::{ConvConfig, Reach};
 use regard_nn::layers::block::decoder::{DecoderBlock, DecoderView};
 use regard_nn::layers::block::encoder::EncoderBlock;
 use regard_nn::layers::block::{BlockConfig, NormPlace};
-use regard_nn::layers::position::Places;
+use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
+use regard_nn::layers::position::{Places, Position, Positions};
 use regard_nn::models::encoder_decoder::EncoderDecoder;
-use regard_nn::models::transformer::{Memory, TransformerConfig};
+use regard_nn::models::language_model::LanguageModel;
+use regard_nn::models::transformer::{EmbeddingScale, Memory, TransformerConfig};
 use regard_nn::{Init, Pass};
 use regard_ops::{Activation, AttentionOptions, CrossEntropyOptions, Mask};
 
@@ -137,4 +139,48 @@ fn the_translators_loss_logits_and_all_gradients_are_pytorchs() {
         let steps: Vec<_> = (0..4).map(step).collect();
         close("cached", &values(Tensor::cat(steps, 1)), &golden.floats(&name("logits")), 1e-5);
     }
+}
+
+#[test]
+fn the_language_models_loss_logits_and_all_gradients_are_pytorchs() {
+    let golden = Golden::open("tiny_gpt");
+    let learned = LearnedConfig { max_length: 8, beyond: Beyond::Refuse };
+    let config = TransformerConfig {
+        vocab: 23,
+        n_layers: 2,
+        d_model: 16,
+        n_heads: 2,
+        d_ff: 32,
+        activation: Activation::Gelu,
+        norm_place: NormPlace::Pre,
+        position: Position::Learned(learned),
+        embedding_scale: EmbeddingScale::None,
+        dropout: 0.0,
+        ..TransformerConfig::default()
+    };
+    let mut model = LanguageModel::new(&config, &Init::new(1, &training())).unwrap();
+    let link = |link: &Link, model: &mut LanguageModel| {
+        link.plain(&mut model.embedding.tokens.weight, "token.weight", None);
+        let Positions::Learned(position) = &mut model.embedding.position else { panic!("learned positions") };
+        link.plain(&mut position.weight, "position.weight", None);
+        for (i, block) in model.stack.layers.iter_mut().enumerate() {
+            let name = |part: &str| format!("blocks.{i}.{part}");
+            link.norm(&mut block.attention_residual.norm, &name("norm1"));
+            link.linear(&mut block.attention.qkv, &name("qkv"));
+            link.linear(&mut block.attention.output, &name("out"));
+            link.norm(&mut block.feed_forward_residual.norm, &name("norm2"));
+            link.linear(&mut block.feed_forward.up, &name("up"));
+            link.linear(&mut block.feed_forward.down, &name("down"));
+        }
+        link.norm(model.stack.norm.as_mut().unwrap(), "norm");
+        link.linear(model.output.linear.as_mut().unwrap(), "head");
+    };
+    link(&Link { golden: &golden, case: "model", action: Action::Load }, &mut model);
+    let ids = |name: &str| golden.integers::<2>(name, &training());
+    let logits = model.logits(ids("model/ids"), &Pass::inference()).unwrap();
+    close("logits", &values(logits), &golden.floats("model/logits"), 1e-5);
+    let options = CrossEntropyOptions::default();
+    let loss = model.loss(ids("model/ids"), ids("model/targets"), options, &Pass::inference()).unwrap();
+    close("loss", &values(loss.clone()), &golden.floats("model/loss"), 2e-6);
+    link(&Link { golden: &golden, case: "model", action: Action::Compare(&loss.backward(), 1e-5) }, &mut model);
 }
