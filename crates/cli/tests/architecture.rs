@@ -4,8 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each may use, the lowest first.
-const ALLOWED: [(&str, &[&str]); 3] =
-    [("regard-kernels", &[]), ("regard-ops", &["regard-kernels"]), ("regard", &["regard-kernels", "regard-ops"])];
+const ALLOWED: [(&str, &[&str]); 4] = [
+    ("regard-kernels", &[]),
+    ("regard-ops", &["regard-kernels"]),
+    ("regard-inspect", &["regard-kernels", "regard-ops", "regard-nn"]),
+    ("regard", &["regard-kernels", "regard-ops", "regard-inspect"]),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
