@@ -1,0 +1,156 @@
+//! Every kind of panel, to look at: `cargo run --release -p regard-inspect --example gallery -- FOLDER`.
+
+use std::path::PathBuf;
+
+use regard_inspect::{
+    Axis, Bars, CellNumbers, ColourScale, Figure, Heatmap, InspectError, LineStyle, Lines, Links, Series, Table, Text,
+    ValueRange,
+};
+
+fn main() -> Result<(), InspectError> {
+    let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_string()));
+    for (name, figure) in
+        [("attention", attention()?), ("heads", heads()?), ("large", large()?), ("curves", curves()?), ("odd", odd()?)]
+    {
+        for extension in ["svg", "png", "html"] {
+            figure.save(folder.join(format!("{name}.{extension}")))?;
+        }
+    }
+    Ok(())
+}
+
+const TOKENS: [&str; 8] = ["<s>", " the", " cat", " sat", " on", " the", " mat", "."];
+
+/// Causal weights that fall off with distance.
+fn weights(length: usize, fall: f32) -> Vec<f32> {
+    let mut weights = vec![f32::NAN; length * length];
+    for query in 0..length {
+        let score = |key: usize| (-(fall * (query - key) as f32) + 1.5 * (key as f32 * 1.7).sin()).exp();
+        let sum: f32 = (0..=query).map(score).sum();
+        (0..=query).for_each(|key| weights[query * length + key] = score(key) / sum);
+    }
+    weights
+}
+
+fn attention() -> Result<Figure, InspectError> {
+    let map = Heatmap::new(8, 8, weights(8, 0.3))?
+        .row_labels(TOKENS)
+        .column_labels(TOKENS)
+        .axes("query", "key")
+        .absent("masked")
+        .numbers(CellNumbers::WhereTheyFit);
+    let links = Links::new(TOKENS, TOKENS, weights(8, 0.3))?.names("query", "key");
+    Ok(Figure::new("Where each token looks: softmax(QKᵀ / √d) of layer 1, head 3")
+        .panel("weights", map)
+        .panel("the same as links", links)
+        .note("A query sees itself and what came before; the hatched cells are masked. Rows add up to 1."))
+}
+
+fn heads() -> Result<Figure, InspectError> {
+    let words: Vec<String> = (0..24).map(|i| format!("token{i}")).collect();
+    let mut figure = Figure::new("All heads of layer 2").columns(4);
+    for head in 0..8 {
+        let map = Heatmap::new(24, 24, weights(24, 0.05 * head as f32))?
+            .row_labels(words.clone())
+            .column_labels(words.clone())
+            .absent("masked")
+            .side(240);
+        figure.push(format!("head {}", head + 1), map);
+    }
+    Ok(figure)
+}
+
+fn large() -> Result<Figure, InspectError> {
+    let wave = |row: usize, column: usize| {
+        let angle = row as f32 / 10_000f32.powf((column / 2 * 2) as f32 / 64.0);
+        if column.is_multiple_of(2) { angle.sin() } else { angle.cos() }
+    };
+    let values = |rows: usize| (0..rows * 64).map(|i| wave(i / 64, i % 64)).collect();
+    let positions = Heatmap::new(128, 64, values(128))?
+        .axes("position", "dimension")
+        .scale(ColourScale::diverging(ValueRange::Data));
+    let image =
+        Heatmap::new(512, 512, weights(512, 0.02))?.axes("query", "key").scale(ColourScale::viridis(ValueRange::Data));
+    Ok(Figure::new("Sinusoidal positions, and a map with a quarter of a million cells")
+        .panel("128 × 64, as Vaswani et al. have it", positions)
+        .panel("512 × 512", image))
+}
+
+fn curves() -> Result<Figure, InspectError> {
+    let law = |n: f64| 2.6 * n.powf(-0.5);
+    let sizes = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+    let scaling = Lines::new(Axis::log("contexts per task"), Axis::log("generalisation error"))
+        .series(Series::new("trained", sizes.map(|n| (n, law(n) * (1.0 + 0.1 * n.sin())))).style(LineStyle::Markers))
+        .series(Series::new("theory, slope −½", sizes.map(|n| (n, law(n)))).style(LineStyle::Dashed).colour(0))
+        .series(Series::new("no memory", sizes.map(|n| (n, 0.7))).style(LineStyle::MarkedLine));
+    let loss = |step: u32| 4.0 * (-f64::from(step) / 3_000.0).exp() + 1.2 + 0.1 * f64::from(step).sin();
+    let training = Lines::new(Axis::linear("step"), Axis::linear("loss, nats").including(0.0))
+        .series(Series::new("train", (0..20_000).map(|step| (f64::from(step), loss(step)))))
+        .series(
+            Series::new("dev", (0..20).map(|i| (f64::from(i) * 1000.0, loss(i * 1000) + 0.2)))
+                .style(LineStyle::MarkedLine),
+        );
+    let bars = Bars::new(Axis::linear("training step, ms"), ["4-layer GPT, batch 16 × 256", "tiny model", "LSTM"])
+        .series("PyTorch", [1160.0, 395.0, 220.5])?
+        .series("Regard", [780.0, 77.0, 180.25])?;
+    let signed =
+        Bars::new(Axis::linear("change of logit"), [" the", " cat", " sat"]).series("", [0.8, -0.35, f64::NAN])?;
+    let table = Table::new(["mechanism", "parameters", "time", "note"])
+        .row(["dot product", "0", "1.00×", "no weights of its own"])
+        .row(["additive (Bahdanau)", "33,024", "3.4×", "tanh(Wq + Uk) · v"])
+        .row(["bilinear", "16,384", "1.2×", ""]);
+    let text =
+        Text::new("scores = Q · Kᵀ / √d\nweights = softmax(scores)\n\noutput = weights · V      # [seq, d_head]");
+    Ok(Figure::new("Curves, bars, a table and text")
+        .panel("Scaling, log-log", scaling)
+        .panel("Training", training)
+        .panel("Speed", bars)
+        .panel("Signed", signed)
+        .panel("Mechanisms", table)
+        .panel("Formula", text)
+        .columns(2)
+        .note("A note long enough to be broken into lines when the figure is narrower than the sentence that someone thought was needed to explain what is to be seen in the picture above, which happens."))
+}
+
+fn odd() -> Result<Figure, InspectError> {
+    let long = ["a label that is much longer than any cell of the map could ever be", "短い", "naïve <b>&", "→\n"];
+    let mixed = vec![
+        1.0,
+        f32::NAN,
+        -2.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        0.0,
+        3.5,
+        1e-7,
+        12.0,
+        -1e9,
+        0.1,
+        5.0,
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+    ];
+    Ok(Figure::new("Odd data")
+        .panel(
+            "mixed, long labels",
+            Heatmap::new(4, 4, mixed)?
+                .row_labels(long)
+                .column_labels(long)
+                .scale(ColourScale::diverging(ValueRange::Fixed { low: -4.0, high: 4.0 }))
+                .numbers(CellNumbers::WhereTheyFit),
+        )
+        .panel("1 × 1", Heatmap::new(1, 1, vec![0.5])?.axes("a rather long row name", "a rather long column name"))
+        .panel("constant", Heatmap::new(3, 5, vec![0.2; 15])?.scale(ColourScale::viridis(ValueRange::Data)))
+        .panel("nothing but NaN", Heatmap::new(2, 6, vec![f32::NAN; 12])?)
+        .panel("1 × 100", Heatmap::new(1, 100, (0..100).map(|i| i as f32).collect())?)
+        .panel("empty", Heatmap::new(0, 3, vec![])?)
+        .panel(
+            "no points",
+            Lines::new(Axis::log("x"), Axis::linear("y")).series(Series::new("s", [(0.0, 1.0), (-1.0, 2.0)])),
+        )
+        .panel("one point", Lines::new(Axis::log("x"), Axis::log("y")).series(Series::new("s", [(3.0, 1e-9)])))
+        .panel("no bars", Bars::new(Axis::linear(""), [""; 0]))
+        .panel("no rows", Table::new(["a", "b"])))
+}

@@ -1,0 +1,99 @@
+//! A figure: what is to be seen, not how.
+
+use std::path::Path;
+
+use crate::error::InspectError;
+use crate::html::page;
+use crate::layout::{Part, draw};
+use crate::panel::PanelKind;
+use crate::raster::rasterise;
+use crate::save::save_atomically;
+
+/// A title, panels in a grid, and notes beneath.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Above all panels.
+    pub title: String,
+    /// Sentences beneath the panels: what is to be seen, and how it was made.
+    pub notes: Vec<String>,
+    /// From left to right, then down.
+    pub panels: Vec<Panel>,
+    /// How many panels stand side by side.
+    pub columns: Columns,
+}
+
+/// One picture of a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// Above the panel; may be empty.
+    pub title: String,
+    /// What it shows.
+    pub kind: PanelKind,
+}
+
+/// How many panels stand side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Columns {
+    /// As many as a screen holds, evenly filled.
+    Auto,
+    /// Given, at least one.
+    Fixed(usize),
+}
+
+impl Figure {
+    /// A figure without panels.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), notes: Vec::new(), panels: Vec::new(), columns: Columns::Auto }
+    }
+
+    /// The same with a sentence beneath.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// The same with a panel more.
+    pub fn panel(mut self, title: impl Into<String>, kind: impl Into<PanelKind>) -> Self {
+        self.push(title, kind);
+        self
+    }
+
+    /// Adds a panel.
+    pub fn push(&mut self, title: impl Into<String>, kind: impl Into<PanelKind>) {
+        self.panels.push(Panel { title: title.into(), kind: kind.into() });
+    }
+
+    /// The same with `count` panels side by side.
+    pub fn columns(mut self, count: usize) -> Self {
+        self.columns = Columns::Fixed(count);
+        self
+    }
+
+    /// The drawing as an SVG document.
+    pub fn to_svg(&self) -> String {
+        draw(self, Part::All)
+    }
+
+    /// The drawing as a PNG, two pixels for one of the SVG (one where that would be too large).
+    pub fn to_png(&self) -> Result<Vec<u8>, InspectError> {
+        rasterise(&self.to_svg())
+    }
+
+    /// A page that needs nothing else: the drawing, with tables and text as such, and the notes.
+    pub fn to_html(&self) -> String {
+        page(self)
+    }
+
+    /// Draws the figure as the extension of the path says: `.svg`, `.png` or `.html`. The file is written atomically.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
+        let path = path.as_ref();
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
+        let content = match extension.as_str() {
+            "svg" => self.to_svg().into_bytes(),
+            "png" => self.to_png()?,
+            "html" => self.to_html().into_bytes(),
+            _ => return Err(InspectError::Extension { path: path.to_path_buf() }),
+        };
+        save_atomically(path, &content)
+    }
+}

@@ -1,0 +1,73 @@
+//! A page of its own: nothing is fetched.
+
+use std::fmt::Write;
+
+use crate::figure::Figure;
+use crate::layout::{Part, draw};
+use crate::panel::{PanelKind, Table};
+use crate::text::{Face, escape};
+
+/// The figure as a page. Tables and text are such, to be searched and copied; the other panels are drawn.
+pub(crate) fn page(figure: &Figure) -> String {
+    let title = escape(&figure.title);
+    let mut body = format!("<h1>{title}</h1>\n");
+    if figure.panels.iter().any(|panel| panel.kind.is_picture()) {
+        let _ = write!(body, "<div class=\"picture\">\n{}</div>\n", draw(figure, Part::Pictures));
+    }
+    for panel in figure.panels.iter().filter(|panel| !panel.kind.is_picture()) {
+        if !panel.title.is_empty() {
+            let _ = writeln!(body, "<h2>{}</h2>", escape(&panel.title));
+        }
+        match &panel.kind {
+            PanelKind::Table(table) => write_table(&mut body, table),
+            PanelKind::Text(text) => {
+                let _ = writeln!(body, "<pre>{}</pre>", escape(&text.lines.join("\n")));
+            }
+            _ => {}
+        }
+    }
+    for note in &figure.notes {
+        let _ = writeln!(body, "<p>{}</p>", escape(note));
+    }
+    let style = STYLE.replace("SANS", Face::Sans.families()).replace("MONO", Face::Mono.families());
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+}
+
+/// The picture keeps its white ground in the dark too: its colours are chosen for it.
+const STYLE: &str = "
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 SANS; margin: 2rem auto; padding: 0 1.25rem; max-width: 1480px; color: #222; background: #fafafa; }
+h1 { font-size: 1.4rem; font-weight: 600; }
+h2 { font-size: 1.05rem; font-weight: 600; margin-top: 2rem; }
+p { max-width: 48rem; }
+.picture { overflow-x: auto; }
+.picture svg { background: #fff; border: 1px solid #8884; border-radius: 4px; }
+table { border-collapse: collapse; }
+th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #8884; }
+th { font-weight: 600; }
+.number { text-align: right; font-family: MONO; }
+pre { font: 13px/1.45 MONO; overflow-x: auto; }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818; } }
+";
+
+fn write_table(body: &mut String, table: &Table) {
+    let numeric = table.numeric_columns();
+    let class = |column: usize| if numeric[column] { " class=\"number\"" } else { "" };
+    body.push_str("<table>\n<thead><tr>");
+    for (column, name) in table.header().iter().enumerate() {
+        let _ = write!(body, "<th{}>{}</th>", class(column), escape(name));
+    }
+    body.push_str("</tr></thead>\n<tbody>\n");
+    for row in table.rows() {
+        body.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let _ = write!(body, "<td{}>{}</td>", class(column), escape(cell));
+        }
+        body.push_str("</tr>\n");
+    }
+    body.push_str("</tbody>\n</table>\n");
+}

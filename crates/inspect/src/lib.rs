@@ -1,0 +1,40 @@
+//! Looking inside attention models.
+//!
+//! A [`Figure`] is a description: a title, notes and panels. It is drawn as SVG, and that one drawing also becomes the
+//! PNG (rasterised with the font in this crate, so a bare machine without fonts draws the same) and the HTML page.
+//!
+//! ```
+//! use regard_inspect::{ColourScale, Figure, Heatmap, ValueRange};
+//!
+//! let tokens = ["the", "cat", "sat"];
+//! let weights = vec![1.0, 0.0, 0.0, 0.4, 0.6, 0.0, 0.2, 0.5, 0.3];
+//! let map = Heatmap::new(3, 3, weights)?
+//!     .row_labels(tokens)
+//!     .column_labels(tokens)
+//!     .scale(ColourScale::sequential(ValueRange::FromZero));
+//! let svg = Figure::new("Attention").panel("head 1", map).to_svg();
+//! assert!(svg.contains("cat"));
+//! # Ok::<(), regard_inspect::InspectError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod axis;
+mod canvas;
+mod colour;
+mod error;
+mod figure;
+mod html;
+mod layout;
+mod number;
+mod panel;
+mod raster;
+mod save;
+mod text;
+
+pub use axis::{Axis, AxisScale};
+pub use colour::{ColourMap, ColourScale, ValueRange};
+pub use error::InspectError;
+pub use figure::{Columns, Figure, Panel};
+pub use number::number;
+pub use panel::{BarSeries, Bars, CellNumbers, Heatmap, LineStyle, Lines, Links, PanelKind, Series, Table, Text};
+pub use save::save_atomically;

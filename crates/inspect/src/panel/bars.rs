@@ -1,0 +1,133 @@
+//! Named quantities as bars from left to right: names of any length can be read.
+
+use crate::axis::{Axis, Ruler};
+use crate::canvas::{Anchor, Canvas, Fill, LABEL, Rect, Stroke, Style};
+use crate::colour::{Colour, palette};
+use crate::error::InspectError;
+use crate::layout::Size;
+use crate::number::number;
+use crate::panel::plot::{Legend, MARK, draw_x_name, draw_x_ticks, name_room};
+use crate::panel::{EMPTY, draw_empty, strings};
+use crate::text::{Face, shorten, visible, width};
+
+/// Groups of bars: one bar a series in each group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bars {
+    axis: Axis,
+    groups: Vec<String>,
+    series: Vec<BarSeries>,
+}
+
+/// One bar for each group. A value that is not finite has no bar, but is said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BarSeries {
+    /// In the legend; none if empty.
+    pub name: String,
+    /// One for each group; missing ones are left out.
+    pub values: Vec<f64>,
+}
+
+const MOST_BARS: usize = 2_000;
+const BAR: f64 = 15.0;
+const GROUP_GAP: f64 = 8.0;
+const LONGEST_LABEL: f64 = 220.0;
+const PLOT: f64 = 300.0;
+
+impl Bars {
+    /// Groups without bars; the axis says what the values are.
+    pub fn new<S: Into<String>>(axis: Axis, groups: impl IntoIterator<Item = S>) -> Self {
+        Self { axis, groups: strings(groups), series: Vec::new() }
+    }
+
+    /// The same with a bar more in each group.
+    pub fn series(
+        mut self,
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Result<Self, InspectError> {
+        self.series.push(BarSeries { name: name.into(), values: values.into_iter().collect() });
+        let bars = self.series.len() * self.groups.len();
+        if bars > MOST_BARS {
+            return Err(InspectError::TooLarge { what: "bars", limit: MOST_BARS, got: bars });
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        if self.groups.is_empty() || self.series.is_empty() {
+            return EMPTY;
+        }
+        let width = self.label_width() + PLOT + self.value_width();
+        let height = self.legend(width).height + self.bars_height() + 26.0 + name_room(&self.axis);
+        Size { width, height }
+    }
+
+    pub(crate) fn draw(&self, canvas: &mut Canvas, area: Rect) {
+        if self.groups.is_empty() || self.series.is_empty() {
+            return draw_empty(canvas, area, "no bars");
+        }
+        let legend = self.legend(area.width);
+        for (index, text, x, y) in &legend.entries {
+            let swatch = Rect { x: area.x + x + 4.0, y: area.y + y + 2.0, width: 12.0, height: 12.0 };
+            canvas.rect(swatch, Fill::Plain(palette(*index)), None);
+            canvas.text((area.x + x + MARK, area.y + y + 8.0), text, Style::LABEL, Some(&self.series[*index].name));
+        }
+        let plot = Rect {
+            x: (area.x + self.label_width()).round(),
+            y: (area.y + legend.height).round(),
+            width: (area.width - self.label_width() - self.value_width()).floor(),
+            height: self.bars_height(),
+        };
+        // A bar starts at zero, or on a logarithmic axis at the end.
+        let axis = Axis { including: [self.axis.including.as_slice(), &[0.0]].concat(), ..self.axis.clone() };
+        let values = self.series.iter().flat_map(|s| s.values.iter().copied().take(self.groups.len()));
+        let ruler = Ruler::new(&axis, values, 5);
+        draw_x_ticks(canvas, plot, &ruler);
+        let start = plot.x + ruler.place(0.0).unwrap_or(0.0) * plot.width;
+        for (group, name) in self.groups.iter().enumerate() {
+            let top = plot.y + GROUP_GAP / 2.0 + group as f64 * self.group_height();
+            let middle = top + (self.group_height() - GROUP_GAP) / 2.0;
+            let full = visible(name);
+            let text = shorten(&full, LABEL, Face::Sans, LONGEST_LABEL);
+            canvas.text((plot.x - 6.0, middle), &text, Style::LABEL.anchor(Anchor::End), Some(&full));
+            for (index, series) in self.series.iter().enumerate() {
+                let Some(&value) = series.values.get(group) else { continue };
+                let end = ruler.place(value).map_or(start, |place| plot.x + place * plot.width);
+                let y = top + index as f64 * BAR;
+                let at = Rect { x: start.min(end), y: y + 1.0, width: (end - start).abs(), height: BAR - 2.0 };
+                canvas.rect(
+                    at,
+                    Fill::Plain(palette(index)),
+                    Some(&format!("{full} {}: {}", series.name, number(value, 6))),
+                );
+                let style = Style::LABEL.colour(Colour::QUIET);
+                canvas.text((start.max(end) + 4.0, y + BAR / 2.0), &number(value, 4), style, None);
+            }
+        }
+        canvas.line((start, plot.y), (start, plot.y + plot.height), Stroke::new(Colour::RULE, 1.0), None);
+        draw_x_name(canvas, area, plot, &self.axis);
+    }
+
+    fn legend(&self, room: f64) -> Legend {
+        Legend::new(self.series.iter().map(|s| s.name.as_str()), room)
+    }
+
+    fn label_width(&self) -> f64 {
+        let widest = self.groups.iter().map(|g| width(&visible(g), LABEL, Face::Sans)).fold(0.0, f64::max);
+        widest.min(LONGEST_LABEL) + 8.0
+    }
+
+    /// Right of the plot, for the value of the longest bar.
+    fn value_width(&self) -> f64 {
+        let values = self.series.iter().flat_map(|s| &s.values).map(|&v| width(&number(v, 4), LABEL, Face::Sans));
+        values.fold(12.0, f64::max) + 6.0
+    }
+
+    fn group_height(&self) -> f64 {
+        self.series.len() as f64 * BAR + GROUP_GAP
+    }
+
+    fn bars_height(&self) -> f64 {
+        self.groups.len() as f64 * self.group_height()
+    }
+}

@@ -1,0 +1,339 @@
+//! A matrix as coloured cells, with a colour bar.
+
+use crate::axis::even_step;
+use crate::canvas::{Anchor, Canvas, Fill, LABEL, Rect, Style, Turn};
+use crate::colour::{Colour, ColourScale, ValueRange};
+use crate::error::InspectError;
+use crate::layout::Size;
+use crate::number::{fixed, number};
+use crate::panel::map_labels::{MapLabels, NAME, NAME_ROOM, SideName};
+use crate::panel::{Detail, EMPTY, draw_empty, strings};
+use crate::raster::cell_image;
+use crate::text::{Face, visible, width};
+
+/// A matrix of cells coloured by their value.
+///
+/// A NaN is an absent cell and hatched, as is −∞, the score of a masked pair; +∞ takes the last colour.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heatmap {
+    rows: usize,
+    columns: usize,
+    values: Vec<f32>,
+    row_labels: Vec<String>,
+    column_labels: Vec<String>,
+    row_name: String,
+    column_name: String,
+    scale: ColourScale,
+    numbers: CellNumbers,
+    absent: String,
+    side: f64,
+}
+
+/// Whether cells say their value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellNumbers {
+    /// Colours alone.
+    Hidden,
+    /// Printed in the cells where they fit: in maps of at most 16 columns and 40 rows.
+    WhereTheyFit,
+}
+
+/// A square of two thousand cells a side: beyond, nothing is seen.
+const MOST_CELLS: usize = 4_000_000;
+const LONGEST_SIDE: usize = 4_096;
+const LARGEST_CELL: f64 = 34.0;
+const BAR_GAP: f64 = 16.0;
+const BAR_WIDTH: f64 = 12.0;
+/// The swatch that explains the hatch.
+const ABSENT_HEIGHT: f64 = 26.0;
+
+impl Heatmap {
+    /// A map of `rows × columns` values, row after row.
+    pub fn new(rows: usize, columns: usize, values: Vec<f32>) -> Result<Self, InspectError> {
+        if rows.checked_mul(columns) != Some(values.len()) {
+            return Err(InspectError::Shape { what: "heat map", rows, columns, got: values.len() });
+        }
+        if values.len() > MOST_CELLS {
+            let what = "cells of a heat map";
+            return Err(InspectError::TooLarge { what, limit: MOST_CELLS, got: values.len() });
+        }
+        if rows.max(columns) > LONGEST_SIDE {
+            let what = "rows or columns of a heat map";
+            return Err(InspectError::TooLarge { what, limit: LONGEST_SIDE, got: rows.max(columns) });
+        }
+        Ok(Self {
+            rows,
+            columns,
+            values,
+            row_labels: Vec::new(),
+            column_labels: Vec::new(),
+            row_name: String::new(),
+            column_name: String::new(),
+            scale: ColourScale::sequential(ValueRange::FromZero),
+            numbers: CellNumbers::Hidden,
+            absent: "no value".to_string(),
+            side: 640.0,
+        })
+    }
+
+    /// A name for each row, from above; without any, rows are counted from 0.
+    pub fn row_labels<S: Into<String>>(mut self, labels: impl IntoIterator<Item = S>) -> Self {
+        self.row_labels = strings(labels);
+        self
+    }
+
+    /// A name for each column, from the left; without any, columns are counted from 0.
+    pub fn column_labels<S: Into<String>>(mut self, labels: impl IntoIterator<Item = S>) -> Self {
+        self.column_labels = strings(labels);
+        self
+    }
+
+    /// What the rows and the columns are: `query`, `key`.
+    pub fn axes(mut self, rows: impl Into<String>, columns: impl Into<String>) -> Self {
+        self.row_name = rows.into();
+        self.column_name = columns.into();
+        self
+    }
+
+    /// The colours; white to blue from zero unless said.
+    pub fn scale(mut self, scale: ColourScale) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// Whether cells say their value.
+    pub fn numbers(mut self, numbers: CellNumbers) -> Self {
+        self.numbers = numbers;
+        self
+    }
+
+    /// What an absent cell is: `masked`.
+    pub fn absent(mut self, name: impl Into<String>) -> Self {
+        self.absent = name.into();
+        self
+    }
+
+    /// How long the longer side should be, in pixels: 640 unless said, about 240 for one of many.
+    /// A cell is never less than a pixel.
+    pub fn side(mut self, pixels: u32) -> Self {
+        self.side = f64::from(pixels.clamp(40, 4_096));
+        self
+    }
+
+    pub(crate) fn cells(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        if self.values.is_empty() {
+            return EMPTY;
+        }
+        self.plan().size
+    }
+
+    pub(crate) fn draw(&self, canvas: &mut Canvas, area: Rect, detail: Detail) {
+        if self.values.is_empty() {
+            return draw_empty(canvas, area, "no cells");
+        }
+        let plan = self.plan();
+        let map = Rect { x: area.x + plan.left, y: area.y + plan.top, ..plan.map };
+        canvas.begin_crisp();
+        match detail {
+            Detail::Images => self.draw_image(canvas, map, &plan),
+            _ => self.draw_cells(canvas, map, &plan, detail),
+        }
+        canvas.end_crisp();
+        self.draw_numbers(canvas, map, &plan);
+        canvas.frame(map, Colour::RULE);
+        plan.beside.draw_rows(canvas, map);
+        plan.below.draw_columns(canvas, map);
+        self.draw_names(canvas, area, map, &plan);
+        self.draw_bar(canvas, map, &plan);
+    }
+
+    fn plan(&self) -> Plan {
+        let ends = self.scale.ends(&self.values);
+        let number_width = self.number_width();
+        let cell = |count: usize| (self.side / count as f64).floor().clamp(1.0, LARGEST_CELL.max(80.0 / count as f64));
+        // A long thin map has thicker cells than a square one would.
+        let (wide, high) = (cell(self.columns), cell(self.rows));
+        let cell_width = wide.min(3.0 * high).max(number_width.map_or(1.0, |width| width.ceil() + 6.0));
+        let cell_height = high.min(3.0 * wide).max(number_width.map_or(1.0, |_| 18.0));
+        let map =
+            Rect { x: 0.0, y: 0.0, width: cell_width * self.columns as f64, height: cell_height * self.rows as f64 };
+        let beside = MapLabels::beside(&self.row_labels, self.rows, cell_height);
+        let below = MapLabels::below(&self.column_labels, self.columns, cell_width);
+        let row_name = SideName::new(&self.row_name, map.height);
+        let column_name = SideName::new(&self.column_name, map.width);
+
+        let bar_height = map.height.clamp(80.0, 240.0);
+        let bar_ticks = bar_ticks(ends, bar_height);
+        let has_absent = self.values.iter().any(|&v| is_absent(v));
+        let absent = has_absent.then(|| width(&self.absent, LABEL, Face::Sans));
+        let bar_labels = bar_ticks.iter().map(|t| width(&t.1, LABEL, Face::Sans)).chain(absent).fold(0.0, f64::max);
+        let bar_x = map.width + BAR_GAP.max(below.overhang + 6.0);
+
+        let side_room = if row_name.is_along { NAME_ROOM } else { 0.0 };
+        let left = (side_room + beside.room).max(below.overhang).ceil() + 1.0;
+        let top = if row_name.is_along || row_name.text.is_empty() { 7.0 } else { NAME_ROOM };
+        let under_map = map.height + below.room;
+        let under_bar = bar_height + if has_absent { ABSENT_HEIGHT } else { 8.0 };
+        // A name longer than the map goes below the bar too.
+        let column_name_y = if column_name.is_along { under_map } else { under_map.max(under_bar) };
+        let bottom = if column_name.text.is_empty() { under_map } else { column_name_y + NAME_ROOM };
+        let width = left + bar_x + BAR_WIDTH + 6.0 + bar_labels;
+        let size =
+            Size { width: width.max(row_name.across()).max(column_name.across()), height: top + bottom.max(under_bar) };
+        let shows_numbers = number_width.is_some();
+        Plan {
+            size,
+            map,
+            cell_width,
+            cell_height,
+            left,
+            top,
+            beside,
+            below,
+            row_name,
+            column_name,
+            column_name_y,
+            ends,
+            has_absent,
+            bar_x,
+            bar_height,
+            bar_ticks,
+            shows_numbers,
+        }
+    }
+
+    /// The room the widest number takes, if numbers are shown.
+    fn number_width(&self) -> Option<f64> {
+        let is_shown = self.numbers == CellNumbers::WhereTheyFit && self.columns <= 16 && self.rows <= 40;
+        let texts = self.values.iter().filter(|v| is_shown && !is_absent(**v)).map(|&v| cell_number(v));
+        texts.map(|text| width(&text, LABEL, Face::Mono)).reduce(f64::max)
+    }
+
+    fn colour(&self, value: f32, ends: (f64, f64)) -> Colour {
+        self.scale.map.at((f64::from(value) - ends.0) / (ends.1 - ends.0))
+    }
+
+    fn draw_cells(&self, canvas: &mut Canvas, map: Rect, plan: &Plan, detail: Detail) {
+        for (row, values) in self.values.chunks(self.columns).enumerate() {
+            for (column, &value) in values.iter().enumerate() {
+                let at = Rect {
+                    x: map.x + column as f64 * plan.cell_width,
+                    y: map.y + row as f64 * plan.cell_height,
+                    width: plan.cell_width,
+                    height: plan.cell_height,
+                };
+                let fill = if is_absent(value) { Fill::Hatch } else { Fill::Plain(self.colour(value, plan.ends)) };
+                let tooltip = (detail == Detail::Tooltips).then(|| self.tooltip(row, column, value));
+                canvas.rect(at, fill, tooltip.as_deref());
+            }
+        }
+    }
+
+    /// Absent cells are transparent, upon a hatched ground.
+    fn draw_image(&self, canvas: &mut Canvas, map: Rect, plan: &Plan) {
+        canvas.rect(map, if plan.has_absent { Fill::Hatch } else { Fill::Plain(Colour::WHITE) }, None);
+        let cells = self.values.iter().map(|&v| (!is_absent(v)).then(|| self.colour(v, plan.ends)));
+        if let Ok(png) = cell_image(self.columns, self.rows, cells) {
+            canvas.image(map, &png);
+        }
+    }
+
+    fn draw_numbers(&self, canvas: &mut Canvas, map: Rect, plan: &Plan) {
+        if !plan.shows_numbers {
+            return;
+        }
+        for (index, &value) in self.values.iter().enumerate().filter(|(_, v)| !is_absent(**v)) {
+            let x = map.x + ((index % self.columns) as f64 + 0.5) * plan.cell_width;
+            let y = map.y + ((index / self.columns) as f64 + 0.5) * plan.cell_height;
+            let ink = self.colour(value, plan.ends).ink_upon();
+            let style = Style::LABEL.face(Face::Mono).anchor(Anchor::Middle).colour(ink);
+            canvas.text((x, y), &cell_number(value), style, None);
+        }
+    }
+
+    fn draw_names(&self, canvas: &mut Canvas, area: Rect, map: Rect, plan: &Plan) {
+        let style = Style::LABEL.size(NAME);
+        let (at, style_here) = match plan.row_name.is_along {
+            true => ((area.x + 8.0, map.y + map.height / 2.0), style.anchor(Anchor::Middle).turn(Turn::Up)),
+            false => ((area.x, area.y + 7.0), style),
+        };
+        canvas.text(at, &plan.row_name.text, style_here, Some(&self.row_name));
+        let y = map.y + plan.column_name_y + 10.0;
+        let (at, style_here) = match plan.column_name.is_along {
+            true => ((map.x + map.width / 2.0, y), style.anchor(Anchor::Middle)),
+            false => ((area.x, y), style),
+        };
+        canvas.text(at, &plan.column_name.text, style_here, Some(&self.column_name));
+    }
+
+    fn draw_bar(&self, canvas: &mut Canvas, map: Rect, plan: &Plan) {
+        let bar = Rect { x: map.x + plan.bar_x, y: map.y, width: BAR_WIDTH, height: plan.bar_height };
+        canvas.rect(bar, Fill::Gradient(self.scale.map), None);
+        canvas.frame(bar, Colour::RULE);
+        for (place, label) in &plan.bar_ticks {
+            let y = bar.y + (1.0 - place) * bar.height;
+            canvas.text((bar.x + BAR_WIDTH + 5.0, y), label, Style::LABEL, None);
+        }
+        if plan.has_absent {
+            let at = Rect { y: bar.y + bar.height + 12.0, height: BAR_WIDTH, ..bar };
+            canvas.rect(at, Fill::Hatch, None);
+            canvas.frame(at, Colour::RULE);
+            canvas.text((bar.x + BAR_WIDTH + 5.0, at.y + BAR_WIDTH / 2.0), &self.absent, Style::LABEL, None);
+        }
+    }
+
+    fn tooltip(&self, row: usize, column: usize, value: f32) -> String {
+        let name = |labels: &[String], index: usize| labels.get(index).map_or(index.to_string(), |l| visible(l));
+        let value = if value.is_nan() { self.absent.clone() } else { number(f64::from(value), 5) };
+        format!("{} → {}: {value}", name(&self.row_labels, row), name(&self.column_labels, column))
+    }
+}
+
+/// Where everything stands, from the upper left corner of the area; the bar and the column name from that of the map.
+struct Plan {
+    size: Size,
+    /// Its size; the corner comes with the area.
+    map: Rect,
+    cell_width: f64,
+    cell_height: f64,
+    left: f64,
+    top: f64,
+    beside: MapLabels,
+    below: MapLabels,
+    row_name: SideName,
+    column_name: SideName,
+    column_name_y: f64,
+    ends: (f64, f64),
+    has_absent: bool,
+    bar_x: f64,
+    bar_height: f64,
+    bar_ticks: Vec<(f64, String)>,
+    shows_numbers: bool,
+}
+
+fn is_absent(value: f32) -> bool {
+    value.is_nan() || value == f32::NEG_INFINITY
+}
+
+/// Two decimals, or none for whole numbers; powers of ten beyond three digits.
+fn cell_number(value: f32) -> String {
+    let value = f64::from(value);
+    match value.abs() {
+        size if size.is_finite() && size < 9_999.5 && value.fract() == 0.0 => fixed(value, 0),
+        size if size < 99.995 => fixed(value, 2),
+        size if size < 999.5 => fixed(value, 0),
+        _ => number(value, 2),
+    }
+}
+
+fn bar_ticks((low, high): (f64, f64), height: f64) -> Vec<(f64, String)> {
+    let step = even_step((high - low) * 28.0 / height);
+    let first = (low / step - 1e-6).ceil();
+    let count = (((high / step + 1e-6).floor() - first).max(0.0) as usize).min(40);
+    let values = (0..=count).map(|index| (first + index as f64) * step);
+    values.map(|value| (((value - low) / (high - low)).clamp(0.0, 1.0), number(value, 4))).collect()
+}

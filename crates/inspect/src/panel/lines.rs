@@ -1,0 +1,179 @@
+//! Curves and points over two axes.
+
+use crate::axis::{Axis, Ruler};
+use crate::canvas::{Canvas, LABEL, Pattern, Rect, Stroke, Style};
+use crate::colour::{Colour, palette};
+use crate::layout::Size;
+use crate::number::number;
+use crate::panel::marker::draw_marker;
+use crate::panel::plot::{Legend, MARK, draw_frame, inside};
+
+/// Named series over two axes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lines {
+    /// Along the bottom.
+    pub x: Axis,
+    /// Up the left side.
+    pub y: Axis,
+    /// Drawn in this order.
+    pub series: Vec<Series>,
+}
+
+/// Points that belong together. Those that are not finite are left out, and break the line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// In the legend; none if empty.
+    pub name: String,
+    /// `(x, y)`, in the order they are joined.
+    pub points: Vec<(f64, f64)>,
+    /// Line, marks or both.
+    pub style: LineStyle,
+    /// Which colour of the palette; by its place among the series unless said.
+    pub colour: Option<usize>,
+}
+
+/// How the points of a series are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineStyle {
+    /// A line through the points.
+    Solid,
+    /// A dashed line: a fit, a bound, a prediction.
+    Dashed,
+    /// Marks alone.
+    Markers,
+    /// A line with marks.
+    MarkedLine,
+}
+
+const SIZE: Size = Size { width: 470.0, height: 310.0 };
+/// More points than this are drawn as the extremes of neighbours: the picture is the same.
+const MOST_POINTS: usize = 4_000;
+
+impl Lines {
+    /// A plot without series.
+    pub fn new(x: Axis, y: Axis) -> Self {
+        Self { x, y, series: Vec::new() }
+    }
+
+    /// The same with a series more.
+    pub fn series(mut self, series: Series) -> Self {
+        self.series.push(series);
+        self
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        let legend = Legend::new(self.series.iter().map(|s| s.name.as_str()), SIZE.width);
+        Size { width: SIZE.width, height: SIZE.height + legend.height }
+    }
+
+    pub(crate) fn draw(&self, canvas: &mut Canvas, area: Rect) {
+        let legend = Legend::new(self.series.iter().map(|s| s.name.as_str()), area.width);
+        for (index, text, x, y) in &legend.entries {
+            let at = (area.x + x, area.y + y + 8.0);
+            let series = &self.series[*index];
+            let stroke = self.stroke(*index);
+            if series.style != LineStyle::Markers {
+                canvas.line(at, (at.0 + MARK - 6.0, at.1), stroke, None);
+            }
+            if matches!(series.style, LineStyle::Markers | LineStyle::MarkedLine) {
+                draw_marker(canvas, (at.0 + (MARK - 6.0) / 2.0, at.1), *index, stroke.colour, None);
+            }
+            canvas.text((at.0 + MARK, at.1), text, Style::LABEL, Some(&series.name));
+        }
+
+        let area = Rect { y: area.y + legend.height, height: area.height - legend.height, ..area };
+        // A point counts only where it has a place on both axes.
+        let all = || self.series.iter().flat_map(|s| s.points.iter().copied()).filter(|p| self.is_drawable(*p));
+        let x = Ruler::new(&self.x, all().map(|p| p.0), 6);
+        let y = Ruler::new(&self.y, all().map(|p| p.1), 7);
+        let plot = inside(area, (&self.x, &x), (&self.y, &y));
+        draw_frame(canvas, area, plot, (&self.x, &x), (&self.y, &y));
+        if all().next().is_none() {
+            let style = Style::LABEL.colour(Colour::QUIET).size(LABEL + 1.0);
+            canvas.text((plot.x + 12.0, plot.y + 16.0), "no points", style, None);
+        }
+        for index in 0..self.series.len() {
+            self.draw_series(canvas, index, plot, &x, &y);
+        }
+    }
+
+    fn draw_series(&self, canvas: &mut Canvas, index: usize, plot: Rect, x: &Ruler, y: &Ruler) {
+        let series = &self.series[index];
+        let stroke = self.stroke(index);
+        let place = |point: (f64, f64)| {
+            let (across, up) = (x.place(point.0)?, y.place(point.1)?);
+            Some((plot.x + across * plot.width, plot.y + (1.0 - up) * plot.height))
+        };
+        let points = thinned(&series.points);
+        if series.style != LineStyle::Markers {
+            let mut run = Vec::new();
+            for spot in points.iter().map(|p| place(*p)).chain([None]) {
+                match spot {
+                    Some(spot) => run.push(spot),
+                    None => draw_run(canvas, &std::mem::take(&mut run), stroke),
+                }
+            }
+        }
+        if matches!(series.style, LineStyle::Markers | LineStyle::MarkedLine) {
+            for (point, spot) in points.iter().filter_map(|p| Some((p, place(*p)?))) {
+                let tooltip = format!("{} ({}, {})", series.name, number(point.0, 5), number(point.1, 5));
+                draw_marker(canvas, spot, index, stroke.colour, Some(tooltip.trim_start()));
+            }
+        }
+    }
+
+    fn stroke(&self, index: usize) -> Stroke {
+        let series = &self.series[index];
+        let pattern = if series.style == LineStyle::Dashed { Pattern::Dashed } else { Pattern::Solid };
+        Stroke { pattern, ..Stroke::new(palette(series.colour.unwrap_or(index)), 1.75) }
+    }
+
+    fn is_drawable(&self, point: (f64, f64)) -> bool {
+        let has_place = |axis: &Axis, v: f64| v.is_finite() && (axis.scale == crate::AxisScale::Linear || v > 0.0);
+        has_place(&self.x, point.0) && has_place(&self.y, point.1)
+    }
+}
+
+impl Series {
+    /// A solid line through the points.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect(), style: LineStyle::Solid, colour: None }
+    }
+
+    /// The same in another style.
+    pub fn style(mut self, style: LineStyle) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// The same in the `index`-th colour of the palette: a fit has that of its data.
+    pub fn colour(mut self, index: usize) -> Self {
+        self.colour = Some(index);
+        self
+    }
+}
+
+/// A point between two gaps is a short dash, else it would vanish.
+fn draw_run(canvas: &mut Canvas, run: &[(f64, f64)], stroke: Stroke) {
+    match run {
+        [] => {}
+        [only] => canvas.circle(*only, 2.0, stroke.colour, None),
+        _ => canvas.polyline(run, stroke),
+    }
+}
+
+/// Of each run of neighbours the least and the greatest, in order, so that no peak is lost.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    if points.len() <= MOST_POINTS {
+        return points.to_vec();
+    }
+    let run = points.len().div_ceil(MOST_POINTS / 2);
+    let extremes = points.chunks(run).flat_map(|chunk| {
+        let by_height = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        let finite = || chunk.iter().enumerate().filter(|(_, p)| p.1.is_finite());
+        let least = finite().min_by(|a, b| by_height(&a.1, &b.1)).map_or(0, |(index, _)| index);
+        let most = finite().max_by(|a, b| by_height(&a.1, &b.1)).map_or(0, |(index, _)| index);
+        [chunk[least.min(most)], chunk[least.max(most)]]
+    });
+    extremes.collect()
+}

@@ -1,0 +1,106 @@
+//! The kinds of panels, one file each: what it shows, the room it needs, how it is drawn.
+
+mod bars;
+mod heatmap;
+mod lines;
+mod links;
+mod map_labels;
+mod marker;
+mod plot;
+mod table;
+mod text;
+
+pub use bars::{BarSeries, Bars};
+pub use heatmap::{CellNumbers, Heatmap};
+pub use lines::{LineStyle, Lines, Series};
+pub use links::Links;
+pub use table::Table;
+pub use text::Text;
+
+use crate::canvas::{Canvas, Rect, Style};
+use crate::colour::Colour;
+use crate::layout::Size;
+
+/// What a panel shows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PanelKind {
+    /// A matrix as coloured cells.
+    Heatmap(Heatmap),
+    /// Curves and points.
+    Lines(Lines),
+    /// Named quantities.
+    Bars(Bars),
+    /// Rows of cells.
+    Table(Table),
+    /// Lines of text.
+    Text(Text),
+    /// Two columns of tokens, joined by weights.
+    Links(Links),
+}
+
+/// How finely the cells of heat maps are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detail {
+    /// Each cell an element that says its value under the pointer.
+    Tooltips,
+    /// Each cell an element.
+    Cells,
+    /// All cells one image.
+    Images,
+}
+
+impl PanelKind {
+    /// Whether it must be drawn, a page having no element for it.
+    pub(crate) fn is_picture(&self) -> bool {
+        !matches!(self, Self::Table(_) | Self::Text(_))
+    }
+
+    /// The least room it needs.
+    pub(crate) fn size(&self) -> Size {
+        match self {
+            Self::Heatmap(panel) => panel.size(),
+            Self::Lines(panel) => panel.size(),
+            Self::Bars(panel) => panel.size(),
+            Self::Table(panel) => panel.size(),
+            Self::Text(panel) => panel.size(),
+            Self::Links(panel) => panel.size(),
+        }
+    }
+
+    /// Draws it in an area at least as large as [`PanelKind::size`].
+    pub(crate) fn draw(&self, canvas: &mut Canvas, area: Rect, detail: Detail) {
+        match self {
+            Self::Heatmap(panel) => panel.draw(canvas, area, detail),
+            Self::Lines(panel) => panel.draw(canvas, area),
+            Self::Bars(panel) => panel.draw(canvas, area),
+            Self::Table(panel) => panel.draw(canvas, area),
+            Self::Text(panel) => panel.draw(canvas, area),
+            Self::Links(panel) => panel.draw(canvas, area),
+        }
+    }
+}
+
+macro_rules! into_panel {
+    ($($kind:ident),*) => {$(
+        impl From<$kind> for PanelKind {
+            fn from(panel: $kind) -> Self {
+                Self::$kind(panel)
+            }
+        }
+    )*};
+}
+into_panel!(Heatmap, Lines, Bars, Table, Text, Links);
+
+/// The size of a panel that has nothing to show.
+const EMPTY: Size = Size { width: 120.0, height: 40.0 };
+
+/// Says that there is nothing to show, which is better than a hole.
+fn draw_empty(canvas: &mut Canvas, area: Rect, why: &str) {
+    canvas.frame(Rect { width: EMPTY.width, height: EMPTY.height, ..area }, Colour::GRID);
+    let style = Style::LABEL.colour(Colour::QUIET);
+    canvas.text((area.x + 12.0, area.y + EMPTY.height / 2.0), why, style, None);
+}
+
+fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> Vec<String> {
+    items.into_iter().map(Into::into).collect()
+}

@@ -1,0 +1,63 @@
+//! From the drawing to pixels.
+
+use std::sync::{Arc, OnceLock};
+
+use resvg::tiny_skia::{IntSize, Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+
+use crate::colour::Colour;
+use crate::error::InspectError;
+use crate::text::Face;
+
+/// More pixels than any screen shows, and 256 MB of memory.
+const MOST_PIXELS: usize = 64_000_000;
+
+/// The PNG of an SVG document, at twice its size where that is not too large.
+pub(crate) fn rasterise(svg: &str) -> Result<Vec<u8>, InspectError> {
+    let options = Options { fontdb: fonts(), font_family: "DejaVu Sans".to_string(), ..Options::default() };
+    let tree = Tree::from_str(svg, &options).map_err(failed)?;
+    let size = tree.size().to_int_size();
+    let pixels = size.width() as usize * size.height() as usize;
+    if pixels > MOST_PIXELS {
+        return Err(InspectError::TooLarge { what: "pixels of a figure", limit: MOST_PIXELS, got: pixels });
+    }
+    let scale = if 4 * pixels <= MOST_PIXELS { 2 } else { 1 };
+    let mut pixmap =
+        Pixmap::new(size.width() * scale, size.height() * scale).ok_or_else(|| failed("it has no size"))?;
+    resvg::render(&tree, Transform::from_scale(scale as f32, scale as f32), &mut pixmap.as_mut());
+    pixmap.encode_png().map_err(failed)
+}
+
+/// A small PNG with one pixel a cell; `None` is transparent. The cells fill `columns × rows`, neither of them zero.
+pub(crate) fn cell_image(
+    columns: usize,
+    rows: usize,
+    cells: impl Iterator<Item = Option<Colour>>,
+) -> Result<Vec<u8>, InspectError> {
+    let mut bytes = Vec::with_capacity(4 * columns * rows);
+    for cell in cells {
+        bytes.extend(cell.map_or([0; 4], |Colour(r, g, b)| [r, g, b, 255]));
+    }
+    let size = IntSize::from_wh(columns as u32, rows as u32).ok_or_else(|| failed("it has no cells"))?;
+    let pixmap = Pixmap::from_vec(bytes, size).ok_or_else(|| failed("it has not as many cells as it says"))?;
+    pixmap.encode_png().map_err(failed)
+}
+
+/// Only the fonts in this crate: the same picture on every machine.
+fn fonts() -> Arc<fontdb::Database> {
+    static FONTS: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
+    let load = || {
+        let mut fonts = fontdb::Database::new();
+        for face in [Face::Sans, Face::Mono] {
+            fonts.load_font_source(fontdb::Source::Binary(Arc::new(face.data())));
+        }
+        fonts.set_sans_serif_family("DejaVu Sans");
+        fonts.set_monospace_family("DejaVu Sans Mono");
+        Arc::new(fonts)
+    };
+    Arc::clone(FONTS.get_or_init(load))
+}
+
+fn failed(why: impl std::fmt::Display) -> InspectError {
+    InspectError::Raster { why: why.to_string() }
+}
