@@ -29,6 +29,7 @@ mod number;
 mod panel;
 mod raster;
 mod save;
+pub mod show;
 mod text;
 
 pub use axis::{Axis, AxisScale};

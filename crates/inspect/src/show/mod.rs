@@ -1,0 +1,49 @@
+//! What attention is, shown by numbers: one small file a mechanism, each giving text, JSON and a figure from the same
+//! computation with the layers themselves.
+
+pub mod scaling;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use regard_nn::{ConfigError, NnError};
+use regard_ops::OpError;
+
+use crate::{Figure, InspectError};
+
+/// A mechanism, shown.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The numbers, for people.
+    pub text: String,
+    /// The same for programs.
+    pub json: serde_json::Value,
+    /// The same to look at.
+    pub figure: Figure,
+}
+
+/// A mechanism that cannot be shown as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ShowError {
+    /// An option makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A layer refused.
+    #[error(transparent)]
+    Layer(#[from] NnError),
+    /// An operation refused.
+    #[error(transparent)]
+    Op(#[from] OpError),
+    /// The figure cannot be drawn.
+    #[error(transparent)]
+    Figure(#[from] InspectError),
+}
+
+/// `count` standard normal numbers.
+fn normals(random: &mut ChaCha8Rng, count: usize) -> Vec<f32> {
+    (0..count).map(|_| StandardNormal.sample(random)).collect()
+}
+
+fn random(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}

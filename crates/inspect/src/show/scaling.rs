@@ -1,0 +1,150 @@
+//! Why scores are divided by `√d` (row C5 ii): for standard normal vectors `Var(q·k) = d`, and a softmax over scores of
+//! that size is nearly a choice of one key, with no gradient left.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use regard_nn::ConfigError;
+use regard_ops::softmax;
+use serde::Serialize;
+
+use super::{ShowError, Shown, normals, random};
+use crate::{Axis, Figure, LineStyle, Lines, Series};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Scaling {
+    /// The largest `d`; measured at the powers of two up to it.
+    pub largest: usize,
+    /// Keys of each softmax.
+    pub keys: usize,
+    /// Queries to average over.
+    pub samples: usize,
+    /// Of the random vectors.
+    pub seed: u64,
+}
+
+impl Default for Scaling {
+    fn default() -> Self {
+        Self { largest: 1024, keys: 64, samples: 200, seed: 0 }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    d: usize,
+    /// Of `q·k`.
+    variance: f64,
+    /// Of `q·k/√d`.
+    scaled_variance: f64,
+    /// Mean entropy of the softmax in nats.
+    entropy: f64,
+    scaled_entropy: f64,
+}
+
+impl Scaling {
+    /// Variances and entropies with and without the factor.
+    pub fn show(&self) -> Result<Shown, ShowError> {
+        let Self { largest, keys, samples, seed } = *self;
+        for (field, value, most) in
+            [("largest", largest, 1 << 16), ("keys", keys, 1 << 12), ("samples", samples, 1 << 14)]
+        {
+            if !(2..=most).contains(&value) {
+                return Err(ConfigError::new(field, value, format!("a whole number from 2 to {most}")).into());
+            }
+        }
+        let sizes = std::iter::successors(Some(2usize), |d| Some(2 * d)).take_while(|&d| d <= largest);
+        let rows = sizes.map(|d| self.measure(d, seed)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Shown {
+            text: self.text(&rows),
+            json: serde_json::json!({ "keys": keys, "rows": rows }),
+            figure: self.figure(&rows),
+        })
+    }
+
+    fn measure(&self, d: usize, seed: u64) -> Result<Row, ShowError> {
+        let mut random = random(seed ^ (d as u64) << 20);
+        let (mut scores, device) = (Vec::with_capacity(self.samples * self.keys), Device::flex());
+        for _ in 0..self.samples {
+            let query = normals(&mut random, d);
+            for _ in 0..self.keys {
+                let key = normals(&mut random, d);
+                scores.push(query.iter().zip(&key).map(|(q, k)| q * k).sum::<f32>());
+            }
+        }
+        let of = |factor: f32| -> Result<(f64, f64), ShowError> {
+            let scaled: Vec<f32> = scores.iter().map(|s| s * factor).collect();
+            let variance = scaled.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>() / scaled.len() as f64;
+            let scaled = Tensor::<2>::from_data(TensorData::new(scaled, [self.samples, self.keys]), &device);
+            let weights = softmax(scaled)?.into_data();
+            let entropy: f64 = weights.iter::<f64>().filter(|&p| p > 0.0).map(|p| -p * p.ln()).sum();
+            Ok((variance, entropy / self.samples as f64))
+        };
+        let (variance, entropy) = of(1.0)?;
+        let (scaled_variance, scaled_entropy) = of(1.0 / (d as f32).sqrt())?;
+        Ok(Row { d, variance, scaled_variance, entropy, scaled_entropy })
+    }
+
+    fn text(&self, rows: &[Row]) -> String {
+        let mut text = format!(
+            "Scores of standard normal vectors, {} queries over {} keys each. A uniform softmax has the entropy ln {} = {:.3}.\n\n\
+             {:>6} {:>12} {:>14} {:>12} {:>14}\n",
+            self.samples,
+            self.keys,
+            self.keys,
+            (self.keys as f64).ln(),
+            "d",
+            "Var(q·k)",
+            "Var(q·k/√d)",
+            "entropy",
+            "entropy, /√d"
+        );
+        for row in rows {
+            text += &format!(
+                "{:>6} {:>12.2} {:>14.3} {:>12.3} {:>14.3}\n",
+                row.d, row.variance, row.scaled_variance, row.entropy, row.scaled_entropy
+            );
+        }
+        text
+    }
+
+    fn figure(&self, rows: &[Row]) -> Figure {
+        let points = |y: fn(&Row) -> f64| rows.iter().map(move |row| (row.d as f64, y(row))).collect::<Vec<_>>();
+        let size = || Axis::log("d");
+        let variances = Lines::new(size(), Axis::log("variance"))
+            .series(Series::new("q·k", points(|row| row.variance)).style(LineStyle::MarkedLine))
+            .series(Series::new("q·k/√d", points(|row| row.scaled_variance)).style(LineStyle::MarkedLine))
+            .series(Series::new("d", points(|row| row.d as f64)).style(LineStyle::Dashed));
+        let uniform = (self.keys as f64).ln();
+        let entropies = Lines::new(size(), Axis::linear("nats"))
+            .series(Series::new("softmax(q·k)", points(|row| row.entropy)).style(LineStyle::MarkedLine))
+            .series(Series::new("softmax(q·k/√d)", points(|row| row.scaled_entropy)).style(LineStyle::MarkedLine))
+            .series(Series::new("uniform", rows.iter().map(|row| (row.d as f64, uniform))).style(LineStyle::Dashed));
+        Figure::new("Why scores are divided by √d")
+            .panel("Variance of the scores", variances)
+            .panel(format!("Entropy of the softmax over {} keys", self.keys), entropies)
+            .note("q and k are standard normal vectors: the variance of q·k is d, and without the division the softmax chooses one key.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variance_is_d_and_one() {
+        let shown = Scaling { largest: 256, ..Scaling::default() }.show().unwrap();
+        for row in shown.json["rows"].as_array().unwrap() {
+            let d = row["d"].as_f64().unwrap();
+            // 12,800 scores that share 200 queries: the relative error is some per cent.
+            assert!((row["variance"].as_f64().unwrap() / d - 1.0).abs() < 0.3, "{row}");
+            assert!((row["scaled_variance"].as_f64().unwrap() - 1.0).abs() < 0.3, "{row}");
+        }
+        let last = &shown.json["rows"][7];
+        assert!(last["entropy"].as_f64().unwrap() < 0.5 && last["scaled_entropy"].as_f64().unwrap() > 3.0, "{last}");
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused() {
+        let error = Scaling { keys: 1, ..Scaling::default() }.show().unwrap_err().to_string();
+        assert_eq!(error, "keys = 1: expected a whole number from 2 to 4096");
+    }
+}
