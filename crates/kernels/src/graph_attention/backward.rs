@@ -10,12 +10,14 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use super::edges::Edges;
-use super::{GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Problem, weighted_sum};
-use crate::buffer::unwritten;
+use super::{
+    GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Problem, load_part, shift, weighted_sum,
+};
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_product, check_sizes};
 use crate::isa::dispatch;
 use crate::parallel::SharedSlice;
+use crate::random::lanes;
 use crate::scratch::Scratch;
 use crate::vector::{self, dot, exp_bounded};
 
@@ -56,7 +58,7 @@ pub fn graph_attention_backward(
         return Ok(());
     }
     // `[edges, n_heads]` each: drop(α) and ∂p, from the targets' pass to that of the sources.
-    let (mut kept, mut grad_scores) = (unwritten(size), unwritten(size));
+    let (mut kept, mut grad_scores) = (Scratch::new(size), Scratch::new(size));
     let grad_targets = SharedSlice::new(grad_targets);
     let (kept_parts, grad_parts) = (SharedSlice::new(&mut kept), SharedSlice::new(&mut grad_scores));
     problem.for_each_block(edges.by_target(), |targets| {
@@ -111,26 +113,22 @@ impl WithSimd for Targets<'_> {
         let entries = edges.by_target().entries_of(targets.clone());
         let mut memory = Scratch::new(weights.len() + n_heads);
         let memory = &mut *memory;
-        let (grad_weights, shift) = memory.split_at_mut(weights.len());
-        let (zero, infinite) = (simd.splat_f32s(0.0), simd.splat_f32s(f32::NEG_INFINITY));
+        let (grad_weights, mean) = memory.split_at_mut(weights.len());
         for target in targets.clone() {
             let part = local(edges.incoming(target), entries.start, n_heads);
             let scores = &mut weights[part.clone()];
-            problem.scores(simd, target, scores);
+            problem.scores(target, scores);
             let log_sum_exp = &log_sum_exp[target * n_heads..(target + 1) * n_heads];
-            // Where nothing is seen the weights are exp(−∞ − 0) = 0.
-            vector::map!(simd, log_sum_exp, shift, |l| simd.select_f32s(simd.equal_f32s(l, infinite), zero, l));
             for scores in scores.chunks_exact_mut(n_heads) {
-                vector::zip_in_place!(simd, scores, shift, |s, l| simd.sub_f32s(s, l));
+                for (score, &log_sum_exp) in scores.iter_mut().zip(log_sum_exp) {
+                    *score -= shift(log_sum_exp);
+                }
             }
-            let grad = &grad[target * n_heads * d_head..(target + 1) * n_heads * d_head];
-            let out = grad_weights[part].chunks_exact_mut(n_heads);
-            for (edge, out) in edges.incoming(target).zip(out) {
-                let start = edges.sources()[edge] as usize * n_heads * d_head;
-                let h = &problem.inputs.h[start..start + n_heads * d_head];
+            for (edge, out) in edges.incoming(target).zip(grad_weights[part].chunks_exact_mut(n_heads)) {
+                let source = edges.sources()[edge] as usize;
                 for (head, out) in out.iter_mut().enumerate() {
-                    let head = head * d_head..(head + 1) * d_head;
-                    *out = dot(simd, &grad[head.clone()], &h[head]);
+                    let (a, b) = ((target * n_heads + head) * d_head, (source * n_heads + head) * d_head);
+                    *out = product(simd, (grad, a), (problem.inputs.h, b), d_head);
                 }
             }
         }
@@ -139,28 +137,29 @@ impl WithSimd for Targets<'_> {
         if let Some(dropout) = problem.dropout {
             drop_in_place(simd, grad_weights, entries.start * n_heads, dropout.probability, dropout.seed);
         }
-        let (slope, one) = (simd.splat_f32s(problem.slope), simd.splat_f32s(1.0));
-        let mean = shift;
         for (target, grad_target) in targets.zip(grad_targets.chunks_exact_mut(n_heads)) {
             let part = local(edges.incoming(target), entries.start, n_heads);
-            let (weights, grad_weights) = (&weights[part.clone()], &mut grad_weights[part.clone()]);
+            let (weights, grad_weights) = (&weights[part.clone()], &grad_weights[part.clone()]);
             mean.fill(0.0);
-            for (w, g) in weights.chunks_exact(n_heads).zip(grad_weights.chunks_exact_mut(n_heads)) {
-                vector::zip_in_place!(simd, g, w, |g, w| simd.mul_f32s(g, w));
-                vector::add_in_place(simd, mean, g);
+            for (weights, grads) in weights.chunks_exact(n_heads).zip(grad_weights.chunks_exact(n_heads)) {
+                for ((mean, weight), grad) in mean.iter_mut().zip(weights).zip(grads) {
+                    *mean += weight * grad;
+                }
             }
             grad_target.fill(0.0);
             let target_scores = problem.target_scores(target);
-            let rows = weights.chunks_exact(n_heads).zip(grad_weights.chunks_exact_mut(n_heads));
+            let rows = weights.chunks_exact(n_heads).zip(grad_weights.chunks_exact(n_heads));
             let rows = rows.zip(grad_scores[part].chunks_exact_mut(n_heads));
-            for (edge, ((w, g), out)) in edges.incoming(target).zip(rows) {
-                let source_scores = problem.source_scores(edge);
-                vector::zip3!(simd, [w, g, mean], out, |w, g, mean| simd.sub_f32s(g, simd.mul_f32s(w, mean)));
-                vector::zip!(simd, source_scores, target_scores, g, |s, t| {
-                    simd.select_f32s(simd.greater_than_f32s(simd.add_f32s(s, t), zero), one, slope)
-                });
-                vector::zip_in_place!(simd, out, g, |o, slope| simd.mul_f32s(o, slope));
-                vector::add_in_place(simd, grad_target, out);
+            for (edge, ((weights, grads), out)) in edges.incoming(target).zip(rows) {
+                for (out, (s, t)) in out.iter_mut().zip(problem.source_scores(edge).iter().zip(target_scores)) {
+                    *out = if s + t > 0.0 { 1.0 } else { problem.slope };
+                }
+                for (((out, weight), grad), mean) in out.iter_mut().zip(weights).zip(grads).zip(&*mean) {
+                    *out *= weight * (grad - mean);
+                }
+                for (sum, grad) in grad_target.iter_mut().zip(&*out) {
+                    *sum += grad;
+                }
             }
         }
         if let Some(dropout) = problem.dropout {
@@ -193,7 +192,9 @@ impl WithSimd for Sources<'_> {
         for (source, grad_source) in sources.clone().zip(grad_sources.chunks_exact_mut(n_heads)) {
             grad_source.fill(0.0);
             for &(edge, _) in edges.outgoing(source) {
-                vector::add_in_place(simd, grad_source, &grad_scores[edge * n_heads..(edge + 1) * n_heads]);
+                for (sum, grad) in grad_source.iter_mut().zip(&grad_scores[edge * n_heads..(edge + 1) * n_heads]) {
+                    *sum += grad;
+                }
             }
         }
         for (source, grad_h) in sources.zip(grad_h.chunks_exact_mut((n_heads * d_head).max(1))) {
@@ -201,6 +202,18 @@ impl WithSimd for Sources<'_> {
             weighted_sum(simd, (n_heads, d_head), terms, kept, grad, grad_h);
         }
     }
+}
+
+/// The product of `len` elements of two slices, each from its own start.
+#[inline(always)]
+fn product<S: Simd>(simd: S, (x, a): (&[f32], usize), (y, b): (&[f32], usize), len: usize) -> f32 {
+    if len >= S::F32_LANES {
+        return dot(simd, &x[a..a + len], &y[b..b + len]);
+    }
+    let both = simd.mul_f32s(load_part(simd, x, a, len), load_part(simd, y, b, len));
+    // Not a product with zero: lanes past the end may hold a NaN of another head.
+    let inside = simd.less_than_u32s(lanes(simd), simd.splat_u32s(len as u32));
+    simd.reduce_sum_f32s(simd.select_f32s(inside, both, simd.splat_f32s(0.0)))
 }
 
 /// The elements of some edges in a slice `[edges, n_heads]` that starts at edge `first`.

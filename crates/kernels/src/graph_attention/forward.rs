@@ -5,7 +5,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use super::edges::Edges;
-use super::{GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Problem, weighted_sum};
+use super::{GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Problem, shift, weighted_sum};
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
@@ -99,47 +99,45 @@ impl WithSimd for Weights<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { problem, targets, weights, log_sum_exp } = self;
         let n_heads = problem.n_heads;
-        let mut shift = Scratch::new(n_heads);
-        let shift = &mut *shift;
-        let zero = simd.splat_f32s(0.0);
-        let infinite = simd.splat_f32s(f32::NEG_INFINITY);
         let mut rest = &mut *weights;
         for (target, maximum) in targets.clone().zip(log_sum_exp.chunks_exact_mut(n_heads)) {
             let (scores, after) = rest.split_at_mut(problem.edges.incoming(target).len() * n_heads);
             rest = after;
-            problem.scores(simd, target, scores);
+            problem.scores(target, scores);
             maximum.fill(f32::NEG_INFINITY);
             for scores in scores.chunks_exact(n_heads) {
-                // A NaN is skipped here; it comes back from the score itself.
-                vector::zip_in_place!(simd, maximum, scores, |m, s| simd.select_f32s(
-                    simd.greater_than_f32s(s, m),
-                    s,
-                    m
-                ));
+                for (maximum, &score) in maximum.iter_mut().zip(scores) {
+                    // A NaN is skipped here; it comes back from the score itself.
+                    *maximum = maximum.max(score);
+                }
             }
-            // Scores of nothing but −∞ keep exp(−∞ − 0) = 0.
-            vector::map!(simd, maximum, shift, |m| simd.select_f32s(simd.equal_f32s(m, infinite), zero, m));
             for scores in scores.chunks_exact_mut(n_heads) {
-                vector::zip_in_place!(simd, scores, shift, |s, m| simd.sub_f32s(s, m));
+                for (score, &maximum) in scores.iter_mut().zip(&*maximum) {
+                    *score -= shift(maximum);
+                }
             }
         }
         // All edges at once: a target has too few to fill vectors.
         vector::map_in_place!(simd, weights, |s| exp_bounded(simd, s));
+        let mut sum = Scratch::new(n_heads);
         let mut rest = weights;
-        let sum = shift;
         for (target, log_sum_exp) in targets.zip(log_sum_exp.chunks_exact_mut(n_heads)) {
             let (weights, after) = rest.split_at_mut(problem.edges.incoming(target).len() * n_heads);
             rest = after;
             sum.fill(0.0);
             for weights in weights.chunks_exact(n_heads) {
-                vector::add_in_place(simd, sum, weights);
+                for (sum, weight) in sum.iter_mut().zip(weights) {
+                    *sum += weight;
+                }
             }
-            for (log_sum_exp, sum) in log_sum_exp.iter_mut().zip(&mut *sum) {
+            for (log_sum_exp, sum) in log_sum_exp.iter_mut().zip(sum.iter_mut()) {
                 *log_sum_exp += sum.ln();
                 *sum = if *sum == 0.0 { 0.0 } else { 1.0 / *sum };
             }
             for weights in weights.chunks_exact_mut(n_heads) {
-                vector::zip_in_place!(simd, weights, sum, |w, scale| simd.mul_f32s(w, scale));
+                for (weight, scale) in weights.iter_mut().zip(sum.iter()) {
+                    *weight *= scale;
+                }
             }
         }
     }

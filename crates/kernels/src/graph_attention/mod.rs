@@ -36,7 +36,6 @@ pub use self::forward::{graph_attention_forward, graph_attention_weights};
 use self::edges::Rows;
 use crate::attention::Dropout;
 use crate::error::{KernelError, check_sizes};
-use crate::vector;
 
 /// How graph attention is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -135,17 +134,37 @@ impl<'a> Problem<'a> {
     }
 
     /// The scores `e` of the edges to a target, `[edges, n_heads]`.
+    ///
+    /// This and the other loops over the heads of an edge are plain Rust: mostly there are fewer heads than lanes, and
+    /// the partial loads and stores of explicit vectors cost more than such a loop.
     #[inline(always)]
-    fn scores<S: Simd>(&self, simd: S, target: usize, out: &mut [f32]) {
-        let (slope, zero) = (simd.splat_f32s(self.slope), simd.splat_f32s(0.0));
+    fn scores(&self, target: usize, out: &mut [f32]) {
         let target_scores = self.target_scores(target);
         for (edge, out) in self.edges.incoming(target).zip(out.chunks_exact_mut(self.n_heads)) {
-            vector::zip!(simd, self.source_scores(edge), target_scores, out, |s, t| {
-                let sum = simd.add_f32s(s, t);
+            for ((out, s), t) in out.iter_mut().zip(self.source_scores(edge)).zip(target_scores) {
+                let sum = s + t;
                 // A NaN is not above zero, and comes through the product.
-                simd.select_f32s(simd.greater_than_f32s(sum, zero), sum, simd.mul_f32s(sum, slope))
-            });
+                *out = if sum > 0.0 { sum } else { sum * self.slope };
+            }
         }
+    }
+}
+
+/// What is subtracted from scores for a maximum or log-sum-exp; 0 for −∞, so that scores of nothing but −∞ have weights
+/// of exp(−∞ − 0) = 0.
+#[inline(always)]
+fn shift(of: f32) -> f32 {
+    if of == f32::NEG_INFINITY { 0.0 } else { of }
+}
+
+/// `len` elements of `data` from `start`; what the lanes past them hold is anything.
+///
+/// A whole load where memory allows: a partial one is a call.
+#[inline(always)]
+fn load_part<S: Simd>(simd: S, data: &[f32], start: usize, len: usize) -> S::f32s {
+    match data.get(start..start + S::F32_LANES) {
+        Some(whole) => S::as_simd_f32s(whole).0[0],
+        None => simd.partial_load_f32s(&data[start..start + len]),
     }
 }
 
@@ -192,8 +211,8 @@ fn weighted_sum<S: Simd>(
             let mut sum = simd.splat_f32s(0.0);
             for (weight, row) in terms.clone() {
                 let weight = simd.splat_f32s(weights[weight * n_heads + head]);
-                let end = (row * n_heads + head + 1) * d_head;
-                sum = simd.mul_add_e_f32s(weight, simd.partial_load_f32s(&rows[end - tail.len()..end]), sum);
+                let start = (row * n_heads + head + 1) * d_head - tail.len();
+                sum = simd.mul_add_e_f32s(weight, load_part(simd, rows, start, tail.len()), sum);
             }
             simd.partial_store_f32s(tail, sum);
         }
