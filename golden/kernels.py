@@ -107,6 +107,39 @@ def linear_attention():
     return file
 
 
+def graph_attention():
+    """`edges` `[n, 2]` of source and target, sorted by target and source; `weights` `[n, n_heads]` has no part in the loss."""
+    file = File("graph_attention")
+
+    def add(name, share, nodes=6, n_heads=2, d_head=5, slope=0.2, loops=True):
+        slope = single(slope)
+        case = file.case(name, slope=slope)
+        dense = torch.rand(nodes, nodes, generator=case.generator) < share  # [target, source]
+        dense |= torch.eye(nodes, dtype=torch.bool) if loops else False
+        dense[1] &= loops  # without loops, a node that no edge leads to
+        target, source = dense.nonzero(as_tuple=True)
+        h = case.leaf("h", nodes, n_heads, d_head)
+        s, t = (case.leaf(f"{side}_scores", nodes, n_heads, scale=2.0) for side in ("source", "target"))
+        scores = F.leaky_relu(s[source] + t[target], slope)
+        index = target[:, None].expand_as(scores)
+        largest = torch.full_like(t, -torch.inf).scatter_reduce(0, index, scores.detach(), "amax")
+        weights = (scores - largest[target]).exp()
+        weights = weights / torch.zeros_like(t).index_add(0, target, weights)[target]
+        case.differentiate(out=torch.zeros_like(h).index_add(0, target, weights[:, :, None] * h[source]))
+        case.keep(edges=torch.stack([source, target], 1), weights=weights)
+
+        # The formula above against a dense masked softmax.
+        scores = torch.where(dense[:, :, None], F.leaky_relu(s[None] + t[:, None], slope), -torch.inf)
+        theirs = torch.einsum("ijh,jhd->ihd", scores.softmax(1).nan_to_num(), h)
+        torch.testing.assert_close(theirs, case.kept["out"], rtol=1e-12, atol=1e-12)
+
+    add("loops", 0.3)
+    add("empty_row", 0.4, loops=False)
+    add("one_head", 0.3, nodes=9, n_heads=1, d_head=7)
+    add("wide", 0.5, nodes=5, n_heads=3, d_head=17, slope=0.01)
+    return file
+
+
 def layer_norm():
     file = File("layer_norm")
     cases = (("plain", 16, 1.0, 0.0), ("odd", 37, 3.0, 0.0), ("far_from_zero", 24, 1.0, 100.0))
@@ -309,8 +342,9 @@ def tiny_gpt():
 
 def main():
     files = [
-        attention(), linear_attention(), layer_norm(), rms_norm(), activations(), softmax(), cross_entropy(), linear(),
-        linear_gelu(), embedding(), rope(), recurrent("lstm"), recurrent("gru"), recurrent("rnn"), adamw(), tiny_gpt(),
+        attention(), linear_attention(), graph_attention(), layer_norm(), rms_norm(), activations(), softmax(),
+        cross_entropy(), linear(), linear_gelu(), embedding(), rope(), recurrent("lstm"), recurrent("gru"),
+        recurrent("rnn"), adamw(), tiny_gpt(),
     ]  # fmt: skip
     print(f"{sum(file.save() for file in files):7d}  in all")
 

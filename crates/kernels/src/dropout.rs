@@ -10,6 +10,7 @@ use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
 use crate::parallel::for_each_rows;
 use crate::random::{RowKey, lanes, threshold};
+use crate::vector::map_in_place;
 
 /// Elements that share a key of the generator; part of what a seed means, so never tuned.
 const ROW: usize = 4096;
@@ -44,6 +45,26 @@ pub fn dropout_forward(x: &[f32], p: f32, seed: u64, out: &mut [f32]) -> Result<
         });
     });
     Ok(())
+}
+
+/// Drops from `x` in place as [`dropout_forward`] would from the whole that `x` is a part of, `start` elements in.
+#[inline(always)]
+pub(crate) fn drop_in_place<S: Simd>(simd: S, x: &mut [f32], start: usize, p: f32, seed: u64) {
+    let (threshold, scale) = (simd.splat_u32s(threshold(p)), simd.splat_f32s(1.0 / (1.0 - p)));
+    let (zero, step) = (simd.splat_f32s(0.0), simd.splat_u32s(S::U32_LANES as u32));
+    let (mut rest, mut at) = (x, start);
+    while !rest.is_empty() {
+        let count = (ROW - at % ROW).min(rest.len());
+        let (row, after) = rest.split_at_mut(count);
+        let key = RowKey::new(seed, (at / ROW) as u64);
+        let mut index = simd.add_u32s(lanes(simd), simd.splat_u32s((at % ROW) as u32));
+        map_in_place!(simd, row, |x| {
+            let dropped = simd.less_than_u32s(key.bits(simd, index), threshold);
+            index = simd.add_u32s(index, step);
+            simd.mul_f32s(x, simd.select_f32s(dropped, zero, scale))
+        });
+        (rest, at) = (after, at + count);
+    }
 }
 
 struct Forward<'a> {
@@ -112,6 +133,27 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn a_part_in_place_is_dropped_like_the_whole() {
+        struct Part<'a>(&'a mut [f32], usize);
+        impl WithSimd for Part<'_> {
+            type Output = ();
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, simd: S) {
+                drop_in_place(simd, self.0, self.1, 0.3, 42);
+            }
+        }
+        let x = numbers(3 * ROW, 1, 2.0);
+        let whole = exact(&x, 0.3, 42);
+        on_every_isa(|isa| {
+            for (start, end) in [(0, 3 * ROW), (5, 5), (7, 40), (ROW - 3, ROW + 30), (100, 3 * ROW - 1)] {
+                let mut part = x[start..end].to_vec();
+                dispatch(Part(&mut part, start));
+                assert_eq!(part, whole[start..end], "{isa:?}, {start}..{end}");
+            }
+        });
     }
 
     #[test]

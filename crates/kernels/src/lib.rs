@@ -11,6 +11,7 @@ pub mod cross_entropy;
 pub mod dropout;
 pub mod embedding;
 mod error;
+pub mod graph_attention;
 mod isa;
 pub mod linear;
 pub mod linear_attention;

@@ -34,6 +34,16 @@ pub enum OpError {
         /// What was expected and what came.
         why: String,
     },
+    /// An edge of a graph leads from or to a node that is not there.
+    #[error("edge {index}, {} → {}: the nodes are numbered below {nodes}", edge.0, edge.1)]
+    Edge {
+        /// Its place in the list.
+        index: usize,
+        /// Its source and target.
+        edge: (usize, usize),
+        /// Nodes of the graph.
+        nodes: usize,
+    },
     /// A kernel refused its arguments.
     #[error(transparent)]
     Kernel(#[from] KernelError),

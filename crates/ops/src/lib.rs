@@ -13,6 +13,7 @@ mod dropout;
 mod embedding;
 mod error;
 mod fused;
+mod graph_attention;
 mod layer_norm;
 mod linear;
 mod linear_attention;
@@ -32,6 +33,9 @@ pub use cross_entropy::{cross_entropy, cross_entropy_fallback};
 pub use dropout::{dropout, dropout_fallback};
 pub use embedding::{embedding, embedding_fallback};
 pub use error::OpError;
+pub use graph_attention::{
+    Graph, GraphAttentionOptions, SelfLoops, graph_attention, graph_attention_fallback, graph_attention_weights,
+};
 pub use layer_norm::{layer_norm, layer_norm_fallback};
 pub use linear::{linear, linear_fallback};
 pub use linear_attention::{linear_attention, linear_attention_fallback};

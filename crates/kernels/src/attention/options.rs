@@ -157,7 +157,7 @@ impl AttentionOptions<'_> {
             return invalid("dropout", format!("probability {probability} is not in [0, 1)"));
         }
         if let Some(sparse) = self.sparse {
-            sparse.check(shape)?;
+            sparse.check(shape.queries, shape.keys)?;
         }
         Ok(())
     }
@@ -176,19 +176,20 @@ impl AttentionOptions<'_> {
 }
 
 impl SparseRows<'_> {
-    fn check(&self, shape: &AttentionShape) -> Result<(), KernelError> {
+    /// Refuses rows that are not those of `queries` over `keys`.
+    pub(crate) fn check(&self, queries: usize, keys: usize) -> Result<(), KernelError> {
         let invalid = |why| Err(KernelError::Invalid { what: "sparse rows", why });
-        check_len("sparse row offsets", self.offsets.len(), shape.queries + 1)?;
-        if self.offsets[0] != 0 || self.offsets[shape.queries] != self.columns.len() {
+        check_len("sparse row offsets", self.offsets.len(), queries + 1)?;
+        if self.offsets[0] != 0 || self.offsets[queries] != self.columns.len() {
             return invalid(format!("offsets must run from 0 to the number of entries, {}", self.columns.len()));
         }
         for (row, ends) in self.offsets.windows(2).enumerate() {
-            if ends[0] > ends[1] {
-                return invalid(format!("offsets fall at row {row}"));
+            if ends[0] > ends[1] || ends[1] > self.columns.len() {
+                return invalid(format!("offsets fall at row {row} or after it"));
             }
             let columns = &self.columns[ends[0]..ends[1]];
-            if columns.windows(2).any(|pair| pair[0] >= pair[1]) || columns.last().is_some_and(|&c| c >= shape.keys) {
-                return invalid(format!("columns of row {row} must rise and be below {} keys", shape.keys));
+            if columns.windows(2).any(|pair| pair[0] >= pair[1]) || columns.last().is_some_and(|&c| c >= keys) {
+                return invalid(format!("columns of row {row} must rise and be below {keys} keys"));
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ mod cross_entropy;
 mod dropout;
 mod embedding;
 mod golden;
+mod graph_attention;
 mod layer_norm;
 mod linear;
 mod linear_attention;

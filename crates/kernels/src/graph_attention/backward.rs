@@ -1,0 +1,223 @@
+//! The backward pass: over the targets for the scores, over the sources for what they gather from their edges.
+//!
+//! ```text
+//! g_ij = drop(∂o_i·h_j)          ∂e_ij = α_ij (g_ij − Σ_k α_ik g_ik)       ∂p_ij = ∂e_ij LeakyReLU'(s_j + t_i)
+//! ∂t_i = Σ_j ∂p_ij               ∂s_j = Σ_i ∂p_ij                          ∂h_j = Σ_i drop(α_ij) ∂o_i
+//! ```
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::edges::Edges;
+use super::{
+    GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Problem, load_part, shift, weighted_sum,
+};
+use crate::dropout::drop_in_place;
+use crate::error::{KernelError, check_product, check_sizes};
+use crate::isa::dispatch;
+use crate::parallel::SharedSlice;
+use crate::random::lanes;
+use crate::scratch::Scratch;
+use crate::vector::{self, dot, exp_bounded};
+
+/// Where the gradients of [`GraphAttentionInputs`] go, in the same shapes; all are overwritten.
+#[derive(Debug)]
+pub struct GraphAttentionGradients<'a> {
+    /// Of the features.
+    pub h: &'a mut [f32],
+    /// Of the scores of the sources.
+    pub source_scores: &'a mut [f32],
+    /// Of the scores of the targets.
+    pub target_scores: &'a mut [f32],
+}
+
+/// The gradients of features and scores, given that of the output.
+///
+/// # Shapes
+/// As in [`graph_attention_forward`](super::graph_attention_forward), with its `log_sum_exp`; `grad` like its `out`.
+pub fn graph_attention_backward(
+    edges: &Edges,
+    shape: GraphAttentionShape,
+    options: GraphAttentionOptions,
+    inputs: GraphAttentionInputs<'_>,
+    log_sum_exp: &[f32],
+    grad: &[f32],
+    gradients: GraphAttentionGradients<'_>,
+) -> Result<(), KernelError> {
+    let problem = Problem::new(edges, shape, options, inputs)?;
+    let GraphAttentionShape { n_heads, d_head } = shape;
+    let GraphAttentionGradients { h: grad_h, source_scores: grad_sources, target_scores: grad_targets } = gradients;
+    check_sizes("log-sum-exp", log_sum_exp.len(), &[edges.n_targets(), n_heads])?;
+    check_sizes("graph attention grad", grad.len(), &[edges.n_targets(), n_heads, d_head])?;
+    check_sizes("grad of h", grad_h.len(), &[edges.n_sources(), n_heads, d_head])?;
+    check_sizes("grad of source scores", grad_sources.len(), &[edges.n_sources(), n_heads])?;
+    check_sizes("grad of target scores", grad_targets.len(), &[edges.n_targets(), n_heads])?;
+    let size = check_product("edges", edges.len(), n_heads)?;
+    if n_heads == 0 {
+        return Ok(());
+    }
+    // `[edges, n_heads]` each: drop(α) and ∂p, from the targets' pass to that of the sources.
+    let (mut kept, mut grad_scores) = (Scratch::new(size), Scratch::new(size));
+    let grad_targets = SharedSlice::new(grad_targets);
+    let (kept_parts, grad_parts) = (SharedSlice::new(&mut kept), SharedSlice::new(&mut grad_scores));
+    problem.for_each_block(edges.by_target(), |targets| {
+        let entries = edges.by_target().entries_of(targets.clone());
+        let (start, len) = (entries.start * n_heads, entries.len() * n_heads);
+        // SAFETY: each target is in one block, and so is each of its edges.
+        let (kept, grad_scores, grad_targets) = unsafe {
+            (
+                kept_parts.slice(start, len),
+                grad_parts.slice(start, len),
+                grad_targets.slice(targets.start * n_heads, targets.len() * n_heads),
+            )
+        };
+        dispatch(Targets { problem: &problem, targets, log_sum_exp, grad, kept, grad_scores, grad_targets });
+    });
+    let (grad_h, grad_sources) = (SharedSlice::new(grad_h), SharedSlice::new(grad_sources));
+    problem.for_each_block(edges.by_source(), |sources| {
+        // SAFETY: each source is in one block.
+        let (grad_h, grad_sources) = unsafe {
+            (
+                grad_h.slice(sources.start * n_heads * d_head, sources.len() * n_heads * d_head),
+                grad_sources.slice(sources.start * n_heads, sources.len() * n_heads),
+            )
+        };
+        let (kept, grad_scores) = (&kept, &grad_scores);
+        dispatch(Sources { problem: &problem, sources, grad, kept, grad_scores, grad_h, grad_sources });
+    });
+    Ok(())
+}
+
+/// The edges to some targets.
+struct Targets<'a> {
+    problem: &'a Problem<'a>,
+    targets: Range<usize>,
+    /// Of all targets, as is `grad`.
+    log_sum_exp: &'a [f32],
+    grad: &'a [f32],
+    /// `[edges, n_heads]`, of these targets alone, as are the others.
+    kept: &'a mut [f32],
+    grad_scores: &'a mut [f32],
+    /// `[targets, n_heads]`.
+    grad_targets: &'a mut [f32],
+}
+
+impl WithSimd for Targets<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { problem, targets, log_sum_exp, grad, kept: weights, grad_scores, grad_targets } = self;
+        let Problem { edges, n_heads, d_head, .. } = *problem;
+        let entries = edges.by_target().entries_of(targets.clone());
+        let mut memory = Scratch::new(weights.len() + n_heads);
+        let memory = &mut *memory;
+        let (grad_weights, mean) = memory.split_at_mut(weights.len());
+        for target in targets.clone() {
+            let part = local(edges.incoming(target), entries.start, n_heads);
+            let scores = &mut weights[part.clone()];
+            problem.scores(target, scores);
+            let log_sum_exp = &log_sum_exp[target * n_heads..(target + 1) * n_heads];
+            for scores in scores.chunks_exact_mut(n_heads) {
+                for (score, &log_sum_exp) in scores.iter_mut().zip(log_sum_exp) {
+                    *score -= shift(log_sum_exp);
+                }
+            }
+            for (edge, out) in edges.incoming(target).zip(grad_weights[part].chunks_exact_mut(n_heads)) {
+                let source = edges.sources()[edge] as usize;
+                for (head, out) in out.iter_mut().enumerate() {
+                    let (a, b) = ((target * n_heads + head) * d_head, (source * n_heads + head) * d_head);
+                    *out = product(simd, (grad, a), (problem.inputs.h, b), d_head);
+                }
+            }
+        }
+        // All edges at once: a target has too few to fill vectors.
+        vector::map_in_place!(simd, weights, |s| exp_bounded(simd, s));
+        if let Some(dropout) = problem.dropout {
+            drop_in_place(simd, grad_weights, entries.start * n_heads, dropout.probability, dropout.seed);
+        }
+        for (target, grad_target) in targets.zip(grad_targets.chunks_exact_mut(n_heads)) {
+            let part = local(edges.incoming(target), entries.start, n_heads);
+            let (weights, grad_weights) = (&weights[part.clone()], &grad_weights[part.clone()]);
+            mean.fill(0.0);
+            for (weights, grads) in weights.chunks_exact(n_heads).zip(grad_weights.chunks_exact(n_heads)) {
+                for ((mean, weight), grad) in mean.iter_mut().zip(weights).zip(grads) {
+                    *mean += weight * grad;
+                }
+            }
+            grad_target.fill(0.0);
+            let target_scores = problem.target_scores(target);
+            let rows = weights.chunks_exact(n_heads).zip(grad_weights.chunks_exact(n_heads));
+            let rows = rows.zip(grad_scores[part].chunks_exact_mut(n_heads));
+            for (edge, ((weights, grads), out)) in edges.incoming(target).zip(rows) {
+                for (out, (s, t)) in out.iter_mut().zip(problem.source_scores(edge).iter().zip(target_scores)) {
+                    *out = if s + t > 0.0 { 1.0 } else { problem.slope };
+                }
+                for (((out, weight), grad), mean) in out.iter_mut().zip(weights).zip(grads).zip(&*mean) {
+                    *out *= weight * (grad - mean);
+                }
+                for (sum, grad) in grad_target.iter_mut().zip(&*out) {
+                    *sum += grad;
+                }
+            }
+        }
+        if let Some(dropout) = problem.dropout {
+            drop_in_place(simd, weights, entries.start * n_heads, dropout.probability, dropout.seed);
+        }
+    }
+}
+
+/// The edges from some sources.
+struct Sources<'a> {
+    problem: &'a Problem<'a>,
+    sources: Range<usize>,
+    grad: &'a [f32],
+    /// `[edges, n_heads]`, of all edges.
+    kept: &'a [f32],
+    grad_scores: &'a [f32],
+    /// `[sources, n_heads, d_head]`, of these sources alone.
+    grad_h: &'a mut [f32],
+    /// `[sources, n_heads]`.
+    grad_sources: &'a mut [f32],
+}
+
+impl WithSimd for Sources<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { problem, sources, grad, kept, grad_scores, grad_h, grad_sources } = self;
+        let Problem { edges, n_heads, d_head, .. } = *problem;
+        for (source, grad_source) in sources.clone().zip(grad_sources.chunks_exact_mut(n_heads)) {
+            grad_source.fill(0.0);
+            for &(edge, _) in edges.outgoing(source) {
+                for (sum, grad) in grad_source.iter_mut().zip(&grad_scores[edge * n_heads..(edge + 1) * n_heads]) {
+                    *sum += grad;
+                }
+            }
+        }
+        for (source, grad_h) in sources.zip(grad_h.chunks_exact_mut((n_heads * d_head).max(1))) {
+            let terms = edges.outgoing(source).iter().map(|&(edge, target)| (edge, target as usize));
+            weighted_sum(simd, (n_heads, d_head), terms, kept, grad, grad_h);
+        }
+    }
+}
+
+/// The product of `len` elements of two slices, each from its own start.
+#[inline(always)]
+fn product<S: Simd>(simd: S, (x, a): (&[f32], usize), (y, b): (&[f32], usize), len: usize) -> f32 {
+    if len >= S::F32_LANES {
+        return dot(simd, &x[a..a + len], &y[b..b + len]);
+    }
+    let both = simd.mul_f32s(load_part(simd, x, a, len), load_part(simd, y, b, len));
+    // Not a product with zero: lanes past the end may hold a NaN of another head.
+    let inside = simd.less_than_u32s(lanes(simd), simd.splat_u32s(len as u32));
+    simd.reduce_sum_f32s(simd.select_f32s(inside, both, simd.splat_f32s(0.0)))
+}
+
+/// The elements of some edges in a slice `[edges, n_heads]` that starts at edge `first`.
+#[inline(always)]
+fn local(edges: Range<usize>, first: usize, n_heads: usize) -> Range<usize> {
+    (edges.start - first) * n_heads..(edges.end - first) * n_heads
+}

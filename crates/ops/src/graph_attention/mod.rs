@@ -1,0 +1,243 @@
+//! Graph attention ([Veličković et al. 2018](https://arxiv.org/abs/1710.10903)): each node attends to the nodes that
+//! have an edge to it.
+//!
+//! `o_i = Σ_j drop(softmax_j LeakyReLU(s_j + t_i)) h_j` over the edges `j → i`; see [`regard_kernels::graph_attention`]
+//! for the formulas. A node that no edge leads to gives zeros.
+
+mod graph;
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData};
+use burn_flex::FlexTensor;
+use regard_kernels::graph_attention::{
+    self as kernel, GraphAttentionGradients, GraphAttentionInputs, GraphAttentionShape, graph_attention_backward,
+    graph_attention_forward,
+};
+use regard_kernels::unwritten;
+
+pub use graph::{Graph, SelfLoops};
+
+use crate::attention::Dropout;
+use crate::dropout::dropout_fallback;
+use crate::error::{OpError, check_shape};
+use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, host, is_fused, sizes, tensor};
+
+/// How graph attention is computed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GraphAttentionOptions {
+    /// Slope of the leaky ReLU below zero; 0.2, as in the paper, by default.
+    pub slope: f32,
+    /// Dropout of weights, as [`dropout`](crate::dropout) would of a tensor `[edges, n_heads]`.
+    pub dropout: Option<Dropout>,
+}
+
+impl Default for GraphAttentionOptions {
+    fn default() -> Self {
+        Self { slope: 0.2, dropout: None }
+    }
+}
+
+/// Attention of every node over the nodes that have an edge to it.
+///
+/// The scores are usually `s = Σ_d h · a_source` and `t = Σ_d h · a_target`, with a learned vector a head for each.
+///
+/// # Shapes
+/// `h` `[nodes, n_heads, d_head]`, `source_scores` (`s`) and `target_scores` (`t`) `[nodes, n_heads]` →
+/// `[nodes, n_heads, d_head]`.
+///
+/// ```
+/// use burn::tensor::{Device, Distribution, Tensor};
+/// use regard_ops::{Graph, GraphAttentionOptions, SelfLoops, graph_attention};
+///
+/// let device = Device::flex().autodiff();
+/// let graph = Graph::new(3, &[(0, 1), (1, 2)], SelfLoops::Add)?;
+/// let h = Tensor::<3>::random([3, 8, 4], Distribution::Default, &device).require_grad();
+/// let s = Tensor::<2>::random([3, 8], Distribution::Default, &device);
+/// let y = graph_attention(h.clone(), s.clone(), s, &graph, &GraphAttentionOptions::default())?;
+/// assert_eq!(y.dims(), [3, 8, 4]);
+/// let gradients = y.sum().backward();
+/// assert!(h.grad(&gradients).is_some());
+/// # Ok::<(), regard_ops::OpError>(())
+/// ```
+pub fn graph_attention(
+    h: Tensor<3>,
+    source_scores: Tensor<2>,
+    target_scores: Tensor<2>,
+    graph: &Graph,
+    options: &GraphAttentionOptions,
+) -> Result<Tensor<3>, OpError> {
+    check_f32("h", &h)?;
+    let [nodes, n_heads, d_head] = h.dims();
+    check_shape("h", [nodes, n_heads, d_head], [graph.n_nodes(), n_heads, d_head])?;
+    check(&source_scores, &target_scores, graph, n_heads, options)?;
+    if !is_fused(&h) {
+        return Ok(graph_attention_fallback(h, source_scores, target_scores, graph, options));
+    }
+    let operation = Operation { graph: graph.clone(), options: *options };
+    apply(operation, [h.into_dispatch(), source_scores.into_dispatch(), target_scores.into_dispatch()])
+}
+
+/// The weights of the edges, in the order of [`Graph::edges`], before dropout. No gradient flows through them.
+///
+/// # Shapes
+/// `source_scores` and `target_scores` `[nodes, n_heads]` → `[edges, n_heads]`.
+pub fn graph_attention_weights(
+    source_scores: Tensor<2>,
+    target_scores: Tensor<2>,
+    graph: &Graph,
+    options: &GraphAttentionOptions,
+) -> Result<Tensor<2>, OpError> {
+    let [_, n_heads] = source_scores.dims();
+    check(&source_scores, &target_scores, graph, n_heads, options)?;
+    let device = source_scores.device().without_autodiff();
+    let [source_scores, target_scores] = [source_scores, target_scores].map(|scores| contiguous(host(scores)));
+    let (edges, mut out) = (graph.kernel(), unwritten(graph.n_edges() * n_heads));
+    let (source_scores, target_scores) = (elements(&source_scores), elements(&target_scores));
+    kernel::graph_attention_weights(edges, n_heads, options.slope, source_scores, target_scores, &mut out)?;
+    Ok(Tensor::from_data(TensorData::new(out, [graph.n_edges(), n_heads]), &device))
+}
+
+/// [`graph_attention`] in plain Burn operations, with a tensor `[edges, n_heads, d_head]` of messages. Arguments are
+/// those that it has checked.
+pub fn graph_attention_fallback(
+    h: Tensor<3>,
+    source_scores: Tensor<2>,
+    target_scores: Tensor<2>,
+    graph: &Graph,
+    options: &GraphAttentionOptions,
+) -> Tensor<3> {
+    let [nodes, n_heads, d_head] = h.dims();
+    let device = h.device();
+    if graph.n_edges() == 0 || n_heads == 0 || d_head == 0 {
+        return h.zeros_like();
+    }
+    let sources = indices(graph.edges().map(|(source, _)| source), &device);
+    let targets = indices(graph.edges().map(|(_, target)| target), &device);
+    let sum = source_scores.select(0, sources.clone()) + target_scores.select(0, targets.clone());
+    let negative = sum.clone().lower_equal_elem(0.0);
+    let scores = sum.clone().mask_where(negative, sum * options.slope);
+    let shift = largest(scores.clone().detach(), graph);
+    let exponentials = (scores - shift).exp();
+    let total = Tensor::<2>::zeros([nodes, n_heads], &device);
+    let total = total.select_assign(0, targets.clone(), exponentials.clone(), IndexingUpdateOp::Add);
+    // A total of one in place of zero keeps a node whose scores are all −∞ free of NaN.
+    let empty = total.clone().equal_elem(0.0);
+    let mut weights = exponentials / total.mask_fill(empty, 1.0).select(0, targets.clone());
+    if let Some(dropout) = options.dropout {
+        weights = dropout_fallback(weights, dropout.probability, dropout.seed);
+    }
+    let messages = h.select(0, sources) * weights.unsqueeze_dim(2);
+    Tensor::zeros([nodes, n_heads, d_head], &device).select_assign(0, targets, messages, IndexingUpdateOp::Add)
+}
+
+/// For each edge the largest score of its target, 0 in place of −∞; `scores` `[edges, n_heads]`.
+///
+/// The largest of 1, 2, 4, … edges from each on, never past its target's last: Burn has no maximum by group.
+fn largest(mut scores: Tensor<2>, graph: &Graph) -> Tensor<2> {
+    let device = scores.device();
+    let incoming: Vec<_> = (0..graph.n_nodes()).map(|target| graph.kernel().incoming(target)).collect();
+    let most = incoming.iter().map(|edges| edges.len()).max().unwrap_or(0);
+    let mut reach = 1;
+    while reach < most {
+        let ahead = incoming.iter().flat_map(|all| all.clone().map(move |edge| (edge + reach).min(all.end - 1)));
+        scores = scores.clone().max_pair(scores.select(0, indices(ahead, &device)));
+        reach *= 2;
+    }
+    let first = incoming.iter().flat_map(|all| all.clone().map(move |_| all.start));
+    let largest = scores.select(0, indices(first, &device));
+    let infinite = largest.clone().equal_elem(f32::NEG_INFINITY);
+    largest.mask_fill(infinite, 0.0)
+}
+
+fn indices(values: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
+    let values: Vec<i64> = values.map(|value| value as i64).collect();
+    let count = values.len();
+    Tensor::from_data(TensorData::new(values, [count]), &device.clone().without_autodiff())
+}
+
+/// Refuses scores and options that do not fit.
+fn check(
+    source_scores: &Tensor<2>,
+    target_scores: &Tensor<2>,
+    graph: &Graph,
+    n_heads: usize,
+    options: &GraphAttentionOptions,
+) -> Result<(), OpError> {
+    check_f32("source scores", source_scores)?;
+    check_f32("target scores", target_scores)?;
+    check_shape("source scores", source_scores.dims(), [graph.n_nodes(), n_heads])?;
+    check_shape("target scores", target_scores.dims(), [graph.n_nodes(), n_heads])?;
+    if !options.slope.is_finite() {
+        return Err(OpError::Option { what: "slope", why: format!("{} is not finite", options.slope) });
+    }
+    match options.dropout {
+        Some(Dropout { probability, .. }) if !(0.0..1.0).contains(&probability) => {
+            let why = format!("expected at least 0 and less than 1, got {probability}");
+            Err(OpError::Option { what: "dropout probability", why })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The inputs are the features and the scores of the nodes as source and as target.
+#[derive(Debug, Clone)]
+struct Operation {
+    graph: Graph,
+    options: GraphAttentionOptions,
+}
+
+#[derive(Debug, Clone)]
+struct Saved {
+    inputs: [FlexTensor; 3],
+    log_sum_exp: Arc<Vec<f32>>,
+}
+
+impl Operation {
+    /// Sizes, options and inputs for the kernel.
+    fn call<'a>(
+        &self,
+        inputs: &'a [FlexTensor; 3],
+    ) -> (GraphAttentionShape, kernel::GraphAttentionOptions, GraphAttentionInputs<'a>) {
+        let [_, n_heads, d_head] = sizes(&inputs[0]);
+        let [h, source_scores, target_scores] = inputs.each_ref().map(elements);
+        let dropout = self.options.dropout;
+        let dropout = dropout.map(|d| regard_kernels::attention::Dropout { probability: d.probability, seed: d.seed });
+        (
+            GraphAttentionShape { n_heads, d_head },
+            kernel::GraphAttentionOptions { slope: self.options.slope, dropout },
+            GraphAttentionInputs { h, source_scores, target_scores },
+        )
+    }
+}
+
+impl FusedOp<3> for Operation {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; 3], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
+        let inputs = inputs.map(contiguous);
+        let shape: [usize; 3] = sizes(&inputs[0]);
+        let (mut out, mut log_sum_exp) = (unwritten(shape.iter().product()), unwritten(shape[0] * shape[1]));
+        let (sizes, options, operands) = self.call(&inputs);
+        graph_attention_forward(self.graph.kernel(), sizes, options, operands, &mut out, &mut log_sum_exp)?;
+        Ok((tensor(out, shape), Saved { inputs, log_sum_exp: Arc::new(log_sum_exp) }))
+    }
+
+    fn backward(&self, saved: Saved, grad: FlexTensor, wanted: [bool; 3]) -> Result<[Option<FlexTensor>; 3], OpError> {
+        let Saved { inputs, log_sum_exp } = saved;
+        let grad = contiguous(grad);
+        let shape @ [nodes, n_heads, _] = sizes(&inputs[0]);
+        let mut h = unwritten(shape.iter().product());
+        let (mut source_scores, mut target_scores) = (unwritten(nodes * n_heads), unwritten(nodes * n_heads));
+        let gradients =
+            GraphAttentionGradients { h: &mut h, source_scores: &mut source_scores, target_scores: &mut target_scores };
+        let (sizes, options, operands) = self.call(&inputs);
+        let edges = self.graph.kernel();
+        graph_attention_backward(edges, sizes, options, operands, &log_sum_exp, elements(&grad), gradients)?;
+        Ok([
+            wanted[0].then(|| tensor(h, shape)),
+            wanted[1].then(|| tensor(source_scores, [nodes, n_heads])),
+            wanted[2].then(|| tensor(target_scores, [nodes, n_heads])),
+        ])
+    }
+}
