@@ -75,6 +75,9 @@ impl Figure {
     }
 
     /// The drawing as a PNG, two pixels for one of the SVG (one where that would be too large).
+    ///
+    /// Characters that the fonts of this crate lack (Chinese, emoji) are boxes here; SVG and HTML take them from the
+    /// reader's fonts.
     pub fn to_png(&self) -> Result<Vec<u8>, InspectError> {
         rasterise(&self.to_svg())
     }

@@ -1,11 +1,11 @@
 //! A matrix as coloured cells, with a colour bar.
 
-use crate::axis::even_step;
 use crate::canvas::{Anchor, Canvas, Fill, LABEL, Rect, Style, Turn};
 use crate::colour::{Colour, ColourScale, ValueRange};
 use crate::error::InspectError;
 use crate::layout::Size;
 use crate::number::{fixed, number};
+use crate::panel::colour_bar::ColourBar;
 use crate::panel::map_labels::{MapLabels, NAME, NAME_ROOM, SideName};
 use crate::panel::{Detail, EMPTY, draw_empty, strings};
 use crate::raster::cell_image;
@@ -43,9 +43,6 @@ const MOST_CELLS: usize = 4_000_000;
 const LONGEST_SIDE: usize = 4_096;
 const LARGEST_CELL: f64 = 34.0;
 const BAR_GAP: f64 = 16.0;
-const BAR_WIDTH: f64 = 12.0;
-/// The swatch that explains the hatch.
-const ABSENT_HEIGHT: f64 = 26.0;
 
 impl Heatmap {
     /// A map of `rows × columns` values, row after row.
@@ -148,7 +145,7 @@ impl Heatmap {
         plan.beside.draw_rows(canvas, map);
         plan.below.draw_columns(canvas, map);
         self.draw_names(canvas, area, map, &plan);
-        self.draw_bar(canvas, map, &plan);
+        plan.bar.draw(canvas, (map.x + plan.bar_x, map.y));
     }
 
     fn plan(&self) -> Plan {
@@ -166,24 +163,23 @@ impl Heatmap {
         let row_name = SideName::new(&self.row_name, map.height);
         let column_name = SideName::new(&self.column_name, map.width);
 
-        let bar_height = map.height.clamp(80.0, 240.0);
-        let bar_ticks = bar_ticks(ends, bar_height);
         let has_absent = self.values.iter().any(|&v| is_absent(v));
-        let absent = has_absent.then(|| width(&self.absent, LABEL, Face::Sans));
-        let bar_labels = bar_ticks.iter().map(|t| width(&t.1, LABEL, Face::Sans)).chain(absent).fold(0.0, f64::max);
+        let absent = has_absent.then_some(self.absent.as_str());
+        let bar = ColourBar::new(self.scale.map, ends, map.height.clamp(80.0, 240.0), absent);
         let bar_x = map.width + BAR_GAP.max(below.overhang + 6.0);
 
         let side_room = if row_name.is_along { NAME_ROOM } else { 0.0 };
         let left = (side_room + beside.room).max(below.overhang).ceil() + 1.0;
         let top = if row_name.is_along || row_name.text.is_empty() { 7.0 } else { NAME_ROOM };
         let under_map = map.height + below.room;
-        let under_bar = bar_height + if has_absent { ABSENT_HEIGHT } else { 8.0 };
         // A name longer than the map goes below the bar too.
-        let column_name_y = if column_name.is_along { under_map } else { under_map.max(under_bar) };
+        let column_name_y = if column_name.is_along { under_map } else { under_map.max(bar.height) };
         let bottom = if column_name.text.is_empty() { under_map } else { column_name_y + NAME_ROOM };
-        let width = left + bar_x + BAR_WIDTH + 6.0 + bar_labels;
-        let size =
-            Size { width: width.max(row_name.across()).max(column_name.across()), height: top + bottom.max(under_bar) };
+        let width = left + bar_x + bar.width;
+        let size = Size {
+            width: width.max(row_name.across()).max(column_name.across()),
+            height: top + bottom.max(bar.height),
+        };
         let shows_numbers = number_width.is_some();
         Plan {
             size,
@@ -199,9 +195,8 @@ impl Heatmap {
             column_name_y,
             ends,
             has_absent,
+            bar,
             bar_x,
-            bar_height,
-            bar_ticks,
             shows_numbers,
         }
     }
@@ -270,22 +265,6 @@ impl Heatmap {
         canvas.text(at, &plan.column_name.text, style_here, Some(&self.column_name));
     }
 
-    fn draw_bar(&self, canvas: &mut Canvas, map: Rect, plan: &Plan) {
-        let bar = Rect { x: map.x + plan.bar_x, y: map.y, width: BAR_WIDTH, height: plan.bar_height };
-        canvas.rect(bar, Fill::Gradient(self.scale.map), None);
-        canvas.frame(bar, Colour::RULE);
-        for (place, label) in &plan.bar_ticks {
-            let y = bar.y + (1.0 - place) * bar.height;
-            canvas.text((bar.x + BAR_WIDTH + 5.0, y), label, Style::LABEL, None);
-        }
-        if plan.has_absent {
-            let at = Rect { y: bar.y + bar.height + 12.0, height: BAR_WIDTH, ..bar };
-            canvas.rect(at, Fill::Hatch, None);
-            canvas.frame(at, Colour::RULE);
-            canvas.text((bar.x + BAR_WIDTH + 5.0, at.y + BAR_WIDTH / 2.0), &self.absent, Style::LABEL, None);
-        }
-    }
-
     fn tooltip(&self, row: usize, column: usize, value: f32) -> String {
         let name = |labels: &[String], index: usize| labels.get(index).map_or(index.to_string(), |l| visible(l));
         let value = if value.is_nan() { self.absent.clone() } else { number(f64::from(value), 5) };
@@ -309,9 +288,8 @@ struct Plan {
     column_name_y: f64,
     ends: (f64, f64),
     has_absent: bool,
+    bar: ColourBar,
     bar_x: f64,
-    bar_height: f64,
-    bar_ticks: Vec<(f64, String)>,
     shows_numbers: bool,
 }
 
@@ -328,12 +306,4 @@ fn cell_number(value: f32) -> String {
         size if size < 999.5 => fixed(value, 0),
         _ => number(value, 2),
     }
-}
-
-fn bar_ticks((low, high): (f64, f64), height: f64) -> Vec<(f64, String)> {
-    let step = even_step((high - low) * 28.0 / height);
-    let first = (low / step - 1e-6).ceil();
-    let count = (((high / step + 1e-6).floor() - first).max(0.0) as usize).min(40);
-    let values = (0..=count).map(|index| (first + index as f64) * step);
-    values.map(|value| (((value - low) / (high - low)).clamp(0.0, 1.0), number(value, 4))).collect()
 }

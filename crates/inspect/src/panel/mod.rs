@@ -1,6 +1,7 @@
 //! The kinds of panels, one file each: what it shows, the room it needs, how it is drawn.
 
 mod bars;
+mod colour_bar;
 mod heatmap;
 mod lines;
 mod links;
