@@ -5,3 +5,4 @@ pub mod embedding;
 pub mod feed_forward;
 pub mod linear;
 pub mod norm;
+pub mod recurrent;

@@ -7,4 +7,6 @@ mod golden;
 #[allow(dead_code, reason = "shared with the tests of the operations")]
 mod support;
 
+mod backpropagation;
 mod feed_forward;
+mod recurrent;
