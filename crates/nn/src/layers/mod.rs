@@ -3,6 +3,8 @@
 pub mod dropout;
 pub mod embedding;
 pub mod feed_forward;
+pub mod intra_attention;
 pub mod linear;
+pub mod mlp;
 pub mod norm;
 pub mod recurrent;

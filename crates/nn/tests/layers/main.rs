@@ -9,4 +9,6 @@ mod support;
 
 mod backpropagation;
 mod feed_forward;
+mod intra_attention;
+mod mlp;
 mod recurrent;
