@@ -83,15 +83,14 @@ impl IntraAttention {
         lengths: Option<&[usize]>,
         pass: &Pass,
     ) -> Result<IntraAttentionOutput, NnError> {
-        let ([batch, seq, d_in], [expected, d_hidden]) = (x.dims(), self.input.weight.dims());
+        let ([batch, seq, d_in], [expected, _]) = (x.dims(), self.input.weight.dims());
         if batch == 0 || seq == 0 || d_in != expected {
             let expected = format!("[batch, seq, {expected}], each 1 or more");
             return Err(NnError::input("input", expected, format!("{:?}", x.dims())));
         }
-        let given = lengths;
-        let lengths = Lengths::new(given, [batch, seq], &x.device())?;
-        let x = match &lengths {
-            Some(lengths) => lengths.blank(x),
+        let padding = Lengths::new(lengths, [batch, seq], &x.device())?;
+        let x = match &padding {
+            Some(padding) => padding.blank(x),
             None => x,
         };
         let input = self.input.forward(x)?;
@@ -99,18 +98,17 @@ impl IntraAttention {
         let mut y = at(0).tanh();
         let mut earlier: Tensor<3> = y.clone().unsqueeze_dim(1);
         for step in 1..seq {
-            let context = self.context(&y, &earlier, given, pass)?;
+            let context = self.context(&y, &earlier, lengths, pass)?;
             let past = linear(Tensor::cat(vec![y, context], 1), self.past.val(), None, None)?;
             y = (at(step) + past).tanh();
             earlier = Tensor::cat(vec![earlier, y.clone().unsqueeze_dim(1)], 1);
         }
-        let hidden = earlier.reshape([batch, seq, d_hidden]);
-        Ok(match lengths {
-            Some(lengths) => IntraAttentionOutput {
-                last: lengths.unmoved(lengths.last(hidden.clone()), None),
-                hidden: lengths.blank(hidden),
+        Ok(match padding {
+            Some(padding) => IntraAttentionOutput {
+                last: padding.unmoved(padding.last(earlier.clone()), None),
+                hidden: padding.blank(earlier),
             },
-            None => IntraAttentionOutput { hidden, last: y },
+            None => IntraAttentionOutput { hidden: earlier, last: y },
         })
     }
 

@@ -1,6 +1,7 @@
 //! The deep network against its formula in f64, with gradients by the chain rule, and its configuration.
 
 use burn::module::Param;
+use regard_nn::layers::linear::Linear;
 use regard_nn::layers::mlp::{LastLayer, MlpConfig};
 use regard_nn::{Init, Pass};
 use regard_ops::Activation;
@@ -69,11 +70,12 @@ fn stacked_tanh_is_the_formula() {
         let out = layer.forward(x.clone(), &Pass::inference()).unwrap();
         let gradients = loss(&out, &grad);
         let linears: Vec<_> = layer.layers.iter().map(|layer| &layer.linear).collect();
-        let bias = |n: usize| linears[n].bias.as_ref().unwrap().val();
-        let weights: Vec<_> = (0..linears.len()).map(|n| (values(linears[n].weight.val()), values(bias(n)))).collect();
+        let bias = |linear: &Linear| linear.bias.as_ref().unwrap().val();
+        let weights: Vec<_> =
+            linears.iter().map(|linear| (values(linear.weight.val()), values(bias(linear)))).collect();
         let mut got = vec![values(out), gradient(&x, &gradients)];
-        for n in 0..linears.len() {
-            got.extend([gradient(&linears[n].weight.val(), &gradients), gradient(&bias(n), &gradients)]);
+        for linear in linears {
+            got.extend([gradient(&linear.weight.val(), &gradients), gradient(&bias(linear), &gradients)]);
         }
         let want = reference(&sizes, &weights, &values(x), &values(grad), last);
         assert_eq!(got.len(), want.len());
