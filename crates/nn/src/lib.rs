@@ -10,6 +10,7 @@ pub mod config;
 mod error;
 mod init;
 pub mod layers;
+mod lengths;
 pub mod models;
 mod pass;
 

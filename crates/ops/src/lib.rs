@@ -41,8 +41,8 @@ pub use linear::{linear, linear_fallback};
 pub use linear_attention::{linear_attention, linear_attention_fallback};
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_fallback};
 pub use recurrent::{
-    GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, gru, gru_fallback, lstm, lstm_fallback, rnn,
-    rnn_fallback,
+    GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, gru, gru_fallback, lstm, lstm_fallback,
+    lstm_with_lengths, rnn, rnn_fallback,
 };
 pub use regard_kernels::activation::Activation;
 pub use regard_kernels::adamw::AdamWOptions;

@@ -7,8 +7,12 @@ mod golden;
 #[allow(dead_code, reason = "shared with the tests of the operations")]
 mod support;
 
+mod backpropagation;
 mod blocks;
 mod feed_forward;
+mod intra_attention;
 mod link;
+mod mlp;
 mod multi_head;
 mod position;
+mod recurrent;

@@ -5,14 +5,16 @@
 //! c_t = f ∘ c_{t−1} + i ∘ g                     h_t = o ∘ tanh(c_t)
 //! ```
 
-use burn::tensor::Tensor;
+use std::ops::Range;
+
 use burn::tensor::activation::sigmoid;
+use burn::tensor::{Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use regard_kernels::recurrent::{RecurrentShape, lstm as kernel};
 use regard_kernels::unwritten;
 
 use super::{at_step, shaped_like, unwritten_like, zero_state};
-use crate::error::OpError;
+use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, contiguous, elements, is_fused, tensor};
 use crate::linear::linear_fallback;
 
@@ -54,42 +56,87 @@ pub struct LstmOutput {
 /// `x` `[batch, seq, d_in]`, weights and states as in [`LstmWeights`] and [`LstmState`] → hidden states
 /// `[batch, seq, d_hidden]` and the last state. No size is zero.
 pub fn lstm(x: Tensor<3>, weights: LstmWeights, initial: Option<LstmState>) -> Result<LstmOutput, OpError> {
+    run(x, weights, initial, None)
+}
+
+/// [`lstm`] with the state of each sequence taken after its own last step, number `lengths[sequence]`.
+///
+/// The hidden states go on over the padding; nothing of them reaches the earlier ones or the state.
+///
+/// # Shapes
+/// As in [`lstm`]; `lengths` `[batch]`, each from 1 to `seq`.
+pub fn lstm_with_lengths(
+    x: Tensor<3>,
+    weights: LstmWeights,
+    initial: Option<LstmState>,
+    lengths: &[usize],
+) -> Result<LstmOutput, OpError> {
+    let [batch, seq, _] = x.dims();
+    check_shape("lengths", [lengths.len()], [batch])?;
+    if let Some(length) = lengths.iter().find(|length| !(1..=seq).contains(length)) {
+        return Err(OpError::Option { what: "lengths", why: format!("expected 1 to {seq}, got {length}") });
+    }
+    run(x, weights, initial, Some(lengths))
+}
+
+fn run(
+    x: Tensor<3>,
+    weights: LstmWeights,
+    initial: Option<LstmState>,
+    lengths: Option<&[usize]>,
+) -> Result<LstmOutput, OpError> {
     let LstmWeights { w_ih, w_hh, bias } = &weights;
     let states = initial.iter().flat_map(|s| [("initial hidden state", &s.hidden), ("initial cell state", &s.cell)]);
     let states: Vec<_> = states.collect();
     let shape = super::check(GATES, &x, [w_ih, w_hh], &[("bias", bias)], &states)?;
     if !is_fused(&x) {
-        return Ok(lstm_fallback(x, weights, initial));
+        return Ok(lstm_fallback(x, weights, initial, lengths));
     }
     let RecurrentShape { batch, seq, d_hidden, .. } = shape;
     let LstmState { hidden, cell } = initial.unwrap_or_else(|| zero(&x, w_hh));
     let LstmWeights { w_ih, w_hh, bias } = weights;
     let (w_ih, w_hh, bias) = (w_ih.into_dispatch(), w_hh.into_dispatch(), bias.into_dispatch());
     let inputs = [x.into_dispatch(), w_ih, w_hh, bias, hidden.into_dispatch(), cell.into_dispatch()];
-    let packed: Tensor<2> = apply(Lstm { shape }, inputs)?;
+    let packed: Tensor<2> = apply(Lstm { shape, lengths: lengths.map(<[_]>::to_vec) }, inputs)?;
     let hidden = packed.clone().narrow(0, 0, batch * seq).reshape([batch, seq, d_hidden]);
     let cell = packed.narrow(0, batch * seq, batch);
-    let state = LstmState { hidden: at_step(&hidden, seq - 1), cell };
+    let state = LstmState { hidden: last_of(&hidden, lengths), cell };
     Ok(LstmOutput { hidden, state })
 }
 
-/// [`lstm`] in plain Burn operations. Arguments are those that it has checked.
-pub fn lstm_fallback(x: Tensor<3>, weights: LstmWeights, initial: Option<LstmState>) -> LstmOutput {
+/// [`lstm`] or, given `lengths`, [`lstm_with_lengths`] in plain Burn operations. Arguments are those that they have
+/// checked.
+pub fn lstm_fallback(
+    x: Tensor<3>,
+    weights: LstmWeights,
+    initial: Option<LstmState>,
+    lengths: Option<&[usize]>,
+) -> LstmOutput {
     let LstmWeights { w_ih, w_hh, bias } = weights;
     let (seq, d_hidden) = (x.dims()[1], w_hh.dims()[0]);
-    let mut state = initial.unwrap_or_else(|| zero(&x, &w_hh));
+    let LstmState { mut hidden, mut cell } = initial.unwrap_or_else(|| zero(&x, &w_hh));
     let projected = linear_fallback(x, w_ih, Some(bias), None);
-    let mut steps = Vec::with_capacity(seq);
+    let mut steps = [Vec::with_capacity(seq), Vec::with_capacity(seq)];
     for step in 0..seq {
-        let LstmState { hidden, cell } = state;
         let sums = at_step(&projected, step) + hidden.matmul(w_hh.clone());
         let [i, f, g, o] = std::array::from_fn(|gate| sums.clone().narrow(1, gate * d_hidden, d_hidden));
-        let cell = sigmoid(f) * cell + sigmoid(i) * g.tanh();
-        let hidden = sigmoid(o) * cell.clone().tanh();
-        steps.push(hidden.clone());
-        state = LstmState { hidden, cell };
+        cell = sigmoid(f) * cell + sigmoid(i) * g.tanh();
+        hidden = sigmoid(o) * cell.clone().tanh();
+        steps[0].push(hidden.clone());
+        steps[1].push(cell.clone());
     }
-    LstmOutput { hidden: Tensor::stack(steps, 1), state }
+    let [hidden, cells] = steps.map(|steps| Tensor::stack::<3>(steps, 1));
+    let state = LstmState { hidden: last_of(&hidden, lengths), cell: last_of(&cells, lengths) };
+    LstmOutput { hidden, state }
+}
+
+/// The last step of each sequence: `[batch, seq, width]` → `[batch, width]`.
+fn last_of(steps: &Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+    let [batch, seq, width] = steps.dims();
+    let Some(lengths) = lengths else { return at_step(steps, seq - 1) };
+    let rows: Vec<i64> = (0..batch).map(|sequence| (sequence * seq + lengths[sequence] - 1) as i64).collect();
+    let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [batch]), &steps.device());
+    steps.clone().reshape([batch * seq, width]).select(0, rows)
 }
 
 fn zero(x: &Tensor<3>, w_hh: &Tensor<2>) -> LstmState {
@@ -98,10 +145,12 @@ fn zero(x: &Tensor<3>, w_hh: &Tensor<2>) -> LstmState {
 
 /// The inputs are `x`, `w_ih`, `w_hh`, the bias and the initial hidden and cell states. The output,
 /// `[batch·seq + batch, d_hidden]`, has every hidden state first, so that they are a view without gaps, then the last
-/// cell states.
+/// cell states of the sequences.
 #[derive(Debug, Clone)]
 struct Lstm {
     shape: RecurrentShape,
+    /// Steps of each sequence, all where there are none.
+    lengths: Option<Vec<usize>>,
 }
 
 #[derive(Debug, Clone)]
@@ -125,8 +174,8 @@ impl FusedOp<6> for Lstm {
         let mut out = unwritten(len + batch * d_hidden);
         let (hidden, last) = out.split_at_mut(len);
         kernel::lstm_forward(self.shape, x, weights, h0, c0, hidden, &mut cells, &mut gates)?;
-        for (last, cells) in last.chunks_exact_mut(d_hidden).zip(cells.chunks_exact(seq * d_hidden)) {
-            last.copy_from_slice(&cells[(seq - 1) * d_hidden..]);
+        for (sequence, last) in last.chunks_exact_mut(d_hidden).enumerate() {
+            last.copy_from_slice(&cells[self.last_cell(sequence)]);
         }
         let out = tensor(out, [batch * seq + batch, d_hidden]);
         Ok((out.clone(), Saved { inputs, out, cells, gates }))
@@ -168,9 +217,17 @@ impl Lstm {
             return None;
         }
         let mut all = vec![0.0; batch * seq * d_hidden];
-        for (all, last) in all.chunks_exact_mut(seq * d_hidden).zip(last.chunks_exact(d_hidden)) {
-            all[(seq - 1) * d_hidden..].copy_from_slice(last);
+        for (sequence, last) in last.chunks_exact(d_hidden).enumerate() {
+            all[self.last_cell(sequence)].copy_from_slice(last);
         }
         Some(all)
+    }
+
+    /// Where the last cell state of a sequence stands among all of them.
+    fn last_cell(&self, sequence: usize) -> Range<usize> {
+        let RecurrentShape { seq, d_hidden, .. } = self.shape;
+        let length = self.lengths.as_ref().map_or(seq, |lengths| lengths[sequence]);
+        let end = (sequence * seq + length) * d_hidden;
+        end - d_hidden..end
     }
 }

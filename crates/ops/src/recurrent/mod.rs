@@ -13,7 +13,7 @@ use regard_kernels::recurrent::RecurrentShape;
 use regard_kernels::unwritten;
 
 pub use gru::{GruWeights, gru, gru_fallback};
-pub use lstm::{LstmOutput, LstmState, LstmWeights, lstm, lstm_fallback};
+pub use lstm::{LstmOutput, LstmState, LstmWeights, lstm, lstm_fallback, lstm_with_lengths};
 pub use rnn::{RnnWeights, rnn, rnn_fallback};
 
 use crate::error::{OpError, check_shape};

@@ -2,7 +2,7 @@ use burn::tensor::{DType, Gradients, Tensor};
 use proptest::prelude::*;
 use regard_ops::{
     GruReset, GruWeights, LstmOutput, LstmState, LstmWeights, OpError, RnnWeights, gru, gru_fallback, lstm,
-    lstm_fallback, rnn, rnn_fallback,
+    lstm_fallback, lstm_with_lengths, rnn, rnn_fallback,
 };
 
 use crate::golden::Golden;
@@ -223,14 +223,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     /// `used` has a bit for each of the outputs that the loss depends on.
     #[test]
-    fn lstm_agrees_with_its_fallback(sizes in sizes(), with_initial: bool, used in 1u8..8) {
+    fn lstm_agrees_with_its_fallback(
+        sizes in sizes(),
+        with_initial: bool,
+        used in 1u8..8,
+        shorter in proptest::option::of(prop::collection::vec(0usize..7, 4)),
+    ) {
         let leaves = Leaves::new(4, sizes);
         let [batch, seq, _, d_hidden] = sizes;
+        let lengths: Option<Vec<_>> = shorter.map(|by| by[..batch].iter().map(|by| seq - by % seq).collect());
         compare([true, false].map(|fused| {
             let initial = with_initial.then(|| leaves.lstm_state());
-            let LstmOutput { hidden, state } = match fused {
-                true => lstm(leaves.x.clone(), leaves.lstm_weights(), initial).unwrap(),
-                false => lstm_fallback(leaves.x.clone(), leaves.lstm_weights(), initial),
+            let (x, weights) = (leaves.x.clone(), leaves.lstm_weights());
+            let LstmOutput { hidden, state } = match (fused, &lengths) {
+                (true, None) => lstm(x, weights, initial).unwrap(),
+                (true, Some(lengths)) => lstm_with_lengths(x, weights, initial, lengths).unwrap(),
+                (false, lengths) => lstm_fallback(x, weights, initial, lengths.as_deref()),
             };
             let losses = [
                 weighted(&hidden, leaf([batch, seq, d_hidden], 8)),
@@ -357,6 +365,14 @@ fn bad_input_is_a_typed_error() {
     assert!(matches!(error, OpError::Shape { what: "initial cell state", .. }), "{error}");
     let error = call(leaves.x.clone().cast(DType::F64), weights(), None);
     assert!(matches!(error, OpError::DType { what: "input", .. }), "{error}");
+
+    let call =
+        |lengths: &[usize]| lstm_with_lengths(leaves.x.clone(), leaves.lstm_weights(), None, lengths).unwrap_err();
+    assert!(matches!(call(&[3]), OpError::Shape { what: "lengths", .. }), "{}", call(&[3]));
+    for lengths in [[0, 3], [1, 4]] {
+        let error = call(&lengths);
+        assert!(matches!(error, OpError::Option { what: "lengths", .. }), "{error}");
+    }
 
     let leaves = Leaves::new(3, [2, 3, 4, 5]);
     let weights = GruWeights { bias_hh: leaf([5], 1), ..leaves.gru_weights() };

@@ -1,0 +1,137 @@
+//! A recurrent network that attends over its own past (intra-attention, Cheng 2016).
+//!
+//! ```text
+//! y_t = tanh(B [x_t; y_{t−1}; C_{t−1}] + b)      y_0 = C_0 = 0
+//! C_t = Σ_{i ≤ t} α_i y_i                        α = softmax_i(y_t·y_i / √d_hidden), i from 1
+//! ```
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use regard_ops::{AttentionOptions, OpError, attention, linear};
+use serde::{Deserialize, Serialize};
+
+use crate::config::check_positive;
+use crate::error::{ConfigError, NnError};
+use crate::init::{Init, LayerPath};
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::lengths::Lengths;
+use crate::pass::Pass;
+
+/// The sizes of an [`IntraAttention`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntraAttentionConfig {
+    /// Features in.
+    pub d_in: usize,
+    /// Features of `y`.
+    pub d_hidden: usize,
+}
+
+impl IntraAttentionConfig {
+    /// With these sizes.
+    pub fn new(d_in: usize, d_hidden: usize) -> Self {
+        Self { d_in, d_hidden }
+    }
+
+    /// Refuses sizes of zero.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_in", self.d_in)?;
+        check_positive("d_hidden", self.d_hidden)
+    }
+
+    /// The layer. `B` starts as one matrix would; the bias is zero.
+    pub fn init(&self, init: &Init) -> Result<IntraAttention, ConfigError> {
+        self.validate()?;
+        let Self { d_in, d_hidden } = *self;
+        let fan = [d_in + 2 * d_hidden, d_hidden];
+        let mut input = LinearConfig::new(d_in, d_hidden).init(&init.enter("input"))?;
+        input.weight = init.enter("input").weight("weight", [d_in, d_hidden], fan);
+        let past = init.weight("past", [2 * d_hidden, d_hidden], fan);
+        Ok(IntraAttention { input, past, path: init.path() })
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct IntraAttention {
+    /// The part of `B` for `x`, `[d_in, d_hidden]`, and the bias `[d_hidden]`.
+    pub input: Linear,
+    /// The part of `B` for `[y; C]`, `[2·d_hidden, d_hidden]`.
+    pub past: Param<Tensor<2>>,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+/// What [`IntraAttention::forward`] returns; gradients flow from both.
+#[derive(Debug, Clone)]
+pub struct IntraAttentionOutput {
+    /// `y` of every step, `[batch, seq, d_hidden]`; zero beyond a sequence's length.
+    pub hidden: Tensor<3>,
+    /// `y` of each sequence's own last step, `[batch, d_hidden]`; zero for an empty one.
+    pub last: Tensor<2>,
+}
+
+impl IntraAttention {
+    /// All steps. What stands beyond a length reaches nothing. Row `t` of a captured map, from 1, has the weights that
+    /// step `t` (counted from 0) gives to the `t` steps before it.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_in]`, `lengths` `[batch]` → [`IntraAttentionOutput`].
+    pub fn forward(
+        &self,
+        x: Tensor<3>,
+        lengths: Option<&[usize]>,
+        pass: &Pass,
+    ) -> Result<IntraAttentionOutput, NnError> {
+        let ([batch, seq, d_in], [expected, _]) = (x.dims(), self.input.weight.dims());
+        if batch == 0 || seq == 0 || d_in != expected {
+            let expected = format!("[batch, seq, {expected}], each 1 or more");
+            return Err(NnError::input("input", expected, format!("{:?}", x.dims())));
+        }
+        let padding = Lengths::new(lengths, [batch, seq], &x.device())?;
+        let x = match &padding {
+            Some(padding) => padding.blank(x),
+            None => x,
+        };
+        let input = self.input.forward(x)?;
+        let at = |step: usize| input.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
+        let mut y = at(0).tanh();
+        let mut earlier: Tensor<3> = y.clone().unsqueeze_dim(1);
+        for step in 1..seq {
+            let context = self.context(&y, &earlier, lengths, pass)?;
+            let past = linear(Tensor::cat(vec![y, context], 1), self.past.val(), None, None)?;
+            y = (at(step) + past).tanh();
+            earlier = Tensor::cat(vec![earlier, y.clone().unsqueeze_dim(1)], 1);
+        }
+        Ok(match padding {
+            Some(padding) => IntraAttentionOutput {
+                last: padding.unmoved(padding.last(earlier.clone()), None),
+                hidden: padding.blank(earlier),
+            },
+            None => IntraAttentionOutput { hidden: earlier, last: y },
+        })
+    }
+
+    /// What the last `y` finds among those so far, itself included; nothing for a sequence that has ended.
+    ///
+    /// # Shapes
+    /// `y` `[batch, d_hidden]`, `earlier` `[batch, steps, d_hidden]` → `[batch, d_hidden]`.
+    fn context(
+        &self,
+        y: &Tensor<2>,
+        earlier: &Tensor<3>,
+        lengths: Option<&[usize]>,
+        pass: &Pass,
+    ) -> Result<Tensor<2>, OpError> {
+        let [batch, steps, d_hidden] = earlier.dims();
+        let seen = |&length: &usize| if steps < length { steps } else { 0 };
+        let lengths = lengths.map(|lengths| lengths.iter().map(seen).collect());
+        let options = AttentionOptions { lengths, ..AttentionOptions::default() };
+        let query = y.clone().reshape([batch, 1, 1, d_hidden]);
+        let keys = earlier.clone().reshape([batch, 1, steps, d_hidden]);
+        if let Some(capture) = pass.capture() {
+            capture.record_attention(&self.path, &query, &keys, &options, steps)?;
+        }
+        Ok(attention(query, keys.clone(), keys, &options)?.reshape([batch, d_hidden]))
+    }
+}

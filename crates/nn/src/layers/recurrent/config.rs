@@ -1,0 +1,166 @@
+//! What a [`Recurrent`](super::Recurrent) is made of.
+
+use regard_ops::GruReset;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::weights::RecurrentWeights;
+use super::{Recurrent, RecurrentLayer};
+use crate::config::{check_dropout, check_positive, name_or_table};
+use crate::error::ConfigError;
+use crate::init::Init;
+use crate::layers::dropout::Dropout;
+
+/// What happens at a step. In a file by name, `cell = "lstm"`, or with settings, `cell = { kind = "gru", reset = … }`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Cell {
+    /// `h_t = tanh(A [h_{t−1}; x_t] + b)`.
+    #[serde(deserialize_with = "no_settings")]
+    Rnn,
+    /// Long short-term memory.
+    Lstm {
+        /// Added to the first bias of the forget gate. 0, as in PyTorch; with 1 (Jozefowicz 2015) a cell starts out
+        /// remembering, which helps where something far back matters.
+        #[serde(default)]
+        forget_bias: f32,
+    },
+    /// Gated recurrent unit.
+    Gru {
+        /// Where the reset gate acts: `after_product`, as in PyTorch, or `before_product`, as published.
+        #[serde(default = "after_product", with = "ResetName")]
+        reset: GruReset,
+    },
+}
+
+impl Cell {
+    /// An LSTM as PyTorch's.
+    pub fn lstm() -> Self {
+        Self::Lstm { forget_bias: 0.0 }
+    }
+
+    /// A GRU as PyTorch's.
+    pub fn gru() -> Self {
+        Self::Gru { reset: GruReset::AfterProduct }
+    }
+
+    /// Vectors of units in each weight.
+    pub fn gates(&self) -> usize {
+        match self {
+            Self::Rnn => 1,
+            Self::Lstm { .. } => 4,
+            Self::Gru { .. } => 3,
+        }
+    }
+}
+
+/// The names of [`GruReset`] in configurations.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "GruReset", rename_all = "snake_case")]
+enum ResetName {
+    AfterProduct,
+    BeforeProduct,
+}
+
+fn after_product() -> GruReset {
+    GruReset::AfterProduct
+}
+
+/// Refuses fields beside `kind`, which serde would pass over for a variant without any.
+fn no_settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NoSettings {}
+    NoSettings::deserialize(deserializer).map(|NoSettings {}| ())
+}
+
+/// Which way a layer reads its sequence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the first step.
+    #[default]
+    Forward,
+    /// From each sequence's own last step.
+    Backward,
+    /// Both, side by side: the features of the forward one first.
+    Both,
+}
+
+/// The shape of a [`Recurrent`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecurrentConfig {
+    /// What happens at a step.
+    #[serde(deserialize_with = "name_or_table")]
+    pub cell: Cell,
+    /// Features in.
+    pub d_in: usize,
+    /// Units of each layer and direction.
+    pub d_hidden: usize,
+    /// Layers, each over the hidden states of the one before.
+    #[serde(default = "one")]
+    pub n_layers: usize,
+    /// Of every layer.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Dropout between layers; 0 with one layer.
+    #[serde(default)]
+    pub dropout: f32,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl RecurrentConfig {
+    /// One layer, forward.
+    pub fn new(cell: Cell, d_in: usize, d_hidden: usize) -> Self {
+        Self { cell, d_in, d_hidden, n_layers: 1, direction: Direction::Forward, dropout: 0.0 }
+    }
+
+    /// Features out.
+    pub fn d_out(&self) -> usize {
+        self.directions() * self.d_hidden
+    }
+
+    /// Directions of each layer: 1 or 2.
+    pub fn directions(&self) -> usize {
+        if self.direction == Direction::Both { 2 } else { 1 }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_in", self.d_in)?;
+        check_positive("d_hidden", self.d_hidden)?;
+        check_positive("n_layers", self.n_layers)?;
+        check_dropout("dropout", self.dropout)?;
+        if self.n_layers == 1 && self.dropout > 0.0 {
+            return Err(ConfigError::new("dropout", self.dropout, "0 with one layer, as it acts between layers"));
+        }
+        match self.cell {
+            Cell::Lstm { forget_bias } if !forget_bias.is_finite() => {
+                Err(ConfigError::new("cell.forget_bias", forget_bias, "a finite number"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The layer. Weights and biases start uniform in `±1/√d_hidden`, as PyTorch's.
+    pub fn init(&self, init: &Init) -> Result<Recurrent, ConfigError> {
+        self.validate()?;
+        let layers =
+            (0..self.n_layers).map(|n| self.layer(n, &init.enter("layers").enter(n))).collect::<Result<_, _>>()?;
+        Ok(Recurrent { layers, config: *self })
+    }
+
+    fn layer(&self, n: usize, init: &Init) -> Result<RecurrentLayer, ConfigError> {
+        let d_in = if n == 0 { self.d_in } else { self.d_out() };
+        let weights = |name| RecurrentWeights::new(self.cell, d_in, self.d_hidden, &init.enter(name));
+        let dropout = || Dropout::new("dropout", self.dropout, &init.enter("dropout"));
+        Ok(RecurrentLayer {
+            dropout: if n == 0 { None } else { Some(dropout()?) },
+            forward: (self.direction != Direction::Backward).then(|| weights("forward")),
+            backward: (self.direction != Direction::Forward).then(|| weights("backward")),
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Recurrent networks: plain (Elman 1990), LSTM (Hochreiter & Schmidhuber 1997, forget gate of Gers 2000) and GRU (Cho
+//! 2014), in one or both directions (Schuster & Paliwal 1997), any number of layers.
+//!
+//! ```text
+//! RNN    h_t = tanh(A [h_{t−1}; x_t] + b)
+//! LSTM   Γ_u, Γ_f, Γ_o = σ(W [h_{t−1}; x_t] + b)        c̃ = tanh(W_c [h_{t−1}; x_t] + b_c)
+//!        c_t = Γ_f ∘ c_{t−1} + Γ_u ∘ c̃                  h_t = Γ_o ∘ tanh(c_t)
+//! GRU    r, z = σ(W [h_{t−1}; x_t] + b)                 h_t = (1 − z) ∘ n + z ∘ h_{t−1}
+//!        n = tanh(W_in x_t + b_in + r ∘ (W_hn h_{t−1} + b_hn)), or with (r ∘ h_{t−1}) in the product
+//! ```
+//! Results with lengths are those of PyTorch's packed sequences.
+
+mod config;
+mod weights;
+
+use burn::module::Module;
+use burn::tensor::{DType, Tensor};
+
+pub use config::{Cell, Direction, RecurrentConfig};
+pub use weights::RecurrentWeights;
+
+use crate::error::NnError;
+use crate::layers::dropout::Dropout;
+use crate::lengths::Lengths;
+use crate::pass::Pass;
+use weights::Carried;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Recurrent {
+    /// From the input up.
+    pub layers: Vec<RecurrentLayer>,
+    #[module(skip)]
+    config: RecurrentConfig,
+}
+
+/// One layer of a [`Recurrent`].
+#[derive(Module, Debug)]
+pub struct RecurrentLayer {
+    /// Of its input; the first layer has none.
+    dropout: Option<Dropout>,
+    /// Unless all goes backward.
+    pub forward: Option<RecurrentWeights>,
+    /// Unless all goes forward.
+    pub backward: Option<RecurrentWeights>,
+}
+
+/// What a [`Recurrent`] carries from step to step: layer by layer, forward before backward.
+#[derive(Debug, Clone)]
+pub struct RecurrentState {
+    /// `h`, `[n_layers·directions, batch, d_hidden]`
+    pub hidden: Tensor<3>,
+    /// `c` of an LSTM, `[n_layers·directions, batch, d_hidden]`
+    pub cell: Option<Tensor<3>>,
+}
+
+/// What [`Recurrent::forward`] returns; gradients flow from all of it.
+#[derive(Debug, Clone)]
+pub struct RecurrentOutput {
+    /// The last layer's `h` after every step, `[batch, seq, directions·d_hidden]`; zero beyond a sequence's length.
+    pub hidden: Tensor<3>,
+    /// The state after each sequence's own last step; backward, that is its first.
+    pub state: RecurrentState,
+}
+
+impl Recurrent {
+    /// All steps of all layers, from `initial` or from zeros. Without `lengths` every sequence is `seq` long; what
+    /// stands beyond a length reaches nothing, and an empty sequence keeps its initial state.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_in]`, `lengths` `[batch]`, `initial` as in [`RecurrentState`] → [`RecurrentOutput`].
+    pub fn forward(
+        &self,
+        x: Tensor<3>,
+        lengths: Option<&[usize]>,
+        initial: Option<RecurrentState>,
+        pass: &Pass,
+    ) -> Result<RecurrentOutput, NnError> {
+        let [batch, seq, d_in] = x.dims();
+        if batch == 0 || seq == 0 || d_in != self.config.d_in {
+            let expected = format!("[batch, seq, {}], each 1 or more", self.config.d_in);
+            return Err(NnError::input("input", expected, format!("{:?}", x.dims())));
+        }
+        let lengths = Lengths::new(lengths, [batch, seq], &x.device())?;
+        self.check_state(initial.as_ref(), batch)?;
+        let blank = |x: Tensor<3>| match &lengths {
+            Some(lengths) => lengths.blank(x),
+            None => x,
+        };
+        let mut hidden = blank(x);
+        let mut states = Vec::with_capacity(self.layers.len() * self.config.directions());
+        for layer in &self.layers {
+            if let Some(dropout) = &layer.dropout {
+                hidden = dropout.forward(hidden, pass)?;
+            }
+            let mut sides = Vec::with_capacity(self.config.directions());
+            for (weights, side) in [(&layer.forward, Side::Forward), (&layer.backward, Side::Backward)] {
+                let Some(weights) = weights else { continue };
+                let before = initial.as_ref().map(|state| state.part(states.len()));
+                let x = side.turn(hidden.clone(), lengths.as_ref());
+                let (out, after) = weights.run(self.config.cell, x, lengths.as_ref(), before)?;
+                sides.push(side.turn(out, lengths.as_ref()));
+                states.push(after);
+            }
+            hidden = if sides.len() == 1 { sides.remove(0) } else { Tensor::cat(sides, 2) };
+        }
+        Ok(RecurrentOutput { hidden: blank(hidden), state: RecurrentState::of(states) })
+    }
+
+    /// One step of all layers, with the weights of [`forward`](Self::forward). The output is
+    /// [`RecurrentState::top`]. Between the steps of a loop that trains, take [`Pass::at`].
+    ///
+    /// # Shapes
+    /// `x` `[batch, d_in]`, `state` and the result as in [`RecurrentState`].
+    pub fn step(&self, x: Tensor<2>, state: RecurrentState, pass: &Pass) -> Result<RecurrentState, NnError> {
+        if self.config.direction != Direction::Forward {
+            let got = format!("{:?}", self.config.direction);
+            return Err(NnError::input("direction of a layer that goes step by step", "Forward", got));
+        }
+        Ok(self.forward(x.unsqueeze_dim(1), None, Some(state), pass)?.state)
+    }
+
+    /// The state before a first step where there is nothing else to start from.
+    pub fn zero_state(&self, batch: usize) -> RecurrentState {
+        let device = self.devices().into_iter().next().unwrap_or_default();
+        let zeros = || Tensor::zeros(self.state_shape(batch), (&device, DType::F32));
+        let cell = matches!(self.config.cell, Cell::Lstm { .. }).then(zeros);
+        RecurrentState { hidden: zeros(), cell }
+    }
+
+    /// Features out.
+    pub fn d_out(&self) -> usize {
+        self.config.d_out()
+    }
+
+    fn state_shape(&self, batch: usize) -> [usize; 3] {
+        [self.layers.len() * self.config.directions(), batch, self.config.d_hidden]
+    }
+
+    fn check_state(&self, state: Option<&RecurrentState>, batch: usize) -> Result<(), NnError> {
+        let Some(RecurrentState { hidden, cell }) = state else { return Ok(()) };
+        let expected = self.state_shape(batch);
+        for (what, part) in [("initial hidden state", Some(hidden)), ("initial cell state", cell.as_ref())] {
+            if let Some(part) = part.filter(|part| part.dims() != expected) {
+                return Err(NnError::input(what, format!("{expected:?}"), format!("{:?}", part.dims())));
+            }
+        }
+        match (self.config.cell, cell) {
+            (Cell::Lstm { .. }, Some(_)) | (Cell::Rnn | Cell::Gru { .. }, None) => Ok(()),
+            (Cell::Lstm { .. }, None) => Err(NnError::input("initial cell state", "that of an LSTM", "none")),
+            (_, Some(_)) => Err(NnError::input("initial cell state", "none but for an LSTM", "one")),
+        }
+    }
+}
+
+impl RecurrentState {
+    /// The hidden state of the last layer, of its last direction if it has two, `[batch, d_hidden]`.
+    pub fn top(&self) -> Tensor<2> {
+        self.part(self.hidden.dims()[0] - 1).hidden
+    }
+
+    fn part(&self, index: usize) -> Carried {
+        let part = |all: &Tensor<3>| all.clone().narrow(0, index, 1).squeeze_dim(0);
+        Carried { hidden: part(&self.hidden), cell: self.cell.as_ref().map(part) }
+    }
+
+    fn of(parts: Vec<Carried>) -> Self {
+        let cells: Option<Vec<_>> = parts.iter().map(|part| part.cell.clone()).collect();
+        let hidden = parts.into_iter().map(|part| part.hidden).collect();
+        Self { hidden: Tensor::stack(hidden, 0), cell: cells.map(|cells| Tensor::stack(cells, 0)) }
+    }
+}
+
+/// One of the two directions.
+#[derive(Clone, Copy)]
+enum Side {
+    Forward,
+    Backward,
+}
+
+impl Side {
+    /// A sequence in this direction; again, and it is as it was.
+    fn turn(self, x: Tensor<3>, lengths: Option<&Lengths>) -> Tensor<3> {
+        match (self, lengths) {
+            (Side::Forward, _) => x,
+            (Side::Backward, Some(lengths)) => lengths.reverse(x),
+            (Side::Backward, None) => x.flip([1]),
+        }
+    }
+}

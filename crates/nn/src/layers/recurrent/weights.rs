@@ -1,0 +1,105 @@
+//! One direction of one layer: its weights and the fused operation over a whole sequence.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use regard_ops::{
+    GruWeights, LstmOutput, LstmState, LstmWeights, OpError, RnnWeights, gru, lstm, lstm_with_lengths, rnn,
+};
+
+use super::config::Cell;
+use crate::init::Init;
+use crate::lengths::Lengths;
+
+/// The parameters of one direction of one layer. Gates stand side by side: LSTM `i, f, g, o` (Γ_u, Γ_f, c̃, Γ_o), GRU
+/// `r, z, n`.
+#[derive(Module, Debug)]
+pub struct RecurrentWeights {
+    /// `[d_in, gates·d_hidden]`
+    pub w_ih: Param<Tensor<2>>,
+    /// `[d_hidden, gates·d_hidden]`
+    pub w_hh: Param<Tensor<2>>,
+    /// `[gates·d_hidden]`, of a GRU beside `x`, else the sum of PyTorch's two.
+    pub bias: Param<Tensor<1>>,
+    /// `[gates·d_hidden]`, of a GRU beside `h`.
+    pub bias_hh: Option<Param<Tensor<1>>>,
+}
+
+/// What goes from step to step.
+#[derive(Debug, Clone)]
+pub(super) struct Carried {
+    /// `[batch, d_hidden]`
+    pub(super) hidden: Tensor<2>,
+    /// `[batch, d_hidden]`, of an LSTM; zeros where it is missing.
+    pub(super) cell: Option<Tensor<2>>,
+}
+
+impl RecurrentWeights {
+    pub(super) fn new(cell: Cell, d_in: usize, d_hidden: usize, init: &Init) -> Self {
+        let (width, bound) = (cell.gates() * d_hidden, 1.0 / (d_hidden as f32).sqrt());
+        let mut bias = init.uniform("bias", [width], bound);
+        if let Cell::Lstm { forget_bias } = cell {
+            bias = Param::from_tensor(add_to_forget_gate(bias.val(), forget_bias, d_hidden));
+        }
+        Self {
+            w_ih: init.uniform("w_ih", [d_in, width], bound),
+            w_hh: init.uniform("w_hh", [d_hidden, width], bound),
+            bias,
+            bias_hh: matches!(cell, Cell::Gru { .. }).then(|| init.uniform("bias_hh", [width], bound)),
+        }
+    }
+
+    /// The hidden states of every step, and what goes on after each sequence's own last one.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_in]` → `[batch, seq, d_hidden]`.
+    pub(super) fn run(
+        &self,
+        cell: Cell,
+        x: Tensor<3>,
+        lengths: Option<&Lengths>,
+        initial: Option<Carried>,
+    ) -> Result<(Tensor<3>, Carried), OpError> {
+        let (w_ih, w_hh, bias) = (self.w_ih.val(), self.w_hh.val(), self.bias.val());
+        let before = initial.as_ref().map(|state| state.hidden.clone());
+        let hidden = match cell {
+            Cell::Rnn => rnn(x, RnnWeights { w_ih, w_hh, bias }, before)?,
+            Cell::Gru { reset } => {
+                let bias_hh = self.bias_hh.as_ref().expect("a GRU is made with two biases").val();
+                gru(x, GruWeights { w_ih, w_hh, bias_ih: bias, bias_hh }, reset, before)?
+            }
+            Cell::Lstm { .. } => return self.run_lstm(x, lengths, initial),
+        };
+        let last = match lengths {
+            Some(lengths) => lengths.unmoved(lengths.last(hidden.clone()), initial.map(|state| state.hidden).as_ref()),
+            None => hidden.clone().narrow(1, hidden.dims()[1] - 1, 1).squeeze_dim(1),
+        };
+        Ok((hidden, Carried { hidden: last, cell: None }))
+    }
+
+    fn run_lstm(
+        &self,
+        x: Tensor<3>,
+        lengths: Option<&Lengths>,
+        initial: Option<Carried>,
+    ) -> Result<(Tensor<3>, Carried), OpError> {
+        let weights = LstmWeights { w_ih: self.w_ih.val(), w_hh: self.w_hh.val(), bias: self.bias.val() };
+        let initial = initial
+            .map(|Carried { hidden, cell }| LstmState { cell: cell.unwrap_or_else(|| hidden.zeros_like()), hidden });
+        let Some(lengths) = lengths else {
+            let LstmOutput { hidden, state } = lstm(x, weights, initial)?;
+            return Ok((hidden, Carried { hidden: state.hidden, cell: Some(state.cell) }));
+        };
+        let LstmOutput { hidden, state } = lstm_with_lengths(x, weights, initial.clone(), lengths.steps())?;
+        let before = initial.as_ref();
+        let last = lengths.unmoved(state.hidden, before.map(|state| &state.hidden));
+        let cell = lengths.unmoved(state.cell, before.map(|state| &state.cell));
+        Ok((hidden, Carried { hidden: last, cell: Some(cell) }))
+    }
+}
+
+/// A tensor outside any graph: `bias` with `added` on the second of the four gates.
+fn add_to_forget_gate(bias: Tensor<1>, added: f32, d_hidden: usize) -> Tensor<1> {
+    let range = d_hidden..2 * d_hidden;
+    let gate = bias.clone().slice([range.clone()]) + added;
+    bias.slice_assign([range], gate).detach()
+}

@@ -1,0 +1,89 @@
+//! Sequences of unequal length in one batch: what is padding, where each ends, how each is read from its end.
+//!
+//! Padding is replaced, never multiplied by zero: whatever stands there, a NaN too, reaches nothing.
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+
+use crate::error::NnError;
+
+/// The lengths of the sequences of a batch, at least one of them shorter than `seq`.
+#[derive(Debug, Clone)]
+pub(crate) struct Lengths {
+    /// At least 1: an empty sequence is computed as one step of zeros, and left out of the results.
+    steps: Vec<usize>,
+    /// True where there is no step, `[batch, seq, 1]`.
+    padding: Tensor<3, Bool>,
+    /// True for empty sequences, `[batch, 1]`; none where there are none.
+    empty: Option<Tensor<2, Bool>>,
+    device: Device,
+}
+
+impl Lengths {
+    /// Checks the lengths of a batch on `device`; none where nothing is padding.
+    pub(crate) fn new(
+        lengths: Option<&[usize]>,
+        [batch, seq]: [usize; 2],
+        device: &Device,
+    ) -> Result<Option<Self>, NnError> {
+        let Some(lengths) = lengths else { return Ok(None) };
+        if lengths.len() != batch {
+            return Err(NnError::input("lengths", format!("{batch}, one a sequence"), lengths.len().to_string()));
+        }
+        if let Some(length) = lengths.iter().find(|&&length| length > seq) {
+            return Err(NnError::input("lengths", format!("each at most {seq}"), length.to_string()));
+        }
+        if lengths.iter().all(|&length| length == seq) {
+            return Ok(None);
+        }
+        let padding: Vec<bool> = lengths.iter().flat_map(|&length| (0..seq).map(move |step| step >= length)).collect();
+        let padding = Tensor::from_data(TensorData::new(padding, [batch, seq, 1]), device);
+        let empty: Vec<bool> = lengths.iter().map(|&length| length == 0).collect();
+        let empty =
+            empty.contains(&true).then(|| Tensor::from_data(TensorData::new(empty.clone(), [batch, 1]), device));
+        let steps = lengths.iter().map(|&length| length.max(1)).collect();
+        Ok(Some(Self { steps, padding, empty, device: device.clone() }))
+    }
+
+    /// Of each sequence, 1 for an empty one.
+    pub(crate) fn steps(&self) -> &[usize] {
+        &self.steps
+    }
+
+    /// Zeros in place of the padding, `[batch, seq, width]` → the same.
+    pub(crate) fn blank(&self, x: Tensor<3>) -> Tensor<3> {
+        let dims = x.dims();
+        x.mask_fill(self.padding.clone().expand(dims), 0.0)
+    }
+
+    /// Each sequence from its own last step to its first, the padding where it was; `[batch, seq, width]` → the same.
+    pub(crate) fn reverse(&self, x: Tensor<3>) -> Tensor<3> {
+        let [batch, seq, width] = x.dims();
+        let rows = self.steps.iter().enumerate().flat_map(|(sequence, &steps)| {
+            (0..seq).map(move |step| sequence * seq + if step < steps { steps - 1 - step } else { step })
+        });
+        x.reshape([batch * seq, width]).select(0, self.rows(rows)).reshape([batch, seq, width])
+    }
+
+    /// The last step of each sequence, `[batch, seq, width]` → `[batch, width]`.
+    pub(crate) fn last(&self, x: Tensor<3>) -> Tensor<2> {
+        let [batch, seq, width] = x.dims();
+        let rows = self.steps.iter().enumerate().map(|(sequence, &steps)| sequence * seq + steps - 1);
+        x.reshape([batch * seq, width]).select(0, self.rows(rows))
+    }
+
+    /// `state` with that of the empty sequences as it was before the first step, zero unless given; `[batch, width]`.
+    pub(crate) fn unmoved(&self, state: Tensor<2>, initial: Option<&Tensor<2>>) -> Tensor<2> {
+        let Some(empty) = &self.empty else { return state };
+        let empty = empty.clone().expand(state.dims());
+        match initial {
+            Some(initial) => state.mask_where(empty, initial.clone()),
+            None => state.mask_fill(empty, 0.0),
+        }
+    }
+
+    fn rows(&self, rows: impl Iterator<Item = usize>) -> Tensor<1, Int> {
+        let rows: Vec<i64> = rows.map(|row| row as i64).collect();
+        let count = rows.len();
+        Tensor::from_data(TensorData::new(rows, [count]), &self.device)
+    }
+}
