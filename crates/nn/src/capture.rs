@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, OpError, attention_weights};
+use regard_ops::{AttentionOptions, Graph, OpError, attention_weights};
 
 use crate::init::LayerPath;
 
@@ -37,6 +37,8 @@ pub struct AttentionMap {
     pub first_row: usize,
     /// A row a query: its weight of each key, in the order of the keys. Rows of a decoder grow with its steps.
     pub rows: Vec<Vec<f32>>,
+    /// For attention along the edges of a graph, the key of each weight; otherwise every key has one.
+    pub keys: Option<Vec<Vec<usize>>>,
 }
 
 /// Collects attention weights during a pass.
@@ -96,6 +98,39 @@ impl Capture {
         })
     }
 
+    /// Keeps the weights of a graph's edges, a map a head.
+    ///
+    /// # Shapes
+    /// `weights` `[edges, n_heads]`, in the order of the graph.
+    pub fn record_edges(&self, layer: &LayerPath, graph: &Graph, weights: &Tensor<2>) {
+        let wanted = |list: &Option<Vec<usize>>, index| list.as_ref().is_none_or(|list| list.contains(&index));
+        if !self.wants(layer) || !wanted(&self.wanted.sequences, 0) {
+            return;
+        }
+        let rows = self.wanted.rows.clone().unwrap_or(0..usize::MAX);
+        let rows = rows.start.min(graph.n_nodes())..rows.end.min(graph.n_nodes());
+        let keys: Vec<Vec<usize>> = rows.clone().map(|node| graph.sources(node).collect()).collect();
+        let first_edge: usize = (0..rows.start).map(|node| graph.sources(node).count()).sum();
+        let n_heads = weights.dims()[1];
+        let values: Vec<f32> = weights.to_data().iter().collect();
+        for head in (0..n_heads).filter(|&head| wanted(&self.wanted.heads, head)) {
+            let mut edges = values.iter().skip(head).step_by(n_heads).skip(first_edge);
+            let rows_of_head = keys.iter().map(|keys| edges.by_ref().take(keys.len()).copied().collect()).collect();
+            self.push(AttentionMap {
+                layer: layer.as_str().to_string(),
+                sequence: 0,
+                head,
+                first_row: rows.start,
+                rows: rows_of_head,
+                keys: Some(keys.clone()),
+            });
+        }
+    }
+
+    fn push(&self, map: AttentionMap) {
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner).push(map);
+    }
+
     fn record(
         &self,
         layer: &LayerPath,
@@ -126,7 +161,14 @@ impl Capture {
             |map: &&mut AttentionMap| map.layer == layer.as_str() && (map.sequence, map.head) == (sequence, head);
         match maps.iter_mut().rev().find(same) {
             Some(map) if first_row > 0 && map.first_row + map.rows.len() == first_row => map.rows.extend(rows),
-            _ => maps.push(AttentionMap { layer: layer.as_str().to_string(), sequence, head, first_row, rows }),
+            _ => maps.push(AttentionMap {
+                layer: layer.as_str().to_string(),
+                sequence,
+                head,
+                first_row,
+                rows,
+                keys: None,
+            }),
         }
     }
 }

@@ -10,6 +10,7 @@ mod support;
 mod backpropagation;
 mod blocks;
 mod feed_forward;
+mod graph;
 mod intra_attention;
 mod link;
 mod mlp;

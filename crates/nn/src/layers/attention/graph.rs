@@ -1,0 +1,149 @@
+//! Graph attention (GAT, Veličković 2018), row E7: a node mixes the nodes with an edge to it.
+//!
+//! `h = x W`, `e_ij = LeakyReLU(a_source·h_j + a_target·h_i)`, `α_ij = softmax_j e_ij` over the edges into `i`,
+//! `y_i = Σ_j α_ij h_j + b`, the heads side by side or, in a last layer, their mean.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use regard_ops::{Graph, GraphAttentionOptions, graph_attention, graph_attention_weights};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{check_dropout, check_positive};
+use crate::error::{ConfigError, NnError};
+use crate::init::{Init, LayerPath};
+use crate::layers::linear::{Bias, Linear, LinearConfig};
+use crate::pass::Pass;
+
+/// How heads become one vector.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Side by side.
+    #[default]
+    Concat,
+    /// Their mean.
+    Mean,
+}
+
+/// The shape of a [`GraphAttention`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphAttentionConfig {
+    /// Features of a node.
+    pub d_in: usize,
+    /// Heads.
+    pub n_heads: usize,
+    /// Features that a head gives.
+    pub d_head: usize,
+    /// Side by side or their mean.
+    #[serde(default)]
+    pub join: Join,
+    /// Of the output.
+    #[serde(default)]
+    pub bias: Bias,
+    /// Of the leaky ReLU below zero.
+    #[serde(default = "default_slope")]
+    pub slope: f32,
+    /// Dropout of weights.
+    #[serde(default)]
+    pub dropout: f32,
+}
+
+fn default_slope() -> f32 {
+    GraphAttentionOptions::default().slope
+}
+
+impl GraphAttentionConfig {
+    /// Heads side by side, the published slope, no dropout.
+    pub fn new(d_in: usize, n_heads: usize, d_head: usize) -> Self {
+        Self { d_in, n_heads, d_head, join: Join::Concat, bias: Bias::Learned, slope: default_slope(), dropout: 0.0 }
+    }
+
+    /// Features out.
+    pub fn d_out(&self) -> usize {
+        match self.join {
+            Join::Concat => self.n_heads * self.d_head,
+            Join::Mean => self.d_head,
+        }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_in", self.d_in)?;
+        check_positive("n_heads", self.n_heads)?;
+        check_positive("d_head", self.d_head)?;
+        if !self.slope.is_finite() {
+            return Err(ConfigError::new("slope", self.slope, "a finite number, such as 0.2"));
+        }
+        check_dropout("dropout", self.dropout)
+    }
+
+    /// The layer.
+    pub fn init(&self, init: &Init) -> Result<GraphAttention, ConfigError> {
+        self.validate()?;
+        let Self { d_in, n_heads, d_head, join, bias, slope, dropout } = *self;
+        let values = LinearConfig::new(d_in, n_heads * d_head).with_bias(Bias::None);
+        let score = |name| init.weight(name, [n_heads, d_head], [d_head, 1]);
+        Ok(GraphAttention {
+            values: values.init(&init.enter("values"))?,
+            source: score("source"),
+            target: score("target"),
+            bias: (bias == Bias::Learned).then(|| init.constant([self.d_out()], 0.0)),
+            slope,
+            dropout,
+            join,
+            path: init.path(),
+        })
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct GraphAttention {
+    /// `W`, `[d_in, n_heads · d_head]`
+    pub values: Linear,
+    /// `a_source`, `[n_heads, d_head]`
+    pub source: Param<Tensor<2>>,
+    /// `a_target`, `[n_heads, d_head]`
+    pub target: Param<Tensor<2>>,
+    /// `b`, `[d_out]`
+    pub bias: Option<Param<Tensor<1>>>,
+    slope: f32,
+    dropout: f32,
+    #[module(skip)]
+    join: Join,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+impl GraphAttention {
+    /// Each node as a mixture of the nodes with an edge to it; the bias alone where there are none.
+    ///
+    /// # Shapes
+    /// `x` `[nodes, d_in]` → `[nodes, d_out]`.
+    pub fn forward(&self, x: Tensor<2>, graph: &Graph, pass: &Pass) -> Result<Tensor<2>, NnError> {
+        let [nodes, _] = x.dims();
+        let [n_heads, d_head] = self.source.dims();
+        let h = self.values.forward(x)?.reshape([nodes, n_heads, d_head]);
+        let [sources, targets] = [&self.source, &self.target].map(|a| scores(&h, a));
+        let options = GraphAttentionOptions { slope: self.slope, dropout: pass.dropout(&self.path, self.dropout) };
+        if let Some(capture) = pass.capture() {
+            let weights = graph_attention_weights(sources.clone(), targets.clone(), graph, &options)?;
+            capture.record_edges(&self.path, graph, &weights);
+        }
+        let mixed = graph_attention(h, sources, targets, graph, &options)?;
+        let y: Tensor<2> = match self.join {
+            Join::Concat => mixed.reshape([nodes, n_heads * d_head]),
+            Join::Mean => mixed.mean_dim(1).squeeze_dim(1),
+        };
+        Ok(match &self.bias {
+            Some(bias) => y + bias.val().unsqueeze(),
+            None => y,
+        })
+    }
+}
+
+/// `a·h` of each node and head, `[nodes, n_heads]`.
+fn scores(h: &Tensor<3>, a: &Param<Tensor<2>>) -> Tensor<2> {
+    (h.clone() * a.val().unsqueeze()).sum_dim(2).squeeze_dim(2)
+}
