@@ -7,4 +7,7 @@ mod golden;
 #[allow(dead_code, reason = "shared with the tests of the operations")]
 mod support;
 
+mod case;
+mod context;
 mod feed_forward;
+mod hard_attention;

@@ -1,0 +1,6 @@
+//! Attention in its many kinds, a file each.
+
+mod check;
+pub mod context;
+pub mod score;
+pub mod score_function;
