@@ -11,3 +11,4 @@ mod case;
 mod context;
 mod feed_forward;
 mod hard_attention;
+mod linear_attention;

@@ -2,5 +2,6 @@
 
 mod check;
 pub mod context;
+pub mod linear_attention;
 pub mod score;
 pub mod score_function;
