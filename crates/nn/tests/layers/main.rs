@@ -10,5 +10,6 @@ mod support;
 mod case;
 mod context;
 mod feed_forward;
+mod gaussian_window;
 mod hard_attention;
 mod linear_attention;
