@@ -12,4 +12,5 @@ mod context;
 mod feed_forward;
 mod gaussian_window;
 mod hard_attention;
+mod image;
 mod linear_attention;
