@@ -9,9 +9,15 @@ mod support;
 
 mod backpropagation;
 mod blocks;
+mod case;
+mod context;
 mod feed_forward;
+mod gaussian_window;
 mod graph;
+mod hard_attention;
+mod image;
 mod intra_attention;
+mod linear_attention;
 mod link;
 mod mlp;
 mod multi_head;

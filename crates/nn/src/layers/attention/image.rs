@@ -1,0 +1,212 @@
+//! Self-attention on feature maps `[batch, channels, height, width]`, between positions or between channels.
+//!
+//! With the positions as rows of `X` (`hw × channels`):
+//! - spatial (non-local networks, Wang et al. 2018; SAGAN, Zhang et al. 2019), `hw × hw`:
+//!   `softmax(s · (X W_q)(X W_k)ᵀ) (X W_v) W_o`;
+//! - channel (DANet, Fu et al. 2019), `channels × channels`, without weights: `softmax(s · Xᵀ X) Xᵀ`.
+//!
+//! Both are added to the input through a learned gate `γ` that starts at zero, `γ y + x`, so that a new block changes
+//! nothing. As published, `s = 1`. Each is the fused attention operation: nothing of the square's size is stored.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use regard_ops::{AttentionOptions, attention};
+use serde::{Deserialize, Serialize};
+
+use super::check::{Size, check_input};
+use crate::config::{check_above_zero, check_positive};
+use crate::error::{ConfigError, NnError};
+use crate::init::{Init, LayerPath};
+use crate::layers::linear::{Bias, Linear, LinearConfig};
+use crate::pass::Pass;
+
+/// How attention joins its input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Residual {
+    /// `γ y + x`, `γ` learned from zero.
+    #[default]
+    Gated,
+    /// `y + x`.
+    Sum,
+    /// `y`.
+    None,
+}
+
+impl Residual {
+    fn gate(self, init: &Init) -> Option<Param<Tensor<1>>> {
+        (self == Self::Gated).then(|| init.constant([1], 0.0))
+    }
+
+    fn join<const D: usize>(self, x: Tensor<D>, y: Tensor<D>, gate: Option<&Param<Tensor<1>>>) -> Tensor<D> {
+        match (self, gate) {
+            (Self::None, _) => y,
+            (_, Some(gate)) => y * gate.val().reshape([1; D]) + x,
+            (_, None) => y + x,
+        }
+    }
+}
+
+/// The shape of a [`SpatialAttention`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpatialAttentionConfig {
+    /// Channels in and out.
+    pub channels: usize,
+    /// Features of queries and keys; an eighth of the channels in SAGAN.
+    pub d_key: usize,
+    /// Features of values; half of the channels in SAGAN.
+    pub d_value: usize,
+    /// `s`.
+    #[serde(default = "one")]
+    pub scale: f32,
+    /// Of all four projections.
+    #[serde(default)]
+    pub bias: Bias,
+    /// How it joins its input.
+    #[serde(default)]
+    pub residual: Residual,
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+impl SpatialAttentionConfig {
+    /// As published.
+    pub fn new(channels: usize, d_key: usize, d_value: usize) -> Self {
+        Self { channels, d_key, d_value, scale: one(), bias: Bias::Learned, residual: Residual::Gated }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("channels", self.channels)?;
+        check_positive("d_key", self.d_key)?;
+        check_positive("d_value", self.d_value)?;
+        check_above_zero("scale", self.scale)
+    }
+
+    /// The block.
+    pub fn init(&self, init: &Init) -> Result<SpatialAttention, ConfigError> {
+        self.validate()?;
+        let Self { channels, d_key, d_value, scale, bias, residual } = *self;
+        let linear = |name, d_in, d_out| LinearConfig { d_in, d_out, bias }.init(&init.enter(name));
+        Ok(SpatialAttention {
+            query: linear("query", channels, d_key)?,
+            key: linear("key", channels, d_key)?,
+            value: linear("value", channels, d_value)?,
+            output: linear("output", d_value, channels)?,
+            gate: residual.gate(init),
+            scale,
+            residual,
+            path: init.path(),
+        })
+    }
+}
+
+/// Attention between positions; see the [module](self). The projections are convolutions of size 1.
+#[derive(Module, Debug)]
+pub struct SpatialAttention {
+    /// `W_q`, `[channels, d_key]`
+    pub query: Linear,
+    /// `W_k`, `[channels, d_key]`
+    pub key: Linear,
+    /// `W_v`, `[channels, d_value]`
+    pub value: Linear,
+    /// `W_o`, `[d_value, channels]`
+    pub output: Linear,
+    /// `γ`, `[1]`
+    pub gate: Option<Param<Tensor<1>>>,
+    scale: f32,
+    #[module(skip)]
+    residual: Residual,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+impl SpatialAttention {
+    /// Every position over all. A capture gets rows and keys in the order of the positions, row by row of the picture.
+    ///
+    /// # Shapes
+    /// `x` `[batch, channels, height, width]` → the same.
+    pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>, NnError> {
+        let channels = self.query.weight.dims()[0];
+        let any = ["batch", "height", "width"].map(Size::Any);
+        check_input("feature map", &x, [any[0], Size::Is(channels), any[1], any[2]])?;
+        let dims @ [batch, _, height, width] = x.dims();
+        let tokens = x.clone().reshape([batch, channels, height * width]).swap_dims(1, 2);
+        let head = |linear: &Linear| linear.forward(tokens.clone()).map(|y| y.unsqueeze_dim::<4>(1));
+        let (q, k, v) = (head(&self.query)?, head(&self.key)?, head(&self.value)?);
+        let attended = attend([q, k, v], self.scale, &self.path, pass)?.squeeze_dim::<3>(1);
+        let y = self.output.forward(attended)?.swap_dims(1, 2).reshape(dims);
+        Ok(self.residual.join(x, y, self.gate.as_ref()))
+    }
+}
+
+/// The shape of a [`ChannelAttention`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelAttentionConfig {
+    /// `s`. A channel's product with itself grows with the number of positions: with `s = 1` and large maps of large
+    /// values, every channel sees itself alone.
+    #[serde(default = "one")]
+    pub scale: f32,
+    /// How it joins its input.
+    #[serde(default)]
+    pub residual: Residual,
+}
+
+impl Default for ChannelAttentionConfig {
+    fn default() -> Self {
+        Self { scale: one(), residual: Residual::Gated }
+    }
+}
+
+impl ChannelAttentionConfig {
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_above_zero("scale", self.scale)
+    }
+
+    /// The block.
+    pub fn init(&self, init: &Init) -> Result<ChannelAttention, ConfigError> {
+        self.validate()?;
+        let Self { scale, residual } = *self;
+        Ok(ChannelAttention { gate: residual.gate(init), scale, residual, path: init.path() })
+    }
+}
+
+/// Attention between channels; see the [module](self).
+#[derive(Module, Debug)]
+pub struct ChannelAttention {
+    /// `γ`, `[1]`
+    pub gate: Option<Param<Tensor<1>>>,
+    scale: f32,
+    #[module(skip)]
+    residual: Residual,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+impl ChannelAttention {
+    /// Every channel over all: channels are the tokens, positions their features.
+    ///
+    /// # Shapes
+    /// `x` `[batch, channels, height, width]` → the same.
+    pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>, NnError> {
+        check_input("feature map", &x, ["batch", "channels", "height", "width"].map(Size::Any))?;
+        let dims @ [batch, channels, height, width] = x.dims();
+        let tokens = x.clone().reshape([batch, 1, channels, height * width]);
+        let y = attend([tokens.clone(), tokens.clone(), tokens], self.scale, &self.path, pass)?.reshape(dims);
+        Ok(self.residual.join(x, y, self.gate.as_ref()))
+    }
+}
+
+/// `softmax(scale · q kᵀ) v`, shown to a capture.
+fn attend([q, k, v]: [Tensor<4>; 3], scale: f32, path: &LayerPath, pass: &Pass) -> Result<Tensor<4>, NnError> {
+    let options = AttentionOptions { scale: Some(scale), ..AttentionOptions::default() };
+    if let Some(capture) = pass.capture() {
+        capture.record_attention(path, &q, &k, &options, 0)?;
+    }
+    Ok(attention(q, k, v, &options)?)
+}

@@ -1,0 +1,277 @@
+//! Attention without a softmax, its cost linear in the length (Katharopoulos et al. 2020), down to its smallest form.
+//!
+//! With tokens as the columns of `X` (`d_model × n`), as studies of in-context learning write it:
+//!
+//! | kind | formula |
+//! |---|---|
+//! | merged | `Y = (1/n) X Xᵀ W X` |
+//! | separate | `Y = (1/n) X Xᵀ W_Qᵀ W_K X` |
+//! | full | `Y = (1/n) W_V X Xᵀ W_Qᵀ W_K X` |
+//! | multi-head | `Y = (1/n) Σ_h W_O^h W_V^h X Xᵀ W_Q^hᵀ W_K^h X` |
+//!
+//! Column `i` is `y_i = (1/n) Σ_j (q_i·k_j) v_j`: the matrix on the right, `W` or `W_K`, acts on the token `i` that reads
+//! and makes what this crate calls its query, `W_Q` acts on the tokens `j` that are read and makes their keys. Tokens
+//! are rows here, `[batch, seq, d_model]`, and weights `[d_in, d_out]`: `query.weight = W_Kᵀ` (or `Wᵀ`), `key.weight = W_Qᵀ`,
+//! `value.weight = W_Vᵀ`, `output.weight = W_Oᵀ`. In general, `y_i = Σ_j (φ(q_i)·φ(k_j)) v_j / D_i`, over all `j` or those
+//! up to `i`; see [`regard_ops::linear_attention()`].
+//!
+//! A capture gets `φ(q_i)·φ(k_j) / D_i`, which may be negative and need not sum to 1.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::activation::relu;
+use regard_ops::{Direction, FeatureMap, LinearAttentionOptions, Normalization, linear_attention};
+use serde::{Deserialize, Serialize};
+
+use super::check::{Size, check_input};
+use crate::config::{check_positive, name_or_table};
+use crate::error::{ConfigError, NnError};
+use crate::init::{Init, LayerPath};
+use crate::layers::linear::{Bias, Linear, LinearConfig};
+use crate::pass::Pass;
+
+/// Which matrices there are. Braces let serde refuse a setting that belongs to another kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum LinearAttentionKind {
+    /// `W` alone.
+    Merged {},
+    /// `W_Q` and `W_K`.
+    Separate {},
+    /// `W_Q`, `W_K` and `W_V`.
+    Full {},
+    /// All three for each head, and `W_O`.
+    MultiHead {
+        /// Heads.
+        n_heads: usize,
+        /// Features of a head; `d_model / n_heads` by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        d_head: Option<usize>,
+    },
+}
+
+/// The shape of a [`LinearAttention`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinearAttentionConfig {
+    /// Features of a token.
+    pub d_model: usize,
+    /// Which matrices there are.
+    #[serde(deserialize_with = "name_or_table")]
+    pub kind: LinearAttentionKind,
+    /// `φ`: `identity` or `elu_plus_one`.
+    #[serde(default = "identity", with = "FeatureMapName")]
+    pub feature_map: FeatureMap,
+    /// `D`: `length` (the tokens read), `sum` (of the products) or `none`.
+    #[serde(default = "length", with = "NormalizationName")]
+    pub normalization: Normalization,
+    /// `bidirectional` or `causal`.
+    #[serde(default = "bidirectional", with = "DirectionName")]
+    pub direction: Direction,
+}
+
+impl LinearAttentionConfig {
+    /// As in the table of the [module](self): no feature map, divided by the length, over all tokens.
+    pub fn new(d_model: usize, kind: LinearAttentionKind) -> Self {
+        let (feature_map, normalization, direction) = (identity(), length(), bidirectional());
+        Self { d_model, kind, feature_map, normalization, direction }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("d_model", self.d_model)?;
+        let LinearAttentionKind::MultiHead { n_heads, d_head } = self.kind else { return Ok(()) };
+        check_positive("kind.n_heads", n_heads)?;
+        match d_head {
+            Some(d_head) => check_positive("kind.d_head", d_head),
+            None if self.d_model.is_multiple_of(n_heads) => Ok(()),
+            None => {
+                let allowed = format!("a divisor of d_model = {}, or d_head beside it", self.d_model);
+                Err(ConfigError::new("kind.n_heads", n_heads, allowed))
+            }
+        }
+    }
+
+    /// The layer. None of its matrices has a bias.
+    pub fn init(&self, init: &Init) -> Result<LinearAttention, ConfigError> {
+        self.validate()?;
+        let Self { d_model, kind, feature_map, normalization, direction } = *self;
+        let (n_heads, d_head) = match kind {
+            LinearAttentionKind::MultiHead { n_heads, d_head } => (n_heads, d_head.unwrap_or(d_model / n_heads)),
+            _ => (1, d_model),
+        };
+        let width = n_heads * d_head;
+        let linear = |name, d_in, d_out| LinearConfig { d_in, d_out, bias: Bias::None }.init(&init.enter(name));
+        let matrices = match kind {
+            LinearAttentionKind::Merged {} => 1,
+            LinearAttentionKind::Separate {} => 2,
+            LinearAttentionKind::Full {} => 3,
+            LinearAttentionKind::MultiHead { .. } => 4,
+        };
+        Ok(LinearAttention {
+            query: linear("query", d_model, width)?,
+            key: if matrices >= 2 { Some(linear("key", d_model, width)?) } else { None },
+            value: if matrices >= 3 { Some(linear("value", d_model, width)?) } else { None },
+            output: if matrices >= 4 { Some(linear("output", width, d_model)?) } else { None },
+            n_heads,
+            options: LinearAttentionOptions { feature_map, normalization, direction },
+            path: init.path(),
+        })
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct LinearAttention {
+    /// `Wᵀ` or `W_Kᵀ`, `[d_model, n_heads · d_head]`
+    pub query: Linear,
+    /// `W_Qᵀ`, `[d_model, n_heads · d_head]`
+    pub key: Option<Linear>,
+    /// `W_Vᵀ`, `[d_model, n_heads · d_head]`
+    pub value: Option<Linear>,
+    /// `W_Oᵀ`, `[n_heads · d_head, d_model]`
+    pub output: Option<Linear>,
+    n_heads: usize,
+    #[module(skip)]
+    options: LinearAttentionOptions,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+/// All that causal attention keeps of the tokens so far, of a size that does not grow.
+#[derive(Debug, Clone)]
+pub struct LinearAttentionState {
+    /// `Σ_j φ(k_j) v_jᵀ`, `[batch, n_heads, d_head, d_value]`
+    pub products: Tensor<4>,
+    /// `Σ_j φ(k_j)`, `[batch, n_heads, 1, d_head]`
+    pub keys: Tensor<4>,
+    /// Tokens so far.
+    pub count: usize,
+}
+
+impl LinearAttention {
+    /// Every token over all, or over those up to it.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn forward(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let [q, k, v] = self.project(x)?;
+        if let Some(capture) = pass.capture()
+            && capture.wants(&self.path)
+        {
+            // The weights are the output over the unit vectors.
+            let [batch, n_heads, seq, _] = k.dims();
+            let units = Tensor::<2>::eye(seq, &k.device()).unsqueeze::<4>().expand([batch, n_heads, seq, seq]);
+            let weights = linear_attention(q.clone(), k.clone(), units, self.options)?;
+            capture.record_weights(&self.path, &weights, 0)?;
+        }
+        self.merge(linear_attention(q, k, v, self.options)?)
+    }
+
+    /// The next token of causal attention; equal to the last of [`forward`](Self::forward) over all tokens so far. No
+    /// state is the start.
+    ///
+    /// # Shapes
+    /// `x` `[batch, d_model]` → the same.
+    pub fn step(
+        &self,
+        x: Tensor<2>,
+        state: Option<LinearAttentionState>,
+    ) -> Result<(Tensor<2>, LinearAttentionState), NnError> {
+        if self.options.direction != Direction::Causal {
+            return Err(ConfigError::new("direction", "bidirectional", "causal, to go token by token").into());
+        }
+        let [q, k, v] = self.project(x.unsqueeze_dim(1))?;
+        let [q, k] = [q, k].map(|x| features(x, self.options.feature_map));
+        let mut next = LinearAttentionState { products: k.clone().swap_dims(2, 3).matmul(v), keys: k, count: 1 };
+        if let Some(LinearAttentionState { products, keys, count }) = state {
+            check_input("state products", &products, next.products.dims().map(Size::Is))?;
+            check_input("state keys", &keys, next.keys.dims().map(Size::Is))?;
+            next.products = next.products + products;
+            next.keys = next.keys + keys;
+            next.count += count;
+        }
+        let sum = q.clone().matmul(next.products.clone());
+        let out = match self.options.normalization {
+            Normalization::None => sum,
+            Normalization::Length => sum / next.count as f32,
+            Normalization::Sum => {
+                let denominator = (q * next.keys.clone()).sum_dim(3);
+                let empty = denominator.clone().equal_elem(0.0);
+                let dims = sum.dims();
+                (sum / denominator.mask_fill(empty.clone(), 1.0)).mask_fill(empty.expand(dims), 0.0)
+            }
+        };
+        Ok((self.merge(out)?.squeeze_dim(1), next))
+    }
+
+    /// Queries, keys and values, `[batch, n_heads, seq, d_head]`; a matrix that is not there leaves the tokens as they are.
+    fn project(&self, x: Tensor<3>) -> Result<[Tensor<4>; 3], NnError> {
+        let d_model = self.query.weight.dims()[0];
+        check_input("tokens", &x, [Size::Any("batch"), Size::Any("seq"), Size::Is(d_model)])?;
+        let project = |linear: Option<&Linear>| {
+            let y = match linear {
+                Some(linear) => linear.forward(x.clone())?,
+                None => x.clone(),
+            };
+            let [batch, seq, width] = y.dims();
+            Ok::<_, NnError>(y.reshape([batch, seq, self.n_heads, width / self.n_heads]).swap_dims(1, 2))
+        };
+        Ok([project(Some(&self.query))?, project(self.key.as_ref())?, project(self.value.as_ref())?])
+    }
+
+    /// The heads side by side, through `W_O` if there is one.
+    fn merge(&self, out: Tensor<4>) -> Result<Tensor<3>, NnError> {
+        let [batch, n_heads, seq, d_value] = out.dims();
+        let merged = out.swap_dims(1, 2).reshape([batch, seq, n_heads * d_value]);
+        match &self.output {
+            Some(output) => Ok(output.forward(merged)?),
+            None => Ok(merged),
+        }
+    }
+}
+
+/// `φ(x)`. The exponential sees no positive number, whose overflow would reach the gradient as 0 · ∞.
+fn features(x: Tensor<4>, map: FeatureMap) -> Tensor<4> {
+    match map {
+        FeatureMap::Identity => x,
+        FeatureMap::EluPlusOne => relu(x.clone()) + x.clamp_max(0.0).exp(),
+    }
+}
+
+fn identity() -> FeatureMap {
+    FeatureMap::Identity
+}
+
+fn length() -> Normalization {
+    Normalization::Length
+}
+
+fn bidirectional() -> Direction {
+    Direction::Bidirectional
+}
+
+/// The names of [`FeatureMap`] in configurations.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FeatureMap", rename_all = "snake_case")]
+enum FeatureMapName {
+    Identity,
+    EluPlusOne,
+}
+
+/// The names of [`Normalization`] in configurations.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Normalization", rename_all = "snake_case")]
+enum NormalizationName {
+    Sum,
+    Length,
+    None,
+}
+
+/// The names of [`Direction`] in configurations.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Direction", rename_all = "snake_case")]
+enum DirectionName {
+    Bidirectional,
+    Causal,
+}

@@ -1,0 +1,80 @@
+//! One case of a golden file, and layers that take their weights from it.
+
+use burn::module::Param;
+use burn::tensor::{Gradients, Tensor};
+use regard_nn::layers::linear::Linear;
+use serde_json::Value;
+
+use crate::golden::Golden;
+use crate::support::{close, gradient, training, transposed};
+
+/// Relative error allowed: sums of a few dozen `f32` products.
+const TOLERANCE: f32 = 3e-6;
+
+pub struct Case<'a> {
+    golden: &'a Golden,
+    pub name: String,
+    pub options: Value,
+}
+
+/// Every case of a file.
+pub fn each_case(file: &str, check: impl Fn(Case)) {
+    let golden = Golden::open(file);
+    for (name, options) in golden.cases() {
+        check(Case { golden: &golden, name, options });
+    }
+}
+
+impl Case<'_> {
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.name)
+    }
+
+    pub fn size(&self, option: &str) -> usize {
+        self.options[option].as_u64().unwrap() as usize
+    }
+
+    pub fn lengths(&self) -> Vec<usize> {
+        self.options["lengths"].as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as usize).collect()
+    }
+
+    pub fn floats(&self, name: &str) -> Vec<f32> {
+        self.golden.floats(&self.path(name))
+    }
+
+    pub fn integers(&self, name: &str) -> Vec<i64> {
+        self.golden.integers::<2>(&self.path(name), &training()).into_data().iter().collect()
+    }
+
+    pub fn tensor<const D: usize>(&self, name: &str) -> Tensor<D> {
+        self.golden.tensor(&self.path(name), &training())
+    }
+
+    pub fn leaf<const D: usize>(&self, name: &str) -> Tensor<D> {
+        self.tensor(name).require_grad()
+    }
+
+    /// PyTorch's `[d_out, d_in]` as a layer's weight.
+    pub fn set(&self, linear: &mut Linear, weight: &str, bias: Option<&str>) {
+        let value = self.tensor::<2>(weight).transpose();
+        assert_eq!(value.dims(), linear.weight.dims(), "{}", self.path(weight));
+        linear.weight = Param::from_tensor(value);
+        assert_eq!(bias.is_some(), linear.bias.is_some(), "{}", self.path(weight));
+        linear.bias = bias.map(|bias| Param::from_tensor(self.tensor(bias)));
+    }
+
+    pub fn expect(&self, name: &str, got: &[f32]) {
+        close(&self.path(name), got, &self.floats(name), TOLERANCE);
+    }
+
+    /// The gradients of what [`set`](Self::set) has set.
+    pub fn expect_linear(&self, linear: &Linear, weight: &str, bias: Option<&str>, gradients: &Gradients) {
+        let [d_in, d_out] = linear.weight.dims();
+        let name = format!("grad_{weight}");
+        let want = transposed(&self.floats(&name), d_out, d_in);
+        close(&self.path(&name), &gradient(&linear.weight.val(), gradients), &want, TOLERANCE);
+        if let (Some(bias), Some(param)) = (bias, &linear.bias) {
+            self.expect(&format!("grad_{bias}"), &gradient(&param.val(), gradients));
+        }
+    }
+}
