@@ -1,5 +1,6 @@
 //! The layers, a file each.
 
+pub mod density;
 pub mod dropout;
 pub mod embedding;
 pub mod feed_forward;

@@ -7,4 +7,5 @@ mod golden;
 #[allow(dead_code, reason = "shared with the tests of the operations")]
 mod support;
 
+mod density;
 mod feed_forward;
