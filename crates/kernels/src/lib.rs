@@ -25,6 +25,7 @@ pub mod softmax;
 #[cfg(test)]
 mod test_support;
 mod tile;
+pub mod trajectory;
 mod vector;
 
 pub use buffer::unwritten;

@@ -6,3 +6,4 @@ pub mod embedding;
 pub mod feed_forward;
 pub mod linear;
 pub mod norm;
+pub mod position;

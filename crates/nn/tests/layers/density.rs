@@ -247,6 +247,21 @@ fn far_out_values_are_right() {
 }
 
 #[test]
+fn slopes_at_zero_are_right() {
+    // Where absolute values and the like have none of their own: ∂/∂ρ̂ = uv, ∂/∂ê = end − ½, softplus′ = ½.
+    let density = DensityConfig::Stroke(StrokeMixture { components: 1 });
+    let raw = matrix(vec![0.0; 7], 7).require_grad();
+    let out = density.log_likelihood(raw.clone(), matrix(vec![0.5, -2.0, 1.0], 3)).unwrap();
+    let slopes = gradient(&raw, &out.sum().backward());
+    close("stroke", &slopes, &[0.5, 0.0, 0.5, -2.0, 0.25 - 1.0, 4.0 - 1.0, -1.0], 1e-6);
+    let density = gaussian(1, Diagonal::Softplus);
+    let raw = matrix(vec![0.0; 2], 2).require_grad();
+    let out = density.log_likelihood(raw.clone(), matrix(vec![0.0], 1)).unwrap();
+    let slopes = gradient(&raw, &out.sum().backward());
+    close("softplus", &slopes, &[0.0, -0.5 / std::f32::consts::LN_2], 1e-6);
+}
+
+#[test]
 fn a_network_comes_back_from_outside_the_range() {
     // Far too small a deviation: the loss must fall with a larger raw output, and be able to say so.
     let density = gaussian(1, Diagonal::Exp);

@@ -9,3 +9,4 @@ mod support;
 
 mod density;
 mod feed_forward;
+mod position;
