@@ -26,6 +26,7 @@ pub mod softmax;
 #[cfg(test)]
 mod test_support;
 mod tile;
+pub mod trajectory;
 mod vector;
 
 pub use buffer::unwritten;

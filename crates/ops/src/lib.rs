@@ -22,6 +22,7 @@ mod recurrent;
 mod rms_norm;
 mod rope;
 mod softmax;
+mod trajectory;
 
 pub use activation::{activation, activation_fallback};
 pub use adamw::{AdamW, Decay, Moments};
@@ -53,6 +54,7 @@ pub use regard_kernels::rope::Pairing;
 pub use rms_norm::{rms_norm, rms_norm_fallback};
 pub use rope::{rope, rope_angles, rope_fallback};
 pub use softmax::{log_softmax, log_softmax_fallback, softmax, softmax_fallback};
+pub use trajectory::{TrajectoryOptions, TrajectoryWeights, trajectory, trajectory_fallback};
 
 /// The README's example is run as a test.
 #[cfg(doctest)]

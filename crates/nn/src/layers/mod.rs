@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod block;
+pub mod density;
 pub mod dropout;
 pub mod embedding;
 pub mod feed_forward;

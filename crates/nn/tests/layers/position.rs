@@ -134,7 +134,7 @@ fn positions_are_chosen_by_name_or_table() {
     let large = RopeConfig { base: 5e5, pairing: Pairing::Halves, ..RopeConfig::default() };
     assert_eq!(parse(r#"{"kind": "rope", "base": 5e5, "pairing": "halves"}"#).unwrap(), Position::Rope(large));
     let unknown = parse(r#""rotary""#).unwrap_err();
-    for kind in ["none", "sinusoidal", "learned", "relative", "rope", "alibi"] {
+    for kind in ["none", "sinusoidal", "learned", "relative", "rope", "alibi", "floater", "rnn"] {
         assert!(unknown.contains(&format!("`{kind}`")), "{unknown}");
     }
     assert!(
@@ -167,6 +167,8 @@ fn every_kind_works_in_a_model_at_any_length() {
         Position::Relative(Default::default()),
         Position::Rope(RopeConfig { frequencies: Frequencies::Learned, ..RopeConfig::default() }),
         Position::Alibi,
+        Position::Floater(Default::default()),
+        Position::Rnn(Default::default()),
     ] {
         let config = TransformerConfig {
             vocab: 11,

@@ -17,3 +17,4 @@ mod rms_norm;
 mod rope;
 mod softmax;
 mod support;
+mod trajectory;

@@ -11,7 +11,9 @@
 //! | `floater` | added to the tokens | the solution of the equation goes on |
 //! | `rnn` | added to the tokens | the network runs on |
 
+pub mod floater;
 pub mod learned;
+pub mod recurrent;
 pub mod relative;
 pub mod rope;
 pub mod sinusoidal;
@@ -24,7 +26,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::no_settings;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
+use floater::{Floater, FloaterConfig};
 use learned::{LearnedConfig, LearnedPosition};
+use recurrent::{RecurrentPosition, RecurrentPositionConfig};
 use relative::{Alibi, RelativeConfig, RelativePosition};
 use rope::{Rope, RopeConfig};
 use sinusoidal::Sinusoidal;
@@ -49,6 +53,10 @@ pub enum Position {
     /// A bias in proportion to the distance.
     #[serde(deserialize_with = "no_settings")]
     Alibi,
+    /// The solution of a learned differential equation.
+    Floater(FloaterConfig),
+    /// The states of a learned recurrent network.
+    Rnn(RecurrentPositionConfig),
 }
 
 /// The sizes of the model that positions are for.
@@ -75,6 +83,8 @@ impl Position {
             Position::Relative(config) => config.validate(),
             Position::Rope(config) => config.validate(sizes.d_head),
             Position::Alibi => Alibi::new(sizes.n_heads).map(|_| ()),
+            Position::Floater(config) => config.validate(),
+            Position::Rnn(config) => config.validate(),
         }
     }
 
@@ -87,6 +97,8 @@ impl Position {
             Position::Relative(config) => Positions::Relative(config.init(sizes.n_heads, init)?),
             Position::Rope(config) => Positions::Rope(config.init(sizes.d_head, init)?),
             Position::Alibi => Positions::Alibi(Alibi::new(sizes.n_heads)?),
+            Position::Floater(config) => Positions::Floater(config.init(sizes.d_model, init)?),
+            Position::Rnn(config) => Positions::Rnn(config.init(sizes.d_model, init)?),
         })
     }
 }
@@ -111,6 +123,10 @@ pub enum Positions {
     Rope(Rope),
     /// [`Position::Alibi`].
     Alibi(Alibi),
+    /// [`Position::Floater`].
+    Floater(Floater),
+    /// [`Position::Rnn`].
+    Rnn(RecurrentPosition),
 }
 
 impl Positions {
@@ -122,6 +138,8 @@ impl Positions {
         Ok(match self {
             Positions::Sinusoidal(layer) => Some(layer.encode(seq, offset, device)),
             Positions::Learned(layer) => Some(layer.encode(seq, offset)?),
+            Positions::Floater(layer) => Some(layer.encode(seq, offset)?),
+            Positions::Rnn(layer) => Some(layer.encode(seq, offset)?),
             Positions::None(_) | Positions::Relative(_) | Positions::Rope(_) | Positions::Alibi(_) => None,
         })
     }
@@ -187,5 +205,19 @@ impl Places {
             }
         }
         Ok(options)
+    }
+}
+
+/// The most positions a path is computed for.
+const MOST_POSITIONS: usize = 1 << 24;
+
+/// `offset + seq − 1`; refuses no positions at all, and more than can be meant.
+fn last_position(seq: usize, offset: usize) -> Result<usize, NnError> {
+    match offset.checked_add(seq) {
+        Some(end) if seq > 0 && end <= MOST_POSITIONS => Ok(end - 1),
+        _ => {
+            let expected = format!("at least 1, up to position {MOST_POSITIONS}");
+            Err(NnError::input("seq", expected, format!("{seq} from position {offset}")))
+        }
     }
 }
