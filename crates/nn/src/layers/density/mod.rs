@@ -7,11 +7,11 @@
 //! data of size 1, and inverse squares would soon leave f32. Outside, the value is that at the end of the range while
 //! the gradient passes to the raw output unchanged, so that a network comes back by itself.
 
-mod gaussian;
-mod loss;
-mod mixture;
+pub mod gaussian;
+pub mod loss;
+pub mod mixture;
 mod random;
-mod stroke;
+pub mod stroke;
 
 use std::ops::RangeInclusive;
 
