@@ -1,6 +1,12 @@
 //! What attention is, shown by numbers: one small file a mechanism, each giving text, JSON and a figure from the same
 //! computation with the layers themselves.
 
+pub mod attention;
+pub mod equivariance;
+pub mod identity;
+pub mod masks;
+mod matrix;
+pub mod position;
 pub mod scaling;
 
 use rand::SeedableRng;

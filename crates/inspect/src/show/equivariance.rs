@@ -1,0 +1,227 @@
+//! Order (row C5 iv): without positions self-attention is permutation-equivariant, tokens in another order give the same
+//! outputs in that order, and their mean is invariant; with positions neither holds.
+
+use regard_nn::layers::attention::multi_head::MultiHeadConfig;
+use regard_nn::layers::attention::self_attention::SelfAttention;
+use regard_nn::layers::position::{Position as Kind, PositionSizes};
+use regard_nn::{ConfigError, Init, Pass};
+use regard_ops::AttentionOptions;
+use serde_json::json;
+
+use burn::tensor::Device;
+
+use super::matrix::Matrix;
+use super::position::{kind_named, kinds, layer};
+use super::{ShowError, Shown, normals, random};
+use crate::{Axis, Bars, ColourScale, Figure, InspectError, Table, ValueRange};
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Equivariance {
+    /// Tokens of the sequence.
+    pub tokens: usize,
+    /// Features of a token.
+    pub d_model: usize,
+    /// Heads.
+    pub n_heads: usize,
+    /// The kind of positions that is drawn beside none.
+    pub kind: String,
+    /// Of the layer's weights, the tokens and the permutation.
+    pub seed: u64,
+}
+
+impl Default for Equivariance {
+    fn default() -> Self {
+        Self { tokens: 8, d_model: 16, n_heads: 2, kind: "sinusoidal".to_string(), seed: 0 }
+    }
+}
+
+/// The layer's outputs for tokens in two orders.
+struct Compared {
+    name: &'static str,
+    /// In the first order.
+    output: Matrix,
+    /// Of the permuted input.
+    permuted: Matrix,
+    /// `permuted` minus `output` in the second order.
+    difference: Matrix,
+    /// Largest `|difference|`.
+    largest: f64,
+    /// The same for the mean of all tokens.
+    pooled: f64,
+}
+
+impl Equivariance {
+    /// The same tokens in two orders, with each kind of positions.
+    pub fn show(&self) -> Result<Shown, ShowError> {
+        self.validate()?;
+        let (drawn, _) = kind_named(self.tokens, &self.kind)?;
+        let order = self.permutation();
+        let kinds = kinds(self.tokens);
+        let all = kinds.iter().map(|(name, kind)| self.compare(name, kind, &order)).collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<_> = all
+            .iter()
+            .map(|c| json!({ "position": c.name, "largest_difference": c.largest, "pooled_difference": c.pooled }))
+            .collect();
+        let json = json!({ "tokens": self.tokens, "d_model": self.d_model, "n_heads": self.n_heads, "permutation": order, "rows": rows });
+        Ok(Shown { text: self.text(&all, &order), json, figure: self.figure(&all, &order, drawn)? })
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let Self { tokens, d_model, n_heads, .. } = *self;
+        for (field, value, least, most) in
+            [("tokens", tokens, 2, 24), ("n_heads", n_heads, 1, 16), ("d_model", d_model, 2, 64)]
+        {
+            if !(least..=most).contains(&value) {
+                return Err(ConfigError::new(field, value, format!("a whole number from {least} to {most}")));
+            }
+        }
+        if !d_model.is_multiple_of(2 * n_heads) {
+            let allowed =
+                format!("a multiple of {}, twice n_heads: RoPE turns pairs of a head's features", 2 * n_heads);
+            return Err(ConfigError::new("d_model", d_model, allowed));
+        }
+        Ok(())
+    }
+
+    /// Another order of the tokens: place `i` takes token `order[i]`.
+    fn permutation(&self) -> Vec<usize> {
+        let keys = normals(&mut random(self.seed ^ 0x0DE5), self.tokens);
+        let mut order: Vec<usize> = (0..self.tokens).collect();
+        order.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
+        if order.is_sorted() {
+            order.reverse();
+        }
+        order
+    }
+
+    fn compare(&self, name: &'static str, kind: &Kind, order: &[usize]) -> Result<Compared, ShowError> {
+        let Self { tokens, d_model, n_heads, seed, .. } = *self;
+        let init = Init::new(seed, &Device::flex());
+        let attention = SelfAttention::new(&MultiHeadConfig::new(d_model, n_heads), &init.enter("attention"))?;
+        let positions = layer(kind, PositionSizes { d_model, n_heads, d_head: d_model / n_heads }, seed)?;
+        let x = Matrix::new(tokens, d_model, normals(&mut random(seed), tokens * d_model));
+        let run = |x: &Matrix| -> Result<Matrix, ShowError> {
+            let x = positions.add_to(x.tensor(), 0)?;
+            let places = positions.places(tokens, 0, &Device::flex());
+            Ok(Matrix::of(attention.forward(x, &AttentionOptions::default(), &places, &Pass::inference())?))
+        };
+        let (output, permuted) = (run(&x)?, run(&x.reordered(order))?);
+        let expected = output.reordered(order);
+        let difference = permuted.map(|i, j, y| y - expected.at(i, j));
+        let largest = permuted.largest_difference(&expected);
+        let pooled = permuted.mean().largest_difference(&output.mean());
+        Ok(Compared { name, output, permuted, difference, largest, pooled })
+    }
+
+    fn text(&self, all: &[Compared], order: &[usize]) -> String {
+        let names = names(order).join(" ");
+        let mut text = format!(
+            "Self-attention of {} tokens and of the same tokens as {names}. Largest difference between the output of the\n\
+             permuted input and the permuted output, and between their means over the tokens:\n\n{:<12} {:>12} {:>12}\n",
+            self.tokens, "positions", "outputs", "mean"
+        );
+        for Compared { name, largest, pooled, .. } in all {
+            text += &format!("{name:<12} {largest:>12.1e} {pooled:>12.1e}\n");
+        }
+        text + "\nWithout positions both are rounding: attention does not see the order of its tokens. Positions make it see.\n"
+    }
+
+    fn figure(&self, all: &[Compared], order: &[usize], drawn: &str) -> Result<Figure, InspectError> {
+        let mut figure = Figure::new("Does attention see the order of its tokens?").columns(3);
+        let first: Vec<usize> = (0..self.tokens).collect();
+        let none = all.iter().find(|compared| compared.name == "none");
+        let other = all.iter().find(|compared| compared.name == drawn && drawn != "none");
+        // One scale for all, so that a difference is seen for what it is.
+        let largest = none.iter().chain(&other).flat_map(|c| &c.output.values).fold(0.0f32, |m, v| m.max(v.abs()));
+        let scale = ColourScale::diverging(ValueRange::Fixed { low: -largest, high: largest });
+        for compared in none.into_iter().chain(other) {
+            let name = if compared.name == "none" { "no positions".to_string() } else { compared.name.to_string() };
+            for (title, matrix, order) in [
+                ("output", &compared.output, &first[..]),
+                ("output of the permuted tokens", &compared.permuted, order),
+                ("that minus the permuted output", &compared.difference, order),
+            ] {
+                let map = matrix.heatmap()?.row_labels(names(order)).axes("token", "feature").scale(scale).side(340);
+                figure.push(format!("{name}: {title}"), map);
+            }
+        }
+        let groups = || all.iter().map(|compared| compared.name);
+        let bars = Bars::new(Axis::log("largest difference").including(1e-8), groups())
+            .series("outputs", all.iter().map(|compared| compared.largest))?
+            .series("mean over the tokens", all.iter().map(|compared| compared.pooled))?;
+        figure.push("All kinds of positions", bars);
+        let mut table = Table::new(["positions", "sees the order", "its mean does"]);
+        let yes = |difference: f64| if difference > 1e-5 { "yes" } else { "no" }.to_string();
+        for Compared { name, largest, pooled, .. } in all {
+            table = table.row([name.to_string(), yes(*largest), yes(*pooled)]);
+        }
+        figure.push("The same in words", table);
+        Ok(figure
+            .note("Tokens are named by letters; rows stand in the order of the input. Without positions the outputs only change places with their tokens, and the difference is rounding: the layer is permutation-equivariant, its mean invariant.")
+            .note("A kind of positions breaks this: the same token gets another output in another place."))
+    }
+}
+
+/// A letter for each token.
+fn names(order: &[usize]) -> Vec<String> {
+    order.iter().map(|&token| char::from(b'a' + (token % 26) as u8).to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn differences(shown: &Shown) -> Vec<(String, f64, f64)> {
+        let row = |row: &serde_json::Value| {
+            let number = |name: &str| row[name].as_f64().unwrap();
+            (row["position"].as_str().unwrap().to_string(), number("largest_difference"), number("pooled_difference"))
+        };
+        shown.json["rows"].as_array().unwrap().iter().map(row).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn only_positions_see_the_order(seed in any::<u64>(), tokens in 2usize..=24, n_heads in 1usize..=4) {
+            let shown = Equivariance { tokens, n_heads, d_model: 8 * n_heads, seed, ..Equivariance::default() }.show().unwrap();
+            for (name, largest, pooled) in differences(&shown) {
+                if name == "none" {
+                    prop_assert!(largest < 1e-5 && pooled < 1e-5, "{name} {largest} {pooled}");
+                } else {
+                    prop_assert!(largest > 1e-5, "{name} {largest}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_mean_sees_the_order_with_positions() {
+        for (name, largest, pooled) in differences(&Equivariance::default().show().unwrap()) {
+            assert_eq!((largest > 1e-3, pooled > 1e-4), (name != "none", name != "none"), "{name} {largest} {pooled}");
+        }
+    }
+
+    #[test]
+    fn the_permutation_is_one_and_not_the_identity() {
+        for seed in 0..50 {
+            for tokens in [2, 3, 8] {
+                let order = Equivariance { tokens, seed, ..Equivariance::default() }.permutation();
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                assert!(!order.is_sorted() && sorted == (0..tokens).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let error = |options: Equivariance| options.show().unwrap_err().to_string();
+        let default = Equivariance::default;
+        assert_eq!(error(Equivariance { tokens: 1, ..default() }), "tokens = 1: expected a whole number from 2 to 24");
+        assert!(error(Equivariance { d_model: 6, ..default() }).starts_with("d_model = 6: expected a multiple of 4"));
+        assert!(error(Equivariance { n_heads: 0, ..default() }).starts_with("n_heads = 0"));
+        assert!(error(Equivariance { kind: "rotary".into(), ..default() }).starts_with("kind = rotary"));
+    }
+}

@@ -1,0 +1,249 @@
+//! When attention changes nothing (row C5 i): with `Q = K = V = X`, tokens with large, nearly orthogonal vectors give
+//! `A ≈ I` and `y_n ≈ x_n`.
+//!
+//! A token of norm `s√d` has the score `s²√d` with itself. If `n` such tokens are orthogonal, `1 − A_ii` is
+//! `(n − 1)/(n − 1 + exp(s²√d))`.
+
+use regard_nn::ConfigError;
+use regard_ops::{AttentionOptions, OpError, attention, attention_weights};
+use serde::Serialize;
+use serde_json::json;
+
+use super::matrix::Matrix;
+use super::{ShowError, Shown, normals, random};
+use crate::{Axis, CellNumbers, ColourScale, Figure, InspectError, LineStyle, Lines, Series, ValueRange, number};
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Tokens of the sequence.
+    pub tokens: usize,
+    /// Numbers of features, each a curve.
+    pub d: Vec<usize>,
+    /// Of the directions.
+    pub seed: u64,
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self { tokens: 12, d: vec![4, 16, 64, 256], seed: 0 }
+    }
+}
+
+const MOST_TOKENS: usize = 64;
+const MOST_FEATURES: usize = 4096;
+const MOST_CURVES: usize = 6;
+/// The sizes `s` of a feature: half powers of two from 1/16 to 8.
+const STEPS: std::ops::RangeInclusive<i32> = -8..=6;
+
+#[derive(Debug, Serialize)]
+struct Row {
+    d: usize,
+    /// Root mean square of the features; the norm of every token is `s√d`.
+    s: f64,
+    /// Largest `|A − I|`.
+    weights: f64,
+    /// `1 − A_ii` of orthogonal tokens.
+    orthogonal: f64,
+    /// `‖Y − X‖/‖X‖`.
+    output: f64,
+}
+
+impl Identity {
+    /// How far attention is from doing nothing, for tokens of all sizes.
+    pub fn show(&self) -> Result<Shown, ShowError> {
+        self.validate()?;
+        let rows = self.d.iter().map(|&d| self.sweep(d)).collect::<Result<Vec<_>, _>>()?;
+        let json = json!({ "tokens": self.tokens, "rows": rows.iter().flatten().collect::<Vec<_>>() });
+        Ok(Shown { text: self.text(&rows), json, figure: self.figure(&rows)? })
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !(2..=MOST_TOKENS).contains(&self.tokens) {
+            return Err(ConfigError::new("tokens", self.tokens, format!("a whole number from 2 to {MOST_TOKENS}")));
+        }
+        if !(1..=MOST_CURVES).contains(&self.d.len()) {
+            return Err(ConfigError::new("d", format!("{} sizes", self.d.len()), format!("1 to {MOST_CURVES} sizes")));
+        }
+        match self.d.iter().find(|d| !(2..=MOST_FEATURES).contains(*d)) {
+            Some(d) => Err(ConfigError::new("d", d, format!("whole numbers from 2 to {MOST_FEATURES}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Random directions, each token with the norm `√d`.
+    fn directions(&self, d: usize) -> Matrix {
+        let mut random = random(self.seed ^ (d as u64) << 20);
+        let normal = Matrix::new(self.tokens, d, normals(&mut random, self.tokens * d));
+        let square = |row| normal.row(row).iter().map(|v| f64::from(v * v)).sum::<f64>();
+        let norms: Vec<f64> = (0..self.tokens).map(|row| square(row).sqrt().max(f64::MIN_POSITIVE)).collect();
+        normal.map(|row, _, v| (f64::from(v) * (d as f64).sqrt() / norms[row]) as f32)
+    }
+
+    fn sweep(&self, d: usize) -> Result<Vec<Row>, OpError> {
+        let directions = self.directions(d);
+        let row = |step: i32| {
+            let s = 2f64.powf(f64::from(step) / 2.0);
+            let x = directions.map(|_, _, v| (f64::from(v) * s) as f32);
+            let (weights, output) = distances(&x)?;
+            Ok(Row { d, s, weights, orthogonal: orthogonal(self.tokens, d, s), output })
+        };
+        STEPS.map(row).collect()
+    }
+
+    fn text(&self, rows: &[Vec<Row>]) -> String {
+        let mut text = format!(
+            "Attention with Q = K = V = X over {} tokens in random directions, all of the norm s√d. Columns: largest |A − I|,\n\
+             and in brackets ‖Y − X‖/‖X‖.\n\n{:>8}",
+            self.tokens, "s"
+        );
+        for d in &self.d {
+            text += &format!("  {:>20}", format!("d = {d}"));
+        }
+        text += "\n";
+        for index in (0..rows[0].len()).step_by(2) {
+            text += &format!("{:>8}", number(rows[0][index].s, 4));
+            for curve in rows {
+                let Row { weights, output, .. } = curve[index];
+                text += &format!("  {:>20}", format!("{weights:.1e} ({output:.1e})"));
+            }
+            text += "\n";
+        }
+        let best = rows.iter().map(|curve| &curve[curve.len() - 1]).max_by_key(|row| row.d);
+        let best = best.map(|row| format!("At d = {} and s = {}, A is I within {:.1e}.", row.d, row.s, row.weights));
+        text + &format!(
+            "\nLarge and nearly orthogonal tokens look at themselves alone: attention hands them on unchanged.\n{}\n",
+            best.unwrap_or_default()
+        )
+    }
+
+    fn figure(&self, rows: &[Vec<Row>]) -> Result<Figure, ShowError> {
+        let mut figure = Figure::new("When attention changes nothing: Q = K = V = X").columns(3);
+        let d = self.d.iter().copied().max().unwrap_or(2);
+        // Sizes at which a token's score with itself is small, of order ln n, and large.
+        for (own, what) in [(0.2, "nearly even"), (4.0, "between"), (40.0, "nearly I")] {
+            let s = (own / (d as f64).sqrt()).sqrt();
+            let x = self.directions(d).map(|_, _, v| (f64::from(v) * s) as f32);
+            let a = weights(&x)?;
+            let numbers = if self.tokens <= 12 { CellNumbers::WhereTheyFit } else { CellNumbers::Hidden };
+            let map = a.heatmap()?.axes("query", "key").side(380).numbers(numbers);
+            let map = map.scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }));
+            figure.push(format!("A at d = {d}, s = {}: {what}", number(s, 2)), map);
+        }
+        figure.push("How far A is from I", curves(rows, "largest |A − I|", |row| row.weights)?);
+        figure.push("How far the output is from the input", curves(rows, "‖Y − X‖/‖X‖", |row| row.output)?);
+        let mut closed =
+            Lines::new(Axis::log("s, size of a feature"), Axis::log("largest |A − I|").including(1e-7).including(1.0));
+        for (index, curve) in rows.iter().enumerate() {
+            let visible =
+                |y: fn(&Row) -> f64| curve.iter().map(move |row| (row.s, y(row))).filter(|point| point.1 > 1e-7);
+            let measured = Series::new(format!("d = {}", curve[0].d), visible(|row| row.weights));
+            closed = closed.series(measured.style(LineStyle::Markers).colour(index));
+            let formula = Series::new("", visible(|row| row.orthogonal)).style(LineStyle::Dashed);
+            closed = closed.series(formula.colour(index));
+        }
+        figure.push("Dashed: tokens exactly orthogonal, (n−1)/(n−1+exp(s²√d))", closed);
+        Ok(figure
+            .note("Every token has the norm s√d, so that its score with itself is s²√d, and with another one about s² times a standard normal number: as s or d grow, a token sees itself alone, A becomes I and the output is the input.")
+            .note("The random tokens are less than orthogonal, the more so at small d, and so need a larger s than the dashed curves. Points below 10⁻⁷, the rounding of the weights, are left out."))
+    }
+}
+
+fn curves(rows: &[Vec<Row>], name: &str, y: fn(&Row) -> f64) -> Result<Lines, InspectError> {
+    let mut lines = Lines::new(Axis::log("s, size of a feature"), Axis::log(name).including(1e-7).including(1.0));
+    for curve in rows {
+        let points = curve.iter().map(|row| (row.s, y(row))).filter(|point| point.1 > 1e-7);
+        lines = lines.series(Series::new(format!("d = {}", curve[0].d), points).style(LineStyle::MarkedLine));
+    }
+    Ok(lines)
+}
+
+/// `1 − A_ii` where all `n` tokens have the norm `s√d` and are orthogonal.
+fn orthogonal(n: usize, d: usize, s: f64) -> f64 {
+    let others = n as f64 - 1.0;
+    others / (others + (s * s * (d as f64).sqrt()).exp())
+}
+
+fn weights(x: &Matrix) -> Result<Matrix, OpError> {
+    let weights = attention_weights(x.tensor(), x.tensor(), &AttentionOptions::default(), (0, 0), 0..x.rows)?;
+    Ok(Matrix::of(weights))
+}
+
+/// `max |A − I|` and `‖Y − X‖/‖X‖`.
+fn distances(x: &Matrix) -> Result<(f64, f64), OpError> {
+    let a = weights(x)?;
+    let identity = a.map(|i, j, _| f32::from(u8::from(i == j)));
+    let y = Matrix::of(attention(x.tensor(), x.tensor(), x.tensor(), &AttentionOptions::default())?);
+    let change = y.map(|i, j, y| y - x.at(i, j));
+    Ok((a.largest_difference(&identity), change.norm() / x.norm()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orthogonal_tokens_follow_the_closed_form() {
+        for (n, d, s) in [(2, 2, 0.5), (4, 4, 1.0), (8, 16, 0.7), (16, 16, 1.3), (3, 64, 0.9)] {
+            let size = (s * (d as f64).sqrt()) as f32;
+            let x = Matrix::new(n, d, vec![0.0; n * d]).map(|i, j, _| if i == j { size } else { 0.0 });
+            let (a, y) = distances(&x).unwrap();
+            let rest = orthogonal(n, d, s);
+            assert!((a - rest).abs() < 1e-6, "{n} {d} {s}: {a}, expected {rest}");
+            // y_i = (1 − r) x_i + r/(n−1) Σ_{j≠i} x_j, all of one norm and orthogonal.
+            let want = rest * (1.0 + 1.0 / (n as f64 - 1.0)).sqrt();
+            assert!((y - want).abs() < 1e-6, "{n} {d} {s}: {y}, expected {want}");
+        }
+    }
+
+    #[test]
+    fn the_sweep_is_that_of_plain_f64() {
+        let identity = Identity { tokens: 7, d: vec![12], seed: 4 };
+        let x = identity.directions(12);
+        for row in identity.sweep(12).unwrap() {
+            let at = |i: usize, j: usize| f64::from((f64::from(x.at(i, j)) * row.s) as f32);
+            let (mut largest, mut change, mut size) = (0.0f64, 0.0, 0.0);
+            for i in 0..7 {
+                let score = |j| (0..12).map(|c| at(i, c) * at(j, c)).sum::<f64>() / 12f64.sqrt();
+                let top = (0..7).map(score).fold(f64::MIN, f64::max);
+                let sum: f64 = (0..7).map(|j| (score(j) - top).exp()).sum();
+                let a: Vec<f64> = (0..7).map(|j| (score(j) - top).exp() / sum).collect();
+                largest = (0..7).map(|j| (a[j] - f64::from(u8::from(i == j))).abs()).fold(largest, f64::max);
+                for c in 0..12 {
+                    let y: f64 = (0..7).map(|j| a[j] * at(j, c)).sum();
+                    change += (y - at(i, c)).powi(2);
+                    size += at(i, c).powi(2);
+                }
+            }
+            // Scores of 200 are rounded to 1e-5, which the exponential makes relative.
+            assert!((row.weights - largest).abs() < 1e-6 + 3e-5 * largest, "{row:?}: {largest}");
+            let change = (change / size).sqrt();
+            assert!((row.output - change).abs() < 1e-6 + 3e-5 * change, "{row:?}: {change}");
+        }
+    }
+
+    #[test]
+    fn small_tokens_average_and_large_ones_stay() {
+        let shown = Identity::default().show().unwrap();
+        let rows = shown.json["rows"].as_array().unwrap();
+        let curve: Vec<_> = rows.iter().filter(|row| row["d"] == 256).collect();
+        let weights = |row: &serde_json::Value| row["weights"].as_f64().unwrap();
+        assert!((weights(curve[0]) - 11.0 / 12.0).abs() < 0.02, "{}", curve[0]);
+        assert!(weights(curve[curve.len() - 1]) < 1e-6 && curve[curve.len() - 1]["output"].as_f64().unwrap() < 1e-6);
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let error = |identity: Identity| identity.show().unwrap_err().to_string();
+        assert_eq!(
+            error(Identity { tokens: 1, ..Identity::default() }),
+            "tokens = 1: expected a whole number from 2 to 64"
+        );
+        assert_eq!(
+            error(Identity { d: vec![4, 1], ..Identity::default() }),
+            "d = 1: expected whole numbers from 2 to 4096"
+        );
+        assert!(error(Identity { d: vec![], ..Identity::default() }).starts_with("d = 0 sizes"));
+        assert!(error(Identity { d: vec![4; 7], ..Identity::default() }).starts_with("d = 7 sizes"));
+    }
+}

@@ -1,0 +1,281 @@
+//! Who may see whom (row C2): every mask and bias as the weights that attention really gives when all scores are equal,
+//! so that a query that sees `n` keys gives each `1/n`.
+
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+use regard_kernels::attention::alibi_slopes;
+use regard_nn::ConfigError;
+use regard_ops::{
+    AttentionOptions, Distance, Graph, Mask, OpError, SelfLoops, SparseRows, attention, attention_weights,
+};
+use serde_json::json;
+
+use super::matrix::{Matrix, beside};
+use super::{ShowError, Shown};
+use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, ValueRange};
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Masks {
+    /// Tokens of the sequence.
+    pub length: usize,
+    /// Of the windows: keys before.
+    pub left: usize,
+    /// Of the window: keys after.
+    pub right: usize,
+}
+
+impl Default for Masks {
+    fn default() -> Self {
+        Self { length: 8, left: 2, right: 1 }
+    }
+}
+
+/// Something that shapes the scores.
+struct Case {
+    name: String,
+    queries: usize,
+    options: AttentionOptions,
+    drawn: Drawn,
+}
+
+/// What of a case is drawn.
+#[derive(Clone, Copy, PartialEq)]
+enum Drawn {
+    /// The weights.
+    Weights,
+    /// What was added to the scores, read off the weights: `ln(weight/weight of the query's own key)`.
+    Bias,
+}
+
+struct Seen {
+    name: String,
+    drawn: Drawn,
+    weights: Matrix,
+    /// Queries that see no key.
+    blind: Vec<usize>,
+}
+
+impl Masks {
+    /// All masks and biases.
+    pub fn show(&self) -> Result<Shown, ShowError> {
+        let Self { length, left, right } = *self;
+        if !(4..=24).contains(&length) {
+            return Err(ConfigError::new("length", length, "a whole number from 4 to 24").into());
+        }
+        for (field, value) in [("left", left), ("right", right)] {
+            if value > length {
+                return Err(
+                    ConfigError::new(field, value, format!("a whole number from 0 to {length}, the length")).into()
+                );
+            }
+        }
+        let seen = self.cases()?.into_iter().map(|case| case.look(length)).collect::<Result<Vec<_>, _>>()?;
+        let json: Vec<_> = seen.iter().map(Seen::json).collect();
+        let json = json!({ "length": length, "masks": json });
+        Ok(Shown { text: text(&seen), json, figure: figure(&seen)? })
+    }
+
+    fn cases(&self) -> Result<Vec<Case>, OpError> {
+        let Self { length, left, right } = *self;
+        let none = AttentionOptions::default;
+        let masked = |mask| AttentionOptions { mask, ..none() };
+        let real = length - 2;
+        let padded = |mask| AttentionOptions { lengths: Some(vec![real]), mask, ..none() };
+        let alibi =
+            |mask| AttentionOptions { distance: Distance::Alibi { slopes: vec![alibi_slopes(8)[0]] }, mask, ..none() };
+        // Two sequences packed into one.
+        let first = length.div_ceil(2);
+        let packed = by_cell(length, |i, j| (i < first) == (j < first));
+        let packed = Tensor::<4, Bool>::from_data(TensorData::new(packed, [1, 1, length, length]), &Device::flex());
+        let even = by_cell(length, |i, j| [1.0f32, -1.0][(i + j) % 2] * f32::from(u8::from(i != j)));
+        let bias = Matrix::new(length, length, even).tensor();
+        let graph = Graph::new(length, &ring(length), SelfLoops::AsGiven)?;
+        let case = |name: &str, options| Case { name: name.into(), queries: length, options, drawn: Drawn::Weights };
+        let bias_of = |name: &str, options| Case { drawn: Drawn::Bias, ..case(name, options) };
+        Ok(vec![
+            case("full", none()),
+            case("causal", masked(Mask::Causal)),
+            case(&format!("window: {left} before, {right} after"), masked(Mask::Window { left, right })),
+            case(&format!("causal window: {left} before"), masked(Mask::Window { left, right: 0 })),
+            case(&format!("padding: {real} real keys"), padded(Mask::Full)),
+            case("causal and padding", padded(Mask::Causal)),
+            case(
+                "graph: a ring and a lone node",
+                AttentionOptions { sparse: Some(SparseRows::from(&graph)), ..none() },
+            ),
+            case("boolean: two packed sequences", AttentionOptions { allowed: Some(packed), ..none() }),
+            Case { queries: 3, ..case("causal, 3 queries behind a cache", masked(Mask::Causal)) },
+            bias_of("additive bias: any numbers", AttentionOptions { bias: Some(bias), ..none() }),
+            bias_of("ALiBi as bias, slope ½", alibi(Mask::Full)),
+            case("causal and ALiBi", alibi(Mask::Causal)),
+        ])
+    }
+}
+
+/// A ring of all nodes but the last, with one chord; the last has no edge.
+fn ring(length: usize) -> Vec<(usize, usize)> {
+    let nodes = length - 1;
+    let around = (0..nodes).map(|node| (node, (node + 1) % nodes));
+    around.chain([(0, nodes / 2)]).flat_map(|(a, b)| [(a, b), (b, a)]).collect()
+}
+
+fn by_cell<T>(length: usize, f: impl Fn(usize, usize) -> T) -> Vec<T> {
+    (0..length * length).map(|index| f(index / length, index % length)).collect()
+}
+
+impl Case {
+    /// The weights where no key fits a query better than another.
+    fn look(self, keys: usize) -> Result<Seen, OpError> {
+        let Self { name, queries, options, drawn } = self;
+        let zeros = |tokens: usize| Matrix::new(tokens, 2, vec![0.0; 2 * tokens]).tensor::<4>();
+        let weights = Matrix::of(attention_weights(zeros(queries), zeros(keys), &options, (0, 0), 0..queries)?);
+        // Values of one: the output is the sum of the weights, 1 or, for a query that sees nothing, 0.
+        let ones = Matrix::new(keys, 1, vec![1.0; keys]).tensor::<4>();
+        let output = Matrix::of(attention(zeros(queries), zeros(keys), ones, &options)?);
+        let blind = (0..queries).filter(|&query| output.at(query, 0) == 0.0).collect();
+        Ok(Seen { name, drawn, weights, blind })
+    }
+}
+
+impl Seen {
+    /// What is drawn, with NaN where a query does not see a key.
+    fn drawn(&self) -> Matrix {
+        let own = |query: usize| self.weights.at(query, query + self.weights.columns - self.weights.rows);
+        self.weights.map(|query, _, weight| match self.drawn {
+            _ if weight == 0.0 => f32::NAN,
+            Drawn::Weights => weight,
+            Drawn::Bias => (f64::from(weight) / f64::from(own(query))).ln() as f32,
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.weights.values.iter().filter(|&&weight| weight > 0.0).count()
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let shape = [self.weights.rows, self.weights.columns];
+        let (seen, blind) = (self.count(), &self.blind);
+        json!({ "name": self.name, "shape": shape, "seen": seen, "blind_queries": blind, "weights": self.weights.json() })
+    }
+}
+
+fn text(all: &[Seen]) -> String {
+    let cells: usize = all[0].weights.values.len();
+    let mut text = format!(
+        "A row a query, a column a key: ■ seen, · masked. Weights are those of equal scores, 1/(keys seen); all {cells} cells \
+         would be full attention.\n\n"
+    );
+    let blocks: Vec<Vec<String>> = all.iter().filter(|seen| seen.drawn == Drawn::Weights).map(block).collect();
+    text += &blocks.chunks(3).map(beside).collect::<Vec<_>>().join("\n");
+    for seen in all.iter().filter(|seen| !seen.blind.is_empty()) {
+        let queries: Vec<String> = seen.blind.iter().map(ToString::to_string).collect();
+        text +=
+            &format!("\n{}: query {} sees nothing and gets the output 0, not NaN.\n", seen.name, queries.join(", "));
+    }
+    for seen in all.iter().filter(|seen| seen.drawn == Drawn::Bias) {
+        let columns: Vec<String> = (0..seen.weights.columns).map(|key| key.to_string()).collect();
+        text += &format!("\n{}\n", seen.drawn().lines(&seen.name, &columns, &columns, 1).join("\n"));
+    }
+    text + "\nEverything combines: restrictions hold together, biases add up.\n"
+}
+
+fn block(seen: &Seen) -> Vec<String> {
+    let mark = |weight: &f32| if *weight > 0.0 { "■ " } else { "· " };
+    let row = |query| seen.weights.row(query).iter().map(mark).collect::<String>().trim_end().to_string();
+    let title = [seen.name.clone(), format!("{} of {} cells", seen.count(), seen.weights.values.len())];
+    title.into_iter().chain((0..seen.weights.rows).map(row)).collect()
+}
+
+fn figure(all: &[Seen]) -> Result<Figure, InspectError> {
+    let map = |seen: &Seen| -> Result<Heatmap, InspectError> {
+        let scale = match seen.drawn {
+            Drawn::Weights => ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }),
+            Drawn::Bias => ColourScale::diverging(ValueRange::Data),
+        };
+        let first = seen.weights.columns - seen.weights.rows;
+        let map = seen.drawn().heatmap()?.scale(scale).numbers(CellNumbers::WhereTheyFit).absent("masked");
+        Ok(map.row_labels((first..).take(seen.weights.rows).map(|row| row.to_string())).axes("query", "key").side(260))
+    };
+    let mut figure = Figure::new("Who may see whom: masks and biases, alone and together").columns(4);
+    for seen in all {
+        figure.push(seen.name.clone(), map(seen)?);
+    }
+    Ok(figure
+        .note("The scores of all pairs are equal, so that a query that sees n keys gives each the weight 1/n; hatched pairs are masked.")
+        .note("A row hatched all over is a query that sees nothing: its weights and its output are zero. The two maps in blue and red are biases, added to the scores before the softmax; blue lowers a weight, red raises it."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition of each mask, in the order they are shown.
+    fn sees(index: usize, masks: &Masks, i: usize, j: usize) -> bool {
+        let Masks { length, left, right } = *masks;
+        let edges = ring(length);
+        match index {
+            0 | 9 | 10 => true,
+            1 | 11 => j <= i,
+            2 => j + left >= i && j <= i + right,
+            3 => j + left >= i && j <= i,
+            4 => j < length - 2,
+            5 => j <= i && j < length - 2,
+            6 => edges.contains(&(j, i)),
+            7 => (i < length.div_ceil(2)) == (j < length.div_ceil(2)),
+            8 => j <= i + length - 3,
+            _ => unreachable!(),
+        }
+    }
+
+    fn check(masks: Masks) {
+        let all: Vec<Seen> = masks.cases().unwrap().into_iter().map(|case| case.look(masks.length).unwrap()).collect();
+        assert_eq!(all.len(), 12);
+        for (index, seen) in all.iter().enumerate() {
+            for i in 0..seen.weights.rows {
+                let keys: Vec<usize> = (0..masks.length).filter(|&j| sees(index, &masks, i, j)).collect();
+                assert_eq!(seen.blind.contains(&i), keys.is_empty(), "{} {i}", seen.name);
+                let bias = |j: usize| match index {
+                    9 if i != j => [1.0, -1.0][(i + j) % 2],
+                    10 | 11 => -0.5 * i.abs_diff(j) as f64,
+                    _ => 0.0,
+                };
+                let sum: f64 = keys.iter().map(|&j| bias(j).exp()).sum();
+                for j in 0..masks.length {
+                    let want = if keys.contains(&j) { bias(j).exp() / sum } else { 0.0 };
+                    let got = f64::from(seen.weights.at(i, j));
+                    assert!((got - want).abs() < 1e-6, "{} [{i}, {j}]: {got}, expected {want}", seen.name);
+                    let drawn = f64::from(seen.drawn().at(i, j));
+                    match seen.drawn {
+                        _ if !keys.contains(&j) => assert!(drawn.is_nan()),
+                        Drawn::Bias => assert!((drawn - bias(j)).abs() < 1e-5, "{} {drawn}", seen.name),
+                        Drawn::Weights => assert_eq!(drawn, got),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_mask_is_what_it_says() {
+        check(Masks::default());
+        check(Masks { length: 5, left: 0, right: 3 });
+        check(Masks { length: 16, left: 16, right: 0 });
+    }
+
+    #[test]
+    fn a_lone_node_sees_nothing() {
+        let shown = Masks::default().show().unwrap();
+        assert_eq!(shown.json["masks"][6]["blind_queries"], json!([7]));
+        assert!(shown.text.contains("query 7 sees nothing and gets the output 0"), "{}", shown.text);
+        let svg = shown.figure.to_svg();
+        assert!(svg.contains("masked") && svg.contains("causal and padding"));
+    }
+
+    #[test]
+    fn sizes_are_checked() {
+        let error = |masks: Masks| masks.show().unwrap_err().to_string();
+        assert_eq!(error(Masks { length: 3, ..Masks::default() }), "length = 3: expected a whole number from 4 to 24");
+        assert!(error(Masks { left: 9, ..Masks::default() }).starts_with("left = 9"));
+        assert!(error(Masks { right: 9, ..Masks::default() }).starts_with("right = 9"));
+    }
+}

@@ -1,0 +1,284 @@
+//! Every kind of positions (rows D1-D8): vectors as an image of position × dimension, biases as a matrix, rotations as the
+//! cosines of their angles, each with what remains of it over a distance; and the rotation that moves sinusoids.
+
+mod panels;
+mod view;
+
+use burn::module::Param;
+use burn::tensor::{Device, Tensor, TensorData};
+use regard_nn::layers::position::learned::LearnedConfig;
+use regard_nn::layers::position::relative::RelativeConfig;
+use regard_nn::layers::position::rope::RopeConfig;
+use regard_nn::layers::position::sinusoidal::Sinusoidal;
+use regard_nn::layers::position::{Position as Kind, PositionSizes, Positions};
+use regard_nn::{ConfigError, Init};
+use serde_json::json;
+
+use super::matrix::Matrix;
+use super::{ShowError, Shown};
+use crate::number;
+use view::View;
+
+/// What is shown.
+#[derive(Debug, Clone)]
+pub struct Position {
+    /// Positions.
+    pub length: usize,
+    /// Features of a token.
+    pub d_model: usize,
+    /// Heads, for the kinds that differ between them.
+    pub n_heads: usize,
+    /// One kind by its name, in detail; all side by side if none.
+    pub kind: Option<String>,
+    /// How far the rotation of the sinusoids moves them.
+    pub shift: usize,
+    /// Of learned kinds, which are shown as they start, and of random vectors.
+    pub seed: u64,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self { length: 64, d_model: 64, n_heads: 4, kind: None, shift: 5, seed: 0 }
+    }
+}
+
+/// Every kind by its name, in the order shown. A new one joins here; how it is shown follows from where it enters.
+pub(super) fn kinds(length: usize) -> Vec<(&'static str, Kind)> {
+    vec![
+        ("none", Kind::None),
+        ("sinusoidal", Kind::Sinusoidal),
+        ("learned", Kind::Learned(LearnedConfig { max_length: length, ..LearnedConfig::default() })),
+        ("relative", Kind::Relative(RelativeConfig { max_distance: 16 })),
+        ("rope", Kind::Rope(RopeConfig::default())),
+        ("alibi", Kind::Alibi),
+    ]
+}
+
+/// The kind called `name`.
+pub(super) fn kind_named(length: usize, name: &str) -> Result<(&'static str, Kind), ConfigError> {
+    let kinds = kinds(length);
+    let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
+    let unknown = ConfigError::new("kind", name, names.join(", "));
+    kinds.into_iter().find(|(known, _)| *known == name).ok_or(unknown)
+}
+
+/// The layer. A relative table, which starts at zero, is filled with [`example_table`].
+pub(super) fn layer(kind: &Kind, sizes: PositionSizes, seed: u64) -> Result<Positions, ConfigError> {
+    let init = Init::new(seed, &Device::flex()).enter("position");
+    let mut layer = kind.init(sizes, &init)?;
+    if let Positions::Relative(relative) = &mut layer {
+        let [heads, width] = relative.weight.val().dims();
+        relative.weight = Param::from_tensor(example_table(heads, width / 2));
+    }
+    Ok(layer)
+}
+
+/// A table such as training makes: the heads look at the token before, the next, those around, and further back.
+fn example_table(n_heads: usize, max: usize) -> Tensor<2> {
+    let bias = |head: usize, distance: f32| {
+        let (centre, width) = [(-1.0f32, 1.0f32), (1.0, 1.0), (0.0, 3.0), (-6.0, 4.0)][head % 4];
+        3.0 * (-((distance - centre) / width).powi(2) / 2.0).exp()
+    };
+    let distances = || (0..=2 * max).map(|index| index as f32 - max as f32);
+    let values: Vec<f32> = (0..n_heads).flat_map(|head| distances().map(move |d| bias(head, d))).collect();
+    Tensor::from_data(TensorData::new(values, [n_heads, 2 * max + 1]), &Device::flex())
+}
+
+/// A kind and what is seen of it.
+struct Seen {
+    name: &'static str,
+    view: View,
+}
+
+/// `PE(p) R = PE(p + k)`.
+struct Shift {
+    by: usize,
+    matrix: Matrix,
+    /// Largest `|PE(p) R − PE(p + k)|`.
+    difference: f64,
+}
+
+impl Position {
+    /// All kinds, or one in detail.
+    pub fn show(&self) -> Result<Shown, ShowError> {
+        self.validate()?;
+        let chosen = match &self.kind {
+            Some(name) => vec![kind_named(self.length, name)?],
+            None => kinds(self.length),
+        };
+        let sizes = PositionSizes { d_model: self.d_model, n_heads: self.n_heads, d_head: self.d_model / self.n_heads };
+        let mut seen = Vec::new();
+        for (name, kind) in &chosen {
+            let view = View::of(&layer(kind, sizes, self.seed)?, sizes, self.length, self.seed)?;
+            seen.push(Seen { name, view });
+        }
+        let has_sinusoids = chosen.iter().any(|(_, kind)| *kind == Kind::Sinusoidal);
+        let shift = if has_sinusoids { Some(self.shift()?) } else { None };
+        let figure = match self.kind {
+            Some(_) => panels::detail(self, &seen[0], shift.as_ref())?,
+            None => panels::overview(self, &seen, shift.as_ref())?,
+        };
+        let kinds: Vec<_> = seen.iter().map(|seen| seen.view.json(seen.name)).collect();
+        let rotation = shift.as_ref().map(|shift| json!({ "shift": shift.by, "largest_difference": shift.difference }));
+        let json = json!({ "length": self.length, "d_model": self.d_model, "n_heads": self.n_heads, "kinds": kinds, "rotation": rotation });
+        Ok(Shown { text: self.text(&seen, shift.as_ref()), json, figure })
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let Self { length, d_model, n_heads, shift, .. } = *self;
+        for (field, value, least, most) in [
+            ("length", length, 2, 512),
+            ("n_heads", n_heads, 1, 16),
+            ("d_model", d_model, 2, 512),
+            ("shift", shift, 0, 4096),
+        ] {
+            if !(least..=most).contains(&value) {
+                return Err(ConfigError::new(field, value, format!("a whole number from {least} to {most}")));
+            }
+        }
+        if !d_model.is_multiple_of(2 * n_heads) {
+            let allowed =
+                format!("a multiple of {}, twice n_heads: RoPE turns pairs of a head's features", 2 * n_heads);
+            return Err(ConfigError::new("d_model", d_model, allowed));
+        }
+        Ok(())
+    }
+
+    fn shift(&self) -> Result<Shift, ConfigError> {
+        let (layer, device) = (Sinusoidal::new(self.d_model, Kind::SINUSOIDAL_BASE)?, Device::flex());
+        let rotation = layer.shift(self.shift, &device);
+        let moved = Matrix::of(layer.encode(self.length, 0, &device).matmul(rotation.clone()));
+        let difference = moved.largest_difference(&Matrix::of(layer.encode(self.length, self.shift, &device)));
+        Ok(Shift { by: self.shift, matrix: Matrix::of(rotation), difference })
+    }
+
+    fn text(&self, seen: &[Seen], shift: Option<&Shift>) -> String {
+        let mut distances: Vec<usize> = [1, 4, 16, self.length - 1].into_iter().filter(|&k| k < self.length).collect();
+        distances.sort_unstable();
+        distances.dedup();
+        let heading: String = distances.iter().map(|k| format!("{:>9}", format!("k = {k}"))).collect();
+        let mut text = format!(
+            "{} positions, d_model {}, {} heads. What is left of a position at the distance k:\n\n{:<11} {:<18} {:<36}{heading}\n",
+            self.length, self.d_model, self.n_heads, "kind", "enters", "measured"
+        );
+        for Seen { name, view } in seen {
+            let curve = view.curves().into_iter().next();
+            let value = |k: usize| curve.as_ref().and_then(|curve| curve.at(k as f64));
+            let cells: String =
+                distances.iter().map(|&k| format!("{:>9}", value(k).map_or("–".into(), |v| number(v, 3)))).collect();
+            text += &format!("{name:<11} {:<18} {:<36}{cells}\n", view.enters(), view.measured());
+        }
+        if let Some(Shift { by, difference, .. }) = shift {
+            text += &format!(
+                "\nSinusoids move by a rotation that is the same everywhere: PE(p) R = PE(p + {by}), with a largest difference of \
+                 {difference:.1e} over all p.\n"
+            );
+        }
+        for Seen { view, .. } in seen {
+            if let View::Turned { uneven, .. } = view {
+                text += &format!(
+                    "RoPE's q·k depends on the distance alone: at one distance it differs by at most {uneven:.1e}.\n"
+                );
+            }
+        }
+        if seen.iter().any(|seen| seen.name == "relative") {
+            text += "The relative table starts at zero; it is shown filled with an example such as training makes.\n";
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(kind: &str) -> Shown {
+        let kind = Some(kind.to_string());
+        Position { length: 24, d_model: 32, n_heads: 4, kind, ..Position::default() }.show().unwrap()
+    }
+
+    fn curve(shown: &Shown, index: usize) -> Vec<f64> {
+        let values = shown.json["kinds"][0]["curves"][index]["values"].as_array().unwrap().iter();
+        values.map(|v| v.as_f64().unwrap()).collect()
+    }
+
+    #[test]
+    fn sinusoids_fall_off_as_the_sum_of_cosines() {
+        let similarity = curve(&shown("sinusoidal"), 0);
+        assert_eq!(similarity.len(), 24);
+        for (k, got) in similarity.iter().enumerate() {
+            let cosine = |i: usize| (k as f64 / 10_000f64.powf(2.0 * i as f64 / 32.0)).cos();
+            let want = (0..16).map(cosine).sum::<f64>() / 16.0;
+            assert!((got - want).abs() < 1e-6, "{k}: {got}, expected {want}");
+        }
+    }
+
+    #[test]
+    fn turned_vectors_fall_off_with_the_distance_alone() {
+        let shown = shown("rope");
+        for (k, got) in curve(&shown, 0).iter().enumerate() {
+            let want = (0..4).map(|i| (k as f64 / 10_000f64.powf(2.0 * i as f64 / 8.0)).cos()).sum::<f64>() / 4.0;
+            assert!((got - want).abs() < 1e-6, "{k}: {got}, expected {want}");
+        }
+        assert!(shown.json["kinds"][0]["largest_difference_at_one_distance"].as_f64().unwrap() < 2e-6);
+    }
+
+    #[test]
+    fn the_rotation_moves_every_position() {
+        for shift in [0, 1, 5, 100] {
+            let shown = Position { shift, ..Position::default() }.show().unwrap();
+            let difference = shown.json["rotation"]["largest_difference"].as_f64().unwrap();
+            assert!(difference < 1e-6, "{shift}: {difference}");
+        }
+    }
+
+    #[test]
+    fn biases_are_those_that_attention_adds() {
+        use regard_ops::{AttentionOptions, attention_weights};
+        let sizes = PositionSizes { d_model: 32, n_heads: 4, d_head: 8 };
+        for name in ["relative", "alibi"] {
+            let (_, kind) = kind_named(24, name).unwrap();
+            let layer = layer(&kind, sizes, 0).unwrap();
+            let View::Biased { by_head } = View::of(&layer, sizes, 24, 0).unwrap() else { panic!("{name}") };
+            let options = layer.places(24, 0, &Device::flex()).apply(&AttentionOptions::default()).unwrap();
+            let zeros = || Tensor::<4>::zeros([1, 4, 24, 2], &Device::flex());
+            for (head, bias) in by_head.iter().enumerate() {
+                let weights = Matrix::of(attention_weights(zeros(), zeros(), &options, (0, head), 0..24).unwrap());
+                for i in 0..24 {
+                    let sum: f64 = bias.row(i).iter().map(|&b| f64::from(b).exp()).sum();
+                    for (j, &b) in bias.row(i).iter().enumerate() {
+                        assert!(
+                            (f64::from(weights.at(i, j)) - f64::from(b).exp() / sum).abs() < 1e-6,
+                            "{name} {i} {j}"
+                        );
+                    }
+                }
+            }
+        }
+        let slopes = shown("alibi").json["kinds"][0]["curves"].as_array().unwrap().len();
+        assert_eq!(slopes, 4);
+    }
+
+    #[test]
+    fn every_kind_is_shown() {
+        let all = Position { length: 12, d_model: 16, n_heads: 2, ..Position::default() }.show().unwrap();
+        let svg = all.figure.to_svg();
+        for (name, _) in kinds(12) {
+            assert!(all.text.contains(name), "{name}");
+            assert!(name == "none" || svg.contains(name), "{name}");
+            assert!(!shown(name).figure.panels.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let error = |position: Position| position.show().unwrap_err().to_string();
+        let default = Position::default;
+        assert_eq!(error(Position { length: 1, ..default() }), "length = 1: expected a whole number from 2 to 512");
+        assert!(error(Position { d_model: 12, ..default() }).starts_with("d_model = 12: expected a multiple of 8"));
+        assert!(error(Position { n_heads: 0, ..default() }).starts_with("n_heads = 0"));
+        assert!(error(Position { shift: 5000, ..default() }).starts_with("shift = 5000"));
+        let unknown = error(Position { kind: Some("rotary".into()), ..default() });
+        assert!(unknown.starts_with("kind = rotary: expected none, sinusoidal, learned"), "{unknown}");
+    }
+}

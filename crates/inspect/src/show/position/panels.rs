@@ -1,0 +1,159 @@
+//! The pictures of the kinds: all side by side, or one in detail.
+
+use super::view::View;
+use super::{Position, Seen, Shift};
+use crate::show::matrix::Matrix;
+use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, PanelKind, Series, Text, ValueRange};
+
+const COLUMNS: usize = 3;
+const SIDE: u32 = 320;
+
+/// A picture with its title, above the plot that belongs to it.
+type Titled = (String, PanelKind);
+
+/// An image of each kind above what is left of it over a distance.
+pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>) -> Result<Figure, InspectError> {
+    let mut items: Vec<(Titled, Titled)> = Vec::new();
+    for Seen { name, view } in seen {
+        let image = match view {
+            View::Nothing => continue,
+            View::Added { table } => (format!("{name}: added to the tokens"), image(table, "dimension")?),
+            View::Turned { angles, .. } => {
+                (format!("{name}: cos of the angle"), image(&cosines(angles), "pair of features")?)
+            }
+            View::Biased { by_head } => (format!("{name}: added to the scores, head 1"), bias(&by_head[0])?),
+        };
+        items.push(((image.0, image.1.into()), (decay_title(view, name), decay(view).into())));
+    }
+    if let Some(shift) = shift {
+        let words = format!(
+            "PE(p) R = PE(p + {})\n\nfor every p: each pair of features\nturns by its own angle.\n\nlargest difference: {:.1e}",
+            shift.by, shift.difference
+        );
+        items.push((
+            (shift_title(shift), rotation(shift)?.into()),
+            ("the rotation".to_string(), Text::new(&words).into()),
+        ));
+    }
+    let mut figure =
+        Figure::new(format!("Positions: {} of them, d_model {}", position.length, position.d_model)).columns(COLUMNS);
+    let nothing = || (String::new(), PanelKind::from(Text::new("")));
+    for row in items.chunks(COLUMNS) {
+        let missing = || (row.len()..COLUMNS).map(|_| nothing());
+        let images = row.iter().map(|item| item.0.clone()).chain(missing());
+        let plots = row.iter().map(|item| item.1.clone()).chain(missing());
+        images.chain(plots).for_each(|(title, panel)| figure.push(title, panel));
+    }
+    Ok(notes(figure, seen))
+}
+
+/// All of one kind.
+pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, InspectError> {
+    let Seen { name, view } = seen;
+    let title = format!("Positions: {name}, {} of them, d_model {}", position.length, position.d_model);
+    let mut figure = Figure::new(title).columns(COLUMNS);
+    match view {
+        View::Nothing => figure.push("", Text::new("Nothing is added anywhere: the order of the tokens is not known.")),
+        View::Added { table } => {
+            figure.push("added to the tokens", image(table, "dimension")?);
+            let products = Matrix::of(table.tensor::<2>().matmul(table.tensor::<2>().transpose()));
+            let map = products.heatmap()?.axes("p", "q").scale(ColourScale::diverging(ValueRange::Data)).side(SIDE);
+            figure.push("PE(p) · PE(q)", map);
+        }
+        View::Turned { angles, .. } => {
+            let turn = std::f32::consts::TAU;
+            let within = angles.map(|_, _, angle| angle.rem_euclid(turn) / turn);
+            let map = within.heatmap()?.axes("position", "pair of features").side(SIDE);
+            figure.push(
+                "angle in turns, whole ones left out",
+                map.scale(ColourScale::viridis(ValueRange::Fixed { low: 0.0, high: 1.0 })),
+            );
+            figure.push("cos of the angle", image(&cosines(angles), "pair of features")?);
+            figure.push("sin of the angle", image(&angles.map(|_, _, angle| angle.sin()), "pair of features")?);
+        }
+        View::Biased { by_head } => {
+            for (head, matrix) in by_head.iter().enumerate() {
+                figure.push(format!("head {}: added to the scores", head + 1), bias(matrix)?);
+            }
+        }
+    }
+    if !matches!(view, View::Nothing) {
+        figure.push(decay_title(view, name), decay(view));
+    }
+    if let Some(shift) = shift {
+        figure.push(shift_title(shift), rotation(shift)?);
+        figure = figure.note(format!(
+            "PE(p) R = PE(p + {}) for every p, with a largest difference of {:.1e}: R turns each pair of features by its own angle.",
+            shift.by, shift.difference
+        ));
+    }
+    Ok(notes(figure, std::slice::from_ref(seen)))
+}
+
+fn notes(mut figure: Figure, seen: &[Seen]) -> Figure {
+    let has = |name: &str| seen.iter().any(|seen| seen.name == name);
+    if has("sinusoidal") || has("rope") {
+        figure = figure.note("Sinusoids and RoPE turn fast in the first features and slowly in the last: near positions stay alike, and the likeness falls with the distance, the same wherever one starts.");
+    }
+    if has("learned") {
+        figure = figure.note(
+            "Learned vectors are shown as they start, at random: any two are unlike until training says otherwise.",
+        );
+    }
+    if has("relative") {
+        figure = figure.note("The relative table starts at zero; it is shown filled with an example such as training makes: heads that look at the token before, the next, those around, and further back. Distances beyond 16 are clipped.");
+    }
+    if has("alibi") {
+        figure =
+            figure.note("ALiBi lowers the score in proportion to the distance, with a slope of its own in each head.");
+    }
+    figure
+}
+
+fn image(values: &Matrix, columns: &str) -> Result<Heatmap, InspectError> {
+    let scale = ColourScale::diverging(ValueRange::Data);
+    Ok(values.heatmap()?.axes("position", columns).scale(scale).side(SIDE))
+}
+
+fn bias(values: &Matrix) -> Result<Heatmap, InspectError> {
+    let scale = ColourScale::diverging(ValueRange::Data);
+    Ok(values.heatmap()?.axes("query", "key").scale(scale).side(SIDE))
+}
+
+fn rotation(shift: &Shift) -> Result<Heatmap, InspectError> {
+    let scale = ColourScale::diverging(ValueRange::Fixed { low: -1.0, high: 1.0 });
+    Ok(shift
+        .matrix
+        .heatmap()?
+        .axes("dimension of PE(p)", format!("dimension of PE(p + {})", shift.by))
+        .scale(scale)
+        .side(SIDE))
+}
+
+fn shift_title(shift: &Shift) -> String {
+    format!("R, which moves a sinusoid by {}", shift.by)
+}
+
+fn cosines(angles: &Matrix) -> Matrix {
+    angles.map(|_, _, angle| angle.cos())
+}
+
+fn decay_title(view: &View, name: &str) -> String {
+    match view {
+        View::Biased { .. } => format!("{name}: bias over the distance"),
+        _ => format!("{name}: likeness over the distance"),
+    }
+}
+
+fn decay(view: &View) -> Lines {
+    let (x, y) = match view {
+        View::Nothing | View::Added { .. } => ("distance k", Axis::linear("PE(p)·PE(p+k) / |PE|²")),
+        View::Turned { .. } => ("distance k", Axis::linear("q·k / |q|²")),
+        View::Biased { .. } => ("key − query", Axis::linear("bias")),
+    };
+    let curves = view.curves();
+    let is_alone = curves.len() == 1;
+    curves.into_iter().fold(Lines::new(Axis::linear(x), y.including(0.0)), |lines, curve| {
+        lines.series(Series::new(if is_alone { String::new() } else { curve.name }, curve.points))
+    })
+}
