@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod count;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,8 @@ struct Cli {
 enum Command {
     /// Measure the speed of the kernels or of a training step
     Bench(bench::Bench),
+    /// Count the parameters, operations and memory of a model from its description, without building it
+    Count(count::Count),
 }
 
 fn main() -> ExitCode {
@@ -48,7 +51,9 @@ fn main() -> ExitCode {
         Err(report) => {
             eprintln!("{report:?}");
             // 2 is wrong use, as for the flags that clap refuses.
-            let wrong_use = report.is::<bench::UnknownWork>() || report.is::<WrongIsa>();
+            let wrong_use = report.is::<bench::UnknownWork>()
+                || report.is::<WrongIsa>()
+                || report.downcast_ref::<count::CountFailure>().is_some_and(count::CountFailure::is_wrong_use);
             ExitCode::from(if wrong_use { 2 } else { 1 })
         }
     }
@@ -66,5 +71,6 @@ fn run(cli: Cli) -> Result<()> {
     // Inside the pool: a hand-over from outside would double the time of a tiny training step.
     pool.install(|| match cli.command {
         Command::Bench(bench) => bench.run(),
+        Command::Count(count) => count.run(),
     })
 }

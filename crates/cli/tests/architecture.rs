@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each may use, the lowest first.
-const ALLOWED: [(&str, &[&str]); 4] = [
+const ALLOWED: [(&str, &[&str]); 5] = [
     ("regard-kernels", &[]),
     ("regard-ops", &["regard-kernels"]),
     ("regard-nn", &["regard-kernels", "regard-ops"]),
-    ("regard", &["regard-kernels", "regard-ops", "regard-nn"]),
+    ("regard-inspect", &["regard-kernels", "regard-ops", "regard-nn"]),
+    ("regard", &["regard-kernels", "regard-ops", "regard-nn", "regard-inspect"]),
 ];
 
 fn root() -> PathBuf {
