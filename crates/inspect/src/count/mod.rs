@@ -16,7 +16,7 @@
 //!   one or two numbers a token; attention q, k, v, its output and the log-sum-exp of each query; RoPE the turned
 //!   queries and keys beside the packed ones; attention over a source, or with RoPE, its output once more with the heads
 //!   joined; ALiBi its distances; the output layer with its loss the gradient of its input (that of its matrix is
-//!   counted in `gradients`); an embedding its 8-byte ids. Dropout and residual sums keep nothing. Not here: buffers that
+//!   counted in `gradients`); an embedding its 8-byte ids, a loss its targets. Dropout and residual sums keep nothing. Not here: buffers that
 //!   live within one operation, and the nodes of the graph, some kilobytes a layer.
 //! - `activations_dense`: the same with an attention that keeps the weights of every head whole, `queries · keys`
 //!   numbers, in place of the log-sum-exp.

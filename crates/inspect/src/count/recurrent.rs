@@ -135,7 +135,12 @@ impl RecurrentConfig {
         match self.outputs {
             Some(outputs) => {
                 let bias = self.output_bias == Bias::Learned;
-                root.with(Draft::new("output").linear(tokens, width, q(outputs), bias).keeps(tokens * width))
+                root.with(
+                    Draft::new("output")
+                        .linear(tokens, width, q(outputs), bias)
+                        .keeps(tokens * width)
+                        .keeps_bytes(tokens * size_of::<i64>()),
+                )
             }
             None => root.keeps(joined),
         }

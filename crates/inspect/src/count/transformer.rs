@@ -251,7 +251,7 @@ impl Form<'_> {
                 Draft::new("output").parameters(q(constants)).flops(tokens * d_model * vocab * 2)
             }
         };
-        draft.keeps(tokens * d_model)
+        draft.keeps(tokens * d_model).keeps_bytes(ids(side))
     }
 
     /// Keys and values of a layer.
@@ -265,7 +265,7 @@ impl Form<'_> {
     }
 }
 
-/// Bytes of the ids of tokens, which an embedding keeps.
+/// Bytes of the ids of tokens, which an embedding keeps, and a loss those of its targets.
 fn ids(side: Side) -> Quantity {
     side.tokens() * size_of::<i64>()
 }
