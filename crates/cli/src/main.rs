@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod count;
 mod show;
 
 use std::process::ExitCode;
@@ -42,6 +43,8 @@ enum Command {
     Bench(bench::Bench),
     /// Show what a mechanism of attention does, by numbers and as a picture
     Show(show::Show),
+    /// Count the parameters, operations and memory of a model from its description, without building it
+    Count(count::Count),
 }
 
 fn main() -> ExitCode {
@@ -51,8 +54,10 @@ fn main() -> ExitCode {
         Err(report) => {
             eprintln!("{report:?}");
             // 2 is wrong use, as for the flags that clap refuses.
-            let wrong_use =
-                report.is::<bench::UnknownWork>() || report.is::<WrongIsa>() || report.is::<show::WrongUse>();
+            let wrong_use = report.is::<bench::UnknownWork>()
+                || report.is::<WrongIsa>()
+                || report.is::<show::WrongUse>()
+                || report.downcast_ref::<count::CountFailure>().is_some_and(count::CountFailure::is_wrong_use);
             ExitCode::from(if wrong_use { 2 } else { 1 })
         }
     }
@@ -71,5 +76,6 @@ fn run(cli: Cli) -> Result<()> {
     pool.install(|| match cli.command {
         Command::Bench(bench) => bench.run(),
         Command::Show(show) => show.run(),
+        Command::Count(count) => count.run(),
     })
 }

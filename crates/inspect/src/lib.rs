@@ -21,6 +21,7 @@
 mod axis;
 mod canvas;
 mod colour;
+pub mod count;
 mod error;
 mod figure;
 mod html;

@@ -76,9 +76,11 @@ impl MultiHeadConfig {
     }
 }
 
-/// The divisors of a number in order, as text.
+/// The divisors of a number in order, as text; the small ones of a number so large that the search would take long.
 fn divisors(n: usize) -> String {
-    let list: Vec<_> = (1..=n).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string()).collect();
+    const SEARCHED: usize = 1 << 16;
+    let small = (1..=n.min(SEARCHED)).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string());
+    let list: Vec<_> = small.chain((n > SEARCHED).then(|| "…".to_string())).collect();
     list.join(", ")
 }
 

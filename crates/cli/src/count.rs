@@ -1,0 +1,318 @@
+//! `regard count`: what a described model costs, without building it.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use miette::Result;
+use regard_inspect::count::{
+    self, CountError, Description, HEADER_LIMIT, Part, Stored, from_hugging_face, preset, shards,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Count the parameters, operations and memory of a model from its description, without building it.
+#[derive(Args)]
+pub struct Count {
+    /// A model folder: its config.json, and what its safetensors files hold
+    #[arg(value_name = "MODEL", conflicts_with_all = ["config", "preset"])]
+    folder: Option<PathBuf>,
+    /// A description, such as configs/count.toml
+    #[arg(long, value_name = "F.toml", conflicts_with = "preset")]
+    config: Option<PathBuf>,
+    /// A published shape; transformer-base by default, and any other name lists them
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// Sequences computed together
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Tokens of a sequence; of the source, in a translator
+    #[arg(long, value_name = "N")]
+    seq: Option<usize>,
+    /// Tokens of a translator's target
+    #[arg(long, value_name = "N")]
+    target_seq: Option<usize>,
+    /// Change an entry of the description, such as model.position=rope
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// One JSON document on stdout and nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why nothing was counted.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum CountFailure {
+    /// What was described makes no sense.
+    #[error("{origin}: {error}")]
+    Description { origin: String, error: CountError },
+    /// A file that is not TOML or JSON.
+    #[error("{}: {why}", path.display())]
+    Syntax { path: PathBuf, why: String },
+    /// A change that is not one.
+    #[error("--set {given}: {why}")]
+    Set { given: String, why: String },
+    /// A file that cannot be read.
+    #[error("cannot read {}: {why}", path.display())]
+    Read { path: PathBuf, why: String },
+}
+
+impl CountFailure {
+    /// Whether the person asked for something wrong, rather than the machine failing.
+    pub fn is_wrong_use(&self) -> bool {
+        !matches!(self, CountFailure::Read { .. })
+    }
+}
+
+/// A description as it was given, before changes.
+struct Given {
+    origin: String,
+    value: Value,
+    stored: Option<Stored>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    count: &'a count::Count,
+    description: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<StoredReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct StoredReport<'a> {
+    parameters: u128,
+    dtypes: &'a std::collections::BTreeMap<String, u128>,
+    buffers: u128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<String>,
+}
+
+impl Count {
+    /// Counts and prints.
+    pub fn run(self) -> Result<()> {
+        let Given { origin, mut value, stored } = self.given()?;
+        for change in &self.set {
+            set(&mut value, change)?;
+        }
+        let refuse = |error| CountFailure::Description { origin: origin.clone(), error };
+        let mut description = Description::from_value(&value).map_err(refuse)?;
+        let sizes = &mut description.sizes;
+        sizes.batch = self.batch.unwrap_or(sizes.batch);
+        sizes.seq = self.seq.unwrap_or(sizes.seq);
+        sizes.target_seq = self.target_seq.or(sizes.target_seq);
+        let count = count::count(&description).map_err(refuse)?;
+        if self.json {
+            let stored = stored.as_ref().map(|stored| StoredReport {
+                parameters: stored.parameters,
+                dtypes: &stored.dtypes,
+                buffers: stored.buffers,
+                difference: stored.difference(count.parameters()),
+            });
+            let report = Report { count: &count, description: description.to_value(), stored };
+            println!("{}", serde_json::to_string_pretty(&report).expect("numbers and strings"));
+        } else {
+            print(&origin, &description, &count, stored.as_ref());
+        }
+        Ok(())
+    }
+
+    fn given(&self) -> Result<Given, CountFailure> {
+        if let Some(path) = &self.config {
+            let table: toml::Table = toml::from_str(&text(path)?)
+                .map_err(|error| CountFailure::Syntax { path: path.clone(), why: error.to_string() })?;
+            let value = serde_json::to_value(table)
+                .map_err(|error| CountFailure::Syntax { path: path.clone(), why: error.to_string() })?;
+            return Ok(Given { origin: path.display().to_string(), value, stored: None });
+        }
+        if let Some(folder) = &self.folder {
+            return from_folder(folder);
+        }
+        let name = self.preset.as_deref().unwrap_or("transformer-base");
+        let description =
+            preset(name).map_err(|error| CountFailure::Description { origin: "--preset".into(), error })?;
+        Ok(Given { origin: name.into(), value: description.to_value(), stored: None })
+    }
+}
+
+fn from_folder(folder: &Path) -> Result<Given, CountFailure> {
+    let path = folder.join("config.json");
+    let origin = path.display().to_string();
+    let config = json(&path)?;
+    let description = if config.get("model_type").is_some() {
+        from_hugging_face(&config)
+    } else if config.get("architecture").is_some() {
+        Description::from_model_folder(&config)
+    } else {
+        Err(CountError::field("architecture", "missing, and so is Hugging Face's model_type"))
+    };
+    let value = description.map_err(|error| CountFailure::Description { origin: origin.clone(), error })?.to_value();
+    Ok(Given { origin, value, stored: stored(folder)? })
+}
+
+/// What the headers of the folder's safetensors files say; none without such files.
+fn stored(folder: &Path) -> Result<Option<Stored>, CountFailure> {
+    let (single, index) = (folder.join("model.safetensors"), folder.join("model.safetensors.index.json"));
+    let wrong = |path: &Path| {
+        let origin = path.display().to_string();
+        move |error| CountFailure::Description { origin, error }
+    };
+    let files = if single.exists() {
+        vec![single]
+    } else if index.exists() {
+        let names = shards(&json(&index)?).map_err(wrong(&index))?;
+        names.into_iter().map(|name| folder.join(name)).collect()
+    } else {
+        return Ok(None);
+    };
+    let mut stored = Stored::default();
+    for file in files {
+        stored.add(&header(&file)?).map_err(wrong(&file))?;
+    }
+    Ok(Some(stored))
+}
+
+/// The header of a safetensors file: 8 bytes of length, then JSON.
+fn header(path: &Path) -> Result<Vec<u8>, CountFailure> {
+    let failed = |error: std::io::Error| CountFailure::Read { path: path.into(), why: error.to_string() };
+    let mut file = File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(failed)?;
+    let length = u64::from_le_bytes(length);
+    let room = size.saturating_sub(8).min(HEADER_LIMIT);
+    if length > room {
+        let why = format!("its header would be {length} bytes long, at most {room} are possible: damaged?");
+        return Err(CountFailure::Syntax { path: path.into(), why });
+    }
+    let mut header = Vec::new();
+    file.take(length).read_to_end(&mut header).map_err(failed)?;
+    Ok(header)
+}
+
+fn text(path: &Path) -> Result<String, CountFailure> {
+    fs::read_to_string(path).map_err(|error| CountFailure::Read { path: path.into(), why: error.to_string() })
+}
+
+fn json(path: &Path) -> Result<Value, CountFailure> {
+    serde_json::from_str(&text(path)?)
+        .map_err(|error| CountFailure::Syntax { path: path.into(), why: error.to_string() })
+}
+
+/// Carries out `key=value`: the value is TOML, or else a plain text.
+fn set(root: &mut Value, given: &str) -> Result<(), CountFailure> {
+    let wrong = |why: &str| CountFailure::Set { given: given.into(), why: why.into() };
+    let (key, text) = given.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE, as model.position=rope"))?;
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}")).ok();
+    // One value and nothing after it: a line break would begin another entry.
+    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    let value = parsed.and_then(|value| serde_json::to_value(value).ok()).unwrap_or_else(|| text.trim().into());
+    let mut place = root;
+    for step in key.trim().split('.') {
+        if step.is_empty() {
+            return Err(wrong("expected names separated by single points before the ="));
+        }
+        // `position = "rope"` is short for `position = { kind = "rope" }`.
+        if let Value::String(kind) = place {
+            *place = serde_json::json!({ "kind": kind });
+        } else if place.is_null() {
+            *place = Value::Object(Default::default());
+        }
+        place = match place {
+            Value::Object(table) => table.entry(step).or_insert(Value::Null),
+            Value::Array(list) => {
+                let at = step.parse().ok().and_then(|i: usize| list.get_mut(i));
+                at.ok_or_else(|| wrong(&format!("the list has no entry {step}")))?
+            }
+            other => return Err(wrong(&format!("{other} has no entry {step}"))),
+        };
+    }
+    *place = value;
+    Ok(())
+}
+
+/// The table for people.
+fn print(origin: &str, description: &Description, count: &count::Count, stored: Option<&Stored>) {
+    let value = description.to_value();
+    let kind = value["architecture"].as_str().unwrap_or_default().replace('_', "-");
+    let sizes = description.sizes;
+    let target = match description.architecture {
+        count::Architecture::EncoderDecoder(_) => format!(", target {}", thousands(sizes.target_seq() as u128)),
+        _ => String::new(),
+    };
+    println!("{origin}: {kind}, batch {}, seq {}{target}\n", sizes.batch, thousands(sizes.seq as u128));
+    let mut rows = vec![["part", "each", "parameters", "FLOPs forward"].map(String::from)];
+    for part in &count.model.parts {
+        add_rows(&mut rows, part, 0, 1);
+    }
+    let total = count.model.total;
+    rows.push(["total".into(), String::new(), thousands(total.parameters), thousands(total.flops)]);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2), width(3)];
+    for [part, each, parameters, flops] in &rows {
+        let [a, b, c, d] = widths;
+        println!("{part:<a$}  {each:>b$}  {parameters:>c$}  {flops:>d$}");
+    }
+    let memory = &count.memory;
+    let lines = [
+        ("FLOPs of a training step", thousands(count.flops.training_step)),
+        ("weights", bytes(memory.weights)),
+        ("gradients", bytes(memory.gradients)),
+        ("AdamW's moments", bytes(memory.optimiser)),
+        ("activations, fused attention", bytes(memory.activations)),
+        ("activations, dense attention", bytes(memory.activations_dense)),
+        ("training, fused attention", bytes(memory.training)),
+        ("all logits (training never holds them)", bytes(memory.logits)),
+        ("keys and values for decoding", bytes(memory.kv_cache)),
+    ];
+    println!();
+    let width = lines.iter().map(|(_, number)| number.chars().count()).max().unwrap_or(0);
+    for (what, number) in lines {
+        println!("{what:<40}{number:>width$}");
+    }
+    if let Some(stored) = stored {
+        let types: Vec<String> = stored.dtypes.keys().cloned().collect();
+        let verdict = stored.difference(count.parameters()).unwrap_or_else(|| "as counted".into());
+        println!("\nstored: {} parameters, {}: {verdict}", thousands(stored.parameters), types.join(" and "));
+    }
+}
+
+/// A row for the part and for each below it, `times` of them in all.
+fn add_rows(rows: &mut Vec<[String; 4]>, part: &Part, depth: usize, times: u128) {
+    if part.total.parameters == 0 && part.total.flops == 0 {
+        return;
+    }
+    let all = |one: u128| thousands(one.saturating_mul(times));
+    let count = if part.count > 1 { format!(" × {}", thousands(part.count)) } else { String::new() };
+    let each = if part.count.max(times) > 1 { thousands(part.each.parameters) } else { String::new() };
+    let name = format!("{:1$}{2}{count}", "", 2 * depth, part.name);
+    rows.push([name, each, all(part.total.parameters), all(part.total.flops)]);
+    for below in &part.parts {
+        add_rows(rows, below, depth + 1, times.saturating_mul(part.count));
+    }
+}
+
+/// With a comma after every third digit.
+fn thousands(number: u128) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// In the largest unit that leaves a whole number before the point.
+fn bytes(number: u128) -> String {
+    let (mut size, mut unit) = (number as f64, 0);
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    while size >= 1024.0 && unit + 1 < units.len() {
+        (size, unit) = (size / 1024.0, unit + 1);
+    }
+    if unit == 0 { format!("{number} B") } else { format!("{size:.1} {}", units[unit]) }
+}

@@ -1,0 +1,262 @@
+//! A model as a file describes it: an architecture, its `model` table, further parts, the sizes of an input.
+
+use regard_nn::config::check_positive;
+use regard_nn::models::transformer::TransformerConfig;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::CountError;
+use super::extra::Extra;
+use super::part::{Draft, FLOAT};
+use super::quantity::Quantity;
+use super::recurrent::RecurrentConfig;
+use super::transformer::Form;
+
+/// A whole model with its configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Architecture {
+    /// [`regard_nn::models::encoder::Encoder`].
+    Encoder(TransformerConfig),
+    /// [`regard_nn::models::language_model::LanguageModel`].
+    Decoder(TransformerConfig),
+    /// [`regard_nn::models::encoder_decoder::EncoderDecoder`].
+    EncoderDecoder(TransformerConfig),
+    /// RNN, LSTM or GRU.
+    Recurrent(RecurrentConfig),
+}
+
+/// What goes in at the bottom.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Tokens, through the embedding of `vocab` rows.
+    #[default]
+    Tokens,
+    /// Vectors: there is no embedding.
+    Features,
+}
+
+/// The sizes of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sizes {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of each; of the source, in a translator.
+    pub seq: usize,
+    /// Tokens of each target of a translator; `seq` by default.
+    pub target_seq: Option<usize>,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { batch: 1, seq: 512, target_seq: None }
+    }
+}
+
+impl Sizes {
+    /// One sequence of `seq` tokens.
+    pub fn of(seq: usize) -> Self {
+        Self { seq, ..Self::default() }
+    }
+
+    /// Tokens of each target.
+    pub fn target_seq(&self) -> usize {
+        self.target_seq.unwrap_or(self.seq)
+    }
+
+    pub(super) fn tokens(&self) -> Quantity {
+        Quantity::from(self.batch) * self.seq
+    }
+}
+
+/// A model to be counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// The model.
+    pub architecture: Architecture,
+    /// What goes in at the bottom of a Transformer.
+    pub input: Input,
+    /// Further parts.
+    pub extra: Vec<Extra>,
+    /// For operations and memory.
+    pub sizes: Sizes,
+}
+
+/// The names of architectures in files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Encoder,
+    Decoder,
+    #[default]
+    EncoderDecoder,
+    Recurrent,
+}
+
+/// The top of a file; `model` is read when the architecture is known.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    architecture: Kind,
+    #[serde(default)]
+    model: Value,
+    #[serde(default)]
+    input: Input,
+    #[serde(default)]
+    extra: Vec<Extra>,
+    #[serde(default)]
+    sizes: Sizes,
+}
+
+impl Description {
+    /// Nothing but the architecture, with one sequence of 512 tokens.
+    pub fn new(architecture: Architecture) -> Self {
+        Self { architecture, input: Input::Tokens, extra: Vec::new(), sizes: Sizes::default() }
+    }
+
+    /// Reads `{architecture, model, input, extra, sizes}`, each of which may be left out; anything else is refused. The
+    /// result is not yet [validated](Self::validate).
+    pub fn from_value(value: &Value) -> Result<Self, CountError> {
+        let document: Document = read(value, "")?;
+        let model = if document.model.is_null() { Value::Object(Default::default()) } else { document.model };
+        let architecture = match document.architecture {
+            Kind::Encoder => Architecture::Encoder(read(&model, "model")?),
+            Kind::Decoder => Architecture::Decoder(read(&model, "model")?),
+            Kind::EncoderDecoder => Architecture::EncoderDecoder(read(&model, "model")?),
+            Kind::Recurrent => Architecture::Recurrent(read(&model, "model")?),
+        };
+        Ok(Self { architecture, input: document.input, extra: document.extra, sizes: document.sizes })
+    }
+
+    /// The description in the `config.json` of a model folder, whose other entries are none of ours.
+    pub fn from_model_folder(config: &Value) -> Result<Self, CountError> {
+        let ours = ["architecture", "model", "input", "extra", "sizes"];
+        let entries = config.as_object().into_iter().flatten().filter(|(key, _)| ours.contains(&key.as_str()));
+        Self::from_value(&Value::Object(entries.map(|(key, value)| (key.clone(), value.clone())).collect()))
+    }
+
+    /// As [`from_value`](Self::from_value) reads it, every field written out.
+    pub fn to_value(&self) -> Value {
+        let (architecture, model) = match &self.architecture {
+            Architecture::Encoder(config) => (Kind::Encoder, serde_json::to_value(config)),
+            Architecture::Decoder(config) => (Kind::Decoder, serde_json::to_value(config)),
+            Architecture::EncoderDecoder(config) => (Kind::EncoderDecoder, serde_json::to_value(config)),
+            Architecture::Recurrent(config) => (Kind::Recurrent, serde_json::to_value(config)),
+        };
+        let model = model.expect("plain fields");
+        let document =
+            Document { architecture, model, input: self.input, extra: self.extra.clone(), sizes: self.sizes };
+        serde_json::to_value(document).expect("plain fields")
+    }
+
+    /// Refuses what makes no sense, with the path of the field.
+    pub fn validate(&self) -> Result<(), CountError> {
+        match &self.architecture {
+            Architecture::Encoder(config) | Architecture::Decoder(config) | Architecture::EncoderDecoder(config) => {
+                config.validate()
+            }
+            Architecture::Recurrent(config) => config.validate(),
+        }
+        .map_err(|error| error.within("model"))?;
+        for (i, extra) in self.extra.iter().enumerate() {
+            extra.validate().map_err(|error| error.within(&format!("extra[{i}]")))?;
+        }
+        check_positive("sizes.batch", self.sizes.batch)?;
+        check_positive("sizes.seq", self.sizes.seq)?;
+        check_positive("sizes.target_seq", self.sizes.target_seq())?;
+        Ok(())
+    }
+
+    pub(super) fn draft(&self) -> Draft {
+        let model = match &self.architecture {
+            Architecture::Encoder(config) => self.form(config).encoder(),
+            Architecture::Decoder(config) => self.form(config).decoder(),
+            Architecture::EncoderDecoder(config) => self.form(config).encoder_decoder(),
+            Architecture::Recurrent(config) => config.draft(&self.sizes),
+        };
+        model.with_all(self.extra.iter().map(|extra| extra.draft(&self.sizes)))
+    }
+
+    /// Bytes of all logits.
+    pub(super) fn logits(&self) -> Quantity {
+        let numbers = match &self.architecture {
+            Architecture::Encoder(_) => Quantity::ZERO,
+            Architecture::Decoder(config) => self.form(config).logits(false),
+            Architecture::EncoderDecoder(config) => self.form(config).logits(true),
+            Architecture::Recurrent(config) => config.logits(&self.sizes),
+        };
+        numbers * FLOAT
+    }
+
+    fn form<'a>(&'a self, config: &'a TransformerConfig) -> Form<'a> {
+        Form { config, input: self.input, sizes: &self.sizes }
+    }
+}
+
+/// Reads a value; an error names the path of the field below `root`.
+fn read<T: Serialize + DeserializeOwned>(value: &Value, root: &str) -> Result<T, CountError> {
+    let parsed: T = serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let why = error.inner().to_string();
+        let within = blamed(value, &path, |value| {
+            serde_path_to_error::deserialize::<_, T>(value).err().map(|error| error.inner().to_string())
+        });
+        let path = if path == "." { String::new() } else { path };
+        CountError::field(join(root, &join(&path, &within.unwrap_or_default())), plain_words(&why))
+    })?;
+    // Kinds without settings swallow the settings of others.
+    let written = serde_json::to_value(&parsed).expect("what was read can be written");
+    match swallowed(value, &written) {
+        Some(path) => Err(CountError::field(join(root, &path), "unknown field; its kind has no such setting")),
+        None => Ok(parsed),
+    }
+}
+
+/// The key that an error at `path` is about, where a tagged enum has lost it: the one without which it changes.
+fn blamed(value: &Value, path: &str, error: impl Fn(&Value) -> Option<String>) -> Option<String> {
+    let pointer: String = path.split('.').filter(|step| !step.is_empty()).map(|step| format!("/{step}")).collect();
+    let table = value.pointer(&pointer)?.as_object()?;
+    if !table.contains_key("kind") {
+        return None;
+    }
+    let first = error(value);
+    let matters = |key: &&String| {
+        let mut without = value.clone();
+        if let Some(Value::Object(table)) = without.pointer_mut(&pointer) {
+            table.remove(*key);
+        }
+        error(&without) != first
+    };
+    let mut keys = table.keys().filter(|key| *key != "kind").filter(matters);
+    let key = keys.next()?.clone();
+    keys.next().is_none().then_some(key)
+}
+
+/// The first key of `given` that `written` does not have.
+fn swallowed(given: &Value, written: &Value) -> Option<String> {
+    let (given, written) = (given.as_object()?, written.as_object()?);
+    given.iter().find_map(|(key, value)| match written.get(key) {
+        None => Some(key.clone()),
+        Some(written) => swallowed(value, written).map(|rest| join(key, &rest)),
+    })
+}
+
+/// Types of the language as people say them.
+fn plain_words(why: &str) -> String {
+    why.replace("expected usize", "expected a whole number, 0 or more")
+        .replace("expected f32", "expected a number")
+        .replace("struct TransformerConfig", "a table")
+        .replace("struct RecurrentConfig", "a table")
+        .replace("struct Sizes", "a table")
+}
+
+fn join(root: &str, path: &str) -> String {
+    match (root, path) {
+        ("", path) => path.to_string(),
+        (root, "") => root.to_string(),
+        (root, path) => format!("{root}.{path}"),
+    }
+}

@@ -1,0 +1,40 @@
+//! What counting refuses.
+
+use regard_nn::ConfigError;
+
+/// A description that cannot be counted, or a file that is not what it should be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CountError {
+    /// A field that cannot be read.
+    #[error("{field}: {why}")]
+    Field {
+        /// Its path, such as `model.sight.left`.
+        field: String,
+        /// What came, and what is allowed.
+        why: String,
+    },
+    /// A field with a value that makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A sum above 2¹²⁸ − 1.
+    #[error("the model is too large to count: a sum exceeds 2^128 - 1; choose smaller sizes")]
+    TooLarge,
+    /// No such preset.
+    #[error("unknown preset {name:?}; there are: {}", known.join(", "))]
+    UnknownPreset {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// The header of a safetensors file, or the index of several.
+    #[error("{0}")]
+    Stored(String),
+}
+
+impl CountError {
+    /// `field` cannot be read.
+    pub fn field(field: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Field { field: field.into(), why: why.into() }
+    }
+}

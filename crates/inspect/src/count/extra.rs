@@ -1,0 +1,125 @@
+//! Parts that a Transformer's configuration does not have: token types, a pooler, a classifier, patches of an image.
+
+use regard_nn::ConfigError;
+use regard_nn::config::check_positive;
+use regard_nn::layers::linear::Bias;
+use regard_nn::layers::norm::NormKind;
+use serde::{Deserialize, Serialize};
+
+use super::description::Sizes;
+use super::part::Draft;
+use super::quantity::{Quantity, q};
+
+/// A further part of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extra {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub part: ExtraKind,
+}
+
+/// What a further part is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ExtraKind {
+    /// Vectors that are looked up or added: no product.
+    Table {
+        /// How many.
+        rows: usize,
+        /// Features of each.
+        width: usize,
+    },
+    /// A norm of every token.
+    Norm {
+        /// Layer norm or RMS norm.
+        #[serde(default)]
+        norm: NormKind,
+        /// Features.
+        width: usize,
+    },
+    /// A linear layer.
+    Linear {
+        /// Features in.
+        d_in: usize,
+        /// Features out.
+        d_out: usize,
+        /// Whether it has a bias.
+        #[serde(default)]
+        bias: Bias,
+        /// What it is applied to.
+        #[serde(default)]
+        rows: Rows,
+    },
+}
+
+/// What a linear layer is applied to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rows {
+    /// Every token.
+    #[default]
+    Tokens,
+    /// Every token but the first, which has a vector of its own.
+    TokensButFirst,
+    /// One token a sequence.
+    Sequences,
+}
+
+impl Extra {
+    /// A table.
+    pub fn table(name: &str, rows: usize, width: usize) -> Self {
+        Self { name: name.into(), part: ExtraKind::Table { rows, width } }
+    }
+
+    /// A layer norm.
+    pub fn norm(name: &str, width: usize) -> Self {
+        Self { name: name.into(), part: ExtraKind::Norm { norm: NormKind::Layer, width } }
+    }
+
+    /// A linear layer with a bias.
+    pub fn linear(name: &str, d_in: usize, d_out: usize, rows: Rows) -> Self {
+        Self { name: name.into(), part: ExtraKind::Linear { d_in, d_out, bias: Bias::Learned, rows } }
+    }
+
+    /// Refuses sizes of zero.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        match self.part {
+            ExtraKind::Table { rows, width } => {
+                check_positive("part.table.rows", rows)?;
+                check_positive("part.table.width", width)
+            }
+            ExtraKind::Norm { width, .. } => check_positive("part.norm.width", width),
+            ExtraKind::Linear { d_in, d_out, .. } => {
+                check_positive("part.linear.d_in", d_in)?;
+                check_positive("part.linear.d_out", d_out)
+            }
+        }
+    }
+
+    pub(super) fn draft(&self, sizes: &Sizes) -> Draft {
+        let draft = Draft::new(self.name.as_str());
+        match self.part {
+            ExtraKind::Table { rows, width } => draft.parameters(q(rows) * width),
+            ExtraKind::Norm { norm, width } => norm_draft(draft, norm, width, sizes.tokens()),
+            ExtraKind::Linear { d_in, d_out, bias, rows } => {
+                let rows = match rows {
+                    Rows::Tokens => sizes.tokens(),
+                    Rows::TokensButFirst => q(sizes.batch) * (sizes.seq - 1),
+                    Rows::Sequences => q(sizes.batch),
+                };
+                draft.linear(rows, q(d_in), q(d_out), bias == Bias::Learned).keeps(rows * d_in)
+            }
+        }
+    }
+}
+
+/// A norm over `tokens`: it keeps its input, and what it has divided by (and subtracted).
+pub(super) fn norm_draft(draft: Draft, kind: NormKind, width: usize, tokens: Quantity) -> Draft {
+    let numbers = match kind {
+        NormKind::Layer => 2,
+        NormKind::Rms => 1,
+    };
+    draft.parameters(q(width) * numbers).keeps(tokens * width + tokens * numbers)
+}

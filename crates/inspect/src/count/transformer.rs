@@ -1,0 +1,288 @@
+//! The closed forms of a Transformer in its three shapes.
+
+use regard_nn::layers::attention::multi_head::MultiHeadConfig;
+use regard_nn::layers::block::NormPlace;
+use regard_nn::layers::feed_forward::Gate;
+use regard_nn::layers::linear::Bias;
+use regard_nn::layers::position::Position;
+use regard_nn::layers::position::rope::Frequencies;
+use regard_nn::models::transformer::{OutputWeights, Sight, TransformerConfig};
+use regard_ops::Mask;
+
+use super::description::{Input, Sizes};
+use super::extra::norm_draft;
+use super::part::Draft;
+use super::quantity::{Quantity, q};
+
+/// Pairs of a query and a key it sees, in a sequence over itself; none if they do not fit.
+pub fn seen_pairs(mask: Mask, seq: usize) -> Option<u128> {
+    pairs(mask, seq).get()
+}
+
+fn pairs(mask: Mask, seq: usize) -> Quantity {
+    let farthest = seq.saturating_sub(1);
+    let (left, right) = match mask {
+        Mask::Full => (farthest, farthest),
+        Mask::Causal => (farthest, 0),
+        Mask::Window { left, right } => (left.min(farthest), right.min(farthest)),
+    };
+    // Tokens to the left of token i: min(i, left), which rises to `left` and stays there. To the right likewise.
+    let beside = |reach: usize| q(reach).triangle() + q(reach) * (farthest - reach);
+    q(seq) + beside(left) + beside(right)
+}
+
+/// Tokens of one side of a model.
+#[derive(Clone, Copy)]
+struct Side {
+    batch: usize,
+    seq: usize,
+}
+
+impl Side {
+    fn tokens(self) -> Quantity {
+        q(self.batch) * self.seq
+    }
+}
+
+/// A configuration with the sizes of an input.
+#[derive(Clone, Copy)]
+pub(super) struct Form<'a> {
+    pub config: &'a TransformerConfig,
+    pub input: Input,
+    pub sizes: &'a Sizes,
+}
+
+impl Form<'_> {
+    pub(super) fn encoder(&self) -> Draft {
+        let states = self.source().tokens() * self.config.d_model;
+        Draft::new("model")
+            .with_all(self.embedding(self.config.vocab, self.source()))
+            .with_all(self.stack())
+            .keeps(states)
+    }
+
+    pub(super) fn decoder(&self) -> Draft {
+        let (config, side) = (self.config, self.source());
+        let mask = match config.sight {
+            Sight::Full | Sight::Causal => Mask::Causal,
+            Sight::Window { left, .. } => Mask::Window { left, right: 0 },
+        };
+        let layer = self.layer(side, mask).caches(self.cache(side));
+        Draft::new("model")
+            .with_all(self.embedding(config.vocab, side))
+            .with(layer.times(config.n_layers))
+            .with_all(self.last_norm(side))
+            .with(self.output(config.vocab, side))
+    }
+
+    pub(super) fn encoder_decoder(&self) -> Draft {
+        let (config, source, target) = (self.config, self.source(), self.target());
+        let source_embedding = self.embedding(config.vocab, source);
+        // The decoder's linear layers keep the encoder's output, all the same one.
+        let encoder = Draft::new("encoder").keeps(source.tokens() * config.d_model);
+        let layers = config.n_decoder_layers.unwrap_or(config.n_layers);
+        let vocab = config.target_vocab.unwrap_or(config.vocab);
+        let upper = Draft::new("decoder");
+        let (root, encoder, decoder) = match config.target_vocab {
+            Some(vocab) => {
+                (Draft::new("model"), encoder.with_all(source_embedding), upper.with_all(self.embedding(vocab, target)))
+            }
+            // One embedding for both, looked up twice.
+            None => (Draft::new("model").with_all(source_embedding), encoder, upper.keeps_bytes(ids(target))),
+        };
+        let decoder = decoder
+            .with(self.decoder_layer(source, target).times(layers))
+            .with_all(self.last_norm(target))
+            .with(self.output(vocab, target));
+        root.with(encoder.with_all(self.stack())).with(decoder)
+    }
+
+    /// Numbers of all logits.
+    pub(super) fn logits(&self, target: bool) -> Quantity {
+        let side = if target { self.target() } else { self.source() };
+        let vocab = self.config.target_vocab.filter(|_| target).unwrap_or(self.config.vocab);
+        side.tokens() * vocab
+    }
+
+    fn source(&self) -> Side {
+        Side { batch: self.sizes.batch, seq: self.sizes.seq }
+    }
+
+    fn target(&self) -> Side {
+        Side { batch: self.sizes.batch, seq: self.sizes.target_seq() }
+    }
+
+    fn attention(&self) -> MultiHeadConfig {
+        self.config.block().attention()
+    }
+
+    /// Features of all query heads, and of all key heads.
+    fn widths(&self) -> (Quantity, Quantity) {
+        let attention = self.attention();
+        let d_head = attention.d_head();
+        (q(attention.n_heads) * d_head, q(attention.kv_heads()) * d_head)
+    }
+
+    fn embedding(&self, vocab: usize, side: Side) -> Vec<Draft> {
+        let tokens = match self.input {
+            Input::Tokens => {
+                Some(Draft::new("embedding").parameters(q(vocab) * self.config.d_model).keeps_bytes(ids(side)))
+            }
+            Input::Features => None,
+        };
+        tokens.into_iter().chain(self.positions(side)).collect()
+    }
+
+    fn positions(&self, side: Side) -> Option<Draft> {
+        let sizes = self.config.position_sizes();
+        let draft = Draft::new("positions");
+        match self.config.position {
+            Position::None | Position::Sinusoidal | Position::Alibi => None,
+            Position::Learned(table) => Some(draft.parameters(q(table.max_length) * sizes.d_model)),
+            Position::Relative(table) => Some(draft.parameters((q(table.max_distance) * 2 + 1) * sizes.n_heads)),
+            Position::Rope(rope) => {
+                let pairs = sizes.d_head / 2;
+                let learned = match rope.frequencies {
+                    Frequencies::Fixed => 0,
+                    Frequencies::Learned => pairs,
+                };
+                Some(draft.parameters(q(learned)).keeps(q(side.seq) * pairs))
+            }
+            // Four evaluations of a two-layer network a step, each with its input and hidden units kept.
+            Position::Floater(path) => {
+                let (d_model, d_hidden) = (q(sizes.d_model), q(path.d_hidden));
+                let weights = (d_model + 1) * d_hidden + d_hidden * d_model;
+                let evaluations = q(side.seq.saturating_sub(1)) * path.steps * 4;
+                let draft = draft.parameters(weights + d_hidden + d_model * 2).flops(evaluations * weights * 2);
+                Some(draft.keeps(evaluations * (d_model + 1 + d_hidden)))
+            }
+            // A gated unit without input: its states, gates and first state are kept.
+            Position::Rnn(_) => {
+                let (d_model, steps) = (q(sizes.d_model), q(side.seq.saturating_sub(1)));
+                let draft = draft.parameters(d_model * d_model * 3 + d_model * 7).flops(steps * d_model * d_model * 6);
+                Some(draft.keeps(steps * d_model * 5 + steps + d_model))
+            }
+        }
+    }
+
+    /// The encoder's layers and last norm.
+    fn stack(&self) -> Vec<Draft> {
+        let layer = self.layer(self.source(), self.config.sight.mask());
+        let layers = layer.times(self.config.n_layers);
+        std::iter::once(layers).chain(self.last_norm(self.source())).collect()
+    }
+
+    fn last_norm(&self, side: Side) -> Option<Draft> {
+        let norm = || norm_draft(Draft::new("norm"), self.config.norm, self.config.d_model, side.tokens());
+        (self.config.norm_place == NormPlace::Pre).then(norm)
+    }
+
+    fn layer(&self, side: Side, mask: Mask) -> Draft {
+        let parts = [self.self_attention(side, mask), self.feed_forward(side), self.norms(2, side)];
+        Draft::new("layers").with_all(parts)
+    }
+
+    fn decoder_layer(&self, source: Side, target: Side) -> Draft {
+        let attention = self.self_attention(target, Mask::Causal).caches(self.cache(target));
+        let cross = self.cross_attention(source, target);
+        Draft::new("layers").with_all([attention, cross, self.feed_forward(target), self.norms(3, target)])
+    }
+
+    /// Pre-norm or post-norm, each norm keeps its input, and its output is what the next linear layer keeps.
+    fn norms(&self, count: usize, side: Side) -> Draft {
+        let norm = norm_draft(Draft::new("norm"), self.config.norm, self.config.d_model, side.tokens());
+        Draft::new("norms").with(norm.times(count))
+    }
+
+    fn self_attention(&self, side: Side, mask: Mask) -> Draft {
+        let ((all_q, all_k), d_model, tokens) = (self.widths(), q(self.config.d_model), side.tokens());
+        let packed = all_q + all_k * 2;
+        let turned = tokens * (all_q + all_k);
+        // Positions inside the attention: turned queries and keys, those before if the angles learn, distances.
+        let (positions, rotates) = match self.config.position {
+            Position::None
+            | Position::Sinusoidal
+            | Position::Learned(_)
+            | Position::Relative(_)
+            | Position::Floater(_)
+            | Position::Rnn(_) => (Quantity::ZERO, false),
+            Position::Rope(rope) => match rope.frequencies {
+                Frequencies::Fixed => (turned, true),
+                Frequencies::Learned => (turned * 2, true),
+            },
+            Position::Alibi => (q(self.config.n_heads) * (q(side.seq) + (side.seq - 1)), false),
+        };
+        let products = self.products(side, side.seq, pairs(mask, side.seq)).keeps(tokens * packed + positions);
+        let joined = if rotates { tokens * all_q } else { Quantity::ZERO };
+        Draft::new("attention").with_all([
+            Draft::new("qkv").linear(tokens, d_model, packed, self.bias()).keeps(tokens * d_model),
+            products,
+            Draft::new("output").linear(tokens, all_q, d_model, self.bias()).keeps(joined),
+        ])
+    }
+
+    fn cross_attention(&self, source: Side, target: Side) -> Draft {
+        let ((all_q, all_k), d_model) = (self.widths(), q(self.config.d_model));
+        let (tokens, keys) = (target.tokens(), source.tokens());
+        let both = all_k * 2;
+        Draft::new("cross_attention").with_all([
+            Draft::new("query").linear(tokens, d_model, all_q, self.bias()).keeps(tokens * d_model),
+            Draft::new("key_value").linear(keys, d_model, both, self.bias()).caches(keys * both),
+            self.products(target, source.seq, q(target.seq) * source.seq).keeps(tokens * all_q + keys * both),
+            Draft::new("output").linear(tokens, all_q, d_model, self.bias()).keeps(tokens * all_q),
+        ])
+    }
+
+    /// Scores and mixtures: without parameters, `pairs` a head. It keeps its output and the log-sum-exp, or the weights.
+    fn products(&self, side: Side, keys: usize, pairs: Quantity) -> Draft {
+        let (all_q, _) = self.widths();
+        let heads = q(side.batch) * self.config.n_heads;
+        let out = side.tokens() * all_q;
+        Draft::new("products")
+            .flops(pairs * side.batch * all_q * 4)
+            .keeps_either(out + heads * side.seq, out + heads * side.seq * keys)
+    }
+
+    fn feed_forward(&self, side: Side) -> Draft {
+        let (d_model, d_ff, tokens) = (q(self.config.d_model), q(self.config.d_ff), side.tokens());
+        let bias = self.bias();
+        let up = |name| Draft::new(name).linear(tokens, d_model, d_ff, bias);
+        let gate = match self.config.gate {
+            Gate::None => None,
+            // Before and after its activation.
+            Gate::Product => Some(up("gate").keeps(tokens * d_ff * 2)),
+        };
+        Draft::new("feed_forward")
+            .with_all(gate)
+            .with(up("up").keeps(tokens * d_model + tokens * d_ff))
+            .with(Draft::new("down").linear(tokens, d_ff, d_model, bias).keeps(tokens * d_ff))
+    }
+
+    fn output(&self, vocab: usize, side: Side) -> Draft {
+        let (d_model, tokens) = (q(self.config.d_model), side.tokens());
+        let bias = self.config.output_bias == Bias::Learned;
+        let constants = if bias { vocab } else { 0 };
+        let draft = match self.config.output_weights {
+            OutputWeights::Own => Draft::new("output").linear(tokens, d_model, q(vocab), bias),
+            OutputWeights::Embedding => {
+                Draft::new("output").parameters(q(constants)).flops(tokens * d_model * vocab * 2)
+            }
+        };
+        draft.keeps(tokens * d_model).keeps_bytes(ids(side))
+    }
+
+    /// Keys and values of a layer.
+    fn cache(&self, side: Side) -> Quantity {
+        let (_, all_k) = self.widths();
+        side.tokens() * all_k * 2
+    }
+
+    fn bias(&self) -> bool {
+        self.config.bias == Bias::Learned
+    }
+}
+
+/// Bytes of the ids of tokens, which an embedding keeps, and a loss those of its targets.
+fn ids(side: Side) -> Quantity {
+    side.tokens() * size_of::<i64>()
+}

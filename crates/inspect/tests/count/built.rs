@@ -1,0 +1,80 @@
+//! Parameters against models that are built.
+
+use burn::module::Module;
+use burn::tensor::Device;
+use proptest::prelude::*;
+use regard_inspect::count::{Architecture, Description};
+use regard_nn::Init;
+use regard_nn::layers::block::NormPlace;
+use regard_nn::layers::feed_forward::Gate;
+use regard_nn::layers::linear::Bias;
+use regard_nn::layers::norm::NormKind;
+use regard_nn::layers::position::Position;
+use regard_nn::layers::position::learned::LearnedConfig;
+use regard_nn::layers::position::relative::RelativeConfig;
+use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
+use regard_nn::models::encoder::Encoder;
+use regard_nn::models::encoder_decoder::EncoderDecoder;
+use regard_nn::models::language_model::LanguageModel;
+use regard_nn::models::transformer::{Memory, OutputWeights, TransformerConfig};
+
+use super::counted;
+
+fn positions() -> impl Strategy<Value = Position> {
+    let learned =
+        (1usize..9).prop_map(|max_length| Position::Learned(LearnedConfig { max_length, ..LearnedConfig::default() }));
+    let relative = (1usize..9).prop_map(|max_distance| Position::Relative(RelativeConfig { max_distance }));
+    let rope = prop_oneof![Just(Frequencies::Fixed), Just(Frequencies::Learned)]
+        .prop_map(|frequencies| Position::Rope(RopeConfig { frequencies, ..RopeConfig::default() }));
+    prop_oneof![Just(Position::None), Just(Position::Sinusoidal), Just(Position::Alibi), learned, relative, rope]
+}
+
+fn configs() -> impl Strategy<Value = TransformerConfig> {
+    let sizes = (1usize..12, proptest::option::of(1usize..12), 1usize..4, proptest::option::of(1usize..4), 1usize..9);
+    let heads = (prop_oneof![Just((1, 1)), Just((2, 1)), Just((2, 2)), Just((4, 2)), Just((4, 4))], 1usize..4);
+    let shape = (any::<bool>(), proptest::option::of(1usize..4));
+    let options = (any::<[bool; 7]>(), positions());
+    (sizes, heads, shape, options).prop_map(|(sizes, ((n_heads, kv_heads), half), (say_kv, half_head), options)| {
+        let (vocab, target_vocab, n_layers, n_decoder_layers, d_ff) = sizes;
+        let ([gate, rms, pre, bias, tied, output_bias, last], position) = options;
+        let learned = |is| if is { Bias::Learned } else { Bias::None };
+        TransformerConfig {
+            vocab,
+            target_vocab,
+            n_layers,
+            n_decoder_layers: if last { n_decoder_layers } else { None },
+            d_model: 2 * half * n_heads,
+            n_heads,
+            kv_heads: (say_kv || kv_heads < n_heads).then_some(kv_heads),
+            d_head: half_head.map(|half| 2 * half),
+            d_ff,
+            gate: if gate { Gate::Product } else { Gate::None },
+            norm: if rms { NormKind::Rms } else { NormKind::Layer },
+            norm_place: if pre { NormPlace::Pre } else { NormPlace::Post },
+            bias: learned(bias),
+            position,
+            output_weights: if tied { OutputWeights::Embedding } else { OutputWeights::Own },
+            output_bias: learned(output_bias),
+            memory: if last { Memory::Last } else { Memory::LayerByLayer },
+            ..TransformerConfig::default()
+        }
+    })
+}
+
+fn total(architecture: Architecture) -> usize {
+    usize::try_from(counted(&Description::new(architecture)).parameters()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn the_closed_form_is_what_is_built(config in configs()) {
+        let init = Init::new(1, &Device::flex());
+        prop_assert_eq!(total(Architecture::Encoder(config)), Encoder::new(&config, &init).unwrap().num_params());
+        let built = LanguageModel::new(&config, &init).unwrap().num_params();
+        prop_assert_eq!(total(Architecture::Decoder(config)), built);
+        let built = EncoderDecoder::new(&config, &init).unwrap().num_params();
+        prop_assert_eq!(total(Architecture::EncoderDecoder(config)), built);
+    }
+}

@@ -1,0 +1,115 @@
+//! Descriptions as files give them: what is read, what is refused and how; the JSON that comes out.
+
+use regard_inspect::count::{CountError, Description, PRESETS, count, preset};
+use serde_json::{Value, json};
+
+use super::counted;
+
+fn refused(value: Value) -> String {
+    match Description::from_value(&value).and_then(|description| count(&description)) {
+        Ok(_) => panic!("{value} is accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn says(value: Value, words: &[&str]) {
+    let message = refused(value);
+    assert!(words.iter().all(|word| message.contains(word)), "{message}");
+}
+
+#[test]
+fn a_refusal_names_the_field_and_what_is_allowed() {
+    says(json!({"model": {"d_model": 10, "n_heads": 3}}), &["model.n_heads = 3", "1, 2, 5, 10", "d_head"]);
+    let odd = json!({"model": {"d_model": 20, "n_heads": 4, "position": "rope"}});
+    says(odd, &["model.d_head = 5", "even"]);
+    says(json!({"model": {"position": "ropes"}}), &["model.position", "ropes", "`rope`", "`alibi`"]);
+    let window = json!({"model": {"sight": {"kind": "window", "left": -1, "right": 0}}});
+    says(window, &["model.sight.left", "-1", "a whole number, 0 or more"]);
+    let learned = json!({"model": {"position": {"kind": "learned", "max_length": "x"}}});
+    says(learned, &["model.position.max_length", "a whole number, 0 or more"]);
+    says(json!({"model": {"d_modle": 10}}), &["model.d_modle", "unknown field", "`d_model`"]);
+    says(json!({"modle": {}}), &["unknown field `modle`", "`model`"]);
+    says(json!({"architecture": "perceptron"}), &["architecture", "`encoder_decoder`"]);
+    says(json!({"model": {"position": {"kind": "alibi", "base": 3}}}), &["model.position.base", "unknown field"]);
+    says(json!({"model": {"dropout": 1.5}}), &["model.dropout = 1.5", "below 1"]);
+    says(json!({"model": 7}), &["model", "a table"]);
+    says(json!({"sizes": {"batch": 0}}), &["sizes.batch", "1 or more"]);
+    says(json!({"architecture": "recurrent", "model": {"cell": "elman"}}), &["model.cell", "`gru`"]);
+    says(json!({"architecture": "recurrent", "model": {"d_hidden": 0}}), &["model.d_hidden", "1 or more"]);
+}
+
+#[test]
+fn extra_parts_are_checked() {
+    let with = |extra: Value| json!({"architecture": "encoder", "extra": [extra]});
+    let table = |name: &str| with(json!({"name": name, "part": {"table": {"rows": 3, "width": 5}}}));
+    let plain = counted(&Description::from_value(&json!({"architecture": "encoder"})).unwrap());
+    let more = counted(&Description::from_value(&table("types")).unwrap());
+    assert_eq!(more.parameters() - plain.parameters(), 15);
+    says(table("layers"), &["extra[0].name", "layers"]);
+    says(with(json!({"name": "a", "part": {"table": {"rows": 0, "width": 5}}})), &["extra[0].part.table.rows"]);
+    says(with(json!({"name": "a", "part": {"tabel": {}}})), &["extra[0].part", "`table`"]);
+}
+
+#[test]
+fn huge_sizes_are_right_or_refused() {
+    let vocab = 1_000_000_000_000_000_000u64;
+    let model = json!({"architecture": "encoder", "model": {"vocab": vocab}});
+    let large = counted(&Description::from_value(&model).unwrap());
+    let small = counted(&Description::from_value(&json!({"architecture": "encoder"})).unwrap());
+    assert_eq!(large.parameters() - small.parameters(), 512 * (u128::from(vocab) - 37_000));
+    let model = json!({"vocab": u64::MAX, "d_model": 1u64 << 62, "n_heads": 1, "n_layers": u64::MAX, "d_ff": u64::MAX});
+    let error = count(&Description::from_value(&json!({ "model": model })).unwrap()).unwrap_err();
+    assert_eq!(error, CountError::TooLarge);
+    // The list of divisors must not take for ever.
+    says(json!({"model": {"d_model": 1u64 << 60, "n_heads": 3}}), &["model.n_heads = 3", "…"]);
+}
+
+#[test]
+fn a_description_survives_writing_and_reading() {
+    for known in PRESETS {
+        let description = preset(known.name).unwrap();
+        assert_eq!(Description::from_value(&description.to_value()).unwrap(), description, "{}", known.name);
+    }
+}
+
+#[test]
+fn a_model_folder_has_other_entries_too() {
+    let model = json!({"vocab": 10, "n_layers": 1});
+    let config = json!({"task": "tag", "versions": {"regard": "1"}, "architecture": "encoder", "model": model});
+    let description = Description::from_model_folder(&config).unwrap();
+    assert_eq!(description, Description::from_value(&json!({"architecture": "encoder", "model": model})).unwrap());
+}
+
+/// The sum over the parts of a node, checked at every level.
+fn sum(node: &Value) -> u64 {
+    if let Some(number) = node.as_u64() {
+        return number;
+    }
+    let total = node["total"].as_u64().unwrap();
+    match node.get("parts") {
+        Some(parts) => assert_eq!(parts.as_object().unwrap().values().map(sum).sum::<u64>(), total),
+        None => assert_eq!(node["count"].as_u64().unwrap() * sum(&node["each"]), total),
+    }
+    total
+}
+
+#[test]
+fn the_json_adds_up() {
+    for known in PRESETS {
+        let count = counted(&preset(known.name).unwrap());
+        let document: Value = serde_json::from_str(&serde_json::to_string(&count).unwrap()).unwrap();
+        assert_eq!(u128::from(sum(&document["parameters"])), count.parameters());
+        let flops = &document["flops"];
+        let parts: u64 = flops["parts"].as_object().unwrap().values().map(sum).sum();
+        assert_eq!(Some(parts), flops["forward"].as_u64());
+        assert_eq!(Some(3 * parts), flops["training_step"].as_u64());
+        let memory = ["weights", "gradients", "optimiser", "activations", "activations_dense", "training", "logits"];
+        assert!(memory.iter().chain(&["kv_cache"]).all(|name| document["memory"][name].is_u64()), "{document}");
+    }
+    let count = counted(&preset("e10").unwrap());
+    let document: Value = serde_json::to_value(&count).unwrap();
+    let encoder = &document["parameters"]["parts"]["encoder"];
+    assert_eq!(encoder["total"], 81_131_520);
+    assert_eq!(encoder["parts"]["layers"]["each"]["total"], 6_301_440);
+    assert_eq!(encoder["parts"]["embedding"], 30_720_000);
+}

@@ -1,0 +1,115 @@
+//! Operations against plain counting.
+
+use proptest::prelude::*;
+use regard_inspect::count::{Architecture, Count, Description, Sizes, seen_pairs};
+use regard_nn::layers::block::NormPlace;
+use regard_nn::layers::feed_forward::Gate;
+use regard_nn::models::transformer::{Sight, TransformerConfig};
+use regard_ops::Mask;
+
+use super::{counted, part};
+
+/// Pairs that see each other, one by one.
+fn brute(mask: Mask, seq: usize) -> u128 {
+    let sees = |i: usize, j: usize| match mask {
+        Mask::Full => true,
+        Mask::Causal => j <= i,
+        Mask::Window { left, right } => j + left >= i && j <= i + right,
+    };
+    (0..seq).flat_map(|i| (0..seq).map(move |j| (i, j))).filter(|&(i, j)| sees(i, j)).count() as u128
+}
+
+proptest! {
+    #[test]
+    fn pairs_are_those_that_see_each_other(seq in 1usize..40, left in 0usize..50, right in 0usize..50) {
+        for mask in [Mask::Full, Mask::Causal, Mask::Window { left, right }] {
+            prop_assert_eq!(seen_pairs(mask, seq), Some(brute(mask, seq)), "{:?}", mask);
+        }
+    }
+}
+
+#[test]
+fn pairs_of_long_sequences() {
+    assert_eq!(seen_pairs(Mask::Causal, 1 << 20), Some((1 << 19) * ((1 << 20) + 1)));
+    assert_eq!(seen_pairs(Mask::Window { left: usize::MAX, right: usize::MAX }, 7), Some(49));
+    // (2⁶⁴ − 1)² fits in 128 bits, and so does the way there.
+    assert_eq!(seen_pairs(Mask::Causal, usize::MAX), Some(u128::from(u64::MAX) << 63));
+}
+
+const CONFIG: TransformerConfig = TransformerConfig {
+    vocab: 50,
+    target_vocab: Some(70),
+    n_layers: 3,
+    n_decoder_layers: Some(2),
+    d_model: 12,
+    n_heads: 4,
+    kv_heads: Some(2),
+    d_head: Some(6),
+    d_ff: 20,
+    activation: regard_ops::Activation::Relu,
+    gate: Gate::Product,
+    norm: regard_nn::layers::norm::NormKind::Rms,
+    epsilon: 1e-5,
+    norm_place: NormPlace::Pre,
+    bias: regard_nn::layers::linear::Bias::Learned,
+    position: regard_nn::layers::position::Position::None,
+    sight: Sight::Window { left: 2, right: 1 },
+    embedding_scale: regard_nn::models::transformer::EmbeddingScale::None,
+    output_weights: regard_nn::models::transformer::OutputWeights::Embedding,
+    output_bias: regard_nn::layers::linear::Bias::None,
+    memory: regard_nn::models::transformer::Memory::Last,
+    dropout: 0.0,
+    attention_dropout: 0.0,
+    feed_forward_dropout: 0.0,
+};
+
+fn count(architecture: Architecture) -> Count {
+    let sizes = Sizes { batch: 5, seq: 9, target_seq: Some(7) };
+    counted(&Description { sizes, ..Description::new(architecture) })
+}
+
+/// A product of `rows` rows.
+fn product(rows: u128, d_in: u128, d_out: u128) -> u128 {
+    2 * rows * d_in * d_out
+}
+
+#[test]
+fn products_of_every_shape() {
+    // Rows: 5 sequences of 9 source and 7 target tokens; queries are 24 wide, keys 12.
+    let (source, target) = (5 * 9, 5 * 7);
+    let feed_forward = |rows| 3 * product(rows, 12, 20);
+    let around = |rows| product(rows, 12, 24 + 2 * 12) + product(rows, 24, 12);
+    let pairs = |pairs: u128| 5 * 4 * pairs * 4 * 6;
+    let window = brute(Mask::Window { left: 2, right: 1 }, 9);
+    let encoder = 3 * (around(source) + feed_forward(source) + pairs(window));
+    assert_eq!(count(Architecture::Encoder(CONFIG)).flops.forward, encoder);
+
+    let back = brute(Mask::Window { left: 2, right: 0 }, 9);
+    let layers = 3 * (around(source) + feed_forward(source) + pairs(back));
+    let decoder = count(Architecture::Decoder(CONFIG));
+    assert_eq!(decoder.flops.forward, layers + product(source, 12, 50));
+    assert_eq!(decoder.flops.training_step, 3 * decoder.flops.forward);
+
+    let cross = product(target, 12, 24) + product(source, 12, 24) + product(target, 24, 12) + pairs(7 * 9);
+    let upper = 2 * (around(target) + pairs(7 * 8 / 2) + cross + feed_forward(target));
+    let whole = count(Architecture::EncoderDecoder(CONFIG));
+    assert_eq!(part(&whole, &["decoder"]).total.flops, upper + product(target, 12, 70));
+    assert_eq!(whole.flops.forward, encoder + upper + product(target, 12, 70));
+    assert_eq!(whole.memory.logits, 4 * target * 70);
+    // Two layers, keys and values of 12 features in f32, of the target and of the source.
+    assert_eq!(whole.memory.kv_cache, 2 * 2 * 12 * 4 * (target + source));
+    assert_eq!(decoder.memory.kv_cache, 3 * 2 * 12 * 4 * source);
+}
+
+#[test]
+fn a_dense_attention_keeps_its_weights() {
+    for seq in [64, 128] {
+        let sizes = Sizes { batch: 5, seq, target_seq: None };
+        let description = Description { sizes, ..Description::new(Architecture::Encoder(CONFIG)) };
+        let memory = counted(&description).memory;
+        // The log-sum-exp of a query goes, a weight for each key comes; in 3 layers, 5 sequences, 4 heads.
+        let more = 3 * 5 * 4 * seq as u128 * (seq as u128 - 1) * 4;
+        assert_eq!(memory.activations_dense - memory.activations, more);
+        assert_eq!(memory.training, 4 * memory.weights + memory.activations);
+    }
+}
