@@ -25,13 +25,13 @@ pub struct Count {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Sequences computed together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     batch: Option<usize>,
     /// Tokens of a sequence; of the source, in a translator
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seq: Option<usize>,
     /// Tokens of a translator's target
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     target_seq: Option<usize>,
     /// Change an entry of the description, such as model.position=rope
     #[arg(long, value_name = "KEY=VALUE")]
@@ -299,7 +299,7 @@ fn thousands(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const SIZES: Sizes = Sizes { batch: 3, seq: 96, target_seq: Some(64) };
+const SIZES: Sizes = Sizes { batch: 3, seq: 384, target_seq: Some(256) };
 
 fn ids(seq: usize, vocab: usize, device: &Device) -> Tensor<2, Int> {
     let data: Vec<i32> = (0..SIZES.batch * seq).map(|i| (i * 7 % vocab) as i32).collect();
@@ -117,8 +117,8 @@ fn the_estimate_is_what_is_held() {
         for (shape, held, estimate) in compare(&config) {
             let ratio = held / estimate;
             println!("{name:<16} {shape:<16} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
-            // The nodes of the graph come on top, about 1 % at this size; nothing may be missing.
-            if !(0.999..1.03).contains(&ratio) {
+            // The nodes of the graph come on top, 20 to 110 kB whatever the sizes; nothing may be missing.
+            if !(1.0..1.006).contains(&ratio) {
                 wrong.push(format!("{name}, {shape}: {ratio:.4}"));
             }
         }

@@ -1,0 +1,224 @@
+//! `regard count` as a person uses it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn count(arguments: &[&str]) -> Output {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    Command::new(env!("CARGO_BIN_EXE_regard")).arg("count").args(arguments).current_dir(root).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn counted(arguments: &[&str]) -> Value {
+    let output = count(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn fails_with(arguments: &[&str], code: i32, words: &[&str]) {
+    let output = count(arguments);
+    // Reports are wrapped to the terminal, within words too where there is no space.
+    let squeeze = |text: &str| text.replace('│', "").split_whitespace().collect::<String>();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert!(words.iter().all(|word| squeeze(&message).contains(&squeeze(word))), "{words:?} in {message}");
+    assert!(!message.contains("panicked"), "{message}");
+    assert!(output.stdout.is_empty());
+}
+
+/// A folder of its own, gone with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("regard-count-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, data: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, data).unwrap();
+        path.display().to_string()
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A safetensors file with zeros.
+fn safetensors(tensors: &Value) -> Vec<u8> {
+    let header = tensors.to_string();
+    let mut data = (header.len() as u64).to_le_bytes().to_vec();
+    data.extend(header.as_bytes());
+    data.resize(data.len() + 4096, 0);
+    data
+}
+
+#[test]
+fn the_commented_config_gives_the_figures_of_the_exercise() {
+    let document = counted(&["--config", "configs/count.toml"]);
+    let parameters = &document["parameters"];
+    assert_eq!(parameters["total"], 218_221_872);
+    assert_eq!(parameters["parts"]["encoder"]["total"], 81_131_520);
+    assert_eq!(parameters["parts"]["decoder"]["total"], 137_090_352);
+    assert_eq!(document, counted(&["--preset", "e10", "--set", "sizes.target_seq=512"]));
+}
+
+#[test]
+fn without_a_choice_it_is_the_base_model() {
+    let document = counted(&[]);
+    assert_eq!(document["parameters"]["total"], 63_082_496);
+    let (forward, step) = (&document["flops"]["forward"], &document["flops"]["training_step"]);
+    assert_eq!(3 * forward.as_u64().unwrap(), step.as_u64().unwrap());
+    assert!(document["memory"]["activations"].as_u64() < document["memory"]["activations_dense"].as_u64());
+    let output = count(&[]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let table = text(&output.stdout);
+    let words = ["63,082,496", "layers × 6", "3,152,384", "4,204,032", "MiB", "encoder-decoder", "target 512"];
+    assert!(words.iter().all(|word| table.contains(word)), "{table}");
+}
+
+#[test]
+fn sizes_and_entries_can_be_changed() {
+    let plain = counted(&["--preset", "gpt2"]);
+    let double = counted(&["--preset", "gpt2", "--batch", "2"]);
+    let twice = |what: &str| assert_eq!(2 * plain["memory"][what].as_u64().unwrap(), double["memory"][what]);
+    twice("activations");
+    twice("kv_cache");
+    let short = counted(&["--preset", "gpt2", "--seq", "1"]);
+    assert_eq!(short["memory"]["kv_cache"], 2 * 12 * 768 * 4);
+    let target = counted(&["--target-seq", "1"]);
+    assert_eq!(target["memory"]["logits"], 4 * 37_000);
+    let rope = counted(&["--preset", "gpt2", "--set", "model.position=rope", "--set", "model.position.base=500000"]);
+    assert_eq!(rope["parameters"]["total"], 124_439_808 - 1024 * 768);
+    assert_eq!(rope["description"]["model"]["position"]["base"], 500_000.0);
+    let window = "model.sight={kind=\"window\", left=3, right=0}";
+    let windowed = counted(&["--preset", "gpt2", "--set", window]);
+    assert!(windowed["flops"]["forward"].as_u64() < plain["flops"]["forward"].as_u64());
+    let more = counted(&["--preset", "minilm-l6", "--set", "extra.0.part.table.rows=4"]);
+    assert_eq!(more["parameters"]["total"], 22_713_216 + 2 * 384);
+}
+
+#[test]
+fn other_architectures_are_counted() {
+    let lstm = ["--set", "architecture=recurrent", "--set", "model={cell=\"lstm\", d_in=3, d_hidden=5, n_layers=1}"];
+    assert_eq!(counted(&lstm)["parameters"]["total"], 4 * 5 * (3 + 5 + 1));
+    let output = count(&lstm);
+    assert!(text(&output.stdout).contains("180"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_wrong_config_is_named_with_file_field_and_what_is_allowed() {
+    let folder = Folder::new("wrong");
+    let config = |model: &str, words: &[&str]| {
+        let path = folder.write("wrong.toml", format!("[model]\n{model}\n"));
+        fails_with(&["--config", &path], 2, &[&["wrong.toml"], words].concat());
+    };
+    config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisors of d_model, 1, 2, 5, 10, or a d_head"]);
+    config("d_model = 20\nn_heads = 4\nposition = \"rope\"", &["model.d_head = 5", "an even number"]);
+    config("position = \"ropes\"", &["model.position", "unknown variant `ropes`", "`sinusoidal`", "`alibi`"]);
+    let window = "sight = {kind = \"window\", left = -1, right = 0}";
+    config(window, &["model.sight.left", "-1", "a whole number, 0 or more"]);
+    config("d_modle = 10", &["model.d_modle", "unknown field", "`d_model`"]);
+    config("vocab = 0", &["model.vocab = 0", "1 or more"]);
+    config("vocab = ", &["line 2"]);
+    config(
+        "d_head = 9000000000000000000\nn_heads = 9000000000000000000\nn_layers = 9000000000000000000",
+        &["too large"],
+    );
+    fails_with(&["--config", "missing.toml"], 1, &["missing.toml"]);
+}
+
+#[test]
+fn wrong_use_is_code_2_with_a_message() {
+    fails_with(&["--preset", "gpt3"], 2, &["gpt3", "transformer-base", "gpt2-xl", "llama-3-8b", "vit-base-16"]);
+    fails_with(&["--preset", "gpt2", "--config", "configs/count.toml"], 2, &["cannot be used with"]);
+    fails_with(&["--set", "model.d_model"], 2, &["--set model.d_model", "KEY=VALUE"]);
+    fails_with(&["--set", "model..d_model=3"], 2, &["single points"]);
+    fails_with(&["--set", "model.d_model.x=3"], 2, &["512 has no entry x"]);
+    fails_with(&["--set", "model.n_layers=many"], 2, &["model.n_layers", "a whole number, 0 or more"]);
+    fails_with(&["--set", "extra.3.name=a"], 2, &["no entry 3"]);
+    fails_with(&["--batch", "0"], 2, &["sizes.batch = 0"]);
+    fails_with(&["--seq", "-1"], 2, &["--seq"]);
+}
+
+#[test]
+fn huge_numbers_are_right() {
+    let document = counted(&["--preset", "gpt2", "--set", "model.vocab=1000000000000000000"]);
+    let total = document["parameters"]["total"].as_f64().unwrap();
+    assert!((total / 768e18 - 1.0).abs() < 1e-6, "{total}");
+    let output = count(&["--preset", "gpt2", "--set", "model.vocab=1000000000000000000"]);
+    assert!(text(&output.stdout).contains("768,000,000,000,085,842,432"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_folder_of_hugging_face_with_its_weights() {
+    let folder = Folder::new("hf");
+    let config =
+        json!({"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 2, "n_positions": 3, "vocab_size": 5});
+    folder.write("config.json", config.to_string());
+    // 12 d² + 13 d of the block, two norms' worth at the end, tables of 5 and 3.
+    let total = 12 * 16 + 13 * 4 + 2 * 4 + (5 + 3) * 4;
+    let document = counted(&[folder.path()]);
+    assert_eq!(document["parameters"]["total"], total);
+    assert!(document.get("stored").is_none());
+
+    let tensor = |size: usize| json!({"dtype": "F32", "shape": [size], "data_offsets": [0, 4 * size]});
+    folder.write("model.safetensors", safetensors(&json!({"all": tensor(total)})));
+    let document = counted(&[folder.path()]);
+    assert_eq!(document["stored"]["parameters"], total);
+    assert_eq!(document["stored"]["dtypes"]["F32"], total);
+    assert!(document["stored"].get("difference").is_none());
+    assert!(text(&count(&[folder.path()]).stdout).contains("as counted"));
+    let shown = text(&count(&[folder.path(), "--set", "model.output_weights=own"]).stdout);
+    assert!(shown.contains("20 fewer than counted"), "{shown}");
+
+    std::fs::remove_file(folder.0.join("model.safetensors")).unwrap();
+    let map = json!({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}});
+    folder.write("model.safetensors.index.json", map.to_string());
+    fails_with(&[folder.path()], 1, &["one.safetensors"]);
+    folder.write("one.safetensors", safetensors(&json!({"a": tensor(total)})));
+    folder.write("two.safetensors", safetensors(&json!({"b": tensor(20)})));
+    let document = counted(&[folder.path()]);
+    assert!(document["stored"]["difference"].as_str().unwrap().contains("20 more than counted; likely a tied output"));
+}
+
+#[test]
+fn damaged_folders_are_refused() {
+    let folder = Folder::new("damaged");
+    fails_with(&[folder.path()], 1, &["config.json"]);
+    folder.write("config.json", "{");
+    fails_with(&[folder.path()], 2, &["config.json", "line 1"]);
+    folder.write("config.json", "{}");
+    fails_with(&[folder.path()], 2, &["config.json", "architecture", "model_type"]);
+    folder.write("config.json", json!({"model_type": "gpt2"}).to_string());
+    folder.write("model.safetensors", [255; 16]);
+    fails_with(&[folder.path()], 2, &["model.safetensors", "damaged"]);
+    folder.write("model.safetensors", [0; 3]);
+    fails_with(&[folder.path()], 1, &["model.safetensors"]);
+    folder.write("model.safetensors", safetensors(&json!([])));
+    fails_with(&[folder.path()], 2, &["model.safetensors", "table of tensors"]);
+}
+
+#[test]
+fn a_folder_of_our_own() {
+    let folder = Folder::new("own");
+    let model = json!({"vocab": 30_000, "n_layers": 8, "d_model": 1024, "n_heads": 4, "d_head": 192, "d_ff": 1536});
+    let config = json!({"task": "tag", "architecture": "encoder", "model": model});
+    folder.write("config.json", config.to_string());
+    assert_eq!(counted(&[folder.path()])["parameters"]["total"], 81_131_520);
+}
