@@ -108,6 +108,8 @@ fn the_estimate_is_what_is_held() {
         ("alibi", TransformerConfig { position: Position::Alibi, ..plain }),
         ("relative", TransformerConfig { position: Position::Relative(Default::default()), ..plain }),
         ("learned", TransformerConfig { position: Position::Learned(Default::default()), ..plain }),
+        ("floater", TransformerConfig { position: Position::Floater(Default::default()), ..plain }),
+        ("rnn", TransformerConfig { position: Position::Rnn(Default::default()), ..plain }),
         ("tied", TransformerConfig { output_weights: OutputWeights::Embedding, ..plain }),
         ("layer by layer", TransformerConfig { memory: Memory::LayerByLayer, norm_place: NormPlace::Pre, ..plain }),
         ("dropout", TransformerConfig { attention_dropout: 0.2, feed_forward_dropout: 0.1, ..plain }),

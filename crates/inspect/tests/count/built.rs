@@ -10,6 +10,7 @@ use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::norm::NormKind;
 use regard_nn::layers::position::Position;
+use regard_nn::layers::position::floater::FloaterConfig;
 use regard_nn::layers::position::learned::LearnedConfig;
 use regard_nn::layers::position::relative::RelativeConfig;
 use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
@@ -26,7 +27,10 @@ fn positions() -> impl Strategy<Value = Position> {
     let relative = (1usize..9).prop_map(|max_distance| Position::Relative(RelativeConfig { max_distance }));
     let rope = prop_oneof![Just(Frequencies::Fixed), Just(Frequencies::Learned)]
         .prop_map(|frequencies| Position::Rope(RopeConfig { frequencies, ..RopeConfig::default() }));
-    prop_oneof![Just(Position::None), Just(Position::Sinusoidal), Just(Position::Alibi), learned, relative, rope]
+    let floater =
+        (1usize..9).prop_map(|d_hidden| Position::Floater(FloaterConfig { d_hidden, ..FloaterConfig::default() }));
+    let fixed = [Position::None, Position::Sinusoidal, Position::Alibi, Position::Rnn(Default::default())];
+    prop_oneof![prop::sample::select(fixed.to_vec()), learned, relative, rope, floater]
 }
 
 fn configs() -> impl Strategy<Value = TransformerConfig> {

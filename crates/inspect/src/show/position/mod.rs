@@ -6,7 +6,9 @@ mod view;
 
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_nn::layers::position::floater::FloaterConfig;
 use regard_nn::layers::position::learned::LearnedConfig;
+use regard_nn::layers::position::recurrent::RecurrentPositionConfig;
 use regard_nn::layers::position::relative::RelativeConfig;
 use regard_nn::layers::position::rope::RopeConfig;
 use regard_nn::layers::position::sinusoidal::Sinusoidal;
@@ -51,6 +53,8 @@ pub(super) fn kinds(length: usize) -> Vec<(&'static str, Kind)> {
         ("relative", Kind::Relative(RelativeConfig { max_distance: 16 })),
         ("rope", Kind::Rope(RopeConfig::default())),
         ("alibi", Kind::Alibi),
+        ("floater", Kind::Floater(FloaterConfig::default())),
+        ("rnn", Kind::Rnn(RecurrentPositionConfig::default())),
     ]
 }
 
