@@ -1,6 +1,14 @@
 //! What attention is, shown by numbers: one small file a mechanism, each giving text, JSON and a figure from the same
 //! computation with the layers themselves.
 
+mod aligned;
+pub mod complexity;
+pub mod convolution;
+pub mod dense;
+pub mod heads;
+mod limits;
+pub mod lstm;
+mod reference;
 pub mod scaling;
 
 use rand::SeedableRng;
