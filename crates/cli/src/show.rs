@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
 use miette::{IntoDiagnostic, Result, WrapErr};
 use regard_inspect::show::attention::Attention;
+use regard_inspect::show::complexity::{Complexity, Progress, Timed};
+use regard_inspect::show::convolution::Convolution;
+use regard_inspect::show::dense::Dense;
 use regard_inspect::show::equivariance::Equivariance;
+use regard_inspect::show::heads::Heads;
 use regard_inspect::show::identity::Identity;
+use regard_inspect::show::lstm::{Lstm, Weights};
 use regard_inspect::show::masks::Masks;
 use regard_inspect::show::position::Position;
 use regard_inspect::show::scaling::Scaling;
@@ -103,6 +109,86 @@ enum Mechanism {
         #[arg(long, value_name = "N", default_value_t = Scaling::default().keys)]
         keys: usize,
     },
+    /// Multi-head attention as a sum over its heads, and the largest difference
+    Heads {
+        /// Tokens of the sequence
+        #[arg(long, value_name = "N", default_value_t = Heads::default().tokens)]
+        tokens: usize,
+        /// Features of a token
+        #[arg(long, value_name = "D", default_value_t = Heads::default().d_model)]
+        d_model: usize,
+        /// Heads
+        #[arg(long, value_name = "H", default_value_t = Heads::default().n_heads)]
+        n_heads: usize,
+    },
+    /// A convolution imitated by attention heads, and the difference against their sharpness
+    Convolution {
+        /// Pixels of a side
+        #[arg(long, value_name = "N", default_value_t = Convolution::default().size)]
+        size: usize,
+        /// Pixels of a side of the kernel: 1, 3 or 5
+        #[arg(long, value_name = "K", default_value_t = Convolution::default().kernel)]
+        kernel: usize,
+        /// Channels of the random kernel
+        #[arg(long, value_name = "C", default_value_t = Convolution::default().channels)]
+        channels: usize,
+        /// Sharpness of the heads, rising, joined by commas
+        #[arg(long, value_name = "α,…", value_delimiter = ',', default_values_t = Convolution::default().sharpness)]
+        sharpness: Vec<f64>,
+    },
+    /// Attention as one dense layer on the flattened tokens: its matrix, and weights counted side by side
+    Dense {
+        /// Tokens of the sequence
+        #[arg(long, value_name = "N", default_value_t = Dense::default().tokens)]
+        tokens: usize,
+        /// Features of a token
+        #[arg(long, value_name = "D", default_value_t = Dense::default().d_model)]
+        d_model: usize,
+    },
+    /// The gates of an LSTM over time, with weights set by hand or random
+    Lstm {
+        /// Steps of the sequence
+        #[arg(long, value_name = "N", default_value_t = Lstm::default().steps)]
+        steps: usize,
+        /// Where the weights come from
+        #[arg(long, value_name = "FROM", value_enum, default_value = "by-hand")]
+        weights: WeightsFrom,
+        /// The unit whose numbers are printed, from 1
+        #[arg(long, value_name = "U", default_value_t = Lstm::default().unit)]
+        unit: usize,
+    },
+    /// What self-attention, CNN, RNN, truncated and linear attention cost, by formula and measured
+    Complexity {
+        /// The shortest sequence
+        #[arg(long, value_name = "N", default_value_t = Complexity::default().from)]
+        from: usize,
+        /// The longest sequence; lengths are doubled up to it
+        #[arg(long, value_name = "N", default_value_t = Complexity::default().to)]
+        to: usize,
+        /// Features of a token
+        #[arg(long, value_name = "D", default_value_t = Complexity::default().d_model)]
+        d_model: usize,
+        /// Tokens that a convolution sees
+        #[arg(long, value_name = "K", default_value_t = Complexity::default().kernel)]
+        kernel: usize,
+        /// Keys that a query of truncated attention sees
+        #[arg(long, value_name = "W", default_value_t = Complexity::default().window)]
+        window: usize,
+        /// Calls at each length, at least; the fastest counts
+        #[arg(long, value_name = "N", default_value_t = Complexity::default().repeats)]
+        repeats: usize,
+        /// Time the backward pass too
+        #[arg(long)]
+        backward: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum WeightsFrom {
+    /// Each unit does one thing
+    ByHand,
+    /// Drawn from the seed
+    Random,
 }
 
 /// The masks of the worked example.
@@ -161,6 +247,36 @@ impl Mechanism {
                 Equivariance { tokens, d_model, n_heads, kind, seed }.show()
             }
             Mechanism::Scaling { largest, keys } => Scaling { largest, keys, seed, ..Scaling::default() }.show(),
+            Mechanism::Heads { tokens, d_model, n_heads } => Heads { tokens, d_model, n_heads, seed }.show(),
+            Mechanism::Convolution { size, kernel, channels, sharpness } => {
+                Convolution { size, kernel, channels, sharpness, seed }.show()
+            }
+            Mechanism::Dense { tokens, d_model } => Dense { tokens, d_model, seed }.show(),
+            Mechanism::Lstm { steps, weights, unit } => {
+                let weights = match weights {
+                    WeightsFrom::ByHand => Weights::ByHand,
+                    WeightsFrom::Random => Weights::Random,
+                };
+                Lstm { steps, weights, unit, seed }.show()
+            }
+            Mechanism::Complexity { from, to, d_model, kernel, window, repeats, backward } => {
+                let timed = if backward { Timed::Both } else { Timed::Forward };
+                let complexity = Complexity { from, to, d_model, kernel, window, repeats, timed, seed };
+                with_bar(|progress| complexity.show(progress))
+            }
         }
     }
+}
+
+/// Runs `show` with a bar on standard error, where that is a terminal.
+fn with_bar(show: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Shown, ShowError>) -> Result<Shown, ShowError> {
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}").unwrap_or(ProgressStyle::default_bar());
+    let bar = ProgressBar::new(0).with_style(style);
+    let shown = show(&mut |progress| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(format!("{}, {} tokens", progress.layer.name(), progress.length));
+    });
+    bar.finish_and_clear();
+    shown
 }

@@ -1,12 +1,20 @@
 //! What attention is, shown by numbers: one small file a mechanism, each giving text, JSON and a figure from the same
 //! computation with the layers themselves.
 
+mod aligned;
 pub mod attention;
+pub mod complexity;
+pub mod convolution;
+pub mod dense;
 pub mod equivariance;
+pub mod heads;
 pub mod identity;
+mod limits;
+pub mod lstm;
 pub mod masks;
 mod matrix;
 pub mod position;
+mod reference;
 pub mod scaling;
 
 use rand::SeedableRng;

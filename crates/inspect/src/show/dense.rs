@@ -1,0 +1,210 @@
+//! Attention as a dense layer (row C5 v): on the flattened input, a dense layer from `n` tokens of `d` features to as
+//! many has `n²d²` weights. Attention is such a layer, `vec(Y) = (A ⊗ W_Vᵀ) vec(X)` with `vec` token after token: one
+//! small block `W_Vᵀ` at every pair of tokens, times a number that is computed from the input.
+
+use burn::module::{Module, Param};
+use burn::tensor::Device;
+use regard_nn::layers::attention::multi_head::MultiHeadConfig;
+use regard_nn::layers::attention::self_attention::SelfAttention;
+use regard_nn::layers::linear::Bias;
+use regard_nn::layers::position::Places;
+use regard_nn::{Capture, Init, Pass, Spread, Wanted};
+use regard_ops::AttentionOptions;
+use serde::Serialize;
+
+use super::aligned::aligned;
+use super::limits::check_range;
+use super::reference::Reference;
+use super::{ShowError, Shown, normals, random};
+use crate::{ColourScale, Figure, Heatmap, InspectError, Table, ValueRange, number};
+
+/// The sizes of both layers.
+#[derive(Debug, Clone, Copy)]
+pub struct Dense {
+    /// Tokens, `n`.
+    pub tokens: usize,
+    /// Features of a token, `d`.
+    pub d_model: usize,
+    /// Of weights and tokens.
+    pub seed: u64,
+}
+
+impl Default for Dense {
+    fn default() -> Self {
+        Self { tokens: 6, d_model: 8, seed: 0 }
+    }
+}
+
+/// Both sides of the claim.
+#[derive(Debug)]
+struct Sides {
+    /// `A`, `[tokens, tokens]`
+    weights: Reference,
+    /// `W_Vᵀ`, `[d_model, d_model]`
+    block: Reference,
+    /// `A ⊗ W_Vᵀ`, `[tokens · d_model, tokens · d_model]`
+    matrix: Reference,
+    /// Of the layer, one column.
+    output: Reference,
+    /// The matrix times the flattened tokens.
+    product: Reference,
+    /// Weights of our layer with all its matrices.
+    parameters: usize,
+}
+
+/// Weights for a sequence of `tokens` tokens.
+#[derive(Debug, Serialize)]
+struct Count {
+    tokens: usize,
+    d_model: usize,
+    /// `n²d²`
+    dense: u64,
+    /// `4d²`: queries, keys, values, output.
+    attention: u64,
+}
+
+impl Dense {
+    /// The layer's output beside the product with the one large matrix.
+    pub fn show(&self) -> Result<Shown, ShowError> {
+        let Self { tokens, d_model, .. } = *self;
+        check_range("tokens", tokens, 2..=32)?;
+        check_range("d_model", d_model, 2..=32)?;
+        let sides = self.sides()?;
+        let difference = sides.product.minus(&sides.output).largest();
+        let size = sides.output.largest();
+        let sizes = [(tokens, d_model), (16, 64), (128, 256), (512, 512), (1024, 768), (8192, 1024)];
+        let counts: Vec<Count> = sizes.map(count).into();
+        let table = table(&counts);
+        let text = format!(
+            "Attention of {tokens} tokens with {d_model} features as one dense layer, vec(Y) = (A ⊗ W_Vᵀ) vec(X):\n\
+             largest difference from the attention layer {}, of numbers up to {}: rounding.\n\n\
+             Weights of a dense layer on the flattened sequence, and of an attention layer (W_Q, W_K, W_V, W_O):\n\n{}\n\
+             The attention matrix has {} numbers, made of {} in W_V and {} in A, which comes from the input.\n",
+            number(difference, 3),
+            number(size, 3),
+            aligned(&table),
+            grouped(sides.matrix.values.len() as u64),
+            d_model * d_model,
+            tokens * tokens,
+        );
+        let json = serde_json::json!({
+            "tokens": tokens, "d_model": d_model, "largest_difference": difference, "largest_output": size,
+            "dense_weights": sides.matrix.values.len(), "attention_weights": sides.parameters, "counts": counts,
+        });
+        Ok(Shown { text, json, figure: self.figure(&sides, difference, table)? })
+    }
+
+    fn sides(&self) -> Result<Sides, ShowError> {
+        let Self { tokens, d_model, seed } = *self;
+        let config = MultiHeadConfig { bias: Bias::None, output_bias: Bias::None, ..MultiHeadConfig::new(d_model, 1) };
+        let spread = Spread::Normal((1.5 / d_model as f32).sqrt());
+        let init = Init::new(seed, &Device::flex()).with_spread(spread).enter("attention");
+        let mut layer = SelfAttention::new(&config, &init)?;
+        let parameters = layer.num_params();
+        // The claim is about A and W_V: what follows them is taken out.
+        let one = Reference::from_fn(d_model, d_model, |i, j| f64::from(u8::from(i == j)));
+        layer.output.weight = Param::from_tensor(one.tensor());
+        let x = normals(&mut random(seed), tokens * d_model);
+        let x = Reference::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
+        let capture = Capture::new(Wanted::default());
+        let pass = Pass::inference().with_capture(&capture);
+        let output = layer.forward(x.tensor(), &AttentionOptions::default(), &Places::default(), &pass)?;
+
+        let qkv = Reference::of(layer.qkv.weight.val());
+        let block = qkv.part(0..d_model, 2 * d_model..3 * d_model).transposed();
+        let maps = capture.into_maps();
+        let weights = Reference::of_rows(maps.first().map_or(&[], |map| &map.rows));
+        let matrix = weights.kronecker(&block);
+        let product = matrix.times(&x.flattened());
+        Ok(Sides { weights, block, matrix, output: Reference::of(output).flattened(), product, parameters })
+    }
+
+    fn figure(&self, sides: &Sides, difference: f64, table: Table) -> Result<Figure, ShowError> {
+        let Self { tokens, d_model, seed } = *self;
+        let wide = tokens * d_model;
+        let scale = 1.0 / (wide as f32).sqrt();
+        let dense: Vec<f32> = normals(&mut random(seed ^ 0xDE), wide * wide).iter().map(|v| v * scale).collect();
+        let large = |map: Heatmap| map.axes("out: token·d + feature", "in: token·d + feature").side(380);
+        let signed = |values: &Reference| -> Result<Heatmap, InspectError> {
+            Ok(values.heatmap()?.scale(ColourScale::diverging(ValueRange::Data)))
+        };
+        let unit = ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 });
+        let (n_squared, dense_count) = (grouped((wide * wide) as u64), tokens * tokens);
+        Ok(Figure::new("Attention is a dense layer made of copies of one small block")
+            .panel("A = softmax(Q·Kᵀ/√d), from the input", sides.weights.heatmap()?.scale(unit).axes("query", "key").side(300))
+            .panel("W_Vᵀ, learned", signed(&sides.block)?.axes("feature out", "feature in").side(300))
+            .panel("weights to learn", table)
+            .panel(format!("A ⊗ W_Vᵀ: {dense_count} copies of the block"), large(signed(&sides.matrix)?))
+            .panel(
+                format!("a dense layer: {n_squared} weights, all free"),
+                large(Heatmap::new(wide, wide, dense)?.scale(ColourScale::diverging(ValueRange::Data))),
+            )
+            .columns(3)
+            .note("vec(Y) = (A ⊗ W_Vᵀ)·vec(X), tokens one after the other: at every pair of tokens stands the same block, times the weight the one gives to the other.")
+            .note(format!(
+                "The product with the large matrix (f64) differs from the attention layer (f32) by {} at most. The dense layer's weights are fixed and random here; A follows the input.",
+                number(difference, 2)
+            )))
+    }
+}
+
+fn count((tokens, d_model): (usize, usize)) -> Count {
+    let (n, d) = (tokens as u64, d_model as u64);
+    Count { tokens, d_model, dense: n * n * d * d, attention: 4 * d * d }
+}
+
+fn table(counts: &[Count]) -> Table {
+    let mut table = Table::new(["n", "d", "dense n²d²", "attention 4d²", "ratio n²/4"]);
+    for Count { tokens, d_model, dense, attention } in counts {
+        let ratio = number(*dense as f64 / *attention as f64, 4);
+        table.push([tokens.to_string(), d_model.to_string(), grouped(*dense), grouped(*attention), ratio]);
+    }
+    table
+}
+
+/// Digits in groups of three.
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kronecker_product_is_the_layer() {
+        for (tokens, d_model) in [(6, 8), (2, 2), (7, 3), (24, 20)] {
+            let shown = Dense { tokens, d_model, seed: 1 }.show().unwrap();
+            let (difference, size) = (&shown.json["largest_difference"], &shown.json["largest_output"]);
+            let (difference, size) = (difference.as_f64().unwrap(), size.as_f64().unwrap());
+            assert!(difference < 2e-6 * size, "{difference} of {size}");
+            // What the layer really has, not what the table says.
+            assert_eq!(shown.json["attention_weights"], 4 * d_model * d_model);
+            assert_eq!(shown.json["counts"][0]["attention"], shown.json["attention_weights"]);
+            assert_eq!(shown.json["counts"][0]["dense"], shown.json["dense_weights"]);
+        }
+    }
+
+    #[test]
+    fn blocks_are_copies_times_the_weight() {
+        let sides = Dense::default().sides().unwrap();
+        let part = sides.matrix.part(8..16, 24..32);
+        let weight = sides.weights.at(1, 3);
+        assert!(part.values.iter().zip(&sides.block.values).all(|(p, b)| (p - weight * b).abs() < 1e-15));
+    }
+
+    #[test]
+    fn counts_are_readable() {
+        assert_eq!([0, 999, 1000, 68_719_476_736].map(grouped), ["0", "999", "1,000", "68,719,476,736"]);
+        let error = Dense { tokens: 33, ..Dense::default() }.show().unwrap_err().to_string();
+        assert_eq!(error, "tokens = 33: expected a whole number from 2 to 32");
+    }
+}

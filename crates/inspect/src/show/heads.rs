@@ -1,0 +1,211 @@
+//! What heads add up to (row C5 iii): without biases, multi-head attention is a sum over its heads,
+//! `Y = Σ_i softmax(Q_i K_iᵀ/√d_head) X (W_V^i W_O^i)`, each of which mixes the tokens by its own weights and then turns
+//! every token by one matrix of rank `d_head`.
+
+use burn::tensor::Device;
+use regard_nn::layers::attention::multi_head::MultiHeadConfig;
+use regard_nn::layers::attention::self_attention::SelfAttention;
+use regard_nn::layers::linear::Bias;
+use regard_nn::layers::position::Places;
+use regard_nn::{Capture, Init, Pass, Spread, Wanted};
+use regard_ops::AttentionOptions;
+use serde::Serialize;
+
+use super::aligned::aligned;
+use super::limits::check_range;
+use super::reference::Reference;
+use super::{ShowError, Shown, normals, random};
+use crate::{ColourScale, Figure, Heatmap, InspectError, Table, Text, ValueRange, number};
+
+/// The layer that is taken apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Heads {
+    /// Tokens of the sequence.
+    pub tokens: usize,
+    /// Features of a token.
+    pub d_model: usize,
+    /// Heads.
+    pub n_heads: usize,
+    /// Of weights and tokens.
+    pub seed: u64,
+}
+
+impl Default for Heads {
+    fn default() -> Self {
+        Self { tokens: 8, d_model: 12, n_heads: 3, seed: 0 }
+    }
+}
+
+/// One head on its own.
+#[derive(Debug)]
+struct Head {
+    /// `[tokens, tokens]`
+    weights: Reference,
+    /// `W_V^i W_O^i`, `[d_model, d_model]`
+    matrix: Reference,
+    /// `[tokens, d_model]`
+    contribution: Reference,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    head: usize,
+    /// Mean over the queries, in nats.
+    entropy: f64,
+    /// Of its contribution, `√Σ v²`.
+    norm: f64,
+    /// Of the layer's output that is still missing with the heads up to this one.
+    missing: f64,
+}
+
+impl Heads {
+    /// The layer's output beside the sum over its heads.
+    pub fn show(&self) -> Result<Shown, ShowError> {
+        let Self { tokens, d_model, n_heads, .. } = *self;
+        check_range("tokens", tokens, 2..=64)?;
+        check_range("d_model", d_model, 1..=64)?;
+        check_range("n_heads", n_heads, 1..=8)?;
+        let (output, heads) = self.heads()?;
+        let mut sums: Vec<Reference> = Vec::with_capacity(n_heads);
+        for head in &heads {
+            let sum = sums.last().map_or_else(|| head.contribution.clone(), |sum| sum.plus(&head.contribution));
+            sums.push(sum);
+        }
+        let difference = sums[n_heads - 1].minus(&output);
+        let row = |(index, (head, sum)): (usize, (&Head, &Reference))| Row {
+            head: index + 1,
+            entropy: head.weights.values.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum::<f64>() / tokens as f64,
+            norm: head.contribution.norm(),
+            missing: sum.minus(&output).largest(),
+        };
+        let rows: Vec<Row> = heads.iter().zip(&sums).enumerate().map(row).collect();
+        let table = table(&rows);
+        let (largest, size) = (difference.largest(), output.largest());
+        let text = format!(
+            "Multi-head attention of {tokens} tokens, d_model {d_model}, {n_heads} heads of {}, no biases.\n\
+             The sum over heads Σ softmax(QKᵀ/√d_head) X (W_V W_O), in f64, against the layer's output:\n\n{}\n\
+             largest difference of the whole sum {}, of numbers up to {}: rounding\n",
+            d_model / n_heads,
+            aligned(&table),
+            number(largest, 3),
+            number(size, 3),
+        );
+        let json = serde_json::json!({
+            "tokens": tokens, "d_model": d_model, "n_heads": n_heads, "heads": rows,
+            "largest_difference": largest, "largest_output": size,
+        });
+        Ok(Shown { text, json, figure: self.figure(&output, &heads, &sums, table)? })
+    }
+
+    /// The output of our layer, and its heads taken apart in f64.
+    fn heads(&self) -> Result<(Reference, Vec<Head>), ShowError> {
+        let Self { tokens, d_model, n_heads, seed } = *self;
+        let config =
+            MultiHeadConfig { bias: Bias::None, output_bias: Bias::None, ..MultiHeadConfig::new(d_model, n_heads) };
+        // Scores of variance 4, so that the heads choose: maps of small weights would all be grey.
+        let spread = Spread::Normal((2.0 / d_model as f32).sqrt());
+        let init = Init::new(seed, &Device::flex()).with_spread(spread).enter("attention");
+        let layer = SelfAttention::new(&config, &init)?;
+        let x = normals(&mut random(seed), tokens * d_model);
+        let x = Reference::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
+        let capture = Capture::new(Wanted::default());
+        let pass = Pass::inference().with_capture(&capture);
+        let output = layer.forward(x.tensor(), &AttentionOptions::default(), &Places::default(), &pass)?;
+
+        let (qkv, w_o) = (Reference::of(layer.qkv.weight.val()), Reference::of(layer.output.weight.val()));
+        let d_head = config.d_head();
+        let head = |map: &regard_nn::AttentionMap| {
+            let (from, to) = (map.head * d_head, (map.head + 1) * d_head);
+            let values = 2 * n_heads * d_head;
+            let w_v = qkv.part(0..d_model, values + from..values + to);
+            let matrix = w_v.times(&w_o.part(from..to, 0..d_model));
+            let weights = Reference::of_rows(&map.rows);
+            Head { contribution: weights.times(&x).times(&matrix), weights, matrix }
+        };
+        Ok((Reference::of(output), capture.into_maps().iter().map(head).collect()))
+    }
+
+    fn figure(
+        &self,
+        output: &Reference,
+        heads: &[Head],
+        sums: &[Reference],
+        table: Table,
+    ) -> Result<Figure, InspectError> {
+        // One scale for everything that is added, so that the eye can add too.
+        let all = heads.iter().map(|head| &head.contribution).chain(sums).chain([output]);
+        let most = all.map(Reference::largest).fold(0.0, f64::max);
+        let signed = |values: &Reference, most: f64| -> Result<Heatmap, InspectError> {
+            let range = ValueRange::Fixed { low: -most as f32, high: most as f32 };
+            Ok(values.heatmap()?.scale(ColourScale::diverging(range)).side(240))
+        };
+        let mut figure = Figure::new("Multi-head attention is a sum over its heads").columns(4);
+        for (index, head) in heads.iter().enumerate() {
+            let number = index + 1;
+            let weights = head.weights.heatmap()?.axes("query", "key").side(240);
+            figure.push(
+                format!("head {number}: weights A"),
+                weights.scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 })),
+            );
+            let matrix = signed(&head.matrix, head.matrix.largest())?.axes("feature in", "feature out");
+            figure.push(format!("head {number}: W_V·W_O, rank {}", self.d_model / self.n_heads), matrix);
+            let contribution = signed(&head.contribution, most)?.axes("token", "feature");
+            figure.push(format!("head {number} adds A·X·W_V·W_O"), contribution);
+            let title = if index == 0 { "sum so far".to_string() } else { format!("sum of heads 1 to {number}") };
+            figure.push(title, signed(&sums[index], most)?.axes("token", "feature"));
+        }
+        figure.push("how much is missing", table);
+        figure.push("", Text::new("Y = Σ A·X·(W_V·W_O)\nA = softmax(Q·Kᵀ/√d_head)"));
+        let difference = sums[sums.len() - 1].minus(output);
+        let range = difference.largest();
+        figure.push(
+            format!("the whole sum − the layer: {} at most", number(range, 2)),
+            signed(&difference, range)?.axes("token", "feature"),
+        );
+        figure.push("the layer's output", signed(output, most)?.axes("token", "feature"));
+        Ok(figure
+            .note("Each head mixes the tokens by its own weights A, then turns every token by the same matrix W_V·W_O; nothing else happens between heads than addition.")
+            .note("The last sum (f64, from the captured weights) is the layer's output (f32): what remains is rounding."))
+    }
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(["head", "entropy", "norm", "missing"]);
+    for row in rows {
+        let Row { head, entropy, norm, missing } = row;
+        table.push([head.to_string(), format!("{entropy:.3}"), format!("{norm:.3}"), number(*missing, 3)]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_over_heads_is_the_layer() {
+        for (tokens, d_model, n_heads) in [(8, 12, 3), (2, 1, 1), (30, 64, 8), (5, 16, 2)] {
+            let shown = Heads { tokens, d_model, n_heads, seed: 3 }.show().unwrap();
+            let (difference, size) = (&shown.json["largest_difference"], &shown.json["largest_output"]);
+            let (difference, size) = (difference.as_f64().unwrap(), size.as_f64().unwrap());
+            assert!(difference < 2e-6 * size, "{difference} of {size}");
+            assert_eq!(shown.json["heads"].as_array().unwrap().len(), n_heads);
+        }
+    }
+
+    #[test]
+    fn every_head_counts() {
+        let shown = Heads::default().show().unwrap();
+        // Without its last head the sum is far off; with it, it is the layer.
+        assert!(shown.json["heads"][1]["missing"].as_f64().unwrap() > 0.1);
+        assert!(shown.json["heads"][2]["missing"].as_f64().unwrap() < 1e-5);
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        let error = Heads { n_heads: 5, ..Heads::default() }.show().unwrap_err().to_string();
+        assert!(error.starts_with("n_heads = 5: expected one of the divisors"), "{error}");
+        let error = Heads { tokens: 1, ..Heads::default() }.show().unwrap_err().to_string();
+        assert_eq!(error, "tokens = 1: expected a whole number from 2 to 64");
+    }
+}
