@@ -122,14 +122,14 @@ impl Identity {
         let mut figure = Figure::new("When attention changes nothing: Q = K = V = X").columns(3);
         let d = self.d.iter().copied().max().unwrap_or(2);
         // Sizes at which a token's score with itself is small, of order ln n, and large.
-        for (own, what) in [(0.2, "nearly even"), (4.0, "between"), (40.0, "nearly I")] {
+        for own in [0.2, 4.0, 40.0] {
             let s = (own / (d as f64).sqrt()).sqrt();
             let x = self.directions(d).map(|_, _, v| (f64::from(v) * s) as f32);
             let a = weights(&x)?;
             let numbers = if self.tokens <= 12 { CellNumbers::WhereTheyFit } else { CellNumbers::Hidden };
             let map = a.heatmap()?.axes("query", "key").side(380).numbers(numbers);
             let map = map.scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }));
-            figure.push(format!("A at d = {d}, s = {}: {what}", number(s, 2)), map);
+            figure.push(format!("A at d = {d}, s = {}: a token's own score is {own}", number(s, 2)), map);
         }
         figure.push("How far A is from I", curves(rows, "largest |A − I|", |row| row.weights));
         figure.push("How far the output is from the input", curves(rows, "‖Y − X‖/‖X‖", |row| row.output));

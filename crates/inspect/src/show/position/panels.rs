@@ -52,7 +52,7 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
 pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, InspectError> {
     let Seen { name, view } = seen;
     let title = format!("Positions: {name}, {} of them, d_model {}", position.length, position.d_model);
-    let mut figure = Figure::new(title).columns(COLUMNS);
+    let mut figure = Figure::new(title);
     match view {
         View::Nothing => figure.push("", Text::new("Nothing is added anywhere: the order of the tokens is not known.")),
         View::Added { table } => {
