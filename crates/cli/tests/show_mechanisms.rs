@@ -110,7 +110,7 @@ fn bad_options_are_named() {
     refuses(&["masks", "--left", "99"], &["left = 99"]);
     refuses(&["identity", "--d", "64,0"], &["d = 0", "2 to 4096"]);
     refuses(&["identity", "--tokens", "1"], &["tokens = 1", "2 to 64"]);
-    refuses(&["equivariance", "--tokens", "99"], &["tokens = 99", "2 to 24"]);
+    refuses(&["equivariance", "--tokens", "99"], &["tokens = 99", "3 to 24"]);
     refuses(&["equivariance", "--kind", "x"], &["kind = x", "alibi"]);
     let output = regard(&["masks", "--out", "masks.gif"]);
     assert_eq!(output.status.code(), Some(1));

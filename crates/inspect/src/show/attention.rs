@@ -10,7 +10,7 @@ use serde_json::json;
 use super::matrix::{Matrix, beside};
 use super::{ShowError, Shown, normals, random};
 use crate::number::fixed;
-use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, Links, Text, ValueRange};
+use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, Links, Text, ValueRange, number};
 
 /// What is worked out.
 #[derive(Debug, Clone)]
@@ -136,33 +136,30 @@ impl Attention {
 
     fn by_hand_lines(&self, steps: &Steps) -> Vec<String> {
         let query = self.words.len() - 1;
-        let hand = steps.by_hand(query);
-        let width = self.words.iter().map(|word| word.chars().count()).max().unwrap_or(0).max(6);
-        let line = |name: &str, cells: Vec<String>| {
-            let cells: String = cells.iter().map(|cell| format!("  {cell:>width$}")).collect();
-            format!("{name:<10}{cells}").trim_end().to_string()
+        let (hand, labels) = (steps.by_hand(query), self.labels());
+        let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(4);
+        let line = |label: &str, cells: [String; 3]| {
+            let [score, exponential, weight] = cells;
+            format!("{label:<width$}  {score:>7}  {exponential:>8}  {weight:>6}")
         };
-        let sum: Vec<String> = hand.exponentials.iter().flatten().map(|e| fixed(*e, 3)).collect();
-        let seen =
-            steps.scaled.row(query).iter().map(|s| if s.is_nan() { "–".into() } else { fixed(f64::from(*s), 3) });
-        let exponentials = hand.exponentials.iter().map(|e| e.map_or("–".to_string(), |e| fixed(e, 3)));
-        let terms: Vec<String> = (hand.weights.iter().enumerate().filter(|(key, _)| self.sees(query, *key)))
-            .map(|(key, weight)| format!("{}·v{}", fixed(*weight, 3), key + 1))
-            .collect();
+        let mut lines = vec![line("key", ["q·k/√d", "exp", "÷ sum"].map(String::from))];
+        for (key, label) in labels.iter().enumerate() {
+            let score = f64::from(steps.scaled.at(query, key));
+            let cells = match hand.exponentials[key] {
+                Some(exponential) => [score, exponential, hand.weights[key]].map(|v| fixed(v, 3)),
+                None => ["–", "–", "0"].map(String::from),
+            };
+            lines.push(line(label, cells));
+        }
+        lines.push(line("sum", [String::new(), fixed(hand.sum, 3), "1".to_string()]));
         let output: Vec<String> = hand.output.iter().map(|y| fixed(*y, 3)).collect();
-        let mut lines = vec![
-            format!("The last token, “{}”, by hand:", self.words[query]),
-            String::new(),
-            line("key", self.words.clone()),
-            line("q·k/√d", seen.collect()),
-            line("exp", exponentials.collect()),
-            line("÷ sum", hand.weights.iter().map(|w| fixed(*w, 3)).collect()),
-            String::new(),
-        ];
-        lines.extend(folded("sum    = ", " + ", &sum, &format!(" = {}", fixed(hand.sum, 3))));
-        lines.extend(folded("output = ", " + ", &terms, ""));
-        lines.push(format!("       = ({})", output.join(", ")));
+        lines.extend([String::new(), format!("output = ({})", output.join(", "))]);
         lines
+    }
+
+    /// The token that is worked out by hand: the last.
+    fn by_hand_title(&self) -> String {
+        format!("the query “{}” by hand", self.labels()[self.words.len() - 1])
     }
 
     fn text(&self, steps: &Steps, difference: f64) -> String {
@@ -189,11 +186,11 @@ impl Attention {
             text += &format!("\n{}\n", square(matrix, title, decimals).join("\n"));
         }
         text += &format!("\n{}\n", steps.output.lines("output = weights · V", &tokens, &features, 3).join("\n"));
-        text += &format!("\n{}\n\n", self.by_hand_lines(steps).join("\n"));
+        text += &format!("\n{}\n{}\n\n", self.by_hand_title(), self.by_hand_lines(steps).join("\n"));
         if let Some(lesson) = self.lesson() {
             text += &format!("{lesson}\n");
         }
-        text + &format!("The fused operation and the steps by hand differ by at most {difference:.1e}.\n")
+        text + &format!("The fused operation and the steps by hand differ by at most {}.\n", number(difference, 2))
     }
 
     fn figure(&self, steps: &Steps) -> Result<Figure, InspectError> {
@@ -229,7 +226,7 @@ impl Attention {
             .panel("weights: softmax of each row", weights)
             .panel("output = weights · V", by_token(&steps.output)?)
             .panel("who looks at whom", links)
-            .panel("one row", Text::new(&self.by_hand_lines(steps).join("\n")))
+            .panel(self.by_hand_title(), Text::new(&self.by_hand_lines(steps).join("\n")))
             .columns(4)
             .note("Each output row is a mixture of the rows of V, in the shares that the row of weights gives. Rows of weights add up to 1.");
         if let Some(lesson) = self.lesson() {
@@ -278,17 +275,6 @@ impl Steps {
 
 fn one_decimal(value: f32) -> f32 {
     (value.clamp(-2.0, 2.0) * 10.0).round() / 10.0
-}
-
-/// Terms joined by a sign, five a line.
-fn folded(start: &str, sign: &str, terms: &[String], end: &str) -> Vec<String> {
-    let lines: Vec<String> = terms.chunks(5).map(|chunk| chunk.join(sign)).collect();
-    let count = lines.len();
-    let line = |(index, line): (usize, String)| {
-        let start = if index == 0 { start.to_string() } else { format!("{:<1$}", "       +", start.chars().count()) };
-        format!("{start}{line}{}", if index + 1 == count { end } else { "" })
-    };
-    lines.into_iter().enumerate().map(line).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use burn::tensor::Device;
 use super::matrix::Matrix;
 use super::position::{kind_named, kinds, layer};
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, Bars, ColourScale, Figure, InspectError, Table, ValueRange};
+use crate::{Axis, Bars, ColourScale, Figure, InspectError, Table, ValueRange, number};
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl Equivariance {
     fn validate(&self) -> Result<(), ConfigError> {
         let Self { tokens, d_model, n_heads, .. } = *self;
         for (field, value, least, most) in
-            [("tokens", tokens, 2, 24), ("n_heads", n_heads, 1, 16), ("d_model", d_model, 2, 64)]
+            [("tokens", tokens, 3, 24), ("n_heads", n_heads, 1, 16), ("d_model", d_model, 2, 64)]
         {
             if !(least..=most).contains(&value) {
                 return Err(ConfigError::new(field, value, format!("a whole number from {least} to {most}")));
@@ -84,13 +84,14 @@ impl Equivariance {
         Ok(())
     }
 
-    /// Another order of the tokens: place `i` takes token `order[i]`.
+    /// Another order of the tokens: place `i` takes token `order[i]`. Not the reverse, where ALiBi sees no difference.
     fn permutation(&self) -> Vec<usize> {
         let keys = normals(&mut random(self.seed ^ 0x0DE5), self.tokens);
         let mut order: Vec<usize> = (0..self.tokens).collect();
         order.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
-        if order.is_sorted() {
-            order.reverse();
+        if order.is_sorted() || order.iter().rev().is_sorted() {
+            order.sort_unstable();
+            order.rotate_left(1);
         }
         order
     }
@@ -122,7 +123,7 @@ impl Equivariance {
             self.tokens, "positions", "outputs", "mean"
         );
         for Compared { name, largest, pooled, .. } in all {
-            text += &format!("{name:<12} {largest:>12.1e} {pooled:>12.1e}\n");
+            text += &format!("{name:<12} {:>12} {:>12}\n", number(*largest, 2), number(*pooled, 2));
         }
         text + "\nWithout positions both are rounding: attention does not see the order of its tokens. Positions make it see.\n"
     }
@@ -151,7 +152,7 @@ impl Equivariance {
             .series("outputs", all.iter().map(|compared| compared.largest))?
             .series("mean over the tokens", all.iter().map(|compared| compared.pooled))?;
         figure.push("All kinds of positions", bars);
-        let mut table = Table::new(["positions", "sees the order", "its mean does"]);
+        let mut table = Table::new(["positions", "sees the order", "its mean sees it"]);
         let yes = |difference: f64| if difference > 1e-5 { "yes" } else { "no" }.to_string();
         for Compared { name, largest, pooled, .. } in all {
             table = table.row([name.to_string(), yes(*largest), yes(*pooled)]);
@@ -159,7 +160,7 @@ impl Equivariance {
         figure.push("The same in words", table);
         Ok(figure
             .note("Tokens are named by letters; rows stand in the order of the input. Without positions the outputs only change places with their tokens, and the difference is rounding: the layer is permutation-equivariant, its mean invariant.")
-            .note("A kind of positions breaks this: the same token gets another output in another place."))
+            .note("A kind of positions breaks this: the same token gets another output in another place. ALiBi alone, which knows distances but no sides, still takes a sequence and its reverse for the same."))
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn only_positions_see_the_order(seed in any::<u64>(), tokens in 2usize..=24, n_heads in 1usize..=4) {
+        fn only_positions_see_the_order(seed in any::<u64>(), tokens in 3usize..=24, n_heads in 1usize..=4) {
             let shown = Equivariance { tokens, n_heads, d_model: 8 * n_heads, seed, ..Equivariance::default() }.show().unwrap();
             for (name, largest, pooled) in differences(&shown) {
                 if name == "none" {
@@ -204,13 +205,25 @@ mod tests {
     }
 
     #[test]
+    fn alibi_does_not_know_a_sequence_from_its_reverse() {
+        let options = Equivariance::default();
+        let reverse: Vec<usize> = (0..options.tokens).rev().collect();
+        for (name, kind) in kinds(options.tokens) {
+            let largest = options.compare(name, &kind, &reverse).unwrap().largest;
+            assert_eq!(largest < 1e-5, matches!(name, "none" | "alibi"), "{name} {largest}");
+        }
+    }
+
+    #[test]
     fn the_permutation_is_one_and_not_the_identity() {
         for seed in 0..50 {
-            for tokens in [2, 3, 8] {
+            for tokens in [3, 4, 8] {
                 let order = Equivariance { tokens, seed, ..Equivariance::default() }.permutation();
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
-                assert!(!order.is_sorted() && sorted == (0..tokens).collect::<Vec<_>>());
+                assert!(
+                    !order.is_sorted() && !order.iter().rev().is_sorted() && sorted == (0..tokens).collect::<Vec<_>>()
+                );
             }
         }
     }
@@ -219,7 +232,7 @@ mod tests {
     fn options_are_checked() {
         let error = |options: Equivariance| options.show().unwrap_err().to_string();
         let default = Equivariance::default;
-        assert_eq!(error(Equivariance { tokens: 1, ..default() }), "tokens = 1: expected a whole number from 2 to 24");
+        assert_eq!(error(Equivariance { tokens: 2, ..default() }), "tokens = 2: expected a whole number from 3 to 24");
         assert!(error(Equivariance { d_model: 6, ..default() }).starts_with("d_model = 6: expected a multiple of 4"));
         assert!(error(Equivariance { n_heads: 0, ..default() }).starts_with("n_heads = 0"));
         assert!(error(Equivariance { kind: "rotary".into(), ..default() }).starts_with("kind = rotary"));

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, CellNumbers, ColourScale, Figure, InspectError, LineStyle, Lines, Series, ValueRange, number};
+use crate::{Axis, CellNumbers, ColourScale, Figure, LineStyle, Lines, Series, ValueRange, number};
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -105,12 +105,13 @@ impl Identity {
             text += &format!("{:>8}", number(rows[0][index].s, 4));
             for curve in rows {
                 let Row { weights, output, .. } = curve[index];
-                text += &format!("  {:>20}", format!("{weights:.1e} ({output:.1e})"));
+                text += &format!("  {:>20}", format!("{} ({})", number(weights, 2), number(output, 2)));
             }
             text += "\n";
         }
-        let best = rows.iter().map(|curve| &curve[curve.len() - 1]).max_by_key(|row| row.d);
-        let best = best.map(|row| format!("At d = {} and s = {}, A is I within {:.1e}.", row.d, row.s, row.weights));
+        let best = rows.iter().flatten().filter(|row| row.s == 1.0).max_by_key(|row| row.d);
+        let best =
+            best.map(|row| format!("At d = {} and s = {}, A is I within {}.", row.d, row.s, number(row.weights, 2)));
         text + &format!(
             "\nLarge and nearly orthogonal tokens look at themselves alone: attention hands them on unchanged.\n{}\n",
             best.unwrap_or_default()
@@ -121,25 +122,28 @@ impl Identity {
         let mut figure = Figure::new("When attention changes nothing: Q = K = V = X").columns(3);
         let d = self.d.iter().copied().max().unwrap_or(2);
         // Sizes at which a token's score with itself is small, of order ln n, and large.
-        for (own, what) in [(0.2, "nearly even"), (4.0, "between"), (40.0, "nearly I")] {
+        for own in [0.2, 4.0, 40.0] {
             let s = (own / (d as f64).sqrt()).sqrt();
             let x = self.directions(d).map(|_, _, v| (f64::from(v) * s) as f32);
             let a = weights(&x)?;
             let numbers = if self.tokens <= 12 { CellNumbers::WhereTheyFit } else { CellNumbers::Hidden };
             let map = a.heatmap()?.axes("query", "key").side(380).numbers(numbers);
             let map = map.scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }));
-            figure.push(format!("A at d = {d}, s = {}: {what}", number(s, 2)), map);
+            figure.push(format!("A at d = {d}, s = {}: a token's own score is {own}", number(s, 2)), map);
         }
-        figure.push("How far A is from I", curves(rows, "largest |A − I|", |row| row.weights)?);
-        figure.push("How far the output is from the input", curves(rows, "‖Y − X‖/‖X‖", |row| row.output)?);
+        figure.push("How far A is from I", curves(rows, "largest |A − I|", |row| row.weights));
+        figure.push("How far the output is from the input", curves(rows, "‖Y − X‖/‖X‖", |row| row.output));
         let mut closed =
             Lines::new(Axis::log("s, size of a feature"), Axis::log("largest |A − I|").including(1e-7).including(1.0));
+        let visible = |curve: &[Row], y: fn(&Row) -> f64| {
+            curve.iter().map(|row| (row.s, y(row))).filter(|point| point.1 > 1e-7).collect::<Vec<_>>()
+        };
+        for curve in rows {
+            let measured = Series::new(format!("d = {}", curve[0].d), visible(curve, |row| row.weights));
+            closed = closed.series(measured.style(LineStyle::Markers));
+        }
         for (index, curve) in rows.iter().enumerate() {
-            let visible =
-                |y: fn(&Row) -> f64| curve.iter().map(move |row| (row.s, y(row))).filter(|point| point.1 > 1e-7);
-            let measured = Series::new(format!("d = {}", curve[0].d), visible(|row| row.weights));
-            closed = closed.series(measured.style(LineStyle::Markers).colour(index));
-            let formula = Series::new("", visible(|row| row.orthogonal)).style(LineStyle::Dashed);
+            let formula = Series::new("", visible(curve, |row| row.orthogonal)).style(LineStyle::Dashed);
             closed = closed.series(formula.colour(index));
         }
         figure.push("Dashed: tokens exactly orthogonal, (n−1)/(n−1+exp(s²√d))", closed);
@@ -149,13 +153,13 @@ impl Identity {
     }
 }
 
-fn curves(rows: &[Vec<Row>], name: &str, y: fn(&Row) -> f64) -> Result<Lines, InspectError> {
+fn curves(rows: &[Vec<Row>], name: &str, y: fn(&Row) -> f64) -> Lines {
     let mut lines = Lines::new(Axis::log("s, size of a feature"), Axis::log(name).including(1e-7).including(1.0));
     for curve in rows {
         let points = curve.iter().map(|row| (row.s, y(row))).filter(|point| point.1 > 1e-7);
         lines = lines.series(Series::new(format!("d = {}", curve[0].d), points).style(LineStyle::MarkedLine));
     }
-    Ok(lines)
+    lines
 }
 
 /// `1 − A_ii` where all `n` tokens have the norm `s√d` and are orthogonal.

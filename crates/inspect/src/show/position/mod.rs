@@ -19,6 +19,7 @@ use serde_json::json;
 use super::matrix::Matrix;
 use super::{ShowError, Shown};
 use crate::number;
+use crate::number::fixed;
 use view::View;
 
 /// What is shown.
@@ -169,19 +170,21 @@ impl Position {
             let curve = view.curves().into_iter().next();
             let value = |k: usize| curve.as_ref().and_then(|curve| curve.at(k as f64));
             let cells: String =
-                distances.iter().map(|&k| format!("{:>9}", value(k).map_or("–".into(), |v| number(v, 3)))).collect();
+                distances.iter().map(|&k| format!("{:>9}", value(k).map_or("–".into(), |v| fixed(v, 3)))).collect();
             text += &format!("{name:<11} {:<18} {:<36}{cells}\n", view.enters(), view.measured());
         }
         if let Some(Shift { by, difference, .. }) = shift {
             text += &format!(
                 "\nSinusoids move by a rotation that is the same everywhere: PE(p) R = PE(p + {by}), with a largest difference of \
-                 {difference:.1e} over all p.\n"
+                 {} over all p.\n",
+                number(*difference, 2)
             );
         }
         for Seen { view, .. } in seen {
             if let View::Turned { uneven, .. } = view {
                 text += &format!(
-                    "RoPE's q·k depends on the distance alone: at one distance it differs by at most {uneven:.1e}.\n"
+                    "RoPE's q·k depends on the distance alone: at one distance it differs by at most {}.\n",
+                    number(*uneven, 2)
                 );
             }
         }

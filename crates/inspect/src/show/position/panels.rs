@@ -3,7 +3,7 @@
 use super::view::View;
 use super::{Position, Seen, Shift};
 use crate::show::matrix::Matrix;
-use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, PanelKind, Series, Text, ValueRange};
+use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, PanelKind, Series, Text, ValueRange, number};
 
 const COLUMNS: usize = 3;
 const SIDE: u32 = 320;
@@ -27,8 +27,9 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
     }
     if let Some(shift) = shift {
         let words = format!(
-            "PE(p) R = PE(p + {})\n\nfor every p: each pair of features\nturns by its own angle.\n\nlargest difference: {:.1e}",
-            shift.by, shift.difference
+            "PE(p) R = PE(p + {})\n\nfor every p: each pair of features\nturns by its own angle.\n\nlargest difference: {}",
+            shift.by,
+            number(shift.difference, 2)
         );
         items.push((
             (shift_title(shift), rotation(shift)?.into()),
@@ -51,7 +52,7 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
 pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, InspectError> {
     let Seen { name, view } = seen;
     let title = format!("Positions: {name}, {} of them, d_model {}", position.length, position.d_model);
-    let mut figure = Figure::new(title).columns(COLUMNS);
+    let mut figure = Figure::new(title);
     match view {
         View::Nothing => figure.push("", Text::new("Nothing is added anywhere: the order of the tokens is not known.")),
         View::Added { table } => {
@@ -83,8 +84,8 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
     if let Some(shift) = shift {
         figure.push(shift_title(shift), rotation(shift)?);
         figure = figure.note(format!(
-            "PE(p) R = PE(p + {}) for every p, with a largest difference of {:.1e}: R turns each pair of features by its own angle.",
-            shift.by, shift.difference
+            "PE(p) R = PE(p + {}) for every p, with a largest difference of {}: R turns each pair of features by its own angle.",
+            shift.by, number(shift.difference, 2)
         ));
     }
     Ok(notes(figure, std::slice::from_ref(seen)))
@@ -93,7 +94,7 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
 fn notes(mut figure: Figure, seen: &[Seen]) -> Figure {
     let has = |name: &str| seen.iter().any(|seen| seen.name == name);
     if has("sinusoidal") || has("rope") {
-        figure = figure.note("Sinusoids and RoPE turn fast in the first features and slowly in the last: near positions stay alike, and the likeness falls with the distance, the same wherever one starts.");
+        figure = figure.note("Sinusoids and RoPE turn fast in the first features and slowly in the last: near positions stay alike, and the likeness falls in waves with the distance, the same wherever one starts.");
     }
     if has("learned") {
         figure = figure.note(
