@@ -262,6 +262,18 @@ fn slopes_at_zero_are_right() {
 }
 
 #[test]
+fn correlations_near_one_keep_their_slopes() {
+    // At u = v the slope of μ₁ is (u − ρv)/(1 − ρ²) = v/(1 + ρ); with ρ rounded to f32 it would be 6 % off.
+    let density = DensityConfig::Stroke(StrokeMixture { components: 1 });
+    for sign in [1.0f32, -1.0] {
+        let raw = matrix(vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 8.0 * sign], 7).require_grad();
+        let out = density.log_likelihood(raw.clone(), matrix(vec![100.0, 100.0 * sign, 0.0], 3)).unwrap();
+        let slope = gradient(&raw, &out.sum().backward())[2];
+        close("slope of the mean", &[slope], &[100.0 / (1.0 + 8f32.tanh())], 1e-5);
+    }
+}
+
+#[test]
 fn a_network_comes_back_from_outside_the_range() {
     // Far too small a deviation: the loss must fall with a larger raw output, and be able to say so.
     let density = gaussian(1, Diagonal::Exp);
