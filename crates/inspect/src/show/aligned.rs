@@ -4,18 +4,23 @@ use crate::Table;
 
 /// The table with its columns aligned: words to the left, numbers to the right.
 pub(super) fn aligned(table: &Table) -> String {
-    let wide = |cell: &String| cell.chars().count();
     let numeric = table.numeric_columns();
     let lines = || std::iter::once(table.header()).chain(table.rows().iter().map(Vec::as_slice));
     let widths: Vec<usize> =
         (0..numeric.len()).map(|column| lines().map(|cells| wide(&cells[column])).max().unwrap_or(0)).collect();
     let line = |cells: &[String]| {
         let padded = cells.iter().zip(&widths).zip(&numeric).map(|((cell, &width), &is_number)| {
-            if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            let gap = " ".repeat(width - wide(cell));
+            if is_number { gap + cell } else { cell.clone() + &gap }
         });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
     };
     lines().map(line).collect()
+}
+
+/// Columns of a terminal: an accent that stands upon the letter before takes none.
+fn wide(cell: &str) -> usize {
+    cell.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).count()
 }
 
 #[cfg(test)]
@@ -26,5 +31,6 @@ mod tests {
     fn numbers_stand_to_the_right() {
         let table = Table::new(["what", "n²"]).row(["a", "10"]).row(["long name", "1.5"]);
         assert_eq!(aligned(&table), "what        n²\na           10\nlong name  1.5\n");
+        assert_eq!(aligned(&Table::new(["c̃"]).row(["10"])), " c̃\n10\n");
     }
 }

@@ -98,7 +98,8 @@ impl Convolution {
         let last = &rows[rows.len() - 1];
         let text = format!(
             "A {0} × {0} convolution as {heads} attention heads, one a shift Δ, with the scores −α‖δ − Δ‖²,\n\
-             on {1} × {1} pixels with zeros around; largest difference from the convolution itself (f64):\n\n{2}\n\
+             on {1} × {1} pixels with zeros around; largest difference from the convolution itself (f64),\n\
+             and the least weight that a head gives to its own shift:\n\n{2}\n\
              at α = {3} the heads are the convolution up to {4} (edges) and {5} ({6} channels)\n",
             self.kernel,
             self.size,
@@ -268,7 +269,7 @@ impl Convolution {
         };
         let shift = format!("({down:+}, {right:+})").replace('-', "−");
         let points = |y: fn(&Row) -> f64| rows.iter().map(move |row| (row.sharpness, y(row))).collect::<Vec<_>>();
-        let curves = Lines::new(Axis::log("sharpness α"), Axis::log("largest difference"))
+        let curves = Lines::new(Axis::linear("sharpness α"), Axis::log("largest difference"))
             .series(Series::new("edges", points(|row| row.edges)).style(LineStyle::MarkedLine))
             .series(Series::new("random kernel", points(|row| row.random)).style(LineStyle::MarkedLine))
             .series(

@@ -97,7 +97,7 @@ impl Dense {
     fn sides(&self) -> Result<Sides, ShowError> {
         let Self { tokens, d_model, seed } = *self;
         let config = MultiHeadConfig { bias: Bias::None, output_bias: Bias::None, ..MultiHeadConfig::new(d_model, 1) };
-        let spread = Spread::Normal((1.5 / d_model as f32).sqrt());
+        let spread = Spread::Normal((1.0 / d_model as f32).sqrt());
         let init = Init::new(seed, &Device::flex()).with_spread(spread).enter("attention");
         let mut layer = SelfAttention::new(&config, &init)?;
         let parameters = layer.num_params();
@@ -133,13 +133,13 @@ impl Dense {
         Ok(Figure::new("Attention is a dense layer made of copies of one small block")
             .panel("A = softmax(Q·Kᵀ/√d), from the input", sides.weights.heatmap()?.scale(unit).axes("query", "key").side(300))
             .panel("W_Vᵀ, learned", signed(&sides.block)?.axes("feature out", "feature in").side(300))
-            .panel("weights to learn", table)
             .panel(format!("A ⊗ W_Vᵀ: {dense_count} copies of the block"), large(signed(&sides.matrix)?))
             .panel(
                 format!("a dense layer: {n_squared} weights, all free"),
                 large(Heatmap::new(wide, wide, dense)?.scale(ColourScale::diverging(ValueRange::Data))),
             )
-            .columns(3)
+            .panel("weights to learn", table)
+            .columns(2)
             .note("vec(Y) = (A ⊗ W_Vᵀ)·vec(X), tokens one after the other: at every pair of tokens stands the same block, times the weight the one gives to the other.")
             .note(format!(
                 "The product with the large matrix (f64) differs from the attention layer (f32) by {} at most. The dense layer's weights are fixed and random here; A follows the input.",

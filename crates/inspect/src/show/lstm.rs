@@ -4,13 +4,12 @@
 //! Hidden and cell states come from our operation; the gates are made again in f64 from its states and the same weights,
 //! and the step they give is compared with the operation's.
 
-use burn::tensor::{Device, Tensor, TensorData};
 use regard_ops::{LstmState, LstmWeights, lstm};
 use serde::Serialize;
 
 use super::aligned::aligned;
 use super::limits::check_range;
-use super::reference::Reference;
+use super::reference::{Reference, largest};
 use super::{ShowError, Shown, normals, random};
 use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, Series, Table, ValueRange, number};
 
@@ -139,7 +138,7 @@ impl Lstm {
             [0.0; UNITS],
             [2.0 * FIRM, 2.0 * FIRM, 0.0, 2.0 * FIRM],
             [0.0; UNITS],
-            [0.0; UNITS],
+            [0.0, 0.0, 0.0, 2.0 * FIRM],
             [-FIRM, -FIRM, -KEEP, -FIRM],
         ];
         const FORGET: [[f64; UNITS]; 5] = [
@@ -174,8 +173,9 @@ impl Lstm {
         }
         let what = match self.weights {
             Weights::ByHand => {
-                "weights set by hand: unit 1 takes the value at `write` and keeps it until `reset`; unit 2 too, but shows\n\
-                 it only at `read`; unit 3 keeps four fifths of its cell each step; unit 4 counts the writes until `reset`"
+                "weights set by hand: unit 1 takes the value at `write` and keeps it until\n\
+                 `reset`; unit 2 too, but shows it only at `read`; unit 3 keeps four fifths of its cell each step; unit 4 counts\n\
+                 writes and reads until `reset`"
             }
             Weights::Random => "weights drawn at random",
         };
@@ -218,7 +218,7 @@ impl Lstm {
         }
         let said = match self.weights {
             Weights::ByHand => {
-                "Weights set by hand. Unit 1 takes the value at `write` and keeps it until `reset`, whatever noise comes between; unit 2 does the same but shows it only at `read`: the cell remembers, the output gate is shut. Unit 3 keeps four fifths of its cell each step, a fading trace. Unit 4 counts the writes until `reset`."
+                "Weights set by hand. Unit 1 takes the value at `write` and keeps it until `reset`, whatever noise comes between; unit 2 does the same but shows it only at `read`: the cell remembers, the output gate is shut. Unit 3 keeps four fifths of its cell each step, a fading trace. Unit 4 counts writes and reads until `reset`."
             }
             Weights::Random => {
                 "Random weights: the gates are rarely open or shut, and every unit is a mixture. Compare with the weights set by hand."
@@ -244,15 +244,13 @@ impl Lstm {
 
 /// Every step of every unit, and the largest difference between the operation's states and those of the gates.
 fn run(inputs: &Reference, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f64), ShowError> {
-    let device = Device::flex();
     let Parameters { w_ih, w_hh, bias } = parameters;
-    let vector = |of: &Reference| -> Vec<f32> { of.values.iter().map(|&v| v as f32).collect() };
-    let bias_values = Tensor::<1>::from_data(TensorData::new(vector(bias), [4 * UNITS]), &device);
-    let weights = LstmWeights { w_ih: w_ih.tensor(), w_hh: w_hh.tensor(), bias: bias_values };
+    let weights =
+        LstmWeights { w_ih: w_ih.tensor(), w_hh: w_hh.tensor(), bias: bias.tensor::<2>().reshape([4 * UNITS]) };
     let whole = Reference::of(lstm(inputs.tensor(), weights.clone(), None)?.hidden);
 
     let mut units = vec![Vec::with_capacity(inputs.rows); UNITS];
-    let mut difference = 0.0f64;
+    let mut differences = Vec::new();
     let mut state: Option<LstmState> = None;
     let mut before = (Reference::from_fn(1, UNITS, |_, _| 0.0), Reference::from_fn(1, UNITS, |_, _| 0.0));
     for t in 0..inputs.rows {
@@ -274,15 +272,13 @@ fn run(inputs: &Reference, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f
             };
             let by_gates = step.forget * before.1.at(0, unit) + step.update * step.candidate;
             let shown = output * by_gates.tanh();
-            let off = [by_gates - step.cell, shown - step.hidden, step.hidden - hidden.at(0, unit)];
-            // `max` would lose a NaN.
-            difference = off.iter().fold(difference, |most, v| if v.is_nan() { f64::NAN } else { most.max(v.abs()) });
+            differences.extend([by_gates - step.cell, shown - step.hidden, step.hidden - hidden.at(0, unit)]);
             steps.push(step);
         }
         before = (hidden, cell);
         state = Some(next);
     }
-    Ok((units, difference))
+    Ok((units, largest(&differences)))
 }
 
 #[cfg(test)]
@@ -318,7 +314,11 @@ mod tests {
             let expected = if [12, 28].contains(&t) { of(1, t, "cell").tanh() } else { 0.0 };
             assert!((of(1, t, "hidden") - expected).abs() < 1e-3, "on demand at {t}");
             assert!((of(2, t, "forget") - 0.8).abs() < 1e-6 && (of(2, t, "update") - 0.2).abs() < 1e-6);
-            let count = [(4, 0.0), (16, 1.0), (20, 0.0), (32, 1.0)].iter().find(|(until, _)| t < *until).unwrap().1;
+            let count = [(4, 0.0), (12, 1.0), (16, 2.0), (20, 0.0), (28, 1.0), (32, 2.0)]
+                .iter()
+                .find(|(until, _)| t < *until)
+                .unwrap()
+                .1;
             assert!((of(3, t, "cell") - count).abs() < 0.02, "count at {t}");
         }
     }

@@ -71,7 +71,7 @@ impl Reference {
 
     /// The largest size of a number; NaN if there is one.
     pub fn largest(&self) -> f64 {
-        self.values.iter().fold(0.0, |most: f64, v| if v.is_nan() { f64::NAN } else { most.max(v.abs()) })
+        largest(&self.values)
     }
 
     /// `√Σ v²`.
@@ -91,6 +91,11 @@ impl Reference {
     pub fn heatmap(&self) -> Result<Heatmap, InspectError> {
         Heatmap::new(self.rows, self.columns, self.values.iter().map(|&v| v as f32).collect())
     }
+}
+
+/// The largest size of a number; NaN if there is one, which `f64::max` would lose.
+pub(super) fn largest(values: &[f64]) -> f64 {
+    values.iter().map(|v| v.abs()).fold(0.0, |most, v| if v > most || v.is_nan() { v } else { most })
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub struct Complexity {
 impl Default for Complexity {
     fn default() -> Self {
         let timed = Timed::Forward;
-        Self { from: 64, to: 8192, d_model: 64, kernel: 3, window: 65, repeats: 3, timed, seed: 0 }
+        Self { from: 64, to: 8192, d_model: 64, kernel: 3, window: 33, repeats: 3, timed, seed: 0 }
     }
 }
 
