@@ -249,7 +249,7 @@ fn run(inputs: &Reference, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f
         LstmWeights { w_ih: w_ih.tensor(), w_hh: w_hh.tensor(), bias: bias.tensor::<2>().reshape([4 * UNITS]) };
     let whole = Reference::of(lstm(inputs.tensor(), weights.clone(), None)?.hidden);
 
-    let mut units = vec![Vec::with_capacity(inputs.rows); UNITS];
+    let mut units = vec![Vec::new(); UNITS];
     let mut differences = Vec::new();
     let mut state: Option<LstmState> = None;
     let mut before = (Reference::from_fn(1, UNITS, |_, _| 0.0), Reference::from_fn(1, UNITS, |_, _| 0.0));

@@ -68,6 +68,7 @@ struct Work {
 }
 
 /// One head, one sequence.
+#[allow(clippy::large_enum_variant, reason = "one at a time")]
 enum Mixing {
     Attention { qkv: [Tensor<4>; 3], options: AttentionOptions },
     Linear { qkv: [Tensor<4>; 3] },
