@@ -131,7 +131,9 @@ impl Capture {
         self.maps.lock().unwrap_or_else(PoisonError::into_inner).push(map);
     }
 
-    fn record(
+    /// Keeps the weights that are wanted of `[batch, n_heads, queries, keys]`; `weights` makes the rows of a sequence's
+    /// head.
+    pub(crate) fn record(
         &self,
         layer: &LayerPath,
         [batch, n_heads, queries, keys]: [usize; 4],

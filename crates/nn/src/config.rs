@@ -23,6 +23,18 @@ pub fn check_above_zero(field: &str, value: f32) -> Result<(), ConfigError> {
     if fits { Ok(()) } else { Err(ConfigError::new(field, value, "a finite number above 0")) }
 }
 
+/// Refuses sizes whose product is more numbers than a parameter can have, 2⁴⁰ (4 TiB), in the name of `field`.
+pub fn check_product(field: &str, sizes: &[usize]) -> Result<(), ConfigError> {
+    let product = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
+    match product {
+        Some(product) if product <= 1 << 40 => Ok(()),
+        _ => {
+            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            Err(ConfigError::new(field, sizes.join(" × "), "a product of at most 2⁴⁰ numbers"))
+        }
+    }
+}
+
 /// Reads an enum that is tagged by `kind`, also from the bare name of a kind: `position = "rope"` is
 /// `position = { kind = "rope" }`. For `#[serde(deserialize_with = "name_or_table")]`.
 pub fn name_or_table<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {

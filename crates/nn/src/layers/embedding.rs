@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor};
 use regard_ops::{OpError, embedding};
 use serde::{Deserialize, Serialize};
 
-use crate::config::check_positive;
+use crate::config::{check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::Init;
 
@@ -23,7 +23,8 @@ impl EmbeddingConfig {
     /// Refuses sizes of zero.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("vocab", self.vocab)?;
-        check_positive("d_model", self.d_model)
+        check_positive("d_model", self.d_model)?;
+        check_product("vocab", &[self.vocab, self.d_model])
     }
 
     /// The table, normal with deviation `1/√d_model`: of length 1, and 1 a feature after the usual factor `√d_model`.

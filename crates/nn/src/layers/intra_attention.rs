@@ -1,5 +1,7 @@
 //! A recurrent network that attends over its own past (intra-attention, Cheng 2016).
 //!
+//! Training keeps the past of every step: memory grows as `batch · seq² · d_hidden`.
+//!
 //! ```text
 //! y_t = tanh(B [x_t; y_{t−1}; C_{t−1}] + b)      y_0 = C_0 = 0
 //! C_t = Σ_{i ≤ t} α_i y_i                        α = softmax_i(y_t·y_i / √d_hidden), i from 1

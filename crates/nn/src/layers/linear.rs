@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use regard_ops::{Activation, OpError, linear};
 use serde::{Deserialize, Serialize};
 
-use crate::config::check_positive;
+use crate::config::{check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::Init;
 
@@ -47,7 +47,8 @@ impl LinearConfig {
     /// Refuses sizes of zero.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_in", self.d_in)?;
-        check_positive("d_out", self.d_out)
+        check_positive("d_out", self.d_out)?;
+        check_product("d_out", &[self.d_in, self.d_out])
     }
 
     /// The layer; the bias starts at zero.

@@ -96,7 +96,7 @@ impl EncoderDecoder {
     /// # Shapes
     /// `ids` `[batch, target]` → `[batch, target, d_model]`.
     pub fn decode(&self, source: &EncodedSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        let (x, places) = self.target().forward(ids, 0, pass)?;
+        let (x, places) = self.target().forward(ids, 0, &target_pass(pass))?;
         self.decoded(source, x, None, &places, pass)
     }
 
@@ -143,7 +143,7 @@ impl EncoderDecoder {
     ) -> Result<Tensor<3>, NnError> {
         check_caches(caches, self.decoder.len())?;
         let offset = caches.first().map_or(0, KeyValueCache::len);
-        let (x, places) = self.target().forward(ids, offset, pass)?;
+        let (x, places) = self.target().forward(ids, offset, &target_pass(pass))?;
         let states = self.decoded(source, x, Some(caches), &places, pass)?;
         Ok(self.output.logits(states, &self.target().tokens)?)
     }
@@ -176,4 +176,9 @@ impl EncoderDecoder {
             None => x,
         })
     }
+}
+
+/// The pass of the target's embedding: where it is the source's too, it draws a dropout of its own.
+fn target_pass<'a>(pass: &Pass<'a>) -> Pass<'a> {
+    pass.at(1)
 }

@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor};
 use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
 
 use super::stack::{Output, Stack, TokenEmbedding};
-use super::transformer::{Sight, TransformerConfig};
+use super::transformer::TransformerConfig;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::attention::cache::KeyValueCache;
@@ -25,18 +25,14 @@ pub struct LanguageModel {
 }
 
 impl LanguageModel {
-    /// The model. A window of `config.sight` reaches `left` tokens back; every other sight is causal.
+    /// The model; `config.sight` is that of a decoder, [`Sight::causal_mask`](super::transformer::Sight::causal_mask).
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
-        let mask = match config.sight {
-            Sight::Full | Sight::Causal => Mask::Causal,
-            Sight::Window { left, .. } => Mask::Window { left, right: 0 },
-        };
         Ok(Self {
             embedding: TokenEmbedding::new(config, config.vocab, &init.enter("embedding"))?,
             stack: Stack::new(config, &init.enter("stack"))?,
             output: Output::new(config, config.vocab, &init.enter("output"))?,
-            mask,
+            mask: config.sight.causal_mask()?,
         })
     }
 

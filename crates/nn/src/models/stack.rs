@@ -49,6 +49,9 @@ impl TokenEmbedding {
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
     pub fn forward(&self, ids: Tensor<2, Int>, offset: usize, pass: &Pass) -> Result<(Tensor<3>, Places), NnError> {
+        if ids.dims().contains(&0) {
+            return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
+        }
         let mut x = self.tokens.forward(ids)?;
         if self.scale != 1.0 {
             x = x * self.scale;
@@ -190,14 +193,11 @@ impl Output {
     ) -> Result<Tensor<1>, OpError> {
         let (weight, bias) = self.parameters(embedding);
         let [batch, seq, d_model] = x.dims();
-        let [sequences, len] = targets.dims();
-        linear_cross_entropy(
-            x.reshape([batch * seq, d_model]),
-            weight,
-            bias,
-            targets.reshape([sequences * len]),
-            options,
-        )
+        if targets.dims() != [batch, seq] {
+            let expected = format!("[{batch}, {seq}]");
+            return Err(OpError::Shape { what: "targets", expected, got: targets.dims().to_vec() });
+        }
+        linear_cross_entropy(x.reshape([batch * seq, d_model]), weight, bias, targets.reshape([batch * seq]), options)
     }
 
     fn parameters(&self, embedding: &Embedding) -> (Tensor<2>, Option<Tensor<1>>) {

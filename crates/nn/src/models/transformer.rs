@@ -40,6 +40,18 @@ impl Sight {
             Sight::Window { left, right } => Mask::Window { left, right },
         }
     }
+
+    /// For the attention of a decoder, which never sees what follows: `Full` is all before. Refuses a window with a right
+    /// side.
+    pub fn causal_mask(self) -> Result<Mask, ConfigError> {
+        match self {
+            Sight::Full | Sight::Causal => Ok(Mask::Causal),
+            Sight::Window { left, right: 0 } => Ok(Mask::Window { left, right: 0 }),
+            Sight::Window { right, .. } => {
+                Err(ConfigError::new("sight.right", right, "0: a decoder does not see what follows"))
+            }
+        }
+    }
 }
 
 /// What tokens are multiplied by before positions are added.

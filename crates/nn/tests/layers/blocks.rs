@@ -8,16 +8,16 @@ use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
 use regard_nn::layers::position::{Places, Position, Positions};
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::language_model::LanguageModel;
-use regard_nn::models::transformer::{EmbeddingScale, Memory, TransformerConfig};
+use regard_nn::models::transformer::{EmbeddingScale, Memory, Sight, TransformerConfig};
 use regard_nn::{Init, Pass};
 use regard_ops::{Activation, AttentionOptions, CrossEntropyOptions, Mask};
 
 use burn::module::Param;
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
 
 use crate::golden::Golden;
 use crate::link::{Action, Link, compare};
-use crate::support::{close, gradient, loss, training, values};
+use crate::support::{close, gradient, leaf, loss, training, values};
 
 fn lengths(options: &serde_json::Value) -> AttentionOptions {
     let list = options["lengths"].as_array().unwrap();
@@ -82,14 +82,15 @@ fn convolutions_are_pytorchs() {
         load.plain(block.convolution.bias.as_mut().unwrap(), "conv.bias", None);
         load.norm(&mut block.residual.norm, "norm");
         let x: Tensor<3> = golden.tensor(&name("x"), &training()).require_grad();
-        let out = block.forward(x.clone(), &Pass::inference()).unwrap();
+        let out = block.forward(x.clone(), None, &Pass::inference()).unwrap();
         let gradients = loss(&out, &golden.tensor(&name("grad_out"), &training()));
         close(case, &values(out), &golden.floats(&name("out")), 1e-5);
         compare("input", &gradient(&x, &gradients), &golden.floats(&name("grad_x")), 1e-5);
         let want = values(ours(golden.tensor(&name("grad/conv.weight"), &training())));
         compare("weight", &gradient(&block.convolution.weight.val(), &gradients), &want, 1e-5);
-        Link { golden: &golden, case, action: Action::Compare(&gradients, 1e-5) }
-            .norm(&mut block.residual.norm, "norm");
+        let check = Link { golden: &golden, case, action: Action::Compare(&gradients, 1e-5) };
+        check.plain(block.convolution.bias.as_mut().unwrap(), "conv.bias", None);
+        check.norm(&mut block.residual.norm, "norm");
     }
 }
 
@@ -183,4 +184,54 @@ fn the_language_models_loss_logits_and_all_gradients_are_pytorchs() {
     let loss = model.loss(ids("model/ids"), ids("model/targets"), options, &Pass::inference()).unwrap();
     close("loss", &values(loss.clone()), &golden.floats("model/loss"), 2e-6);
     link(&Link { golden: &golden, case: "model", action: Action::Compare(&loss.backward(), 1e-5) }, &mut model);
+}
+
+#[test]
+fn a_convolution_sees_no_padding() {
+    let block = ConvConfig::new(8, 3).init(&Init::new(1, &training())).unwrap();
+    let x: Tensor<3> = leaf([2, 6, 8], 1);
+    let run = |x: Tensor<3>, lengths: Option<&[usize]>| {
+        values(block.forward(x, lengths, &Pass::inference()).unwrap().narrow(0, 0, 1).narrow(1, 0, 4))
+    };
+    let spoilt = x.clone().slice_assign([0..1, 4..6, 0..8], Tensor::full([1, 2, 8], f32::NAN, &training()));
+    let want = run(x.clone().narrow(0, 0, 1).narrow(1, 0, 4), None);
+    close("padded", &run(x, Some(&[4, 6])), &want, 1e-6);
+    close("spoilt", &run(spoilt, Some(&[4, 6])), &want, 1e-6);
+}
+
+#[test]
+fn empty_inputs_and_wrong_targets_are_refused() {
+    let config = TransformerConfig { vocab: 5, n_layers: 1, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
+    let position = Position::Learned(Default::default());
+    let model = LanguageModel::new(&TransformerConfig { position, ..config }, &Init::new(1, &training())).unwrap();
+    let ids = |shape: [usize; 2]| Tensor::<2, Int>::zeros(shape, &training());
+    let empty = model.logits(ids([1, 0]), &Pass::inference()).unwrap_err().to_string();
+    assert_eq!(empty, "tokens: expected [batch, seq], each 1 or more, got [1, 0]");
+    let turned = model.loss(ids([2, 3]), ids([3, 2]), CrossEntropyOptions::default(), &Pass::inference());
+    assert_eq!(turned.unwrap_err().to_string(), "targets: expected a shape [2, 3], got [3, 2]");
+    let sight = Sight::Window { left: 2, right: 1 };
+    let right = LanguageModel::new(&TransformerConfig { sight, ..config }, &Init::new(1, &training())).unwrap_err();
+    assert_eq!(right.to_string(), "sight.right = 1: expected 0: a decoder does not see what follows");
+    let huge = TransformerConfig { n_heads: 1 << 33, d_head: Some(1 << 31), ..config }.validate().unwrap_err();
+    assert!(huge.to_string().starts_with("n_heads = 8589934592 × 3 ×"), "{huge}");
+}
+
+/// Source and target of one embedding do not lose the same features.
+#[test]
+fn source_and_target_draw_their_own_dropout() {
+    let config = TransformerConfig {
+        vocab: 5,
+        n_layers: 1,
+        d_model: 8,
+        n_heads: 2,
+        d_ff: 8,
+        dropout: 0.5,
+        position: Position::None,
+        ..Default::default()
+    };
+    let model = EncoderDecoder::new(&config, &Init::new(1, &training())).unwrap();
+    let pass = Pass::training(3);
+    let ids = Tensor::<2, Int>::ones([1, 4], &training());
+    let first = |pass: &Pass| values(model.source_embedding.forward(ids.clone(), 0, pass).unwrap().0);
+    assert_ne!(first(&pass), first(&pass.at(1)));
 }

@@ -13,9 +13,9 @@ use crate::support::{close, gradient, leaf, loss, training, values};
 fn score(case: &Case) -> ScoreConfig {
     let kind = match case.name.as_str() {
         "additive" => ScoreKind::Additive { d_hidden: case.size("d_hidden") },
-        "dot" => ScoreKind::Dot {},
-        "general" => ScoreKind::General {},
-        "scaled_dot" => ScoreKind::ScaledDot {},
+        "dot" => ScoreKind::Dot,
+        "general" => ScoreKind::General,
+        "scaled_dot" => ScoreKind::ScaledDot,
         other => panic!("{other}"),
     };
     ScoreConfig { kind, d_query: case.size("d_query"), d_key: case.size("d_key") }
@@ -98,7 +98,7 @@ fn steps_are_the_whole() {
 #[test]
 fn hard_attention_chooses_by_the_same_weights() {
     each_case("context_attention", |case| {
-        for estimator in [Estimator::ScoreFunction {}, Estimator::Gumbel { temperature: 0.7 }] {
+        for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 0.7 }] {
             for pass in [Pass::inference(), Pass::training(5)] {
                 let layer = layer(&case, Selection::Hard { estimator });
                 let [queries, keys, items] = ["queries", "keys", "values"].map(|name| case.leaf::<3>(name));
@@ -143,8 +143,8 @@ fn looks_at_the_place_of_a_picture() {
     let asked = [7, 2];
     let query = |sequence: usize| features.clone().narrow(0, sequence, 1).narrow(1, asked[sequence], 1) * 20.0;
     let queries = Tensor::cat(vec![query(0), query(1)], 0);
-    let score = ScoreConfig { kind: ScoreKind::ScaledDot {}, d_query: channels, d_key: channels };
-    for selection in [Selection::default(), Selection::Hard { estimator: Estimator::ScoreFunction {} }] {
+    let score = ScoreConfig { kind: ScoreKind::ScaledDot, d_query: channels, d_key: channels };
+    for selection in [Selection::default(), Selection::Hard { estimator: Estimator::ScoreFunction }] {
         let layer = ContextConfig { score, selection }.init(&Init::new(1, &training())).unwrap();
         let sources = layer.prepare(features.clone(), features.clone(), None).unwrap();
         let capture = Capture::default();
@@ -168,20 +168,20 @@ fn looks_at_the_place_of_a_picture() {
 
 #[test]
 fn bad_fields_are_named() {
-    let score = ScoreConfig { kind: ScoreKind::Dot {}, d_query: 4, d_key: 5 };
+    let score = ScoreConfig { kind: ScoreKind::Dot, d_query: 4, d_key: 5 };
     let error = |config: ContextConfig| config.validate().unwrap_err().to_string();
     assert_eq!(
         error(ContextConfig::new(score)),
         "score.d_key = 5: expected d_query = 4, or another kind: general, additive"
     );
-    assert!(ContextConfig::new(ScoreConfig { kind: ScoreKind::General {}, ..score }).validate().is_ok());
+    assert!(ContextConfig::new(ScoreConfig { kind: ScoreKind::General, ..score }).validate().is_ok());
     let additive = ScoreConfig { kind: ScoreKind::Additive { d_hidden: 0 }, ..score };
     assert_eq!(error(ContextConfig::new(additive)), "score.kind.d_hidden = 0: expected a whole number, 1 or more");
     let score = ScoreConfig { d_key: 4, ..score };
     let selection = Selection::Hard { estimator: Estimator::Gumbel { temperature: 0.0 } };
     assert_eq!(
         error(ContextConfig { score, selection }),
-        "selection.estimator.temperature = 0: expected a finite number above 0"
+        "selection.estimator.temperature = 0: expected a finite number of at least 0.0001"
     );
 
     let parse = |text: &str| serde_json::from_str::<ContextConfig>(text).map_err(|error| error.to_string());
@@ -193,7 +193,7 @@ fn bad_fields_are_named() {
     assert!(unknown.contains("unknown field `d_hidden`"), "{unknown}");
     let hard = r#"{"kind": "hard", "estimator": "score_function"}"#;
     let parsed = parse(&format!(r#"{{"score": {{"kind": "dot", {sizes}}}, "selection": {hard}}}"#)).unwrap();
-    assert_eq!(parsed.selection, Selection::Hard { estimator: Estimator::ScoreFunction {} });
+    assert_eq!(parsed.selection, Selection::Hard { estimator: Estimator::ScoreFunction });
     assert_eq!(parsed, parse(&serde_json::to_string(&parsed).unwrap()).unwrap());
     let additive = r#"{"kind": "additive", "d_hidden": 3}"#;
     let parsed = parse(&format!(r#"{{"score": {{"kind": {additive}, {sizes}}}, "selection": "soft"}}"#)).unwrap();
@@ -225,7 +225,7 @@ fn bad_inputs_are_typed_errors() {
         assert_eq!(shape(error), "queries");
     }
     // Keys prepared by another score.
-    let other = ScoreConfig { kind: ScoreKind::General {}, d_query: 4, d_key: 5 }.init(&Init::new(1, &training()));
+    let other = ScoreConfig { kind: ScoreKind::General, d_query: 4, d_key: 5 }.init(&Init::new(1, &training()));
     let prepared = other.unwrap().prepare(keys).unwrap();
     assert_eq!(shape(layer.score.forward(leaf([2, 1, 4], 1), &prepared).unwrap_err()), "prepared keys");
 }
@@ -233,7 +233,7 @@ fn bad_inputs_are_typed_errors() {
 /// Without a capture that wants the layer nothing is kept, and with one the output is the same.
 #[test]
 fn a_capture_changes_nothing() {
-    let score = ScoreConfig { kind: ScoreKind::General {}, d_query: 4, d_key: 5 };
+    let score = ScoreConfig { kind: ScoreKind::General, d_query: 4, d_key: 5 };
     let layer = ContextConfig::new(score).init(&Init::new(1, &training()).enter("decoder")).unwrap();
     let sources = layer.prepare(leaf([1, 6, 5], 1), leaf([1, 6, 3], 2), None).unwrap();
     let queries = Tensor::<3>::from_data(TensorData::new(vec![0.5f32; 8], [1, 2, 4]), &training());
@@ -241,4 +241,38 @@ fn a_capture_changes_nothing() {
     let capture = Capture::new(Wanted { layers: Some(vec!["encoder".to_string()]), ..Wanted::default() });
     assert_eq!(run(&Pass::inference()), run(&Pass::inference().with_capture(&capture)));
     assert!(capture.into_maps().is_empty());
+}
+
+/// Whatever stands at padding, it reaches neither the context nor a gradient.
+#[test]
+fn padding_reaches_nothing() {
+    for kind in [ScoreKind::Additive { d_hidden: 5 }, ScoreKind::General] {
+        for selection in [
+            Selection::Soft,
+            Selection::Hard { estimator: Estimator::ScoreFunction },
+            Selection::Hard { estimator: Estimator::Gumbel { temperature: 1.0 } },
+        ] {
+            let score = ScoreConfig { kind, d_query: 4, d_key: 6 };
+            let layer = ContextConfig { score, selection }.init(&Init::new(1, &training())).unwrap();
+            let run = |padding: f32| {
+                let spoil = |x: Tensor<3>| {
+                    let width = x.dims()[2];
+                    x.slice_assign([0..1, 2..5, 0..width], Tensor::full([1, 3, width], padding, &training()))
+                };
+                let queries: Tensor<3> = leaf([2, 3, 4], 1);
+                let (keys, values_of) = (spoil(leaf([2, 5, 6], 2)), spoil(leaf([2, 5, 7], 3)));
+                let sources = layer.prepare(keys, values_of, Some(vec![2, 5])).unwrap();
+                let found = layer.forward(queries.clone(), &sources, 0, &Pass::training(4)).unwrap();
+                let mut total = found.context.clone().sum();
+                if let Some(choice) = found.choice {
+                    total = total + choice.log_probability.sum();
+                }
+                let gradients = total.backward();
+                let query = layer.score.query.as_ref().unwrap().weight.val();
+                (values(found.context), gradient(&queries, &gradients), gradient(&query, &gradients))
+            };
+            let (zero, nan) = (run(0.0), run(f32::NAN));
+            assert_eq!(zero, nan, "{kind:?} {selection:?}");
+        }
+    }
 }

@@ -235,7 +235,10 @@ fn far_out_values_are_right() {
     close("huge", &[far_out(exp, vec![0.0, 50.0], vec![1.0]).0], &[-50.0 - half_log], 1e-6);
     close("softplus", &[far_out(softplus, vec![0.0, 1e4], vec![1.0]).0], &[-1e4f32.ln() - half_log], 1e-6);
     close("small", &[far_out(softplus, vec![0.0, -15.5], vec![0.0]).0], &[15.5 - half_log], 1e-6);
-    close("end of the range", &[far_out(exp, vec![0.0, -50.0], vec![0.0]).0], &[16.0 - half_log], 1e-6);
+    for below in [-50.0, -1e10, -3e38] {
+        close("end of the range", &[far_out(exp, vec![0.0, below], vec![0.0]).0], &[16.0 - half_log], 1e-6);
+    }
+    close("other end", &[far_out(exp, vec![0.0, 1e9], vec![0.0]).0], &[-80.0 - half_log], 1e-6);
     // Along a line of slope 1 the density is high, off it low: log(1 − ρ²) = −2 log cosh 12.
     let on = |v: f32| {
         let raw = vec![0.0, 0.0, -1e4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 12.0, 0.0];

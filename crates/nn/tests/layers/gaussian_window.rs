@@ -179,3 +179,18 @@ fn bad_fields_and_inputs_are_named() {
     assert_eq!(what(step(leaf([1, 3], 1), None)), "hidden");
     assert_eq!(what(step(leaf([2, 3], 1), Some(leaf([2, 3], 1)))), "position");
 }
+
+#[test]
+fn padding_reaches_nothing() {
+    let layer = WindowConfig::new(4, 3).init(&Init::new(1, &training())).unwrap();
+    let run = |padding: f32| {
+        let characters: Tensor<3> = leaf([1, 5, 3], 1);
+        let characters = characters.slice_assign([0..1, 2..5, 0..3], Tensor::full([1, 3, 3], padding, &training()));
+        let text = WindowText::new(characters, Some(vec![2])).unwrap();
+        let hidden: Tensor<3> = leaf([1, 4, 4], 2);
+        let windows = layer.forward(hidden.clone(), None, &text, 0, &Pass::inference()).unwrap().windows;
+        let gradients = windows.clone().sum().backward();
+        (values(windows), gradient(&hidden, &gradients))
+    };
+    assert_eq!(run(0.0), run(f32::NAN));
+}

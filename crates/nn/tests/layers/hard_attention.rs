@@ -14,7 +14,7 @@ const REWARDS: [f32; 5] = [2.0, 3.5, 1.0, 4.0, 2.5];
 
 /// Keys are the unit vectors, so that a query is its own scores.
 fn layer(estimator: Estimator) -> ContextAttention {
-    let score = ScoreConfig { kind: ScoreKind::Dot {}, d_query: 5, d_key: 5 };
+    let score = ScoreConfig { kind: ScoreKind::Dot, d_query: 5, d_key: 5 };
     ContextConfig { score, selection: Selection::Hard { estimator } }
         .init(&Init::new(1, &training()).enter("attention"))
         .unwrap()
@@ -55,7 +55,7 @@ fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
     let alpha = weights(5);
     let expected: f64 = alpha.iter().zip(REWARDS).map(|(a, r)| a * f64::from(r)).sum();
     let entropy: f64 = -alpha.iter().map(|a| a * a.ln()).sum::<f64>();
-    let layer = layer(Estimator::ScoreFunction {});
+    let layer = layer(Estimator::ScoreFunction);
     let run = |baseline: f32, bonus: f32| {
         let queries = repeated(&SCORES, [samples, 1, 5]).require_grad();
         // The reward of a choice is its value, so that the context is the reward.
@@ -85,7 +85,7 @@ fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
 #[test]
 fn choices_come_as_often_as_their_weights_say() {
     let samples = 20_000;
-    for estimator in [Estimator::ScoreFunction {}, Estimator::Gumbel { temperature: 0.5 }] {
+    for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 0.5 }] {
         for length in [5, 3] {
             let layer = layer(estimator);
             let sources = layer.prepare(units(1), units(1), Some(vec![length])).unwrap();
@@ -146,7 +146,7 @@ fn straight_through_is_a_choice_forward_and_a_softmax_backward() {
 
 #[test]
 fn the_seed_repeats_and_inference_takes_the_most_probable() {
-    for estimator in [Estimator::ScoreFunction {}, Estimator::Gumbel { temperature: 1.0 }] {
+    for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 1.0 }] {
         let layer = layer(estimator);
         let sources = layer.prepare(units(1), units(1), None).unwrap();
         let run = |pass: Pass| {
@@ -182,7 +182,7 @@ fn a_baseline_is_a_moving_average_that_resumes_exactly() {
 
 #[test]
 fn a_reward_is_of_each_choice_or_of_the_sequence() {
-    let layer = layer(Estimator::ScoreFunction {});
+    let layer = layer(Estimator::ScoreFunction);
     let sources = layer.prepare(units(2), units(2), None).unwrap();
     let queries = repeated(&SCORES, [2, 3, 5]).require_grad();
     let choice = layer.forward(queries, &sources, 0, &Pass::training(1)).unwrap().choice.unwrap();

@@ -3,7 +3,7 @@
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
-use regard_nn::layers::attention::image::{ChannelAttentionConfig, Residual, SpatialAttentionConfig};
+use regard_nn::layers::attention::image::{ChannelAttentionConfig, SkipConnection, SpatialAttentionConfig};
 use regard_nn::layers::linear::Linear;
 use regard_nn::{Capture, Init, NnError, Pass};
 use regard_ops::OpError;
@@ -69,11 +69,11 @@ fn residuals_are_as_asked() {
         (layer.forward(x.clone(), &Pass::inference()).unwrap(), layer.gate)
     };
     for run in [&spatial as &dyn Fn(_) -> (Tensor<4>, Option<Param<Tensor<1>>>), &channel] {
-        let (gated, gate) = run(Residual::Gated);
+        let (gated, gate) = run(SkipConnection::Gated);
         assert_eq!(values(gated.clone()), values(x.clone()));
         let gradients = gated.powi_scalar(2).sum().backward();
         assert!(gradient(&gate.unwrap().val(), &gradients)[0] != 0.0);
-        let ((sum, gate), (plain, none)) = (run(Residual::Sum), run(Residual::None));
+        let ((sum, gate), (plain, none)) = (run(SkipConnection::Sum), run(SkipConnection::None));
         assert!(gate.is_none() && none.is_none());
         close("sum", &values(sum), &values(plain + x.clone()), 1e-6);
     }
@@ -95,7 +95,7 @@ proptest! {
     fn order_is_kept(positions in Just((0..12usize).collect::<Vec<_>>()).prop_shuffle(),
                      channels in Just((0..4usize).collect::<Vec<_>>()).prop_shuffle(), seed in 0u64..1000) {
         let init = Init::new(seed, &training());
-        let residual = Residual::Sum;
+        let residual = SkipConnection::Sum;
         let spatial = SpatialAttentionConfig { residual, ..SpatialAttentionConfig::new(4, 2, 3) }.init(&init).unwrap();
         let channel = ChannelAttentionConfig { residual, scale: 0.3 }.init(&init).unwrap();
         let x = leaf([2, 4, 3, 4], seed);

@@ -14,9 +14,9 @@ use crate::support::{close, gradient, leaf, loss, training, values};
 fn config(case: &Case) -> LinearAttentionConfig {
     let (d_model, n_heads, d_head) = (case.size("d_model"), case.size("n_heads"), case.size("d_head"));
     let kind = match case.name.as_str() {
-        "merged" => LinearAttentionKind::Merged {},
-        "separate" => LinearAttentionKind::Separate {},
-        "full" | "causal_full" => LinearAttentionKind::Full {},
+        "merged" => LinearAttentionKind::Merged,
+        "separate" => LinearAttentionKind::Separate,
+        "full" | "causal_full" => LinearAttentionKind::Full,
         "multi_head_wide" => LinearAttentionKind::MultiHead { n_heads, d_head: Some(d_head) },
         _ => LinearAttentionKind::MultiHead { n_heads, d_head: None },
     };
@@ -93,9 +93,9 @@ fn the_running_state_agrees_with_the_column_form() {
 
 fn any_config() -> impl Strategy<Value = LinearAttentionConfig> {
     let kind = prop::sample::select(vec![
-        LinearAttentionKind::Merged {},
-        LinearAttentionKind::Separate {},
-        LinearAttentionKind::Full {},
+        LinearAttentionKind::Merged,
+        LinearAttentionKind::Separate,
+        LinearAttentionKind::Full,
         LinearAttentionKind::MultiHead { n_heads: 2, d_head: None },
         LinearAttentionKind::MultiHead { n_heads: 3, d_head: Some(2) },
     ]);
@@ -148,7 +148,7 @@ proptest! {
 fn captured_weights_give_the_output() {
     for direction in [Direction::Bidirectional, Direction::Causal] {
         let config =
-            LinearAttentionConfig { direction, ..LinearAttentionConfig::new(4, LinearAttentionKind::Separate {}) };
+            LinearAttentionConfig { direction, ..LinearAttentionConfig::new(4, LinearAttentionKind::Separate) };
         let layer = config.init(&Init::new(3, &training()).enter("attention")).unwrap();
         let x = leaf([2, 5, 4], 1);
         let capture = Capture::default();

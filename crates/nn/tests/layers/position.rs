@@ -1,16 +1,20 @@
 //! Positions: each kind against its formula, what happens beyond the trained length, and the names in configurations.
 
+use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;
 use regard_nn::config::name_or_table;
+use regard_nn::layers::attention::multi_head::MultiHeadConfig;
+use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
+use regard_nn::layers::position::relative::RelativeConfig;
 use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
 use regard_nn::layers::position::sinusoidal::Sinusoidal;
-use regard_nn::layers::position::{Position, PositionSizes, Positions};
+use regard_nn::layers::position::{Places, Position, PositionSizes, Positions};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Init, Pass};
-use regard_ops::{Distance, Pairing, rope};
+use regard_ops::{AttentionOptions, Distance, Pairing, rope};
 use serde::Deserialize;
 
 use crate::support::{close, gradient, leaf, training, values};
@@ -179,7 +183,10 @@ fn every_kind_works_in_a_model_at_any_length() {
             position,
             ..TransformerConfig::default()
         };
-        let model = LanguageModel::new(&config, &Init::new(5, &training())).unwrap();
+        let mut model = LanguageModel::new(&config, &Init::new(5, &training())).unwrap();
+        if let Positions::Relative(layer) = &mut model.embedding.position {
+            layer.weight = Param::from_tensor(leaf(layer.weight.dims(), 9));
+        }
         let ids: Vec<i32> = (0..40).map(|i| (i * i) % 11).collect();
         let ids = Tensor::from_data(TensorData::new(ids, [2, 20]), &training());
         let pass = Pass::inference();
@@ -189,4 +196,36 @@ fn every_kind_works_in_a_model_at_any_length() {
         let steps = (0..20).map(step).collect();
         close(&format!("{position:?}"), &values(Tensor::cat(steps, 1)), &values(full), 1e-5);
     }
+}
+
+/// The learned bias of a distance gets the gradients of all scores at that distance, through the layer.
+#[test]
+fn a_relative_table_gets_the_gradient_of_its_scores() {
+    let Positions::Relative(mut relative) = init(Position::Relative(RelativeConfig { max_distance: 2 })) else {
+        panic!("relative positions were asked for");
+    };
+    relative.weight = Param::from_tensor(leaf([4, 5], 9));
+    let layer = SelfAttention::new(&MultiHeadConfig::new(16, 4), &Init::new(2, &training())).unwrap();
+    let (x, weights): (Tensor<3>, Tensor<3>) = (leaf([1, 6, 16], 1), leaf([1, 6, 16], 2));
+    let run = |options: &AttentionOptions, places: &Places| {
+        let y = layer.forward(x.clone(), options, places, &Pass::inference()).unwrap();
+        (values(y.clone()), (y * weights.clone().detach()).sum().backward())
+    };
+    let table = relative.weight.val();
+    let places = Places { rotation: None, distance: relative.distance() };
+    let (got, gradients) = run(&AttentionOptions::default(), &places);
+    let got_table = gradient(&table, &gradients);
+    // The same as a dense bias whose gradient is summed by distance.
+    let table = values(table);
+    let entry = |i: usize, j: usize| (j as i64 - i as i64).clamp(-2, 2) + 2;
+    let dense: Vec<f32> = (0..4 * 36).map(|n| table[n / 36 * 5 + entry(n / 6 % 6, n % 6) as usize]).collect();
+    let dense = Tensor::<4>::from_data(TensorData::new(dense, [1, 4, 6, 6]), &training()).require_grad();
+    let options = AttentionOptions { bias: Some(dense.clone()), ..AttentionOptions::default() };
+    let (want, gradients) = run(&options, &Places::default());
+    let mut want_table = vec![0.0; 20];
+    for (n, grad) in gradient(&dense, &gradients).into_iter().enumerate() {
+        want_table[n / 36 * 5 + entry(n / 6 % 6, n % 6) as usize] += grad;
+    }
+    close("output", &got, &want, 1e-6);
+    close("table", &got_table, &want_table, 1e-5);
 }

@@ -35,6 +35,10 @@ impl KeyValueCache {
     /// `[batch, kv_heads, new, d_head]` → `[batch, kv_heads, len, d_head]` each.
     pub fn append(&mut self, keys: Tensor<4>, values: Tensor<4>) -> Result<(Tensor<4>, Tensor<4>), NnError> {
         let [batch, heads, new, d_head] = keys.dims();
+        if keys.dims().contains(&0) || values.dims()[..3] != keys.dims()[..3] {
+            let expected = format!("keys and values [{batch}, {heads}, {new}, width], none of them 0");
+            return Err(NnError::input("keys and values", expected, format!("{:?}, {:?}", keys.dims(), values.dims())));
+        }
         if let Some((old, _)) = &self.memory
             && (old.dims()[..2] != [batch, heads] || old.dims()[3] != d_head)
         {

@@ -47,6 +47,12 @@ pub(super) fn check_lengths(lengths: Option<&[usize]>, batch: usize, keys: usize
     }
 }
 
+/// `x` `[batch, keys, width]` with zeros at padding: whatever stands there, a NaN too, reaches nothing.
+pub(super) fn blank(x: Tensor<3>, padding: &Tensor<3, Bool>) -> Tensor<3> {
+    let dims = x.dims();
+    x.mask_fill(padding.clone().swap_dims(1, 2).expand(dims), 0.0)
+}
+
 /// True where there is padding, `[batch, 1, keys]`.
 pub(super) fn padding(lengths: &[usize], keys: usize, device: &Device) -> Tensor<3, Bool> {
     let hidden: Vec<bool> = lengths.iter().flat_map(|&length| (0..keys).map(move |key| key >= length)).collect();

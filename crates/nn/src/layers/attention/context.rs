@@ -13,12 +13,13 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use rand_distr::{Distribution, Gumbel, StandardUniform};
-use regard_ops::{AttentionOptions, attention, log_softmax, softmax};
+use regard_ops::{AttentionOptions, log_softmax, softmax};
 use serde::{Deserialize, Serialize};
 
-use super::check::{Size, check_input, check_lengths, padding};
+use super::check::{Size, blank, check_input, check_lengths, padding};
+use super::multi_head::attend;
 use super::score::{PreparedKeys, Score, ScoreConfig};
-use crate::config::{check_above_zero, name_or_table};
+use crate::config::{name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
 use crate::pass::Pass;
@@ -28,7 +29,8 @@ use crate::pass::Pass;
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Selection {
     /// The weighted mean.
-    Soft {},
+    #[serde(deserialize_with = "no_settings")]
+    Soft,
     /// One, drawn by the weights.
     Hard {
         /// How it is trained.
@@ -39,7 +41,7 @@ pub enum Selection {
 
 impl Default for Selection {
     fn default() -> Self {
-        Self::Soft {}
+        Self::Soft
     }
 }
 
@@ -48,7 +50,8 @@ impl Default for Selection {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Estimator {
     /// By the reward: the task adds a loss made from the [`Choice`].
-    ScoreFunction {},
+    #[serde(deserialize_with = "no_settings")]
+    ScoreFunction,
     /// Straight through a softmax with Gumbel noise.
     Gumbel {
         /// `τ`: the smaller, the nearer to a choice, and the larger the gradient's variance.
@@ -77,9 +80,7 @@ impl ContextConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.score.validate().map_err(|error| error.within("score"))?;
         match self.selection {
-            Selection::Hard { estimator: Estimator::Gumbel { temperature } } => {
-                check_above_zero("selection.estimator.temperature", temperature)
-            }
+            Selection::Hard { estimator: Estimator::Gumbel { temperature } } => check_temperature(temperature),
             _ => Ok(()),
         }
     }
@@ -141,10 +142,15 @@ impl ContextAttention {
     /// `keys` `[batch, keys, d_key]`, `values` `[batch, keys, d_value]`, `lengths` `[batch]`.
     pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, lengths: Option<Vec<usize>>) -> Result<Sources, NnError> {
         let [batch, n_keys, _] = keys.dims();
-        let keys = self.score.prepare(keys)?;
+        check_input("keys", &keys, ["batch", "keys", "d_key"].map(Size::Any))?;
         check_input("values", &values, [Size::Is(batch), Size::Is(n_keys), Size::Any("d_value")])?;
         check_lengths(lengths.as_deref(), batch, n_keys)?;
         let padding = lengths.as_deref().map(|lengths| padding(lengths, n_keys, &values.device()));
+        let (keys, values) = match &padding {
+            Some(padding) => (blank(keys, padding), blank(values, padding)),
+            None => (keys, values),
+        };
+        let keys = self.score.prepare(keys)?;
         Ok(Sources { keys, values, lengths, padding })
     }
 
@@ -162,7 +168,7 @@ impl ContextAttention {
     ) -> Result<Context, NnError> {
         let estimator = match self.selection {
             Selection::Hard { estimator } => estimator,
-            Selection::Soft {} => return self.soft(queries, sources, first_row, pass),
+            Selection::Soft => return self.soft(queries, sources, first_row, pass),
         };
         let scores = sources.hide(self.score.forward(queries, &sources.keys)?, f32::NEG_INFINITY);
         let log_weights = log_softmax(scores)?;
@@ -183,10 +189,7 @@ impl ContextAttention {
                 AttentionOptions { scale: Some(scale), lengths: sources.lengths.clone(), ..Default::default() };
             let heads = |x: &Tensor<3>| x.clone().unsqueeze_dim::<4>(1);
             let (q, k, v) = (heads(&queries), heads(&sources.keys.keys), heads(&sources.values));
-            if let Some(capture) = pass.capture() {
-                capture.record_attention(&self.path, &q, &k, &options, first_row)?;
-            }
-            let context = attention(q, k, v, &options)?.squeeze_dim(1);
+            let context = attend(&self.path, q, k, v, &options, first_row, pass)?.squeeze_dim(1);
             return Ok(Context { context, choice: None });
         }
         let scores = self.score.forward(queries, &sources.keys)?;
@@ -213,7 +216,7 @@ impl ContextAttention {
         let rows = |x: &Tensor<3>| x.clone().into_data().iter::<f32>().collect::<Vec<_>>();
         let (chosen, straight_through) = match (pass.random(&self.path), estimator) {
             (None, _) => (rows(weights).chunks_exact(keys).map(largest).collect::<Vec<_>>(), None),
-            (Some(mut random), Estimator::ScoreFunction {}) => {
+            (Some(mut random), Estimator::ScoreFunction) => {
                 let draw = |row: &[f32]| drawn(row, StandardUniform.sample(&mut random));
                 (rows(weights).chunks_exact(keys).map(draw).collect(), None)
             }
@@ -295,4 +298,12 @@ fn drawn(row: &[f32], uniform: f64) -> usize {
     };
     // Rounding is no way past the end: both sums go in the same order. All zeros is a sequence without keys.
     row.iter().position(passes).unwrap_or(0)
+}
+
+/// Refuses temperatures so low that `f32` cannot divide by them.
+fn check_temperature(value: f32) -> Result<(), ConfigError> {
+    if value.is_finite() && value >= 1e-4 {
+        return Ok(());
+    }
+    Err(ConfigError::new("selection.estimator.temperature", value, "a finite number of at least 0.0001"))
 }

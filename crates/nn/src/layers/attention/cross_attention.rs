@@ -5,7 +5,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, OpError};
 
-use super::multi_head::{MultiHeadConfig, attend, split_heads};
+use super::multi_head::{MultiHeadConfig, attend, join_heads, split_heads};
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
@@ -85,7 +85,7 @@ impl CrossAttention {
         let options = AttentionOptions { dropout, ..options.clone() };
         let q = split_heads(self.query.forward(x)?, self.d_head);
         let Source { keys, values } = source.clone();
-        let mixed = attend(&self.path, q, keys, values, &options, first_row, pass)?;
+        let mixed = join_heads(attend(&self.path, q, keys, values, &options, first_row, pass)?);
         Ok(self.output.forward(mixed)?)
     }
 }

@@ -14,7 +14,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Bool, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-use super::check::{Size, check_input, check_lengths, padding};
+use super::check::{Size, blank, check_input, check_lengths, padding};
 use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
@@ -101,7 +101,7 @@ impl WindowText {
         check_lengths(lengths.as_deref(), batch, width)?;
         let lengths = lengths.unwrap_or_else(|| vec![width; batch]);
         let padding = padding(&lengths, width, &characters.device());
-        Ok(Self { characters, lengths, padding })
+        Ok(Self { characters: blank(characters, &padding), lengths, padding })
     }
 }
 

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use regard_ops::{Graph, GraphAttentionOptions, graph_attention, graph_attention_weights};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{check_dropout, check_positive};
+use crate::config::{check_dropout, check_positive, check_product};
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
 use crate::layers::linear::{Bias, Linear, LinearConfig};
@@ -72,6 +72,7 @@ impl GraphAttentionConfig {
         check_positive("d_in", self.d_in)?;
         check_positive("n_heads", self.n_heads)?;
         check_positive("d_head", self.d_head)?;
+        check_product("d_head", &[self.d_in, self.n_heads, self.d_head])?;
         if !self.slope.is_finite() {
             return Err(ConfigError::new("slope", self.slope, "a finite number, such as 0.2"));
         }

@@ -10,10 +10,11 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, attention};
+use regard_ops::AttentionOptions;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
+use super::multi_head::attend;
 use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
@@ -23,7 +24,7 @@ use crate::pass::Pass;
 /// How attention joins its input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Residual {
+pub enum SkipConnection {
     /// `γ y + x`, `γ` learned from zero.
     #[default]
     Gated,
@@ -33,7 +34,7 @@ pub enum Residual {
     None,
 }
 
-impl Residual {
+impl SkipConnection {
     fn gate(self, init: &Init) -> Option<Param<Tensor<1>>> {
         (self == Self::Gated).then(|| init.constant([1], 0.0))
     }
@@ -65,7 +66,7 @@ pub struct SpatialAttentionConfig {
     pub bias: Bias,
     /// How it joins its input.
     #[serde(default)]
-    pub residual: Residual,
+    pub residual: SkipConnection,
 }
 
 fn one() -> f32 {
@@ -75,7 +76,7 @@ fn one() -> f32 {
 impl SpatialAttentionConfig {
     /// As published.
     pub fn new(channels: usize, d_key: usize, d_value: usize) -> Self {
-        Self { channels, d_key, d_value, scale: one(), bias: Bias::Learned, residual: Residual::Gated }
+        Self { channels, d_key, d_value, scale: one(), bias: Bias::Learned, residual: SkipConnection::Gated }
     }
 
     /// Refuses what makes no sense.
@@ -119,7 +120,7 @@ pub struct SpatialAttention {
     pub gate: Option<Param<Tensor<1>>>,
     scale: f32,
     #[module(skip)]
-    residual: Residual,
+    residual: SkipConnection,
     #[module(skip)]
     path: LayerPath,
 }
@@ -137,7 +138,7 @@ impl SpatialAttention {
         let tokens = x.clone().reshape([batch, channels, height * width]).swap_dims(1, 2);
         let head = |linear: &Linear| linear.forward(tokens.clone()).map(|y| y.unsqueeze_dim::<4>(1));
         let (q, k, v) = (head(&self.query)?, head(&self.key)?, head(&self.value)?);
-        let attended = attend([q, k, v], self.scale, &self.path, pass)?.squeeze_dim::<3>(1);
+        let attended = attend(&self.path, q, k, v, &options(self.scale), 0, pass)?.squeeze_dim::<3>(1);
         let y = self.output.forward(attended)?.swap_dims(1, 2).reshape(dims);
         Ok(self.residual.join(x, y, self.gate.as_ref()))
     }
@@ -153,12 +154,12 @@ pub struct ChannelAttentionConfig {
     pub scale: f32,
     /// How it joins its input.
     #[serde(default)]
-    pub residual: Residual,
+    pub residual: SkipConnection,
 }
 
 impl Default for ChannelAttentionConfig {
     fn default() -> Self {
-        Self { scale: one(), residual: Residual::Gated }
+        Self { scale: one(), residual: SkipConnection::Gated }
     }
 }
 
@@ -183,7 +184,7 @@ pub struct ChannelAttention {
     pub gate: Option<Param<Tensor<1>>>,
     scale: f32,
     #[module(skip)]
-    residual: Residual,
+    residual: SkipConnection,
     #[module(skip)]
     path: LayerPath,
 }
@@ -197,16 +198,12 @@ impl ChannelAttention {
         check_input("feature map", &x, ["batch", "channels", "height", "width"].map(Size::Any))?;
         let dims @ [batch, channels, height, width] = x.dims();
         let tokens = x.clone().reshape([batch, 1, channels, height * width]);
-        let y = attend([tokens.clone(), tokens.clone(), tokens], self.scale, &self.path, pass)?.reshape(dims);
+        let y =
+            attend(&self.path, tokens.clone(), tokens.clone(), tokens, &options(self.scale), 0, pass)?.reshape(dims);
         Ok(self.residual.join(x, y, self.gate.as_ref()))
     }
 }
 
-/// `softmax(scale · q kᵀ) v`, shown to a capture.
-fn attend([q, k, v]: [Tensor<4>; 3], scale: f32, path: &LayerPath, pass: &Pass) -> Result<Tensor<4>, NnError> {
-    let options = AttentionOptions { scale: Some(scale), ..AttentionOptions::default() };
-    if let Some(capture) = pass.capture() {
-        capture.record_attention(path, &q, &k, &options, 0)?;
-    }
-    Ok(attention(q, k, v, &options)?)
+fn options(scale: f32) -> AttentionOptions {
+    AttentionOptions { scale: Some(scale), ..AttentionOptions::default() }
 }

@@ -17,6 +17,8 @@
 //!
 //! A capture gets `φ(q_i)·φ(k_j) / D_i`, which may be negative and need not sum to 1.
 
+use std::ops::Range;
+
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
@@ -24,7 +26,7 @@ use regard_ops::{Direction, FeatureMap, LinearAttentionOptions, Normalization, l
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
-use crate::config::{check_positive, name_or_table};
+use crate::config::{check_positive, name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
 use crate::layers::linear::{Bias, Linear, LinearConfig};
@@ -35,11 +37,14 @@ use crate::pass::Pass;
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LinearAttentionKind {
     /// `W` alone.
-    Merged {},
+    #[serde(deserialize_with = "no_settings")]
+    Merged,
     /// `W_Q` and `W_K`.
-    Separate {},
+    #[serde(deserialize_with = "no_settings")]
+    Separate,
     /// `W_Q`, `W_K` and `W_V`.
-    Full {},
+    #[serde(deserialize_with = "no_settings")]
+    Full,
     /// All three for each head, and `W_O`.
     MultiHead {
         /// Heads.
@@ -103,9 +108,9 @@ impl LinearAttentionConfig {
         let width = n_heads * d_head;
         let linear = |name, d_in, d_out| LinearConfig { d_in, d_out, bias: Bias::None }.init(&init.enter(name));
         let matrices = match kind {
-            LinearAttentionKind::Merged {} => 1,
-            LinearAttentionKind::Separate {} => 2,
-            LinearAttentionKind::Full {} => 3,
+            LinearAttentionKind::Merged => 1,
+            LinearAttentionKind::Separate => 2,
+            LinearAttentionKind::Full => 3,
             LinearAttentionKind::MultiHead { .. } => 4,
         };
         Ok(LinearAttention {
@@ -150,26 +155,23 @@ pub struct LinearAttentionState {
 }
 
 impl LinearAttention {
-    /// Every token over all, or over those up to it.
+    /// Every token over all, or over those up to it. All sequences have the same length: padding would be attended to.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
     pub fn forward(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let [q, k, v] = self.project(x)?;
-        if let Some(capture) = pass.capture()
-            && capture.wants(&self.path)
-        {
-            // The weights are the output over the unit vectors.
+        if let Some(capture) = pass.capture() {
             let [batch, n_heads, seq, _] = k.dims();
-            let units = Tensor::<2>::eye(seq, &k.device()).unsqueeze::<4>().expand([batch, n_heads, seq, seq]);
-            let weights = linear_attention(q.clone(), k.clone(), units, self.options)?;
-            capture.record_weights(&self.path, &weights, 0)?;
+            capture.record(&self.path, [batch, n_heads, seq, seq], 0, |sequence, head, rows| {
+                Ok(self.weights(&q, &k, (sequence, head), rows))
+            })?;
         }
         self.merge(linear_attention(q, k, v, self.options)?)
     }
 
     /// The next token of causal attention; equal to the last of [`forward`](Self::forward) over all tokens so far. No
-    /// state is the start.
+    /// state is the start. It has no weights to show: the running state keeps no keys.
     ///
     /// # Shapes
     /// `x` `[batch, d_model]` → the same.
@@ -203,6 +205,32 @@ impl LinearAttention {
             }
         };
         Ok((self.merge(out)?.squeeze_dim(1), next))
+    }
+
+    /// What the queries `rows` of one head give to each key, row by row.
+    fn weights(&self, q: &Tensor<4>, k: &Tensor<4>, (sequence, head): (usize, usize), rows: Range<usize>) -> Vec<f32> {
+        let [_, _, keys, d_head] = k.dims();
+        let part = |x: &Tensor<4>, rows: Range<usize>| {
+            let part = x.clone().slice([sequence..sequence + 1, head..head + 1, rows, 0..d_head]);
+            features(part, self.options.feature_map)
+        };
+        let scores = part(q, rows.clone()).matmul(part(k, 0..keys).swap_dims(2, 3)).into_data();
+        let mut weights: Vec<f32> = scores.iter().collect();
+        for (query, row) in rows.zip(weights.chunks_exact_mut(keys)) {
+            let seen = match self.options.direction {
+                Direction::Bidirectional => keys,
+                Direction::Causal => query + 1,
+            };
+            row[seen..].fill(0.0);
+            let divisor = match self.options.normalization {
+                Normalization::None => 1.0,
+                Normalization::Length => seen as f32,
+                Normalization::Sum => row.iter().sum(),
+            };
+            // A query whose weights sum to zero gets nothing.
+            row.iter_mut().for_each(|weight| *weight = if divisor == 0.0 { 0.0 } else { *weight / divisor });
+        }
+        weights
     }
 
     /// Queries, keys and values, `[batch, n_heads, seq, d_head]`; a matrix that is not there leaves the tokens as they are.

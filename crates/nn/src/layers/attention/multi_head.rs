@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, OpError, attention};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{check_dropout, check_positive};
+use crate::config::{check_dropout, check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::LayerPath;
 use crate::layers::linear::Bias;
@@ -62,6 +62,7 @@ impl MultiHeadConfig {
             let allowed = format!("one of the divisors of n_heads, {}", divisors(self.n_heads));
             return Err(ConfigError::new("kv_heads", kv_heads, allowed));
         }
+        check_product("n_heads", &[self.n_heads, 3, self.d_head(), self.d_model])?;
         check_dropout("dropout", self.dropout)
     }
 
@@ -111,9 +112,9 @@ pub(super) fn attend(
     options: &AttentionOptions,
     first_row: usize,
     pass: &Pass,
-) -> Result<Tensor<3>, OpError> {
+) -> Result<Tensor<4>, OpError> {
     if let Some(capture) = pass.capture() {
         capture.record_attention(path, &q, &k, options, first_row)?;
     }
-    attention(q, k, v, options).map(join_heads)
+    attention(q, k, v, options)
 }

@@ -13,7 +13,7 @@ use regard_ops::{Activation, OpError, activation};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
-use crate::config::{check_positive, name_or_table};
+use crate::config::{check_positive, name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
@@ -28,11 +28,14 @@ pub enum ScoreKind {
         d_hidden: usize,
     },
     /// `q·k`.
-    Dot {},
+    #[serde(deserialize_with = "no_settings")]
+    Dot,
     /// `qᵀ W k`.
-    General {},
+    #[serde(deserialize_with = "no_settings")]
+    General,
     /// `q·k / √d`.
-    ScaledDot {},
+    #[serde(deserialize_with = "no_settings")]
+    ScaledDot,
 }
 
 /// The sizes of a [`Score`].
@@ -55,7 +58,7 @@ impl ScoreConfig {
         check_positive("d_key", self.d_key)?;
         match self.kind {
             ScoreKind::Additive { d_hidden } => check_positive("kind.d_hidden", d_hidden),
-            ScoreKind::Dot {} | ScoreKind::ScaledDot {} if self.d_key != self.d_query => {
+            ScoreKind::Dot | ScoreKind::ScaledDot if self.d_key != self.d_query => {
                 let allowed = format!("d_query = {}, or another kind: general, additive", self.d_query);
                 Err(ConfigError::new("d_key", self.d_key, allowed))
             }
@@ -76,9 +79,9 @@ impl ScoreConfig {
                 vector: Some(linear("vector", d_hidden, 1, Bias::None)?),
                 ..plain
             },
-            ScoreKind::Dot {} => plain,
-            ScoreKind::General {} => Score { query: Some(linear("query", d_query, d_key, Bias::None)?), ..plain },
-            ScoreKind::ScaledDot {} => Score { scale: 1.0 / (d_key as f32).sqrt(), ..plain },
+            ScoreKind::Dot => plain,
+            ScoreKind::General => Score { query: Some(linear("query", d_query, d_key, Bias::None)?), ..plain },
+            ScoreKind::ScaledDot => Score { scale: 1.0 / (d_key as f32).sqrt(), ..plain },
         })
     }
 }

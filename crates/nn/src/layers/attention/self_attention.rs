@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, attention_packed, rope};
 
 use super::cache::KeyValueCache;
-use super::multi_head::{MultiHeadConfig, attend, split_heads};
+use super::multi_head::{MultiHeadConfig, attend, join_heads, split_heads};
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
 use crate::layers::linear::{Linear, LinearConfig};
@@ -63,7 +63,7 @@ impl SelfAttention {
         let mixed = match &places.rotation {
             Some(rotation) => {
                 let [q, k, v] = self.split(qkv, Some(rotation))?;
-                attend(&self.path, q, k, v, &options, 0, pass)?
+                join_heads(attend(&self.path, q, k, v, &options, 0, pass)?)
             }
             None => {
                 if let Some(capture) = pass.capture() {
@@ -93,7 +93,7 @@ impl SelfAttention {
         let first_row = cache.len();
         let [q, k, v] = self.split(self.qkv.forward(x)?, places.rotation.as_ref())?;
         let (k, v) = cache.append(k, v)?;
-        let mixed = attend(&self.path, q, k, v, &options, first_row, pass)?;
+        let mixed = join_heads(attend(&self.path, q, k, v, &options, first_row, pass)?);
         Ok(self.output.forward(mixed)?)
     }
 

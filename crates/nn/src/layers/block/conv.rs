@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::BlockConfig;
 use super::residual::Residual;
-use crate::config::{ActivationName, check_positive};
+use crate::config::{ActivationName, check_dropout, check_positive, check_product};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
+use crate::lengths::Lengths;
 use crate::pass::Pass;
 
 /// Which neighbours a token sees.
@@ -53,7 +54,9 @@ impl ConvConfig {
     /// Refuses what makes no sense.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
-        check_positive("kernel", self.kernel)
+        check_positive("kernel", self.kernel)?;
+        check_product("kernel", &[self.kernel, self.d_model, self.d_model])?;
+        check_dropout("dropout", self.dropout)
     }
 
     /// The block, post-norm.
@@ -86,12 +89,17 @@ pub struct ConvBlock {
 }
 
 impl ConvBlock {
-    /// `norm(x + f(conv(x)))`.
+    /// `norm(x + f(conv(x)))`. What lies beyond a length counts as zeros, and what comes out there means nothing.
     ///
     /// # Shapes
-    /// `x` `[batch, seq, d_model]` → the same.
-    pub fn forward(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        self.residual.around(x, pass, |x| self.convolve(x))
+    /// `x` `[batch, seq, d_model]`, `lengths` `[batch]` → the same.
+    pub fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let [batch, seq, _] = x.dims();
+        let lengths = Lengths::new(lengths, [batch, seq], &x.device())?;
+        self.residual.around(x, pass, |x| match &lengths {
+            Some(lengths) => self.convolve(lengths.blank(x)),
+            None => self.convolve(x),
+        })
     }
 
     /// `f(conv(x))` alone.

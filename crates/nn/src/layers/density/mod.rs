@@ -217,6 +217,6 @@ fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
 /// `x` kept in a range, with the gradient of `x` itself.
 fn limited<const D: usize>(x: Tensor<D>, range: RangeInclusive<f32>) -> Tensor<D> {
     let value = x.clone().detach();
-    let correction = value.clone().clamp(*range.start(), *range.end()) - value;
-    x + correction
+    // The difference is exactly zero, whatever the size of `x`.
+    value.clone().clamp(*range.start(), *range.end()) + (x - value)
 }

@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use crate::config::check_positive;
+use crate::config::{check_positive, check_product};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 
@@ -45,6 +45,7 @@ impl LearnedConfig {
     pub fn init(&self, d_model: usize, init: &Init) -> Result<LearnedPosition, ConfigError> {
         self.validate()?;
         check_positive("d_model", d_model)?;
+        check_product("max_length", &[self.max_length, d_model])?;
         Ok(LearnedPosition { weight: init.normal("weight", [self.max_length, d_model], 0.02), beyond: self.beyond })
     }
 }

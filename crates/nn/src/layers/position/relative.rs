@@ -7,7 +7,7 @@ use regard_kernels::attention::alibi_slopes;
 use regard_ops::Distance;
 use serde::{Deserialize, Serialize};
 
-use crate::config::check_positive;
+use crate::config::{check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::Init;
 
@@ -28,13 +28,15 @@ impl Default for RelativeConfig {
 impl RelativeConfig {
     /// Refuses a table of the distance 0 alone.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        check_positive("max_distance", self.max_distance)
+        check_positive("max_distance", self.max_distance)?;
+        check_product("max_distance", &[self.max_distance, 2])
     }
 
     /// The table, all zeros: at first a position says nothing.
     pub fn init(&self, n_heads: usize, init: &Init) -> Result<RelativePosition, ConfigError> {
         self.validate()?;
         check_positive("n_heads", n_heads)?;
+        check_product("max_distance", &[n_heads, 2 * self.max_distance + 1])?;
         Ok(RelativePosition { weight: init.constant([n_heads, 2 * self.max_distance + 1], 0.0) })
     }
 }

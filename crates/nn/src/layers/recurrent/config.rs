@@ -1,11 +1,11 @@
 //! What a [`Recurrent`](super::Recurrent) is made of.
 
 use regard_ops::GruReset;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::weights::RecurrentWeights;
 use super::{Recurrent, RecurrentLayer};
-use crate::config::{check_dropout, check_positive, name_or_table};
+use crate::config::{check_dropout, check_positive, name_or_table, no_settings};
 use crate::error::ConfigError;
 use crate::init::Init;
 use crate::layers::dropout::Dropout;
@@ -63,14 +63,6 @@ enum ResetName {
 
 fn after_product() -> GruReset {
     GruReset::AfterProduct
-}
-
-/// Refuses fields beside `kind`, which serde would pass over for a variant without any.
-fn no_settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct NoSettings {}
-    NoSettings::deserialize(deserializer).map(|NoSettings {}| ())
 }
 
 /// Which way a layer reads its sequence.
