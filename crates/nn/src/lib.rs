@@ -18,3 +18,8 @@ pub use capture::{AttentionMap, Capture, Wanted};
 pub use error::{ConfigError, NnError};
 pub use init::{Init, LayerPath, Spread};
 pub use pass::Pass;
+
+/// The README's examples are run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -55,8 +55,3 @@ pub use rms_norm::{rms_norm, rms_norm_fallback};
 pub use rope::{rope, rope_angles, rope_fallback};
 pub use softmax::{log_softmax, log_softmax_fallback, softmax, softmax_fallback};
 pub use trajectory::{TrajectoryOptions, TrajectoryWeights, trajectory, trajectory_fallback};
-
-/// The README's example is run as a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
