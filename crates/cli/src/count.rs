@@ -25,13 +25,13 @@ pub struct Count {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Sequences computed together
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
     batch: Option<usize>,
     /// Tokens of a sequence; of the source, in a translator
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
     seq: Option<usize>,
     /// Tokens of a translator's target
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
     target_seq: Option<usize>,
     /// Change an entry of the description, such as model.position=rope
     #[arg(long, value_name = "KEY=VALUE")]
@@ -104,7 +104,7 @@ impl Count {
         sizes.seq = self.seq.unwrap_or(sizes.seq);
         sizes.target_seq = self.target_seq.or(sizes.target_seq);
         let count = count::count(&description).map_err(refuse)?;
-        if self.json {
+        let text = if self.json {
             let stored = stored.as_ref().map(|stored| StoredReport {
                 parameters: stored.parameters,
                 dtypes: &stored.dtypes,
@@ -112,10 +112,11 @@ impl Count {
                 difference: stored.difference(count.parameters()),
             });
             let report = Report { count: &count, description: description.to_value(), stored };
-            println!("{}", serde_json::to_string_pretty(&report).expect("numbers and strings"));
+            serde_json::to_string_pretty(&report).expect("numbers and strings") + "\n"
         } else {
-            print(&origin, &description, &count, stored.as_ref());
-        }
+            table(&origin, &description, &count, stored.as_ref())
+        };
+        print!("{text}");
         Ok(())
     }
 
@@ -201,6 +202,19 @@ fn json(path: &Path) -> Result<Value, CountFailure> {
         .map_err(|error| CountFailure::Syntax { path: path.into(), why: error.to_string() })
 }
 
+/// The value of a flag that says how many. Clap puts the name of the flag before what is said here.
+fn positive(text: &str) -> Result<usize, String> {
+    use std::num::IntErrorKind::PosOverflow;
+    match text.parse() {
+        Ok(0) => Err("expected a whole number, 1 or more".into()),
+        Ok(number) => Ok(number),
+        Err(error) if *std::num::ParseIntError::kind(&error) == PosOverflow => {
+            Err(format!("expected a whole number, 1 or more and at most {}", usize::MAX))
+        }
+        Err(_) => Err("expected a whole number, 1 or more".into()),
+    }
+}
+
 /// Carries out `key=value`: the value is TOML, or else a plain text.
 fn set(root: &mut Value, given: &str) -> Result<(), CountFailure> {
     let wrong = |why: &str| CountFailure::Set { given: given.into(), why: why.into() };
@@ -234,7 +248,7 @@ fn set(root: &mut Value, given: &str) -> Result<(), CountFailure> {
 }
 
 /// The table for people.
-fn print(origin: &str, description: &Description, count: &count::Count, stored: Option<&Stored>) {
+fn table(origin: &str, description: &Description, count: &count::Count, stored: Option<&Stored>) -> String {
     let value = description.to_value();
     let kind = value["architecture"].as_str().unwrap_or_default().replace('_', "-");
     let sizes = description.sizes;
@@ -242,7 +256,8 @@ fn print(origin: &str, description: &Description, count: &count::Count, stored: 
         count::Architecture::EncoderDecoder(_) => format!(", target {}", thousands(sizes.target_seq() as u128)),
         _ => String::new(),
     };
-    println!("{origin}: {kind}, batch {}, seq {}{target}\n", sizes.batch, thousands(sizes.seq as u128));
+    let (batch, seq) = (thousands(sizes.batch as u128), thousands(sizes.seq as u128));
+    let mut text = format!("{origin}: {kind}, batch {batch}, seq {seq}{target}\n\n");
     let mut rows = vec![["part", "each", "parameters", "FLOPs forward"].map(String::from)];
     for part in &count.model.parts {
         add_rows(&mut rows, part, 0, 1);
@@ -253,7 +268,7 @@ fn print(origin: &str, description: &Description, count: &count::Count, stored: 
     let widths = [width(0), width(1), width(2), width(3)];
     for [part, each, parameters, flops] in &rows {
         let [a, b, c, d] = widths;
-        println!("{part:<a$}  {each:>b$}  {parameters:>c$}  {flops:>d$}");
+        text += &format!("{part:<a$}  {each:>b$}  {parameters:>c$}  {flops:>d$}\n");
     }
     let memory = &count.memory;
     let lines = [
@@ -267,16 +282,18 @@ fn print(origin: &str, description: &Description, count: &count::Count, stored: 
         ("all logits (training never holds them)", bytes(memory.logits)),
         ("keys and values for decoding", bytes(memory.kv_cache)),
     ];
-    println!();
+    text.push('\n');
     let width = lines.iter().map(|(_, number)| number.chars().count()).max().unwrap_or(0);
     for (what, number) in lines {
-        println!("{what:<40}{number:>width$}");
+        text += &format!("{what:<40}{number:>width$}\n");
     }
     if let Some(stored) = stored {
         let types: Vec<String> = stored.dtypes.keys().cloned().collect();
         let verdict = stored.difference(count.parameters()).unwrap_or_else(|| "as counted".into());
-        println!("\nstored: {} parameters, {}: {verdict}", thousands(stored.parameters), types.join(" and "));
+        let (parameters, types) = (thousands(stored.parameters), types.join(" and "));
+        text += &format!("\nstored: {parameters} parameters, {types}: {verdict}\n");
     }
+    text
 }
 
 /// A row for the part and for each below it, `times` of them in all.

@@ -119,6 +119,18 @@ fn other_architectures_are_counted() {
     assert_eq!(counted(&lstm)["parameters"]["total"], 4 * 5 * (3 + 5 + 1));
     let output = count(&lstm);
     assert!(text(&output.stdout).contains("180"), "{}", text(&output.stdout));
+    let more = ["--set", "model.direction=both", "--set", "model.cell.forget_bias=1"];
+    assert_eq!(counted(&[&lstm[..], &more].concat())["parameters"]["total"], 2 * 4 * 5 * (3 + 5 + 1));
+    let wrong = ["--set", "model.cell={kind=\"rnn\", forget_bias=1}"];
+    fails_with(&[&lstm[..], &wrong].concat(), 2, &["model.cell.forget_bias", "unknown field"]);
+}
+
+#[test]
+fn features_leave_the_target_its_embedding() {
+    let document = counted(&["--set", "input=features"]);
+    assert_eq!(document["parameters"]["total"], 63_082_496);
+    assert_eq!(document["parameters"]["parts"]["decoder"]["parts"]["embedding"], 37_000 * 512);
+    fails_with(&["--preset", "gpt2", "--set", "input=features"], 2, &["model.output_weights = embedding", "own"]);
 }
 
 #[test]
@@ -152,8 +164,13 @@ fn wrong_use_is_code_2_with_a_message() {
     fails_with(&["--set", "model.d_model.x=3"], 2, &["512 has no entry x"]);
     fails_with(&["--set", "model.n_layers=many"], 2, &["model.n_layers", "a whole number, 0 or more"]);
     fails_with(&["--set", "extra.3.name=a"], 2, &["no entry 3"]);
-    fails_with(&["--batch", "0"], 2, &["sizes.batch = 0"]);
-    fails_with(&["--seq", "-1"], 2, &["--seq"]);
+    for flag in ["--batch", "--seq", "--target-seq"] {
+        for value in ["0", "-1", "1.5", "many", ""] {
+            fails_with(&[flag, value], 2, &[flag, value, "a whole number, 1 or more"]);
+        }
+        fails_with(&[flag, "99999999999999999999"], 2, &[flag, "at most 18446744073709551615"]);
+    }
+    fails_with(&["--set", "sizes.batch=0"], 2, &["sizes.batch = 0", "1 or more"]);
 }
 
 #[test]

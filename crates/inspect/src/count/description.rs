@@ -1,7 +1,8 @@
 //! A model as a file describes it: an architecture, its `model` table, further parts, the sizes of an input.
 
+use regard_nn::ConfigError;
 use regard_nn::config::check_positive;
-use regard_nn::models::transformer::TransformerConfig;
+use regard_nn::models::transformer::{OutputWeights, TransformerConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +11,7 @@ use super::error::CountError;
 use super::extra::Extra;
 use super::part::{Draft, FLOAT};
 use super::quantity::Quantity;
-use super::recurrent::RecurrentConfig;
+use super::recurrent::RecurrentModel;
 use super::transformer::Form;
 
 /// A whole model with its configuration.
@@ -22,8 +23,8 @@ pub enum Architecture {
     Decoder(TransformerConfig),
     /// [`regard_nn::models::encoder_decoder::EncoderDecoder`].
     EncoderDecoder(TransformerConfig),
-    /// RNN, LSTM or GRU.
-    Recurrent(RecurrentConfig),
+    /// [`regard_nn::layers::recurrent::Recurrent`], perhaps between an embedding and an output layer.
+    Recurrent(RecurrentModel),
 }
 
 /// What goes in at the bottom.
@@ -33,7 +34,8 @@ pub enum Input {
     /// Tokens, through the embedding of `vocab` rows.
     #[default]
     Tokens,
-    /// Vectors: there is no embedding.
+    /// Vectors: there is no embedding. A translator's source alone; its target has tokens, with an embedding and
+    /// positions of its own.
     Features,
 }
 
@@ -161,6 +163,7 @@ impl Description {
             Architecture::Recurrent(config) => config.validate(),
         }
         .map_err(|error| error.within("model"))?;
+        self.validate_input()?;
         for (i, extra) in self.extra.iter().enumerate() {
             extra.validate().map_err(|error| error.within(&format!("extra[{i}]")))?;
         }
@@ -168,6 +171,24 @@ impl Description {
         check_positive("sizes.seq", self.sizes.seq)?;
         check_positive("sizes.target_seq", self.sizes.target_seq())?;
         Ok(())
+    }
+
+    /// Refuses what needs an embedding where features come in.
+    fn validate_input(&self) -> Result<(), CountError> {
+        if self.input == Input::Tokens {
+            return Ok(());
+        }
+        match &self.architecture {
+            Architecture::Decoder(config) if config.output_weights == OutputWeights::Embedding => {
+                let allowed = "own with input = \"features\", as there is no embedding to share";
+                Err(ConfigError::new("model.output_weights", "embedding", allowed).into())
+            }
+            Architecture::Recurrent(RecurrentModel { vocab: Some(vocab), .. }) => {
+                let allowed = "none with input = \"features\", which has no embedding";
+                Err(ConfigError::new("model.vocab", vocab, allowed).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn draft(&self) -> Draft {
@@ -249,7 +270,7 @@ fn plain_words(why: &str) -> String {
     why.replace("expected usize", "expected a whole number, 0 or more")
         .replace("expected f32", "expected a number")
         .replace("struct TransformerConfig", "a table")
-        .replace("struct RecurrentConfig", "a table")
+        .replace("struct RecurrentModel", "a table")
         .replace("struct Sizes", "a table")
 }
 

@@ -43,7 +43,7 @@ pub use extra::{Extra, ExtraKind, Rows};
 pub use hugging_face::from_hugging_face;
 pub use part::{Figures, Part};
 pub use preset::{PRESETS, Preset, preset};
-pub use recurrent::{Cell, Directions, RecurrentBias, RecurrentConfig};
+pub use recurrent::{RecurrentBias, RecurrentModel};
 pub use report::{Count, Flops, Memory};
 pub use stored::{HEADER_LIMIT, Stored, shards};
 pub use transformer::seen_pairs;

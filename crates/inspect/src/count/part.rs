@@ -80,6 +80,12 @@ impl Draft {
         self
     }
 
+    /// What it costs to use again.
+    pub(super) fn without_parameters(mut self) -> Self {
+        self.own.parameters = Quantity::ZERO;
+        self
+    }
+
     pub(super) fn flops(mut self, count: Quantity) -> Self {
         self.own.flops += count;
         self

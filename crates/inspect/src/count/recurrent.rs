@@ -1,37 +1,14 @@
 //! Recurrent models: an embedding or given features, layers of RNN, LSTM or GRU, an output layer.
 
 use regard_nn::ConfigError;
-use regard_nn::config::check_positive;
+use regard_nn::config::{check_positive, name_or_table};
 use regard_nn::layers::linear::Bias;
+use regard_nn::layers::recurrent::{Cell, Direction, RecurrentConfig};
 use serde::{Deserialize, Serialize};
 
 use super::description::Sizes;
 use super::part::Draft;
 use super::quantity::{Quantity, q};
-
-/// The kind of a recurrent layer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cell {
-    /// `tanh` of one sum.
-    Rnn,
-    /// Four gates.
-    #[default]
-    Lstm,
-    /// Three gates.
-    Gru,
-}
-
-impl Cell {
-    /// How many times `d_hidden` its sums are wide.
-    fn gates(self) -> usize {
-        match self {
-            Cell::Rnn => 1,
-            Cell::Lstm => 4,
-            Cell::Gru => 3,
-        }
-    }
-}
 
 /// The constants of a recurrent layer's sums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,91 +23,87 @@ pub enum RecurrentBias {
     None,
 }
 
-/// Which way a recurrent layer reads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Directions {
-    /// From the first token on.
-    #[default]
-    Forward,
-    /// Both ways side by side: `2 · d_hidden` features to the layer above.
-    Both,
-}
-
-impl Directions {
-    fn count(self) -> usize {
-        match self {
-            Directions::Forward => 1,
-            Directions::Both => 2,
-        }
-    }
-}
-
-/// A recurrent model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A recurrent model: the fields of [`RecurrentConfig`] with what stands below and above its layers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct RecurrentConfig {
+pub struct RecurrentModel {
     /// RNN, LSTM or GRU.
+    #[serde(deserialize_with = "name_or_table")]
     pub cell: Cell,
-    /// Distinct tokens of an embedding of `d_in` features; without it the input has features of its own.
-    pub vocab: Option<usize>,
     /// Features of a token.
     pub d_in: usize,
-    /// Hidden units of a direction.
+    /// Units of each layer and direction.
     pub d_hidden: usize,
-    /// Layers.
+    /// Layers, each over the hidden states of the one before.
     pub n_layers: usize,
-    /// One way or both.
-    pub directions: Directions,
+    /// Of every layer.
+    pub direction: Direction,
+    /// Dropout between layers; 0 with one layer.
+    pub dropout: f32,
     /// Constants of the gates.
     pub bias: RecurrentBias,
+    /// Distinct tokens of an embedding of `d_in` features; without it the input has features of its own.
+    pub vocab: Option<usize>,
     /// Classes of an output layer over every token; none without it.
     pub outputs: Option<usize>,
     /// Of the output layer.
     pub output_bias: Bias,
 }
 
-impl Default for RecurrentConfig {
+impl Default for RecurrentModel {
+    /// An LSTM from 256 features to 256, one layer, forward.
     fn default() -> Self {
+        RecurrentConfig::new(Cell::lstm(), 256, 256).into()
+    }
+}
+
+impl From<RecurrentConfig> for RecurrentModel {
+    /// The layers alone.
+    fn from(layers: RecurrentConfig) -> Self {
+        let RecurrentConfig { cell, d_in, d_hidden, n_layers, direction, dropout } = layers;
         Self {
-            cell: Cell::Lstm,
-            vocab: None,
-            d_in: 256,
-            d_hidden: 256,
-            n_layers: 1,
-            directions: Directions::Forward,
+            cell,
+            d_in,
+            d_hidden,
+            n_layers,
+            direction,
+            dropout,
             bias: RecurrentBias::Needed,
+            vocab: None,
             outputs: None,
             output_bias: Bias::Learned,
         }
     }
 }
 
-impl RecurrentConfig {
-    /// Refuses sizes of zero.
+impl RecurrentModel {
+    /// Its layers, as they are built.
+    pub fn layers(&self) -> RecurrentConfig {
+        let Self { cell, d_in, d_hidden, n_layers, direction, dropout, .. } = *self;
+        RecurrentConfig { cell, d_in, d_hidden, n_layers, direction, dropout }
+    }
+
+    /// Refuses what the layers refuse, and sizes of zero.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        check_positive("d_in", self.d_in)?;
-        check_positive("d_hidden", self.d_hidden)?;
-        check_positive("n_layers", self.n_layers)?;
+        self.layers().validate()?;
         self.vocab.map_or(Ok(()), |vocab| check_positive("vocab", vocab))?;
         self.outputs.map_or(Ok(()), |outputs| check_positive("outputs", outputs))
     }
 
     pub(super) fn draft(&self, sizes: &Sizes) -> Draft {
         let tokens = sizes.tokens();
-        let width = q(self.d_hidden) * self.directions.count();
+        let width = q(self.d_hidden) * self.layers().directions();
         let embedding = self.vocab.map(|vocab| {
             Draft::new("embedding").parameters(q(vocab) * self.d_in).keeps_bytes(tokens * size_of::<i64>())
         });
         let mut root = Draft::new("model").with_all(embedding);
-        // A layer above a single direction keeps as its input what the one below keeps as its states.
-        let joined = match self.directions {
-            Directions::Forward => Quantity::ZERO,
-            Directions::Both => tokens * width,
-        };
+        // The states that go up are those that their layer keeps already (turned round, the same read from the end),
+        // unless they are joined or dropped out.
+        let joined = if self.direction == Direction::Both { tokens * width } else { Quantity::ZERO };
+        let above = if self.dropout > 0.0 { tokens * width } else { joined };
         root = root.with(self.layer("first_layer", q(self.d_in), tokens * self.d_in, sizes));
         if self.n_layers > 1 {
-            root = root.with(self.layer("layers", width, joined, sizes).times(self.n_layers - 1));
+            root = root.with(self.layer("layers", width, above, sizes).times(self.n_layers - 1));
         }
         match self.outputs {
             Some(outputs) => {
@@ -155,8 +128,8 @@ impl RecurrentConfig {
         let wide = d_hidden * self.cell.gates();
         let biases = match (self.bias, self.cell) {
             (RecurrentBias::None, _) => 0,
-            (RecurrentBias::Needed, Cell::Rnn | Cell::Lstm) => 1,
-            (RecurrentBias::Needed, Cell::Gru) | (RecurrentBias::Two, _) => 2,
+            (RecurrentBias::Needed, Cell::Rnn | Cell::Lstm { .. }) => 1,
+            (RecurrentBias::Needed, Cell::Gru { .. }) | (RecurrentBias::Two, _) => 2,
         };
         let input = Draft::new("input").linear(tokens, d_in, wide, false).keeps(kept_input);
         // The hidden states and, for each cell, what its operation saves beside them; a state is one a sequence.
@@ -164,17 +137,14 @@ impl RecurrentConfig {
         let first = q(sizes.batch) * d_hidden;
         let kept = match self.cell {
             Cell::Rnn => states + first,
-            Cell::Lstm => states * 6 + first * 3,
-            Cell::Gru => states * 5 + first,
+            Cell::Lstm { .. } => states * 6 + first * 3,
+            Cell::Gru { .. } => states * 5 + first,
         };
         let state = Draft::new("state").linear(tokens, d_hidden, wide, false).keeps(kept);
         let bias = Draft::new("bias").parameters(wide * biases);
-        match self.directions {
-            Directions::Forward => Draft::new(name).with_all([input, state, bias]),
-            Directions::Both => {
-                let direction = Draft::new("directions").with_all([input, state, bias]);
-                Draft::new(name).with(direction.times(self.directions.count()))
-            }
+        match self.layers().directions() {
+            1 => Draft::new(name).with_all([input, state, bias]),
+            both => Draft::new(name).with(Draft::new("directions").with_all([input, state, bias]).times(both)),
         }
     }
 }

@@ -55,10 +55,7 @@ pub(super) struct Form<'a> {
 impl Form<'_> {
     pub(super) fn encoder(&self) -> Draft {
         let states = self.source().tokens() * self.config.d_model;
-        Draft::new("model")
-            .with_all(self.embedding(self.config.vocab, self.source()))
-            .with_all(self.stack())
-            .keeps(states)
+        Draft::new("model").with_all(self.bottom()).with_all(self.stack()).keeps(states)
     }
 
     pub(super) fn decoder(&self) -> Draft {
@@ -69,7 +66,7 @@ impl Form<'_> {
         };
         let layer = self.layer(side, mask).caches(self.cache(side));
         Draft::new("model")
-            .with_all(self.embedding(config.vocab, side))
+            .with_all(self.bottom())
             .with(layer.times(config.n_layers))
             .with_all(self.last_norm(side))
             .with(self.output(config.vocab, side))
@@ -77,18 +74,20 @@ impl Form<'_> {
 
     pub(super) fn encoder_decoder(&self) -> Draft {
         let (config, source, target) = (self.config, self.source(), self.target());
-        let source_embedding = self.embedding(config.vocab, source);
         // The decoder's linear layers keep the encoder's output, all the same one.
         let encoder = Draft::new("encoder").keeps(source.tokens() * config.d_model);
         let layers = config.n_decoder_layers.unwrap_or(config.n_layers);
         let vocab = config.target_vocab.unwrap_or(config.vocab);
-        let upper = Draft::new("decoder");
-        let (root, encoder, decoder) = match config.target_vocab {
-            Some(vocab) => {
-                (Draft::new("model"), encoder.with_all(source_embedding), upper.with_all(self.embedding(vocab, target)))
+        let (root, decoder) = (Draft::new("model"), Draft::new("decoder"));
+        let (root, encoder, decoder) = match (self.input, config.target_vocab) {
+            // One embedding for both, looked up twice; what positions compute, they compute for each.
+            (Input::Tokens, None) => {
+                let again = self.positions(target).map(Draft::without_parameters);
+                (root.with_all(self.bottom()), encoder, decoder.keeps_bytes(ids(target)).with_all(again))
             }
-            // One embedding for both, looked up twice.
-            None => (Draft::new("model").with_all(source_embedding), encoder, upper.keeps_bytes(ids(target))),
+            (Input::Tokens, Some(_)) | (Input::Features, _) => {
+                (root, encoder.with_all(self.bottom()), decoder.with_all(self.embedding(vocab, target)))
+            }
         };
         let decoder = decoder
             .with(self.decoder_layer(source, target).times(layers))
@@ -123,14 +122,17 @@ impl Form<'_> {
         (q(attention.n_heads) * d_head, q(attention.kv_heads()) * d_head)
     }
 
+    /// What stands below the layers of the source, or of a decoder alone.
+    fn bottom(&self) -> Vec<Draft> {
+        match self.input {
+            Input::Tokens => self.embedding(self.config.vocab, self.source()),
+            Input::Features => self.positions(self.source()).into_iter().collect(),
+        }
+    }
+
     fn embedding(&self, vocab: usize, side: Side) -> Vec<Draft> {
-        let tokens = match self.input {
-            Input::Tokens => {
-                Some(Draft::new("embedding").parameters(q(vocab) * self.config.d_model).keeps_bytes(ids(side)))
-            }
-            Input::Features => None,
-        };
-        tokens.into_iter().chain(self.positions(side)).collect()
+        let tokens = Draft::new("embedding").parameters(q(vocab) * self.config.d_model).keeps_bytes(ids(side));
+        std::iter::once(tokens).chain(self.positions(side)).collect()
     }
 
     fn positions(&self, side: Side) -> Option<Draft> {
@@ -156,11 +158,11 @@ impl Form<'_> {
                 let draft = draft.parameters(weights + d_hidden + d_model * 2).flops(evaluations * weights * 2);
                 Some(draft.keeps(evaluations * (d_model + 1 + d_hidden)))
             }
-            // A gated unit without input: its states, gates and first state are kept.
+            // A gated unit under an input of zeros: its states, four numbers a unit, and the zeros with their weights are kept.
             Position::Rnn(_) => {
                 let (d_model, steps) = (q(sizes.d_model), q(side.seq.saturating_sub(1)));
                 let draft = draft.parameters(d_model * d_model * 3 + d_model * 7).flops(steps * d_model * d_model * 6);
-                Some(draft.keeps(steps * d_model * 5 + steps + d_model))
+                Some(draft.keeps(steps * d_model * 5 + steps + d_model * 3))
             }
         }
     }

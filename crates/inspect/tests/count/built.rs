@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Device;
 use proptest::prelude::*;
-use regard_inspect::count::{Architecture, Description};
+use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_nn::Init;
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
@@ -14,6 +14,7 @@ use regard_nn::layers::position::floater::FloaterConfig;
 use regard_nn::layers::position::learned::LearnedConfig;
 use regard_nn::layers::position::relative::RelativeConfig;
 use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
+use regard_nn::layers::recurrent::{Cell, Direction, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::language_model::LanguageModel;
@@ -65,6 +66,15 @@ fn configs() -> impl Strategy<Value = TransformerConfig> {
     })
 }
 
+fn recurrent() -> impl Strategy<Value = RecurrentConfig> {
+    let cell = prop::sample::select(vec![Cell::Rnn, Cell::lstm(), Cell::gru()]);
+    let direction = prop::sample::select(vec![Direction::Forward, Direction::Backward, Direction::Both]);
+    (cell, direction, 1usize..9, 1usize..9, 1usize..4).prop_map(|(cell, direction, d_in, d_hidden, n_layers)| {
+        let dropout = if n_layers > 1 { 0.1 } else { 0.0 };
+        RecurrentConfig { cell, d_in, d_hidden, n_layers, direction, dropout }
+    })
+}
+
 fn total(architecture: Architecture) -> usize {
     usize::try_from(counted(&Description::new(architecture)).parameters()).unwrap()
 }
@@ -80,5 +90,17 @@ proptest! {
         prop_assert_eq!(total(Architecture::Decoder(config)), built);
         let built = EncoderDecoder::new(&config, &init).unwrap().num_params();
         prop_assert_eq!(total(Architecture::EncoderDecoder(config)), built);
+    }
+
+    #[test]
+    fn recurrent_layers_are_as_they_are_built(config in recurrent()) {
+        let built = config.init(&Init::new(1, &Device::flex())).unwrap().num_params();
+        let model = RecurrentModel::from(config);
+        prop_assert_eq!(model.layers(), config);
+        prop_assert_eq!(total(Architecture::Recurrent(model)), built);
+        // An embedding of 5 tokens below, 7 classes above.
+        let around = RecurrentModel { vocab: Some(5), outputs: Some(7), ..model };
+        let more = 5 * config.d_in + 7 * (config.d_out() + 1);
+        prop_assert_eq!(total(Architecture::Recurrent(around)), built + more);
     }
 }

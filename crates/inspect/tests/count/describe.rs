@@ -1,6 +1,7 @@
 //! Descriptions as files give them: what is read, what is refused and how; the JSON that comes out.
 
-use regard_inspect::count::{CountError, Description, PRESETS, count, preset};
+use regard_inspect::count::{Architecture, CountError, Description, PRESETS, count, preset};
+use regard_nn::layers::recurrent::RecurrentConfig;
 use serde_json::{Value, json};
 
 use super::counted;
@@ -36,6 +37,58 @@ fn a_refusal_names_the_field_and_what_is_allowed() {
     says(json!({"sizes": {"batch": 0}}), &["sizes.batch", "1 or more"]);
     says(json!({"architecture": "recurrent", "model": {"cell": "elman"}}), &["model.cell", "`gru`"]);
     says(json!({"architecture": "recurrent", "model": {"d_hidden": 0}}), &["model.d_hidden", "1 or more"]);
+}
+
+#[test]
+fn a_recurrent_model_is_described_as_its_layers_are() {
+    let layers = json!({"cell": {"kind": "gru", "reset": "before_product"}, "d_in": 3, "d_hidden": 5, "n_layers": 2,
+        "direction": "backward", "dropout": 0.5});
+    let config: RecurrentConfig = serde_json::from_value(layers.clone()).unwrap();
+    let description = Description::from_value(&json!({"architecture": "recurrent", "model": layers})).unwrap();
+    assert_eq!(description.architecture, Architecture::Recurrent(config.into()));
+    assert_eq!(Description::from_value(&description.to_value()).unwrap(), description);
+    let with = |key: &str, value: Value| {
+        let mut model = layers.clone();
+        model[key] = value;
+        json!({"architecture": "recurrent", "model": model})
+    };
+    says(with("cell", json!("elman")), &["model.cell", "`rnn`", "`gru`"]);
+    says(with("cell", json!({"kind": "gru", "reset": "never"})), &["model.cell", "`before_product`"]);
+    says(with("cell", json!({"kind": "rnn", "reset": "never"})), &["model.cell.reset", "unknown field"]);
+    says(with("direction", json!("up")), &["model.direction", "`forward`", "`backward`", "`both`"]);
+    says(with("directions", json!("both")), &["model.directions", "unknown field", "`direction`"]);
+    says(with("dropout", json!(1)), &["model.dropout", "below 1"]);
+    says(with("n_layers", json!(1)), &["model.dropout = 0.5", "0 with one layer"]);
+    says(with("outputs", json!(0)), &["model.outputs", "1 or more"]);
+    let mut features = with("vocab", json!(7));
+    features["input"] = json!("features");
+    says(features, &["model.vocab = 7", "features"]);
+}
+
+#[test]
+fn features_come_in_on_the_source_side_only() {
+    let described = |architecture: &str, input: &str, more: Value| {
+        let mut model = json!({"vocab": 50, "n_layers": 1, "d_model": 8, "n_heads": 2, "d_ff": 4,
+            "position": {"kind": "learned", "max_length": 3}});
+        model.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"architecture": architecture, "input": input, "model": model})
+    };
+    let total = |value: &Value| counted(&Description::from_value(value).unwrap()).parameters();
+    let saved = |architecture: &str, more: Value| {
+        let [tokens, features] =
+            ["tokens", "features"].map(|input| total(&described(architecture, input, more.clone())));
+        tokens as i128 - features as i128
+    };
+    for output in ["own", "embedding"] {
+        // The source's embedding goes; the target's and the output layer stay.
+        assert_eq!(saved("encoder_decoder", json!({"target_vocab": 70, "output_weights": output})), 50 * 8);
+        // Of one embedding for both, that of the target stays; its positions are no longer those of the source.
+        assert_eq!(saved("encoder_decoder", json!({"output_weights": output})), -3 * 8);
+    }
+    assert_eq!(saved("encoder", json!({})), 50 * 8);
+    assert_eq!(saved("decoder", json!({})), 50 * 8);
+    let nothing_to_share = described("decoder", "features", json!({"output_weights": "embedding"}));
+    says(nothing_to_share, &["model.output_weights = embedding", "own", "features"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use regard_inspect::count::{Architecture, Count, Description, Sizes, seen_pairs};
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
+use regard_nn::layers::position::Position;
 use regard_nn::models::transformer::{Sight, TransformerConfig};
 use regard_ops::Mask;
 
@@ -52,7 +53,7 @@ const CONFIG: TransformerConfig = TransformerConfig {
     epsilon: 1e-5,
     norm_place: NormPlace::Pre,
     bias: regard_nn::layers::linear::Bias::Learned,
-    position: regard_nn::layers::position::Position::None,
+    position: Position::None,
     sight: Sight::Window { left: 2, right: 1 },
     embedding_scale: regard_nn::models::transformer::EmbeddingScale::None,
     output_weights: regard_nn::models::transformer::OutputWeights::Embedding,
@@ -99,6 +100,20 @@ fn products_of_every_shape() {
     // Two layers, keys and values of 12 features in f32, of the target and of the source.
     assert_eq!(whole.memory.kv_cache, 2 * 2 * 12 * 4 * (target + source));
     assert_eq!(decoder.memory.kv_cache, 3 * 2 * 12 * 4 * source);
+}
+
+#[test]
+fn a_shared_vocabulary_shares_parameters_but_not_work() {
+    let rope = Position::Rope(Default::default());
+    for position in [Position::Floater(Default::default()), Position::Rnn(Default::default()), rope] {
+        let apart = TransformerConfig { position, target_vocab: Some(50), ..CONFIG };
+        let shared = TransformerConfig { target_vocab: None, ..apart };
+        let [apart, shared] = [apart, shared].map(|config| count(Architecture::EncoderDecoder(config)));
+        assert_eq!(shared.flops, apart.flops, "{position:?}");
+        assert_eq!(shared.memory.activations, apart.memory.activations, "{position:?}");
+        let once = ["embedding", "positions"].map(|name| part(&shared, &[name]).total.parameters);
+        assert_eq!(apart.parameters() - shared.parameters(), once.iter().sum::<u128>(), "{position:?}");
+    }
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Parameters against PyTorch's modules: `golden/count.json`.
 
-use regard_inspect::count::{
-    Architecture, Cell, Count, Description, Directions, Input, RecurrentBias, RecurrentConfig,
-};
+use regard_inspect::count::{Architecture, Count, Description, RecurrentBias, RecurrentModel};
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::position::Position;
+use regard_nn::layers::recurrent::{Cell, Direction};
 use regard_nn::models::transformer::{OutputWeights, TransformerConfig};
 use serde_json::Value;
 
@@ -15,7 +14,7 @@ fn size(case: &Value, field: &str) -> usize {
     case[field].as_u64().unwrap_or_else(|| panic!("{field} of {case}")) as usize
 }
 
-/// A translator with `case`'s layers, and nothing below or above them.
+/// A translator with `case`'s layers; below and above them is nothing but an embedding of one token.
 fn translator(case: &Value) -> Count {
     let count = |field| case.get(field).map_or(1, |_| size(case, field));
     let config = TransformerConfig {
@@ -32,19 +31,18 @@ fn translator(case: &Value) -> Count {
         output_bias: Bias::None,
         ..TransformerConfig::default()
     };
-    let description = Description::new(Architecture::EncoderDecoder(config));
-    counted(&Description { input: Input::Features, ..description })
+    counted(&Description::new(Architecture::EncoderDecoder(config)))
 }
 
 fn recurrent(case: &Value, cell: Cell) -> u128 {
-    let config = RecurrentConfig {
+    let config = RecurrentModel {
         cell,
         d_in: size(case, "d_in"),
         d_hidden: size(case, "d_hidden"),
         n_layers: size(case, "n_layers"),
-        directions: if case["both"] == true { Directions::Both } else { Directions::Forward },
+        direction: if case["both"] == true { Direction::Both } else { Direction::Forward },
         bias: if case["bias"] == true { RecurrentBias::Two } else { RecurrentBias::None },
-        ..RecurrentConfig::default()
+        ..RecurrentModel::default()
     };
     counted(&Description::new(Architecture::Recurrent(config))).parameters()
 }
@@ -65,13 +63,16 @@ fn parameters_are_those_of_pytorch() {
             }
             "encoder_layer" => parameters(&translator(case), &["encoder", "layers"]),
             "decoder_layer" => parameters(&translator(case), &["decoder", "layers"]),
-            "transformer" => translator(case).parameters(),
+            "transformer" => {
+                let count = translator(case);
+                count.parameters() - parameters(&count, &["embedding"])
+            }
             "rnn" => recurrent(case, Cell::Rnn),
-            "lstm" => recurrent(case, Cell::Lstm),
-            "gru" => recurrent(case, Cell::Gru),
+            "lstm" => recurrent(case, Cell::lstm()),
+            "gru" => recurrent(case, Cell::gru()),
             "embedding" => {
                 let (vocab, d_in) = (Some(size(case, "vocab")), size(case, "d_model"));
-                let config = RecurrentConfig { vocab, d_in, ..RecurrentConfig::default() };
+                let config = RecurrentModel { vocab, d_in, ..RecurrentModel::default() };
                 parameters(&counted(&Description::new(Architecture::Recurrent(config))), &["embedding"])
             }
             other => panic!("unknown kind {other}"),
