@@ -3,7 +3,9 @@
 
 mod bench;
 mod count;
+mod print;
 mod show;
+mod value;
 
 use std::process::ExitCode;
 

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use miette::{IntoDiagnostic, Result, WrapErr};
+use miette::{Report, Result};
 use regard_inspect::show::attention::Attention;
 use regard_inspect::show::complexity::{Complexity, Progress, Timed};
 use regard_inspect::show::convolution::Convolution;
@@ -14,13 +15,19 @@ use regard_inspect::show::heads::Heads;
 use regard_inspect::show::identity::Identity;
 use regard_inspect::show::lstm::{Lstm, Weights};
 use regard_inspect::show::masks::Masks;
-use regard_inspect::show::position::Position;
+use regard_inspect::show::position::{Position, kind_names};
 use regard_inspect::show::scaling::Scaling;
 use regard_inspect::show::{ShowError, Shown};
+use regard_inspect::{Figure, InspectError};
+use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
+
+use crate::print::print;
+use crate::value::{from_one, from_zero, number};
 
 /// The arguments of `regard show`.
 #[derive(Args)]
+#[command(mut_args(take_negatives), mut_subcommands(|command| command.mut_args(take_negatives)))]
 pub struct Show {
     #[command(subcommand)]
     mechanism: Mechanism,
@@ -31,7 +38,7 @@ pub struct Show {
     #[arg(long, global = true)]
     json: bool,
     /// Selects the random numbers
-    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    #[arg(long, global = true, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
 }
 
@@ -40,19 +47,19 @@ enum Mechanism {
     /// How positions look: each kind as an image, with what is left of it over a distance
     Position {
         /// Positions
-        #[arg(long, value_name = "N", default_value_t = Position::default().length)]
+        #[arg(long, value_name = "N", default_value_t = Position::default().length, value_parser = from_one::<usize>)]
         length: usize,
         /// Features of a token
-        #[arg(long, value_name = "D", default_value_t = Position::default().d_model)]
+        #[arg(long, value_name = "D", default_value_t = Position::default().d_model, value_parser = from_one::<usize>)]
         d_model: usize,
         /// Heads of an attention
-        #[arg(long, value_name = "N", default_value_t = Position::default().n_heads)]
+        #[arg(long, value_name = "N", default_value_t = Position::default().n_heads, value_parser = from_one::<usize>)]
         n_heads: usize,
-        /// One kind in detail: none, sinusoidal, learned, relative, rope, alibi
-        #[arg(long, value_name = "NAME")]
+        /// One kind in detail
+        #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(kind_names()))]
         kind: Option<String>,
         /// How far the rotation of the sinusoids moves them
-        #[arg(long, value_name = "K", default_value_t = Position::default().shift)]
+        #[arg(long, value_name = "K", default_value_t = Position::default().shift, value_parser = from_zero::<usize>)]
         shift: usize,
     },
     /// Attention worked out with small numbers, step by step
@@ -67,115 +74,167 @@ enum Mechanism {
     /// All masks and biases: who may see whom
     Masks {
         /// Tokens of the sequence
-        #[arg(long, value_name = "N", default_value_t = Masks::default().length)]
+        #[arg(long, value_name = "N", default_value_t = Masks::default().length, value_parser = from_one::<usize>)]
         length: usize,
         /// Of the windows: keys before
-        #[arg(long, value_name = "N", default_value_t = Masks::default().left)]
+        #[arg(long, value_name = "N", default_value_t = Masks::default().left, value_parser = from_zero::<usize>)]
         left: usize,
         /// Of the window: keys after
-        #[arg(long, value_name = "N", default_value_t = Masks::default().right)]
+        #[arg(long, value_name = "N", default_value_t = Masks::default().right, value_parser = from_zero::<usize>)]
         right: usize,
     },
     /// When attention changes nothing: large, nearly orthogonal tokens with Q = K = V = X
     Identity {
         /// Tokens of the sequence
-        #[arg(long, value_name = "N", default_value_t = Identity::default().tokens)]
+        #[arg(long, value_name = "N", default_value_t = Identity::default().tokens, value_parser = from_one::<usize>)]
         tokens: usize,
         /// Numbers of features, each a curve
-        #[arg(long, value_name = "D,D,…", value_delimiter = ',', default_values_t = Identity::default().d)]
+        #[arg(
+            long,
+            value_name = "D,D,…",
+            value_delimiter = ',',
+            default_values_t = Identity::default().d,
+            value_parser = from_one::<usize>
+        )]
         d: Vec<usize>,
     },
     /// Whether attention sees the order of its tokens, without and with positions
     Equivariance {
         /// Tokens of the sequence
-        #[arg(long, value_name = "N", default_value_t = Equivariance::default().tokens)]
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = Equivariance::default().tokens,
+            value_parser = from_one::<usize>
+        )]
         tokens: usize,
         /// Features of a token
-        #[arg(long, value_name = "D", default_value_t = Equivariance::default().d_model)]
+        #[arg(
+            long,
+            value_name = "D",
+            default_value_t = Equivariance::default().d_model,
+            value_parser = from_one::<usize>
+        )]
         d_model: usize,
         /// Heads
-        #[arg(long, value_name = "N", default_value_t = Equivariance::default().n_heads)]
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = Equivariance::default().n_heads,
+            value_parser = from_one::<usize>
+        )]
         n_heads: usize,
-        /// The positions drawn beside none: sinusoidal, learned, relative, rope, alibi
-        #[arg(long, value_name = "NAME", default_value_t = Equivariance::default().kind)]
+        /// The positions drawn beside none
+        #[arg(
+            long,
+            value_name = "NAME",
+            default_value_t = Equivariance::default().kind,
+            value_parser = PossibleValuesParser::new(kind_names())
+        )]
         kind: String,
     },
     /// Why scores are divided by √d: variance of q·k and entropy of the softmax against d
     Scaling {
         /// The largest d
-        #[arg(long, value_name = "D", default_value_t = Scaling::default().largest)]
+        #[arg(long, value_name = "D", default_value_t = Scaling::default().largest, value_parser = from_one::<usize>)]
         largest: usize,
         /// Keys of each softmax
-        #[arg(long, value_name = "N", default_value_t = Scaling::default().keys)]
+        #[arg(long, value_name = "N", default_value_t = Scaling::default().keys, value_parser = from_one::<usize>)]
         keys: usize,
     },
     /// Multi-head attention as a sum over its heads, and the largest difference
     Heads {
         /// Tokens of the sequence
-        #[arg(long, value_name = "N", default_value_t = Heads::default().tokens)]
+        #[arg(long, value_name = "N", default_value_t = Heads::default().tokens, value_parser = from_one::<usize>)]
         tokens: usize,
         /// Features of a token
-        #[arg(long, value_name = "D", default_value_t = Heads::default().d_model)]
+        #[arg(long, value_name = "D", default_value_t = Heads::default().d_model, value_parser = from_one::<usize>)]
         d_model: usize,
         /// Heads
-        #[arg(long, value_name = "H", default_value_t = Heads::default().n_heads)]
+        #[arg(long, value_name = "H", default_value_t = Heads::default().n_heads, value_parser = from_one::<usize>)]
         n_heads: usize,
     },
     /// A convolution imitated by attention heads, and the difference against their sharpness
     Convolution {
         /// Pixels of a side
-        #[arg(long, value_name = "N", default_value_t = Convolution::default().size)]
+        #[arg(long, value_name = "N", default_value_t = Convolution::default().size, value_parser = from_one::<usize>)]
         size: usize,
         /// Pixels of a side of the kernel: 1, 3 or 5
-        #[arg(long, value_name = "K", default_value_t = Convolution::default().kernel)]
+        #[arg(
+            long,
+            value_name = "K",
+            default_value_t = Convolution::default().kernel,
+            value_parser = from_one::<usize>
+        )]
         kernel: usize,
         /// Channels of the random kernel
-        #[arg(long, value_name = "C", default_value_t = Convolution::default().channels)]
+        #[arg(
+            long,
+            value_name = "C",
+            default_value_t = Convolution::default().channels,
+            value_parser = from_one::<usize>
+        )]
         channels: usize,
         /// Sharpness of the heads, rising, joined by commas
-        #[arg(long, value_name = "α,…", value_delimiter = ',', default_values_t = Convolution::default().sharpness)]
+        #[arg(
+            long,
+            value_name = "α,…",
+            value_delimiter = ',',
+            default_values_t = Convolution::default().sharpness,
+            value_parser = number
+        )]
         sharpness: Vec<f64>,
     },
     /// Attention as one dense layer on the flattened tokens: its matrix, and weights counted side by side
     Dense {
         /// Tokens of the sequence
-        #[arg(long, value_name = "N", default_value_t = Dense::default().tokens)]
+        #[arg(long, value_name = "N", default_value_t = Dense::default().tokens, value_parser = from_one::<usize>)]
         tokens: usize,
         /// Features of a token
-        #[arg(long, value_name = "D", default_value_t = Dense::default().d_model)]
+        #[arg(long, value_name = "D", default_value_t = Dense::default().d_model, value_parser = from_one::<usize>)]
         d_model: usize,
     },
     /// The gates of an LSTM over time, with weights set by hand or random
     Lstm {
         /// Steps of the sequence
-        #[arg(long, value_name = "N", default_value_t = Lstm::default().steps)]
+        #[arg(long, value_name = "N", default_value_t = Lstm::default().steps, value_parser = from_one::<usize>)]
         steps: usize,
         /// Where the weights come from
         #[arg(long, value_name = "FROM", value_enum, default_value = "by-hand")]
         weights: WeightsFrom,
         /// The unit whose numbers are printed, from 1
-        #[arg(long, value_name = "U", default_value_t = Lstm::default().unit)]
+        #[arg(long, value_name = "U", default_value_t = Lstm::default().unit, value_parser = from_one::<usize>)]
         unit: usize,
     },
     /// What self-attention, CNN, RNN, truncated and linear attention cost, by formula and measured
     Complexity {
         /// The shortest sequence
-        #[arg(long, value_name = "N", default_value_t = Complexity::default().from)]
+        #[arg(long, value_name = "N", default_value_t = Complexity::default().from, value_parser = from_one::<usize>)]
         from: usize,
         /// The longest sequence; lengths are doubled up to it
-        #[arg(long, value_name = "N", default_value_t = Complexity::default().to)]
+        #[arg(long, value_name = "N", default_value_t = Complexity::default().to, value_parser = from_one::<usize>)]
         to: usize,
         /// Features of a token
-        #[arg(long, value_name = "D", default_value_t = Complexity::default().d_model)]
+        #[arg(
+            long,
+            value_name = "D",
+            default_value_t = Complexity::default().d_model,
+            value_parser = from_one::<usize>
+        )]
         d_model: usize,
         /// Tokens that a convolution sees
-        #[arg(long, value_name = "K", default_value_t = Complexity::default().kernel)]
+        #[arg(long, value_name = "K", default_value_t = Complexity::default().kernel, value_parser = from_one::<usize>)]
         kernel: usize,
         /// Keys that a query of truncated attention sees
-        #[arg(long, value_name = "W", default_value_t = Complexity::default().window)]
+        #[arg(long, value_name = "W", default_value_t = Complexity::default().window, value_parser = from_one::<usize>)]
         window: usize,
         /// Calls at each length, at least; the fastest counts
-        #[arg(long, value_name = "N", default_value_t = Complexity::default().repeats)]
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = Complexity::default().repeats,
+            value_parser = from_one::<usize>
+        )]
         repeats: usize,
         /// Time the backward pass too
         #[arg(long)]
@@ -203,26 +262,48 @@ enum Sight {
 /// An option that makes no sense.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error(transparent)]
-pub struct WrongUse(#[from] regard_nn::ConfigError);
+pub enum WrongUse {
+    /// Of the mechanism.
+    Option(#[from] ConfigError),
+    /// `--out`.
+    Picture(InspectError),
+}
 
 impl Show {
     pub fn run(self) -> Result<()> {
         let Self { mechanism, out, json, seed } = self;
-        let shown = match mechanism.show(seed) {
-            Err(ShowError::Config(error)) => return Err(WrongUse(error).into()),
-            shown => shown.into_diagnostic()?,
-        };
-        if json {
-            println!("{}", shown.json);
-        } else {
-            print!("{}", shown.text);
+        // Before the work, which may take long.
+        if let Some(path) = &out {
+            Figure::check_path(path).map_err(picture_report)?;
         }
+        let shown = mechanism.show(seed).map_err(report)?;
+        print(&if json { format!("{}\n", shown.json) } else { shown.text })?;
         if let Some(path) = out {
-            shown.figure.save(&path).into_diagnostic().wrap_err("the picture was not written")?;
+            shown.figure.save(&path).map_err(picture_report)?;
             eprintln!("wrote {}", path.display());
         }
         Ok(())
     }
+}
+
+fn report(error: ShowError) -> Report {
+    match error {
+        ShowError::Config(error) | ShowError::Layer(NnError::Config(error)) => WrongUse::Option(error).into(),
+        other => Report::from_err(other),
+    }
+}
+
+fn picture_report(error: InspectError) -> Report {
+    match error {
+        InspectError::Extension { .. } => WrongUse::Picture(error).into(),
+        other => Report::from_err(other).wrap_err("the picture was not written"),
+    }
+}
+
+/// Else −1 would be an unexpected argument, instead of a value that its flag refuses with what it allows.
+fn take_negatives(arg: clap::Arg) -> clap::Arg {
+    let takes_values = arg.get_action().takes_values();
+    arg.allow_negative_numbers(takes_values)
 }
 
 impl Mechanism {
@@ -279,4 +360,19 @@ fn with_bar(show: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Shown, ShowErr
     });
     bar.finish_and_clear();
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_layer_refuses_is_wrong_use_too() {
+        let config = || ConfigError::new("n_heads", 3, "a divisor of d_model");
+        for error in [ShowError::Config(config()), ShowError::Layer(NnError::Config(config()))] {
+            assert!(report(error).is::<WrongUse>());
+        }
+        let other = ShowError::Figure(InspectError::Raster { why: "no".into() });
+        assert!(!report(other).is::<WrongUse>());
+    }
 }

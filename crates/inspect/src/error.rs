@@ -33,6 +33,12 @@ pub enum InspectError {
         /// The path that came.
         path: PathBuf,
     },
+    /// The folder of the path does not exist.
+    #[error("{path}: there is no such folder to write to")]
+    Folder {
+        /// The path that came.
+        path: PathBuf,
+    },
     /// The drawing could not be turned into pixels.
     #[error("the figure could not be drawn as PNG: {why}")]
     Raster {

@@ -7,7 +7,7 @@ use crate::html::page;
 use crate::layout::{Part, draw};
 use crate::panel::PanelKind;
 use crate::raster::rasterise;
-use crate::save::save_atomically;
+use crate::save::{folder_of, save_atomically};
 
 /// A title, panels in a grid, and notes beneath.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,31 @@ pub enum Columns {
     Auto,
     /// Given, at least one.
     Fixed(usize),
+}
+
+/// How a figure is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A drawing.
+    Svg,
+    /// Pixels.
+    Png,
+    /// A page.
+    Html,
+}
+
+impl Format {
+    /// What the extension of the path says, in any case.
+    pub fn of(path: impl AsRef<Path>) -> Result<Self, InspectError> {
+        let path = path.as_ref();
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
+        match extension.as_str() {
+            "svg" => Ok(Self::Svg),
+            "png" => Ok(Self::Png),
+            "html" => Ok(Self::Html),
+            _ => Err(InspectError::Extension { path: path.to_path_buf() }),
+        }
+    }
 }
 
 impl Figure {
@@ -90,13 +115,19 @@ impl Figure {
     /// Draws the figure as the extension of the path says: `.svg`, `.png` or `.html`. The file is written atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
         let path = path.as_ref();
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
-        let content = match extension.as_str() {
-            "svg" => self.to_svg().into_bytes(),
-            "png" => self.to_png()?,
-            "html" => self.to_html().into_bytes(),
-            _ => return Err(InspectError::Extension { path: path.to_path_buf() }),
+        let content = match Format::of(path)? {
+            Format::Svg => self.to_svg().into_bytes(),
+            Format::Png => self.to_png()?,
+            Format::Html => self.to_html().into_bytes(),
         };
         save_atomically(path, &content)
+    }
+
+    /// Whether a figure can be saved there, as far as that is known before there is one: the extension names a format,
+    /// and the folder exists.
+    pub fn check_path(path: impl AsRef<Path>) -> Result<(), InspectError> {
+        let path = path.as_ref();
+        Format::of(path)?;
+        if folder_of(path).is_dir() { Ok(()) } else { Err(InspectError::Folder { path: path.to_path_buf() }) }
     }
 }

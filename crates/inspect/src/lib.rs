@@ -36,7 +36,7 @@ mod text;
 pub use axis::{Axis, AxisScale};
 pub use colour::{ColourMap, ColourScale, ValueRange};
 pub use error::InspectError;
-pub use figure::{Columns, Figure, Panel};
+pub use figure::{Columns, Figure, Format, Panel};
 pub use number::number;
 pub use panel::{BarSeries, Bars, CellNumbers, Heatmap, LineStyle, Lines, Links, PanelKind, Series, Table, Text};
 pub use save::save_atomically;

@@ -279,3 +279,19 @@ fn the_extension_chooses_the_format() {
     left.sort();
     assert_eq!(left, ["a.svg", "b.PNG", "c.html"], "a temporary file is left");
 }
+
+#[test]
+fn a_path_is_checked_before_there_is_a_figure() {
+    use regard_inspect::Format;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, format) in [("a.svg", Format::Svg), ("a.PNG", Format::Png), ("a.html", Format::Html)] {
+        assert_eq!(Format::of(name).unwrap(), format);
+        Figure::check_path(folder.path().join(name)).unwrap();
+        Figure::check_path(name).unwrap();
+        let nowhere = folder.path().join("missing").join(name);
+        assert!(matches!(Figure::check_path(nowhere), Err(InspectError::Folder { .. })));
+    }
+    for wrong in ["a.pdf", "svg", "a.", ".png"] {
+        assert!(matches!(Figure::check_path(folder.path().join(wrong)), Err(InspectError::Extension { .. })), "{wrong}");
+    }
+}

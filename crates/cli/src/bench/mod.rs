@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use miette::Result;
 use serde::Serialize;
 
+use crate::print::print;
 pub use work::{UnknownWork, Work};
 
 /// Measure the speed of the kernels or of a training step.
@@ -89,7 +90,7 @@ impl Bench {
         }
         if self.json {
             let report = Report { isa, threads, results };
-            println!("{}", serde_json::to_string_pretty(&report).expect("numbers and strings"));
+            print(&format!("{}\n", serde_json::to_string_pretty(&report).expect("numbers and strings")))?;
         }
         Ok(())
     }

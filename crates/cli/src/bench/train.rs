@@ -11,6 +11,7 @@ use regard_nn::{Init, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 
 use super::gpt::GptShape;
+use crate::print::print;
 
 /// A model in training on a text that can be learnt: most tokens follow from the one before.
 struct Training {
@@ -67,12 +68,12 @@ pub fn step(shape: GptShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
 pub fn show(steps: u32) -> Result<()> {
     let shape = GptShape::REFERENCE;
     let GptShape { batch, seq, d_model, n_layers, n_heads, d_ff, vocab } = shape;
-    println!(
+    print(&format!(
         "GPT of {n_layers} layers: d_model {d_model}, {n_heads} heads, d_ff {d_ff}, vocab {vocab}; batch {batch} × {seq}; \
-         {}, {} threads",
+         {}, {} threads\n",
         regard_kernels::Isa::current().name(),
         rayon::current_num_threads()
-    );
+    ))?;
     let mut training = Training::new(&shape)?;
     let bar = ProgressBar::new(u64::from(steps));
     let style = "{bar:32} step {pos}/{len}  {msg}  {per_sec}, {eta} left";
@@ -93,12 +94,11 @@ pub fn show(steps: u32) -> Result<()> {
     }
     bar.finish_and_clear();
     let tokens = (batch * seq) as f64;
-    println!("loss {:.3} → {last:.3} in {steps} steps", first.unwrap_or(last));
-    println!(
-        "best step {:.0} ms: {:.0} tokens/s, {:.0} GFLOP/s",
+    print(&format!(
+        "loss {:.3} → {last:.3} in {steps} steps\nbest step {:.0} ms: {:.0} tokens/s, {:.0} GFLOP/s\n",
+        first.unwrap_or(last),
         best * 1e3,
         tokens / best,
         shape.training_flops() / best / 1e9
-    );
-    Ok(())
+    ))
 }

@@ -7,7 +7,7 @@ use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, Mask, attention, attention_weights, linear};
 use serde_json::json;
 
-use super::matrix::{Matrix, beside};
+use super::matrix::{Matrix, beside, largest};
 use super::{ShowError, Shown, normals, random};
 use crate::number::fixed;
 use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, Links, Text, ValueRange, number};
@@ -62,7 +62,8 @@ impl Attention {
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
         let steps = self.compute()?;
-        let difference = (0..self.words.len()).map(|query| steps.difference(query)).fold(0.0, f64::max);
+        let differences: Vec<f64> = (0..self.words.len()).map(|query| steps.difference(query)).collect();
+        let difference = largest(&differences);
         let names = ["x", "w_q", "w_k", "w_v", "q", "k", "v", "scores", "scaled", "weights", "output"];
         let matrices: serde_json::Map<_, _> =
             names.iter().zip(steps.all()).map(|(name, matrix)| (name.to_string(), matrix.json())).collect();
@@ -108,8 +109,8 @@ impl Attention {
         let weights = Matrix::of(attention_weights(q.clone(), k.clone(), &options, (0, 0), 0..count)?);
         let output = Matrix::of(attention(q.clone(), k.clone(), v.clone(), &options)?);
         let scores = Matrix::of(q.clone().matmul(k.clone().transpose()));
-        let root = (D as f32).sqrt();
-        let scaled = scores.map(|i, j, score| if self.sees(i, j) { score / root } else { f32::NAN });
+        let root = (D as f64).sqrt();
+        let scaled = scores.map(|i, j, score| if self.sees(i, j) { score / root } else { f64::NAN });
         let projected = [q, k, v].map(Matrix::of);
         Ok(Steps { x, projections, projected, scores, scaled, weights, output })
     }
@@ -144,7 +145,7 @@ impl Attention {
         };
         let mut lines = vec![line("key", ["q·k/√d", "exp", "÷ sum"].map(String::from))];
         for (key, label) in labels.iter().enumerate() {
-            let score = f64::from(steps.scaled.at(query, key));
+            let score = steps.scaled.at(query, key);
             let cells = match hand.exponentials[key] {
                 Some(exponential) => [score, exponential, hand.weights[key]].map(|v| fixed(v, 3)),
                 None => ["–", "–", "0"].map(String::from),
@@ -206,10 +207,10 @@ impl Attention {
         let square = |map: Heatmap| map.row_labels(tokens.clone()).column_labels(tokens.clone()).axes("query", "key");
         let [w_q, w_k, w_v] = &steps.projections;
         let [q, k, v] = &steps.projected;
-        let seen = steps.weights.map(|i, j, w| if self.sees(i, j) { w } else { f32::NAN });
+        let seen = steps.weights.map(|i, j, w| if self.sees(i, j) { w } else { f64::NAN });
         let weights = seen.heatmap()?.numbers(CellNumbers::WhereTheyFit).absent("masked");
         let weights = square(weights.scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 })));
-        let links = Links::new(tokens.clone(), tokens.clone(), steps.weights.values.clone())?.names("query", "key");
+        let links = Links::new(tokens.clone(), tokens.clone(), steps.weights.singles())?.names("query", "key");
         let formula =
             "Q = x W_Q\nK = x W_K\nV = x W_V\n\nscores  = Q Kᵀ\nweights = softmax(scores / √d)\noutput  = weights · V";
         let mut figure = Figure::new(format!("Attention by hand: {}", self.words.join(" ")))
@@ -254,12 +255,12 @@ impl Steps {
     }
 
     fn by_hand(&self, query: usize) -> ByHand {
-        let scaled = self.scaled.row(query).iter().map(|&s| (!s.is_nan()).then(|| f64::from(s)));
+        let scaled = self.scaled.row(query).iter().map(|&s| (!s.is_nan()).then_some(s));
         let exponentials: Vec<Option<f64>> = scaled.map(|s| s.map(f64::exp)).collect();
         let sum: f64 = exponentials.iter().flatten().sum();
         let weights: Vec<f64> = exponentials.iter().map(|e| e.map_or(0.0, |e| e / sum)).collect();
         let values = &self.projected[2];
-        let mixed = |column| weights.iter().enumerate().map(|(key, w)| w * f64::from(values.at(key, column))).sum();
+        let mixed = |column| weights.iter().enumerate().map(|(key, w)| w * values.at(key, column)).sum();
         let output = (0..values.columns).map(mixed).collect();
         ByHand { exponentials, sum, weights, output }
     }
@@ -268,8 +269,8 @@ impl Steps {
     fn difference(&self, query: usize) -> f64 {
         let hand = self.by_hand(query);
         let fused = self.weights.row(query).iter().chain(self.output.row(query));
-        let pairs = fused.zip(hand.weights.iter().chain(&hand.output));
-        pairs.map(|(fused, hand)| (f64::from(*fused) - hand).abs()).fold(0.0, f64::max)
+        let differences = fused.zip(hand.weights.iter().chain(&hand.output)).map(|(fused, hand)| fused - hand);
+        largest(&differences.collect::<Vec<_>>())
     }
 }
 

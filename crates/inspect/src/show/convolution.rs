@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::aligned::aligned;
 use super::limits::check_range;
-use super::reference::Reference;
+use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
 use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, LineStyle, Lines, Series, Table, ValueRange, number};
 
@@ -42,11 +42,11 @@ impl Default for Convolution {
 #[derive(Debug)]
 struct Problem {
     /// `[size², channels]`
-    picture: Reference,
+    picture: Matrix,
     /// `[kernel² · channels, channels]`, the first shift's slice first.
-    weights: Reference,
+    weights: Matrix,
     /// `[size², channels]`
-    convolved: Reference,
+    convolved: Matrix,
 }
 
 /// The attention of all heads for one sharpness.
@@ -141,9 +141,9 @@ impl Convolution {
             let in_bar = (0.68..0.86).contains(&y) && (0.2..0.9).contains(&x);
             if in_disc || in_bar { 0.95 } else { 0.3 * x }
         };
-        let picture = Reference::from_fn(size * size, 1, |p, _| pixel(p / size, p % size));
+        let picture = Matrix::from_fn(size * size, 1, |p, _| pixel(p / size, p % size));
         let around = -1.0 / (heads.max(2) - 1) as f64;
-        let weights = Reference::from_fn(heads, 1, |h, _| if h == heads / 2 { 1.0 } else { around });
+        let weights = Matrix::from_fn(heads, 1, |h, _| if h == heads / 2 { 1.0 } else { around });
         self.convolve(picture, weights)
     }
 
@@ -152,17 +152,17 @@ impl Convolution {
         let Self { size, kernel, channels, seed, .. } = *self;
         let mut random = random(seed);
         let pixels = normals(&mut random, size * size * channels);
-        let picture = Reference::from_fn(size * size, channels, |p, c| f64::from(pixels[p * channels + c]));
+        let picture = Matrix::from_fn(size * size, channels, |p, c| f64::from(pixels[p * channels + c]));
         let rows = kernel * kernel * channels;
         let kernel = normals(&mut random, rows * channels);
         let scale = 1.0 / (rows as f64).sqrt();
-        self.convolve(picture, Reference::from_fn(rows, channels, |r, c| scale * f64::from(kernel[r * channels + c])))
+        self.convolve(picture, Matrix::from_fn(rows, channels, |r, c| scale * f64::from(kernel[r * channels + c])))
     }
 
     /// The convolution by its definition, zeros around the picture.
-    fn convolve(&self, picture: Reference, weights: Reference) -> Problem {
+    fn convolve(&self, picture: Matrix, weights: Matrix) -> Problem {
         let (size, channels) = (self.size, picture.columns);
-        let convolved = Reference::from_fn(size * size, weights.columns, |p, out| {
+        let convolved = Matrix::from_fn(size * size, weights.columns, |p, out| {
             let mut sum = 0.0;
             for (h, [down, right]) in self.shifts().into_iter().enumerate() {
                 let (y, x) = ((p / size) as isize + down, (p % size) as isize + right);
@@ -217,25 +217,25 @@ impl Convolution {
     }
 
     /// The heads over the picture with zero tokens around it, then their slices of the kernel: our operations.
-    fn imitate(&self, attention_: &Attention, problem: &Problem) -> Result<Reference, ShowError> {
+    fn imitate(&self, attention_: &Attention, problem: &Problem) -> Result<Matrix, ShowError> {
         let (size, padded, reach) = (self.size, self.padded(), self.kernel / 2);
         let channels = problem.picture.columns;
-        let tokens = Reference::from_fn(padded * padded, channels, |p, c| {
+        let tokens = Matrix::from_fn(padded * padded, channels, |p, c| {
             let (y, x) = ((p / padded).wrapping_sub(reach), (p % padded).wrapping_sub(reach));
             if y < size && x < size { problem.picture.at(y * size + x, c) } else { 0.0 }
         });
         let Attention { q, k, options } = attention_;
         let mixed = attention(q.clone(), k.clone(), tokens.tensor(), options)?;
         let joined = mixed.swap_dims(1, 2).reshape([size * size, self.kernel * self.kernel * channels]);
-        Ok(Reference::of(linear(joined, problem.weights.tensor(), None, None)?))
+        Ok(Matrix::of(linear(joined, problem.weights.tensor(), None, None)?))
     }
 
     /// What a head gives to all pixels, the zeros around included, from the picture's middle.
-    fn map(&self, attention: &Attention, head: usize) -> Result<Reference, ShowError> {
+    fn map(&self, attention: &Attention, head: usize) -> Result<Matrix, ShowError> {
         let query = (self.size / 2) * self.size + self.size / 2;
         let Attention { q, k, options } = attention;
         let weights = attention_weights(q.clone(), k.clone(), options, (0, head), query..query + 1)?;
-        Ok(Reference::of(weights.reshape([self.padded(), self.padded()])))
+        Ok(Matrix::of(weights.reshape([self.padded(), self.padded()])))
     }
 
     /// From the picture's middle, where a head has the most neighbours to be led astray by.
@@ -247,10 +247,10 @@ impl Convolution {
         Ok(least)
     }
 
-    fn figure(&self, edges: &Problem, imitations: &[Reference], rows: &[Row]) -> Result<Figure, ShowError> {
+    fn figure(&self, edges: &Problem, imitations: &[Matrix], rows: &[Row]) -> Result<Figure, ShowError> {
         let (size, last) = (self.size, rows.len() - 1);
-        let picture = |values: &Reference, scale: ColourScale| -> Result<Heatmap, InspectError> {
-            let values = Reference { rows: size, columns: size, values: values.values.clone() };
+        let picture = |values: &Matrix, scale: ColourScale| -> Result<Heatmap, InspectError> {
+            let values = Matrix { rows: size, columns: size, values: values.values.clone() };
             Ok(values.heatmap()?.scale(scale).side(250))
         };
         let most = edges.convolved.largest();

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::aligned::aligned;
 use super::limits::check_range;
-use super::reference::Reference;
+use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
 use crate::{ColourScale, Figure, Heatmap, InspectError, Table, ValueRange, number};
 
@@ -39,15 +39,15 @@ impl Default for Dense {
 #[derive(Debug)]
 struct Sides {
     /// `A`, `[tokens, tokens]`
-    weights: Reference,
+    weights: Matrix,
     /// `W_Vᵀ`, `[d_model, d_model]`
-    block: Reference,
+    block: Matrix,
     /// `A ⊗ W_Vᵀ`, `[tokens · d_model, tokens · d_model]`
-    matrix: Reference,
+    matrix: Matrix,
     /// Of the layer, one column.
-    output: Reference,
+    output: Matrix,
     /// The matrix times the flattened tokens.
-    product: Reference,
+    product: Matrix,
     /// Weights of our layer with all its matrices.
     parameters: usize,
 }
@@ -102,21 +102,21 @@ impl Dense {
         let mut layer = SelfAttention::new(&config, &init)?;
         let parameters = layer.num_params();
         // The claim is about A and W_V: what follows them is taken out.
-        let one = Reference::from_fn(d_model, d_model, |i, j| f64::from(u8::from(i == j)));
+        let one = Matrix::from_fn(d_model, d_model, |i, j| f64::from(u8::from(i == j)));
         layer.output.weight = Param::from_tensor(one.tensor());
         let x = normals(&mut random(seed), tokens * d_model);
-        let x = Reference::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
+        let x = Matrix::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
         let capture = Capture::new(Wanted::default());
         let pass = Pass::inference().with_capture(&capture);
         let output = layer.forward(x.tensor(), &AttentionOptions::default(), &Places::default(), &pass)?;
 
-        let qkv = Reference::of(layer.qkv.weight.val());
+        let qkv = Matrix::of(layer.qkv.weight.val());
         let block = qkv.part(0..d_model, 2 * d_model..3 * d_model).transposed();
         let maps = capture.into_maps();
-        let weights = Reference::of_rows(maps.first().map_or(&[], |map| &map.rows));
+        let weights = Matrix::of_rows(maps.first().map_or(&[], |map| &map.rows));
         let matrix = weights.kronecker(&block);
         let product = matrix.times(&x.flattened());
-        Ok(Sides { weights, block, matrix, output: Reference::of(output).flattened(), product, parameters })
+        Ok(Sides { weights, block, matrix, output: Matrix::of(output).flattened(), product, parameters })
     }
 
     fn figure(&self, sides: &Sides, difference: f64, table: Table) -> Result<Figure, ShowError> {
@@ -125,7 +125,7 @@ impl Dense {
         let scale = 1.0 / (wide as f32).sqrt();
         let dense: Vec<f32> = normals(&mut random(seed ^ 0xDE), wide * wide).iter().map(|v| v * scale).collect();
         let large = |map: Heatmap| map.axes("out: token·d + feature", "in: token·d + feature").side(380);
-        let signed = |values: &Reference| -> Result<Heatmap, InspectError> {
+        let signed = |values: &Matrix| -> Result<Heatmap, InspectError> {
             Ok(values.heatmap()?.scale(ColourScale::diverging(ValueRange::Data)))
         };
         let unit = ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 });

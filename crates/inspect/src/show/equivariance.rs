@@ -10,6 +10,7 @@ use serde_json::json;
 
 use burn::tensor::Device;
 
+use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::position::{kind_named, kinds, layer};
 use super::{ShowError, Shown, normals, random};
@@ -69,19 +70,10 @@ impl Equivariance {
 
     fn validate(&self) -> Result<(), ConfigError> {
         let Self { tokens, d_model, n_heads, .. } = *self;
-        for (field, value, least, most) in
-            [("tokens", tokens, 3, 24), ("n_heads", n_heads, 1, 16), ("d_model", d_model, 2, 64)]
-        {
-            if !(least..=most).contains(&value) {
-                return Err(ConfigError::new(field, value, format!("a whole number from {least} to {most}")));
-            }
-        }
-        if !d_model.is_multiple_of(2 * n_heads) {
-            let allowed =
-                format!("a multiple of {}, twice n_heads: RoPE turns pairs of a head's features", 2 * n_heads);
-            return Err(ConfigError::new("d_model", d_model, allowed));
-        }
-        Ok(())
+        check_range("tokens", tokens, 3..=24)?;
+        check_range("n_heads", n_heads, 1..=16)?;
+        check_range("d_model", d_model, 2..=64)?;
+        check_pairs(d_model, n_heads)
     }
 
     /// Another order of the tokens: place `i` takes token `order[i]`. Not the reverse, where ALiBi sees no difference.
@@ -109,8 +101,8 @@ impl Equivariance {
         };
         let (output, permuted) = (run(&x)?, run(&x.reordered(order))?);
         let expected = output.reordered(order);
-        let difference = permuted.map(|i, j, y| y - expected.at(i, j));
-        let largest = permuted.largest_difference(&expected);
+        let difference = permuted.minus(&expected);
+        let largest = difference.largest();
         let pooled = permuted.mean().largest_difference(&output.mean());
         Ok(Compared { name, output, permuted, difference, largest, pooled })
     }
@@ -134,7 +126,8 @@ impl Equivariance {
         let none = all.iter().find(|compared| compared.name == "none");
         let other = all.iter().find(|compared| compared.name == drawn && drawn != "none");
         // One scale for all, so that a difference is seen for what it is.
-        let largest = none.iter().chain(&other).flat_map(|c| &c.output.values).fold(0.0f32, |m, v| m.max(v.abs()));
+        let largest =
+            none.iter().chain(&other).flat_map(|c| &c.output.values).fold(0.0f32, |m, &v| m.max(v.abs() as f32));
         let scale = ColourScale::diverging(ValueRange::Fixed { low: -largest, high: largest });
         for compared in none.into_iter().chain(other) {
             let name = if compared.name == "none" { "no positions".to_string() } else { compared.name.to_string() };

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::aligned::aligned;
 use super::limits::check_range;
-use super::reference::Reference;
+use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
 use crate::{ColourScale, Figure, Heatmap, InspectError, Table, Text, ValueRange, number};
 
@@ -40,11 +40,11 @@ impl Default for Heads {
 #[derive(Debug)]
 struct Head {
     /// `[tokens, tokens]`
-    weights: Reference,
+    weights: Matrix,
     /// `W_V^i W_O^i`, `[d_model, d_model]`
-    matrix: Reference,
+    matrix: Matrix,
     /// `[tokens, d_model]`
-    contribution: Reference,
+    contribution: Matrix,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,13 +66,13 @@ impl Heads {
         check_range("d_model", d_model, 1..=64)?;
         check_range("n_heads", n_heads, 1..=8)?;
         let (output, heads) = self.heads()?;
-        let mut sums: Vec<Reference> = Vec::with_capacity(n_heads);
+        let mut sums: Vec<Matrix> = Vec::with_capacity(n_heads);
         for head in &heads {
             let sum = sums.last().map_or_else(|| head.contribution.clone(), |sum| sum.plus(&head.contribution));
             sums.push(sum);
         }
         let difference = sums[n_heads - 1].minus(&output);
-        let row = |(index, (head, sum)): (usize, (&Head, &Reference))| Row {
+        let row = |(index, (head, sum)): (usize, (&Head, &Matrix))| Row {
             head: index + 1,
             entropy: head.weights.values.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum::<f64>() / tokens as f64,
             norm: head.contribution.norm(),
@@ -98,7 +98,7 @@ impl Heads {
     }
 
     /// The output of our layer, and its heads taken apart in f64.
-    fn heads(&self) -> Result<(Reference, Vec<Head>), ShowError> {
+    fn heads(&self) -> Result<(Matrix, Vec<Head>), ShowError> {
         let Self { tokens, d_model, n_heads, seed } = *self;
         let config =
             MultiHeadConfig { bias: Bias::None, output_bias: Bias::None, ..MultiHeadConfig::new(d_model, n_heads) };
@@ -107,35 +107,29 @@ impl Heads {
         let init = Init::new(seed, &Device::flex()).with_spread(spread).enter("attention");
         let layer = SelfAttention::new(&config, &init)?;
         let x = normals(&mut random(seed), tokens * d_model);
-        let x = Reference::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
+        let x = Matrix::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
         let capture = Capture::new(Wanted::default());
         let pass = Pass::inference().with_capture(&capture);
         let output = layer.forward(x.tensor(), &AttentionOptions::default(), &Places::default(), &pass)?;
 
-        let (qkv, w_o) = (Reference::of(layer.qkv.weight.val()), Reference::of(layer.output.weight.val()));
+        let (qkv, w_o) = (Matrix::of(layer.qkv.weight.val()), Matrix::of(layer.output.weight.val()));
         let d_head = config.d_head();
         let head = |map: &regard_nn::AttentionMap| {
             let (from, to) = (map.head * d_head, (map.head + 1) * d_head);
             let values = 2 * n_heads * d_head;
             let w_v = qkv.part(0..d_model, values + from..values + to);
             let matrix = w_v.times(&w_o.part(from..to, 0..d_model));
-            let weights = Reference::of_rows(&map.rows);
+            let weights = Matrix::of_rows(&map.rows);
             Head { contribution: weights.times(&x).times(&matrix), weights, matrix }
         };
-        Ok((Reference::of(output), capture.into_maps().iter().map(head).collect()))
+        Ok((Matrix::of(output), capture.into_maps().iter().map(head).collect()))
     }
 
-    fn figure(
-        &self,
-        output: &Reference,
-        heads: &[Head],
-        sums: &[Reference],
-        table: Table,
-    ) -> Result<Figure, InspectError> {
+    fn figure(&self, output: &Matrix, heads: &[Head], sums: &[Matrix], table: Table) -> Result<Figure, InspectError> {
         // One scale for everything that is added, so that the eye can add too.
         let all = heads.iter().map(|head| &head.contribution).chain(sums).chain([output]);
-        let most = all.map(Reference::largest).fold(0.0, f64::max);
-        let signed = |values: &Reference, most: f64| -> Result<Heatmap, InspectError> {
+        let most = all.map(Matrix::largest).fold(0.0, f64::max);
+        let signed = |values: &Matrix, most: f64| -> Result<Heatmap, InspectError> {
             let range = ValueRange::Fixed { low: -most as f32, high: most as f32 };
             Ok(values.heatmap()?.scale(ColourScale::diverging(range)).side(240))
         };

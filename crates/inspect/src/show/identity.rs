@@ -9,6 +9,7 @@ use regard_ops::{AttentionOptions, OpError, attention, attention_weights};
 use serde::Serialize;
 use serde_json::json;
 
+use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
 use crate::{Axis, CellNumbers, ColourScale, Figure, LineStyle, Lines, Series, ValueRange, number};
@@ -59,32 +60,27 @@ impl Identity {
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
-        if !(2..=MOST_TOKENS).contains(&self.tokens) {
-            return Err(ConfigError::new("tokens", self.tokens, format!("a whole number from 2 to {MOST_TOKENS}")));
-        }
+        check_range("tokens", self.tokens, 2..=MOST_TOKENS)?;
         if !(1..=MOST_CURVES).contains(&self.d.len()) {
             return Err(ConfigError::new("d", format!("{} sizes", self.d.len()), format!("1 to {MOST_CURVES} sizes")));
         }
-        match self.d.iter().find(|d| !(2..=MOST_FEATURES).contains(*d)) {
-            Some(d) => Err(ConfigError::new("d", d, format!("whole numbers from 2 to {MOST_FEATURES}"))),
-            None => Ok(()),
-        }
+        self.d.iter().try_for_each(|&d| check_range("d", d, 2..=MOST_FEATURES))
     }
 
     /// Random directions, each token with the norm `√d`.
     fn directions(&self, d: usize) -> Matrix {
         let mut random = random(self.seed ^ (d as u64) << 20);
         let normal = Matrix::new(self.tokens, d, normals(&mut random, self.tokens * d));
-        let square = |row| normal.row(row).iter().map(|v| f64::from(v * v)).sum::<f64>();
+        let square = |row| normal.row(row).iter().map(|v| v * v).sum::<f64>();
         let norms: Vec<f64> = (0..self.tokens).map(|row| square(row).sqrt().max(f64::MIN_POSITIVE)).collect();
-        normal.map(|row, _, v| (f64::from(v) * (d as f64).sqrt() / norms[row]) as f32)
+        normal.map(|row, _, v| v * (d as f64).sqrt() / norms[row])
     }
 
     fn sweep(&self, d: usize) -> Result<Vec<Row>, OpError> {
         let directions = self.directions(d);
         let row = |step: i32| {
             let s = 2f64.powf(f64::from(step) / 2.0);
-            let x = directions.map(|_, _, v| (f64::from(v) * s) as f32);
+            let x = directions.map(|_, _, v| v * s);
             let (weights, output) = distances(&x)?;
             Ok(Row { d, s, weights, orthogonal: orthogonal(self.tokens, d, s), output })
         };
@@ -124,7 +120,7 @@ impl Identity {
         // Sizes at which a token's score with itself is small, of order ln n, and large.
         for own in [0.2, 4.0, 40.0] {
             let s = (own / (d as f64).sqrt()).sqrt();
-            let x = self.directions(d).map(|_, _, v| (f64::from(v) * s) as f32);
+            let x = self.directions(d).map(|_, _, v| v * s);
             let a = weights(&x)?;
             let numbers = if self.tokens <= 12 { CellNumbers::WhereTheyFit } else { CellNumbers::Hidden };
             let map = a.heatmap()?.axes("query", "key").side(380).numbers(numbers);
@@ -176,10 +172,11 @@ fn weights(x: &Matrix) -> Result<Matrix, OpError> {
 /// `max |A − I|` and `‖Y − X‖/‖X‖`.
 fn distances(x: &Matrix) -> Result<(f64, f64), OpError> {
     let a = weights(x)?;
-    let identity = a.map(|i, j, _| f32::from(u8::from(i == j)));
+    let identity = a.map(|i, j, _| f64::from(u8::from(i == j)));
     let y = Matrix::of(attention(x.tensor(), x.tensor(), x.tensor(), &AttentionOptions::default())?);
-    let change = y.map(|i, j, y| y - x.at(i, j));
-    Ok((a.largest_difference(&identity), change.norm() / x.norm()))
+    // As the operation got it: unchanged tokens are then no different at all.
+    let x = Matrix::of(x.tensor::<4>());
+    Ok((a.largest_difference(&identity), y.minus(&x).norm() / x.norm()))
 }
 
 #[cfg(test)]
@@ -189,8 +186,8 @@ mod tests {
     #[test]
     fn orthogonal_tokens_follow_the_closed_form() {
         for (n, d, s) in [(2, 2, 0.5), (4, 4, 1.0), (8, 16, 0.7), (16, 16, 1.3), (3, 64, 0.9)] {
-            let size = (s * (d as f64).sqrt()) as f32;
-            let x = Matrix::new(n, d, vec![0.0; n * d]).map(|i, j, _| if i == j { size } else { 0.0 });
+            let size = s * (d as f64).sqrt();
+            let x = Matrix::from_fn(n, d, |i, j| if i == j { size } else { 0.0 });
             let (a, y) = distances(&x).unwrap();
             let rest = orthogonal(n, d, s);
             assert!((a - rest).abs() < 1e-6, "{n} {d} {s}: {a}, expected {rest}");
@@ -205,7 +202,7 @@ mod tests {
         let identity = Identity { tokens: 7, d: vec![12], seed: 4 };
         let x = identity.directions(12);
         for row in identity.sweep(12).unwrap() {
-            let at = |i: usize, j: usize| f64::from((f64::from(x.at(i, j)) * row.s) as f32);
+            let at = |i: usize, j: usize| f64::from((x.at(i, j) * row.s) as f32);
             let (mut largest, mut change, mut size) = (0.0f64, 0.0, 0.0);
             for i in 0..7 {
                 let score = |j| (0..12).map(|c| at(i, c) * at(j, c)).sum::<f64>() / 12f64.sqrt();
@@ -245,7 +242,7 @@ mod tests {
         );
         assert_eq!(
             error(Identity { d: vec![4, 1], ..Identity::default() }),
-            "d = 1: expected whole numbers from 2 to 4096"
+            "d = 1: expected a whole number from 2 to 4096"
         );
         assert!(error(Identity { d: vec![], ..Identity::default() }).starts_with("d = 0 sizes"));
         assert!(error(Identity { d: vec![4; 7], ..Identity::default() }).starts_with("d = 7 sizes"));

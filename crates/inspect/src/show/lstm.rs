@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::aligned::aligned;
 use super::limits::check_range;
-use super::reference::{Reference, largest};
+use super::matrix::{Matrix, largest};
 use super::{ShowError, Shown, normals, random};
 use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, Series, Table, ValueRange, number};
 
@@ -72,11 +72,11 @@ struct Step {
 #[derive(Debug)]
 struct Parameters {
     /// `[inputs, 4 · units]`
-    w_ih: Reference,
+    w_ih: Matrix,
     /// `[units, 4 · units]`
-    w_hh: Reference,
+    w_hh: Matrix,
     /// `[1, 4 · units]`
-    bias: Reference,
+    bias: Matrix,
 }
 
 impl Lstm {
@@ -108,10 +108,10 @@ impl Lstm {
     }
 
     /// Noise with a bit to remember, to be read, to be forgotten, and another one.
-    fn inputs(&self) -> Reference {
+    fn inputs(&self) -> Matrix {
         let noise = normals(&mut random(self.seed), self.steps);
         let at = |eighths: usize| eighths * self.steps / 8;
-        Reference::from_fn(self.steps, INPUTS.len(), |t, input| {
+        Matrix::from_fn(self.steps, INPUTS.len(), |t, input| {
             let is_at = |times: [usize; 2]| f64::from(u8::from(times.iter().any(|&eighths| at(eighths) == t)));
             match input {
                 0 if t == at(1) => 1.0,
@@ -129,7 +129,7 @@ impl Lstm {
             let mut random = random(self.seed ^ 0x15_73);
             let mut normal = |rows: usize| {
                 let values = normals(&mut random, rows * 4 * UNITS);
-                Reference::from_fn(rows, 4 * UNITS, |i, j| f64::from(values[i * 4 * UNITS + j]))
+                Matrix::from_fn(rows, 4 * UNITS, |i, j| f64::from(values[i * 4 * UNITS + j]))
             };
             return Parameters { w_ih: normal(INPUTS.len()), w_hh: normal(UNITS), bias: normal(1) };
         }
@@ -155,13 +155,13 @@ impl Lstm {
         let gates = [UPDATE, FORGET, CANDIDATE, OUTPUT];
         let entry = |row: usize, column: usize| gates[column / UNITS][row][column % UNITS];
         Parameters {
-            w_ih: Reference::from_fn(INPUTS.len(), 4 * UNITS, entry),
-            w_hh: Reference::from_fn(UNITS, 4 * UNITS, |_, _| 0.0),
-            bias: Reference::from_fn(1, 4 * UNITS, |_, column| entry(INPUTS.len(), column)),
+            w_ih: Matrix::from_fn(INPUTS.len(), 4 * UNITS, entry),
+            w_hh: Matrix::from_fn(UNITS, 4 * UNITS, |_, _| 0.0),
+            bias: Matrix::from_fn(1, 4 * UNITS, |_, column| entry(INPUTS.len(), column)),
         }
     }
 
-    fn text(&self, inputs: &Reference, units: &[Vec<Step>], difference: f64) -> String {
+    fn text(&self, inputs: &Matrix, units: &[Vec<Step>], difference: f64) -> String {
         let mut table =
             Table::new(["t", "value", "write", "reset", "read", "Γ_f", "Γ_u", "Γ_o", "c̃", "c", "a"].map(String::from));
         let digits = |v: f64| crate::number::fixed(v, 3);
@@ -190,9 +190,9 @@ impl Lstm {
         )
     }
 
-    fn figure(&self, inputs: &Reference, units: &[Vec<Step>], difference: f64) -> Result<Figure, ShowError> {
+    fn figure(&self, inputs: &Matrix, units: &[Vec<Step>], difference: f64) -> Result<Figure, ShowError> {
         let over_time = |names: &[&str], of: &dyn Fn(usize, usize) -> f64| -> Result<Heatmap, InspectError> {
-            let values = Reference::from_fn(names.len(), self.steps, |row, t| of(t, row));
+            let values = Matrix::from_fn(names.len(), self.steps, |row, t| of(t, row));
             Ok(values.heatmap()?.row_labels(names.to_vec()).axes("", "step").side(560))
         };
         let gate = |of: fn(&Step) -> f64| {
@@ -243,21 +243,21 @@ impl Lstm {
 }
 
 /// Every step of every unit, and the largest difference between the operation's states and those of the gates.
-fn run(inputs: &Reference, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f64), ShowError> {
+fn run(inputs: &Matrix, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f64), ShowError> {
     let Parameters { w_ih, w_hh, bias } = parameters;
     let weights =
         LstmWeights { w_ih: w_ih.tensor(), w_hh: w_hh.tensor(), bias: bias.tensor::<2>().reshape([4 * UNITS]) };
-    let whole = Reference::of(lstm(inputs.tensor(), weights.clone(), None)?.hidden);
+    let whole = Matrix::of(lstm(inputs.tensor(), weights.clone(), None)?.hidden);
 
     let mut units = vec![Vec::new(); UNITS];
     let mut differences = Vec::new();
     let mut state: Option<LstmState> = None;
-    let mut before = (Reference::from_fn(1, UNITS, |_, _| 0.0), Reference::from_fn(1, UNITS, |_, _| 0.0));
+    let mut before = (Matrix::from_fn(1, UNITS, |_, _| 0.0), Matrix::from_fn(1, UNITS, |_, _| 0.0));
     for t in 0..inputs.rows {
         // Step by step the operation tells its cell too.
         let input = inputs.part(t..t + 1, 0..inputs.columns);
         let next = lstm(input.tensor(), weights.clone(), state.take())?.state;
-        let (hidden, cell) = (Reference::of(next.hidden.clone()), Reference::of(next.cell.clone()));
+        let (hidden, cell) = (Matrix::of(next.hidden.clone()), Matrix::of(next.cell.clone()));
         let sums = input.times(w_ih).plus(&before.0.times(w_hh)).plus(bias);
         for (unit, steps) in units.iter_mut().enumerate() {
             let sum = |gate: usize| sums.at(0, gate * UNITS + unit);

@@ -3,12 +3,12 @@
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use regard_kernels::attention::alibi_slopes;
-use regard_nn::ConfigError;
 use regard_ops::{
     AttentionOptions, Distance, Graph, Mask, OpError, SelfLoops, SparseRows, attention, attention_weights,
 };
 use serde_json::json;
 
+use super::limits::check_range;
 use super::matrix::{Matrix, beside};
 use super::{ShowError, Shown};
 use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, ValueRange};
@@ -29,6 +29,10 @@ impl Default for Masks {
         Self { length: 8, left: 2, right: 1 }
     }
 }
+
+/// A relative table such as a head learns that looks at the token before: biases of the distances −3 to 3. That of the
+/// own key is 0, so that the others can be read off the weights.
+const RELATIVE: [f32; 7] = [0.5, 1.0, 2.0, 0.0, -0.5, -1.0, -1.5];
 
 /// Something that shapes the scores.
 struct Case {
@@ -59,16 +63,9 @@ impl Masks {
     /// All masks and biases.
     pub fn show(&self) -> Result<Shown, ShowError> {
         let Self { length, left, right } = *self;
-        if !(4..=24).contains(&length) {
-            return Err(ConfigError::new("length", length, "a whole number from 4 to 24").into());
-        }
-        for (field, value) in [("left", left), ("right", right)] {
-            if value > length {
-                return Err(
-                    ConfigError::new(field, value, format!("a whole number from 0 to {length}, the length")).into()
-                );
-            }
-        }
+        check_range("length", length, 4..=24)?;
+        check_range("left", left, 0..=length)?;
+        check_range("right", right, 0..=length)?;
         let seen = self.cases()?.into_iter().map(|case| case.look(length)).collect::<Result<Vec<_>, _>>()?;
         let json: Vec<_> = seen.iter().map(Seen::json).collect();
         let json = json!({ "length": length, "masks": json });
@@ -83,13 +80,18 @@ impl Masks {
         let padded = |mask| AttentionOptions { lengths: Some(vec![real]), mask, ..none() };
         let alibi =
             |mask| AttentionOptions { distance: Distance::Alibi { slopes: vec![alibi_slopes(8)[0]] }, mask, ..none() };
+        let table = Tensor::from_data(TensorData::new(RELATIVE.to_vec(), [1, RELATIVE.len()]), &Device::flex());
+        let relative =
+            |mask| AttentionOptions { distance: Distance::Relative { table: table.clone() }, mask, ..none() };
         // Two sequences packed into one.
         let first = length.div_ceil(2);
-        let packed = by_cell(length, |i, j| (i < first) == (j < first));
-        let packed = Tensor::<4, Bool>::from_data(TensorData::new(packed, [1, 1, length, length]), &Device::flex());
-        let even = by_cell(length, |i, j| [1.0f32, -1.0][(i + j) % 2] * f32::from(u8::from(i != j)));
-        let bias = Matrix::new(length, length, even).tensor();
-        let graph = Graph::new(length, &ring(length), SelfLoops::AsGiven)?;
+        let cells = (0..length * length).map(|cell| (cell / length < first) == (cell % length < first));
+        let cells = TensorData::new(cells.collect::<Vec<_>>(), [1, 1, length, length]);
+        let allowed = Tensor::<4, Bool>::from_data(cells, &Device::flex());
+        let packed = |mask| AttentionOptions { allowed: Some(allowed.clone()), mask, ..none() };
+        let bias = Matrix::from_fn(length, length, |i, j| if i == j { 0.0 } else { [1.0, -1.0][(i + j) % 2] }).tensor();
+        let sparse = SparseRows::from(&Graph::new(length, &ring(length), SelfLoops::AsGiven)?);
+        let graph = |mask| AttentionOptions { sparse: Some(sparse.clone()), mask, ..none() };
         let case = |name: &str, options| Case { name: name.into(), queries: length, options, drawn: Drawn::Weights };
         let bias_of = |name: &str, options| Case { drawn: Drawn::Bias, ..case(name, options) };
         Ok(vec![
@@ -99,15 +101,16 @@ impl Masks {
             case(&format!("causal window: {left} before"), masked(Mask::Window { left, right: 0 })),
             case(&format!("padding: {real} real keys"), padded(Mask::Full)),
             case("causal and padding", padded(Mask::Causal)),
-            case(
-                "graph: a ring and a lone node",
-                AttentionOptions { sparse: Some(SparseRows::from(&graph)), ..none() },
-            ),
-            case("boolean: two packed sequences", AttentionOptions { allowed: Some(packed), ..none() }),
+            case("graph: a ring and a lone node", graph(Mask::Full)),
+            case("graph and causal", graph(Mask::Causal)),
+            case("boolean: two packed sequences", packed(Mask::Full)),
+            case("window and two packed sequences", packed(Mask::Window { left, right })),
             Case { queries: 3, ..case("causal, 3 queries behind a cache", masked(Mask::Causal)) },
             bias_of("additive bias: any numbers", AttentionOptions { bias: Some(bias), ..none() }),
             bias_of("ALiBi as bias, slope ½", alibi(Mask::Full)),
+            bias_of(&format!("relative table, clipped to ±{}", RELATIVE.len() / 2), relative(Mask::Full)),
             case("causal and ALiBi", alibi(Mask::Causal)),
+            case("causal and relative table", relative(Mask::Causal)),
         ])
     }
 }
@@ -117,10 +120,6 @@ fn ring(length: usize) -> Vec<(usize, usize)> {
     let nodes = length - 1;
     let around = (0..nodes).map(|node| (node, (node + 1) % nodes));
     around.chain([(0, nodes / 2)]).flat_map(|(a, b)| [(a, b), (b, a)]).collect()
-}
-
-fn by_cell<T>(length: usize, f: impl Fn(usize, usize) -> T) -> Vec<T> {
-    (0..length * length).map(|index| f(index / length, index % length)).collect()
 }
 
 impl Case {
@@ -142,10 +141,10 @@ impl Seen {
     fn drawn(&self) -> Matrix {
         let own = |query: usize| self.weights.at(query, query + self.weights.columns - self.weights.rows);
         self.weights.map(|query, _, weight| match self.drawn {
-            _ if weight == 0.0 => f32::NAN,
+            _ if weight == 0.0 => f64::NAN,
             Drawn::Weights => weight,
             // Five decimals are what a weight in f32 tells of it.
-            Drawn::Bias => ((f64::from(weight) / f64::from(own(query))).ln() as f32 * 1e5).round() / 1e5,
+            Drawn::Bias => ((weight / own(query)).ln() * 1e5).round() / 1e5,
         })
     }
 
@@ -169,9 +168,12 @@ fn text(all: &[Seen]) -> String {
     let blocks: Vec<Vec<String>> = all.iter().filter(|seen| seen.drawn == Drawn::Weights).map(block).collect();
     text += &blocks.chunks(3).map(beside).collect::<Vec<_>>().join("\n");
     for seen in all.iter().filter(|seen| !seen.blind.is_empty()) {
-        let queries: Vec<String> = seen.blind.iter().map(ToString::to_string).collect();
-        text +=
-            &format!("\n{}: query {} sees nothing and gets the output 0, not NaN.\n", seen.name, queries.join(", "));
+        let queries = seen.blind.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let sentence = match seen.blind.len() {
+            1 => format!("query {queries} sees nothing and gets"),
+            _ => format!("queries {queries} see nothing and get"),
+        };
+        text += &format!("\n{}: {sentence} the output 0, not NaN.\n", seen.name);
     }
     for seen in all.iter().filter(|seen| seen.drawn == Drawn::Bias) {
         let columns: Vec<String> = (0..seen.weights.columns).map(|key| key.to_string()).collect();
@@ -181,7 +183,7 @@ fn text(all: &[Seen]) -> String {
 }
 
 fn block(seen: &Seen) -> Vec<String> {
-    let mark = |weight: &f32| if *weight > 0.0 { "■ " } else { "· " };
+    let mark = |weight: &f64| if *weight > 0.0 { "■ " } else { "· " };
     let row = |query| seen.weights.row(query).iter().map(mark).collect::<String>().trim_end().to_string();
     let title = [seen.name.clone(), format!("{} of {} cells", seen.count(), seen.weights.values.len())];
     title.into_iter().chain((0..seen.weights.rows).map(row)).collect()
@@ -203,7 +205,7 @@ fn figure(all: &[Seen]) -> Result<Figure, InspectError> {
     }
     Ok(figure
         .note("The scores of all pairs are equal, so that a query that sees n keys gives each the weight 1/n; hatched pairs are masked.")
-        .note("A row hatched all over is a query that sees nothing: its weights and its output are zero. The two maps in blue and red are biases, added to the scores before the softmax; blue lowers a weight, red raises it."))
+        .note("A row hatched all over is a query that sees nothing: its weights and its output are zero. The maps in blue and red are biases, added to the scores before the softmax; blue lowers a weight, red raises it."))
 }
 
 #[cfg(test)]
@@ -214,38 +216,50 @@ mod tests {
     fn sees(index: usize, masks: &Masks, i: usize, j: usize) -> bool {
         let Masks { length, left, right } = *masks;
         let edges = ring(length);
+        let packed = (i < length.div_ceil(2)) == (j < length.div_ceil(2));
         match index {
-            0 | 9 | 10 => true,
-            1 | 11 => j <= i,
+            0 | 11 | 12 | 13 => true,
+            1 | 14 | 15 => j <= i,
             2 => j + left >= i && j <= i + right,
             3 => j + left >= i && j <= i,
             4 => j < length - 2,
             5 => j <= i && j < length - 2,
             6 => edges.contains(&(j, i)),
-            7 => (i < length.div_ceil(2)) == (j < length.div_ceil(2)),
-            8 => j <= i + length - 3,
+            7 => edges.contains(&(j, i)) && j <= i,
+            8 => packed,
+            9 => packed && j + left >= i && j <= i + right,
+            10 => j <= i + length - 3,
             _ => unreachable!(),
         }
     }
 
     fn check(masks: Masks) {
         let all: Vec<Seen> = masks.cases().unwrap().into_iter().map(|case| case.look(masks.length).unwrap()).collect();
-        assert_eq!(all.len(), 12);
+        assert_eq!(all.len(), 16);
         for (index, seen) in all.iter().enumerate() {
             for i in 0..seen.weights.rows {
                 let keys: Vec<usize> = (0..masks.length).filter(|&j| sees(index, &masks, i, j)).collect();
                 assert_eq!(seen.blind.contains(&i), keys.is_empty(), "{} {i}", seen.name);
                 let bias = |j: usize| match index {
-                    9 if i != j => [1.0, -1.0][(i + j) % 2],
-                    10 | 11 => -0.5 * i.abs_diff(j) as f64,
+                    11 if i != j => [1.0, -1.0][(i + j) % 2],
+                    12 | 14 => -0.5 * i.abs_diff(j) as f64,
+                    13 | 15 => match j as i64 - i as i64 {
+                        ..=-3 => 0.5,
+                        -2 => 1.0,
+                        -1 => 2.0,
+                        0 => 0.0,
+                        1 => -0.5,
+                        2 => -1.0,
+                        3.. => -1.5,
+                    },
                     _ => 0.0,
                 };
                 let sum: f64 = keys.iter().map(|&j| bias(j).exp()).sum();
                 for j in 0..masks.length {
                     let want = if keys.contains(&j) { bias(j).exp() / sum } else { 0.0 };
-                    let got = f64::from(seen.weights.at(i, j));
+                    let got = seen.weights.at(i, j);
                     assert!((got - want).abs() < 1e-6, "{} [{i}, {j}]: {got}, expected {want}", seen.name);
-                    let drawn = f64::from(seen.drawn().at(i, j));
+                    let drawn = seen.drawn().at(i, j);
                     match seen.drawn {
                         _ if !keys.contains(&j) => assert!(drawn.is_nan()),
                         Drawn::Bias => assert!((drawn - bias(j)).abs() < 2e-5, "{} {drawn}", seen.name),
@@ -267,6 +281,11 @@ mod tests {
     fn a_lone_node_sees_nothing() {
         let shown = Masks::default().show().unwrap();
         assert_eq!(shown.json["masks"][6]["blind_queries"], json!([7]));
+        assert!(
+            shown.text.contains("graph and causal: queries 0, 7 see nothing and get the output 0"),
+            "{}",
+            shown.text
+        );
         assert!(shown.text.contains("query 7 sees nothing and gets the output 0"), "{}", shown.text);
         let svg = shown.figure.to_svg();
         assert!(svg.contains("masked") && svg.contains("causal and padding"));

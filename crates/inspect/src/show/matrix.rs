@@ -1,4 +1,5 @@
-//! The numbers of a matrix: what mechanisms compare, print and draw.
+//! The numbers of a matrix in f64: what mechanisms compare, print and draw, and the other side of a claim about the
+//! layers.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use serde_json::Value;
@@ -11,41 +12,57 @@ use crate::{Heatmap, InspectError};
 pub(super) struct Matrix {
     pub rows: usize,
     pub columns: usize,
-    pub values: Vec<f32>,
+    pub values: Vec<f64>,
 }
 
 impl Matrix {
     /// `values` fill the rows of `columns` numbers.
-    pub fn new(rows: usize, columns: usize, values: Vec<f32>) -> Self {
+    pub fn new<T: Into<f64>>(rows: usize, columns: usize, values: Vec<T>) -> Self {
         debug_assert_eq!(rows * columns, values.len());
+        Self { rows, columns, values: values.into_iter().map(Into::into).collect() }
+    }
+
+    /// The number in each place.
+    pub fn from_fn(rows: usize, columns: usize, f: impl Fn(usize, usize) -> f64) -> Self {
+        let values = (0..rows * columns).map(|i| f(i / columns, i % columns)).collect();
         Self { rows, columns, values }
     }
 
-    /// The numbers of a tensor, its last two sizes being rows and columns.
+    /// Rows of weights, as a capture has them.
+    pub fn of_rows(rows: &[Vec<f32>]) -> Self {
+        Self::new(rows.len(), rows.first().map_or(0, Vec::len), rows.concat())
+    }
+
+    /// The numbers of a tensor, all sizes but the last being rows.
     pub fn of<const D: usize>(tensor: Tensor<D>) -> Self {
         let dims = tensor.dims();
-        Self::new(dims[..D - 1].iter().product(), dims[D - 1], tensor.into_data().iter().collect())
+        Self::new(dims[..D - 1].iter().product(), dims[D - 1], tensor.into_data().iter::<f64>().collect())
     }
 
     /// As a tensor with sizes of 1 before.
     pub fn tensor<const D: usize>(&self) -> Tensor<D> {
         let mut shape = [1; D];
         (shape[D - 2], shape[D - 1]) = (self.rows, self.columns);
-        Tensor::from_data(TensorData::new(self.values.clone(), shape), &Device::flex())
+        Tensor::from_data(TensorData::new(self.singles(), shape), &Device::flex())
     }
 
-    pub fn row(&self, row: usize) -> &[f32] {
+    /// As the layers compute, in f32.
+    pub fn singles(&self) -> Vec<f32> {
+        self.values.iter().map(|&v| v as f32).collect()
+    }
+
+    pub fn row(&self, row: usize) -> &[f64] {
         &self.values[row * self.columns..(row + 1) * self.columns]
     }
 
-    pub fn at(&self, row: usize, column: usize) -> f32 {
+    pub fn at(&self, row: usize, column: usize) -> f64 {
         self.values[row * self.columns + column]
     }
 
     /// `f(row, column, value)` in each place.
-    pub fn map(&self, f: impl Fn(usize, usize, f32) -> f32) -> Self {
+    pub fn map(&self, f: impl Fn(usize, usize, f64) -> f64) -> Self {
         let values = self.values.iter().enumerate().map(|(i, &v)| f(i / self.columns, i % self.columns, v));
-        Self::new(self.rows, self.columns, values.collect())
+        Self { rows: self.rows, columns: self.columns, values: values.collect() }
     }
 
     /// The rows in another order: row `i` is row `order[i]` of this one.
@@ -53,35 +70,75 @@ impl Matrix {
         Self::new(order.len(), self.columns, order.iter().flat_map(|&row| self.row(row).to_vec()).collect())
     }
 
-    /// The mean of each column.
-    pub fn mean(&self) -> Self {
-        let mean = |column| (0..self.rows).map(|row| f64::from(self.at(row, column))).sum::<f64>() / self.rows as f64;
-        Self::new(1, self.columns, (0..self.columns).map(|column| mean(column) as f32).collect())
+    /// Rows `rows` and columns `columns`.
+    pub fn part(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>) -> Self {
+        Self::from_fn(rows.len(), columns.len(), |i, j| self.at(rows.start + i, columns.start + j))
     }
 
-    /// `max |a − b|` over all places.
+    pub fn transposed(&self) -> Self {
+        Self::from_fn(self.columns, self.rows, |i, j| self.at(j, i))
+    }
+
+    pub fn times(&self, right: &Self) -> Self {
+        let dot = |i, j| (0..self.columns).map(|k| self.at(i, k) * right.at(k, j)).sum();
+        Self::from_fn(self.rows, right.columns, dot)
+    }
+
+    pub fn plus(&self, other: &Self) -> Self {
+        Self::from_fn(self.rows, self.columns, |i, j| self.at(i, j) + other.at(i, j))
+    }
+
+    pub fn minus(&self, other: &Self) -> Self {
+        Self::from_fn(self.rows, self.columns, |i, j| self.at(i, j) - other.at(i, j))
+    }
+
+    /// The Kronecker product `self ⊗ right`: a copy of `right` times each number of `self`.
+    pub fn kronecker(&self, right: &Self) -> Self {
+        Self::from_fn(self.rows * right.rows, self.columns * right.columns, |i, j| {
+            self.at(i / right.rows, j / right.columns) * right.at(i % right.rows, j % right.columns)
+        })
+    }
+
+    /// The same numbers in one column, row after row.
+    pub fn flattened(&self) -> Self {
+        Self { rows: self.values.len(), columns: 1, values: self.values.clone() }
+    }
+
+    /// The mean of each column.
+    pub fn mean(&self) -> Self {
+        Self::from_fn(1, self.columns, |_, column| {
+            (0..self.rows).map(|row| self.at(row, column)).sum::<f64>() / self.rows as f64
+        })
+    }
+
+    /// The largest size of a number; NaN if there is one.
+    pub fn largest(&self) -> f64 {
+        largest(&self.values)
+    }
+
+    /// `max |a − b|` over all places; NaN if there is one.
     pub fn largest_difference(&self, other: &Self) -> f64 {
-        let differences = self.values.iter().zip(&other.values).map(|(a, b)| f64::from((a - b).abs()));
-        differences.fold(0.0, f64::max)
+        self.minus(other).largest()
     }
 
     /// `√Σ v²`.
     pub fn norm(&self) -> f64 {
-        self.values.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt()
+        self.values.iter().map(|v| v * v).sum::<f64>().sqrt()
     }
 
+    /// To be drawn.
     pub fn heatmap(&self) -> Result<Heatmap, InspectError> {
-        Heatmap::new(self.rows, self.columns, self.values.clone())
+        Heatmap::new(self.rows, self.columns, self.singles())
     }
 
-    /// Rows of the shortest numbers that mean the same; NaN is null.
+    /// Rows of the shortest numbers that mean the same in f32; NaN is null.
     pub fn json(&self) -> Value {
         (0..self.rows).map(|row| self.row(row).iter().map(|&v| short(v)).collect::<Value>()).collect()
     }
 
     /// Lines of text, a title first. A NaN is a dash.
     pub fn lines(&self, title: &str, row_labels: &[String], column_labels: &[String], decimals: usize) -> Vec<String> {
-        let cell = |v: f32| if v.is_nan() { "–".to_string() } else { fixed(f64::from(v), decimals) };
+        let cell = |v: f64| if v.is_nan() { "–".to_string() } else { fixed(v, decimals) };
         let columns = column_labels.iter().map(|label| chars(label));
         let width = self.values.iter().map(|&v| chars(&cell(v))).chain(columns).max().unwrap_or(0);
         let label_width = row_labels.iter().map(|label| chars(label)).max().unwrap_or(0);
@@ -112,9 +169,14 @@ pub(super) fn beside(blocks: &[Vec<String>]) -> String {
     (0..height).map(line).collect()
 }
 
-/// As JSON with the digits of an f32, not those of the f64 next to it.
-pub(super) fn short(value: f32) -> Value {
-    value.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+/// The largest size of a number; NaN if there is one, which `f64::max` would lose.
+pub(super) fn largest(values: &[f64]) -> f64 {
+    values.iter().map(|v| v.abs()).fold(0.0, |most, v| if v > most || v.is_nan() { v } else { most })
+}
+
+/// As JSON with the digits of an f32, which is what the layers compute, not those of the f64 next to it.
+pub(super) fn short(value: f64) -> Value {
+    (value as f32).to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }
 
 fn chars(text: &str) -> usize {
@@ -127,7 +189,7 @@ mod tests {
 
     #[test]
     fn text_is_aligned_and_json_short() {
-        let m = Matrix::new(2, 2, vec![0.1, -12.0, f32::NAN, 0.001]);
+        let m = Matrix::new(2, 2, vec![0.1, -12.0, f64::NAN, 0.001]);
         let labels = ["a".to_string(), "long".to_string()];
         assert_eq!(m.lines("M", &labels, &[], 1), ["M", "a       0.1  −12.0", "long      –    0.0"]);
         assert_eq!(m.json().to_string(), "[[0.1,-12.0],[null,0.001]]");
@@ -141,5 +203,21 @@ mod tests {
         assert_eq!(m.mean().values, [2.0, 4.0]);
         assert_eq!(m.largest_difference(&m.reordered(&[1, 0])), 4.0);
         assert_eq!(Matrix::of(m.tensor::<4>()), m);
+        let broken = m.map(|i, j, v| if i == j { f64::NAN } else { v });
+        assert!(broken.largest_difference(&m).is_nan());
+    }
+
+    #[test]
+    fn the_kronecker_product_is_blocks() {
+        let a = Matrix::from_fn(1, 2, |_, j| [2.0, 3.0][j]);
+        let b = Matrix::from_fn(2, 2, |i, j| [[1.0, 0.0], [4.0, 5.0]][i][j]);
+        assert_eq!(a.kronecker(&b).values, [2.0, 0.0, 3.0, 0.0, 8.0, 10.0, 12.0, 15.0]);
+        assert_eq!(a.times(&b).values, [14.0, 15.0]);
+        assert_eq!(b.transposed().values, [1.0, 4.0, 0.0, 5.0]);
+    }
+
+    #[test]
+    fn a_nan_is_the_largest() {
+        assert!(Matrix::from_fn(1, 3, |_, j| [1.0, f64::NAN, 2.0][j]).largest().is_nan());
     }
 }

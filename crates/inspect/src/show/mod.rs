@@ -14,7 +14,6 @@ pub mod lstm;
 pub mod masks;
 mod matrix;
 pub mod position;
-mod reference;
 pub mod scaling;
 
 use rand::SeedableRng;

@@ -6,6 +6,8 @@ use regard_nn::ConfigError;
 use regard_ops::softmax;
 use serde::Serialize;
 
+use super::limits::check_range;
+use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
 use crate::{Axis, Figure, LineStyle, Lines, Series};
 
@@ -28,6 +30,13 @@ impl Default for Scaling {
     }
 }
 
+/// Products of features in a whole run that are let through: some ten seconds on two cores.
+const MOST_WORK: f64 = 2e10;
+/// Queries that share their keys: few, so that the scores stay nearly independent.
+const QUERIES: usize = 25;
+/// Keys that are drawn at a time, which bounds the memory.
+const KEYS: usize = 64;
+
 #[derive(Debug, Serialize)]
 struct Row {
     d: usize,
@@ -43,33 +52,55 @@ struct Row {
 impl Scaling {
     /// Variances and entropies with and without the factor.
     pub fn show(&self) -> Result<Shown, ShowError> {
-        let Self { largest, keys, samples, seed } = *self;
-        for (field, value, most) in
-            [("largest", largest, 1 << 16), ("keys", keys, 1 << 12), ("samples", samples, 1 << 14)]
-        {
-            if !(2..=most).contains(&value) {
-                return Err(ConfigError::new(field, value, format!("a whole number from 2 to {most}")).into());
-            }
-        }
-        let sizes = std::iter::successors(Some(2usize), |d| Some(2 * d)).take_while(|&d| d <= largest);
-        let rows = sizes.map(|d| self.measure(d, seed)).collect::<Result<Vec<_>, _>>()?;
+        self.validate()?;
+        let rows = self.sizes().map(|d| self.measure(d)).collect::<Result<Vec<_>, _>>()?;
         Ok(Shown {
             text: self.text(&rows),
-            json: serde_json::json!({ "keys": keys, "rows": rows }),
+            json: serde_json::json!({ "keys": self.keys, "rows": rows }),
             figure: self.figure(&rows),
         })
     }
 
-    fn measure(&self, d: usize, seed: u64) -> Result<Row, ShowError> {
-        let mut random = random(seed ^ (d as u64) << 20);
-        let (mut scores, device) = (Vec::with_capacity(self.samples * self.keys), Device::flex());
-        for _ in 0..self.samples {
-            let query = normals(&mut random, d);
-            for _ in 0..self.keys {
-                let key = normals(&mut random, d);
-                scores.push(query.iter().zip(&key).map(|(q, k)| q * k).sum::<f32>());
+    fn validate(&self) -> Result<(), ConfigError> {
+        let Self { largest, keys, samples, .. } = *self;
+        check_range("largest", largest, 2..=1 << 16)?;
+        check_range("keys", keys, 2..=1 << 12)?;
+        check_range("samples", samples, 2..=1 << 14)?;
+        let work = self.sizes().sum::<usize>() as f64 * samples as f64 * keys as f64;
+        if work > MOST_WORK {
+            let allowed = "less with these keys and samples, or fewer of them: this would take long";
+            return Err(ConfigError::new("largest", largest, allowed));
+        }
+        Ok(())
+    }
+
+    fn sizes(&self) -> impl Iterator<Item = usize> {
+        let largest = self.largest;
+        std::iter::successors(Some(2usize), |d| Some(2 * d)).take_while(move |&d| d <= largest)
+    }
+
+    /// `q·k`, a row a query. Queries share keys in groups, since random numbers take most of the time.
+    fn scores(&self, d: usize) -> Vec<f32> {
+        let mut random = random(self.seed ^ (d as u64) << 20);
+        let mut draw = |count: usize| Matrix::new(count, d, normals(&mut random, count * d)).tensor::<2>();
+        let mut scores = vec![0.0; self.samples * self.keys];
+        for rows in scores.chunks_mut(QUERIES * self.keys) {
+            let queries = draw(rows.len() / self.keys);
+            for first in (0..self.keys).step_by(KEYS) {
+                let keys = draw(KEYS.min(self.keys - first));
+                let products = Matrix::of(queries.clone().matmul(keys.transpose()));
+                for query in 0..products.rows {
+                    for key in 0..products.columns {
+                        rows[query * self.keys + first + key] = products.at(query, key) as f32;
+                    }
+                }
             }
         }
+        scores
+    }
+
+    fn measure(&self, d: usize) -> Result<Row, ShowError> {
+        let (scores, device) = (self.scores(d), Device::flex());
         let of = |factor: f32| -> Result<(f64, f64), ShowError> {
             let scaled: Vec<f32> = scores.iter().map(|s| s * factor).collect();
             let variance = scaled.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>() / scaled.len() as f64;
@@ -134,7 +165,7 @@ mod tests {
         let shown = Scaling { largest: 256, ..Scaling::default() }.show().unwrap();
         for row in shown.json["rows"].as_array().unwrap() {
             let d = row["d"].as_f64().unwrap();
-            // 12,800 scores that share 200 queries: the relative error is some per cent.
+            // 12,800 scores that share 200 queries and 512 keys: the relative error is some per cent.
             assert!((row["variance"].as_f64().unwrap() / d - 1.0).abs() < 0.3, "{row}");
             assert!((row["scaled_variance"].as_f64().unwrap() - 1.0).abs() < 0.3, "{row}");
         }
@@ -146,5 +177,27 @@ mod tests {
     fn absurd_sizes_are_refused() {
         let error = Scaling { keys: 1, ..Scaling::default() }.show().unwrap_err().to_string();
         assert_eq!(error, "keys = 1: expected a whole number from 2 to 4096");
+        let error = Scaling { largest: 1 << 16, keys: 1 << 12, ..Scaling::default() }.show().unwrap_err().to_string();
+        assert!(error.starts_with("largest = 65536: expected less with these keys"), "{error}");
+    }
+
+    #[test]
+    fn every_score_is_that_of_its_query_and_key() {
+        // More queries than share keys, more keys than are drawn at a time, none a multiple.
+        let scaling = Scaling { largest: 4, keys: 70, samples: 30, seed: 1 };
+        let mut random = random(1 ^ 4 << 20);
+        let scores = scaling.scores(4);
+        for group in [0..25, 25..30] {
+            let queries = normals(&mut random, group.len() * 4);
+            let keys = normals(&mut random, 70 * 4);
+            for query in group.clone() {
+                for key in 0..70 {
+                    let q = &queries[(query - group.start) * 4..][..4];
+                    let want: f32 = q.iter().zip(&keys[key * 4..]).map(|(q, k)| q * k).sum();
+                    let got = scores[query * 70 + key];
+                    assert!((got - want).abs() < 1e-5, "{query} {key}: {got}, expected {want}");
+                }
+            }
+        }
     }
 }

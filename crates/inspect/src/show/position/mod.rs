@@ -16,6 +16,7 @@ use regard_nn::layers::position::{Position as Kind, PositionSizes, Positions};
 use regard_nn::{ConfigError, Init};
 use serde_json::json;
 
+use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::{ShowError, Shown};
 use crate::number;
@@ -59,12 +60,15 @@ pub(super) fn kinds(length: usize) -> Vec<(&'static str, Kind)> {
     ]
 }
 
+/// The names of all kinds, in the order shown.
+pub fn kind_names() -> Vec<&'static str> {
+    kinds(1).into_iter().map(|(name, _)| name).collect()
+}
+
 /// The kind called `name`.
 pub(super) fn kind_named(length: usize, name: &str) -> Result<(&'static str, Kind), ConfigError> {
-    let kinds = kinds(length);
-    let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
-    let unknown = ConfigError::new("kind", name, names.join(", "));
-    kinds.into_iter().find(|(known, _)| *known == name).ok_or(unknown)
+    let unknown = ConfigError::new("kind", name, kind_names().join(", "));
+    kinds(length).into_iter().find(|(known, _)| *known == name).ok_or(unknown)
 }
 
 /// The layer. A relative table, which starts at zero, is filled with [`example_table`].
@@ -131,22 +135,11 @@ impl Position {
 
     fn validate(&self) -> Result<(), ConfigError> {
         let Self { length, d_model, n_heads, shift, .. } = *self;
-        for (field, value, least, most) in [
-            ("length", length, 2, 512),
-            ("n_heads", n_heads, 1, 16),
-            ("d_model", d_model, 2, 512),
-            ("shift", shift, 0, 4096),
-        ] {
-            if !(least..=most).contains(&value) {
-                return Err(ConfigError::new(field, value, format!("a whole number from {least} to {most}")));
-            }
-        }
-        if !d_model.is_multiple_of(2 * n_heads) {
-            let allowed =
-                format!("a multiple of {}, twice n_heads: RoPE turns pairs of a head's features", 2 * n_heads);
-            return Err(ConfigError::new("d_model", d_model, allowed));
-        }
-        Ok(())
+        check_range("length", length, 2..=512)?;
+        check_range("n_heads", n_heads, 1..=16)?;
+        check_range("d_model", d_model, 2..=512)?;
+        check_range("shift", shift, 0..=4096)?;
+        check_pairs(d_model, n_heads)
     }
 
     fn shift(&self) -> Result<Shift, ConfigError> {
@@ -252,12 +245,9 @@ mod tests {
             for (head, bias) in by_head.iter().enumerate() {
                 let weights = Matrix::of(attention_weights(zeros(), zeros(), &options, (0, head), 0..24).unwrap());
                 for i in 0..24 {
-                    let sum: f64 = bias.row(i).iter().map(|&b| f64::from(b).exp()).sum();
+                    let sum: f64 = bias.row(i).iter().map(|b| b.exp()).sum();
                     for (j, &b) in bias.row(i).iter().enumerate() {
-                        assert!(
-                            (f64::from(weights.at(i, j)) - f64::from(b).exp() / sum).abs() < 1e-6,
-                            "{name} {i} {j}"
-                        );
+                        assert!((weights.at(i, j) - b.exp() / sum).abs() < 1e-6, "{name} {i} {j}");
                     }
                 }
             }

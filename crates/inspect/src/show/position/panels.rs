@@ -62,7 +62,7 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
             figure.push("PE(p) · PE(q)", map);
         }
         View::Turned { angles, .. } => {
-            let turn = std::f32::consts::TAU;
+            let turn = std::f64::consts::TAU;
             let within = angles.map(|_, _, angle| angle.rem_euclid(turn) / turn);
             let map = within.heatmap()?.axes("position", "pair of features").side(SIDE);
             figure.push(

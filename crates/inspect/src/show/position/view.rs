@@ -52,12 +52,12 @@ impl View {
             Distance::Alibi { slopes } => alibi_distances(&slopes, length, length),
             Distance::Relative { table } => {
                 let max = table.dims()[1] / 2;
-                relative_distances(&Matrix::of(table).values, max, length, length).map_err(OpError::from)?
+                relative_distances(&Matrix::of(table).singles(), max, length, length).map_err(OpError::from)?
             }
         };
         let square = |head: &[f32]| {
             let cell = |index: usize| head[index % length + length - 1 - index / length];
-            Matrix::new(length, length, (0..length * length).map(cell).collect())
+            Matrix::new(length, length, (0..length * length).map(cell).collect::<Vec<_>>())
         };
         Ok(Self::Biased { by_head: by_distance.chunks_exact(2 * length - 1).map(square).collect() })
     }
@@ -109,7 +109,7 @@ impl View {
             Self::Added { table } => json["table"] = table.json(),
             Self::Turned { angles, uneven, .. } => {
                 json["angles"] = angles.json();
-                json["largest_difference_at_one_distance"] = short(*uneven as f32);
+                json["largest_difference_at_one_distance"] = short(*uneven);
             }
             // All of it is in the curves.
             Self::Biased { .. } => {}
@@ -127,16 +127,14 @@ impl Curve {
 fn bias_curve(head: usize, bias: &Matrix) -> Curve {
     let last = bias.rows - 1;
     // The last row has the keys before, the first those after.
-    let before = (0..last).map(|key| (key as f64 - last as f64, f64::from(bias.at(last, key))));
-    let after = (0..=last).map(|key| (key as f64, f64::from(bias.at(0, key))));
+    let before = (0..last).map(|key| (key as f64 - last as f64, bias.at(last, key)));
+    let after = (0..=last).map(|key| (key as f64, bias.at(0, key)));
     Curve { name: format!("head {}", head + 1), points: before.chain(after).collect() }
 }
 
 /// `mean_p PE(p)·PE(p + k)` over the mean of `|PE(p)|²`, for each `k`.
 fn similarity(table: &Matrix) -> Vec<f64> {
-    let dot = |p: usize, q: usize| {
-        table.row(p).iter().zip(table.row(q)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
-    };
+    let dot = |p: usize, q: usize| table.row(p).iter().zip(table.row(q)).map(|(a, b)| a * b).sum::<f64>();
     let mean = |k: usize| (0..table.rows - k).map(|p| dot(p, p + k)).sum::<f64>() / (table.rows - k) as f64;
     let size = mean(0).max(f64::MIN_POSITIVE);
     (0..table.rows).map(|k| mean(k) / size).collect()
@@ -149,9 +147,7 @@ fn turned(rotation: &Rotation, d_head: usize, length: usize, seed: u64) -> Resul
         let everywhere: Tensor<4> = vectors.unsqueeze::<4>().expand([1, heads, length, d_head]);
         Ok(Matrix::of(rope(everywhere, rotation.angles.clone(), rotation.pairing)?))
     };
-    let dot = |m: &Matrix, a: usize, b: usize| {
-        m.row(a).iter().zip(m.row(b)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
-    };
+    let dot = |m: &Matrix, a: usize, b: usize| m.row(a).iter().zip(m.row(b)).map(|(a, b)| a * b).sum::<f64>();
     let ones = turn(&vec![1.0; d_head])?;
     let of_ones = |p: usize, k: usize| dot(&ones, p, p + k) / d_head as f64;
     let uneven = (0..length).flat_map(|k| (0..length - k).map(move |p| (p, k)));

@@ -1,0 +1,47 @@
+//! The numbers that flags take, refused with what is allowed; clap names the flag.
+
+use std::num::IntErrorKind;
+
+/// A whole number, 0 or more.
+pub fn from_zero<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole(text, 0)
+}
+
+/// A whole number, 1 or more.
+pub fn from_one<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole(text, 1)
+}
+
+/// A number, with a fraction or not.
+pub fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "expected a number, such as 0.5".to_string())
+}
+
+fn whole<T: TryFrom<u64>>(text: &str, least: u64) -> Result<T, String> {
+    let too_large = || "too large for a whole number".to_string();
+    match text.parse::<u64>() {
+        Ok(value) if value >= least => T::try_from(value).map_err(|_| too_large()),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(too_large()),
+        _ => Err(format!("expected a whole number, {least} or more")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_allowed_is_said() {
+        assert_eq!((from_zero("0"), from_one("7")), (Ok(0usize), Ok(7u64)));
+        for wrong in ["-1", "", "1.5", "two", "1e3"] {
+            assert_eq!(from_zero::<usize>(wrong).unwrap_err(), "expected a whole number, 0 or more");
+            assert_eq!(from_one::<u64>(wrong).unwrap_err(), "expected a whole number, 1 or more");
+        }
+        assert!(from_one::<usize>("0").is_err());
+        assert!(from_zero::<u8>("256").unwrap_err().contains("too large"));
+        assert!(from_zero::<u64>("99999999999999999999").unwrap_err().contains("too large"));
+        assert_eq!(number("-0.5"), Ok(-0.5));
+        assert!(number("x").is_err() && number("nan").is_err() && number("inf").is_err());
+    }
+}
