@@ -116,8 +116,7 @@ impl Count {
         } else {
             table(&origin, &description, &count, stored.as_ref())
         };
-        print!("{text}");
-        Ok(())
+        crate::print::print(&text)
     }
 
     fn given(&self) -> Result<Given, CountFailure> {

@@ -157,9 +157,8 @@ impl Description {
     /// Refuses what makes no sense, with the path of the field.
     pub fn validate(&self) -> Result<(), CountError> {
         match &self.architecture {
-            Architecture::Encoder(config) | Architecture::Decoder(config) | Architecture::EncoderDecoder(config) => {
-                config.validate()
-            }
+            Architecture::Encoder(config) | Architecture::EncoderDecoder(config) => config.validate(),
+            Architecture::Decoder(config) => config.validate().and(config.sight.causal_mask().map(|_| ())),
             Architecture::Recurrent(config) => config.validate(),
         }
         .map_err(|error| error.within("model"))?;

@@ -6,7 +6,7 @@ use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::position::Position;
 use regard_nn::layers::position::rope::Frequencies;
-use regard_nn::models::transformer::{OutputWeights, Sight, TransformerConfig};
+use regard_nn::models::transformer::{OutputWeights, TransformerConfig};
 use regard_ops::Mask;
 
 use super::description::{Input, Sizes};
@@ -60,10 +60,7 @@ impl Form<'_> {
 
     pub(super) fn decoder(&self) -> Draft {
         let (config, side) = (self.config, self.source());
-        let mask = match config.sight {
-            Sight::Full | Sight::Causal => Mask::Causal,
-            Sight::Window { left, .. } => Mask::Window { left, right: 0 },
-        };
+        let mask = config.sight.causal_mask().unwrap_or(Mask::Causal); // refused by `validate` otherwise
         let layer = self.layer(side, mask).caches(self.cache(side));
         Draft::new("model")
             .with_all(self.bottom())
