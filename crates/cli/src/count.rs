@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -201,16 +202,14 @@ fn json(path: &Path) -> Result<Value, CountFailure> {
         .map_err(|error| CountFailure::Syntax { path: path.into(), why: error.to_string() })
 }
 
-/// The value of a flag that says how many. Clap puts the name of the flag before what is said here.
+/// The value of a flag that says how many; clap names the flag before what is said here.
 fn positive(text: &str) -> Result<usize, String> {
-    use std::num::IntErrorKind::PosOverflow;
-    match text.parse() {
-        Ok(0) => Err("expected a whole number, 1 or more".into()),
-        Ok(number) => Ok(number),
-        Err(error) if *std::num::ParseIntError::kind(&error) == PosOverflow => {
-            Err(format!("expected a whole number, 1 or more and at most {}", usize::MAX))
+    match text.parse::<usize>() {
+        Ok(number) if number > 0 => Ok(number),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            Err(format!("expected a whole number, at most {}", usize::MAX))
         }
-        Err(_) => Err("expected a whole number, 1 or more".into()),
+        _ => Err("expected a whole number, 1 or more".into()),
     }
 }
 
