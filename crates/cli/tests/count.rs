@@ -148,10 +148,7 @@ fn a_wrong_config_is_named_with_file_field_and_what_is_allowed() {
     config("d_modle = 10", &["model.d_modle", "unknown field", "`d_model`"]);
     config("vocab = 0", &["model.vocab = 0", "1 or more"]);
     config("vocab = ", &["line 2"]);
-    config(
-        "d_head = 9000000000000000000\nn_heads = 9000000000000000000\nn_layers = 9000000000000000000",
-        &["too large"],
-    );
+    config("d_ff = 9000000000000000000\nn_layers = 9000000000000000000", &["too large"]);
     fails_with(&["--config", "missing.toml"], 1, &["missing.toml"]);
 }
 
