@@ -87,7 +87,8 @@ fn products_of_every_shape() {
 
     let back = brute(Mask::Window { left: 2, right: 0 }, 9);
     let layers = 3 * (around(source) + feed_forward(source) + pairs(back));
-    let decoder = count(Architecture::Decoder(CONFIG));
+    let sight = Sight::Window { left: 2, right: 0 };
+    let decoder = count(Architecture::Decoder(TransformerConfig { sight, ..CONFIG }));
     assert_eq!(decoder.flops.forward, layers + product(source, 12, 50));
     assert_eq!(decoder.flops.training_step, 3 * decoder.flops.forward);
 
