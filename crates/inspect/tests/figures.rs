@@ -292,6 +292,9 @@ fn a_path_is_checked_before_there_is_a_figure() {
         assert!(matches!(Figure::check_path(nowhere), Err(InspectError::Folder { .. })));
     }
     for wrong in ["a.pdf", "svg", "a.", ".png"] {
-        assert!(matches!(Figure::check_path(folder.path().join(wrong)), Err(InspectError::Extension { .. })), "{wrong}");
+        assert!(
+            matches!(Figure::check_path(folder.path().join(wrong)), Err(InspectError::Extension { .. })),
+            "{wrong}"
+        );
     }
 }

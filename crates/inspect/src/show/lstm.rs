@@ -249,7 +249,7 @@ fn run(inputs: &Matrix, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f64)
         LstmWeights { w_ih: w_ih.tensor(), w_hh: w_hh.tensor(), bias: bias.tensor::<2>().reshape([4 * UNITS]) };
     let whole = Matrix::of(lstm(inputs.tensor(), weights.clone(), None)?.hidden);
 
-    let mut units = vec![Vec::with_capacity(inputs.rows); UNITS];
+    let mut units = vec![Vec::new(); UNITS];
     let mut differences = Vec::new();
     let mut state: Option<LstmState> = None;
     let mut before = (Matrix::from_fn(1, UNITS, |_, _| 0.0), Matrix::from_fn(1, UNITS, |_, _| 0.0));
