@@ -70,10 +70,10 @@ struct Work {
 /// One head, one sequence.
 #[allow(clippy::large_enum_variant, reason = "one at a time")]
 enum Mixing {
-    Attention { qkv: [Tensor<4>; 3], options: AttentionOptions },
+    Attention { qkv: [Tensor<4>; 3], mask: Mask },
     Linear { qkv: [Tensor<4>; 3] },
     Convolution { x: Tensor<3>, block: Box<ConvBlock> },
-    Recurrent { x: Tensor<3>, weights: RnnWeights },
+    Recurrent { x: Tensor<3>, weights: Box<RnnWeights> },
 }
 
 impl Work {
@@ -89,10 +89,10 @@ impl Work {
         let x = input(numbers(), [1, length, d_model], &device, timed);
         let init = Init::new(seed, &device).with_spread(Spread::FanIn);
         let mixing = match layer {
-            Layer::SelfAttention => Mixing::Attention { qkv, options: AttentionOptions::default() },
+            Layer::SelfAttention => Mixing::Attention { qkv, mask: Mask::Full },
             Layer::TruncatedAttention => {
                 let mask = Mask::Window { left: window / 2, right: window - 1 - window / 2 };
-                Mixing::Attention { qkv, options: AttentionOptions { mask, ..AttentionOptions::default() } }
+                Mixing::Attention { qkv, mask }
             }
             Layer::LinearAttention => Mixing::Linear { qkv },
             Layer::Convolution => {
@@ -100,11 +100,11 @@ impl Work {
                 Mixing::Convolution { x, block }
             }
             Layer::Recurrent => {
-                let weights = RnnWeights {
+                let weights = Box::new(RnnWeights {
                     w_ih: init.weight("w_ih", [d_model, d_model], [d_model; 2]).val(),
                     w_hh: init.weight("w_hh", [d_model, d_model], [d_model; 2]).val(),
                     bias: init.constant([d_model], 0.0).val(),
-                };
+                });
                 Mixing::Recurrent { x, weights }
             }
         };
@@ -113,8 +113,9 @@ impl Work {
 
     fn call(&self) -> Result<(), ShowError> {
         match &self.mixing {
-            Mixing::Attention { qkv: [q, k, v], options } => {
-                self.finish(attention(q.clone(), k.clone(), v.clone(), options)?);
+            Mixing::Attention { qkv: [q, k, v], mask } => {
+                let options = AttentionOptions { mask: *mask, ..AttentionOptions::default() };
+                self.finish(attention(q.clone(), k.clone(), v.clone(), &options)?);
             }
             Mixing::Linear { qkv: [q, k, v] } => {
                 let options = LinearAttentionOptions {
@@ -125,7 +126,7 @@ impl Work {
                 self.finish(linear_attention(q.clone(), k.clone(), v.clone(), options)?);
             }
             Mixing::Convolution { x, block } => self.finish(block.convolve(x.clone())?),
-            Mixing::Recurrent { x, weights } => self.finish(rnn(x.clone(), weights.clone(), None)?),
+            Mixing::Recurrent { x, weights } => self.finish(rnn(x.clone(), (**weights).clone(), None)?),
         }
         Ok(())
     }
