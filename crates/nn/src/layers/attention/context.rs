@@ -24,11 +24,12 @@ use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
 use crate::pass::Pass;
 
-/// All keys by their weights, or one. Braces let serde refuse a setting that belongs to another kind.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// All keys by their weights, or one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Selection {
     /// The weighted mean.
+    #[default]
     #[serde(deserialize_with = "no_settings")]
     Soft,
     /// One, drawn by the weights.
@@ -37,12 +38,6 @@ pub enum Selection {
         #[serde(deserialize_with = "name_or_table")]
         estimator: Estimator,
     },
-}
-
-impl Default for Selection {
-    fn default() -> Self {
-        Self::Soft
-    }
 }
 
 /// How the gradient of a choice is estimated.

@@ -32,7 +32,7 @@ use crate::init::{Init, LayerPath};
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// Which matrices there are. Braces let serde refuse a setting that belongs to another kind.
+/// Which matrices there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LinearAttentionKind {
