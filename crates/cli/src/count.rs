@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +11,9 @@ use regard_inspect::count::{
 };
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::print::print;
+use crate::value::from_one;
 
 /// Count the parameters, operations and memory of a model from its description, without building it.
 #[derive(Args)]
@@ -26,13 +28,13 @@ pub struct Count {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Sequences computed together
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one::<usize>)]
     batch: Option<usize>,
     /// Tokens of a sequence; of the source, in a translator
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one::<usize>)]
     seq: Option<usize>,
     /// Tokens of a translator's target
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one::<usize>)]
     target_seq: Option<usize>,
     /// Change an entry of the description, such as model.position=rope
     #[arg(long, value_name = "KEY=VALUE")]
@@ -117,7 +119,7 @@ impl Count {
         } else {
             table(&origin, &description, &count, stored.as_ref())
         };
-        crate::print::print(&text)
+        print(&text)
     }
 
     fn given(&self) -> Result<Given, CountFailure> {
@@ -200,17 +202,6 @@ fn text(path: &Path) -> Result<String, CountFailure> {
 fn json(path: &Path) -> Result<Value, CountFailure> {
     serde_json::from_str(&text(path)?)
         .map_err(|error| CountFailure::Syntax { path: path.into(), why: error.to_string() })
-}
-
-/// The value of a flag that says how many; clap names the flag before what is said here.
-fn positive(text: &str) -> Result<usize, String> {
-    match text.parse::<usize>() {
-        Ok(number) if number > 0 => Ok(number),
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
-            Err(format!("expected a whole number, at most {}", usize::MAX))
-        }
-        _ => Err("expected a whole number, 1 or more".into()),
-    }
 }
 
 /// Carries out `key=value`: the value is TOML, or else a plain text.

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use miette::{Report, Result};
 use regard_inspect::show::attention::Attention;
-use regard_inspect::show::complexity::{Complexity, Progress, Timed};
+use regard_inspect::show::cells::Cells;
+use regard_inspect::show::complexity::{Complexity, Timed};
 use regard_inspect::show::convolution::Convolution;
 use regard_inspect::show::dense::Dense;
 use regard_inspect::show::equivariance::Equivariance;
@@ -17,7 +18,7 @@ use regard_inspect::show::lstm::{Lstm, Weights};
 use regard_inspect::show::masks::Masks;
 use regard_inspect::show::position::{Position, kind_names};
 use regard_inspect::show::scaling::Scaling;
-use regard_inspect::show::{ShowError, Shown};
+use regard_inspect::show::{Progress, ShowError, Shown};
 use regard_inspect::{Figure, InspectError};
 use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
@@ -206,6 +207,18 @@ enum Mechanism {
         #[arg(long, value_name = "U", default_value_t = Lstm::default().unit, value_parser = from_one::<usize>)]
         unit: usize,
     },
+    /// RNN, LSTM and GRU trained on a task that needs memory: parameters, time of a step, score
+    Cells {
+        /// Hidden units of each
+        #[arg(long, value_name = "D", default_value_t = Cells::default().d_hidden, value_parser = from_one::<usize>)]
+        d_hidden: usize,
+        /// Symbols between the one to remember and the question
+        #[arg(long, value_name = "N", default_value_t = Cells::default().delay, value_parser = from_one::<usize>)]
+        delay: usize,
+        /// Training steps
+        #[arg(long, value_name = "N", default_value_t = Cells::default().steps, value_parser = from_one::<usize>)]
+        steps: usize,
+    },
     /// What self-attention, CNN, RNN, truncated and linear attention cost, by formula and measured
     Complexity {
         /// The shortest sequence
@@ -340,6 +353,9 @@ impl Mechanism {
                 };
                 Lstm { steps, weights, unit, seed }.show()
             }
+            Mechanism::Cells { d_hidden, delay, steps } => {
+                with_bar(|progress| Cells { d_hidden, delay, steps, seed }.show(progress))
+            }
             Mechanism::Complexity { from, to, d_model, kernel, window, repeats, backward } => {
                 let timed = if backward { Timed::Both } else { Timed::Forward };
                 let complexity = Complexity { from, to, d_model, kernel, window, repeats, timed, seed };
@@ -356,7 +372,7 @@ fn with_bar(show: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Shown, ShowErr
     let shown = show(&mut |progress| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
-        bar.set_message(format!("{}, {} tokens", progress.layer.name(), progress.length));
+        bar.set_message(progress.what);
     });
     bar.finish_and_clear();
     shown

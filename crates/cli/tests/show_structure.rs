@@ -1,4 +1,5 @@
-//! `regard show` for what attention is made of and costs: heads, convolution, dense, lstm, complexity.
+//! `regard show` for what attention is made of and costs: heads, convolution, dense, lstm, cells,
+//! complexity.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -103,4 +104,16 @@ fn costs_are_listed_and_measured() {
     drawn(&SMALL_COMPLEXITY, &["self-attention", "O(n² d)", "slope"]);
     refused(&["complexity", "--to", "65536", "--d-model", "1024"], &["to = 65536"]);
     refused(&["complexity", "--window", "1"], &["window = 1", "from 3"]);
+}
+
+#[test]
+fn cells_are_trained_counted_and_timed() {
+    let arguments = ["cells", "--d-hidden", "8", "--delay", "2", "--steps", "20"];
+    let rows = json(&arguments)["rows"].as_array().unwrap().clone();
+    let names: Vec<_> = rows.iter().map(|row| row["cell"].as_str().unwrap()).collect();
+    assert_eq!(names, ["RNN", "LSTM", "LSTM, forget bias 1", "GRU"]);
+    assert!(rows.iter().all(|row| row["step_ms"].as_f64().unwrap() > 0.0 && row["accuracy"].is_number()));
+    drawn(&arguments, &["LSTM", "parameters", "accuracy"]);
+    refused(&["cells", "--delay", "0"], &["--delay", "1 or more"]);
+    refused(&["cells", "--delay", "501"], &["delay = 501", "1 to 500"]);
 }

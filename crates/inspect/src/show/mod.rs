@@ -3,6 +3,7 @@
 
 mod aligned;
 pub mod attention;
+pub mod cells;
 pub mod complexity;
 pub mod convolution;
 pub mod dense;
@@ -33,6 +34,17 @@ pub struct Shown {
     pub json: serde_json::Value,
     /// The same to look at.
     pub figure: Figure,
+}
+
+/// How far a longer computation is.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Done so far.
+    pub done: usize,
+    /// To be done in all.
+    pub total: usize,
+    /// What is done now.
+    pub what: String,
 }
 
 /// A mechanism that cannot be shown as asked.

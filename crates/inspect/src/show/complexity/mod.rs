@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::aligned::aligned;
 use super::limits::check_range;
-use super::{ShowError, Shown};
+use super::{Progress, ShowError, Shown};
 use crate::{Axis, Figure, LineStyle, Lines, Series, Table, number};
 pub use formula::{Layer, Sizes};
 pub use measure::Timed;
@@ -43,19 +43,6 @@ impl Default for Complexity {
         let timed = Timed::Forward;
         Self { from: 64, to: 8192, d_model: 64, kernel: 3, window: 33, repeats: 3, timed, seed: 0 }
     }
-}
-
-/// How far the measurement is.
-#[derive(Debug, Clone, Copy)]
-pub struct Progress {
-    /// Measured so far.
-    pub done: usize,
-    /// To be measured in all.
-    pub total: usize,
-    /// What is measured now.
-    pub layer: Layer,
-    /// At which length.
-    pub length: usize,
 }
 
 /// A layer, by formula and measured.
@@ -94,7 +81,8 @@ impl Complexity {
             let mut times = Vec::with_capacity(lengths.len());
             for (done, &length) in lengths.iter().enumerate() {
                 let done = index * lengths.len() + done;
-                progress(Progress { done, total: Layer::ALL.len() * lengths.len(), layer, length });
+                let what = format!("{}, {length} tokens", layer.name());
+                progress(Progress { done, total: Layer::ALL.len() * lengths.len(), what });
                 times.push(1e3 * measure::seconds(layer, self, length)?);
             }
             rows.push(self.row(layer, &lengths, times, fit_from));
