@@ -93,7 +93,7 @@ impl Stack {
         let mut outputs: Vec<Tensor<3>> = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
             let below = outputs.last().cloned().unwrap_or_else(|| x.clone());
-            outputs.push(layer.forward(below, options, places, pass)?);
+            outputs.push(layer.forward(below, None, options, places, pass)?);
         }
         if let (Some(norm), Some(last)) = (&self.norm, outputs.last_mut()) {
             *last = norm.forward(last.clone())?;
@@ -108,23 +108,16 @@ impl Stack {
     pub fn forward(
         &self,
         mut x: Tensor<3>,
-        caches: Option<&mut [KeyValueCache]>,
+        mut caches: Option<&mut [KeyValueCache]>,
         options: &AttentionOptions,
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        match caches {
-            Some(caches) => {
-                check_caches(caches, self.layers.len())?;
-                for (layer, cache) in self.layers.iter().zip(caches) {
-                    x = layer.forward_cached(x, cache, options, places, pass)?;
-                }
-            }
-            None => {
-                for layer in &self.layers {
-                    x = layer.forward(x, options, places, pass)?;
-                }
-            }
+        if let Some(caches) = &caches {
+            check_caches(caches, self.layers.len())?;
+        }
+        for (i, layer) in self.layers.iter().enumerate() {
+            x = layer.forward(x, caches.as_mut().map(|caches| &mut caches[i]), options, places, pass)?;
         }
         Ok(match &self.norm {
             Some(norm) => norm.forward(x)?,

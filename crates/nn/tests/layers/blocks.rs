@@ -55,7 +55,7 @@ fn blocks_are_pytorchs() {
         } else {
             let mut block = EncoderBlock::new(&config, &init).unwrap();
             load.encoder_block(&mut block, "");
-            let out = block.forward(x.clone(), &lengths(options), &places, &pass).unwrap();
+            let out = block.forward(x.clone(), None, &lengths(options), &places, &pass).unwrap();
             let gradients = loss(&out, &grad_out);
             close(case, &values(out), &golden.floats(&name("out")), 1e-5);
             let action = Action::Compare(&gradients, 1e-5);

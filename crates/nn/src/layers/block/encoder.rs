@@ -39,36 +39,22 @@ impl EncoderBlock {
         })
     }
 
-    /// Attention, then feed-forward.
+    /// Attention, then feed-forward. With a `cache` the tokens follow those in it.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
     pub fn forward(
         &self,
         x: Tensor<3>,
+        cache: Option<&mut KeyValueCache>,
         options: &AttentionOptions,
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        let attend = |x| self.attention.forward(x, options, places, pass);
-        let x = self.attention_residual.around(x, pass, attend)?;
-        self.feed_forward_residual.around(x, pass, |x| Ok(self.feed_forward.forward(x, pass)?))
-    }
-
-    /// The same for tokens that follow those in `cache`.
-    ///
-    /// # Shapes
-    /// `x` `[batch, new, d_model]` → the same.
-    pub fn forward_cached(
-        &self,
-        x: Tensor<3>,
-        cache: &mut KeyValueCache,
-        options: &AttentionOptions,
-        places: &Places,
-        pass: &Pass,
-    ) -> Result<Tensor<3>, NnError> {
-        let attend = |x| self.attention.forward_cached(x, cache, options, places, pass);
-        let x = self.attention_residual.around(x, pass, attend)?;
+        let x = self.attention_residual.around(x, pass, |x| match cache {
+            Some(cache) => self.attention.forward_cached(x, cache, options, places, pass),
+            None => self.attention.forward(x, options, places, pass),
+        })?;
         self.feed_forward_residual.around(x, pass, |x| Ok(self.feed_forward.forward(x, pass)?))
     }
 }
