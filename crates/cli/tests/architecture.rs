@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each may use, the lowest first.
-const ALLOWED: [(&str, &[&str]); 5] = [
+const ALLOWED: [(&str, &[&str]); 7] = [
     ("regard-kernels", &[]),
     ("regard-ops", &["regard-kernels"]),
     ("regard-nn", &["regard-kernels", "regard-ops"]),
     ("regard-inspect", &["regard-kernels", "regard-ops", "regard-nn"]),
-    ("regard", &["regard-kernels", "regard-ops", "regard-nn", "regard-inspect"]),
+    ("regard-data", &[]),
+    ("regard-tasks", &["regard-kernels", "regard-ops", "regard-nn", "regard-inspect", "regard-data"]),
+    ("regard", &["regard-kernels", "regard-ops", "regard-nn", "regard-inspect", "regard-data", "regard-tasks"]),
 ];
 
 fn root() -> PathBuf {
