@@ -87,11 +87,15 @@ impl AdamW {
     /// One step, and the norm of the gradients before clipping.
     ///
     /// A norm that is not finite changes nothing, neither weights nor state: the caller sees it in the norm.
-    pub fn step<M: Module>(&mut self, module: M, mut gradients: Gradients) -> Result<(M, f32), OpError> {
+    pub fn step<M: Module>(&mut self, module: M, gradients: Gradients) -> Result<(M, f32), OpError> {
+        let gradients = ParameterGradients::new(&module, gradients);
+        self.step_with(module, gradients)
+    }
+
+    /// [`step`](Self::step) with gradients that were collected, and perhaps added up, before.
+    pub fn step_with<M: Module>(&mut self, module: M, gradients: ParameterGradients) -> Result<(M, f32), OpError> {
         self.check()?;
-        let mut collect = Collect { gradients: &mut gradients, found: Vec::new() };
-        module.visit(&mut collect);
-        let found = collect.found;
+        let found = gradients.0;
         let norm = global_norm(found.iter().flatten().map(elements));
         if !norm.is_finite() {
             return Ok((module, norm));
@@ -122,6 +126,37 @@ impl AdamW {
     }
 }
 
+/// The gradients of a module's parameters, in the module's order; a parameter without one keeps its place.
+#[derive(Debug)]
+pub struct ParameterGradients(Vec<Option<FlexTensor>>);
+
+impl ParameterGradients {
+    /// Those of `module`'s parameters.
+    pub fn new<M: Module>(module: &M, mut gradients: Gradients) -> Self {
+        let mut collect = Collect { gradients: &mut gradients, found: Vec::new() };
+        module.visit(&mut collect);
+        Self(collect.found)
+    }
+
+    /// `self ← self · own + other · theirs`, for the mean over batches of unequal size. Both are of one module.
+    pub fn combine(&mut self, own: f32, other: Self, theirs: f32) {
+        for (sum, new) in self.0.iter_mut().zip(other.0) {
+            match (sum.as_mut(), new) {
+                (Some(sum), Some(new)) => {
+                    let values = sum.storage_mut::<f32>().iter_mut().zip(elements(&new));
+                    values.for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
+                }
+                (Some(sum), None) => sum.storage_mut::<f32>().iter_mut().for_each(|sum| *sum *= own),
+                (None, Some(mut new)) => {
+                    new.storage_mut::<f32>().iter_mut().for_each(|new| *new *= theirs);
+                    *sum = Some(new);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+}
+
 /// Takes the gradient of each parameter, `None` where there is none.
 struct Collect<'a> {
     gradients: &'a mut Gradients,
@@ -131,8 +166,14 @@ struct Collect<'a> {
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let gradient = param.val().grad_remove(self.gradients);
-        self.found.push(gradient.map(|gradient| contiguous(host(in_f32(gradient)))));
+        self.found.push(gradient.map(|gradient| own_memory(contiguous(host(in_f32(gradient))))));
     }
+}
+
+/// The same elements with nothing around them: a part of a larger tensor gets memory of its own.
+fn own_memory(data: FlexTensor) -> FlexTensor {
+    let values = elements(&data);
+    if data.storage::<f32>().len() == values.len() { data } else { tensor(values.to_vec(), data.shape().clone()) }
 }
 
 /// The tensor with f32 elements: the averages are kept in f32 whatever the model has.
@@ -166,11 +207,7 @@ impl ModuleMapper for Update<'_> {
         let (id, value, mapper) = param.consume();
         let (tracked, device) = (value.is_require_grad(), value.device());
         let (fused, shape, dtype) = (is_fused(&value), value.dims(), value.dtype());
-        let mut data = contiguous(host(in_f32(value)));
-        if data.storage::<f32>().len() != shape.iter().product::<usize>() {
-            // A part of a larger tensor gets memory of its own.
-            data = tensor(elements(&data).to_vec(), shape);
-        }
+        let mut data = own_memory(contiguous(host(in_f32(value))));
         let decay = self.optimiser.decay == Decay::All || D > 1;
         let (options, step) = (self.optimiser.options, self.optimiser.step);
         let moments = self.optimiser.moments(at, &self.path, elements(&gradient).len());

@@ -25,7 +25,7 @@ mod softmax;
 mod trajectory;
 
 pub use activation::{activation, activation_fallback};
-pub use adamw::{AdamW, Decay, Moments};
+pub use adamw::{AdamW, Decay, Moments, ParameterGradients};
 pub use attention::{
     AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_fallback, attention_packed,
     attention_weights,

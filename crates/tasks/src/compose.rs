@@ -1,0 +1,440 @@
+//! The pointer task (row C6): `p₃[i] = p₁[p₂[i]]` for two permutations, which attention solves and a recurrent network of
+//! the same size does not.
+//!
+//! The input is `p₁` and `p₂` one behind the other, a token a number, those of `p₂` marked as such; the output at the place
+//! of `p₂[i]` is `p₁[p₂[i]]`. Examples are drawn without end from the seed; those of the test split are never drawn in
+//! training.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor, TensorData};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::config::check_positive;
+use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
+use regard_nn::layers::linear::{Linear, LinearConfig};
+use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
+use regard_nn::models::encoder::Encoder;
+use regard_nn::{Capture, ConfigError, Init, NnError, Pass, Wanted};
+use regard_ops::{CrossEntropyOptions, cross_entropy};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::TaskError;
+use crate::model::{ModelConfig, ModelKind};
+use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
+use crate::train::TrainConfig;
+
+/// What is composed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Two permutations.
+    #[default]
+    Permutations,
+    /// A picture of `colours` and a map of places: each cell of the result is the cell of the picture that the map names.
+    Grid,
+}
+
+/// The `[data]` section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataConfig {
+    /// What is composed.
+    pub form: Form,
+    /// Numbers of a permutation, or cells of the grid.
+    pub size: usize,
+    /// Columns of the grid, for the eye alone; it must divide `size`.
+    pub width: usize,
+    /// Colours of the grid.
+    pub colours: usize,
+    /// Examples of the dev split.
+    pub dev: usize,
+    /// Examples of the test split.
+    pub test: usize,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self { form: Form::Permutations, size: 12, width: 4, colours: 8, dev: 256, test: 2_000 }
+    }
+}
+
+/// The configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Of weights, examples and dropout.
+    pub seed: u64,
+    /// The examples.
+    pub data: DataConfig,
+    /// The network.
+    pub model: ModelConfig,
+    /// How it is trained.
+    pub train: TrainConfig,
+}
+
+impl Settings for Config {
+    fn train(&self) -> &TrainConfig {
+        &self.train
+    }
+
+    fn train_mut(&mut self) -> &mut TrainConfig {
+        &mut self.train
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn seed_mut(&mut self) -> &mut u64 {
+        &mut self.seed
+    }
+
+    fn data_path(&self) -> Option<&Path> {
+        None
+    }
+
+    fn set_data_path(&mut self, _: &Path) {}
+
+    fn validate(&self) -> Result<(), TaskError> {
+        let DataConfig { form, size, width, colours, dev, test } = self.data;
+        let check = || {
+            for (field, value) in [("size", size), ("width", width), ("colours", colours), ("dev", dev), ("test", test)] {
+                check_positive(field, value)?;
+            }
+            if form == Form::Grid && !size.is_multiple_of(width) {
+                return Err(ConfigError::new("width", width, format!("a divisor of size, {size}")));
+            }
+            if form == Form::Permutations && size < 4 {
+                return Err(ConfigError::new("size", size, "4 or more: fewer have too few pairs to hold some out"));
+            }
+            Ok(())
+        };
+        check().map_err(|error: ConfigError| error.within("data"))?;
+        let kinds = [ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru];
+        Ok(self.model.validate(&kinds)?)
+    }
+}
+
+/// One example: what is looked up, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Example {
+    /// `p₁`, or the picture.
+    values: Vec<usize>,
+    /// `p₂`, or the map.
+    places: Vec<usize>,
+}
+
+impl Example {
+    fn answer(&self) -> Vec<usize> {
+        self.places.iter().map(|&place| self.values[place]).collect()
+    }
+
+    fn text(&self) -> String {
+        let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+        format!("{} | {}", list(&self.values), list(&self.places))
+    }
+}
+
+/// The network: a body over the tokens, an output at each.
+#[derive(Module, Debug)]
+pub struct Composer {
+    body: Body,
+    output: Linear,
+}
+
+/// Self-attention or recurrence.
+#[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one of them lives in a model")]
+pub enum Body {
+    /// A Transformer's encoder.
+    Attention(Encoder),
+    /// Recurrence in both directions.
+    Recurrent(RecurrentBody),
+}
+
+/// Tokens through a recurrent network.
+#[derive(Module, Debug)]
+pub struct RecurrentBody {
+    embedding: Embedding,
+    layers: Recurrent,
+}
+
+impl Composer {
+    /// # Shapes
+    /// `ids` `[batch, 2 size]` → logits of the second half, `[batch · size, values]`.
+    fn logits(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<2>, NnError> {
+        let states = match &self.body {
+            Body::Attention(encoder) => encoder.forward(ids, None, pass)?,
+            Body::Recurrent(body) => body.layers.forward(body.embedding.forward(ids)?, None, None, pass)?.hidden,
+        };
+        let [batch, seq, width] = states.dims();
+        let second = states.narrow(1, seq / 2, seq / 2).reshape([batch * seq / 2, width]);
+        Ok(self.output.forward(second)?)
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Compose {
+    config: Config,
+}
+
+impl Compose {
+    fn size(&self) -> usize {
+        self.config.data.size
+    }
+
+    /// Distinct values that are looked up.
+    fn n_values(&self) -> usize {
+        match self.config.data.form {
+            Form::Permutations => self.size(),
+            Form::Grid => self.config.data.colours,
+        }
+    }
+
+    /// Example `index` of a stream; the test and dev streams hold those whose hash falls on their side.
+    fn example(&self, split: Side, index: u64) -> Example {
+        let mut random = ChaCha8Rng::seed_from_u64(self.config.seed ^ 0xC0_4405E);
+        random.set_stream(index.wrapping_mul(4).wrapping_add(split as u64));
+        loop {
+            let (size, colours) = (self.size(), self.config.data.colours);
+            let (mut values, mut places): (Vec<usize>, Vec<usize>) = ((0..size).collect(), (0..size).collect());
+            match self.config.data.form {
+                Form::Permutations => {
+                    values.shuffle(&mut random);
+                    places.shuffle(&mut random);
+                }
+                Form::Grid => {
+                    values.iter_mut().for_each(|value| *value = random.random_range(0..colours));
+                    places.iter_mut().for_each(|place| *place = random.random_range(0..size));
+                }
+            }
+            let example = Example { values, places };
+            if side(&example) == split {
+                return example;
+            }
+        }
+    }
+
+    fn ids(&self, examples: &[Example], model: &Composer) -> Tensor<2, Int> {
+        let first_place = self.n_values();
+        let ids: Vec<i32> = examples
+            .iter()
+            .flat_map(|example| {
+                let places = example.places.iter().map(move |&place| (first_place + place) as i32);
+                example.values.iter().map(|&value| value as i32).chain(places)
+            })
+            .collect();
+        let device = model.devices().first().cloned().unwrap_or_default();
+        Tensor::from_data(TensorData::new(ids, [examples.len(), 2 * self.size()]), &device)
+    }
+
+    /// The answers of a model.
+    fn answers(&self, model: &Composer, examples: &[Example], pass: &Pass) -> Result<Vec<Vec<usize>>, TaskError> {
+        let logits = model.logits(self.ids(examples, model), pass)?;
+        let best: Vec<usize> = logits.argmax(1).into_data().iter::<i64>().map(|best| best as usize).collect();
+        Ok(best.chunks_exact(self.size()).map(<[usize]>::to_vec).collect())
+    }
+
+    /// An input as people write it: `p₁ | p₂`.
+    fn parse(&self, text: &str) -> Result<Example, TaskError> {
+        let expected = match self.config.data.form {
+            Form::Permutations => format!("two permutations of 0 to {}, as \"1 0 2 … | 2 1 0 …\"", self.size() - 1),
+            Form::Grid => format!(
+                "{} colours below {} and as many places below {}, as \"3 1 … | 0 2 …\"",
+                self.size(),
+                self.n_values(),
+                self.size()
+            ),
+        };
+        let wrong = || TaskError::input("input", expected.clone(), format!("{text:?}"));
+        let numbers = |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
+        let (values, places) = text.split_once('|').ok_or_else(wrong)?;
+        let (values, places) = (numbers(values).ok_or_else(wrong)?, numbers(places).ok_or_else(wrong)?);
+        let fits = |numbers: &[usize], below: usize| {
+            let permutation = || numbers.iter().collect::<std::collections::BTreeSet<_>>().len() == numbers.len();
+            numbers.len() == self.size()
+                && numbers.iter().all(|&number| number < below)
+                && (self.config.data.form == Form::Grid || permutation())
+        };
+        match fits(&values, self.n_values()) && fits(&places, self.size()) {
+            true => Ok(Example { values, places }),
+            false => Err(wrong()),
+        }
+    }
+}
+
+/// Which split an example belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Train = 0,
+    Dev = 1,
+    Test = 2,
+}
+
+/// By a hash of the example: one in ten is held out for each of dev and test.
+fn side(example: &Example) -> Side {
+    let numbers = example.values.iter().chain(&example.places);
+    let hash = numbers.fold(0xCBF2_9CE4_8422_2325u64, |hash, &n| (hash ^ (n as u64 + 1)).wrapping_mul(0x0100_0000_01B3));
+    match (hash ^ (hash >> 29)) % 10 {
+        0 => Side::Dev,
+        1 => Side::Test,
+        _ => Side::Train,
+    }
+}
+
+/// Examples of a split; the training split has no end.
+#[derive(Debug)]
+pub enum Part {
+    /// Drawn as they are needed.
+    Endless,
+    /// A fixed number of them.
+    Fixed(Vec<FixedExample>),
+}
+
+/// An example that is kept.
+#[derive(Debug)]
+pub struct FixedExample(Example);
+
+impl Task for Compose {
+    const NAME: &'static str = "compose";
+    const CONFIG: &'static str = include_str!("../../../configs/compose.toml");
+    type Config = Config;
+    type Model = Composer;
+    type Part = Part;
+
+    fn start(config: Config) -> Result<Self, TaskError> {
+        Ok(Self { config })
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn open(config: Config, _: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+        Ok(Self { config })
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        let fixed = |side, count: usize| {
+            Part::Fixed((0..count as u64).map(|index| FixedExample(self.example(side, index))).collect())
+        };
+        let DataConfig { dev, test, .. } = self.config.data;
+        Ok(Parts { train: Part::Endless, dev: fixed(Side::Dev, dev), test: fixed(Side::Test, test) })
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
+        let examples = text.lines().filter(|line| !line.trim().is_empty()).map(|line| self.parse(line).map(FixedExample));
+        Ok(Part::Fixed(examples.collect::<Result<_, _>>()?))
+    }
+
+    fn model(&self, init: &Init) -> Result<Composer, TaskError> {
+        let ModelConfig { d_model, n_layers, dropout, .. } = self.config.model;
+        let vocab = self.n_values() + self.size();
+        let (body, width) = match self.config.model.cell() {
+            None => (Body::Attention(Encoder::new(&self.config.model.transformer(vocab, None), &init.enter("body"))?), d_model),
+            Some(cell) => {
+                let layers = RecurrentConfig {
+                    n_layers,
+                    direction: Direction::Both,
+                    dropout,
+                    ..RecurrentConfig::new(cell, d_model, self.config.model.d_hidden())
+                };
+                let embedding = EmbeddingConfig { vocab, d_model }.init(&init.enter("body").enter("embedding"))?;
+                let body = RecurrentBody { embedding, layers: layers.init(&init.enter("body").enter("layers"))? };
+                (Body::Recurrent(body), layers.d_out())
+            }
+        };
+        Ok(Composer { body, output: LinearConfig::new(width, self.n_values()).init(&init.enter("output"))? })
+    }
+
+    fn plan(&self, _: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        // A thousand batches an epoch, each with examples of its own.
+        const BATCHES: usize = 1_000;
+        let TrainConfig { batch_examples, batch_tokens, .. } = self.config.train;
+        let size = batch_examples.min(batch_tokens / (2 * self.size())).max(1);
+        let first = epoch as usize * BATCHES * size;
+        (0..BATCHES).map(|batch| (first + batch * size..first + (batch + 1) * size).collect()).collect()
+    }
+
+    fn loss(&self, _: &Part, batch: &[usize], model: &Composer, _: &mut Value, pass: &Pass) -> Result<Loss, TaskError> {
+        let examples: Vec<Example> = batch.iter().map(|&index| self.example(Side::Train, index as u64)).collect();
+        let logits = model.logits(self.ids(&examples, model), pass)?;
+        let targets: Vec<i32> = examples.iter().flat_map(Example::answer).map(|value| value as i32).collect();
+        let count = targets.len();
+        let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &logits.device());
+        let options =
+            CrossEntropyOptions { label_smoothing: self.config.train.label_smoothing, ..CrossEntropyOptions::default() };
+        Ok(Loss { mean: cross_entropy(logits, targets, options)?, targets: count, tokens: 2 * count })
+    }
+
+    fn evaluate(&self, part: &Part, model: &Composer, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+        let Part::Fixed(examples) = part else {
+            return Err(TaskError::Unsupported { task: Self::NAME, what: "score its endless training split".to_string() });
+        };
+        let examples: Vec<Example> =
+            examples.iter().take(limit.unwrap_or(usize::MAX)).map(|example| example.0.clone()).collect();
+        let (mut right, mut whole) = (0, 0);
+        for batch in examples.chunks(256) {
+            for (answer, example) in self.answers(model, batch, &Pass::inference())?.iter().zip(batch) {
+                let hits = answer.iter().zip(example.answer()).filter(|(a, b)| **a == *b).count();
+                right += hits;
+                whole += usize::from(hits == self.size());
+            }
+        }
+        let count = examples.len().max(1) as f64;
+        let scores = [("accuracy", right as f64 / (count * self.size() as f64)), ("exact", whole as f64 / count)];
+        Ok(Evaluation { examples: examples.len(), ..Evaluation::new(scores, "accuracy", Better::Higher) })
+    }
+
+    fn predict(&self, model: &Composer, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        let examples: Vec<Example> = inputs.iter().map(|input| self.parse(input)).collect::<Result<_, _>>()?;
+        let mut predictions = Vec::with_capacity(inputs.len());
+        for (inputs, examples) in inputs.chunks(256).zip(examples.chunks(256)) {
+            let answers = self.answers(model, examples, &Pass::inference())?;
+            predictions.extend(inputs.iter().zip(answers).map(|(input, answer)| Prediction {
+                input: input.clone(),
+                output: answer.iter().map(usize::to_string).collect::<Vec<_>>().join(" "),
+                more: BTreeMap::new(),
+            }));
+        }
+        Ok(predictions)
+    }
+
+    fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        let Part::Fixed(examples) = part else { return Vec::new() };
+        let text = |numbers: Vec<usize>| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+        let sample = |FixedExample(example): &FixedExample| Sample { input: example.text(), expected: text(example.answer()) };
+        examples.iter().take(count).map(sample).collect()
+    }
+
+    fn look(&self, model: &Composer, input: Option<&str>) -> Result<AttentionView, TaskError> {
+        let example = match input {
+            Some(text) => self.parse(text)?,
+            None => self.example(Side::Test, 0),
+        };
+        let capture = Capture::new(Wanted::default());
+        self.answers(model, std::slice::from_ref(&example), &Pass::inference().with_capture(&capture))?;
+        let tokens: Vec<String> = example
+            .values
+            .iter()
+            .map(usize::to_string)
+            .chain(example.places.iter().map(|place| format!("[{place}]")))
+            .collect();
+        Ok(AttentionView::from_maps(example.text(), &capture.into_maps(), |layer| {
+            MapGroup::new(crate::look::layer_name(layer), tokens.clone(), tokens.clone())
+        }))
+    }
+}
+

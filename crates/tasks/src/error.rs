@@ -1,0 +1,110 @@
+//! What a task refuses, and what went wrong with its files.
+
+use std::path::{Path, PathBuf};
+
+use regard_data::DataError;
+use regard_inspect::InspectError;
+use regard_nn::{ConfigError, NnError};
+use regard_ops::OpError;
+
+/// A run that cannot start or go on, or a model that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A value of the configuration makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration cannot be read.
+    #[error("{place}: {problem}")]
+    Settings {
+        /// The file, or `--set key=value`.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A layer refused its input.
+    #[error(transparent)]
+    Nn(NnError),
+    /// An operation refused its input.
+    #[error(transparent)]
+    Op(#[from] OpError),
+    /// A picture or a page could not be made.
+    #[error(transparent)]
+    Inspect(#[from] InspectError),
+    /// A model folder is not as it should be.
+    #[error("{path}: {problem}", path = path.display())]
+    Folder {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// The system refused to read or write.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The loss is no number any more.
+    #[error("step {step}: the gradients have not been finite for {count} steps; lower train.learning_rate")]
+    Diverged {
+        /// The last step.
+        step: u64,
+        /// Steps in a row.
+        count: u32,
+    },
+    /// The data do not suit the task.
+    #[error("{what}: expected {expected}, got {got}")]
+    Input {
+        /// What is meant.
+        what: String,
+        /// What would fit.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// The task cannot do this.
+    #[error("{task} cannot {what}")]
+    Unsupported {
+        /// The task.
+        task: &'static str,
+        /// What was asked for, and what to do instead.
+        what: String,
+    },
+}
+
+impl From<NnError> for TaskError {
+    fn from(error: NnError) -> Self {
+        match error {
+            NnError::Config(error) => Self::Config(error),
+            NnError::Op(error) => Self::Op(error),
+            other => Self::Nn(other),
+        }
+    }
+}
+
+impl TaskError {
+    /// A folder that is not as it should be.
+    pub fn folder(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
+        Self::Folder { path: path.as_ref().to_path_buf(), problem: problem.into() }
+    }
+
+    /// Something that does not fit.
+    pub fn input(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self::Input { what: what.into(), expected: expected.into(), got: got.into() }
+    }
+
+    /// For `map_err` on what the system does with `path`.
+    pub fn io(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { path: path.as_ref().to_path_buf(), source }
+    }
+
+    /// Whether the command was wrongly used, rather than having failed.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::Settings { .. } | Self::Unsupported { .. })
+    }
+}

@@ -1,0 +1,180 @@
+//! A model folder: what a trained model needs, in files that are checked when they are read.
+//!
+//! `config.json` describes the model and holds a SHA-256 of every other file. It is written last, so that a folder is
+//! either as it was or as it should be.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regard_inspect::save_atomically;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::TaskError;
+
+/// The files of a folder beside its checkpoints.
+pub const CONFIG: &str = "config.json";
+/// The weights.
+pub const MODEL: &str = "model.safetensors";
+/// A line a measurement.
+pub const METRICS: &str = "metrics.jsonl";
+/// The page with pictures.
+pub const REPORT: &str = "report.html";
+
+/// The layout of folders that this version writes.
+const FORMAT: u32 = 1;
+
+/// What `config.json` says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// Layout of the folder.
+    pub format: u32,
+    /// The version of Regard that wrote it.
+    pub regard: String,
+    /// The task's name.
+    pub task: String,
+    /// Whether training came to its end.
+    pub finished: bool,
+    /// Steps made.
+    pub step: u64,
+    /// The resolved configuration of the run.
+    pub config: serde_json::Value,
+    /// Scores of the test split, once training is finished.
+    pub scores: Option<BTreeMap<String, f64>>,
+    /// SHA-256 of the other files.
+    pub files: BTreeMap<String, String>,
+}
+
+/// A folder on disk.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// A new folder; one that has a model or a run in it is refused.
+    pub fn create(path: &Path) -> Result<Self, TaskError> {
+        if path.join(CONFIG).exists() {
+            let problem = "there is a run in it; go on with it by --resume, or name another folder with --out";
+            return Err(TaskError::folder(path, problem));
+        }
+        fs::create_dir_all(path).map_err(TaskError::io(path))?;
+        Ok(Self { path: path.to_path_buf() })
+    }
+
+    /// A folder that is there.
+    pub fn open(path: &Path) -> Result<(Self, Description), TaskError> {
+        let file = path.join(CONFIG);
+        if !file.is_file() {
+            let problem = "is no model folder: it has no config.json (regard train writes one)";
+            return Err(TaskError::folder(path, problem));
+        }
+        let text = fs::read_to_string(&file).map_err(TaskError::io(&file))?;
+        let description: Description =
+            serde_json::from_str(&text).map_err(|error| TaskError::folder(&file, format!("damaged: {error}")))?;
+        if description.format != FORMAT {
+            let problem = format!("written in format {}, this version reads {FORMAT}", description.format);
+            return Err(TaskError::folder(&file, problem));
+        }
+        Ok((Self { path: path.to_path_buf() }, description))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of one of its files.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The content of a file, which must be the one that the description names.
+    pub fn read(&self, description: &Description, name: &str) -> Result<Vec<u8>, TaskError> {
+        let path = self.file(name);
+        let Some(expected) = description.files.get(name) else {
+            let problem = match description.finished {
+                true => format!("{CONFIG} does not name it: the folder is damaged"),
+                false => "not there yet: training has not finished; go on with --resume".to_string(),
+            };
+            return Err(TaskError::folder(path, problem));
+        };
+        if !path.is_file() {
+            return Err(TaskError::folder(path, "missing, though config.json names it: the folder is damaged"));
+        }
+        let content = fs::read(&path).map_err(TaskError::io(&path))?;
+        if sha256(&content) != *expected {
+            let problem = "damaged: its SHA-256 is not the one in config.json; copy the folder again";
+            return Err(TaskError::folder(path, problem));
+        }
+        Ok(content)
+    }
+
+    /// Writes a file and enters it in the description.
+    pub fn write(&self, description: &mut Description, name: &str, content: &[u8]) -> Result<(), TaskError> {
+        save(&self.file(name), content)?;
+        description.files.insert(name.to_string(), sha256(content));
+        Ok(())
+    }
+
+    /// Writes `config.json`.
+    pub fn describe(&self, description: &Description) -> Result<(), TaskError> {
+        let text = serde_json::to_string_pretty(description).expect("plain values");
+        save(&self.file(CONFIG), text.as_bytes())
+    }
+}
+
+impl Description {
+    /// Of a run that begins.
+    pub fn new(task: &str, config: serde_json::Value) -> Self {
+        Self {
+            format: FORMAT,
+            regard: env!("CARGO_PKG_VERSION").to_string(),
+            task: task.to_string(),
+            finished: false,
+            step: 0,
+            config,
+            scores: None,
+            files: BTreeMap::new(),
+        }
+    }
+}
+
+/// Writes aside, syncs and renames.
+pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), TaskError> {
+    Ok(save_atomically(path, content)?)
+}
+
+/// In hexadecimal.
+pub(crate) fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_standard() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(b"abc"), abc);
+    }
+
+    #[test]
+    fn a_flipped_byte_and_a_missing_file_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(place.path()).unwrap();
+        let mut description = Description::new("tag", serde_json::json!({}));
+        folder.write(&mut description, MODEL, b"weights").unwrap();
+        folder.describe(&description).unwrap();
+        let (folder, description) = Folder::open(place.path()).unwrap();
+        assert_eq!(folder.read(&description, MODEL).unwrap(), b"weights");
+        fs::write(folder.file(MODEL), b"weightz").unwrap();
+        let error = folder.read(&description, MODEL).unwrap_err().to_string();
+        assert!(error.contains(MODEL) && error.contains("damaged"), "{error}");
+        fs::remove_file(folder.file(MODEL)).unwrap();
+        assert!(folder.read(&description, MODEL).unwrap_err().to_string().contains("missing"));
+        assert!(Folder::create(place.path()).unwrap_err().to_string().contains("--resume"));
+    }
+}

@@ -1,0 +1,200 @@
+//! The `[model]` section that the text tasks share: one flat list of keys, of which each kind of network uses some.
+
+use std::path::PathBuf;
+
+use regard_nn::ConfigError;
+use regard_nn::config::{ActivationName, check_dropout, check_positive, name_or_table};
+use regard_nn::layers::attention::context::Selection;
+use regard_nn::layers::attention::score::ScoreKind;
+use regard_nn::layers::block::NormPlace;
+use regard_nn::layers::position::Position;
+use regard_nn::layers::recurrent::Cell;
+use regard_nn::models::transformer::{Memory, OutputWeights, Sight, TransformerConfig};
+use regard_ops::Activation;
+use serde::{Deserialize, Serialize};
+
+/// The networks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// Self-attention throughout.
+    #[default]
+    Transformer,
+    /// A plain recurrent network.
+    Rnn,
+    /// Long short-term memory.
+    Lstm,
+    /// Gated recurrent units.
+    Gru,
+    /// A recurrent network that attends to its own past (tagging only).
+    Intra,
+    /// A dense network on the mean of the words' vectors (classification only).
+    Bag,
+}
+
+/// How a recurrent decoder compares its state with the source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScoreName {
+    /// Not at all: the last state of the encoder is all it gets.
+    None,
+    /// Bahdanau's.
+    #[default]
+    Additive,
+    /// `s·h`
+    Dot,
+    /// `sᵀ W h`
+    General,
+    /// `s·h / √d`
+    ScaledDot,
+}
+
+/// See the [module](self). Keys that a kind does not use are ignored by it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelConfig {
+    /// Which network.
+    pub kind: ModelKind,
+    /// A model folder of `pretrain` to start from (tagging and classification).
+    pub from: Option<PathBuf>,
+    /// Features of a token.
+    pub d_model: usize,
+    /// Layers; of the encoder, in a translator.
+    pub n_layers: usize,
+    /// Layers of a translator's decoder; `n_layers` by default.
+    pub n_decoder_layers: Option<usize>,
+    /// Heads of self-attention.
+    pub n_heads: usize,
+    /// Heads of keys and values; `n_heads` by default.
+    pub kv_heads: Option<usize>,
+    /// Hidden features of the feed-forward parts.
+    pub d_ff: usize,
+    /// Of the feed-forward parts.
+    #[serde(with = "ActivationName")]
+    pub activation: Activation,
+    /// Norms before or after the parts.
+    pub norm_place: NormPlace,
+    /// How a Transformer knows the order of tokens.
+    #[serde(deserialize_with = "name_or_table")]
+    pub position: Position,
+    /// Which tokens an encoder's token may see.
+    #[serde(deserialize_with = "name_or_table")]
+    pub sight: Sight,
+    /// Whether the output layer uses the embedding's matrix.
+    pub output_weights: OutputWeights,
+    /// Which encoder layer a translator's decoder layer looks at.
+    pub memory: Memory,
+    /// Dropout of embeddings and of what each part adds.
+    pub dropout: f32,
+    /// Dropout of attention weights.
+    pub attention_dropout: f32,
+    /// Features of a recurrent state; `d_model` by default.
+    pub d_hidden: Option<usize>,
+    /// Attention of a recurrent decoder.
+    pub score: ScoreName,
+    /// Soft or hard, of a recurrent decoder.
+    #[serde(deserialize_with = "name_or_table")]
+    pub selection: Selection,
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self {
+            kind: ModelKind::default(),
+            from: None,
+            d_model: 128,
+            n_layers: 2,
+            n_decoder_layers: None,
+            n_heads: 4,
+            kv_heads: None,
+            d_ff: 256,
+            activation: Activation::Relu,
+            norm_place: NormPlace::Pre,
+            position: Position::Sinusoidal,
+            sight: Sight::Full,
+            output_weights: OutputWeights::Own,
+            memory: Memory::Last,
+            dropout: 0.1,
+            attention_dropout: 0.0,
+            d_hidden: None,
+            score: ScoreName::Additive,
+            selection: Selection::Soft,
+        }
+    }
+}
+
+impl ModelConfig {
+    /// Refuses what makes no sense, and kinds that are not in `kinds`.
+    pub fn validate(&self, kinds: &[ModelKind]) -> Result<(), ConfigError> {
+        let check = || {
+            if !kinds.contains(&self.kind) {
+                let names: Vec<String> = kinds.iter().map(name).collect();
+                return Err(ConfigError::new("kind", name(&self.kind), format!("one of {}", names.join(", "))));
+            }
+            check_positive("d_model", self.d_model)?;
+            check_positive("n_layers", self.n_layers)?;
+            check_positive("d_hidden", self.d_hidden())?;
+            check_dropout("dropout", self.dropout)?;
+            match self.kind {
+                ModelKind::Transformer => self.transformer(1, None).validate(),
+                _ => Ok(()),
+            }
+        };
+        check().map_err(|error: ConfigError| error.within("model"))
+    }
+
+    /// The Transformer of this description.
+    pub fn transformer(&self, vocab: usize, target_vocab: Option<usize>) -> TransformerConfig {
+        TransformerConfig {
+            vocab,
+            target_vocab,
+            n_layers: self.n_layers,
+            n_decoder_layers: self.n_decoder_layers,
+            d_model: self.d_model,
+            n_heads: self.n_heads,
+            kv_heads: self.kv_heads,
+            d_ff: self.d_ff,
+            activation: self.activation,
+            norm_place: self.norm_place,
+            position: self.position,
+            sight: self.sight,
+            output_weights: self.output_weights,
+            memory: self.memory,
+            dropout: self.dropout,
+            attention_dropout: self.attention_dropout,
+            ..TransformerConfig::default()
+        }
+    }
+
+    /// The cell of a recurrent network; none of the other kinds.
+    pub fn cell(&self) -> Option<Cell> {
+        match self.kind {
+            ModelKind::Rnn => Some(Cell::Rnn),
+            ModelKind::Lstm => Some(Cell::lstm()),
+            ModelKind::Gru => Some(Cell::gru()),
+            ModelKind::Transformer | ModelKind::Intra | ModelKind::Bag => None,
+        }
+    }
+
+    /// Features of a recurrent state.
+    pub fn d_hidden(&self) -> usize {
+        self.d_hidden.unwrap_or(self.d_model)
+    }
+
+    /// The score of a recurrent decoder's attention, if it has any.
+    pub fn score(&self) -> Option<ScoreKind> {
+        match self.score {
+            ScoreName::None => None,
+            ScoreName::Additive => Some(ScoreKind::Additive { d_hidden: self.d_hidden() }),
+            ScoreName::Dot => Some(ScoreKind::Dot),
+            ScoreName::General => Some(ScoreKind::General),
+            ScoreName::ScaledDot => Some(ScoreKind::ScaledDot),
+        }
+    }
+}
+
+/// As a configuration writes it.
+fn name(kind: &ModelKind) -> String {
+    let text = serde_json::to_string(kind).expect("a plain name");
+    text.trim_matches('"').to_string()
+}

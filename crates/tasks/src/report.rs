@@ -1,0 +1,96 @@
+//! `report.html`: what a run came to, as a page to look at.
+
+use regard_inspect::{Axis, Content, Figure, LineStyle, Lines, Report, Section, Series, Table, number};
+use serde_json::Value;
+
+use crate::error::TaskError;
+use crate::run::Finished;
+use crate::task::{Evaluation, Task};
+
+/// Inputs whose maps are shown.
+const LOOKED_AT: usize = 3;
+
+/// What there is to tell.
+pub(crate) struct Story<'a, T: Task> {
+    pub task: &'a T,
+    pub model: &'a T::Model,
+    pub evaluation: Evaluation,
+    pub journal: &'a str,
+    pub finished: &'a Finished,
+}
+
+/// The page.
+pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
+    let Story { task, model, evaluation, journal, finished } = story;
+    let seconds = finished.seconds.max(1e-9);
+    let mut report = Report::new(format!("regard train {}", T::NAME))
+        .fact("steps", finished.step.to_string())
+        .fact("training time", format!("{:.0} s", finished.seconds))
+        .fact("tokens per second", format!("{:.0}", finished.tokens as f64 / seconds))
+        .fact("test examples", evaluation.examples.to_string());
+    for (name, value) in &evaluation.scores {
+        report = report.fact(format!("{name} (test)"), number(*value));
+    }
+    report = report.section(curves(journal));
+    if !finished.samples.is_empty() {
+        let mut table = Table::new(["input", "expected", "model"]);
+        for (sample, prediction) in &finished.samples {
+            table.push([&sample.input, &sample.expected, &prediction.output]);
+        }
+        let text = "Examples of the test split, which training has not seen.";
+        report = report.section(Section::new("Predictions").text(text).content(Content::Table(table)));
+    }
+    if !evaluation.contents.is_empty() {
+        let mut section = Section::new("Scores");
+        section.content = evaluation.contents;
+        report = report.section(section);
+    }
+    let mut section = Section::new("Attention").text("Where the model looks, for a few inputs. Choose a layer and a head.");
+    let inputs = finished.samples.iter().map(|(sample, _)| Some(sample.input.as_str())).take(LOOKED_AT);
+    let mut views = Vec::new();
+    for input in [None].into_iter().chain(inputs) {
+        match task.look(model, input) {
+            Ok(view) if !view.groups.is_empty() => views.push(view),
+            Ok(_) | Err(TaskError::Unsupported { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    section.content.extend(views.into_iter().map(Content::Attention));
+    if !section.content.is_empty() {
+        report = report.section(section);
+    }
+    let config = serde_json::to_string_pretty(task.config()).expect("plain values");
+    report = report.section(Section::new("Configuration").content(Content::Code(config)));
+    Ok(report.to_html()?)
+}
+
+/// Losses and scores over the steps.
+fn curves(journal: &str) -> Section {
+    let lines: Vec<Value> = journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let points = |value: &dyn Fn(&Value) -> Option<f64>| -> Vec<(f64, f64)> {
+        lines.iter().filter_map(|line| Some((line["step"].as_f64()?, value(line)?))).collect()
+    };
+    let series = |name: &str, points| Series {
+        name: name.to_string(),
+        points,
+        style: LineStyle::MarkedLine,
+        colour: None,
+    };
+    let mut loss = Lines::new(Axis::linear("step"), Axis::linear("loss"));
+    loss = loss.series(series("train", points(&|line| line["loss"].as_f64())));
+    let dev = points(&|line| line["metrics"]["loss"].as_f64());
+    if !dev.is_empty() {
+        loss = loss.series(series("dev", dev));
+    }
+    let mut figure = Figure::new("Course of training").panel("Loss", loss);
+    let names: std::collections::BTreeSet<&String> =
+        lines.iter().filter_map(|line| line["metrics"].as_object()).flat_map(|metrics| metrics.keys()).collect();
+    for name in names.into_iter().filter(|name| name.as_str() != "loss") {
+        let plot = Lines::new(Axis::linear("step"), Axis::linear(name.as_str()));
+        let points = points(&|line| line["metrics"][name.as_str()].as_f64());
+        figure.push(format!("{name} on the dev split"), plot.series(series("", points)));
+    }
+    let rate = Lines::new(Axis::linear("step"), Axis::linear("learning rate"));
+    figure.push("Learning rate", rate.series(series("", points(&|line| line["learning_rate"].as_f64()))));
+    Section::new("Training").content(Content::Figure(figure))
+}

@@ -1,0 +1,350 @@
+//! From a request to a model folder, and from a model folder to a model that can be used, for any task.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::tensor::Device;
+use regard_data::{Split, fingerprint};
+use regard_inspect::AttentionView;
+use regard_nn::Init;
+
+use crate::decode::SampleOptions;
+use crate::error::TaskError;
+use crate::folder::{Description, Folder, METRICS, MODEL, REPORT};
+use crate::report::{Story, page};
+use crate::settings::resolve;
+use crate::task::{Evaluation, Parts, Prediction, Sample, Settings, Task};
+use crate::train::{Event, From, Observer, Stop, Trained, train};
+use crate::weights;
+
+/// Examples that are shown after training.
+const SHOWN: usize = 6;
+
+/// What `regard train` was asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// A file over the task's configuration.
+    pub config: Option<PathBuf>,
+    /// `key=value` over both.
+    pub sets: Vec<String>,
+    /// The examples.
+    pub data: Option<PathBuf>,
+    /// The folder to write.
+    pub out: Option<PathBuf>,
+    /// Steps.
+    pub steps: Option<u64>,
+    /// Of weights, order and dropout.
+    pub seed: Option<u64>,
+}
+
+/// What a run has given.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// The task.
+    pub task: &'static str,
+    /// The model folder.
+    pub folder: PathBuf,
+    /// Whether training came to its end; otherwise it was asked to stop.
+    pub finished: bool,
+    /// Steps made.
+    pub step: u64,
+    /// Seconds of training, without evaluation.
+    pub seconds: f64,
+    /// Tokens seen.
+    pub tokens: u64,
+    /// Scores of the test split; empty if it was stopped.
+    pub scores: BTreeMap<String, f64>,
+    /// The score that decides.
+    pub main: &'static str,
+    /// Examples of the test split with what the model makes of them.
+    pub samples: Vec<(Sample, Prediction)>,
+}
+
+/// A task by name, without its types.
+pub trait Kind: Sync {
+    /// As commands call it.
+    fn name(&self) -> &'static str;
+
+    /// Its commented configuration.
+    fn config(&self) -> &'static str;
+
+    /// Trains a model and writes its folder.
+    fn train(
+        &self,
+        request: &Request,
+        from: From,
+        observer: &mut dyn Observer,
+        stop: &Stop,
+    ) -> Result<Finished, TaskError>;
+
+    /// Opens a model folder of this task.
+    fn open(&self, folder: Folder, description: Description) -> Result<Box<dyn Opened>, TaskError>;
+}
+
+/// A trained model, ready to use.
+pub trait Opened {
+    /// What its folder says.
+    fn description(&self) -> &Description;
+
+    /// Scores a file, or a split of its own data.
+    fn evaluate(&self, data: Option<&Path>, split: Split) -> Result<Evaluation, TaskError>;
+
+    /// What it makes of inputs.
+    fn predict(&self, inputs: &[String]) -> Result<Vec<Prediction>, TaskError>;
+
+    /// Its attention maps for an input.
+    fn look(&self, input: Option<&str>) -> Result<AttentionView, TaskError>;
+
+    /// Goes on from a prompt.
+    fn generate(
+        &self,
+        prompt: &str,
+        options: &SampleOptions,
+        seed: u64,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<(), TaskError>;
+
+    /// Parameters of the network.
+    fn parameters(&self) -> usize;
+}
+
+/// Opens a model folder, whatever its task.
+pub fn open(path: &Path) -> Result<Box<dyn Opened>, TaskError> {
+    let (folder, description) = Folder::open(path)?;
+    let Some(kind) = crate::kind(&description.task) else {
+        let problem = format!("its task is {:?}, which this version does not know", description.task);
+        return Err(TaskError::folder(path, problem));
+    };
+    kind.open(folder, description)
+}
+
+/// The [`Kind`] of a task.
+pub(crate) struct Of<T>(pub PhantomData<fn() -> T>);
+
+impl<T: Task> Kind for Of<T> {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn config(&self) -> &'static str {
+        T::CONFIG
+    }
+
+    fn train(
+        &self,
+        request: &Request,
+        from: From,
+        observer: &mut dyn Observer,
+        stop: &Stop,
+    ) -> Result<Finished, TaskError> {
+        let (task, folder, mut description) = match from {
+            From::Scratch => begin::<T>(request)?,
+            From::Checkpoint => go_on::<T>(request)?,
+        };
+        let parts = task.parts()?;
+        let data = match task.config().data_path() {
+            Some(path) => fingerprint(path)?,
+            None => "built-in".to_string(),
+        };
+        let init = Init::new(task.config().seed(), &Device::flex().autodiff());
+        let mut model = task.model(&init)?;
+        if from == From::Scratch {
+            model = task.warm(model)?;
+        }
+        let trained = train(&task, &parts, model, &folder, &data, from, observer, stop)?;
+        finish(&task, &parts, trained, &folder, &mut description, observer)
+    }
+
+    fn open(&self, folder: Folder, description: Description) -> Result<Box<dyn Opened>, TaskError> {
+        let task: T = opened(&folder, &description)?;
+        let device = Device::flex();
+        let model = task.model(&Init::new(0, &device))?;
+        let path = folder.file(MODEL);
+        let tensors = weights::from_bytes(&folder.read(&description, MODEL)?, &path)?;
+        let model = weights::load(model, tensors, &path)?.no_grad();
+        Ok(Box::new(Model { task, model, description }))
+    }
+}
+
+/// A new run in a new folder.
+fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskError> {
+    let mut config: T::Config = resolve(T::CONFIG, request.config.as_deref(), &request.sets)?;
+    if let Some(steps) = request.steps {
+        config.train_mut().steps = Some(steps);
+    }
+    if let Some(seed) = request.seed {
+        *config.seed_mut() = seed;
+    }
+    if let Some(path) = request.data.as_deref().or(config.data_path().map(Path::to_path_buf).as_deref()) {
+        // The folder will be used from elsewhere.
+        let path = path.canonicalize().map_err(TaskError::io(path))?;
+        config.set_data_path(&path);
+    }
+    config.train().validate()?;
+    config.validate()?;
+    let described = serde_json::to_value(&config).expect("plain values");
+    let task = T::start(config)?;
+    let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
+    let folder = Folder::create(&path)?;
+    let mut description = Description::new(T::NAME, described);
+    for (name, content) in task.files()? {
+        folder.write(&mut description, &name, &content)?;
+    }
+    folder.describe(&description)?;
+    Ok((task, folder, description))
+}
+
+/// The run of a folder, to go on.
+fn go_on<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskError> {
+    let others = [
+        ("--config", request.config.is_some()),
+        ("--set", !request.sets.is_empty()),
+        ("--data", request.data.is_some()),
+        ("--seed", request.seed.is_some()),
+    ];
+    if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
+        let problem = "--resume goes on with the run's own configuration; only --steps may change".to_string();
+        return Err(TaskError::Settings { place: flag.to_string(), problem });
+    }
+    let path = match &request.out {
+        Some(path) => path.clone(),
+        None => newest(T::NAME)?,
+    };
+    let (folder, mut description) = Folder::open(&path)?;
+    if description.task != T::NAME {
+        let problem = format!("its task is {}: regard train {} --resume", description.task, description.task);
+        return Err(TaskError::folder(path, problem));
+    }
+    let mut task: T = opened(&folder, &description)?;
+    if let Some(steps) = request.steps {
+        let mut config = task.config().clone();
+        config.train_mut().steps = Some(steps);
+        description.config = serde_json::to_value(&config).expect("plain values");
+        task = opened(&folder, &description)?;
+    }
+    // They will be written anew; what is there of the model stays good until then.
+    description.files.remove(METRICS);
+    description.files.remove(REPORT);
+    description.finished = false;
+    folder.describe(&description)?;
+    Ok((task, folder, description))
+}
+
+fn opened<T: Task>(folder: &Folder, description: &Description) -> Result<T, TaskError> {
+    let config: T::Config = serde_path_to_error::deserialize(&description.config).map_err(|error| {
+        let problem = format!("config.{}: {}", error.path(), error.inner());
+        TaskError::folder(folder.file(crate::folder::CONFIG), problem)
+    })?;
+    T::open(config, &mut |name| folder.read(description, name))
+}
+
+/// Scores, shows and writes what training gave.
+fn finish<T: Task>(
+    task: &T,
+    parts: &Parts<T::Part>,
+    trained: Trained<T::Model>,
+    folder: &Folder,
+    description: &mut Description,
+    observer: &mut dyn Observer,
+) -> Result<Finished, TaskError> {
+    let Trained { model, state, finished } = trained;
+    (description.step, description.finished) = (state.step, finished);
+    folder.write(description, MODEL, &weights::to_bytes(&weights::parameters(&model)))?;
+    let mut done = Finished {
+        task: T::NAME,
+        folder: folder.path().to_path_buf(),
+        finished,
+        step: state.step,
+        seconds: state.seconds,
+        tokens: state.tokens,
+        scores: BTreeMap::new(),
+        main: "",
+        samples: Vec::new(),
+    };
+    if finished {
+        observer.hear(&Event::Doing("scoring the test split".to_string()));
+        let evaluation = task.evaluate(&parts.test, &model, None)?;
+        done.scores = evaluation.scores.clone();
+        done.main = evaluation.main;
+        description.scores = Some(evaluation.scores.clone());
+        let samples = task.samples(&parts.test, SHOWN);
+        let inputs: Vec<String> = samples.iter().map(|sample| sample.input.clone()).collect();
+        done.samples = samples.into_iter().zip(task.predict(&model, &inputs)?).collect();
+        observer.hear(&Event::Doing("writing the report".to_string()));
+        let metrics = folder.file(METRICS);
+        let journal = fs::read_to_string(&metrics).map_err(TaskError::io(&metrics))?;
+        let story = Story { task, model: &model, evaluation, journal: &journal, finished: &done };
+        folder.write(description, REPORT, page(story)?.as_bytes())?;
+        description.files.insert(METRICS.to_string(), crate::folder::sha256(journal.as_bytes()));
+    }
+    folder.describe(description)?;
+    Ok(done)
+}
+
+/// `runs/NAME`, or the first `runs/NAME-2`, `-3` … that is free.
+fn fresh(name: &str) -> PathBuf {
+    let numbered = |number: usize| match number {
+        1 => Path::new("runs").join(name),
+        _ => Path::new("runs").join(format!("{name}-{number}")),
+    };
+    (1..).map(numbered).find(|path| !path.exists()).expect("numbers do not end")
+}
+
+/// The run of a task that was last written to.
+fn newest(name: &str) -> Result<PathBuf, TaskError> {
+    let runs = Path::new("runs");
+    let ours = |path: &PathBuf| {
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        let rest = file.strip_prefix(name).map(|rest| rest.trim_start_matches('-'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.parse::<usize>().is_ok())
+    };
+    let changed = |path: &PathBuf| path.join("checkpoints").metadata().and_then(|data| data.modified()).ok();
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path()).filter(ours);
+    let newest = entries.filter(|path| changed(path).is_some()).max_by_key(changed);
+    newest.ok_or_else(|| TaskError::folder(runs, format!("no run of {name} to go on with; name it with --out")))
+}
+
+/// An opened model.
+struct Model<T: Task> {
+    task: T,
+    model: T::Model,
+    description: Description,
+}
+
+impl<T: Task> Opened for Model<T> {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn evaluate(&self, data: Option<&Path>, split: Split) -> Result<Evaluation, TaskError> {
+        match data {
+            Some(path) => self.task.evaluate(&self.task.part(path)?, &self.model, None),
+            None => self.task.evaluate(self.task.parts()?.get(split), &self.model, None),
+        }
+    }
+
+    fn predict(&self, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        self.task.predict(&self.model, inputs)
+    }
+
+    fn look(&self, input: Option<&str>) -> Result<AttentionView, TaskError> {
+        self.task.look(&self.model, input)
+    }
+
+    fn generate(
+        &self,
+        prompt: &str,
+        options: &SampleOptions,
+        seed: u64,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<(), TaskError> {
+        self.task.generate(&self.model, prompt, options, seed, piece)
+    }
+
+    fn parameters(&self) -> usize {
+        self.model.num_params()
+    }
+}

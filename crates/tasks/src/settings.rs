@@ -1,0 +1,145 @@
+//! The configuration of a run: the task's commented TOML file, a file of the user's over it, single keys over both.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use crate::error::TaskError;
+
+/// Reads `defaults`, lays `file` over it key by key and then each `key=value` of `sets`.
+///
+/// A key that the task does not know is refused with those it knows.
+pub fn resolve<C: DeserializeOwned>(defaults: &str, file: Option<&Path>, sets: &[String]) -> Result<C, TaskError> {
+    let mut table: Table = defaults.parse().expect("the task's own configuration");
+    if let Some(path) = file {
+        let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
+        let place = path.display().to_string();
+        let over: Table = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
+        lay_over(&mut table, over);
+        read::<C>(&table, &place)?;
+    }
+    for set in sets {
+        let place = format!("--set {set}");
+        let Some((key, text)) = set.split_once('=') else {
+            return Err(settings(&place, "expected key=value, such as train.steps=500"));
+        };
+        lay_over(&mut table, nested(key.trim(), value(text.trim()), &place)?);
+        read::<C>(&table, &place)?;
+    }
+    read(&table, "configuration")
+}
+
+fn settings(place: &str, problem: impl std::fmt::Display) -> TaskError {
+    TaskError::Settings { place: place.to_string(), problem: problem.to_string().trim_end().to_string() }
+}
+
+fn read<C: DeserializeOwned>(table: &Table, place: &str) -> Result<C, TaskError> {
+    serde_path_to_error::deserialize(Value::Table(table.clone())).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner().to_string();
+        let inner = inner.trim_end();
+        if path == "." { settings(place, inner) } else { settings(place, format!("{path}: {inner}")) }
+    })
+}
+
+/// A value as TOML writes it; what is none is text: `rope` is `"rope"`.
+fn value(text: &str) -> Value {
+    let parsed: Result<Table, _> = format!("value = {text}").parse();
+    match parsed {
+        Ok(mut table) if table.len() == 1 => table.remove("value").unwrap_or_else(|| Value::String(text.to_string())),
+        _ => Value::String(text.to_string()),
+    }
+}
+
+/// `a.b.c = value` as nested tables.
+fn nested(key: &str, value: Value, place: &str) -> Result<Table, TaskError> {
+    let mut value = value;
+    for part in key.rsplit('.') {
+        if part.is_empty() {
+            return Err(settings(place, "a part of the key is empty"));
+        }
+        value = Value::Table(Table::from_iter([(part.to_string(), value)]));
+    }
+    match value {
+        Value::Table(table) => Ok(table),
+        _ => Err(settings(place, "expected key=value")),
+    }
+}
+
+/// Sections are merged key by key. Within them a table that names its `kind` replaces what was there; one that does not
+/// has settings for the kind that was.
+fn lay_over(table: &mut Table, over: Table) {
+    for (key, new) in over {
+        match (table.get_mut(&key), new) {
+            (Some(Value::Table(old)), Value::Table(new)) => old.extend(new.into_iter().map(|(key, new)| {
+                let merged = within(old.get(&key), new);
+                (key, merged)
+            }).collect::<Vec<_>>()),
+            (_, new) => {
+                table.insert(key, new);
+            }
+        }
+    }
+}
+
+fn within(old: Option<&Value>, new: Value) -> Value {
+    match (old, new) {
+        (Some(Value::Table(old)), Value::Table(new)) if !new.contains_key("kind") => {
+            let mut merged = old.clone();
+            merged.extend(new);
+            Value::Table(merged)
+        }
+        (Some(Value::String(kind)), Value::Table(mut new)) if !new.contains_key("kind") => {
+            new.insert("kind".to_string(), Value::String(kind.clone()));
+            Value::Table(new)
+        }
+        (_, new) => new,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Model {
+        size: usize,
+        name: String,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Config {
+        seed: u64,
+        model: Model,
+    }
+
+    const DEFAULTS: &str = "seed = 1 # of all\n[model]\nsize = 4\nname = \"rope\"\n";
+
+    fn set(sets: &[&str]) -> Result<Config, TaskError> {
+        resolve(DEFAULTS, None, &sets.iter().map(|set| set.to_string()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn keys_lie_over_the_file_over_the_defaults() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, "seed = 2\n[model]\nsize = 5\n").unwrap();
+        let config: Config = resolve(DEFAULTS, Some(&file), &["model.name=alibi".into(), "seed = 7".into()]).unwrap();
+        assert_eq!(config, Config { seed: 7, model: Model { size: 5, name: "alibi".into() } });
+    }
+
+    #[test]
+    fn wrong_keys_and_values_are_named() {
+        let message = |sets: &[&str]| set(sets).unwrap_err().to_string();
+        assert!(message(&["model.sise=4"]).contains("sise"), "{}", message(&["model.sise=4"]));
+        assert!(message(&["model.sise=4"]).contains("size"));
+        assert!(message(&["model.size=big"]).contains("model.size"));
+        assert!(message(&["model.size"]).contains("key=value"));
+        assert!(message(&["model..size=3"]).contains("empty"));
+    }
+}

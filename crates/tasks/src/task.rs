@@ -1,0 +1,223 @@
+//! What a task is: the one trait that the trainer, `predict`, `eval`, `look` and `compare` know.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use regard_data::Split;
+use regard_inspect::AttentionView;
+use regard_inspect::Content;
+use regard_nn::{Init, Pass};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::decode::SampleOptions;
+use crate::error::TaskError;
+use crate::train::TrainConfig;
+
+/// The configuration of a task.
+pub trait Settings: Serialize + DeserializeOwned + Debug + Clone {
+    /// Its `[train]` section.
+    fn train(&self) -> &TrainConfig;
+
+    /// The same, to be changed by flags such as `--steps`.
+    fn train_mut(&mut self) -> &mut TrainConfig;
+
+    /// Its seed, of weights, order and dropout.
+    fn seed(&self) -> u64;
+
+    /// The same, to be changed by `--seed`.
+    fn seed_mut(&mut self) -> &mut u64;
+
+    /// Where the examples come from; nothing for built-in data.
+    fn data_path(&self) -> Option<&Path>;
+
+    /// The same, to be changed by `--data`.
+    fn set_data_path(&mut self, path: &Path);
+
+    /// Refuses what makes no sense.
+    fn validate(&self) -> Result<(), TaskError>;
+}
+
+/// A task with all that is known before its model: configuration, tokenisers, labels.
+pub trait Task: Sized {
+    /// As `regard train` calls it.
+    const NAME: &'static str;
+    /// The commented configuration with every default.
+    const CONFIG: &'static str;
+    /// Its configuration.
+    type Config: Settings;
+    /// Its network.
+    type Model: Module + Debug;
+    /// The encoded examples of one split.
+    type Part;
+
+    /// Reads the training data as far as tokenisers and labels need them.
+    fn start(config: Self::Config) -> Result<Self, TaskError>;
+
+    /// The files that [`open`](Self::open) needs beside the configuration: `tokenizer.json`, `labels.json`.
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError>;
+
+    /// The task of a folder, from its configuration and [`files`](Self::files), given by name.
+    fn open(
+        config: Self::Config,
+        file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>,
+    ) -> Result<Self, TaskError>;
+
+    /// Its configuration.
+    fn config(&self) -> &Self::Config;
+
+    /// The examples of the run.
+    fn parts(&self) -> Result<Parts<Self::Part>, TaskError>;
+
+    /// All examples of a file, for `eval --data`.
+    fn part(&self, path: &Path) -> Result<Self::Part, TaskError>;
+
+    /// A network with its first weights.
+    fn model(&self, init: &Init) -> Result<Self::Model, TaskError>;
+
+    /// The network with what it takes over from another model before its first step. Nothing by default.
+    fn warm(&self, model: Self::Model) -> Result<Self::Model, TaskError> {
+        Ok(model)
+    }
+
+    /// The batches of an epoch, as lists of examples; a function of the seed and the epoch.
+    fn plan(&self, train: &Self::Part, epoch: u64) -> Vec<Vec<usize>>;
+
+    /// The loss of a batch. `memory` is what the task keeps between steps; it is saved with a checkpoint.
+    fn loss(
+        &self,
+        train: &Self::Part,
+        batch: &[usize],
+        model: &Self::Model,
+        memory: &mut Value,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError>;
+
+    /// The scores of a model on the first `limit` examples of a split, or all.
+    fn evaluate(&self, part: &Self::Part, model: &Self::Model, limit: Option<usize>) -> Result<Evaluation, TaskError>;
+
+    /// What the model makes of inputs.
+    fn predict(&self, model: &Self::Model, inputs: &[String]) -> Result<Vec<Prediction>, TaskError>;
+
+    /// A few examples of a split with what was expected, to be shown beside the predictions.
+    fn samples(&self, part: &Self::Part, count: usize) -> Vec<Sample>;
+
+    /// The attention maps of an input; an input of none is one that the task finds telling.
+    fn look(&self, model: &Self::Model, input: Option<&str>) -> Result<AttentionView, TaskError>;
+
+    /// Text that goes on from `prompt`, handed out piece by piece.
+    fn generate(
+        &self,
+        _model: &Self::Model,
+        _prompt: &str,
+        _options: &SampleOptions,
+        _seed: u64,
+        _piece: &mut dyn FnMut(&str),
+    ) -> Result<(), TaskError> {
+        Err(TaskError::Unsupported {
+            task: Self::NAME,
+            what: "generate text; train generate makes a model that can".to_string(),
+        })
+    }
+}
+
+/// The three splits.
+#[derive(Debug, Clone)]
+pub struct Parts<P> {
+    /// To learn from.
+    pub train: P,
+    /// To choose by.
+    pub dev: P,
+    /// To score once.
+    pub test: P,
+}
+
+impl<P> Parts<P> {
+    /// One of them.
+    pub fn get(&self, split: Split) -> &P {
+        match split {
+            Split::Train => &self.train,
+            Split::Dev => &self.dev,
+            Split::Test => &self.test,
+        }
+    }
+}
+
+/// The loss of a batch.
+#[derive(Debug)]
+pub struct Loss {
+    /// The mean over `targets`, `[1]`; its gradient is followed.
+    pub mean: Tensor<1>,
+    /// Tokens or labels that it is the mean of.
+    pub targets: usize,
+    /// Tokens that went through the model, without padding: the measure of speed.
+    pub tokens: usize,
+}
+
+/// Which scores are good ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Such as an accuracy.
+    Higher,
+    /// Such as a loss.
+    Lower,
+}
+
+/// The scores of a split and what is to be seen of them.
+#[derive(Debug)]
+pub struct Evaluation {
+    /// By name.
+    pub scores: BTreeMap<String, f64>,
+    /// The one that decides which weights are best.
+    pub main: &'static str,
+    /// Its direction.
+    pub better: Better,
+    /// Examples that were scored.
+    pub examples: usize,
+    /// Figures and tables for the report, such as a confusion matrix.
+    pub contents: Vec<Content>,
+}
+
+impl Evaluation {
+    /// Scores without pictures.
+    pub fn new(scores: impl IntoIterator<Item = (&'static str, f64)>, main: &'static str, better: Better) -> Self {
+        let scores = scores.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        Self { scores, main, better, examples: 0, contents: Vec::new() }
+    }
+
+    /// The score that decides; larger is better.
+    pub fn worth(&self) -> f64 {
+        let value = self.scores.get(self.main).copied().unwrap_or(f64::NAN);
+        let value = match self.better {
+            Better::Higher => value,
+            Better::Lower => -value,
+        };
+        // A score that is no number is worse than any.
+        if value.is_nan() { f64::NEG_INFINITY } else { value }
+    }
+}
+
+/// What a model made of an input: `{"input", "output", …}`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// As it came.
+    pub input: String,
+    /// As a person reads it.
+    pub output: String,
+    /// What the task adds: `tags`, `label`, `probabilities`, `translation`.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
+}
+
+/// An example to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// As a person would type it.
+    pub input: String,
+    /// The right answer, as a prediction's `output` would be.
+    pub expected: String,
+}

@@ -1,0 +1,192 @@
+//! How a model is trained: the `[train]` section of every task's configuration.
+
+use regard_nn::ConfigError;
+use regard_nn::config::{check_above_zero, check_dropout, check_positive};
+use serde::{Deserialize, Serialize};
+
+/// How the learning rate goes over the steps, after `warmup` steps in which it rises from zero in a straight line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    /// It stays.
+    Constant,
+    /// It falls as half a cosine to `final_rate` of itself at the last step.
+    #[default]
+    Cosine,
+    /// It falls as `√(warmup / step)` (Vaswani 2017).
+    InverseSqrt,
+    /// It falls in a straight line to `final_rate` of itself at the last step.
+    Linear,
+}
+
+/// Which weights the model folder gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Those with the best score on the dev split.
+    #[default]
+    Best,
+    /// Those after the last step.
+    Last,
+}
+
+/// See the [module](self). At least one of `steps` and `epochs` says when it ends, whichever comes first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainConfig {
+    /// Updates of the weights.
+    pub steps: Option<u64>,
+    /// Times that every example is seen.
+    pub epochs: Option<u64>,
+    /// Tokens of a batch, padding included.
+    pub batch_tokens: usize,
+    /// Examples of a batch at most.
+    pub batch_examples: usize,
+    /// Batches whose gradients make one step.
+    pub accumulate: usize,
+    /// The highest learning rate.
+    pub learning_rate: f32,
+    /// Its course.
+    pub schedule: Schedule,
+    /// Steps of the rise.
+    pub warmup: u64,
+    /// Share of the learning rate that is left at the end of `cosine` and `linear`.
+    pub final_rate: f32,
+    /// `β₁` of AdamW.
+    pub beta1: f32,
+    /// `β₂` of AdamW.
+    pub beta2: f32,
+    /// `ε` of AdamW.
+    pub epsilon: f32,
+    /// Of matrices; biases and norms do not decay.
+    pub weight_decay: f32,
+    /// Gradients are scaled down to this norm; 0 for never.
+    pub clip: f32,
+    /// Probability that is spread over all labels.
+    pub label_smoothing: f32,
+    /// Steps between evaluations on the dev split.
+    pub evaluate_every: u64,
+    /// Examples of the dev split used for them; 0 for all.
+    pub evaluate_examples: usize,
+    /// Steps between checkpoints.
+    pub checkpoint_every: u64,
+    /// Evaluations without a better score before it ends; 0 for never.
+    pub patience: u32,
+    /// Which weights are kept.
+    pub keep: Keep,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            steps: Some(1_000),
+            epochs: None,
+            batch_tokens: 2_048,
+            batch_examples: 256,
+            accumulate: 1,
+            learning_rate: 1e-3,
+            schedule: Schedule::Cosine,
+            warmup: 100,
+            final_rate: 0.05,
+            beta1: 0.9,
+            beta2: 0.98,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+            clip: 1.0,
+            label_smoothing: 0.0,
+            evaluate_every: 250,
+            evaluate_examples: 0,
+            checkpoint_every: 250,
+            patience: 0,
+            keep: Keep::Best,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.check().map_err(|error| error.within("train"))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.steps.is_none() && self.epochs.is_none() {
+            return Err(ConfigError::new("steps", "nothing", "a number of steps or of epochs"));
+        }
+        for (field, value) in [("steps", self.steps), ("epochs", self.epochs)] {
+            if value == Some(0) {
+                return Err(ConfigError::new(field, 0, "a whole number, 1 or more"));
+            }
+        }
+        check_positive("batch_tokens", self.batch_tokens)?;
+        check_positive("batch_examples", self.batch_examples)?;
+        check_positive("accumulate", self.accumulate)?;
+        check_positive("evaluate_every", self.evaluate_every as usize)?;
+        check_positive("checkpoint_every", self.checkpoint_every as usize)?;
+        check_above_zero("learning_rate", self.learning_rate)?;
+        check_above_zero("epsilon", self.epsilon)?;
+        for (field, value) in [("beta1", self.beta1), ("beta2", self.beta2), ("label_smoothing", self.label_smoothing)] {
+            check_dropout(field, value)?;
+        }
+        for (field, value) in [("weight_decay", self.weight_decay), ("clip", self.clip)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(ConfigError::new(field, value, "a number from 0 on"));
+            }
+        }
+        match self.final_rate {
+            0.0..=1.0 => Ok(()),
+            other => Err(ConfigError::new("final_rate", other, "a number from 0 to 1")),
+        }
+    }
+
+    /// The learning rate of step `step`, counted from 1, of `total`.
+    pub fn rate(&self, step: u64, total: u64) -> f32 {
+        let (step, total, warmup) = (step as f64, total as f64, self.warmup as f64);
+        let rise = if step < warmup { step / warmup } else { 1.0 };
+        let last = f64::from(self.final_rate);
+        // How far it is from the end of the rise to the last step.
+        let way = ((step - warmup) / (total - warmup).max(1.0)).clamp(0.0, 1.0);
+        let fall = match self.schedule {
+            Schedule::Constant => 1.0,
+            Schedule::Cosine => last + (1.0 - last) * 0.5 * (1.0 + (std::f64::consts::PI * way).cos()),
+            Schedule::InverseSqrt => (warmup.max(1.0) / step.max(warmup.max(1.0))).sqrt(),
+            Schedule::Linear => last + (1.0 - last) * (1.0 - way),
+        };
+        (f64::from(self.learning_rate) * rise * fall) as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_rise_and_fall_as_they_are_named() {
+        let config = |schedule| TrainConfig {
+            learning_rate: 1.0,
+            warmup: 10,
+            final_rate: 0.1,
+            schedule,
+            ..TrainConfig::default()
+        };
+        let near = |a: f32, b: f32| assert!((a - b).abs() < 1e-6, "{a} {b}");
+        for schedule in [Schedule::Constant, Schedule::Cosine, Schedule::InverseSqrt, Schedule::Linear] {
+            near(config(schedule).rate(5, 110), 0.5);
+            near(config(schedule).rate(10, 110), 1.0);
+        }
+        near(config(Schedule::Constant).rate(110, 110), 1.0);
+        near(config(Schedule::Cosine).rate(60, 110), 0.55);
+        near(config(Schedule::Cosine).rate(110, 110), 0.1);
+        near(config(Schedule::Linear).rate(60, 110), 0.55);
+        near(config(Schedule::InverseSqrt).rate(40, 110), 0.5);
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        let wrong = |config: TrainConfig| config.validate().unwrap_err().field;
+        assert_eq!(wrong(TrainConfig { steps: None, ..Default::default() }), "train.steps");
+        assert_eq!(wrong(TrainConfig { beta2: 1.0, ..Default::default() }), "train.beta2");
+        assert_eq!(wrong(TrainConfig { accumulate: 0, ..Default::default() }), "train.accumulate");
+        assert_eq!(wrong(TrainConfig { learning_rate: f32::NAN, ..Default::default() }), "train.learning_rate");
+    }
+}

@@ -1,0 +1,307 @@
+//! The trainer that all tasks share.
+//!
+//! A run is a function of its configuration, its data and its seed: the order of examples and all random numbers follow
+//! from the seed and the step, so that a run that was killed goes on from its last [checkpoint](checkpoint) to the same
+//! bits as one that was not.
+
+mod checkpoint;
+mod config;
+mod journal;
+mod observer;
+
+use std::time::Instant;
+
+use burn::module::Module;
+use regard_nn::Pass;
+use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
+use serde_json::json;
+
+pub use self::checkpoint::State;
+use self::checkpoint::{Best, Checkpoint, Checkpoints};
+pub use self::config::{Keep, Schedule, TrainConfig};
+use self::journal::Journal;
+pub use self::observer::{Event, Observer, Stop};
+use crate::error::TaskError;
+use crate::folder::{Folder, METRICS};
+use crate::task::{Evaluation, Parts, Settings, Task};
+use crate::weights::{self, Tensors};
+
+/// Steps in a row without finite gradients after which a run is given up.
+const MOST_BROKEN: u32 = 50;
+
+/// Where a run starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// First weights.
+    Scratch,
+    /// The newest checkpoint in the folder.
+    Checkpoint,
+}
+
+/// What a run has come to.
+#[derive(Debug)]
+pub struct Trained<M> {
+    /// The weights that [`Keep`] asks for, without gradients.
+    pub model: M,
+    /// Where it ended.
+    pub state: State,
+    /// Whether that is the end, and not where it was asked to stop.
+    pub finished: bool,
+}
+
+/// A run in progress.
+struct Run<'a, T: Task> {
+    task: &'a T,
+    parts: &'a Parts<T::Part>,
+    config: &'a TrainConfig,
+    seed: u64,
+    steps: u64,
+    model: Option<T::Model>,
+    best: Option<Tensors>,
+    optimiser: AdamW,
+    state: State,
+    plan: Vec<Vec<usize>>,
+    broken: u32,
+    checkpoints: Checkpoints,
+    journal: Journal,
+}
+
+/// Trains `model`, the task's network with its first weights, and writes checkpoints and metrics into `folder`. `data` is
+/// the fingerprint of the examples: a run goes on with those it began with.
+pub fn train<T: Task>(
+    task: &T,
+    parts: &Parts<T::Part>,
+    model: T::Model,
+    folder: &Folder,
+    data: &str,
+    from: From,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Trained<T::Model>, TaskError> {
+    let mut run = Run::new(task, parts, model, folder, data, from, observer)?;
+    observer.hear(&Event::Started {
+        task: T::NAME,
+        parameters: run.model().num_params(),
+        step: run.state.step,
+        steps: run.steps,
+        folder: folder.path().to_path_buf(),
+    });
+    while run.state.step < run.steps && !run.is_stale() {
+        if stop.is_asked() {
+            run.save()?;
+            return run.end(false);
+        }
+        run.step(observer)?;
+        let step = run.state.step;
+        if step.is_multiple_of(run.config.evaluate_every) || step == run.steps {
+            run.evaluate(observer)?;
+        }
+        if step.is_multiple_of(run.config.checkpoint_every) || step == run.steps || run.is_stale() {
+            run.save()?;
+        }
+    }
+    run.end(true)
+}
+
+impl<'a, T: Task> Run<'a, T> {
+    fn new(
+        task: &'a T,
+        parts: &'a Parts<T::Part>,
+        mut model: T::Model,
+        folder: &Folder,
+        data: &str,
+        from: From,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, TaskError> {
+        let config = task.config().train();
+        let checkpoints = Checkpoints::new(folder.path())?;
+        let mut optimiser = AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
+        let (mut state, mut best) = (State { data: data.to_string(), ..State::default() }, None);
+        if from == From::Checkpoint {
+            let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using the one before")));
+            let saved = checkpoints.newest(warn)?;
+            if saved.state.data != data {
+                let problem = "the data are not those that this run began with; give it the same, or start a new run";
+                return Err(TaskError::folder(folder.path(), problem));
+            }
+            model = weights::load(model, saved.weights, folder.path())?;
+            optimiser.restore(saved.state.optimiser_steps, saved.moments)?;
+            (state, best) = (saved.state, saved.best);
+        }
+        let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
+        let plan = task.plan(&parts.train, state.epoch);
+        if plan.is_empty() {
+            return Err(TaskError::input("training data", "at least one example", "none"));
+        }
+        let mut run = Self {
+            task,
+            parts,
+            config,
+            seed: task.config().seed(),
+            steps: 0,
+            model: Some(model),
+            best,
+            optimiser,
+            state,
+            plan,
+            broken: 0,
+            checkpoints,
+            journal,
+        };
+        run.steps = run.total();
+        Ok(run)
+    }
+
+    fn model(&self) -> &T::Model {
+        self.model.as_ref().expect("put back after each step")
+    }
+
+    /// Steps of the whole run.
+    fn total(&self) -> u64 {
+        let steps = self.config.steps.unwrap_or(u64::MAX);
+        let Some(epochs) = self.config.epochs else { return steps };
+        let mut batches = 0;
+        for epoch in 0..epochs {
+            batches += self.task.plan(&self.parts.train, epoch).len() as u64;
+            if batches / self.config.accumulate as u64 >= steps {
+                return steps;
+            }
+        }
+        (batches / self.config.accumulate as u64).max(1)
+    }
+
+    fn is_stale(&self) -> bool {
+        self.config.patience > 0 && self.state.stale >= self.config.patience
+    }
+
+    /// The next batch of the plan, or the first of the next epoch's.
+    fn next_batch(&mut self) -> Vec<usize> {
+        if self.state.batch >= self.plan.len() {
+            self.state.epoch += 1;
+            self.state.batch = 0;
+            self.plan = self.task.plan(&self.parts.train, self.state.epoch);
+        }
+        self.state.batch += 1;
+        self.plan[self.state.batch - 1].clone()
+    }
+
+    /// One update of the weights.
+    fn step(&mut self, observer: &mut dyn Observer) -> Result<(), TaskError> {
+        let start = Instant::now();
+        let step = self.state.step + 1;
+        let rate = self.config.rate(step, self.steps);
+        let pass = Pass::training(self.seed).at(step as usize);
+        let mut sum: Option<ParameterGradients> = None;
+        let (mut loss, mut targets, mut tokens) = (0.0f64, 0usize, 0usize);
+        for part in 0..self.config.accumulate {
+            let batch = self.next_batch();
+            let pass = if part == 0 { pass } else { pass.at(part) };
+            let model = self.model.as_ref().expect("put back after each step");
+            let found = self.task.loss(&self.parts.train, &batch, model, &mut self.state.memory, &pass)?;
+            let gradients = ParameterGradients::new(model, found.mean.backward());
+            // The mean over all targets of the step, whatever the batches' sizes.
+            let (before, new) = (targets as f64, found.targets as f64);
+            let all = (before + new).max(1.0);
+            loss = (loss * before + f64::from(found.mean.into_scalar::<f32>()) * new) / all;
+            match &mut sum {
+                None => sum = Some(gradients),
+                Some(sum) => sum.combine((before / all) as f32, gradients, (new / all) as f32),
+            }
+            targets += found.targets;
+            tokens += found.tokens;
+        }
+        let gradients = sum.expect("at least one batch");
+        self.optimiser.options = options(self.config, rate);
+        let model = self.model.take().expect("put back after each step");
+        let (model, norm) = self.optimiser.step_with(model, gradients)?;
+        self.model = Some(model);
+        self.state.step = step;
+        self.watch(norm, observer)?;
+        self.state.loss_bits = (f64::from_bits(self.state.loss_bits) + loss).to_bits();
+        self.state.loss_steps += 1;
+        self.state.tokens += tokens as u64;
+        self.state.seconds += start.elapsed().as_secs_f64();
+        observer.hear(&Event::Step { step, loss: loss as f32, rate, tokens });
+        Ok(())
+    }
+
+    /// Gives up a run whose gradients stay without meaning.
+    fn watch(&mut self, norm: f32, observer: &mut dyn Observer) -> Result<(), TaskError> {
+        if norm.is_finite() {
+            self.broken = 0;
+            return Ok(());
+        }
+        self.broken += 1;
+        let step = self.state.step;
+        if self.broken == 1 {
+            observer.hear(&Event::Warning(format!("step {step}: the gradients are not finite; it is left out")));
+        }
+        match self.broken >= MOST_BROKEN {
+            true => Err(TaskError::Diverged { step, count: self.broken }),
+            false => Ok(()),
+        }
+    }
+
+    fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<(), TaskError> {
+        let limit = self.config.evaluate_examples;
+        let limit = (limit > 0).then_some(limit);
+        let evaluation: Evaluation = self.task.evaluate(&self.parts.dev, &self.model().valid(), limit)?;
+        let step = self.state.step;
+        let worth = evaluation.worth();
+        let best = self.state.best.is_none_or(|best| worth > f64::from_bits(best.worth_bits));
+        if best {
+            self.state.best = Some(Best { step, worth_bits: worth.to_bits() });
+            self.state.stale = 0;
+            self.best = (self.config.keep == Keep::Best).then(|| weights::parameters(self.model()));
+        } else {
+            self.state.stale += 1;
+        }
+        let loss = f64::from_bits(self.state.loss_bits) / self.state.loss_steps.max(1) as f64;
+        (self.state.loss_bits, self.state.loss_steps) = (0f64.to_bits(), 0);
+        self.journal.write(&json!({
+            "step": step,
+            "epoch": self.state.epoch,
+            "loss": loss,
+            "learning_rate": self.config.rate(step, self.steps),
+            "tokens": self.state.tokens,
+            "seconds": self.state.seconds,
+            "split": "dev",
+            "metrics": evaluation.scores,
+            "best": best,
+        }))?;
+        observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, best });
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<(), TaskError> {
+        let (steps, moments) = self.optimiser.state();
+        self.state.optimiser_steps = steps;
+        self.state.metrics_bytes = self.journal.sync()?;
+        let checkpoint = Checkpoint {
+            state: self.state.clone(),
+            weights: weights::parameters(self.model()),
+            best: self.best.clone(),
+            moments: moments.to_vec(),
+        };
+        self.checkpoints.save(&checkpoint).map(|_| ())
+    }
+
+    fn end(mut self, finished: bool) -> Result<Trained<T::Model>, TaskError> {
+        let model = self.model.take().expect("put back after each step");
+        let model = match self.best.take() {
+            Some(best) => weights::load(model, best, std::path::Path::new("best weights"))?,
+            None => model,
+        };
+        Ok(Trained { model: model.valid(), state: self.state, finished })
+    }
+}
+
+fn options(config: &TrainConfig, learning_rate: f32) -> AdamWOptions {
+    AdamWOptions {
+        learning_rate,
+        beta1: config.beta1,
+        beta2: config.beta2,
+        epsilon: config.epsilon,
+        weight_decay: config.weight_decay,
+    }
+}
