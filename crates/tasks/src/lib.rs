@@ -1,11 +1,31 @@
 //! One module a task: data, model, loss, metric, prediction; and the trainer that all of them share.
 #![forbid(unsafe_code)]
 
+mod compose;
+pub mod decode;
 mod error;
 pub mod folder;
+mod look;
+pub mod metrics;
+mod model;
+mod report;
+pub mod run;
 pub mod settings;
 pub mod task;
 pub mod train;
 pub mod weights;
 
+use std::marker::PhantomData;
+
 pub use error::TaskError;
+pub use run::{Finished, Kind, Opened, Request, open};
+
+/// The tasks, in the order people are told of them.
+pub fn kinds() -> &'static [&'static dyn Kind] {
+    &[&run::Of::<compose::Compose>(PhantomData)]
+}
+
+/// The task of that name.
+pub fn kind(name: &str) -> Option<&'static dyn Kind> {
+    kinds().iter().copied().find(|kind| kind.name() == name)
+}
