@@ -33,6 +33,28 @@ pub enum InspectError {
         /// The path that came.
         path: PathBuf,
     },
+    /// The extension of the path names no format of an attention view.
+    #[error("{path}: the extension must be .html, .svg, .png or .json, to say how to write the attention maps")]
+    ViewExtension {
+        /// The path that came.
+        path: PathBuf,
+    },
+    /// A captured layer looks at more keys than it was given tokens.
+    #[error("{layer}: a query looks beyond the {expected} keys it has tokens for, at one of {got}")]
+    Keys {
+        /// Path of the layer.
+        layer: String,
+        /// Tokens given.
+        expected: usize,
+        /// Weights of the query.
+        got: usize,
+    },
+    /// The data of a page could not be written down.
+    #[error("the data of the page could not be encoded: {why}")]
+    Encode {
+        /// What the encoder said.
+        why: String,
+    },
     /// The folder of the path does not exist.
     #[error("{path}: there is no such folder to write to")]
     Folder {

@@ -9,17 +9,33 @@ use crate::text::{Face, escape};
 
 /// The figure as a page. Tables and text are such, to be searched and copied; the other panels are drawn.
 pub(crate) fn page(figure: &Figure) -> String {
-    let title = escape(&figure.title);
-    let mut body = format!("<h1>{title}</h1>\n");
+    let mut body = format!("<h1>{}</h1>\n", escape(&figure.title));
+    write_figure(&mut body, figure, 2);
+    document(&figure.title, "", &body)
+}
+
+/// A page around its body. `style` comes after that of all pages.
+pub(crate) fn document(title: &str, style: &str, body: &str) -> String {
+    let title = escape(title);
+    let base = STYLE.replace("SANS", Face::Sans.families()).replace("MONO", Face::Mono.families());
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>{base}{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+}
+
+/// What is under the title of a figure; panels that are not drawn have headings of this level.
+pub(crate) fn write_figure(body: &mut String, figure: &Figure, level: u8) {
     if figure.panels.iter().any(|panel| panel.kind.is_picture()) {
         let _ = write!(body, "<div class=\"picture\">\n{}</div>\n", draw(figure, Part::Pictures));
     }
     for panel in figure.panels.iter().filter(|panel| !panel.kind.is_picture()) {
         if !panel.title.is_empty() {
-            let _ = writeln!(body, "<h2>{}</h2>", escape(&panel.title));
+            let _ = writeln!(body, "<h{level}>{}</h{level}>", escape(&panel.title));
         }
         match &panel.kind {
-            PanelKind::Table(table) => write_table(&mut body, table),
+            PanelKind::Table(table) => write_table(body, table),
             PanelKind::Text(text) => {
                 let _ = writeln!(body, "<pre>{}</pre>", escape(&text.lines.join("\n")));
             }
@@ -29,12 +45,6 @@ pub(crate) fn page(figure: &Figure) -> String {
     for note in &figure.notes {
         let _ = writeln!(body, "<p>{}</p>", escape(note));
     }
-    let style = STYLE.replace("SANS", Face::Sans.families()).replace("MONO", Face::Mono.families());
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
-    )
 }
 
 /// The picture keeps its white ground in the dark too: its colours are chosen for it.
@@ -54,7 +64,7 @@ pre { font: 13px/1.45 MONO; overflow-x: auto; }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818; } }
 ";
 
-fn write_table(body: &mut String, table: &Table) {
+pub(crate) fn write_table(body: &mut String, table: &Table) {
     let numeric = table.numeric_columns();
     let class = |column: usize| if numeric[column] { " class=\"number\"" } else { "" };
     body.push_str("<table>\n<thead><tr>");

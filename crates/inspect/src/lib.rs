@@ -18,6 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod attention;
 mod axis;
 mod canvas;
 mod colour;
@@ -29,14 +30,20 @@ mod layout;
 mod number;
 mod panel;
 mod raster;
+mod report;
 mod save;
 pub mod show;
 mod text;
 
+pub use attention::{AttentionView, HeadMap, MapGroup, ViewFormat};
 pub use axis::{Axis, AxisScale};
 pub use colour::{ColourMap, ColourScale, ValueRange};
 pub use error::InspectError;
 pub use figure::{Columns, Figure, Format, Panel};
 pub use number::number;
-pub use panel::{BarSeries, Bars, CellNumbers, Heatmap, LineStyle, Lines, Links, PanelKind, Series, Table, Text};
+pub use panel::{
+    BarSeries, Bars, CellNumbers, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter,
+    Series, Table, Text, confusion_matrix,
+};
+pub use report::{Content, Report, Section};
 pub use save::save_atomically;

@@ -6,6 +6,7 @@ use crate::colour::{Colour, palette};
 use crate::error::InspectError;
 use crate::layout::Size;
 use crate::number::number;
+use crate::panel::error_bar::{deviation_text, draw_error_bar};
 use crate::panel::plot::{Legend, MARK, draw_x_name, draw_x_ticks, name_room};
 use crate::panel::{EMPTY, draw_empty, strings};
 use crate::text::{Face, shorten, visible, width};
@@ -25,6 +26,19 @@ pub struct BarSeries {
     pub name: String,
     /// One for each group; missing ones are left out.
     pub values: Vec<f64>,
+    /// How far each value may be off to both sides, drawn as an error bar; none where missing or not positive.
+    pub deviations: Vec<f64>,
+}
+
+impl BarSeries {
+    /// The deviation of a group, zero for none.
+    fn deviation(&self, group: usize) -> f64 {
+        self.deviations.get(group).copied().filter(|d| d.is_finite() && *d > 0.0).unwrap_or(0.0)
+    }
+
+    fn text(&self, group: usize) -> Option<String> {
+        Some(deviation_text(*self.values.get(group)?, self.deviation(group)))
+    }
 }
 
 const MOST_BARS: usize = 2_000;
@@ -40,12 +54,23 @@ impl Bars {
     }
 
     /// The same with a bar more in each group.
-    pub fn series(
-        mut self,
+    pub fn series(self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Result<Self, InspectError> {
+        let values = values.into_iter().collect();
+        self.push(BarSeries { name: name.into(), values, deviations: Vec::new() })
+    }
+
+    /// The same with a bar and its error bar more in each group, from `(mean, deviation)`.
+    pub fn series_with_deviations(
+        self,
         name: impl Into<String>,
-        values: impl IntoIterator<Item = f64>,
+        values: impl IntoIterator<Item = (f64, f64)>,
     ) -> Result<Self, InspectError> {
-        self.series.push(BarSeries { name: name.into(), values: values.into_iter().collect() });
+        let (values, deviations) = values.into_iter().unzip();
+        self.push(BarSeries { name: name.into(), values, deviations })
+    }
+
+    fn push(mut self, series: BarSeries) -> Result<Self, InspectError> {
+        self.series.push(series);
         let bars = self.series.len() * self.groups.len();
         if bars > MOST_BARS {
             return Err(InspectError::TooLarge { what: "bars", limit: MOST_BARS, got: bars });
@@ -80,7 +105,10 @@ impl Bars {
         };
         // A bar starts at zero, or on a logarithmic axis at the end.
         let axis = Axis { including: [self.axis.including.as_slice(), &[0.0]].concat(), ..self.axis.clone() };
-        let values = self.series.iter().flat_map(|s| s.values.iter().copied().take(self.groups.len()));
+        let values = self.series.iter().flat_map(|s| {
+            let ends = |(group, &value): (usize, &f64)| [value - s.deviation(group), value + s.deviation(group)];
+            s.values.iter().take(self.groups.len()).enumerate().flat_map(ends)
+        });
         let ruler = Ruler::new(&axis, values, 5);
         draw_x_ticks(canvas, plot, &ruler);
         let start = plot.x + ruler.place(0.0).unwrap_or(0.0) * plot.width;
@@ -95,13 +123,19 @@ impl Bars {
                 let end = ruler.place(value).map_or(start, |place| plot.x + place * plot.width);
                 let y = top + index as f64 * BAR;
                 let at = Rect { x: start.min(end), y: y + 1.0, width: (end - start).abs(), height: BAR - 2.0 };
-                canvas.rect(
-                    at,
-                    Fill::Plain(palette(index)),
-                    Some(&format!("{full} {}: {}", series.name, number(value, 6))),
-                );
+                let text = series.text(group).unwrap_or_default();
+                let tooltip = format!("{full} {}: {}", series.name, number(value, 6));
+                canvas.rect(at, Fill::Plain(palette(index)), Some(&tooltip));
+                let mut free = start.max(end);
+                let deviation = series.deviation(group);
+                if deviation > 0.0 && value.is_finite() {
+                    let place = |v| ruler.place(v).map_or(start, |place| plot.x + place * plot.width);
+                    let (low, high, middle) = (place(value - deviation), place(value + deviation), y + BAR / 2.0);
+                    draw_error_bar(canvas, (low, middle), (high, middle), Colour::INK, &text);
+                    free = free.max(high);
+                }
                 let style = Style::LABEL.colour(Colour::QUIET);
-                canvas.text((start.max(end) + 4.0, y + BAR / 2.0), &number(value, 4), style, None);
+                canvas.text((free + 4.0, y + BAR / 2.0), &text, style, None);
             }
         }
         canvas.line((start, plot.y), (start, plot.y + plot.height), Stroke::new(Colour::RULE, 1.0), None);
@@ -119,8 +153,8 @@ impl Bars {
 
     /// Right of the plot, for the value of the longest bar.
     fn value_width(&self) -> f64 {
-        let values = self.series.iter().flat_map(|s| &s.values).map(|&v| width(&number(v, 4), LABEL, Face::Sans));
-        values.fold(12.0, f64::max) + 6.0
+        let texts = self.series.iter().flat_map(|s| (0..s.values.len()).filter_map(|group| s.text(group)));
+        texts.map(|text| width(&text, LABEL, Face::Sans)).fold(12.0, f64::max) + 6.0
     }
 
     fn group_height(&self) -> f64 {

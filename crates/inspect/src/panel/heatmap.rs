@@ -9,7 +9,7 @@ use crate::panel::colour_bar::ColourBar;
 use crate::panel::map_labels::{MapLabels, NAME, NAME_ROOM, SideName};
 use crate::panel::{Detail, EMPTY, draw_empty, strings};
 use crate::raster::cell_image;
-use crate::text::{Face, visible, width};
+use crate::text::{Face, shorten, visible, width};
 
 /// A matrix of cells coloured by their value.
 ///
@@ -25,8 +25,10 @@ pub struct Heatmap {
     column_name: String,
     scale: ColourScale,
     numbers: CellNumbers,
+    cell_texts: Vec<String>,
     absent: String,
     side: f64,
+    scale_bar: ScaleBar,
 }
 
 /// Whether cells say their value.
@@ -38,11 +40,21 @@ pub enum CellNumbers {
     WhereTheyFit,
 }
 
+/// Whether a bar beside the map says which colour is which value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScaleBar {
+    /// Beside the map.
+    Shown,
+    /// None: one of many maps with the same scale.
+    Hidden,
+}
+
 /// A square of two thousand cells a side: beyond, nothing is seen.
 const MOST_CELLS: usize = 4_000_000;
 const LONGEST_SIDE: usize = 4_096;
 const LARGEST_CELL: f64 = 34.0;
 const BAR_GAP: f64 = 16.0;
+const LONGEST_CELL_TEXT: f64 = 80.0;
 
 impl Heatmap {
     /// A map of `rows × columns` values, row after row.
@@ -68,8 +80,10 @@ impl Heatmap {
             column_name: String::new(),
             scale: ColourScale::sequential(ValueRange::FromZero),
             numbers: CellNumbers::Hidden,
+            cell_texts: Vec::new(),
             absent: "no value".to_string(),
             side: 640.0,
+            scale_bar: ScaleBar::Shown,
         })
     }
 
@@ -101,6 +115,19 @@ impl Heatmap {
     /// Whether cells say their value.
     pub fn numbers(mut self, numbers: CellNumbers) -> Self {
         self.numbers = numbers;
+        self
+    }
+
+    /// What cells say instead of their value, row after row, where it fits: in maps of at most 40 rows and columns.
+    pub fn cell_texts<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
+        self.cell_texts = strings(texts);
+        self.numbers = CellNumbers::WhereTheyFit;
+        self
+    }
+
+    /// Whether the map has a bar of its colours.
+    pub fn scale_bar(mut self, bar: ScaleBar) -> Self {
+        self.scale_bar = bar;
         self
     }
 
@@ -145,7 +172,9 @@ impl Heatmap {
         plan.beside.draw_rows(canvas, map);
         plan.below.draw_columns(canvas, map);
         self.draw_names(canvas, area, map, &plan);
-        plan.bar.draw(canvas, (map.x + plan.bar_x, map.y));
+        if self.scale_bar == ScaleBar::Shown {
+            plan.bar.draw(canvas, (map.x + plan.bar_x, map.y));
+        }
     }
 
     fn plan(&self) -> Plan {
@@ -167,18 +196,22 @@ impl Heatmap {
         let absent = has_absent.then_some(self.absent.as_str());
         let bar = ColourBar::new(self.scale.map, ends, map.height.clamp(80.0, 240.0), absent);
         let bar_x = map.width + BAR_GAP.max(below.overhang + 6.0);
+        let (beyond, bar_height) = match self.scale_bar {
+            ScaleBar::Shown => (bar_x + bar.width, bar.height),
+            ScaleBar::Hidden => (map.width + below.overhang + 1.0, 0.0),
+        };
 
         let side_room = if row_name.is_along { NAME_ROOM } else { 0.0 };
         let left = (side_room + beside.room).max(below.overhang).ceil() + 1.0;
         let top = if row_name.is_along || row_name.text.is_empty() { 7.0 } else { NAME_ROOM };
         let under_map = map.height + below.room;
         // A name longer than the map goes below the bar too.
-        let column_name_y = if column_name.is_along { under_map } else { under_map.max(bar.height) };
+        let column_name_y = if column_name.is_along { under_map } else { under_map.max(bar_height) };
         let bottom = if column_name.text.is_empty() { under_map } else { column_name_y + NAME_ROOM };
-        let width = left + bar_x + bar.width;
+        let width = left + beyond;
         let size = Size {
             width: width.max(row_name.across()).max(column_name.across()),
-            height: top + bottom.max(bar.height),
+            height: top + bottom.max(bar_height),
         };
         let shows_numbers = number_width.is_some();
         Plan {
@@ -203,9 +236,22 @@ impl Heatmap {
 
     /// The room the widest number takes, if numbers are shown.
     fn number_width(&self) -> Option<f64> {
-        let is_shown = self.numbers == CellNumbers::WhereTheyFit && self.columns <= 16 && self.rows <= 40;
-        let texts = self.values.iter().filter(|v| is_shown && !is_absent(**v)).map(|&v| cell_number(v));
+        let (columns, rows) = if self.cell_texts.is_empty() { (16, 40) } else { (40, 40) };
+        let is_shown = self.numbers == CellNumbers::WhereTheyFit && self.columns <= columns && self.rows <= rows;
+        let texts = (0..self.values.len()).filter(|_| is_shown).filter_map(|index| self.cell_text(index));
         texts.map(|text| width(&text, LABEL, Face::Mono)).reduce(f64::max)
+    }
+
+    /// What a cell says, unless it is absent.
+    fn cell_text(&self, index: usize) -> Option<String> {
+        let value = self.values[index];
+        let text = if self.cell_texts.is_empty() {
+            cell_number(value)
+        } else {
+            let text = self.cell_texts.get(index).map_or("", String::as_str);
+            shorten(text, LABEL, Face::Mono, LONGEST_CELL_TEXT)
+        };
+        (!is_absent(value)).then_some(text)
     }
 
     fn colour(&self, value: f32, ends: (f64, f64)) -> Colour {
@@ -241,12 +287,13 @@ impl Heatmap {
         if !plan.shows_numbers {
             return;
         }
-        for (index, &value) in self.values.iter().enumerate().filter(|(_, v)| !is_absent(**v)) {
+        for (index, &value) in self.values.iter().enumerate() {
+            let Some(text) = self.cell_text(index) else { continue };
             let x = map.x + ((index % self.columns) as f64 + 0.5) * plan.cell_width;
             let y = map.y + ((index / self.columns) as f64 + 0.5) * plan.cell_height;
             let ink = self.colour(value, plan.ends).ink_upon();
             let style = Style::LABEL.face(Face::Mono).anchor(Anchor::Middle).colour(ink);
-            canvas.text((x, y), &cell_number(value), style, None);
+            canvas.text((x, y), &text, style, None);
         }
     }
 
@@ -268,7 +315,9 @@ impl Heatmap {
     fn tooltip(&self, row: usize, column: usize, value: f32) -> String {
         let name = |labels: &[String], index: usize| labels.get(index).map_or(index.to_string(), |l| visible(l));
         let value = if value.is_nan() { self.absent.clone() } else { number(f64::from(value), 5) };
-        format!("{} → {}: {value}", name(&self.row_labels, row), name(&self.column_labels, column))
+        let text = self.cell_texts.get(row * self.columns + column).filter(|text| !text.is_empty());
+        let said = text.map_or(value.clone(), |text| format!("{text} ({value})"));
+        format!("{} → {}: {said}", name(&self.row_labels, row), name(&self.column_labels, column))
     }
 }
 

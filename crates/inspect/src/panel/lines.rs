@@ -5,6 +5,7 @@ use crate::canvas::{Canvas, LABEL, Pattern, Rect, Stroke, Style};
 use crate::colour::{Colour, palette};
 use crate::layout::Size;
 use crate::number::number;
+use crate::panel::error_bar::{deviation_text, draw_error_bar};
 use crate::panel::marker::draw_marker;
 use crate::panel::plot::{Legend, MARK, draw_frame, inside};
 
@@ -28,6 +29,8 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// Line, marks or both.
     pub style: LineStyle,
+    /// How far each point's value may be off to both sides, drawn as an error bar; none where missing or not positive.
+    pub deviations: Vec<f64>,
     /// Which colour of the palette; by its place among the series unless said.
     pub colour: Option<usize>,
 }
@@ -85,7 +88,8 @@ impl Lines {
         // A point counts only where it has a place on both axes.
         let all = || self.series.iter().flat_map(|s| s.points.iter().copied()).filter(|p| self.is_drawable(*p));
         let x = Ruler::new(&self.x, all().map(|p| p.0), 6);
-        let y = Ruler::new(&self.y, all().map(|p| p.1), 7);
+        let bars = self.series.iter().flat_map(Series::bars).filter(|(point, _)| self.is_drawable(*point));
+        let y = Ruler::new(&self.y, all().map(|p| p.1).chain(bars.flat_map(|(p, d)| [p.1 - d, p.1 + d])), 7);
         let plot = inside(area, (&self.x, &x), (&self.y, &y));
         draw_frame(canvas, area, plot, (&self.x, &x), (&self.y, &y));
         if all().next().is_none() {
@@ -104,6 +108,12 @@ impl Lines {
             let (across, up) = (x.place(point.0)?, y.place(point.1)?);
             Some((plot.x + across * plot.width, plot.y + (1.0 - up) * plot.height))
         };
+        for (point, deviation) in series.bars() {
+            let Some((at, _)) = place(point) else { continue };
+            let up = |value| y.place(value).map_or(plot.y + plot.height, |up| plot.y + (1.0 - up) * plot.height);
+            let (low, high) = (up(point.1 - deviation), up(point.1 + deviation));
+            draw_error_bar(canvas, (at, low), (at, high), stroke.colour, &deviation_text(point.1, deviation));
+        }
         let points = thinned(&series.points);
         if series.style != LineStyle::Markers {
             let mut run = Vec::new();
@@ -137,13 +147,25 @@ impl Lines {
 impl Series {
     /// A solid line through the points.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        Self { name: name.into(), points: points.into_iter().collect(), style: LineStyle::Solid, colour: None }
+        let points = points.into_iter().collect();
+        Self { name: name.into(), points, style: LineStyle::Solid, deviations: Vec::new(), colour: None }
     }
 
     /// The same in another style.
     pub fn style(mut self, style: LineStyle) -> Self {
         self.style = style;
         self
+    }
+
+    /// The same with error bars: a deviation for each point.
+    pub fn deviations(mut self, deviations: impl IntoIterator<Item = f64>) -> Self {
+        self.deviations = deviations.into_iter().collect();
+        self
+    }
+
+    /// The points with their deviations, those without one left out.
+    fn bars(&self) -> impl Iterator<Item = ((f64, f64), f64)> {
+        self.points.iter().copied().zip(self.deviations.iter().copied()).filter(|(_, d)| d.is_finite() && *d > 0.0)
     }
 
     /// The same in the `index`-th colour of the palette: a fit has that of its data.

@@ -2,19 +2,24 @@
 
 mod bars;
 mod colour_bar;
+mod confusion;
+mod error_bar;
 mod heatmap;
 mod lines;
 mod links;
 mod map_labels;
 mod marker;
 mod plot;
+mod scatter;
 mod table;
 mod text;
 
 pub use bars::{BarSeries, Bars};
-pub use heatmap::{CellNumbers, Heatmap};
+pub use confusion::confusion_matrix;
+pub use heatmap::{CellNumbers, Heatmap, ScaleBar};
 pub use lines::{LineStyle, Lines, Series};
 pub use links::Links;
+pub use scatter::{LabelledPoint, Scatter};
 pub use table::Table;
 pub use text::Text;
 
@@ -37,6 +42,8 @@ pub enum PanelKind {
     Text(Text),
     /// Two columns of tokens, joined by weights.
     Links(Links),
+    /// Points with names.
+    Scatter(Scatter),
 }
 
 /// How finely the cells of heat maps are drawn.
@@ -65,6 +72,7 @@ impl PanelKind {
             Self::Table(panel) => panel.size(),
             Self::Text(panel) => panel.size(),
             Self::Links(panel) => panel.size(),
+            Self::Scatter(panel) => panel.size(),
         }
     }
 
@@ -77,6 +85,7 @@ impl PanelKind {
             Self::Table(panel) => panel.draw(canvas, area),
             Self::Text(panel) => panel.draw(canvas, area),
             Self::Links(panel) => panel.draw(canvas, area),
+            Self::Scatter(panel) => panel.draw(canvas, area),
         }
     }
 }
@@ -90,7 +99,7 @@ macro_rules! into_panel {
         }
     )*};
 }
-into_panel!(Heatmap, Lines, Bars, Table, Text, Links);
+into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter);
 
 /// The size of a panel that has nothing to show.
 const EMPTY: Size = Size { width: 120.0, height: 40.0 };
@@ -102,6 +111,6 @@ fn draw_empty(canvas: &mut Canvas, area: Rect, why: &str) {
     canvas.text((area.x + 12.0, area.y + EMPTY.height / 2.0), why, style, None);
 }
 
-fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> Vec<String> {
+pub(crate) fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> Vec<String> {
     items.into_iter().map(Into::into).collect()
 }

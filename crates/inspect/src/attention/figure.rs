@@ -1,0 +1,79 @@
+//! All maps in one drawing.
+
+use crate::attention::{AttentionView, HeadMap, MapGroup};
+use crate::colour::{ColourScale, ValueRange};
+use crate::error::InspectError;
+use crate::figure::Figure;
+use crate::panel::{Heatmap, ScaleBar};
+
+/// More panels than the largest models have; a drawing of them is no longer looked at.
+const MOST_PANELS: usize = 1_024;
+/// Token labels are read in maps up to this many tokens, if there are not too many maps.
+const LABELLED_TOKENS: usize = 40;
+const LABELLED_PANELS: usize = 24;
+
+/// A row of panels a layer, one scale for all.
+pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
+    let panels: usize = view.groups.iter().map(|group| group.heads.len()).sum();
+    if panels > MOST_PANELS {
+        return Err(InspectError::TooLarge { what: "maps of a drawing", limit: MOST_PANELS, got: panels });
+    }
+    let inputs = view.inputs();
+    let title = if view.title.is_empty() { "Attention" } else { &view.title };
+    let mut figure = Figure::new(title);
+    // Layers of one width stand in a grid; others flow.
+    let widest = view.groups.iter().map(|group| group.heads.len()).max().unwrap_or(0);
+    let is_even = view.groups.iter().all(|group| group.heads.len() == widest);
+    if is_even && widest > 1 {
+        figure = figure.columns(columns(widest));
+    }
+    let high = largest(view);
+    for (index, group) in view.groups.iter().enumerate() {
+        for head in &group.heads {
+            let input = (inputs.len() > 1).then_some(group.input.as_str()).filter(|input| !input.is_empty());
+            let map = panel(group, head, panels, high)?;
+            // Where all look the same, one bar says enough.
+            let is_last = index + 1 == view.groups.len() && head == &group.heads[group.heads.len() - 1];
+            let map = map.scale_bar(if is_last { ScaleBar::Shown } else { ScaleBar::Hidden });
+            let name = if group.heads.len() > 1 || head.head > 0 {
+                format!("{}, head {}", group.name, head.head + 1)
+            } else {
+                group.name.clone()
+            };
+            figure.push(input.map_or(name.clone(), |input| format!("{input}: {name}")), map);
+        }
+    }
+    let note = "Rows are queries, columns the keys they look at; the darker a cell, the larger the weight.";
+    Ok(figure.note(note))
+}
+
+fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<Heatmap, InspectError> {
+    let weights = head.weights(group).flatten().collect();
+    let map = Heatmap::new(group.queries.len(), group.keys.len(), weights)?
+        .scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high }))
+        .side(match panels {
+            0..=1 => 640,
+            2..=4 => 380,
+            5..=LABELLED_PANELS => 240,
+            _ => 120,
+        });
+    let is_labelled =
+        panels <= LABELLED_PANELS && group.queries.len().max(group.keys.len()) <= LABELLED_TOKENS || panels <= 2;
+    if !is_labelled {
+        return Ok(map);
+    }
+    let map = if panels <= 4 { map.axes("query", "key") } else { map };
+    Ok(map.row_labels(group.queries.iter().cloned()).column_labels(group.keys.iter().cloned()))
+}
+
+/// As many side by side as a layer has, in equal rows where that is too wide.
+fn columns(heads: usize) -> usize {
+    heads.div_ceil(heads.div_ceil(16))
+}
+
+fn largest(view: &AttentionView) -> f32 {
+    let heads = view.groups.iter().flat_map(|group| &group.heads);
+    let weights = heads.flat_map(|head| head.rows.iter().flatten()).copied().filter(|weight| weight.is_finite());
+    let largest = weights.fold(0.0_f32, f32::max);
+    if largest > 0.0 { largest } else { 1.0 }
+}

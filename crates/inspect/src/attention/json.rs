@@ -1,0 +1,38 @@
+//! The view for programs.
+
+use serde_json::{Value, json};
+
+use crate::attention::{AttentionView, MapGroup};
+
+/// One object an input; alone where there is one.
+pub(super) fn document(view: &AttentionView) -> Value {
+    let mut inputs: Vec<Value> = view.inputs().into_iter().map(|(name, groups)| one_input(name, &groups)).collect();
+    match inputs.len() {
+        0 => one_input(&view.title, &[]),
+        1 => inputs.remove(0),
+        _ => Value::Array(inputs),
+    }
+}
+
+fn one_input(name: &str, groups: &[&MapGroup]) -> Value {
+    let tokens: &[String] = groups.first().map_or(&[], |group| &group.keys);
+    let maps: Vec<Value> = groups.iter().flat_map(|group| maps_of(group)).collect();
+    json!({ "input": name, "tokens": tokens, "maps": maps })
+}
+
+fn maps_of(group: &MapGroup) -> Vec<Value> {
+    let map = |head: &crate::attention::HeadMap| {
+        let weights: Vec<Vec<Option<f64>>> =
+            head.weights(group).map(|row| row.into_iter().map(rounded).collect()).collect();
+        json!({
+            "layer": group.name, "head": head.head, "queries": group.queries, "keys": group.keys, "weights": weights,
+        })
+    };
+    group.heads.iter().map(map).collect()
+}
+
+/// Four decimals, through f64: those of an f32 would print as more.
+fn rounded(weight: f32) -> Option<f64> {
+    let weight = f64::from(weight);
+    weight.is_finite().then(|| (weight * 1e4).round() / 1e4)
+}

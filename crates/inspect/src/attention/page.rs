@@ -1,0 +1,106 @@
+//! The page to look at attention: maps drawn upon canvases by a script of its own, so that a quarter of a million cells
+//! are as quick as a few.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::attention::{AttentionView, HeadMap, MapGroup};
+use crate::error::InspectError;
+use crate::html::document;
+use crate::text::{escape, visible};
+
+/// About sixty megabytes of page, which a browser still opens.
+const MOST_WEIGHTS: usize = 20_000_000;
+
+pub(crate) const STYLE: &str = include_str!("page.css");
+pub(crate) const SCRIPT: &str = include_str!("page.js");
+
+/// The view as a page of its own.
+pub(super) fn page(view: &AttentionView) -> Result<String, InspectError> {
+    let title = if view.title.is_empty() { "Attention" } else { &view.title };
+    let mut body = format!("<h1>{}</h1>\n", escape(title));
+    write_view(&mut body, view)?;
+    let _ = write!(body, "<script>\n{SCRIPT}</script>\n");
+    Ok(document(title, STYLE, &body))
+}
+
+/// One view as a part of a page that has [`STYLE`] and, once and after all views, [`SCRIPT`].
+pub(crate) fn write_view(body: &mut String, view: &AttentionView) -> Result<(), InspectError> {
+    let weights = view.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
+    if weights > MOST_WEIGHTS {
+        return Err(InspectError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights });
+    }
+    let data = PageData { title: &view.title, groups: view.groups.iter().map(PageGroup::new).collect() };
+    let json = serde_json::to_string(&data).map_err(|error| InspectError::Encode { why: error.to_string() })?;
+    body.push_str(
+        "<div class=\"attention\">\n<noscript>The maps are drawn by a script, which is turned off here.</noscript>\n",
+    );
+    let _ = write!(body, "<script type=\"application/json\">{}</script>\n</div>\n", for_script(&json));
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct PageData<'a> {
+    title: &'a str,
+    groups: Vec<PageGroup<'a>>,
+}
+
+#[derive(Serialize)]
+struct PageGroup<'a> {
+    input: &'a str,
+    name: &'a str,
+    queries: Vec<String>,
+    keys: Vec<String>,
+    heads: Vec<PageHead>,
+}
+
+/// Weights as ten-thousandths: `12` is a third of the room of `0.0012`. Zeros at the end of a row are left out.
+#[derive(Serialize)]
+struct PageHead {
+    head: usize,
+    rows: Vec<Vec<Option<i64>>>,
+}
+
+impl<'a> PageGroup<'a> {
+    fn new(group: &'a MapGroup) -> Self {
+        let shown = |tokens: &[String]| tokens.iter().map(|token| visible(token)).collect();
+        Self {
+            input: &group.input,
+            name: &group.name,
+            queries: shown(&group.queries),
+            keys: shown(&group.keys),
+            heads: group.heads.iter().map(|head| PageHead::new(group, head)).collect(),
+        }
+    }
+}
+
+impl PageHead {
+    fn new(group: &MapGroup, head: &HeadMap) -> Self {
+        let rows = head.weights(group).map(|row| {
+            let mut row: Vec<Option<i64>> = row.into_iter().map(ten_thousandths).collect();
+            let used = row.iter().rposition(|weight| *weight != Some(0)).map_or(0, |last| last + 1);
+            row.truncate(used);
+            row
+        });
+        Self { head: head.head, rows: rows.collect() }
+    }
+}
+
+fn ten_thousandths(weight: f32) -> Option<i64> {
+    weight.is_finite().then(|| (f64::from(weight) * 1e4).round() as i64)
+}
+
+/// JSON that can stand in a script element: nothing in it ends the element or begins a comment.
+fn for_script(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(safe, "\\u{:04x}", c as u32);
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
+}

@@ -1,0 +1,34 @@
+//! Which class was taken for which.
+
+use crate::colour::{ColourScale, ValueRange};
+use crate::error::InspectError;
+use crate::panel::{Heatmap, strings};
+
+/// A map of counts: a row a true class, a column a predicted one, `counts` row after row.
+///
+/// A cell says its count, nothing for zero, and is coloured by its share of the row: rare classes are seen as well as
+/// frequent ones. The row of a class that never occurs is absent.
+pub fn confusion_matrix<S: Into<String>>(
+    classes: impl IntoIterator<Item = S>,
+    counts: &[u64],
+) -> Result<Heatmap, InspectError> {
+    let classes = strings(classes);
+    let n = classes.len();
+    let what = "confusion matrix";
+    if n.checked_mul(n) != Some(counts.len()) {
+        return Err(InspectError::Shape { what, rows: n, columns: n, got: counts.len() });
+    }
+    let shares = counts.chunks(n.max(1)).flat_map(|row| {
+        let all: u128 = row.iter().map(|&count| u128::from(count)).sum();
+        row.iter().map(move |&count| if all == 0 { f32::NAN } else { (count as f64 / all as f64) as f32 })
+    });
+    let texts = counts.iter().map(|&count| if count == 0 { String::new() } else { count.to_string() });
+    let map = Heatmap::new(n, n, shares.collect())?
+        .row_labels(classes.iter().cloned())
+        .column_labels(classes)
+        .axes("true", "predicted")
+        .absent("never occurs")
+        .scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }))
+        .cell_texts(texts);
+    Ok(map)
+}

@@ -1,0 +1,43 @@
+//! A mean and how far it may be off.
+
+use crate::canvas::{Canvas, Stroke};
+use crate::colour::Colour;
+use crate::number::number;
+
+/// Half of the length of the strokes at its ends.
+pub(crate) const CAP: f64 = 3.5;
+
+/// Draws a bar between two points with a stroke across each end.
+pub(crate) fn draw_error_bar(canvas: &mut Canvas, from: (f64, f64), to: (f64, f64), colour: Colour, tooltip: &str) {
+    let stroke = Stroke::new(colour, 1.25);
+    canvas.line(from, to, stroke, Some(tooltip));
+    let (dx, dy) = if from.0 == to.0 { (CAP, 0.0) } else { (0.0, CAP) };
+    for (x, y) in [from, to] {
+        canvas.line((x - dx, y - dy), (x + dx, y + dy), stroke, None);
+    }
+}
+
+/// `0.93 ± 0.012`: the deviation with two digits, the value with as many decimals as that has.
+pub(crate) fn deviation_text(value: f64, deviation: f64) -> String {
+    if !(deviation.is_finite() && deviation > 0.0) {
+        return number(value, 4);
+    }
+    let after = (deviation.log10().floor() as i32 - 1).clamp(-6, 0);
+    let digits = value.abs().max(deviation).log10().floor() as i32 - after + 1;
+    format!("{} ± {}", number(value, digits.clamp(2, 8) as usize), number(deviation, 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_as_precise_as_its_deviation() {
+        assert_eq!(deviation_text(0.93456, 0.01234), "0.935 ± 0.012");
+        assert_eq!(deviation_text(93.456, 1.5), "93.5 ± 1.5");
+        assert_eq!(deviation_text(1234.5, 120.0), "1235 ± 120");
+        assert_eq!(deviation_text(0.5, 0.0), "0.5");
+        assert_eq!(deviation_text(0.5, f64::NAN), "0.5");
+        assert_eq!(deviation_text(f64::NAN, 1.0), "NaN ± 1");
+    }
+}
