@@ -13,11 +13,13 @@ pub mod layers;
 mod lengths;
 pub mod models;
 mod pass;
+mod rows;
 
 pub use capture::{AttentionMap, Capture, Wanted};
 pub use error::{ConfigError, NnError};
 pub use init::{Init, LayerPath, Spread};
 pub use pass::Pass;
+pub use rows::row_indices;
 
 /// The README's examples are run as tests.
 #[cfg(doctest)]

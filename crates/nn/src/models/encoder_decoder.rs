@@ -15,6 +15,7 @@ use crate::layers::block::decoder::{DecoderBlock, DecoderView};
 use crate::layers::norm::Norm;
 use crate::layers::position::Places;
 use crate::pass::Pass;
+use crate::rows::row_indices;
 
 /// See the [module](self).
 #[derive(Module, Debug)]
@@ -42,6 +43,25 @@ pub struct EncoderDecoder {
 pub struct EncodedSource {
     blocks: Vec<Source>,
     lengths: Option<Vec<usize>>,
+}
+
+impl EncodedSource {
+    /// Sequences in it.
+    pub fn batch(&self) -> usize {
+        self.blocks.first().map_or(0, |block| block.keys.dims()[0])
+    }
+
+    /// That of the sequences `rows`, in this order and as often as they are named: encoded once, a source serves all the
+    /// hypotheses of a beam.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
+        let Some(first) = self.blocks.first() else { return Ok(self.clone()) };
+        let indices = row_indices(rows, self.batch(), &first.keys.device())?;
+        let select = |x: &Tensor<4>| x.clone().select(0, indices.clone());
+        Ok(Self {
+            blocks: self.blocks.iter().map(|b| Source { keys: select(&b.keys), values: select(&b.values) }).collect(),
+            lengths: self.lengths.as_ref().map(|all| rows.iter().map(|&row| all[row]).collect()),
+        })
+    }
 }
 
 impl EncoderDecoder {

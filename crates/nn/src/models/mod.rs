@@ -3,5 +3,7 @@
 pub mod encoder;
 pub mod encoder_decoder;
 pub mod language_model;
+pub mod recurrent_language_model;
+pub mod recurrent_translator;
 pub mod stack;
 pub mod transformer;

@@ -154,11 +154,19 @@ pub struct Output {
 impl Output {
     /// To `vocab` tokens.
     pub fn new(config: &TransformerConfig, vocab: usize, init: &Init) -> Result<Self, ConfigError> {
-        let linear = LinearConfig { d_in: config.d_model, d_out: vocab, bias: config.output_bias };
-        Ok(match config.output_weights {
-            OutputWeights::Own => Self { linear: Some(linear.init(init)?), bias: None },
+        Self::of(
+            LinearConfig { d_in: config.d_model, d_out: vocab, bias: config.output_bias },
+            config.output_weights,
+            init,
+        )
+    }
+
+    /// With these sizes; without weights of its own it takes its bias only.
+    pub fn of(config: LinearConfig, weights: OutputWeights, init: &Init) -> Result<Self, ConfigError> {
+        Ok(match weights {
+            OutputWeights::Own => Self { linear: Some(config.init(init)?), bias: None },
             OutputWeights::Embedding => {
-                let bias = (config.output_bias == Bias::Learned).then(|| init.constant([vocab], 0.0));
+                let bias = (config.bias == Bias::Learned).then(|| init.constant([config.d_out], 0.0));
                 Self { linear: None, bias }
             }
         })

@@ -23,6 +23,7 @@ use crate::config::{name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
 use crate::pass::Pass;
+use crate::rows::row_indices;
 
 /// All keys by their weights, or one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -127,6 +128,18 @@ pub struct Choice {
     pub log_probability: Tensor<2>,
     /// `−Σ α log α`, `[batch, queries]`.
     pub entropy: Tensor<2>,
+}
+
+impl Choice {
+    /// Choices of one query each and more, as those of all.
+    pub(crate) fn in_a_row(choices: Vec<Self>) -> Self {
+        let floats = |part: fn(&Self) -> &Tensor<2>| Tensor::cat(choices.iter().map(|c| part(c).clone()).collect(), 1);
+        Self {
+            keys: Tensor::cat(choices.iter().map(|choice| choice.keys.clone()).collect(), 1),
+            log_probability: floats(|choice| &choice.log_probability),
+            entropy: floats(|choice| &choice.entropy),
+        }
+    }
 }
 
 impl ContextAttention {
@@ -254,6 +267,20 @@ impl ContextAttention {
 }
 
 impl Sources {
+    /// Those of the sequences `rows` of the batch, in this order, as beam search needs them.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
+        let [batch, n_keys, _] = self.values.dims();
+        let device = self.values.device();
+        let indices = row_indices(rows, batch, &device)?;
+        let lengths: Option<Vec<_>> = self.lengths.as_ref().map(|all| rows.iter().map(|&row| all[row]).collect());
+        Ok(Self {
+            keys: PreparedKeys { keys: self.keys.keys.clone().select(0, indices.clone()) },
+            values: self.values.clone().select(0, indices),
+            padding: lengths.as_deref().map(|lengths| padding(lengths, n_keys, &device)),
+            lengths,
+        })
+    }
+
     /// `x` `[batch, queries, keys]` with `value` at padding.
     fn hide(&self, x: Tensor<3>, value: f32) -> Tensor<3> {
         match &self.padding {

@@ -14,7 +14,7 @@ mod config;
 mod weights;
 
 use burn::module::Module;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 
 pub use config::{Cell, Direction, RecurrentConfig};
 pub use weights::RecurrentWeights;
@@ -157,6 +157,20 @@ impl RecurrentState {
     /// The hidden state of the last layer, of its last direction if it has two, `[batch, d_hidden]`.
     pub fn top(&self) -> Tensor<2> {
         self.part(self.hidden.dims()[0] - 1).hidden
+    }
+
+    /// That of the sequences `rows` of the batch, in this order, as beam search needs it.
+    ///
+    /// # Shapes
+    /// `rows` `[new batch]`, each below the batch.
+    pub fn select(&self, rows: Tensor<1, Int>) -> Self {
+        let select = |all: &Tensor<3>| all.clone().select(1, rows.clone());
+        Self { hidden: select(&self.hidden), cell: self.cell.as_ref().map(select) }
+    }
+
+    /// The same values, from which no gradient flows back.
+    pub fn detach(self) -> Self {
+        Self { hidden: self.hidden.detach(), cell: self.cell.map(Tensor::detach) }
     }
 
     fn part(&self, index: usize) -> Carried {

@@ -1,0 +1,161 @@
+//! What a [`RecurrentTranslator`](super::RecurrentTranslator) is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{check_dropout, check_positive, check_product, name_or_table};
+use crate::error::ConfigError;
+use crate::layers::attention::context::{ContextConfig, Selection};
+use crate::layers::attention::score::{ScoreConfig, ScoreKind};
+use crate::layers::linear::LinearConfig;
+use crate::layers::recurrent::{Cell, Direction, RecurrentConfig};
+use crate::models::transformer::OutputWeights;
+
+/// How the decoder looks at the source: by which score, or not at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alignment {
+    /// Not at all: the last state of the encoder is all that the decoder gets (Sutskever 2014, Cho 2014).
+    None,
+    /// `vᵀ tanh(W s + U h + b)`, with `d_hidden` units (Bahdanau 2015).
+    Additive,
+    /// `s·h` (Luong 2015).
+    Dot,
+    /// `sᵀ W h` (Luong 2015).
+    #[default]
+    General,
+    /// `s·h / √d_hidden`.
+    ScaledDot,
+}
+
+/// When the decoder looks at the source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attend {
+    /// Before a step, asking with the state `s_{t−1}`; what is found goes into the step (Bahdanau 2015). The decoder then
+    /// goes step by step in training too.
+    Before,
+    /// After a step, asking with its state `s_t`; what is found goes to the output alone (Luong 2015). All steps are
+    /// computed at once, which trains several times as fast.
+    #[default]
+    After,
+}
+
+/// The shape of a [`RecurrentTranslator`](super::RecurrentTranslator).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecurrentTranslatorConfig {
+    /// Distinct tokens of the source.
+    pub vocab: usize,
+    /// Distinct tokens of the target; without it source and target share one embedding.
+    pub target_vocab: Option<usize>,
+    /// What happens at a step.
+    #[serde(deserialize_with = "name_or_table")]
+    pub cell: Cell,
+    /// Layers of the encoder, and of the decoder.
+    pub n_layers: usize,
+    /// Features of a token.
+    pub d_model: usize,
+    /// Features of a state; an encoder of both directions has half of them in each.
+    pub d_hidden: usize,
+    /// Which way the encoder reads.
+    pub direction: Direction,
+    /// How the decoder looks at the source.
+    pub attention: Alignment,
+    /// All of the source by its weights, or one word of it.
+    #[serde(deserialize_with = "name_or_table")]
+    pub selection: Selection,
+    /// When the decoder looks at the source.
+    pub attend: Attend,
+    /// Matrix of the output layer.
+    pub output_weights: OutputWeights,
+    /// Of embeddings, between layers, and of what goes to the output.
+    pub dropout: f32,
+}
+
+impl Default for RecurrentTranslatorConfig {
+    fn default() -> Self {
+        Self {
+            vocab: 8_000,
+            target_vocab: None,
+            cell: Cell::lstm(),
+            n_layers: 1,
+            d_model: 256,
+            d_hidden: 256,
+            direction: Direction::Both,
+            attention: Alignment::default(),
+            selection: Selection::default(),
+            attend: Attend::default(),
+            output_weights: OutputWeights::default(),
+            dropout: 0.1,
+        }
+    }
+}
+
+impl RecurrentTranslatorConfig {
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("vocab", self.vocab)?;
+        if let Some(vocab) = self.target_vocab {
+            check_positive("target_vocab", vocab)?;
+            check_product("target_vocab", &[vocab, self.d_model])?;
+        }
+        check_positive("d_model", self.d_model)?;
+        check_product("vocab", &[self.vocab, self.d_model])?;
+        check_positive("d_hidden", self.d_hidden)?;
+        check_product("d_hidden", &[self.d_hidden, self.cell.gates(), self.d_hidden.saturating_add(self.d_model)])?;
+        check_dropout("dropout", self.dropout)?;
+        if self.direction == Direction::Both && !self.d_hidden.is_multiple_of(2) {
+            let allowed = "an even number where direction is both, half of it for each";
+            return Err(ConfigError::new("d_hidden", self.d_hidden, allowed));
+        }
+        if self.attention == Alignment::None && self.selection != Selection::Soft {
+            return Err(ConfigError::new("selection", "hard", "soft where attention is none"));
+        }
+        self.encoder().validate()?;
+        match self.context() {
+            Some(context) => context.validate(),
+            None => Ok(()),
+        }
+    }
+
+    /// The layers that read the source; both directions together have `d_hidden` features.
+    pub fn encoder(&self) -> RecurrentConfig {
+        let one_way = RecurrentConfig { direction: self.direction, ..self.recurrent(self.d_model) };
+        RecurrentConfig { d_hidden: self.d_hidden / one_way.directions(), ..one_way }
+    }
+
+    /// The layers that write the target.
+    pub fn decoder(&self) -> RecurrentConfig {
+        let context = if self.looks_before() { self.d_hidden } else { 0 };
+        self.recurrent(self.d_model + context)
+    }
+
+    /// The attention, if there is one.
+    pub fn context(&self) -> Option<ContextConfig> {
+        let kind = match self.attention {
+            Alignment::None => return None,
+            Alignment::Additive => ScoreKind::Additive { d_hidden: self.d_hidden },
+            Alignment::Dot => ScoreKind::Dot,
+            Alignment::General => ScoreKind::General,
+            Alignment::ScaledDot => ScoreKind::ScaledDot,
+        };
+        let score = ScoreConfig { kind, d_query: self.d_hidden, d_key: self.d_hidden };
+        Some(ContextConfig { score, selection: self.selection })
+    }
+
+    /// The layer between states and output.
+    pub fn readout(&self) -> LinearConfig {
+        let context = if self.attention == Alignment::None { 0 } else { self.d_hidden };
+        LinearConfig::new(self.d_hidden + context + self.d_model, self.d_model)
+    }
+
+    /// Whether the decoder asks before each step.
+    pub(super) fn looks_before(&self) -> bool {
+        self.attention != Alignment::None && self.attend == Attend::Before
+    }
+
+    fn recurrent(&self, d_in: usize) -> RecurrentConfig {
+        let dropout = if self.n_layers > 1 { self.dropout } else { 0.0 };
+        RecurrentConfig { n_layers: self.n_layers, dropout, ..RecurrentConfig::new(self.cell, d_in, self.d_hidden) }
+    }
+}

@@ -1,0 +1,72 @@
+//! The loss of a recurrent translator, and what hard attention adds to it.
+
+use burn::tensor::{Int, Tensor, TensorData};
+use regard_ops::{CrossEntropyOptions, OpError, log_softmax};
+
+use crate::error::NnError;
+use crate::layers::attention::context::Choice;
+use crate::layers::attention::score_function::{Baseline, score_function_loss};
+
+/// The loss of a batch.
+#[derive(Debug, Clone)]
+pub struct RecurrentLoss {
+    /// The mean cross-entropy, `[1]`.
+    pub loss: Tensor<1>,
+    /// What the score-function estimator learns from; none of soft attention, of Gumbel's estimator, outside training.
+    pub rewarded: Option<Rewarded>,
+}
+
+/// Choices of hard attention and what each was worth: the log-likelihood of the right word at its step.
+///
+/// Where attention comes after the step, a choice reaches its own word only and the estimate is unbiased. Where it comes
+/// before, later words depend on it too; they are left out, a little bias for much less variance.
+#[derive(Debug, Clone)]
+pub struct Rewarded {
+    /// `[batch, target]`
+    pub choice: Choice,
+    /// `[batch, target]`, outside any graph; 0 where the target does not count.
+    pub reward: Tensor<2>,
+    /// 1 where the target counts, 0 elsewhere, `[batch, target]`.
+    counted: Tensor<2>,
+    count: usize,
+}
+
+impl RecurrentLoss {
+    /// What to minimise: the loss, and with it the mean of [`score_function_loss`] over the words that count. Where there is
+    /// something to reward, `baseline` takes the mean reward in.
+    pub fn total(self, baseline: &mut Baseline, entropy_bonus: f32) -> Result<Tensor<1>, NnError> {
+        let Some(Rewarded { choice, reward, counted, count }) = self.rewarded.filter(|rewarded| rewarded.count > 0)
+        else {
+            return Ok(self.loss);
+        };
+        let mean: f32 = reward.clone().sum().into_scalar::<f32>() / count as f32;
+        let each = score_function_loss(&choice, reward, baseline.value(), entropy_bonus)?;
+        baseline.update(mean);
+        Ok(self.loss + (each * counted).sum() / count as f32)
+    }
+}
+
+impl Rewarded {
+    /// From the logits of each word.
+    ///
+    /// # Shapes
+    /// `logits` `[batch, target, vocab]`, `targets` `[batch, target]`.
+    pub(super) fn new(
+        choice: Choice,
+        logits: Tensor<3>,
+        targets: Tensor<2, Int>,
+        options: CrossEntropyOptions,
+    ) -> Result<Self, OpError> {
+        let [batch, target, _] = logits.dims();
+        let device = logits.device();
+        let numbers: Vec<i64> = targets.into_data().iter().collect();
+        let counts = |&number: &i64| options.ignore_index != Some(number);
+        let words: Vec<i32> = numbers.iter().map(|n| if counts(n) { *n as i32 } else { 0 }).collect();
+        let words = Tensor::<3, Int>::from_data(TensorData::new(words, [batch, target, 1]), &device);
+        let weights: Vec<f32> = numbers.iter().map(|n| if counts(n) { 1.0 } else { 0.0 }).collect();
+        let counted = Tensor::from_data(TensorData::new(weights, [batch, target]), &device);
+        let likelihood = log_softmax(logits.detach())?.gather(2, words).squeeze_dim::<2>(2);
+        let count = numbers.iter().filter(|n| counts(n)).count();
+        Ok(Self { choice, reward: likelihood * counted.clone(), counted, count })
+    }
+}

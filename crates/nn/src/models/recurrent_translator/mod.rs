@@ -1,0 +1,323 @@
+//! A recurrent translator, rows B1 to B3: an encoder of the source and a decoder of the target, with soft, hard or no
+//! attention between them.
+//!
+//! ```text
+//! h_1 … h_n = encoder(x)                       s_0 = the encoder's last states, its directions side by side
+//! before:  C_t = attend(s_{t−1}, h)            s_t = cell([y_{t−1}; C_t], s_{t−1})       (Bahdanau 2015)
+//! after:   s_t = cell(y_{t−1}, s_{t−1})        C_t = attend(s_t, h)                      (Luong 2015)
+//! logits   = V tanh(W [s_t; C_t; y_{t−1}] + b) + c
+//! ```
+//! `x` and `y` are embeddings times `√d_model`. Without attention there is no `C` (Sutskever 2014).
+
+mod config;
+mod loss;
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+use regard_ops::{Activation, CrossEntropyOptions, OpError, cross_entropy};
+
+pub use config::{Alignment, Attend, RecurrentTranslatorConfig};
+pub use loss::{RecurrentLoss, Rewarded};
+
+use super::stack::Output;
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::attention::context::{Choice, ContextAttention, Estimator, Selection, Sources};
+use crate::layers::dropout::Dropout;
+use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::layers::recurrent::{Recurrent, RecurrentOutput, RecurrentState};
+use crate::pass::Pass;
+use crate::rows::row_indices;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct RecurrentTranslator {
+    /// Of the source, `[vocab, d_model]`; of the target too where the vocabulary is shared.
+    pub source_embedding: Embedding,
+    /// Of the target, where it has a vocabulary of its own.
+    pub target_embedding: Option<Embedding>,
+    /// Of the source.
+    pub encoder: Recurrent,
+    /// Of the target.
+    pub decoder: Recurrent,
+    /// Of the decoder over the encoder's states.
+    pub attention: Option<ContextAttention>,
+    /// `W` and `b`: from state, context and word to `d_model` features.
+    pub readout: Linear,
+    /// `V` and `c`: to the target's vocabulary.
+    pub output: Output,
+    source_dropout: Dropout,
+    target_dropout: Dropout,
+    readout_dropout: Dropout,
+    #[module(skip)]
+    config: RecurrentTranslatorConfig,
+}
+
+/// Sources as the decoder needs them.
+#[derive(Debug, Clone)]
+pub struct EncodedSentences {
+    /// What there is to look at.
+    sources: Option<Sources>,
+    /// Where the decoder starts, `[n_layers, batch, d_hidden]`.
+    state: RecurrentState,
+}
+
+/// A decoder between two steps.
+#[derive(Debug, Clone)]
+pub struct DecoderState {
+    recurrent: RecurrentState,
+    steps: usize,
+}
+
+/// What the decoder made of some words.
+struct Decoded {
+    /// `[batch, words, d_hidden]`
+    states: Tensor<3>,
+    /// `[batch, words, d_hidden]`
+    contexts: Option<Tensor<3>>,
+    choice: Option<Choice>,
+    /// After the last word.
+    state: RecurrentState,
+}
+
+impl RecurrentTranslator {
+    /// The model.
+    pub fn new(config: &RecurrentTranslatorConfig, init: &Init) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let RecurrentTranslatorConfig { vocab, target_vocab, d_model, output_weights, .. } = *config;
+        let embedding = |name, vocab| EmbeddingConfig { vocab, d_model }.init(&init.enter(name));
+        let dropout = |name| Dropout::new("dropout", config.dropout, &init.enter(name));
+        let output = LinearConfig::new(d_model, target_vocab.unwrap_or(vocab));
+        Ok(Self {
+            source_embedding: embedding("source_embedding", vocab)?,
+            target_embedding: target_vocab.map(|vocab| embedding("target_embedding", vocab)).transpose()?,
+            encoder: config.encoder().init(&init.enter("encoder"))?,
+            decoder: config.decoder().init(&init.enter("decoder"))?,
+            attention: config.context().map(|context| context.init(&init.enter("attention"))).transpose()?,
+            readout: config.readout().init(&init.enter("readout"))?,
+            output: Output::of(output, output_weights, &init.enter("output"))?,
+            source_dropout: dropout("source_dropout")?,
+            target_dropout: dropout("target_dropout")?,
+            readout_dropout: dropout("readout_dropout")?,
+            config: *config,
+        })
+    }
+
+    /// The sources, encoded once for all steps of the decoder. What stands beyond a length changes nothing.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, source]`, `lengths` `[batch]`.
+    pub fn encode(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        pass: &Pass,
+    ) -> Result<EncodedSentences, NnError> {
+        let x = self.source_dropout.forward(self.vectors(&self.source_embedding, ids)?, pass)?;
+        let RecurrentOutput { hidden, state } = self.encoder.forward(x, lengths.as_deref(), None, pass)?;
+        let prepare = |attention: &ContextAttention| attention.prepare(hidden.clone(), hidden.clone(), lengths);
+        let sources = self.attention.as_ref().map(prepare).transpose()?;
+        Ok(EncodedSentences { sources, state: self.side_by_side(state) })
+    }
+
+    /// The logits of the target word after each.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, target]` → `[batch, target, vocab]`.
+    pub fn logits(&self, source: &EncodedSentences, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let (features, _) = self.decode(source, ids, pass)?;
+        Ok(self.output.logits(features, self.target())?)
+    }
+
+    /// The mean cross-entropy of the target word after each.
+    ///
+    /// # Shapes
+    /// `ids` and `targets` `[batch, target]`.
+    pub fn loss(
+        &self,
+        source: &EncodedSentences,
+        ids: Tensor<2, Int>,
+        targets: Tensor<2, Int>,
+        options: CrossEntropyOptions,
+        pass: &Pass,
+    ) -> Result<RecurrentLoss, NnError> {
+        let (features, choice) = self.decode(source, ids, pass)?;
+        let by_reward = self.config.selection == Selection::Hard { estimator: Estimator::ScoreFunction };
+        let Some(choice) = choice.filter(|_| by_reward && pass.is_training()) else {
+            let loss = self.output.loss(features, self.target(), targets, options)?;
+            return Ok(RecurrentLoss { loss, rewarded: None });
+        };
+        // The reward needs the logits, which the fused loss never holds.
+        let logits = self.output.logits(features, self.target())?;
+        let [batch, target, vocab] = logits.dims();
+        if targets.dims() != [batch, target] {
+            let expected = format!("[{batch}, {target}]");
+            return Err(OpError::Shape { what: "targets", expected, got: targets.dims().to_vec() }.into());
+        }
+        let rows = batch * target;
+        let loss = cross_entropy(logits.clone().reshape([rows, vocab]), targets.clone().reshape([rows]), options)?;
+        Ok(RecurrentLoss { loss, rewarded: Some(Rewarded::new(choice, logits, targets, options)?) })
+    }
+
+    /// The decoder before its first word.
+    pub fn start(&self, source: &EncodedSentences) -> DecoderState {
+        DecoderState { recurrent: source.state.clone(), steps: 0 }
+    }
+
+    /// One step: the logits of the word after `ids`, the last word of each sentence. They are those of
+    /// [`logits`](Self::logits).
+    ///
+    /// # Shapes
+    /// `ids` `[batch]` → `[batch, vocab]`.
+    pub fn step(
+        &self,
+        source: &EncodedSentences,
+        ids: Tensor<1, Int>,
+        state: &mut DecoderState,
+        pass: &Pass,
+    ) -> Result<Tensor<2>, NnError> {
+        let words = self.words(ids.unsqueeze_dim(1), pass)?;
+        let decoded = self.advance(source, words.clone(), state.recurrent.clone(), state.steps, pass)?;
+        *state = DecoderState { recurrent: decoded.state.clone(), steps: state.steps + 1 };
+        let (features, _) = self.features(decoded, words, pass)?;
+        Ok(self.output.logits(features, self.target())?.squeeze_dim(1))
+    }
+
+    fn target(&self) -> &Embedding {
+        self.target_embedding.as_ref().unwrap_or(&self.source_embedding)
+    }
+
+    fn vectors(&self, embedding: &Embedding, ids: Tensor<2, Int>) -> Result<Tensor<3>, NnError> {
+        if ids.dims().contains(&0) {
+            return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
+        }
+        Ok(embedding.forward(ids)? * (self.config.d_model as f32).sqrt())
+    }
+
+    fn words(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        Ok(self.target_dropout.forward(self.vectors(self.target(), ids)?, pass)?)
+    }
+
+    /// What goes to the output for each word, `[batch, target, d_model]`, and what hard attention chose.
+    fn decode(
+        &self,
+        source: &EncodedSentences,
+        ids: Tensor<2, Int>,
+        pass: &Pass,
+    ) -> Result<(Tensor<3>, Option<Choice>), NnError> {
+        let words = self.words(ids, pass)?;
+        let decoded = self.advance(source, words.clone(), source.state.clone(), 0, pass)?;
+        self.features(decoded, words, pass)
+    }
+
+    fn features(
+        &self,
+        Decoded { states, contexts, choice, .. }: Decoded,
+        words: Tensor<3>,
+        pass: &Pass,
+    ) -> Result<(Tensor<3>, Option<Choice>), NnError> {
+        let parts = [Some(states), contexts, Some(words)].into_iter().flatten().collect();
+        let features = self.readout.forward_activated(Tensor::cat(parts, 2), Activation::Tanh)?;
+        Ok((self.readout_dropout.forward(features, pass)?, choice))
+    }
+
+    /// The decoder over `words` from `state`, the first of them at step `first` of its sentence.
+    fn advance(
+        &self,
+        source: &EncodedSentences,
+        words: Tensor<3>,
+        state: RecurrentState,
+        first: usize,
+        pass: &Pass,
+    ) -> Result<Decoded, NnError> {
+        let with_sources = |attention| source.sources().map(|sources| (attention, sources));
+        let attention = self.attention.as_ref().map(with_sources).transpose()?;
+        match attention {
+            Some((attention, sources)) if self.config.looks_before() => {
+                self.look_then_step(attention, sources, words, state, first, pass)
+            }
+            attention => {
+                let RecurrentOutput { hidden: states, state } = self.decoder.forward(words, None, Some(state), pass)?;
+                let look = |(attention, sources): (&ContextAttention, &Sources)| {
+                    attention.forward(states.clone(), sources, first, pass)
+                };
+                let (contexts, choice) = attention.map(look).transpose()?.map(|c| (c.context, c.choice)).unzip();
+                Ok(Decoded { states, contexts, choice: choice.flatten(), state })
+            }
+        }
+    }
+
+    fn look_then_step(
+        &self,
+        attention: &ContextAttention,
+        sources: &Sources,
+        words: Tensor<3>,
+        mut state: RecurrentState,
+        first: usize,
+        pass: &Pass,
+    ) -> Result<Decoded, NnError> {
+        let (mut states, mut contexts, mut choices) = (Vec::new(), Vec::new(), Vec::new());
+        for word in 0..words.dims()[1] {
+            let pass = pass.at(first + word);
+            let found = attention.forward(state.top().unsqueeze_dim(1), sources, first + word, &pass)?;
+            let x = Tensor::cat(vec![words.clone().narrow(1, word, 1), found.context.clone()], 2);
+            state = self.decoder.step(x.squeeze_dim(1), state, &pass)?;
+            states.push(state.top().unsqueeze_dim(1));
+            contexts.push(found.context);
+            choices.extend(found.choice);
+        }
+        let choice = (!choices.is_empty()).then(|| Choice::in_a_row(choices));
+        Ok(Decoded { states: Tensor::cat(states, 1), contexts: Some(Tensor::cat(contexts, 1)), choice, state })
+    }
+
+    /// The encoder's last states with the directions of a layer as one vector, `[n_layers, batch, d_hidden]`.
+    fn side_by_side(&self, RecurrentState { hidden, cell }: RecurrentState) -> RecurrentState {
+        let join = |x: Tensor<3>| {
+            let [parts, batch, width] = x.dims();
+            let directions = parts / self.config.n_layers;
+            let apart = x.reshape([self.config.n_layers, directions, batch, width]).swap_dims(1, 2);
+            apart.reshape([self.config.n_layers, batch, directions * width])
+        };
+        RecurrentState { hidden: join(hidden), cell: cell.map(join) }
+    }
+}
+
+impl EncodedSentences {
+    /// Sentences in it.
+    pub fn batch(&self) -> usize {
+        self.state.hidden.dims()[1]
+    }
+
+    /// Those of the sentences `rows`, in this order and as often as they are named: encoded once, a source serves all the
+    /// hypotheses of a beam.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
+        let indices = row_indices(rows, self.batch(), &self.state.hidden.device())?;
+        let sources = self.sources.as_ref().map(|sources| sources.select(rows)).transpose()?;
+        Ok(Self { sources, state: self.state.select(indices) })
+    }
+
+    fn sources(&self) -> Result<&Sources, NnError> {
+        let missing = || NnError::input("source", "one encoded by this model, with keys for its attention", "none");
+        self.sources.as_ref().ok_or_else(missing)
+    }
+}
+
+impl DecoderState {
+    /// Words so far.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// That of the sentences `rows`, in this order and as often as they are named.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
+        let hidden = &self.recurrent.hidden;
+        let indices = row_indices(rows, hidden.dims()[1], &hidden.device())?;
+        Ok(Self { recurrent: self.recurrent.select(indices), steps: self.steps })
+    }
+
+    /// The same values, from which no gradient flows back.
+    pub fn detach(self) -> Self {
+        Self { recurrent: self.recurrent.detach(), ..self }
+    }
+}

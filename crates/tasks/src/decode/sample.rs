@@ -1,0 +1,146 @@
+//! One sequence of many: each token drawn by its probability, sharpened and cut as wanted.
+
+use rand::Rng;
+use rand_distr::{Distribution, StandardUniform};
+use regard_nn::{ConfigError, NnError};
+use serde::{Deserialize, Serialize};
+
+use super::Decoder;
+
+/// How tokens are drawn. First the temperature acts, then `top_k`, then `top_p`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SampleOptions {
+    /// `p ∝ exp(log p / temperature)`: below 1 the probable becomes more so. 0 takes the most probable.
+    pub temperature: f32,
+    /// Only so many of the most probable tokens (Fan 2018).
+    pub top_k: Option<usize>,
+    /// Only the fewest of the most probable tokens that together have this probability (Holtzman 2020).
+    pub top_p: Option<f32>,
+    /// Tokens at most, beside the prompt.
+    pub max_len: usize,
+    /// Tokens that end the sequence and are not part of it.
+    pub stop: Vec<u32>,
+}
+
+impl Default for SampleOptions {
+    fn default() -> Self {
+        Self { temperature: 1.0, top_k: None, top_p: None, max_len: 200, stop: Vec::new() }
+    }
+}
+
+impl SampleOptions {
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            return Err(ConfigError::new("temperature", self.temperature, "a finite number, 0 or more"));
+        }
+        if self.top_k == Some(0) {
+            return Err(ConfigError::new("top_k", 0, "a whole number, 1 or more"));
+        }
+        match self.top_p {
+            Some(top_p) if !(top_p > 0.0 && top_p <= 1.0) => {
+                Err(ConfigError::new("top_p", top_p, "a number above 0, at most 1"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The tokens that may be drawn and their probabilities, the most probable first.
+    pub fn distribution(&self, log_probabilities: &[f32]) -> Vec<(u32, f64)> {
+        let possible = |&(_, x): &(u32, f64)| x > f64::NEG_INFINITY;
+        let numbered = log_probabilities.iter().enumerate().map(|(token, &x)| (token as u32, f64::from(x)));
+        let mut tokens: Vec<(u32, f64)> = numbered.filter(possible).collect();
+        let order = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let count = if self.temperature == 0.0 { 1 } else { self.top_k.unwrap_or(usize::MAX) };
+        if count < tokens.len() {
+            tokens.select_nth_unstable_by(count, order);
+            tokens.truncate(count);
+        }
+        tokens.sort_by(order);
+        let largest = tokens.first().map_or(0.0, |&(_, x)| x);
+        // Differences first: a large logit over a small temperature would overflow.
+        let temperature = if self.temperature == 0.0 { 1.0 } else { f64::from(self.temperature) };
+        tokens.iter_mut().for_each(|(_, x)| *x = ((*x - largest) / temperature).exp());
+        normalise(&mut tokens);
+        if let Some(top_p) = self.top_p {
+            let mut sum = 0.0;
+            let enough = |&(_, p): &(u32, f64)| {
+                sum += p;
+                sum >= f64::from(top_p)
+            };
+            let kept = tokens.iter().position(enough).map_or(tokens.len(), |last| last + 1);
+            tokens.truncate(kept);
+            normalise(&mut tokens);
+        }
+        tokens
+    }
+
+    /// One token; none where none is possible, as where all is NaN.
+    pub fn draw(&self, log_probabilities: &[f32], random: &mut impl Rng) -> Option<u32> {
+        let tokens = self.distribution(log_probabilities);
+        let mut left: f64 = StandardUniform.sample(random);
+        let falls_here = |&&(_, p): &&(u32, f64)| {
+            left -= p;
+            left < 0.0
+        };
+        // Rounding may leave a remainder after the last.
+        tokens.iter().find(falls_here).or(tokens.last()).map(|&(token, _)| token)
+    }
+}
+
+fn normalise(tokens: &mut [(u32, f64)]) {
+    let sum: f64 = tokens.iter().map(|(_, p)| p).sum();
+    tokens.iter_mut().for_each(|(_, p)| *p /= sum);
+}
+
+/// The tokens after `prompt`, one by one as they are drawn; `decoder` has one row. Ends at a token of `options.stop`, or
+/// at the limit.
+pub fn sample<'a, D: Decoder, R: Rng>(
+    decoder: &'a mut D,
+    prompt: &[u32],
+    options: &'a SampleOptions,
+    random: &'a mut R,
+) -> Result<Sampled<'a, D, R>, NnError> {
+    options.validate()?;
+    if decoder.rows() != 1 {
+        return Err(NnError::input("decoder", "one row", decoder.rows().to_string()));
+    }
+    let Some((&last, before)) = prompt.split_last() else {
+        return Err(NnError::input("prompt", "at least one token", "none"));
+    };
+    decoder.read(before)?;
+    Ok(Sampled { decoder, options, random, last: Some(last), drawn: 0 })
+}
+
+/// See [`sample`].
+#[derive(Debug)]
+pub struct Sampled<'a, D, R> {
+    decoder: &'a mut D,
+    options: &'a SampleOptions,
+    random: &'a mut R,
+    /// None when the sequence has ended.
+    last: Option<u32>,
+    drawn: usize,
+}
+
+impl<D: Decoder, R: Rng> Iterator for Sampled<'_, D, R> {
+    type Item = Result<u32, NnError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let last = self.last.take().filter(|_| self.drawn < self.options.max_len)?;
+        let log_probabilities = match self.decoder.next(&[last]) {
+            Ok(log_probabilities) => log_probabilities,
+            Err(error) => return Some(Err(error)),
+        };
+        let Some(token) = self.options.draw(&log_probabilities, self.random) else {
+            return Some(Err(NnError::input("log-probabilities", "a token that is possible", "none")));
+        };
+        if self.options.stop.contains(&token) {
+            return None;
+        }
+        self.drawn += 1;
+        self.last = Some(token);
+        Some(Ok(token))
+    }
+}
