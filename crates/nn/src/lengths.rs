@@ -51,8 +51,20 @@ impl Lengths {
 
     /// Zeros in place of the padding, `[batch, seq, width]` → the same.
     pub(crate) fn blank(&self, x: Tensor<3>) -> Tensor<3> {
+        self.fill(x, 0.0)
+    }
+
+    /// `value` in place of the padding, `[batch, seq, width]` → the same.
+    pub(crate) fn fill(&self, x: Tensor<3>, value: f32) -> Tensor<3> {
         let dims = x.dims();
-        x.mask_fill(self.padding.clone().expand(dims), 0.0)
+        x.mask_fill(self.padding.clone().expand(dims), value)
+    }
+
+    /// The mean of each sequence's steps, `[batch, seq, width]` → `[batch, width]`; zero for an empty one.
+    pub(crate) fn mean(&self, x: Tensor<3>) -> Tensor<2> {
+        let counts: Vec<f32> = self.steps.iter().map(|&steps| steps as f32).collect();
+        let counts = Tensor::<2>::from_data(TensorData::new(counts, [self.steps.len(), 1]), &self.device);
+        self.blank(x).sum_dim(1).squeeze_dim::<2>(1) / counts
     }
 
     /// Each sequence from its own last step to its first, the padding where it was; `[batch, seq, width]` → the same.

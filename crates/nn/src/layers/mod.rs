@@ -2,6 +2,8 @@
 
 pub mod attention;
 pub mod block;
+pub mod characters;
+pub mod crf;
 pub mod density;
 pub mod dropout;
 pub mod embedding;
@@ -10,5 +12,7 @@ pub mod intra_attention;
 pub mod linear;
 pub mod mlp;
 pub mod norm;
+pub mod pooling;
 pub mod position;
 pub mod recurrent;
+pub mod word_dropout;

@@ -1,9 +1,14 @@
 //! Whole models, made of the layers.
 
+pub mod body;
+pub mod classifier;
 pub mod encoder;
 pub mod encoder_decoder;
 pub mod language_model;
 pub mod recurrent_language_model;
 pub mod recurrent_translator;
+pub mod masked_language_model;
 pub mod stack;
+pub mod tagger;
 pub mod transformer;
+pub mod word_vectors;

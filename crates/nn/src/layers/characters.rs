@@ -1,0 +1,240 @@
+//! A word's vector from its characters, so that an unknown word is not unknown altogether.
+//!
+//! - convolution (Ma & Hovy 2016): windows of a few characters, `tanh(max_t (W [c_t; …; c_{t+w−1}] + b))`, with zeros
+//!   beyond the ends of the word;
+//! - recurrent (Lample 2016): the last states of a network that reads the word forward and of one that reads it backward.
+//!
+//! The caller gives each distinct word of a batch once. A word without characters has zeros.
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{check_positive, check_product, name_or_table, no_settings};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::layers::recurrent::{Cell, Direction, Recurrent, RecurrentConfig};
+use crate::lengths::Lengths;
+use crate::pass::Pass;
+
+/// How characters are read. In a file by name, `characters = "convolution"`, or with settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum CharactersConfig {
+    /// Not at all.
+    #[serde(deserialize_with = "no_settings")]
+    None,
+    /// By windows.
+    Convolution {
+        /// Features of a character.
+        #[serde(default = "default_d_char")]
+        d_char: usize,
+        /// Characters of a window, for each kind of window.
+        #[serde(default = "default_widths")]
+        widths: Vec<usize>,
+        /// Features out for each kind of window.
+        #[serde(default = "default_filters")]
+        filters: usize,
+    },
+    /// By a recurrent network in both directions.
+    Recurrent {
+        /// Features of a character.
+        #[serde(default = "default_d_char")]
+        d_char: usize,
+        /// What happens at a character.
+        #[serde(default = "Cell::lstm", deserialize_with = "name_or_table")]
+        cell: Cell,
+        /// Units of each direction.
+        #[serde(default = "default_d_hidden")]
+        d_hidden: usize,
+    },
+}
+
+/// The sizes of Ma & Hovy 2016 and Lample 2016.
+fn default_d_char() -> usize {
+    30
+}
+
+fn default_widths() -> Vec<usize> {
+    vec![3]
+}
+
+fn default_filters() -> usize {
+    30
+}
+
+fn default_d_hidden() -> usize {
+    25
+}
+
+impl CharactersConfig {
+    /// As published by Ma & Hovy 2016: 30 features a character, 30 windows of 3.
+    pub fn convolution() -> Self {
+        Self::Convolution { d_char: default_d_char(), widths: default_widths(), filters: default_filters() }
+    }
+
+    /// An LSTM.
+    pub fn recurrent() -> Self {
+        Self::Recurrent { d_char: default_d_char(), cell: Cell::lstm(), d_hidden: default_d_hidden() }
+    }
+
+    /// Features out.
+    pub fn d_out(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Convolution { widths, filters, .. } => widths.len() * filters,
+            Self::Recurrent { d_hidden, .. } => 2 * d_hidden,
+        }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::None => Ok(()),
+            Self::Convolution { d_char, widths, filters } => {
+                check_positive("d_char", *d_char)?;
+                check_positive("filters", *filters)?;
+                if widths.is_empty() {
+                    return Err(ConfigError::new("widths", "[]", "one window or more"));
+                }
+                for (n, &width) in widths.iter().enumerate() {
+                    check_positive(&format!("widths[{n}]"), width)?;
+                    check_product(&format!("widths[{n}]"), &[width, *d_char, *filters])?;
+                }
+                Ok(())
+            }
+            Self::Recurrent { d_char, cell, d_hidden } => {
+                check_positive("d_char", *d_char)?;
+                network(*cell, *d_char, *d_hidden).validate()
+            }
+        }
+    }
+
+    /// The layer for `vocab` distinct characters; none for [`CharactersConfig::None`].
+    pub fn init(&self, vocab: usize, init: &Init) -> Result<Option<Characters>, ConfigError> {
+        self.validate()?;
+        let (d_char, reader) = match self {
+            Self::None => return Ok(None),
+            Self::Convolution { d_char, widths, filters } => {
+                let windows = widths.iter().enumerate().map(|(n, &width)| {
+                    let convolution =
+                        LinearConfig::new(width * d_char, *filters).init(&init.enter("windows").enter(n))?;
+                    Ok(Window { convolution, width })
+                });
+                (*d_char, Reader::Convolution(Windows { windows: windows.collect::<Result<_, ConfigError>>()? }))
+            }
+            Self::Recurrent { d_char, cell, d_hidden } => {
+                let network = network(*cell, *d_char, *d_hidden).init(&init.enter("network"))?;
+                (*d_char, Reader::Recurrent(network))
+            }
+        };
+        let embedding = EmbeddingConfig { vocab, d_model: d_char }.init(&init.enter("embedding"))?;
+        Ok(Some(Characters { embedding, reader }))
+    }
+}
+
+fn network(cell: Cell, d_char: usize, d_hidden: usize) -> RecurrentConfig {
+    RecurrentConfig { direction: Direction::Both, ..RecurrentConfig::new(cell, d_char, d_hidden) }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Characters {
+    /// `[vocab, d_char]`
+    pub embedding: Embedding,
+    /// What reads them.
+    pub reader: Reader,
+}
+
+/// What reads the characters of a word.
+#[derive(Module, Debug)]
+pub enum Reader {
+    /// [`CharactersConfig::Convolution`].
+    Convolution(Windows),
+    /// [`CharactersConfig::Recurrent`].
+    Recurrent(Recurrent),
+}
+
+/// One or several kinds of windows.
+#[derive(Module, Debug)]
+pub struct Windows {
+    /// In the order of the configuration.
+    pub windows: Vec<Window>,
+}
+
+/// A convolution over the characters of a word.
+#[derive(Module, Debug)]
+pub struct Window {
+    /// `[width · d_char, filters]`: the weights of the leftmost character first.
+    pub convolution: Linear,
+    width: usize,
+}
+
+impl Characters {
+    /// A vector a word. What stands beyond a length reaches nothing.
+    ///
+    /// # Shapes
+    /// `ids` `[words, chars]`, `lengths` `[words]` → `[words, d_out]`.
+    pub fn forward(&self, ids: Tensor<2, Int>, lengths: Option<&[usize]>, pass: &Pass) -> Result<Tensor<2>, NnError> {
+        let [words, chars] = ids.dims();
+        if words == 0 || chars == 0 {
+            return Err(NnError::input("characters", "[words, chars], each 1 or more", format!("[{words}, {chars}]")));
+        }
+        let x = self.embedding.forward(ids)?;
+        match &self.reader {
+            Reader::Convolution(windows) => windows.forward(x, lengths),
+            Reader::Recurrent(network) => {
+                let last = network.forward(x, lengths, None, pass)?.state.hidden;
+                let side = |n| last.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
+                Ok(Tensor::cat(vec![side(0), side(1)], 1))
+            }
+        }
+    }
+}
+
+impl Windows {
+    /// `[words, chars, d_char]` → `[words, windows · filters]`.
+    fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>) -> Result<Tensor<2>, NnError> {
+        let [words, chars, _] = x.dims();
+        let padding = Lengths::new(lengths, [words, chars], &x.device())?;
+        let x = match &padding {
+            Some(padding) => padding.blank(x),
+            None => x,
+        };
+        let mut parts = Vec::with_capacity(self.windows.len());
+        for window in &self.windows {
+            let found = window.forward(x.clone())?;
+            let found = match &padding {
+                Some(padding) => padding.fill(found, f32::NEG_INFINITY),
+                None => found,
+            };
+            parts.push(found.max_dim(1).squeeze_dim::<2>(1));
+        }
+        let all = Tensor::cat(parts, 1);
+        let all = match &padding {
+            Some(padding) => padding.unmoved(all, None),
+            None => all,
+        };
+        // Of the largest only: tanh rises, so it is the largest tanh too.
+        Ok(all.tanh())
+    }
+}
+
+impl Window {
+    /// `[words, chars, d_char]` → `[words, chars, filters]`.
+    fn forward(&self, x: Tensor<3>) -> Result<Tensor<3>, NnError> {
+        let [words, chars, d_char] = x.dims();
+        let before = self.width / 2;
+        let after = self.width - 1 - before;
+        let zeros = |count| Tensor::zeros([words, count, d_char], (&x.device(), x.dtype()));
+        let mut parts = Vec::with_capacity(3);
+        parts.extend((before > 0).then(|| zeros(before)));
+        parts.push(x.clone());
+        parts.extend((after > 0).then(|| zeros(after)));
+        let padded = Tensor::cat(parts, 1);
+        let neighbours = (0..self.width).map(|shift| padded.clone().narrow(1, shift, chars)).collect();
+        Ok(self.convolution.forward(Tensor::cat(neighbours, 2))?)
+    }
+}

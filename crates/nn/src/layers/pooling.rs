@@ -1,0 +1,151 @@
+//! From the states of a sequence's tokens to one vector.
+//!
+//! | kind | |
+//! |---|---|
+//! | mean | `Σ h_i / n` |
+//! | sum | `Σ h_i` |
+//! | max | the largest of each feature |
+//! | first | `h_1`, as BERT's `[CLS]` |
+//! | attention | `Σ α_i h_i`, `α = softmax(vᵀ tanh(W h_i + b))` with a learned `v` (Yang 2016) |
+//!
+//! A sequence without tokens gives zeros.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use regard_ops::{Activation, OpError, softmax};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{check_positive, no_settings};
+use crate::error::{ConfigError, NnError};
+use crate::init::{Init, LayerPath};
+use crate::layers::linear::{Bias, Linear, LinearConfig};
+use crate::lengths::Lengths;
+use crate::pass::Pass;
+
+/// Which kind. In a file by name, `pooling = "mean"`, or with settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum PoolingConfig {
+    /// The mean.
+    #[serde(deserialize_with = "no_settings")]
+    Mean,
+    /// The sum.
+    #[serde(deserialize_with = "no_settings")]
+    Sum,
+    /// The largest of each feature.
+    #[serde(deserialize_with = "no_settings")]
+    Max,
+    /// The first token.
+    #[serde(deserialize_with = "no_settings")]
+    First,
+    /// A learned weighted mean.
+    Attention {
+        /// Hidden units of the score; as many as a token has features by default.
+        #[serde(default)]
+        d_hidden: Option<usize>,
+    },
+}
+
+impl PoolingConfig {
+    /// Attention with as many hidden units as features.
+    pub fn attention() -> Self {
+        Self::Attention { d_hidden: None }
+    }
+
+    /// Refuses sizes of zero.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Attention { d_hidden: Some(d_hidden) } => check_positive("d_hidden", *d_hidden),
+            _ => Ok(()),
+        }
+    }
+
+    /// The layer, for tokens of `d_model` features.
+    pub fn init(&self, d_model: usize, init: &Init) -> Result<Pooling, ConfigError> {
+        self.validate()?;
+        check_positive("d_model", d_model)?;
+        let attention = match *self {
+            Self::Attention { d_hidden } => {
+                let d_hidden = d_hidden.unwrap_or(d_model);
+                let query = LinearConfig::new(d_hidden, 1).with_bias(Bias::None);
+                Some(PoolingScore {
+                    hidden: LinearConfig::new(d_model, d_hidden).init(&init.enter("hidden"))?,
+                    query: query.init(&init.enter("query"))?,
+                })
+            }
+            _ => None,
+        };
+        Ok(Pooling { attention, d_model, kind: *self, path: init.path() })
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Pooling {
+    /// The score of [`PoolingConfig::Attention`].
+    pub attention: Option<PoolingScore>,
+    d_model: usize,
+    #[module(skip)]
+    kind: PoolingConfig,
+    #[module(skip)]
+    path: LayerPath,
+}
+
+/// How much of a token is taken.
+#[derive(Module, Debug)]
+pub struct PoolingScore {
+    /// `W` and `b`, `[d_model, d_hidden]` and `[d_hidden]`.
+    pub hidden: Linear,
+    /// `v`, `[d_hidden, 1]`.
+    pub query: Linear,
+}
+
+impl Pooling {
+    /// One vector a sequence. What stands beyond a length reaches nothing. A capture gets the weights of attention as a
+    /// map of one row.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]`, `lengths` `[batch]` → `[batch, d_model]`.
+    pub fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Result<Tensor<2>, NnError> {
+        let [batch, seq, d_model] = x.dims();
+        if batch == 0 || seq == 0 || d_model != self.d_model {
+            let expected = format!("[batch, seq, {}], each 1 or more", self.d_model);
+            return Err(NnError::input("tokens", expected, format!("{:?}", x.dims())));
+        }
+        let padding = Lengths::new(lengths, [batch, seq], &x.device())?;
+        let fill = |x: Tensor<3>, value: f32| match &padding {
+            Some(padding) => padding.fill(x, value),
+            None => x,
+        };
+        let pooled: Tensor<2> = match (&self.attention, self.kind) {
+            (Some(attention), _) => {
+                let x = fill(x, 0.0);
+                let scores = fill(attention.scores(x.clone())?, f32::NEG_INFINITY);
+                // [batch, 1, seq]; nothing but zeros in a sequence without tokens.
+                let weights = softmax(scores.swap_dims(1, 2))?;
+                if let Some(capture) = pass.capture() {
+                    capture.record_weights(&self.path, &weights.clone().unsqueeze_dim(1), 0)?;
+                }
+                return Ok(weights.matmul(x).squeeze_dim(1));
+            }
+            (None, PoolingConfig::Mean) => match &padding {
+                Some(padding) => padding.mean(x),
+                None => x.mean_dim(1).squeeze_dim(1),
+            },
+            (None, PoolingConfig::Max) => fill(x, f32::NEG_INFINITY).max_dim(1).squeeze_dim(1),
+            (None, PoolingConfig::First) => x.narrow(1, 0, 1).squeeze_dim(1),
+            (None, PoolingConfig::Sum | PoolingConfig::Attention { .. }) => fill(x, 0.0).sum_dim(1).squeeze_dim(1),
+        };
+        Ok(match &padding {
+            Some(padding) => padding.unmoved(pooled, None),
+            None => pooled,
+        })
+    }
+}
+
+impl PoolingScore {
+    /// `vᵀ tanh(W h + b)`, `[batch, seq, d_model]` → `[batch, seq, 1]`.
+    fn scores(&self, x: Tensor<3>) -> Result<Tensor<3>, OpError> {
+        self.query.forward(self.hidden.forward_activated(x, Activation::Tanh)?)
+    }
+}

@@ -1,0 +1,287 @@
+//! A classifier: one label, several labels or numbers for a whole text.
+//!
+//! Tokens become vectors, a [`Body`] makes them aware of each other, [`Pooling`] makes one vector of them, dense layers
+//! the output. Without a body, with the mean or sum and hidden layers it is a deep network on a bag of words
+//! ([`ClassifierConfig::bag`]), which knows no order.
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor, activation::sigmoid};
+use regard_ops::{CrossEntropyOptions, cross_entropy, softmax};
+use serde::{Deserialize, Serialize};
+
+use super::body::{Body, BodyConfig, BodySizes};
+use super::encoder::Encoder;
+use super::transformer::TransformerConfig;
+use crate::config::{check_dropout, check_positive, name_or_table};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::dropout::Dropout;
+use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::mlp::{Mlp, MlpConfig};
+use crate::layers::pooling::{Pooling, PoolingConfig};
+use crate::layers::word_dropout::WordDropout;
+use crate::pass::Pass;
+
+/// What is asked about a text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// Which one of the labels: softmax and cross-entropy.
+    #[default]
+    One,
+    /// Which of the labels, any number of them: a sigmoid and binary cross-entropy each.
+    Several,
+    /// Numbers: mean squared error.
+    Value,
+}
+
+/// The right answers for a batch.
+#[derive(Debug, Clone)]
+pub enum Answers {
+    /// The label of each text, `[batch]`.
+    One(Tensor<1, Int>),
+    /// 1 for each label of a text and 0 for the others, `[batch, outputs]`.
+    Several(Tensor<2, Int>),
+    /// `[batch, outputs]`
+    Value(Tensor<2>),
+}
+
+/// The shape of a [`Classifier`]. The sizes of the vocabulary and of the output start at zero, which is refused: they come
+/// from the data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassifierConfig {
+    /// Distinct tokens.
+    pub vocab: usize,
+    /// The number of the unknown token, for `word_dropout`.
+    pub unknown: usize,
+    /// Labels or numbers.
+    pub outputs: usize,
+    /// What is asked.
+    pub target: Target,
+    /// Features of a token's vector; ignored with an encoder.
+    pub d_word: usize,
+    /// An encoder in place of plain vectors.
+    pub encoder: Option<TransformerConfig>,
+    /// What tokens learn of each other by.
+    #[serde(deserialize_with = "name_or_table")]
+    pub body: BodyConfig,
+    /// Features of a token's state.
+    pub d_model: usize,
+    /// Layers of the body.
+    pub n_layers: usize,
+    /// From tokens to one vector.
+    #[serde(deserialize_with = "name_or_table")]
+    pub pooling: PoolingConfig,
+    /// Features of hidden tanh layers before the output.
+    pub hidden: Vec<usize>,
+    /// Dropout of token vectors, between layers, of the text's vector and of hidden features.
+    pub dropout: f32,
+    /// The probability that a training token becomes the unknown one.
+    pub word_dropout: f32,
+}
+
+impl Default for ClassifierConfig {
+    fn default() -> Self {
+        Self {
+            vocab: 0,
+            unknown: 0,
+            outputs: 0,
+            target: Target::One,
+            d_word: 128,
+            encoder: None,
+            body: BodyConfig::transformer(),
+            d_model: 128,
+            n_layers: 2,
+            pooling: PoolingConfig::attention(),
+            hidden: vec![],
+            dropout: 0.3,
+            word_dropout: 0.0,
+        }
+    }
+}
+
+impl ClassifierConfig {
+    /// A deep network on the mean of the tokens' vectors, the baseline that knows no order.
+    pub fn bag(hidden: impl Into<Vec<usize>>) -> Self {
+        Self { body: BodyConfig::None, pooling: PoolingConfig::Mean, hidden: hidden.into(), ..Self::default() }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("outputs", self.outputs)?;
+        if self.target == Target::One && self.outputs < 2 {
+            return Err(ConfigError::new("outputs", self.outputs, "2 or more where one of the labels is asked"));
+        }
+        match &self.encoder {
+            Some(encoder) => encoder.validate().map_err(|error| error.within("encoder"))?,
+            None => {
+                check_positive("d_word", self.d_word)?;
+                EmbeddingConfig { vocab: self.vocab, d_model: self.d_word }.validate()?;
+            }
+        }
+        let vocab = self.encoder.map_or(self.vocab, |encoder| encoder.vocab);
+        if self.unknown >= vocab {
+            return Err(ConfigError::new("unknown", self.unknown, format!("a token, below {vocab}")));
+        }
+        for (n, &size) in self.hidden.iter().enumerate() {
+            check_positive(&format!("hidden[{n}]"), size)?;
+        }
+        check_dropout("dropout", self.dropout)?;
+        check_dropout("word_dropout", self.word_dropout)?;
+        self.pooling.validate().map_err(|error| error.within("pooling"))?;
+        self.body.validate(self.sizes())
+    }
+
+    /// The model.
+    pub fn init(&self, init: &Init) -> Result<Classifier, ConfigError> {
+        self.validate()?;
+        let d_out = self.body.d_out(self.sizes());
+        let words = EmbeddingConfig { vocab: self.vocab, d_model: self.d_word };
+        let sizes: Vec<usize> = [d_out].into_iter().chain(self.hidden.iter().copied()).chain([self.outputs]).collect();
+        let encoder = self.encoder.as_ref().map(|config| Encoder::new(config, &init.enter("encoder")));
+        let dropout = |name| Dropout::new("dropout", self.dropout, &init.enter(name));
+        Ok(Classifier {
+            words: self.encoder.is_none().then(|| words.init(&init.enter("words"))).transpose()?,
+            encoder: encoder.transpose()?,
+            body: self.body.init(self.sizes(), &init.enter("body"))?,
+            pooling: self.pooling.init(d_out, &init.enter("pooling"))?,
+            output: MlpConfig { dropout: self.dropout, ..MlpConfig::new(sizes) }.init(&init.enter("output"))?,
+            word_dropout: WordDropout::new(
+                "word_dropout",
+                self.word_dropout,
+                self.unknown,
+                &init.enter("word_dropout"),
+            )?,
+            input_dropout: dropout("input_dropout")?,
+            text_dropout: dropout("text_dropout")?,
+            target: self.target,
+        })
+    }
+
+    fn sizes(&self) -> BodySizes {
+        let d_in = self.encoder.map_or(self.d_word, |encoder| encoder.d_model);
+        BodySizes { d_in, d_model: self.d_model, n_layers: self.n_layers, dropout: self.dropout }
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Classifier {
+    /// Of the tokens, unless there is an encoder.
+    pub words: Option<Embedding>,
+    /// Of the tokens.
+    pub encoder: Option<Encoder>,
+    /// What tokens learn of each other by.
+    pub body: Body,
+    /// From tokens to one vector.
+    pub pooling: Pooling,
+    /// From that vector to the answer.
+    pub output: Mlp,
+    word_dropout: WordDropout,
+    input_dropout: Dropout,
+    text_dropout: Dropout,
+    #[module(skip)]
+    target: Target,
+}
+
+impl Classifier {
+    /// One vector a text.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, d_out]`.
+    pub fn states(&self, ids: Tensor<2, Int>, lengths: &[usize], pass: &Pass) -> Result<Tensor<2>, NnError> {
+        if ids.dims().contains(&0) {
+            return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
+        }
+        let ids = self.word_dropout.forward(ids, pass);
+        let x = match (&self.encoder, &self.words) {
+            (Some(encoder), _) => encoder.forward(ids, Some(lengths.to_vec()), pass)?,
+            (None, Some(words)) => words.forward(ids)?,
+            (None, None) => return Err(NnError::input("tokens", "a model with vectors or an encoder", "neither")),
+        };
+        let x = self.body.forward(self.input_dropout.forward(x, pass)?, Some(lengths), pass)?;
+        Ok(self.text_dropout.forward(self.pooling.forward(x, Some(lengths), pass)?, pass)?)
+    }
+
+    /// The logits of the labels, or the numbers themselves.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, outputs]`.
+    pub fn logits(&self, ids: Tensor<2, Int>, lengths: &[usize], pass: &Pass) -> Result<Tensor<2>, NnError> {
+        Ok(self.output.forward(self.states(ids, lengths, pass)?, pass)?)
+    }
+
+    /// The probability of each label, or the numbers themselves.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, outputs]`.
+    pub fn predict(&self, ids: Tensor<2, Int>, lengths: &[usize], pass: &Pass) -> Result<Tensor<2>, NnError> {
+        let logits = self.logits(ids, lengths, pass)?;
+        Ok(match self.target {
+            Target::One => softmax(logits)?,
+            Target::Several => sigmoid(logits),
+            Target::Value => logits,
+        })
+    }
+
+    /// The mean loss of the answers: over texts, or over texts and outputs. Numbers know no label smoothing.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[1]`.
+    pub fn loss(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: &[usize],
+        answers: Answers,
+        label_smoothing: f32,
+        pass: &Pass,
+    ) -> Result<Tensor<1>, NnError> {
+        let logits = self.logits(ids, lengths, pass)?;
+        let options = CrossEntropyOptions { label_smoothing, ignore_index: None };
+        match (self.target, answers) {
+            (Target::One, Answers::One(labels)) => Ok(cross_entropy(logits, labels, options)?),
+            (Target::Several, Answers::Several(labels)) => binary_cross_entropy(logits, labels, options),
+            (Target::Value, Answers::Value(_)) if label_smoothing != 0.0 => {
+                Err(NnError::input("label smoothing of numbers", "0", label_smoothing.to_string()))
+            }
+            (Target::Value, Answers::Value(values)) => {
+                check_shape("values", values.dims(), logits.dims())?;
+                let difference = logits - values;
+                Ok((difference.clone() * difference).mean())
+            }
+            (target, answers) => {
+                let got = match answers {
+                    Answers::One(_) => "One",
+                    Answers::Several(_) => "Several",
+                    Answers::Value(_) => "Value",
+                };
+                Err(NnError::input("answers", format!("{target:?}, as the model is asked"), got))
+            }
+        }
+    }
+}
+
+/// The mean of `ln(1 + exp(x)) − x y`.
+///
+/// # Shapes
+/// `logits` and `labels`, each 0 or 1, `[batch, outputs]` → `[1]`.
+fn binary_cross_entropy(
+    logits: Tensor<2>,
+    labels: Tensor<2, Int>,
+    options: CrossEntropyOptions,
+) -> Result<Tensor<1>, NnError> {
+    let [batch, outputs] = logits.dims();
+    check_shape("labels", labels.dims(), [batch, outputs])?;
+    // A choice between 0 and x: the same sum, exact for any x, and one operation.
+    let x = logits.reshape([batch * outputs, 1]);
+    let pairs = Tensor::cat(vec![x.zeros_like(), x], 1);
+    Ok(cross_entropy(pairs, labels.reshape([batch * outputs]), options)?)
+}
+
+fn check_shape(what: &'static str, got: [usize; 2], expected: [usize; 2]) -> Result<(), NnError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(NnError::input(what, format!("{expected:?}"), format!("{got:?}")))
+}

@@ -1,0 +1,188 @@
+//! A masked language model (BERT, Devlin 2019, row E3): an encoder that learns from plain text by guessing hidden tokens.
+//!
+//! `logits = norm(gelu(h W + b)) Eᵀ + c` with `E` the embedding of the tokens, at the hidden places alone: they are
+//! gathered first, so the product with the vocabulary is over about 15 % of the tokens.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, TensorData};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardUniform, Uniform};
+use regard_ops::{Activation, CrossEntropyOptions, linear, linear_cross_entropy};
+
+use super::encoder::Encoder;
+use super::transformer::TransformerConfig;
+use crate::config::{check_above_zero, check_positive};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::layers::norm::Norm;
+use crate::pass::Pass;
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct MaskedLanguageModel {
+    /// What other models start from.
+    pub encoder: Encoder,
+    /// `[d_model, d_model]`
+    pub transform: Linear,
+    /// After it.
+    pub norm: Norm,
+    /// `[vocab]`, beside the embedding.
+    pub bias: Param<Tensor<1>>,
+}
+
+impl MaskedLanguageModel {
+    /// The model. The output is tied to the embedding, whatever `config.output_weights` says.
+    pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
+        let encoder = Encoder::new(config, &init.enter("encoder"))?;
+        Ok(Self {
+            encoder,
+            transform: LinearConfig::new(config.d_model, config.d_model).init(&init.enter("transform"))?,
+            norm: config.block().norm().init(&init.enter("norm"))?,
+            bias: init.constant([config.vocab], 0.0),
+        })
+    }
+
+    /// The mean cross-entropy of the tokens that were at `positions`, counted through the batch: sequence · seq + place.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]`, `lengths` `[batch]`, `positions` and `targets` `[n]` → `[1]`.
+    pub fn loss(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        positions: &[usize],
+        targets: Tensor<1, Int>,
+        pass: &Pass,
+    ) -> Result<Tensor<1>, NnError> {
+        let hidden = self.hidden(ids, lengths, positions, pass)?;
+        let weight = self.encoder.embedding.tokens.weight.val().transpose();
+        let options = CrossEntropyOptions::default();
+        Ok(linear_cross_entropy(hidden, weight, Some(self.bias.val()), targets, options)?)
+    }
+
+    /// The logits of the tokens at `positions`, counted through the batch: sequence · seq + place.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]`, `lengths` `[batch]`, `positions` `[n]` → `[n, vocab]`.
+    pub fn logits(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        positions: &[usize],
+        pass: &Pass,
+    ) -> Result<Tensor<2>, NnError> {
+        let hidden = self.hidden(ids, lengths, positions, pass)?;
+        let weight = self.encoder.embedding.tokens.weight.val().transpose();
+        Ok(linear(hidden, weight, Some(self.bias.val()), None)?)
+    }
+
+    /// What the output sees of `positions`, `[n, d_model]`.
+    fn hidden(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        positions: &[usize],
+        pass: &Pass,
+    ) -> Result<Tensor<2>, NnError> {
+        let [batch, seq] = ids.dims();
+        let last = batch * seq;
+        if positions.is_empty() || positions.iter().any(|&position| position >= last) {
+            let got = positions.iter().max().map_or("none".to_string(), usize::to_string);
+            return Err(NnError::input("positions", format!("one or more, each below {last}"), got));
+        }
+        let states = self.encoder.forward(ids, lengths, pass)?;
+        let rows: Vec<i64> = positions.iter().map(|&position| position as i64).collect();
+        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [positions.len()]), &states.device());
+        let d_model = states.dims()[2];
+        let states = states.reshape([last, d_model]).select(0, rows);
+        Ok(self.norm.forward(self.transform.forward_activated(states, Activation::Gelu)?)?)
+    }
+}
+
+/// What is hidden, and what by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Masking {
+    /// Distinct tokens.
+    pub vocab: usize,
+    /// Tokens below this number are special: never hidden, never put in place of another.
+    pub specials: usize,
+    /// The token that hides another.
+    pub mask: usize,
+    /// The probability that a token is to be guessed, 0.15 as published.
+    pub probability: f32,
+}
+
+/// A batch with tokens to be guessed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Masked {
+    /// `[batch, seq]`
+    pub inputs: Vec<i32>,
+    /// Places to be guessed, counted through the batch: sequence · seq + place.
+    pub positions: Vec<usize>,
+    /// What was there.
+    pub targets: Vec<i32>,
+}
+
+impl Masking {
+    /// With the published probability.
+    pub fn new(vocab: usize, specials: usize, mask: usize) -> Self {
+        Self { vocab, specials, mask, probability: 0.15 }
+    }
+
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("vocab", self.vocab)?;
+        if self.specials >= self.vocab || i32::try_from(self.vocab).is_err() {
+            return Err(ConfigError::new("specials", self.specials, format!("fewer than vocab, {}", self.vocab)));
+        }
+        if self.mask >= self.vocab {
+            return Err(ConfigError::new("mask", self.mask, format!("a token, below {}", self.vocab)));
+        }
+        check_above_zero("probability", self.probability)?;
+        if self.probability <= 1.0 {
+            return Ok(());
+        }
+        Err(ConfigError::new("probability", self.probability, "a number above 0, up to 1"))
+    }
+}
+
+/// Chooses tokens to be guessed. Of these 80 % are hidden, 10 % replaced by any other ordinary token, 10 % left as they
+/// are, so that the model must know every token. If chance chooses none, one is chosen at random; none at all only where
+/// there are no ordinary tokens.
+///
+/// # Shapes
+/// `ids` `[batch, seq]`, `lengths` `[batch]`.
+pub fn mask_tokens(
+    ids: &[i32],
+    seq: usize,
+    lengths: &[usize],
+    masking: &Masking,
+    random: &mut ChaCha8Rng,
+) -> Result<Masked, NnError> {
+    masking.validate()?;
+    if lengths.len().checked_mul(seq) != Some(ids.len()) || lengths.iter().any(|&length| length > seq) {
+        let expected = format!("{} sequences of {seq} tokens, lengths up to it", lengths.len());
+        return Err(NnError::input("ids", expected, format!("{} tokens, lengths {lengths:?}", ids.len())));
+    }
+    let ordinary = |&place: &usize| usize::try_from(ids[place]).is_ok_and(|id| id >= masking.specials);
+    let places = lengths.iter().enumerate().flat_map(|(sequence, &length)| sequence * seq..sequence * seq + length);
+    let places: Vec<usize> = places.filter(ordinary).collect();
+    let mut drawn = || -> f32 { StandardUniform.sample(random) };
+    let mut positions: Vec<usize> = places.iter().copied().filter(|_| drawn() < masking.probability).collect();
+    if let (true, Ok(any)) = (positions.is_empty(), Uniform::new(0, places.len())) {
+        positions.push(places[any.sample(random)]);
+    }
+    let mut inputs = ids.to_vec();
+    let targets = positions.iter().map(|&position| ids[position]).collect();
+    let others = Uniform::new(masking.specials as i32, masking.vocab as i32).expect("checked above");
+    for &position in &positions {
+        let share: f32 = StandardUniform.sample(random);
+        if share < 0.8 {
+            inputs[position] = masking.mask as i32;
+        } else if share < 0.9 {
+            inputs[position] = others.sample(random);
+        }
+    }
+    Ok(Masked { inputs, positions, targets })
+}

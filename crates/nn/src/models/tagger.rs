@@ -1,0 +1,367 @@
+//! A tagger: a tag for each word, from the word, its characters and the words around it.
+//!
+//! A word's vector is what it has of: a learned vector of its own, one made of its characters, the state of its pieces in
+//! an encoder that may have been trained before on plain text. A [`Body`] makes each word aware of the others; the
+//! output decides word by word, or for the whole sentence at once (a CRF).
+
+use std::ops::Range;
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor, TensorData};
+use regard_ops::{CrossEntropyOptions, cross_entropy, embedding};
+use serde::{Deserialize, Serialize};
+
+use super::body::{Body, BodyConfig, BodySizes};
+use super::encoder::Encoder;
+use super::transformer::TransformerConfig;
+use crate::config::{check_dropout, check_positive, name_or_table};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::layers::characters::{Characters, CharactersConfig};
+use crate::layers::crf::{Crf, CrfConfig};
+use crate::layers::dropout::Dropout;
+use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::linear::{Linear, LinearConfig};
+use crate::layers::word_dropout::WordDropout;
+use crate::lengths::Lengths;
+use crate::pass::Pass;
+
+/// How tags are chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TagOutput {
+    /// The most probable of each word.
+    #[default]
+    Softmax,
+    /// The most probable sequence.
+    Crf,
+}
+
+/// What a word takes of the states of its pieces in the encoder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PieceUse {
+    /// That of the first one, as BERT does.
+    #[default]
+    First,
+    /// Their mean.
+    Mean,
+}
+
+/// The shape of a [`Tagger`]. The sizes of vocabularies start at zero, which is refused: they come from the data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TaggerConfig {
+    /// Distinct words.
+    pub vocab: usize,
+    /// The number of the unknown word, for `word_dropout`.
+    pub unknown: usize,
+    /// Distinct characters.
+    pub char_vocab: usize,
+    /// Distinct tags.
+    pub tags: usize,
+    /// Features of a word's own vector; 0 for none.
+    pub d_word: usize,
+    /// A word's vector from its characters.
+    #[serde(deserialize_with = "name_or_table")]
+    pub characters: CharactersConfig,
+    /// An encoder of the words' pieces.
+    pub encoder: Option<TransformerConfig>,
+    /// What a word takes from it.
+    pub pieces: PieceUse,
+    /// What words learn of each other by.
+    #[serde(deserialize_with = "name_or_table")]
+    pub body: BodyConfig,
+    /// Features of a word's state.
+    pub d_model: usize,
+    /// Layers of the body.
+    pub n_layers: usize,
+    /// Word by word or the whole sentence.
+    pub output: TagOutput,
+    /// Dropout of word vectors, between layers, and of states.
+    pub dropout: f32,
+    /// The probability that a training word becomes the unknown one. Its characters and pieces stay.
+    pub word_dropout: f32,
+}
+
+impl Default for TaggerConfig {
+    fn default() -> Self {
+        Self {
+            vocab: 0,
+            unknown: 0,
+            char_vocab: 0,
+            tags: 0,
+            d_word: 100,
+            characters: CharactersConfig::convolution(),
+            encoder: None,
+            pieces: PieceUse::First,
+            body: BodyConfig::Lstm,
+            d_model: 256,
+            n_layers: 1,
+            output: TagOutput::Softmax,
+            dropout: 0.3,
+            word_dropout: 0.05,
+        }
+    }
+}
+
+impl TaggerConfig {
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("tags", self.tags)?;
+        if self.d_word > 0 {
+            EmbeddingConfig { vocab: self.vocab, d_model: self.d_word }.validate()?;
+            if self.unknown >= self.vocab {
+                return Err(ConfigError::new("unknown", self.unknown, format!("a word, below {}", self.vocab)));
+            }
+        }
+        if self.characters != CharactersConfig::None {
+            check_positive("char_vocab", self.char_vocab)?;
+        }
+        self.characters.validate().map_err(|error| error.within("characters"))?;
+        if let Some(encoder) = &self.encoder {
+            encoder.validate().map_err(|error| error.within("encoder"))?;
+        }
+        if self.d_in() == 0 {
+            return Err(ConfigError::new("d_word", 0, "1 or more, where there are neither characters nor an encoder"));
+        }
+        check_dropout("dropout", self.dropout)?;
+        check_dropout("word_dropout", self.word_dropout)?;
+        self.body.validate(self.sizes())
+    }
+
+    /// The model.
+    pub fn init(&self, init: &Init) -> Result<Tagger, ConfigError> {
+        self.validate()?;
+        let d_out = self.body.d_out(self.sizes());
+        let words = EmbeddingConfig { vocab: self.vocab, d_model: self.d_word };
+        let crf = (self.output == TagOutput::Crf).then(|| CrfConfig::new(self.tags).init(&init.enter("crf")));
+        let encoder = self.encoder.as_ref().map(|config| Encoder::new(config, &init.enter("encoder")));
+        let dropout = |name| Dropout::new("dropout", self.dropout, &init.enter(name));
+        Ok(Tagger {
+            words: (self.d_word > 0).then(|| words.init(&init.enter("words"))).transpose()?,
+            characters: self.characters.init(self.char_vocab, &init.enter("characters"))?,
+            encoder: encoder.transpose()?,
+            body: self.body.init(self.sizes(), &init.enter("body"))?,
+            output: LinearConfig::new(d_out, self.tags).init(&init.enter("output"))?,
+            crf: crf.transpose()?,
+            word_dropout: WordDropout::new(
+                "word_dropout",
+                self.word_dropout,
+                self.unknown,
+                &init.enter("word_dropout"),
+            )?,
+            input_dropout: dropout("input_dropout")?,
+            state_dropout: dropout("state_dropout")?,
+            pieces: self.pieces,
+        })
+    }
+
+    /// Features of a word's vector.
+    fn d_in(&self) -> usize {
+        self.d_word + self.characters.d_out() + self.encoder.map_or(0, |encoder| encoder.d_model)
+    }
+
+    fn sizes(&self) -> BodySizes {
+        BodySizes { d_in: self.d_in(), d_model: self.d_model, n_layers: self.n_layers, dropout: self.dropout }
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Tagger {
+    /// Words by themselves.
+    pub words: Option<Embedding>,
+    /// Words by their characters.
+    pub characters: Option<Characters>,
+    /// Words by their pieces.
+    pub encoder: Option<Encoder>,
+    /// What words learn of each other by.
+    pub body: Body,
+    /// `[d_out, tags]`
+    pub output: Linear,
+    /// For whole sentences.
+    pub crf: Option<Crf>,
+    word_dropout: WordDropout,
+    input_dropout: Dropout,
+    state_dropout: Dropout,
+    #[module(skip)]
+    pieces: PieceUse,
+}
+
+/// Sentences to be tagged.
+#[derive(Debug, Clone)]
+pub struct TaggerBatch {
+    /// `[batch, seq]`; padding is any word.
+    pub words: Tensor<2, Int>,
+    /// Words of each sentence.
+    pub lengths: Vec<usize>,
+    /// For a tagger that reads characters.
+    pub characters: Option<WordCharacters>,
+    /// For a tagger with an encoder.
+    pub pieces: Option<WordPieces>,
+}
+
+/// The characters of the words of a batch, each distinct word once.
+#[derive(Debug, Clone)]
+pub struct WordCharacters {
+    /// `[distinct, chars]`; padding is any character.
+    pub ids: Tensor<2, Int>,
+    /// Characters of each distinct word.
+    pub lengths: Vec<usize>,
+    /// `[batch, seq]`: which of the distinct words stands there; padding is any of them.
+    pub index: Tensor<2, Int>,
+}
+
+/// The pieces of the sentences of a batch, with whatever begins and ends a sentence for the encoder.
+#[derive(Debug, Clone)]
+pub struct WordPieces {
+    /// `[batch, pieces]`; padding is any piece.
+    pub ids: Tensor<2, Int>,
+    /// Pieces of each sentence.
+    pub lengths: Vec<usize>,
+    /// Which are those of each word, none of them empty: a row a sentence, as long as the sentence.
+    pub words: Vec<Vec<Range<usize>>>,
+}
+
+impl Tagger {
+    /// The state of each word; those beyond a length mean nothing.
+    ///
+    /// # Shapes
+    /// → `[batch, seq, d_out]`.
+    pub fn states(&self, batch: &TaggerBatch, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let shape @ [sentences, seq] = batch.words.dims();
+        if sentences == 0 || seq == 0 {
+            return Err(NnError::input("words", "[batch, seq], each 1 or more", format!("{shape:?}")));
+        }
+        Lengths::new(Some(&batch.lengths), shape, &batch.words.device())?;
+        let mut parts = Vec::with_capacity(3);
+        if let Some(words) = &self.words {
+            parts.push(words.forward(self.word_dropout.forward(batch.words.clone(), pass))?);
+        }
+        if let Some(characters) = &self.characters {
+            let given = batch.characters.as_ref().ok_or_else(|| missing("characters"))?;
+            check_index(&given.index, shape)?;
+            let distinct = characters.forward(given.ids.clone(), Some(&given.lengths), pass)?;
+            parts.push(embedding(distinct, given.index.clone())?);
+        }
+        if let Some(encoder) = &self.encoder {
+            let given = batch.pieces.as_ref().ok_or_else(|| missing("pieces"))?;
+            parts.push(self.encoded(encoder, given, &batch.lengths, shape, pass)?);
+        }
+        let x = if parts.len() == 1 { parts.remove(0) } else { Tensor::cat(parts, 2) };
+        let x = self.input_dropout.forward(x, pass)?;
+        let states = self.body.forward(x, Some(&batch.lengths), pass)?;
+        Ok(self.state_dropout.forward(states, pass)?)
+    }
+
+    /// The logits of each word's tags; the emissions of a CRF.
+    ///
+    /// # Shapes
+    /// → `[batch, seq, tags]`.
+    pub fn logits(&self, batch: &TaggerBatch, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        Ok(self.output.forward(self.states(batch, pass)?)?)
+    }
+
+    /// The mean over all words of the cross-entropy, or of a sentence's negative log-likelihood, which knows no smoothing.
+    ///
+    /// # Shapes
+    /// `tags` `[batch, seq]`; padding is any number → `[1]`.
+    pub fn loss(
+        &self,
+        batch: &TaggerBatch,
+        tags: Tensor<2, Int>,
+        label_smoothing: f32,
+        pass: &Pass,
+    ) -> Result<Tensor<1>, NnError> {
+        let logits = self.logits(batch, pass)?;
+        let [sentences, seq, n_tags] = logits.dims();
+        if let Some(crf) = &self.crf {
+            if label_smoothing != 0.0 {
+                return Err(NnError::input("label smoothing of a CRF", "0", label_smoothing.to_string()));
+            }
+            return crf.loss(logits, tags, Some(&batch.lengths));
+        }
+        if tags.dims() != [sentences, seq] {
+            return Err(NnError::input("tags", format!("[{sentences}, {seq}]"), format!("{:?}", tags.dims())));
+        }
+        let device = tags.device();
+        let mut tags: Vec<i64> = tags.into_data().iter().collect();
+        for (row, &length) in tags.chunks_exact_mut(seq).zip(&batch.lengths) {
+            row[length..].fill(PADDING);
+        }
+        let tags = Tensor::from_data(TensorData::new(tags, [sentences * seq]), &device);
+        let options = CrossEntropyOptions { label_smoothing, ignore_index: Some(PADDING) };
+        Ok(cross_entropy(logits.reshape([sentences * seq, n_tags]), tags, options)?)
+    }
+
+    /// The tags of each sentence.
+    pub fn predict(&self, batch: &TaggerBatch, pass: &Pass) -> Result<Vec<Vec<usize>>, NnError> {
+        let logits = self.logits(batch, pass)?;
+        if let Some(crf) = &self.crf {
+            return crf.decode(logits, Some(&batch.lengths));
+        }
+        let [_, seq, n_tags] = logits.dims();
+        let logits: Vec<f32> = logits.into_data().iter().collect();
+        let sentences = logits.chunks_exact(seq * n_tags).zip(&batch.lengths);
+        Ok(sentences.map(|(logits, &length)| logits.chunks_exact(n_tags).take(length).map(largest).collect()).collect())
+    }
+
+    /// What each word takes from the encoder, `[batch, seq, d_model]`; zeros at padding.
+    fn encoded(
+        &self,
+        encoder: &Encoder,
+        given: &WordPieces,
+        lengths: &[usize],
+        [sentences, seq]: [usize; 2],
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let states = encoder.forward(given.ids.clone(), Some(given.lengths.clone()), pass)?;
+        let ([batch, pieces, _], device) = (states.dims(), states.device());
+        let fits = batch == sentences && given.words.iter().map(Vec::len).eq(lengths.iter().copied());
+        if !fits {
+            let got: Vec<usize> = given.words.iter().map(Vec::len).collect();
+            return Err(NnError::input("words with pieces", format!("{lengths:?}"), format!("{got:?}")));
+        }
+        // A word is a sum of its sentence's states by these weights.
+        let mut weights = vec![0.0f32; sentences * seq * pieces];
+        let rows = given.words.iter().zip(&given.lengths).enumerate();
+        for (row, range, &length) in rows.flat_map(|(sentence, (words, length))| {
+            words.iter().enumerate().map(move |(word, range)| (sentence * seq + word, range, length))
+        }) {
+            if range.is_empty() || range.end > length {
+                return Err(NnError::input("pieces of a word", format!("some of 0..{length}"), format!("{range:?}")));
+            }
+            let (range, weight) = match self.pieces {
+                PieceUse::First => (range.start..range.start + 1, 1.0),
+                PieceUse::Mean => (range.clone(), 1.0 / range.len() as f32),
+            };
+            weights[row * pieces..][range].fill(weight);
+        }
+        let weights = Tensor::<3>::from_data(TensorData::new(weights, [sentences, seq, pieces]), &device);
+        let states = match Lengths::new(Some(&given.lengths), [batch, pieces], &device)? {
+            Some(padding) => padding.blank(states),
+            None => states,
+        };
+        Ok(weights.matmul(states))
+    }
+}
+
+/// A tag that counts for nothing.
+const PADDING: i64 = -1;
+
+fn missing(what: &'static str) -> NnError {
+    NnError::input(what, "those of the words, as the tagger reads them", "none")
+}
+
+fn check_index(index: &Tensor<2, Int>, expected: [usize; 2]) -> Result<(), NnError> {
+    if index.dims() == expected {
+        return Ok(());
+    }
+    Err(NnError::input("index of the distinct words", format!("{expected:?}"), format!("{:?}", index.dims())))
+}
+
+/// The index of the largest number, the first of equals.
+fn largest(row: &[f32]) -> usize {
+    (1..row.len()).fold(0, |best, tag| if row[tag] > row[best] { tag } else { best })
+}

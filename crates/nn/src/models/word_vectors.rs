@@ -1,0 +1,164 @@
+//! Vectors of words from the words around them, by negative sampling (Mikolov 2013).
+//!
+//! ```text
+//! loss = −ln σ(u_o·h) − Σ_k ln σ(−u_k·h)       u: rows of `output`, of the right word and of words drawn at random
+//! skip-gram   h = v_c, the row of `input` for the centre; u_o of a word near it
+//! CBOW        h = mean of v over the words near; u_o of the centre
+//! ```
+//! [`neighbours`] and [`analogy`] ask a finished table.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, TensorData};
+use regard_ops::{CrossEntropyOptions, cross_entropy, embedding};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{check_positive, check_product};
+use crate::error::{ConfigError, NnError};
+use crate::init::Init;
+use crate::lengths::Lengths;
+
+/// The sizes of [`WordVectors`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WordVectorsConfig {
+    /// Distinct words.
+    pub vocab: usize,
+    /// Features of a word.
+    pub d_word: usize,
+}
+
+impl WordVectorsConfig {
+    /// Refuses sizes of zero.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_positive("vocab", self.vocab)?;
+        check_positive("d_word", self.d_word)?;
+        check_product("vocab", &[self.vocab, self.d_word])
+    }
+
+    /// The tables, as published: `input` uniform in `±1/(2 d_word)`, `output` zero.
+    pub fn init(&self, init: &Init) -> Result<WordVectors, ConfigError> {
+        self.validate()?;
+        let shape = [self.vocab, self.d_word];
+        Ok(WordVectors {
+            input: init.uniform("input", shape, 0.5 / self.d_word as f32),
+            output: init.constant(shape, 0.0),
+        })
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct WordVectors {
+    /// `v`, `[vocab, d_word]`: the result.
+    pub input: Param<Tensor<2>>,
+    /// `u`, `[vocab, d_word]`
+    pub output: Param<Tensor<2>>,
+}
+
+impl WordVectors {
+    /// The mean loss of skip-gram over pairs of a centre and a word near it.
+    ///
+    /// # Shapes
+    /// `centres` and `contexts` `[n]`, `negatives` `[n, k]` → `[1]`.
+    pub fn skip_gram_loss(
+        &self,
+        centres: Tensor<1, Int>,
+        contexts: Tensor<1, Int>,
+        negatives: Tensor<2, Int>,
+    ) -> Result<Tensor<1>, NnError> {
+        let [n] = centres.dims();
+        check_count(n)?;
+        self.loss(embedding(self.input.val(), centres.reshape([n, 1]))?, contexts, negatives)
+    }
+
+    /// The mean loss of CBOW over centres, each with the first `counts` of its row of `contexts`.
+    ///
+    /// # Shapes
+    /// `contexts` `[n, width]`, `counts` `[n]`, `centres` `[n]`, `negatives` `[n, k]` → `[1]`.
+    pub fn cbow_loss(
+        &self,
+        contexts: Tensor<2, Int>,
+        counts: &[usize],
+        centres: Tensor<1, Int>,
+        negatives: Tensor<2, Int>,
+    ) -> Result<Tensor<1>, NnError> {
+        let shape @ [n, width] = contexts.dims();
+        check_count(n.min(width))?;
+        let padding = Lengths::new(Some(counts), shape, &contexts.device())?;
+        if counts.contains(&0) {
+            return Err(NnError::input("counts", "1 or more words around each centre", "0"));
+        }
+        let around = embedding(self.input.val(), contexts)?;
+        let mean = match padding {
+            Some(padding) => padding.mean(around).unsqueeze_dim(1),
+            None => around.mean_dim(1),
+        };
+        self.loss(mean, centres, negatives)
+    }
+
+    /// `hidden` `[n, 1, d_word]`, `right` `[n]`, `wrong` `[n, k]` → `[1]`.
+    fn loss(&self, hidden: Tensor<3>, right: Tensor<1, Int>, wrong: Tensor<2, Int>) -> Result<Tensor<1>, NnError> {
+        let n = hidden.dims()[0];
+        let [rows, k] = wrong.dims();
+        if rows != n || k == 0 || right.dims() != [n] {
+            let got = format!("{:?} and {:?}", right.dims(), wrong.dims());
+            return Err(NnError::input("right and drawn words", format!("[{n}] and [{n}, 1 or more]"), got));
+        }
+        let candidates = embedding(self.output.val(), Tensor::cat(vec![right.reshape([n, 1]), wrong], 1))?;
+        let scores = (candidates * hidden).sum_dim(2).reshape([n * (k + 1), 1]);
+        // −ln σ(x) as a choice between x and 0, −ln σ(−x) as the other choice: exact for any x.
+        let labels: Vec<i64> = (0..n * (k + 1)).map(|place| i64::from(place % (k + 1) == 0)).collect();
+        let labels = Tensor::from_data(TensorData::new(labels, [n * (k + 1)]), &scores.device());
+        let pairs = Tensor::cat(vec![scores.zeros_like(), scores], 1);
+        Ok(cross_entropy(pairs, labels, CrossEntropyOptions::default())? * (k + 1) as f32)
+    }
+}
+
+fn check_count(n: usize) -> Result<(), NnError> {
+    if n > 0 { Ok(()) } else { Err(NnError::input("words", "1 or more", "0")) }
+}
+
+/// The `k` rows of `table` nearest to `query` by cosine, the nearest first, without the rows of `except`; the first of
+/// equals first. A vector of zeros has cosine 0 with all.
+///
+/// # Shapes
+/// `table` `[vocab, query.len()]`.
+pub fn neighbours(table: &[f32], query: &[f32], k: usize, except: &[usize]) -> Vec<(usize, f32)> {
+    if query.is_empty() {
+        return vec![];
+    }
+    let length = norm(query);
+    let cosine = |row: &[f32]| {
+        let lengths = length * norm(row);
+        if lengths > 0.0 { (dot(row, query) / lengths) as f32 } else { 0.0 }
+    };
+    let rows = table.chunks_exact(query.len()).enumerate().filter(|(row, _)| !except.contains(row));
+    let mut found: Vec<(usize, f32)> = rows.map(|(row, vector)| (row, cosine(vector))).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.truncate(k);
+    found
+}
+
+/// What is to `c` as `b` is to `a`: the `k` rows nearest to `b − a + c` of unit length each (3CosAdd), without the three
+/// themselves. Empty where one of them is not in the table.
+///
+/// # Shapes
+/// `table` `[vocab, width]`.
+pub fn analogy(table: &[f32], width: usize, [a, b, c]: [usize; 3], k: usize) -> Vec<(usize, f32)> {
+    let unit = |row: usize| {
+        let vector = table.chunks_exact(width.max(1)).nth(row)?;
+        let length = norm(vector).max(f64::MIN_POSITIVE);
+        Some(vector.iter().map(move |&x| f64::from(x) / length))
+    };
+    let (Some(from), Some(to), Some(other)) = (unit(a), unit(b), unit(c)) else { return vec![] };
+    let query: Vec<f32> = from.zip(to).zip(other).map(|((a, b), c)| (b - a + c) as f32).collect();
+    neighbours(table, &query, k, &[a, b, c])
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+}
+
+fn norm(x: &[f32]) -> f64 {
+    dot(x, x).sqrt()
+}
