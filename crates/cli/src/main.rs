@@ -3,8 +3,11 @@
 
 mod bench;
 mod count;
+mod failure;
 mod print;
 mod show;
+mod train;
+mod trained;
 mod value;
 
 use std::process::ExitCode;
@@ -41,6 +44,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Train a model for a task, on a data file or on built-in data
+    Train(train::Train),
+    /// Score a trained model
+    Eval(trained::Eval),
+    /// What a trained model makes of inputs
+    Predict(trained::Predict),
+    /// Where a trained model looks: the attention maps of an input as a page, a picture or JSON
+    Look(trained::Look),
+    /// Text from a trained language model
+    Generate(trained::Generate),
     /// Measure the speed of the kernels or of a training step
     Bench(bench::Bench),
     /// Show what a mechanism of attention does, by numbers and as a picture
@@ -58,6 +71,7 @@ fn main() -> ExitCode {
             // 2 is wrong use, as for the flags that clap refuses.
             let wrong_use = report.is::<bench::UnknownWork>()
                 || report.is::<WrongIsa>()
+                || report.downcast_ref::<failure::Failure>().is_some_and(|failure| failure.0.is_wrong_use())
                 || report.is::<show::WrongUse>()
                 || report.downcast_ref::<count::CountFailure>().is_some_and(count::CountFailure::is_wrong_use);
             ExitCode::from(if wrong_use { 2 } else { 1 })
@@ -76,6 +90,11 @@ fn run(cli: Cli) -> Result<()> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().into_diagnostic()?;
     // Inside the pool: a hand-over from outside would double the time of a tiny training step.
     pool.install(|| match cli.command {
+        Command::Train(train) => train.run(),
+        Command::Eval(eval) => eval.run(),
+        Command::Predict(predict) => predict.run(),
+        Command::Look(look) => look.run(),
+        Command::Generate(generate) => generate.run(),
         Command::Bench(bench) => bench.run(),
         Command::Show(show) => show.run(),
         Command::Count(count) => count.run(),

@@ -19,12 +19,13 @@ use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
-use regard_nn::{Capture, ConfigError, Init, NnError, Pass, Wanted};
+use regard_nn::{AttentionMap, Capture, ConfigError, Init, NnError, Pass, Wanted};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::TaskError;
+use crate::look::layer_name;
 use crate::model::{ModelConfig, ModelKind};
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
@@ -330,7 +331,7 @@ impl Task for Compose {
             Part::Fixed((0..count as u64).map(|index| FixedExample(self.example(side, index))).collect())
         };
         let DataConfig { dev, test, .. } = self.config.data;
-        Ok(Parts { train: Part::Endless, dev: fixed(Side::Dev, dev), test: fixed(Side::Test, test) })
+        Ok(Parts { train: Part::Endless, dev: fixed(Side::Dev, dev), test: fixed(Side::Test, test), notes: Vec::new() })
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -432,9 +433,8 @@ impl Task for Compose {
             .map(usize::to_string)
             .chain(example.places.iter().map(|place| format!("[{place}]")))
             .collect();
-        Ok(AttentionView::from_maps(example.text(), &capture.into_maps(), |layer| {
-            MapGroup::new(crate::look::layer_name(layer), tokens.clone(), tokens.clone())
-        }))
+        let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
+        Ok(AttentionView::from_maps(example.text(), &capture.into_maps(), describe)?)
     }
 }
 

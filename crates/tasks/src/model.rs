@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use regard_nn::ConfigError;
 use regard_nn::config::{ActivationName, check_dropout, check_positive, name_or_table};
 use regard_nn::layers::attention::context::Selection;
-use regard_nn::layers::attention::score::ScoreKind;
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::position::Position;
-use regard_nn::layers::recurrent::Cell;
+use regard_nn::layers::recurrent::{Cell, Direction};
+use regard_nn::models::recurrent_translator::{Alignment, Attend, RecurrentTranslatorConfig};
 use regard_nn::models::transformer::{Memory, OutputWeights, Sight, TransformerConfig};
 use regard_ops::Activation;
 use serde::{Deserialize, Serialize};
@@ -30,23 +30,6 @@ pub enum ModelKind {
     Intra,
     /// A dense network on the mean of the words' vectors (classification only).
     Bag,
-}
-
-/// How a recurrent decoder compares its state with the source.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScoreName {
-    /// Not at all: the last state of the encoder is all it gets.
-    None,
-    /// Bahdanau's.
-    #[default]
-    Additive,
-    /// `s·h`
-    Dot,
-    /// `sᵀ W h`
-    General,
-    /// `s·h / √d`
-    ScaledDot,
 }
 
 /// See the [module](self). Keys that a kind does not use are ignored by it.
@@ -90,8 +73,10 @@ pub struct ModelConfig {
     pub attention_dropout: f32,
     /// Features of a recurrent state; `d_model` by default.
     pub d_hidden: Option<usize>,
-    /// Attention of a recurrent decoder.
-    pub score: ScoreName,
+    /// How a recurrent decoder looks at the source.
+    pub score: Alignment,
+    /// When it does.
+    pub attend: Attend,
     /// Soft or hard, of a recurrent decoder.
     #[serde(deserialize_with = "name_or_table")]
     pub selection: Selection,
@@ -117,7 +102,8 @@ impl Default for ModelConfig {
             dropout: 0.1,
             attention_dropout: 0.0,
             d_hidden: None,
-            score: ScoreName::Additive,
+            score: Alignment::General,
+            attend: Attend::After,
             selection: Selection::Soft,
         }
     }
@@ -181,15 +167,22 @@ impl ModelConfig {
         self.d_hidden.unwrap_or(self.d_model)
     }
 
-    /// The score of a recurrent decoder's attention, if it has any.
-    pub fn score(&self) -> Option<ScoreKind> {
-        match self.score {
-            ScoreName::None => None,
-            ScoreName::Additive => Some(ScoreKind::Additive { d_hidden: self.d_hidden() }),
-            ScoreName::Dot => Some(ScoreKind::Dot),
-            ScoreName::General => Some(ScoreKind::General),
-            ScoreName::ScaledDot => Some(ScoreKind::ScaledDot),
-        }
+    /// The recurrent translator of this description; none of the other kinds.
+    pub fn recurrent_translator(&self, vocab: usize) -> Option<RecurrentTranslatorConfig> {
+        Some(RecurrentTranslatorConfig {
+            vocab,
+            target_vocab: None,
+            cell: self.cell()?,
+            n_layers: self.n_layers,
+            d_model: self.d_model,
+            d_hidden: self.d_hidden(),
+            direction: Direction::Both,
+            attention: self.score,
+            selection: self.selection,
+            attend: self.attend,
+            output_weights: self.output_weights,
+            dropout: self.dropout,
+        })
     }
 }
 

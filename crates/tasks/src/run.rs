@@ -145,6 +145,7 @@ impl<T: Task> Kind for Of<T> {
             From::Checkpoint => go_on::<T>(request)?,
         };
         let parts = task.parts()?;
+        parts.notes.iter().for_each(|note| observer.hear(&Event::Warning(note.clone())));
         let data = match task.config().data_path() {
             Some(path) => fingerprint(path)?,
             None => "built-in".to_string(),

@@ -134,6 +134,8 @@ pub struct Parts<P> {
     pub dev: P,
     /// To score once.
     pub test: P,
+    /// What the user should know of them, such as examples that were left out.
+    pub notes: Vec<String>,
 }
 
 impl<P> Parts<P> {

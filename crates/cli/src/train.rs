@@ -1,0 +1,283 @@
+//! `regard train`: from a data file, or built-in data, to a model folder.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use miette::{IntoDiagnostic, Result};
+use regard_tasks::train::{Event, From, Observer, Stop};
+use regard_tasks::{Finished, Request};
+use serde_json::json;
+
+use crate::failure::{Failure, task_named};
+use crate::print::print;
+use crate::value::{from_one, from_zero};
+
+/// The arguments of `regard train`.
+#[derive(Args)]
+pub struct Train {
+    /// The task
+    #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
+    task: String,
+    /// Settings over those of configs/TASK.toml
+    #[arg(long, value_name = "F.toml")]
+    config: Option<PathBuf>,
+    /// A file, or a folder with train.*, dev.* and test.*; built-in data if left out
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+    /// The folder to write; runs/TASK by default
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// One setting, such as model.position=rope; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Steps of training
+    #[arg(long, value_name = "N", value_parser = from_one::<u64>)]
+    steps: Option<u64>,
+    /// Selects first weights, order and dropout
+    #[arg(long, value_name = "N", value_parser = from_zero::<u64>)]
+    seed: Option<u64>,
+    /// Go on with the run in the folder, exactly where its last checkpoint is
+    #[arg(long)]
+    resume: bool,
+    /// Print one JSON document an evaluation instead of text
+    #[arg(long)]
+    json: bool,
+    /// Print the task's commented configuration and do nothing else
+    #[arg(long, conflicts_with_all = ["resume", "json"])]
+    print_config: bool,
+}
+
+/// The names of all tasks.
+pub fn task_names() -> Vec<&'static str> {
+    regard_tasks::kinds().iter().map(|kind| kind.name()).collect()
+}
+
+impl Train {
+    /// Trains.
+    pub fn run(self) -> Result<()> {
+        let kind = task_named(&self.task)?;
+        if self.print_config {
+            return print(kind.config());
+        }
+        let stop = stop_on_signal()?;
+        let request = Request {
+            config: self.config,
+            sets: self.sets,
+            data: self.data,
+            out: self.out,
+            steps: self.steps,
+            seed: self.seed,
+        };
+        let from = if self.resume { From::Checkpoint } else { From::Scratch };
+        let mut listener: Box<dyn Observer> = match (self.json, std::io::stderr().is_terminal()) {
+            (true, _) => Box::new(Documents),
+            (false, true) => Box::new(Bar::new()?),
+            (false, false) => Box::new(Log::new()),
+        };
+        let finished = kind.train(&request, from, listener.as_mut(), &stop).map_err(Failure)?;
+        drop(listener);
+        match self.json {
+            true => print(&format!("{}\n", document(&finished))),
+            false => print(&summary(&finished)),
+        }
+    }
+}
+
+/// Ctrl-C asks to save and stop; a second one ends at once.
+pub fn stop_on_signal() -> Result<Stop> {
+    let stop = Stop::default();
+    let asked = stop.clone();
+    ctrlc::set_handler(move || {
+        if asked.is_asked() {
+            std::process::exit(130);
+        }
+        eprintln!("\nstopping after this step; press Ctrl-C again to end without saving");
+        asked.ask();
+    })
+    .into_diagnostic()?;
+    Ok(stop)
+}
+
+fn document(finished: &Finished) -> serde_json::Value {
+    json!({
+        "finished": finished.finished,
+        "task": finished.task,
+        "step": finished.step,
+        "split": "test",
+        "metrics": finished.scores,
+        "seconds": finished.seconds,
+        "tokens_per_second": finished.tokens as f64 / finished.seconds.max(1e-9),
+        "folder": finished.folder,
+    })
+}
+
+/// What people are told at the end.
+fn summary(finished: &Finished) -> String {
+    let folder = finished.folder.display();
+    let rate = finished.tokens as f64 / finished.seconds.max(1e-9);
+    if !finished.finished {
+        return format!(
+            "stopped after step {}; go on with\n  regard train {} --resume --out {folder}\n",
+            finished.step, finished.task
+        );
+    }
+    let mut text = String::new();
+    for (sample, prediction) in &finished.samples {
+        let mark = if sample.expected == prediction.output { "✓" } else { "✗" };
+        text += &format!("\n  {}\n  {mark} {}\n", sample.input, prediction.output);
+        if sample.expected != prediction.output && !sample.expected.is_empty() {
+            text += &format!("    expected: {}\n", sample.expected);
+        }
+    }
+    let scores: Vec<String> =
+        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value))).collect();
+    text += &format!("\ntest split: {}\n", scores.join(", "));
+    text += &format!("{} steps in {:.0} s, {rate:.0} tokens/s\n", finished.step, finished.seconds);
+    text += &format!("\nwrote {folder}; open {folder}/report.html, or try\n");
+    text += &match finished.task {
+        "generate" => format!("  regard generate {folder} \"Once\"\n"),
+        _ => {
+            let input = finished.samples.first().map_or("…", |(sample, _)| sample.input.as_str());
+            format!("  regard predict {folder} {input:?}\n  regard look {folder} {input:?} --out look.html\n")
+        }
+    };
+    text
+}
+
+fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>) -> String {
+    let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value)));
+    scores.collect::<Vec<_>>().join("  ")
+}
+
+fn opening(event: &Event) -> Option<String> {
+    let Event::Started { task, parameters, step, steps, folder } = event else { return None };
+    let from = if *step > 0 { format!(" from step {step}") } else { String::new() };
+    let threads = rayon::current_num_threads();
+    Some(format!(
+        "{task}: {parameters} parameters, {steps} steps{from}, {threads} threads; Ctrl-C saves and stops; writes {}",
+        folder.display()
+    ))
+}
+
+/// Progress for a terminal.
+struct Bar {
+    bar: ProgressBar,
+    /// Tokens and time since the last evaluation.
+    tokens: usize,
+    since: Instant,
+}
+
+impl Bar {
+    fn new() -> Result<Self> {
+        let bar = ProgressBar::no_length();
+        let style = "{bar:32} step {pos}/{len}  {msg}  {eta} left";
+        bar.set_style(ProgressStyle::with_template(style).into_diagnostic()?);
+        Ok(Self { bar, tokens: 0, since: Instant::now() })
+    }
+}
+
+impl Observer for Bar {
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Started { step, steps, .. } => {
+                self.bar.println(opening(event).unwrap_or_default());
+                self.bar.set_length(*steps);
+                self.bar.set_position(*step);
+                self.bar.reset_eta();
+                self.since = Instant::now();
+            }
+            Event::Step { step, loss, tokens, .. } => {
+                self.tokens += tokens;
+                let rate = self.tokens as f64 / self.since.elapsed().as_secs_f64().max(1e-9);
+                self.bar.set_message(format!("loss {loss:.3}  {rate:.0} tokens/s"));
+                self.bar.set_position(*step);
+            }
+            Event::Evaluated { step, loss, scores, best } => {
+                let mark = if *best { "  best so far" } else { "" };
+                self.bar.println(format!("step {step}  train loss {loss:.3}  dev {}{mark}", scores_text(scores)));
+                (self.tokens, self.since) = (0, Instant::now());
+            }
+            Event::Warning(text) => self.bar.println(format!("warning: {text}")),
+            Event::Doing(text) => {
+                self.bar.set_style(ProgressStyle::with_template("{msg} …").unwrap_or_else(|_| ProgressStyle::default_bar()));
+                self.bar.set_message(text.clone());
+                self.bar.tick();
+            }
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Plain lines for a file.
+struct Log {
+    start: Instant,
+    last: Instant,
+    first_step: u64,
+    steps: u64,
+    tokens: usize,
+}
+
+impl Log {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { start: now, last: now, first_step: 0, steps: 0, tokens: 0 }
+    }
+}
+
+impl Observer for Log {
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Started { step, steps, .. } => {
+                eprintln!("{}", opening(event).unwrap_or_default());
+                (self.first_step, self.steps) = (*step, *steps);
+                (self.start, self.last) = (Instant::now(), Instant::now());
+            }
+            Event::Step { step, loss, tokens, .. } => {
+                self.tokens += tokens;
+                // A line each ten seconds is enough for a log.
+                if self.last.elapsed() >= Duration::from_secs(10) {
+                    let took = self.start.elapsed().as_secs_f64();
+                    let left = took / (step - self.first_step).max(1) as f64 * (self.steps - step) as f64;
+                    let rate = self.tokens as f64 / took;
+                    eprintln!("step {step}/{}  loss {loss:.3}  {rate:.0} tokens/s  {left:.0} s left", self.steps);
+                    self.last = Instant::now();
+                }
+            }
+            Event::Evaluated { step, loss, scores, best } => {
+                let mark = if *best { "  best so far" } else { "" };
+                eprintln!("step {step}/{}  train loss {loss:.3}  dev {}{mark}", self.steps, scores_text(scores));
+            }
+            Event::Warning(text) => eprintln!("warning: {text}"),
+            Event::Doing(text) => eprintln!("{text} …"),
+        }
+    }
+}
+
+/// A JSON document an evaluation; the rest goes to standard error.
+struct Documents;
+
+impl Observer for Documents {
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Evaluated { step, loss, scores, best } => {
+                let line = json!({
+                    "finished": false, "step": step, "split": "dev", "loss": loss, "metrics": scores, "best": best,
+                });
+                // A reader that has gone away does not stop a run.
+                let _ = print(&format!("{line}\n"));
+            }
+            Event::Started { .. } => eprintln!("{}", opening(event).unwrap_or_default()),
+            Event::Warning(text) => eprintln!("warning: {text}"),
+            Event::Step { .. } | Event::Doing(_) => {}
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Translation, n → m (rows B1-B3, E1): pairs of sentences, a Transformer or a recurrent network with attention, searched
+//! greedily or with a beam.
+//!
+//! Source and target share one tokeniser and one embedding. A source is its tokens and `</s>`; the decoder reads `<s>`
+//! and the target and predicts the target and `</s>`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use regard_data::{
+    Budget, END, Fold, PAD, Pair, START, Tokenizer, TokenizerConfig, batches, builtin, in_order, load_pairs, pad, read_pairs,
+};
+use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::config::check_positive;
+use regard_nn::layers::attention::score_function::Baseline;
+use regard_nn::models::encoder_decoder::EncoderDecoder;
+use regard_nn::models::recurrent_translator::RecurrentTranslator;
+use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_ops::CrossEntropyOptions;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::decode::{BeamOptions, Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
+use crate::error::TaskError;
+use crate::look::layer_name;
+use crate::metrics::bleu::bleu;
+use crate::metrics::chrf::{ChrfOptions, chrf};
+use crate::metrics::text::exact_match;
+use crate::model::{ModelConfig, ModelKind};
+use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
+use crate::train::TrainConfig;
+
+const TOKENIZER: &str = "tokenizer.json";
+/// What a baseline of earlier rewards keeps of them each step.
+const BASELINE_DECAY: f32 = 0.99;
+/// Tokens of a batch where no gradients are kept.
+const SEARCH_TOKENS: usize = 8_192;
+
+/// The `[data]` section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataConfig {
+    /// Pairs of sentences; built-in ones if absent.
+    pub path: Option<PathBuf>,
+    /// Fold `k/n` of a single file.
+    pub fold: Option<Fold>,
+    /// How text becomes tokens.
+    pub tokenizer: TokenizerConfig,
+    /// Tokens of a source or target at most: longer pairs are left out of training, longer inputs refused.
+    pub max_length: usize,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self { path: None, fold: None, tokenizer: TokenizerConfig::default(), max_length: 100 }
+    }
+}
+
+/// The configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Of weights, order and dropout.
+    pub seed: u64,
+    /// The examples.
+    pub data: DataConfig,
+    /// The network.
+    pub model: ModelConfig,
+    /// How it is trained.
+    pub train: TrainConfig,
+    /// How translations are searched.
+    pub decode: BeamOptions,
+}
+
+impl Settings for Config {
+    fn train(&self) -> &TrainConfig {
+        &self.train
+    }
+
+    fn train_mut(&mut self) -> &mut TrainConfig {
+        &mut self.train
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn seed_mut(&mut self) -> &mut u64 {
+        &mut self.seed
+    }
+
+    fn data_path(&self) -> Option<&Path> {
+        self.data.path.as_deref()
+    }
+
+    fn set_data_path(&mut self, path: &Path) {
+        self.data.path = Some(path.to_path_buf());
+    }
+
+    fn validate(&self) -> Result<(), TaskError> {
+        check_positive("data.max_length", self.data.max_length)?;
+        self.data.tokenizer.validate()?;
+        self.decode.validate().map_err(|error| error.within("decode"))?;
+        self.model.validate(&[ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru])?;
+        if let Some(config) = self.model.recurrent_translator(1) {
+            config.validate().map_err(|error| error.within("model"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The network.
+#[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one of them lives in a model")]
+pub enum Translator {
+    /// Attention throughout.
+    Transformer(EncoderDecoder),
+    /// Recurrence, with or without attention.
+    Recurrent(RecurrentTranslator),
+}
+
+/// A pair as tokens, without `<s>` and `</s>`.
+#[derive(Debug, Clone)]
+struct Encoded {
+    source: Vec<u32>,
+    target: Vec<u32>,
+}
+
+/// A distinct source with all its translations.
+#[derive(Debug, Clone)]
+struct Sentence {
+    source: String,
+    references: Vec<String>,
+}
+
+/// A split.
+#[derive(Debug)]
+pub struct Part {
+    pairs: Vec<Encoded>,
+    sentences: Vec<Sentence>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Translate {
+    config: Config,
+    tokenizer: Tokenizer,
+}
+
+impl Translate {
+    /// The pairs of the run, as text.
+    fn pairs(config: &Config) -> Result<regard_data::Splits<Pair>, TaskError> {
+        match &config.data.path {
+            Some(path) => Ok(load_pairs(path, config.data.fold)?),
+            None => Ok(builtin::translation()),
+        }
+    }
+
+    fn encode(&self, pairs: &[Pair]) -> Vec<Encoded> {
+        let encode = |text: &str| self.tokenizer.encode(text).ids;
+        pairs.iter().map(|pair| Encoded { source: encode(&pair.source), target: encode(&pair.target) }).collect()
+    }
+
+    /// A split and the number of pairs that are too long for it.
+    fn encoded(&self, pairs: &[Pair]) -> (Part, usize) {
+        let mut sentences: Vec<Sentence> = Vec::new();
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        for pair in pairs {
+            let at = *known.entry(&pair.source).or_insert_with(|| {
+                sentences.push(Sentence { source: pair.source.clone(), references: Vec::new() });
+                sentences.len() - 1
+            });
+            sentences[at].references.push(pair.target.clone());
+        }
+        let mut encoded = self.encode(pairs);
+        let all = encoded.len();
+        let fits = |tokens: &[u32]| (1..=self.config.data.max_length).contains(&tokens.len());
+        encoded.retain(|pair| fits(&pair.source) && fits(&pair.target));
+        let left_out = all - encoded.len();
+        (Part { pairs: encoded, sentences }, left_out)
+    }
+
+    fn budget(&self) -> Budget {
+        Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples }
+    }
+
+    /// The loss of some pairs, its number of targets and of all tokens.
+    fn pair_loss(
+        &self,
+        pairs: &[&Encoded],
+        model: &Translator,
+        memory: &mut Value,
+        smoothing: f32,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let device = device(model);
+        let with = |before: Option<u32>, tokens: &[u32], after: Option<u32>| -> Vec<u32> {
+            before.into_iter().chain(tokens.iter().copied()).chain(after).collect()
+        };
+        let source: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, &pair.source, Some(END))).collect();
+        let read: Vec<Vec<u32>> = pairs.iter().map(|pair| with(Some(START), &pair.target, None)).collect();
+        let wanted: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, &pair.target, Some(END))).collect();
+        let (source, lengths) = tensor(&source, &device);
+        let (read, read_lengths) = tensor(&read, &device);
+        let (wanted, _) = tensor(&wanted, &device);
+        let targets: usize = read_lengths.iter().sum();
+        let tokens = targets + lengths.iter().sum::<usize>();
+        let options = CrossEntropyOptions {
+            ignore_index: Some(i64::from(PAD)),
+            label_smoothing: smoothing,
+            ..CrossEntropyOptions::default()
+        };
+        let mean = match model {
+            Translator::Transformer(model) => {
+                let source = model.encode(source, Some(lengths), pass)?;
+                model.loss(&source, read, wanted, options, pass)?
+            }
+            Translator::Recurrent(model) => {
+                let source = model.encode(source, Some(lengths), pass)?;
+                let found = model.loss(&source, read, wanted, options, pass)?;
+                let mut baseline = match memory.get("baseline") {
+                    Some(saved) => serde_json::from_value(saved.clone()).map_err(|error| {
+                        TaskError::input("checkpoint", "a baseline of rewards", error.to_string())
+                    })?,
+                    None => Baseline::new("baseline", BASELINE_DECAY)?,
+                };
+                let mean = found.total(&mut baseline)?;
+                if found.rewarded.is_some() {
+                    *memory = serde_json::json!({ "baseline": baseline });
+                }
+                mean
+            }
+        };
+        Ok(Loss { mean, targets, tokens })
+    }
+
+    /// The best translations of each source.
+    fn search(&self, model: &Translator, sources: &[Vec<u32>]) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
+        let device = device(model);
+        let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
+        let budget = Budget { tokens: SEARCH_TOKENS / self.config.decode.size.max(1), examples: 256 };
+        let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
+        for batch in in_order(&lengths, budget) {
+            let rows: Vec<Vec<u32>> = batch.iter().map(|&row| sources[row].iter().copied().chain([END]).collect()).collect();
+            let (ids, lengths) = tensor(&rows, &device);
+            // No translation is three times as long as its source, but for very short ones.
+            let limits: Vec<usize> = lengths.iter().map(|&length| 3 * length + 10).collect();
+            let pass = Pass::inference();
+            let options = &self.config.decode;
+            let hypotheses = match model {
+                Translator::Transformer(model) => {
+                    let mut decoder = TranslatorDecoder::new(model, model.encode(ids, Some(lengths), &pass)?);
+                    beam(&mut decoder, START, END, &self.within(&limits), options)?
+                }
+                Translator::Recurrent(model) => {
+                    let mut decoder = RecurrentTranslatorDecoder::new(model, model.encode(ids, Some(lengths), &pass)?);
+                    beam(&mut decoder, START, END, &self.within(&limits), options)?
+                }
+            };
+            for (row, hypotheses) in batch.into_iter().zip(hypotheses) {
+                found[row] = hypotheses;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Limits that learned positions can follow: they end with what training saw.
+    fn within(&self, limits: &[usize]) -> Vec<usize> {
+        limits.iter().map(|&limit| limit.min(self.config.data.max_length)).collect()
+    }
+
+    fn text(&self, hypotheses: &[Hypothesis]) -> String {
+        hypotheses.first().map_or_else(String::new, |best| self.tokenizer.decode(&best.tokens))
+    }
+
+    /// The tokens of an input, refused if there are none or too many.
+    fn input(&self, text: &str) -> Result<Vec<u32>, TaskError> {
+        let ids = self.tokenizer.encode(text).ids;
+        let most = self.config.data.max_length;
+        if ids.is_empty() || ids.len() > most {
+            let expected = format!("1 to {most} tokens (data.max_length of this model)");
+            return Err(TaskError::input(format!("input {text:?}"), expected, ids.len().to_string()));
+        }
+        Ok(ids)
+    }
+}
+
+impl Task for Translate {
+    const NAME: &'static str = "translate";
+    const CONFIG: &'static str = include_str!("../../../configs/translate.toml");
+    type Config = Config;
+    type Model = Translator;
+    type Part = Part;
+
+    fn start(config: Config) -> Result<Self, TaskError> {
+        let pairs = Self::pairs(&config)?;
+        let texts = pairs.train.iter().flat_map(|pair| [pair.source.as_str(), pair.target.as_str()]);
+        let tokenizer = Tokenizer::train(&config.data.tokenizer, texts)?;
+        Ok(Self { config, tokenizer })
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json()?)]))
+    }
+
+    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
+        Ok(Self { config, tokenizer })
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        let pairs = Self::pairs(&self.config)?;
+        let (train, left_out) = self.encoded(&pairs.train);
+        let (most, mut notes) = (self.config.data.max_length, Vec::new());
+        if left_out > 0 {
+            notes.push(format!("{left_out} pairs are empty or longer than {most} tokens: left out of training"));
+        }
+        Ok(Parts { train, dev: self.encoded(&pairs.dev).0, test: self.encoded(&pairs.test).0, notes })
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        Ok(self.encoded(&read_pairs(path)?).0)
+    }
+
+    fn model(&self, init: &Init) -> Result<Translator, TaskError> {
+        let vocab = self.tokenizer.vocab();
+        Ok(match self.config.model.recurrent_translator(vocab) {
+            Some(config) => Translator::Recurrent(RecurrentTranslator::new(&config, init)?),
+            None => Translator::Transformer(EncoderDecoder::new(&self.config.model.transformer(vocab, None), init)?),
+        })
+    }
+
+    fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> =
+            train.pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
+        batches(&lengths, self.budget(), self.config.seed, epoch)
+    }
+
+    fn loss(
+        &self,
+        train: &Part,
+        batch: &[usize],
+        model: &Translator,
+        memory: &mut Value,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let pairs: Vec<&Encoded> = batch.iter().map(|&index| &train.pairs[index]).collect();
+        self.pair_loss(&pairs, model, memory, self.config.train.label_smoothing, pass)
+    }
+
+    fn evaluate(&self, part: &Part, model: &Translator, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+        let limit = limit.unwrap_or(usize::MAX);
+        let pairs: Vec<&Encoded> = part.pairs.iter().take(limit).collect();
+        let lengths: Vec<usize> = pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
+        let (mut nats, mut targets) = (0.0, 0usize);
+        for batch in in_order(&lengths, Budget { tokens: SEARCH_TOKENS, examples: 256 }) {
+            let pairs: Vec<&Encoded> = batch.iter().map(|&index| pairs[index]).collect();
+            let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, &Pass::inference())?;
+            nats += f64::from(loss.mean.into_scalar::<f32>()) * loss.targets as f64;
+            targets += loss.targets;
+        }
+        let sentences = &part.sentences[..part.sentences.len().min(limit)];
+        let most = self.config.data.max_length;
+        // What is too long for the model is scored by the translation of its beginning.
+        let cut = |sentence: &Sentence| self.tokenizer.encode(&sentence.source).ids.into_iter().take(most).collect();
+        let sources: Vec<Vec<u32>> = sentences.iter().map(cut).collect();
+        let found: Vec<String> = self.search(model, &sources)?.iter().map(|found| self.text(found)).collect();
+        let references: Vec<Vec<String>> = sentences.iter().map(|sentence| sentence.references.clone()).collect();
+        let scores = [
+            ("loss", nats / targets.max(1) as f64),
+            ("bleu", bleu(&found, &references).score),
+            ("chrf", chrf(&found, &references, ChrfOptions::default())),
+            ("exact", exact_match(&found, &references)),
+        ];
+        Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "bleu", Better::Higher) })
+    }
+
+    fn predict(&self, model: &Translator, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        let sources: Vec<Vec<u32>> = inputs.iter().map(|input| self.input(input)).collect::<Result<_, _>>()?;
+        let found = self.search(model, &sources)?;
+        let predict = |(input, found): (&String, &Vec<Hypothesis>)| {
+            let output = self.text(found);
+            let score = found.first().map_or(f64::NAN, |best| best.log_probability);
+            let more = BTreeMap::from([
+                ("translation".to_string(), Value::from(output.clone())),
+                ("log_probability".to_string(), Value::from(score)),
+            ]);
+            Prediction { input: input.clone(), output, more }
+        };
+        Ok(inputs.iter().zip(&found).map(predict).collect())
+    }
+
+    fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        // Spread over the split, whose neighbours are often alike.
+        let step = (part.sentences.len() / count.max(1)).max(1);
+        let sample = |sentence: &Sentence| Sample {
+            input: sentence.source.clone(),
+            expected: sentence.references.first().cloned().unwrap_or_default(),
+        };
+        part.sentences.iter().step_by(step).take(count).map(sample).collect()
+    }
+
+    fn look(&self, model: &Translator, input: Option<&str>) -> Result<AttentionView, TaskError> {
+        let input = input.unwrap_or("I saw a saw.");
+        let source = self.input(input)?;
+        let found = self.search(model, std::slice::from_ref(&source))?;
+        let best = found[0].first().map_or(Vec::new(), |best| best.tokens.clone());
+        let capture = Capture::new(Wanted::default());
+        let pass = Pass::inference().with_capture(&capture);
+        let device = device(model);
+        let (ids, lengths) = tensor(&[source.iter().copied().chain([END]).collect()], &device);
+        let (read, _) = tensor(&[[START].into_iter().chain(best.iter().copied()).collect()], &device);
+        match model {
+            Translator::Transformer(model) => {
+                let encoded = model.encode(ids, Some(lengths), &pass)?;
+                model.logits(&encoded, read, &pass)?;
+            }
+            Translator::Recurrent(model) => {
+                let encoded = model.encode(ids, Some(lengths), &pass)?;
+                model.logits(&encoded, read, &pass)?;
+            }
+        }
+        let pieces = |ids: &[u32]| -> Vec<String> {
+            ids.iter().map(|&id| self.tokenizer.token(id).unwrap_or_default()).collect()
+        };
+        let ended = |mut tokens: Vec<String>| {
+            tokens.push("</s>".to_string());
+            tokens
+        };
+        let source = ended(pieces(&source));
+        // A row of the decoder is named by the token it predicts, a column of its own by the token it has read.
+        let written = ended(pieces(&best));
+        let read: Vec<String> = ["<s>".to_string()].into_iter().chain(pieces(&best)).collect();
+        let describe = |map: &AttentionMap| {
+            let (queries, keys) = match map.layer.as_str() {
+                layer if layer.ends_with("cross_attention") || layer == "attention" => (&written, &source),
+                layer if layer.starts_with("decoder") => (&read, &read),
+                _ => (&source, &source),
+            };
+            Some(MapGroup::new(layer_name(&map.layer), queries.clone(), keys.clone()))
+        };
+        let title = format!("{input} → {}", self.tokenizer.decode(&best));
+        Ok(AttentionView::from_maps(title, &capture.into_maps(), describe)?)
+    }
+}
+
+/// Where the model is.
+fn device(model: &Translator) -> Device {
+    model.devices().first().cloned().unwrap_or_default()
+}
+
+/// Rows of tokens, padded, and their lengths.
+fn tensor(rows: &[Vec<u32>], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
+    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+    let padded = pad(&rows, PAD);
+    (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
+}
