@@ -1,0 +1,194 @@
+//! Sentences with a tag a word: CoNLL-U, or `token<TAB>tag` with a blank line between sentences.
+
+use crate::error::{counted, excerpt};
+use crate::file::{TextFile, format_of, read_file};
+use crate::{DataError, Source, Splits, hash, load_splits_by};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// A sentence and the tag of each of its words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tagged {
+    /// The words.
+    pub tokens: Vec<String>,
+    /// As many tags.
+    pub tags: Vec<String>,
+}
+
+/// The column of CoNLL-U that has the tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TagColumn {
+    /// The universal tags, the fourth column.
+    #[default]
+    Upos,
+    /// The language's own, the fifth.
+    Xpos,
+}
+
+const CONLLU_COLUMNS: usize = 10;
+
+/// Reads tagged sentences. A `.conllu` file or one whose first line has ten columns is CoNLL-U: comments, ranges of
+/// multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped. Any other has two columns, and `column` says nothing.
+///
+/// # Errors
+/// What [`read_file`] refuses; a line with another number of columns or an empty one; a column without any tag.
+pub fn read_tagged(path: &Path, column: TagColumn) -> Result<Vec<Tagged>, DataError> {
+    let file = read_file(path)?;
+    let sentences = if is_conllu(&file) {
+        sentences(&file, |f, n, l| conllu(f, n, l, column))
+    } else {
+        sentences(&file, two_columns)
+    }?;
+    if sentences.is_empty() {
+        return Err(DataError::Empty { path: path.to_path_buf(), expected: "tagged sentences" });
+    }
+    if sentences.iter().all(|s| s.tags.iter().all(|tag| tag == "_")) {
+        return Err(DataError::line(path, 1, format!("tags in the column {column:?}"), "only _ in the whole file"));
+    }
+    Ok(sentences)
+}
+
+/// The parts of a data set of tagged sentences, by the hash of their words.
+///
+/// # Errors
+/// Those of [`read_tagged`] and [`load_splits_by`].
+pub fn load_tagged(source: &Source, column: TagColumn) -> Result<Splits<Tagged>, DataError> {
+    let by_words = |sentence: &Tagged| hash(sentence.tokens.join(" ").as_bytes());
+    load_splits_by(&source.path, source.fold, |path| read_tagged(path, column), by_words)
+}
+
+fn is_conllu(file: &TextFile) -> bool {
+    let first = file.lines().map(|(_, line)| line).find(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    format_of(file.path()) == "conllu" || first.is_some_and(|line| line.split('\t').count() == CONLLU_COLUMNS)
+}
+
+/// Gathers the words between blank lines; `word` gives a line's token and tag, or nothing where the line has none.
+fn sentences(
+    file: &TextFile,
+    word: impl Fn(&TextFile, usize, &str) -> Result<Option<(String, String)>, DataError>,
+) -> Result<Vec<Tagged>, DataError> {
+    let mut sentences = Vec::new();
+    let mut current = Tagged { tokens: Vec::new(), tags: Vec::new() };
+    for (number, line) in file.lines().chain([(0, "")]) {
+        if !line.trim().is_empty() {
+            if let Some((token, tag)) = word(file, number, line)? {
+                current.tokens.push(token);
+                current.tags.push(tag);
+            }
+        } else if !current.tokens.is_empty() {
+            let next = Tagged { tokens: Vec::new(), tags: Vec::new() };
+            sentences.push(std::mem::replace(&mut current, next));
+        }
+    }
+    Ok(sentences)
+}
+
+fn conllu(
+    file: &TextFile,
+    number: usize,
+    line: &str,
+    column: TagColumn,
+) -> Result<Option<(String, String)>, DataError> {
+    if line.starts_with('#') {
+        return Ok(None);
+    }
+    let columns: Vec<&str> = line.split('\t').collect();
+    let fail = |expected: &str, found: String| Err(DataError::line(file.path(), number, expected, found));
+    if columns.len() != CONLLU_COLUMNS {
+        return fail("10 columns of CoNLL-U", format!("{} in {}", counted(columns.len(), "column"), excerpt(line)));
+    }
+    let id = columns[0];
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(id) {
+        return match id.split_once(['-', '.']) {
+            Some((left, right)) if is_number(left) && is_number(right) => Ok(None),
+            _ => fail("a word's number, as 1, 1-2 or 1.1, in the first column", excerpt(id)),
+        };
+    }
+    let tag = match column {
+        TagColumn::Upos => columns[3],
+        TagColumn::Xpos => columns[4],
+    };
+    if columns[1].is_empty() || tag.is_empty() {
+        return fail("a word and its tag", format!("an empty column in {}", excerpt(line)));
+    }
+    Ok(Some((columns[1].to_string(), tag.to_string())))
+}
+
+fn two_columns(file: &TextFile, number: usize, line: &str) -> Result<Option<(String, String)>, DataError> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    match columns[..] {
+        [token, tag] if !token.trim().is_empty() && !tag.trim().is_empty() => {
+            Ok(Some((token.trim().to_string(), tag.trim().to_string())))
+        }
+        [_, _] => {
+            Err(DataError::line(file.path(), number, "token<TAB>tag", format!("an empty column in {}", excerpt(line))))
+        }
+        _ => {
+            let found = format!("{} in {}", counted(columns.len(), "column"), excerpt(line));
+            Err(DataError::line(file.path(), number, "token<TAB>tag", found))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{gzip, write};
+    use tempfile::tempdir;
+
+    const CONLLU: &str = "# text = vámonos al mar\n\
+        1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_\n\
+        1\tvamos\tir\tVERB\tvm\t_\t0\troot\t_\t_\n\
+        2\tnos\tnosotros\tPRON\tpp\t_\t1\tobj\t_\t_\n\
+        2.1\tx\tx\tX\tx\t_\t_\t_\t_\t_\n\
+        \n\n\
+        1\t#\t#\tSYM\t_\t_\t0\troot\t_\t_\n";
+
+    fn tagged(words: &[(&str, &str)]) -> Tagged {
+        Tagged {
+            tokens: words.iter().map(|w| w.0.to_string()).collect(),
+            tags: words.iter().map(|w| w.1.to_string()).collect(),
+        }
+    }
+
+    #[test]
+    fn conllu_by_name_and_by_its_columns() {
+        let dir = tempdir().unwrap();
+        let upos = [tagged(&[("vamos", "VERB"), ("nos", "PRON")]), tagged(&[("#", "SYM")])];
+        for name in ["a.conllu", "a.txt", "a.conllu.gz"] {
+            let content = if name.ends_with("gz") { gzip(CONLLU.as_bytes()) } else { CONLLU.as_bytes().to_vec() };
+            assert_eq!(read_tagged(&write(&dir, name, &content), TagColumn::Upos).unwrap(), upos);
+        }
+        let xpos = read_tagged(&write(&dir, "a.conllu", CONLLU.as_bytes()), TagColumn::Xpos).unwrap();
+        assert_eq!(xpos[0].tags, ["vm", "pp"]);
+    }
+
+    #[test]
+    fn two_columns_where_a_hash_is_a_word() {
+        let dir = tempdir().unwrap();
+        let path = write(&dir, "a.tsv", b"I\tPRON\r\nsaw\tVERB\n\n \n#\tSYM\n");
+        let expected = [tagged(&[("I", "PRON"), ("saw", "VERB")]), tagged(&[("#", "SYM")])];
+        assert_eq!(read_tagged(&path, TagColumn::Upos).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let dir = tempdir().unwrap();
+        let row = "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n";
+        for (name, text, column, message) in [
+            ("a.tsv", "I\tPRON\nsaw\n", TagColumn::Upos, "line 2: expected token<TAB>tag, found 1 column in \"saw\""),
+            ("a.tsv", "I\tPRON\nsaw\tVERB\tx\n", TagColumn::Upos, "line 2: expected token<TAB>tag, found 3 columns"),
+            ("a.tsv", "I\t\n", TagColumn::Upos, "line 1: expected token<TAB>tag, found an empty column"),
+            ("a.conllu", &format!("{row}2\tb\n"), TagColumn::Upos, "line 2: expected 10 columns of CoNLL-U, found 2"),
+            ("a.conllu", &row.replace('1', "one"), TagColumn::Upos, "line 1: expected a word's number"),
+            ("a.conllu", &row.replace("NOUN", ""), TagColumn::Upos, "line 1: expected a word and its tag"),
+            ("a.conllu", row, TagColumn::Xpos, "expected tags in the column Xpos, found only _"),
+            ("a.conllu", "# nothing else\n", TagColumn::Upos, "expected tagged sentences, found nothing"),
+        ] {
+            let error = read_tagged(&write(&dir, name, text.as_bytes()), column).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Plain text.
+
+use crate::file::read_file;
+use crate::folder::Files;
+use crate::{DataError, Split, Splits};
+use std::path::Path;
+
+/// Reads a file as one text, its lines ended by `\n`.
+///
+/// # Errors
+/// What [`read_file`] refuses.
+pub fn read_text(path: &Path) -> Result<String, DataError> {
+    Ok(read_file(path)?.into_text())
+}
+
+/// The parts of a text, one string each: a file's first 90 % of characters are train, the last 10 % both dev and test. A
+/// folder has `train.*`, `dev.*` and `test.*`; without dev it is cut off train's end, without test it is dev.
+///
+/// # Errors
+/// Those of [`read_text`]; a folder without `train.*` or with two files for a part; a text too short to be parted.
+pub fn split_text(path: &Path) -> Result<Splits<String>, DataError> {
+    let (train, dev, test) = match Files::find(path)? {
+        Files::One(file) => {
+            let (train, dev) = cut(path, read_text(&file)?)?;
+            (train, dev, None)
+        }
+        Files::Parts { train, dev, test } => {
+            let train = read_text(&train)?;
+            let (train, dev) = match dev {
+                Some(dev) => (train, read_text(&dev)?),
+                None => cut(path, train)?,
+            };
+            (train, dev, test.map(|test| read_text(&test)).transpose()?)
+        }
+    };
+    let test = test.unwrap_or_else(|| dev.clone());
+    Ok(Splits { train: vec![train], dev: vec![dev], test: vec![test] })
+}
+
+fn cut(path: &Path, mut text: String) -> Result<(String, String), DataError> {
+    let characters = text.chars().count();
+    let kept = characters * 9 / 10;
+    if kept == 0 || kept == characters {
+        return Err(DataError::TooFew { path: path.to_path_buf(), split: Split::Dev, examples: characters });
+    }
+    let at = text.char_indices().nth(kept).map_or(text.len(), |(at, _)| at);
+    let rest = text.split_off(at);
+    Ok((text, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::write;
+    use tempfile::tempdir;
+
+    #[test]
+    fn a_file_is_cut_between_characters() {
+        let dir = tempdir().unwrap();
+        let splits = split_text(&write(&dir, "a.txt", "éèêëàâîïôûù".as_bytes())).unwrap();
+        assert_eq!(splits.train, ["éèêëàâîïô"]);
+        assert_eq!(splits.dev, ["ûù"]);
+        assert_eq!(splits.test, splits.dev);
+        let error = split_text(&write(&dir, "b.txt", b"a")).unwrap_err();
+        assert!(matches!(error, DataError::TooFew { split: Split::Dev, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_folder_gives_its_parts() {
+        let dir = tempdir().unwrap();
+        write(&dir, "train.txt", b"0123456789");
+        assert_eq!(split_text(dir.path()).unwrap().dev, ["9"]);
+        write(&dir, "dev.txt", b"dev");
+        let splits = split_text(dir.path()).unwrap();
+        assert_eq!((&splits.train[0][..], &splits.dev[0][..], &splits.test[0][..]), ("0123456789", "dev", "dev"));
+        write(&dir, "test.txt", b"test");
+        assert_eq!(split_text(dir.path()).unwrap().test, ["test"]);
+    }
+}
