@@ -134,7 +134,7 @@ fn summary(finished: &Finished) -> String {
         }
     }
     let scores: Vec<String> =
-        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value))).collect();
+        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4))).collect();
     text += &format!("\ntest split: {}\n", scores.join(", "));
     text += &format!("{} steps in {:.0} s, {rate:.0} tokens/s\n", finished.step, finished.seconds);
     text += &format!("\nwrote {folder}; open {folder}/report.html, or try\n");
@@ -149,7 +149,7 @@ fn summary(finished: &Finished) -> String {
 }
 
 fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>) -> String {
-    let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value)));
+    let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4)));
     scores.collect::<Vec<_>>().join("  ")
 }
 

@@ -126,7 +126,7 @@ impl Eval {
         }
         let mut text = format!("{}: {} examples\n", name, evaluation.examples);
         for (metric, value) in &evaluation.scores {
-            text += &format!("  {metric:<20} {}\n", regard_inspect::number(*value));
+            text += &format!("  {metric:<20} {}\n", regard_inspect::number(*value, 4));
         }
         print(&text)
     }

@@ -2,6 +2,7 @@
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Gradients, Tensor, TensorData};
+use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 use regard_kernels::adamw::{AdamWOptions, AdamWTensor, adamw_step, global_norm};
 

@@ -29,7 +29,7 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
         .fact("tokens per second", format!("{:.0}", finished.tokens as f64 / seconds))
         .fact("test examples", evaluation.examples.to_string());
     for (name, value) in &evaluation.scores {
-        report = report.fact(format!("{name} (test)"), number(*value));
+        report = report.fact(format!("{name} (test)"), number(*value, 4));
     }
     report = report.section(curves(journal));
     if !finished.samples.is_empty() {
@@ -70,12 +70,7 @@ fn curves(journal: &str) -> Section {
     let points = |value: &dyn Fn(&Value) -> Option<f64>| -> Vec<(f64, f64)> {
         lines.iter().filter_map(|line| Some((line["step"].as_f64()?, value(line)?))).collect()
     };
-    let series = |name: &str, points| Series {
-        name: name.to_string(),
-        points,
-        style: LineStyle::MarkedLine,
-        colour: None,
-    };
+    let series = |name: &str, points: Vec<(f64, f64)>| Series::new(name, points).style(LineStyle::MarkedLine);
     let mut loss = Lines::new(Axis::linear("step"), Axis::linear("loss"));
     loss = loss.series(series("train", points(&|line| line["loss"].as_f64())));
     let dev = points(&|line| line["metrics"]["loss"].as_f64());

@@ -43,7 +43,7 @@ pub trait Settings: Serialize + DeserializeOwned + Debug + Clone {
 }
 
 /// A task with all that is known before its model: configuration, tokenisers, labels.
-pub trait Task: Sized {
+pub trait Task: Sized + 'static {
     /// As `regard train` calls it.
     const NAME: &'static str;
     /// The commented configuration with every default.
