@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Trains an encoder-decoder Transformer in PyTorch on sentence pairs for some minutes, and scores it with sacrebleu.
+
+    bench/tatoeba.py --tokenizer tokenizer.json --train FILE.tsv --test FILE.tsv --minutes 40
+                     [--target-tokenizer F] [--batches FILE.jsonl] [--description FILE.json] [--budget 4096]
+                     [--beam 4] [--length-penalty 0.6] [--longest 100] [--seed 1] [--threads N] [--out FILE.tsv]
+
+--tokenizer         of both sides, or of the source where there is a --target-tokenizer; ids 0-3 are padding, unknown, start, end
+--train             `source<TAB>target` a line, further columns ignored, .gz allowed
+--batches           instead of --train: batches of ids a line as for train_translate.py, gone through again and again
+--test              as --train, never trained on; all targets of one source are its references
+--minutes           of training: the clock stands still in reading and scoring
+--description       the model and its training, see peer_models.py; the defaults here are a model for two cores
+--budget            padded tokens of the longer side, source or target, of a batch
+--beam              hypotheses kept; 1 is greedy
+--length-penalty    α in the division of a hypothesis' score by ((5 + length) / 6)^α
+--longest           sentences of more tokens are not trained on, and no translation gets longer
+--out               sources, translations and references, to look at
+
+The rate falls with the square root of the step after its warm-up, so the end is not known to the training. Prints a line of
+JSON a minute and one at the end with `finished`.
+"""
+
+import argparse
+import gzip
+import json
+import pathlib
+import random
+import sys
+import time
+
+import sacrebleu
+import tokenizers
+import torch
+
+import peer_models
+from peer_models import END, PAD, START, Refused
+
+MODEL = {
+    "n_layers": 3, "d_model": 256, "n_heads": 4, "d_ff": 1024, "norm_place": "pre", "output_weights": "embedding",
+    "output_bias": "none",
+}  # fmt: skip
+POOL = 100  # batches' worth of examples that are sorted by length together
+
+
+def read_pairs(path):
+    opened = gzip.open if path.suffix == ".gz" else open
+    pairs = []
+    try:
+        with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                columns = line.rstrip("\r\n").split("\t")
+                if len(columns) < 2:
+                    raise Refused(f"{path}, line {number}: no tab between source and target")
+                pairs.append((columns[0], columns[1]))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"cannot read {path}: {error}") from None
+    if not pairs:
+        raise Refused(f"{path} has no line")
+    return pairs
+
+
+def open_tokenizer(path):
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the package raises nothing more special
+        raise Refused(f"cannot read {path}: {error}") from None
+
+
+def encoded(tokenizer, texts):
+    return [one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
+
+
+def epochs(examples, budget, draw):
+    """Batches for ever: shuffled, cut from pools sorted by length, shuffled again."""
+    mean = sum(max(len(s), len(t)) for s, t in examples) / len(examples)
+    pool = max(int(POOL * budget / mean), 1)
+    while True:
+        order = draw.sample(examples, len(examples))
+        batches = []
+        for at in range(0, len(order), pool):
+            batch, longest = [], 0
+            for source, target in sorted(order[at : at + pool], key=lambda pair: (len(pair[1]), len(pair[0]))):
+                longest = max(longest, len(source), len(target))
+                if batch and longest * (len(batch) + 1) > budget:
+                    batches.append(batch)
+                    batch, longest = [], max(len(source), len(target))
+                batch.append((source, target))
+            batches.append(batch)
+        draw.shuffle(batches)
+        for batch in batches:
+            yield tuple(peer_models.padded([list(pair[side]) for pair in batch]) for side in (0, 1))
+
+
+def repeated(batches, draw):
+    while True:
+        yield from draw.sample(batches, len(batches))
+
+
+def beam_search(translator, sources, size, alpha, longest):
+    """The best hypothesis of each source, as ids without start and end."""
+    count = len(sources)
+    keys_values, mask = translator.encode(peer_models.padded(sources))
+    wide = lambda tensor: tensor.repeat_interleave(size, 0)
+    memory = [(wide(k), wide(v)) for k, v in keys_values], None if mask is None else wide(mask)
+    limits = [min(longest, 2 * len(source) + 10) for source in sources]
+    caches = [[] for _ in translator.decoder]
+    rows = torch.full((count * size, 1), START)
+    scores = torch.full((count, size), float("-inf"))
+    scores[:, 0] = 0.0  # all start the same; only one may branch
+    finished = [[] for _ in range(count)]
+    for length in range(1, max(limits) + 1):
+        states = translator.decode(memory, rows[:, -1:], caches)
+        chances = torch.log_softmax(translator.output(states[:, -1]), -1)
+        chances[:, [PAD, START]] = float("-inf")
+        vocab = chances.shape[-1]
+        top, at = (scores[:, :, None] + chances.view(count, size, vocab)).flatten(1).topk(2 * size)
+        origin, token = at // vocab, at % vocab
+        ends = (token == END).tolist()
+        keep = []
+        for i in range(count):
+            places = [j for j in range(2 * size) if not ends[i][j]][:size]
+            keep.append(places)
+            if len(finished[i]) >= size:
+                continue
+            # An end counts only among the best `size`: what is below would not have been kept either.
+            for j in (j for j in range(size) if ends[i][j]):
+                finished[i].append((float(top[i, j]) / ((5 + length) / 6) ** alpha, rows[i * size + int(origin[i, j]), 1:].tolist()))
+            if length >= limits[i] and len(finished[i]) < size:
+                j = places[0]
+                ids = rows[i * size + int(origin[i, j]), 1:].tolist() + [int(token[i, j])]
+                finished[i].append((float(top[i, j]) / ((5 + length) / 6) ** alpha, ids))
+                finished[i].extend([(float("-inf"), [])] * size)
+        if all(len(one) >= size for one in finished):
+            break
+        keep = torch.tensor(keep)
+        scores, token, origin = top.gather(1, keep), token.gather(1, keep), origin.gather(1, keep)
+        chosen = (origin + torch.arange(count)[:, None] * size).flatten()
+        rows = torch.cat([rows[chosen], token.view(-1, 1)], 1)
+        if size > 1:
+            for cache in caches:
+                cache[:] = [tensor[chosen] for tensor in cache]
+    return [max(one)[1] for one in finished]
+
+
+def translate(translator, tokenizer, target_tokenizer, texts, options, at_once=64):
+    ids = encoded(tokenizer, texts)
+    order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
+    out = [""] * len(texts)
+    translator.eval()
+    with torch.no_grad():
+        for at in range(0, len(order), at_once):
+            taken = order[at : at + at_once]
+            sources = [ids[i][: options.longest] + [END] for i in taken]
+            found = beam_search(translator, sources, options.beam, options.length_penalty, options.longest)
+            for i, text in zip(taken, target_tokenizer.decode_batch(found, skip_special_tokens=True)):
+                out[i] = text
+    translator.train()
+    return out
+
+
+def score(texts, references):
+    most = max(len(one) for one in references)
+    streams = [[one[i] if i < len(one) else None for one in references] for i in range(most)]
+    return sacrebleu.corpus_bleu(texts, streams).score, sacrebleu.corpus_chrf(texts, streams).score
+
+
+def train(translator, training, batches, minutes):
+    """Steps until the time is up; what they came to."""
+    trainer = peer_models.Trainer(translator, training)
+    spent, tokens, told, recent = 0.0, 0, 0, []
+    while spent < 60 * minutes:
+        start = time.perf_counter()
+        source, target = next(batches)
+        loss = trainer.step(lambda: translator.loss(source, target, training["label_smoothing"]))
+        spent += time.perf_counter() - start
+        recent.append(float(loss))
+        tokens += int((source != PAD).sum()) + int((target[:, 1:] != PAD).sum())
+        if spent // 60 > told:
+            told = spent // 60
+            mean = sum(recent) / len(recent)
+            print(json.dumps({"minutes": spent / 60, "steps": trainer.steps, "loss": mean}), flush=True)
+            recent = []
+    return {"minutes": spent / 60, "steps": trainer.steps, "tokens": tokens, "tokens_per_second": tokens / max(spent, 1e-9)}
+
+
+def options_from(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
+    parser.add_argument("--target-tokenizer", type=pathlib.Path)
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--train", type=pathlib.Path)
+    given.add_argument("--batches", type=pathlib.Path)
+    parser.add_argument("--test", type=pathlib.Path, required=True)
+    parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--description", type=pathlib.Path)
+    parser.add_argument("--budget", type=int, default=4096)
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--length-penalty", type=float, default=0.6)
+    parser.add_argument("--longest", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=peer_models.default_threads())
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args(arguments)
+    if min(options.budget, options.beam, options.longest, options.threads) < 1 or options.minutes < 0:
+        parser.error("--budget, --beam, --longest and --threads are at least 1, --minutes at least 0")
+    return options
+
+
+def main():
+    options = options_from(sys.argv[1:])
+    peer_models.use_threads(options.threads, options.seed)
+    draw = random.Random(options.seed)
+    tokenizer = open_tokenizer(options.tokenizer)
+    target_tokenizer = open_tokenizer(options.target_tokenizer) if options.target_tokenizer else tokenizer
+    known = {**MODEL, "vocab": tokenizer.get_vocab_size()}
+    if options.target_tokenizer:
+        known["target_vocab"] = target_tokenizer.get_vocab_size()
+    model, training = peer_models.read_description(options.description, model=known)
+    if options.batches:
+        batches = repeated(peer_models.read_batches(options.batches), draw)
+    else:
+        pairs = read_pairs(options.train)
+        sources = encoded(tokenizer, [source for source, _ in pairs])
+        targets = encoded(target_tokenizer, [target for _, target in pairs])
+        examples = [
+            (source + [END], [START, *target, END])
+            for source, target in zip(sources, targets)
+            if len(source) <= options.longest and len(target) <= options.longest
+        ]
+        batches = epochs(examples, options.budget, draw)
+    references = {}
+    for source, target in read_pairs(options.test):
+        references.setdefault(source, []).append(target)
+
+    translator = peer_models.Translator(model)
+    result = train(translator, training, batches, options.minutes)
+    start = time.perf_counter()
+    texts = translate(translator, tokenizer, target_tokenizer, list(references), options)
+    bleu, chrf = score(texts, list(references.values()))
+    if options.out:
+        lines = ("\t".join([source, text, *known]) for (source, known), text in zip(references.items(), texts))
+        options.out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print(json.dumps({
+        "finished": True,
+        "bleu": bleu,
+        "chrf": chrf,
+        "sentences": len(texts),
+        **result,
+        "scoring_seconds": time.perf_counter() - start,
+        "beam": options.beam,
+        "parameters": sum(weight.numel() for weight in translator.parameters()),
+        "samples": [[source, text] for source, text in list(zip(references, texts))[:: max(len(texts) // 8, 1)][:8]],
+        "seed": options.seed,
+        "peer": f"PyTorch {torch.__version__}",
+        "threads": options.threads,
+    }, ensure_ascii=False))  # fmt: skip
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Refused as refused:
+        sys.exit(f"bench/tatoeba.py: {refused}")
+    except KeyboardInterrupt:
+        sys.exit(130)
