@@ -3,20 +3,32 @@
 use std::path::PathBuf;
 
 use regard_inspect::{
-    Axis, Bars, CellNumbers, ColourScale, Figure, Heatmap, InspectError, LineStyle, Lines, Links, Series, Table, Text,
-    ValueRange,
+    AttentionView, Axis, Bars, CellNumbers, ColourScale, Content, Figure, HeadMap, Heatmap, InspectError,
+    LabelledPoint, LineStyle, Lines, Links, MapGroup, Report, Scatter, Section, Series, Table, Text, ValueRange,
+    confusion_matrix,
 };
 
 fn main() -> Result<(), InspectError> {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_string()));
-    for (name, figure) in
-        [("attention", attention()?), ("heads", heads()?), ("large", large()?), ("curves", curves()?), ("odd", odd()?)]
-    {
+    for (name, figure) in [
+        ("attention", attention()?),
+        ("heads", heads()?),
+        ("large", large()?),
+        ("curves", curves()?),
+        ("odd", odd()?),
+        ("scores", scores()?),
+        ("words", words()?),
+    ] {
         for extension in ["svg", "png", "html"] {
             figure.save(folder.join(format!("{name}.{extension}")))?;
         }
     }
-    Ok(())
+    for (name, view) in [("view", view(2, 4, 8)), ("view-large", view(12, 12, 48)), ("view-long", view(1, 2, 512))] {
+        for extension in ["svg", "png", "html", "json"] {
+            view.save(folder.join(format!("{name}.{extension}")))?;
+        }
+    }
+    report()?.save(folder.join("report.html"))
 }
 
 const TOKENS: [&str; 8] = ["<s>", " the", " cat", " sat", " on", " the", " mat", "."];
@@ -153,4 +165,88 @@ fn odd() -> Result<Figure, InspectError> {
         .panel("one point", Lines::new(Axis::log("x"), Axis::log("y")).series(Series::new("s", [(3.0, 1e-9)])))
         .panel("no bars", Bars::new(Axis::linear(""), [""; 0]))
         .panel("no rows", Table::new(["a", "b"])))
+}
+
+/// Layers and heads that look back more or less far.
+fn view(layers: usize, heads: usize, length: usize) -> AttentionView {
+    let token = |index: usize| match TOKENS.get(index) {
+        Some(token) => token.to_string(),
+        None => format!("{}{index}", ["word", " a", " considerably"][index % 3]),
+    };
+    let tokens: Vec<String> = (0..length).map(token).collect();
+    let mut view = AttentionView::new(format!("{layers} layers, {heads} heads, {length} tokens"));
+    for layer in 0..layers {
+        let mut group = MapGroup::new(format!("decoder layer {}", layer + 1), tokens.clone(), tokens.clone());
+        for head in 0..heads {
+            let weights = weights(length, 0.04 * ((layer + 1) * (head + 1)) as f32);
+            let rows = weights.chunks(length).enumerate().map(|(query, row)| row[..=query].to_vec()).collect();
+            group.heads.push(HeadMap { head, rows });
+        }
+        view.groups.push(group);
+    }
+    view
+}
+
+fn scores() -> Result<Figure, InspectError> {
+    let tags = ["ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "PRON", "PUNCT", "VERB", "a rather long class"];
+    let count = |true_: usize, taken: usize| match true_.abs_diff(taken) {
+        _ if true_ == 9 => 0,
+        0 => 1800 / (true_ as u64 + 1),
+        far => (37 / (far * far) as u64) % 23,
+    };
+    let counts: Vec<u64> = (0..100).map(|i| count(i / 10, i % 10)).collect();
+    let names = ["none", "sinusoidal", "learned", "relative", "rope", "alibi"];
+    let bars = Bars::new(Axis::linear("exact sentences, mean ± deviation of 3 seeds"), names)
+        .series_with_deviations(
+            "as long as trained on",
+            names.map(|n| (0.9 + 0.01 * n.len() as f64, 0.004 * n.len() as f64)),
+        )?
+        .series_with_deviations("twice as long", names.map(|n| (0.1 * n.len() as f64, 0.05)))?;
+    let mut lines = Lines::new(Axis::linear("length"), Axis::linear("accuracy").including(0.0).including(1.0));
+    for (index, name) in names.iter().take(3).enumerate() {
+        let points = (1..8).map(|l| (f64::from(l * 8), 0.98 - 0.015 * f64::from(l * l) / (index + 1) as f64));
+        let deviations = (1..8).map(|l| 0.005 * f64::from(l));
+        lines = lines.series(Series::new(*name, points).style(LineStyle::MarkedLine).deviations(deviations));
+    }
+    Ok(Figure::new("Scores")
+        .panel("Confusion", confusion_matrix(tags, &counts)?)
+        .panel("Variants", bars)
+        .panel("Longer inputs", lines)
+        .columns(2))
+}
+
+fn words() -> Result<Figure, InspectError> {
+    let words = "king queen man woman prince princess boy girl father mother son daughter uncle aunt brother sister \
+                 cat dog horse cow sheep goat pig hen duck goose bird fish wolf fox bear lion tiger mouse \
+                 one two three four five six seven eight nine ten eleven twelve thirteen hundred thousand million";
+    let mut scatter = Scatter::new(Axis::linear("first component"), Axis::linear("second component"));
+    for (group, (name, range)) in [("people", 0..16), ("animals", 16..34), ("numbers", 34..50)].into_iter().enumerate()
+    {
+        let points = words.split_whitespace().skip(range.start).take(range.len()).enumerate().map(|(i, word)| {
+            let (angle, far) = (group as f64 * 2.1 + 0.8 * (i as f64 * 2.4).sin(), 1.0 + 0.5 * (i as f64 * 1.7).cos());
+            LabelledPoint::new(angle.cos() * far, angle.sin() * far, word)
+        });
+        scatter = scatter.group(name, points)?;
+    }
+    let crowd = (0..400).map(|i| {
+        let t = f64::from(i) * 0.37;
+        LabelledPoint::new(t.sin() * (t * 0.31).cos(), (t * 1.3).cos() * (t * 0.17).sin(), format!("word{i}"))
+    });
+    let crowded = Scatter::new(Axis::linear(""), Axis::linear("")).group("", crowd)?;
+    Ok(Figure::new("Words by their vectors").panel("few", scatter).panel("many", crowded).columns(1))
+}
+
+fn report() -> Result<Report, InspectError> {
+    Ok(Report::new("translate: English to French")
+        .fact("model", "Transformer, 2 + 2 layers, 4 heads, d_model 128")
+        .fact("exact sentences", "96.3 %")
+        .section(Section::new("Curves").text("Loss and score while training.").content(curves()?))
+        .section(Section::new("Sample predictions").content(Table::new(["source", "translation", ""]).row([
+            "I saw a saw",
+            "j'ai vu une scie",
+            "✓",
+        ])))
+        .section(Section::new("Attention").content(view(2, 4, 8)).content(view(1, 1, 20)))
+        .section(Section::new("Confusion").content(scores()?))
+        .section(Section::new("Configuration").content(Content::Code("[model]\nd_model = 128".to_string()))))
 }

@@ -1,8 +1,8 @@
 //! What figures say, in each format, for plain and for awkward data.
 
 use regard_inspect::{
-    Axis, Bars, CellNumbers, ColourScale, Figure, Heatmap, InspectError, LineStyle, Lines, Links, PanelKind, Series,
-    Table, Text, ValueRange,
+    Axis, Bars, CellNumbers, ColourScale, Figure, Heatmap, InspectError, LabelledPoint, LineStyle, Lines, Links,
+    PanelKind, Scatter, Series, Table, Text, ValueRange, confusion_matrix,
 };
 
 /// The document, which must be well formed.
@@ -297,4 +297,63 @@ fn a_path_is_checked_before_there_is_a_figure() {
             "{wrong}"
         );
     }
+}
+
+#[test]
+fn a_confusion_matrix_counts_and_colours_by_row() {
+    let matrix = confusion_matrix(["noun", "verb", "never"], &[90, 10, 0, 5, 5, 0, 0, 0, 0]).unwrap();
+    let svg = one(matrix).to_svg();
+    let said = texts(&svg);
+    for word in ["noun", "verb", "never", "true", "predicted", "90", "10", "5", "never occurs"] {
+        assert!(said.iter().any(|text| text == word), "{word} is missing: {said:?}");
+    }
+    let tips = titles(&svg);
+    for tip in ["noun → noun: 90 (0.9)", "verb → noun: 5 (0.5)", "noun → never: 0", "never → noun: never occurs"]
+    {
+        assert!(tips.iter().any(|text| text == tip), "{tip} is missing: {tips:?}");
+    }
+    let fill = |tip: &str| {
+        let document = parse(&svg);
+        let title = document.descendants().find(|n| n.has_tag_name("title") && n.text() == Some(tip)).unwrap();
+        title.parent().unwrap().attribute("fill").unwrap().to_string()
+    };
+    assert_eq!(fill("verb → noun: 5 (0.5)"), fill("verb → verb: 5 (0.5)"));
+    assert_ne!(fill("noun → noun: 90 (0.9)"), fill("verb → verb: 5 (0.5)"));
+    assert!(matches!(confusion_matrix(["a", "b"], &[1, 2, 3]), Err(InspectError::Shape { rows: 2, got: 3, .. })));
+    one(confusion_matrix([""; 0], &[]).unwrap()).to_svg();
+}
+
+#[test]
+fn deviations_are_drawn_and_said() {
+    let series = Series::new("s", [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).deviations([0.5, 0.0]);
+    let svg = one(Lines::new(Axis::linear(""), Axis::linear("")).series(series)).to_svg();
+    assert_eq!(titles(&svg), ["1 ± 0.5"], "one bar: a zero and a missing deviation have none");
+    let bars = Bars::new(Axis::linear("accuracy"), ["rope", "none"]);
+    let bars = bars.series_with_deviations("", [(0.934_56, 0.012_34), (0.7, f64::NAN)]).unwrap();
+    let said = texts(&one(bars).to_svg());
+    assert!(said.contains(&"0.935 ± 0.012".to_string()) && said.contains(&"0.7".to_string()), "{said:?}");
+    // On a logarithmic axis the lower end may have no place; the bar ends with the plot.
+    let series = Series::new("s", [(1.0, 1.0), (2.0, 10.0)]).deviations([2.0, 1.0]);
+    let svg = one(Lines::new(Axis::linear(""), Axis::log("")).series(series)).to_svg();
+    assert_eq!(titles(&svg).len(), 2);
+    assert!(!svg.contains("NaN"));
+}
+
+#[test]
+fn names_of_points_that_find_no_room_are_counted() {
+    let crowd = (0..300).map(|i| LabelledPoint::new(f64::from(i % 3) * 1e-3, f64::from(i) * 1e-6, format!("word{i}")));
+    let far = [LabelledPoint::new(1.0, 1.0, "alone"), LabelledPoint::new(f64::NAN, 0.0, "nowhere")];
+    let scatter = Scatter::new(Axis::linear("x"), Axis::linear("y")).group("far", far).unwrap();
+    let svg = one(scatter.group("crowd", crowd).unwrap()).to_svg();
+    let (said, tips) = (texts(&svg), titles(&svg));
+    assert!(said.contains(&"alone".to_string()) && !said.contains(&"nowhere".to_string()));
+    let left_out = said.iter().find_map(|text| text.strip_suffix(" of 301 names found no room")).unwrap();
+    let shown = said.iter().filter(|text| text.starts_with("word")).count();
+    assert_eq!(left_out.parse::<usize>().unwrap() + shown + 1, 301);
+    assert!(tips.contains(&"alone far (1, 1)".to_string()) && tips.len() == 301);
+    let many = (0..5001).map(|_| LabelledPoint::new(0.0, 0.0, ""));
+    let refused = Scatter::new(Axis::linear(""), Axis::linear("")).group("", many);
+    assert!(matches!(refused, Err(InspectError::TooLarge { limit: 5000, .. })));
+    let empty = one(Scatter::new(Axis::linear(""), Axis::linear("")));
+    assert!(texts(&empty.to_svg()).contains(&"no points".to_string()));
 }

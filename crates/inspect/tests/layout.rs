@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use regard_inspect::{
-    Axis, Bars, CellNumbers, Figure, Heatmap, LineStyle, Lines, Links, PanelKind, Series, Table, Text,
+    Axis, Bars, CellNumbers, Figure, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter,
+    Series, Table, Text, confusion_matrix,
 };
 use resvg::tiny_skia::Rect;
 use resvg::usvg::{Group, Node, Options, Tree, fontdb};
@@ -89,12 +90,14 @@ fn heatmap() -> impl Strategy<Value = PanelKind> {
             words(3),
             40..700u32,
             any::<bool>(),
+            any::<bool>(),
         )
-            .prop_map(move |(values, row_labels, column_labels, names, side, has_numbers)| {
+            .prop_map(move |(values, row_labels, column_labels, names, side, has_numbers, has_bar)| {
+                let bar = if has_bar { ScaleBar::Shown } else { ScaleBar::Hidden };
                 let numbers = if has_numbers { CellNumbers::WhereTheyFit } else { CellNumbers::Hidden };
                 let map = Heatmap::new(rows, columns, values).unwrap();
                 let map = map.row_labels(row_labels).column_labels(column_labels).axes(&names[0], &names[1]);
-                map.side(side).numbers(numbers).absent(&names[2]).into()
+                map.side(side).numbers(numbers).absent(&names[2]).scale_bar(bar).into()
             })
     })
 }
@@ -118,17 +121,23 @@ fn lines() -> impl Strategy<Value = PanelKind> {
         Just(LineStyle::Markers),
         Just(LineStyle::MarkedLine)
     ];
-    let series = (words(1), prop::collection::vec((coordinate(), coordinate()), 0..20), style);
-    let series = series.prop_map(|(name, points, style)| Series::new(&name[0], points).style(style));
+    let deviations = prop::collection::vec(coordinate(), 0..8);
+    let series = (words(1), prop::collection::vec((coordinate(), coordinate()), 0..20), style, deviations);
+    let series = series.prop_map(|(name, points, style, deviations)| {
+        Series::new(&name[0], points).style(style).deviations(deviations)
+    });
     (axis(), axis(), prop::collection::vec(series, 0..6))
         .prop_map(|(x, y, series)| series.into_iter().fold(Lines::new(x, y), Lines::series).into())
 }
 
 fn bars() -> impl Strategy<Value = PanelKind> {
-    let values = (words(1), prop::collection::vec(coordinate(), 0..6));
+    let values = (words(1), prop::collection::vec((coordinate(), coordinate()), 0..6));
     (axis(), words(0..6), prop::collection::vec(values, 0..4)).prop_map(|(axis, groups, series)| {
         let bars = Bars::new(axis, groups);
-        series.into_iter().fold(bars, |bars, (name, values)| bars.series(&name[0], values).unwrap()).into()
+        series
+            .into_iter()
+            .fold(bars, |bars, (name, values)| bars.series_with_deviations(&name[0], values).unwrap())
+            .into()
     })
 }
 
@@ -151,8 +160,26 @@ fn links() -> impl Strategy<Value = PanelKind> {
     })
 }
 
+fn scatter() -> impl Strategy<Value = PanelKind> {
+    let point = (coordinate(), coordinate(), words(1)).prop_map(|(x, y, label)| LabelledPoint::new(x, y, &label[0]));
+    let close = (-0.1..0.1, -0.1..0.1, words(1)).prop_map(|(x, y, label)| LabelledPoint::new(x, y, &label[0]));
+    let group = (words(1), prop::collection::vec(prop_oneof![point, close], 0..40));
+    (axis(), axis(), prop::collection::vec(group, 0..4)).prop_map(|(x, y, groups)| {
+        let scatter = Scatter::new(x, y);
+        groups.into_iter().fold(scatter, |scatter, (name, points)| scatter.group(&name[0], points).unwrap()).into()
+    })
+}
+
+fn confusion() -> impl Strategy<Value = PanelKind> {
+    (0..20usize).prop_flat_map(|classes| {
+        let count = prop_oneof![Just(0), 0..10u64, 0..100_000_000_000u64];
+        (words(classes), prop::collection::vec(count, classes * classes))
+            .prop_map(|(classes, counts)| confusion_matrix(classes, &counts).unwrap().into())
+    })
+}
+
 fn figure() -> impl Strategy<Value = Figure> {
-    let kind = prop_oneof![4 => heatmap(), 3 => lines(), 2 => bars(), 1 => table(), 1 => text(), 1 => links()];
+    let kind = prop_oneof![4 => heatmap(), 3 => lines(), 3 => bars(), 1 => table(), 1 => text(), 1 => links(), 2 => scatter(), 1 => confusion()];
     let panels = prop::collection::vec((words(1), kind), 0..5);
     (words(0..12), words(0..8), panels, prop::option::of(0..4usize)).prop_map(|(title, note, panels, columns)| {
         let mut figure = Figure::new(title.join(" ")).note(note.join(" "));

@@ -14,7 +14,13 @@ use crate::text::{escape, visible};
 const MOST_WEIGHTS: usize = 20_000_000;
 
 pub(crate) const STYLE: &str = include_str!("page.css");
-pub(crate) const SCRIPT: &str = include_str!("page.js");
+pub(crate) const SCRIPT: &str = concat!(
+    "(function () {\n\"use strict\";\n",
+    include_str!("weights.js"),
+    include_str!("drawing.js"),
+    include_str!("view.js"),
+    "})();\n"
+);
 
 /// The view as a page of its own.
 pub(super) fn page(view: &AttentionView) -> Result<String, InspectError> {
@@ -103,4 +109,41 @@ fn for_script(json: &str) -> String {
         }
     }
     safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::colour::ColourMap;
+
+    #[test]
+    fn the_script_has_the_colours_of_the_drawings() {
+        let stops = ColourMap::Blues.stops().iter().map(|c| format!("[{}, {}, {}]", c.0, c.1, c.2));
+        let list = stops.collect::<Vec<_>>().join(", ");
+        let start = SCRIPT.find("const LIGHT = [").expect("the script has colours");
+        let found = &SCRIPT[start..start + SCRIPT[start..].find("];").expect("a list ends")];
+        let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(found, format!("const LIGHT = [ {list},"));
+    }
+
+    #[test]
+    fn nothing_in_a_script_ends_it() {
+        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--") && !STYLE.contains("</"));
+        let odd = "</script><!-- & \u{2028}\u{2029} \u{1f600}";
+        let json = for_script(&serde_json::to_string(odd).expect("a string is JSON"));
+        assert!(!json.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).expect("still JSON"), odd);
+    }
+
+    #[test]
+    fn weights_are_ten_thousandths() {
+        let cases =
+            [(0.0, Some(0)), (1.0, Some(10_000)), (0.00004, Some(0)), (0.43216, Some(4322)), (-0.5, Some(-5000))];
+        for (weight, expected) in cases {
+            assert_eq!(ten_thousandths(weight), expected, "{weight}");
+        }
+        for weight in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert_eq!(ten_thousandths(weight), None);
+        }
+    }
 }

@@ -1,0 +1,99 @@
+//! Reports: one page with everything, several attention views among it.
+
+use regard_inspect::{
+    AttentionView, Axis, Content, Figure, HeadMap, Lines, MapGroup, Report, Section, Series, Table, confusion_matrix,
+};
+
+fn attention(title: &str) -> AttentionView {
+    let group = MapGroup::new("layer 1", ["a", "b"], ["a", "b"]);
+    AttentionView::new(title).group(group.head(HeadMap { head: 0, rows: vec![vec![1.0], vec![0.5, 0.5]] }))
+}
+
+fn report() -> Report {
+    let loss =
+        Lines::new(Axis::linear("step"), Axis::linear("loss")).series(Series::new("train", [(0.0, 2.0), (1.0, 1.0)]));
+    let confusion = confusion_matrix(["yes", "no"], &[3, 1, 0, 4]).unwrap();
+    Report::new("Tagging <EWT>")
+        .fact("model", "Transformer & CRF")
+        .fact("accuracy", "95.1 %")
+        .section(
+            Section::new("Training")
+                .text("First paragraph\ngoes on.\n\n\nSecond <b>paragraph</b>.")
+                .content(Figure::new("Loss").panel("", loss).note("A note."))
+                .content(Table::new(["step", "loss"]).row(["1", "2.0"])),
+        )
+        .section(Section::new("Attention").content(attention("one")).content(attention("two </script>")))
+        .section(
+            Section::new("Errors")
+                .content(Figure::new("").panel("Confusion", confusion))
+                .content(Content::Text("Plain.".to_string()))
+                .content(Content::Code("regard look run \"I saw a saw\" | <less>".to_string())),
+        )
+}
+
+#[test]
+fn a_report_has_its_parts_in_order() {
+    let page = report().to_html().unwrap();
+    let parts = [
+        "<title>Tagging &lt;EWT&gt;</title>",
+        "<h1>Tagging &lt;EWT&gt;</h1>",
+        "<dt>model</dt><dd>Transformer &amp; CRF</dd>",
+        "<dt>accuracy</dt><dd>95.1 %</dd>",
+        "<a href=\"#part-1\">Training</a>",
+        "<a href=\"#part-3\">Errors</a>",
+        "<h2 id=\"part-1\">Training</h2>",
+        "<p>First paragraph\ngoes on.</p>\n<p>Second &lt;b&gt;paragraph&lt;/b&gt;.</p>",
+        "<h3>Loss</h3>",
+        "<svg",
+        "<p>A note.</p>",
+        "<td class=\"number\">2.0</td>",
+        "<h2 id=\"part-2\">Attention</h2>",
+        "<h3>one</h3>",
+        "<div class=\"attention\">",
+        "<h3>two &lt;/script&gt;</h3>",
+        "<div class=\"attention\">",
+        "<h2 id=\"part-3\">Errors</h2>",
+        "<svg",
+        "<p>Plain.</p>",
+        "<pre>regard look run &quot;I saw a saw&quot; | &lt;less&gt;</pre>",
+        "<script>\n(function",
+        "</html>",
+    ];
+    let mut from = 0;
+    for part in parts {
+        let found = page[from..].find(part);
+        from += found.unwrap_or_else(|| panic!("{part} is missing or out of order")) + part.len();
+    }
+}
+
+#[test]
+fn views_have_their_own_data_and_one_script() {
+    let page = report().to_html().unwrap();
+    assert_eq!(page.matches("<div class=\"attention\">").count(), 2);
+    assert_eq!(page.matches("<script type=\"application/json\">").count(), 2);
+    assert_eq!(page.matches("(function () {").count(), 1);
+    assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
+    assert!(page.contains(r"two \u003c/script\u003e"));
+    let elsewhere = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!elsewhere.contains("http") && !elsewhere.contains("<link") && !elsewhere.contains("@import"));
+    assert!(page.contains("@media print"));
+}
+
+#[test]
+fn only_what_is_needed_is_there() {
+    let page = Report::new("Bare").section(Section::new("Only")).to_html().unwrap();
+    assert!(
+        !page.contains("<script") && !page.contains("<nav") && !page.contains("<dl>") && !page.contains(".attention")
+    );
+}
+
+#[test]
+fn a_report_replaces_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    std::fs::write(&path, "old").unwrap();
+    report().save(&path).unwrap();
+    assert!(std::fs::read_to_string(&path).unwrap().ends_with("</html>\n"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file is left");
+    assert!(report().save(folder.path().join("no/report.html")).is_err());
+}
