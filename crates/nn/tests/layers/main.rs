@@ -25,3 +25,4 @@ mod multi_head;
 mod position;
 mod position_network;
 mod recurrent;
+mod recurrent_models;
