@@ -203,7 +203,9 @@ impl Observer for Bar {
             }
             Event::Warning(text) => self.bar.println(format!("warning: {text}")),
             Event::Doing(text) => {
-                self.bar.set_style(ProgressStyle::with_template("{msg} …").unwrap_or_else(|_| ProgressStyle::default_bar()));
+                self.bar.set_style(
+                    ProgressStyle::with_template("{msg} …").unwrap_or_else(|_| ProgressStyle::default_bar()),
+                );
                 self.bar.set_message(text.clone());
                 self.bar.tick();
             }

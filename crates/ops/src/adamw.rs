@@ -1,8 +1,8 @@
 //! AdamW (Loshchilov 2019) over a whole module, in place, with clipping by the global norm.
 
+use burn::backend::TensorMetadata;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Gradients, Tensor, TensorData};
-use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 use regard_kernels::adamw::{AdamWOptions, AdamWTensor, adamw_step, global_norm};
 

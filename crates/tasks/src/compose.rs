@@ -105,7 +105,8 @@ impl Settings for Config {
     fn validate(&self) -> Result<(), TaskError> {
         let DataConfig { form, size, width, colours, dev, test } = self.data;
         let check = || {
-            for (field, value) in [("size", size), ("width", width), ("colours", colours), ("dev", dev), ("test", test)] {
+            for (field, value) in [("size", size), ("width", width), ("colours", colours), ("dev", dev), ("test", test)]
+            {
                 check_positive(field, value)?;
             }
             if form == Form::Grid && !size.is_multiple_of(width) {
@@ -255,7 +256,8 @@ impl Compose {
             ),
         };
         let wrong = || TaskError::input("input", expected.clone(), format!("{text:?}"));
-        let numbers = |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
+        let numbers =
+            |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
         let (values, places) = text.split_once('|').ok_or_else(wrong)?;
         let (values, places) = (numbers(values).ok_or_else(wrong)?, numbers(places).ok_or_else(wrong)?);
         let fits = |numbers: &[usize], below: usize| {
@@ -282,7 +284,8 @@ enum Side {
 /// By a hash of the example: one in ten is held out for each of dev and test.
 fn side(example: &Example) -> Side {
     let numbers = example.values.iter().chain(&example.places);
-    let hash = numbers.fold(0xCBF2_9CE4_8422_2325u64, |hash, &n| (hash ^ (n as u64 + 1)).wrapping_mul(0x0100_0000_01B3));
+    let hash =
+        numbers.fold(0xCBF2_9CE4_8422_2325u64, |hash, &n| (hash ^ (n as u64 + 1)).wrapping_mul(0x0100_0000_01B3));
     match (hash ^ (hash >> 29)) % 10 {
         0 => Side::Dev,
         1 => Side::Test,
@@ -336,7 +339,8 @@ impl Task for Compose {
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
-        let examples = text.lines().filter(|line| !line.trim().is_empty()).map(|line| self.parse(line).map(FixedExample));
+        let examples =
+            text.lines().filter(|line| !line.trim().is_empty()).map(|line| self.parse(line).map(FixedExample));
         Ok(Part::Fixed(examples.collect::<Result<_, _>>()?))
     }
 
@@ -344,7 +348,10 @@ impl Task for Compose {
         let ModelConfig { d_model, n_layers, dropout, .. } = self.config.model;
         let vocab = self.n_values() + self.size();
         let (body, width) = match self.config.model.cell() {
-            None => (Body::Attention(Encoder::new(&self.config.model.transformer(vocab, None), &init.enter("body"))?), d_model),
+            None => (
+                Body::Attention(Encoder::new(&self.config.model.transformer(vocab, None), &init.enter("body"))?),
+                d_model,
+            ),
             Some(cell) => {
                 let layers = RecurrentConfig {
                     n_layers,
@@ -375,14 +382,19 @@ impl Task for Compose {
         let targets: Vec<i32> = examples.iter().flat_map(Example::answer).map(|value| value as i32).collect();
         let count = targets.len();
         let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &logits.device());
-        let options =
-            CrossEntropyOptions { label_smoothing: self.config.train.label_smoothing, ..CrossEntropyOptions::default() };
+        let options = CrossEntropyOptions {
+            label_smoothing: self.config.train.label_smoothing,
+            ..CrossEntropyOptions::default()
+        };
         Ok(Loss { mean: cross_entropy(logits, targets, options)?, targets: count, tokens: 2 * count })
     }
 
     fn evaluate(&self, part: &Part, model: &Composer, limit: Option<usize>) -> Result<Evaluation, TaskError> {
         let Part::Fixed(examples) = part else {
-            return Err(TaskError::Unsupported { task: Self::NAME, what: "score its endless training split".to_string() });
+            return Err(TaskError::Unsupported {
+                task: Self::NAME,
+                what: "score its endless training split".to_string(),
+            });
         };
         let examples: Vec<Example> =
             examples.iter().take(limit.unwrap_or(usize::MAX)).map(|example| example.0.clone()).collect();
@@ -416,7 +428,8 @@ impl Task for Compose {
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let Part::Fixed(examples) = part else { return Vec::new() };
         let text = |numbers: Vec<usize>| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-        let sample = |FixedExample(example): &FixedExample| Sample { input: example.text(), expected: text(example.answer()) };
+        let sample =
+            |FixedExample(example): &FixedExample| Sample { input: example.text(), expected: text(example.answer()) };
         examples.iter().take(count).map(sample).collect()
     }
 
@@ -437,4 +450,3 @@ impl Task for Compose {
         Ok(AttentionView::from_maps(example.text(), &capture.into_maps(), describe)?)
     }
 }
-

@@ -45,7 +45,8 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
         section.content = evaluation.contents;
         report = report.section(section);
     }
-    let mut section = Section::new("Attention").text("Where the model looks, for a few inputs. Choose a layer and a head.");
+    let mut section =
+        Section::new("Attention").text("Where the model looks, for a few inputs. Choose a layer and a head.");
     let inputs = finished.samples.iter().map(|(sample, _)| Some(sample.input.as_str())).take(LOOKED_AT);
     let mut views = Vec::new();
     for input in [None].into_iter().chain(inputs) {

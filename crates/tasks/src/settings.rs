@@ -72,10 +72,14 @@ fn nested(key: &str, value: Value, place: &str) -> Result<Table, TaskError> {
 fn lay_over(table: &mut Table, over: Table) {
     for (key, new) in over {
         match (table.get_mut(&key), new) {
-            (Some(Value::Table(old)), Value::Table(new)) => old.extend(new.into_iter().map(|(key, new)| {
-                let merged = within(old.get(&key), new);
-                (key, merged)
-            }).collect::<Vec<_>>()),
+            (Some(Value::Table(old)), Value::Table(new)) => old.extend(
+                new.into_iter()
+                    .map(|(key, new)| {
+                        let merged = within(old.get(&key), new);
+                        (key, merged)
+                    })
+                    .collect::<Vec<_>>(),
+            ),
             (_, new) => {
                 table.insert(key, new);
             }

@@ -62,10 +62,7 @@ pub trait Task: Sized + 'static {
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError>;
 
     /// The task of a folder, from its configuration and [`files`](Self::files), given by name.
-    fn open(
-        config: Self::Config,
-        file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>,
-    ) -> Result<Self, TaskError>;
+    fn open(config: Self::Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError>;
 
     /// Its configuration.
     fn config(&self) -> &Self::Config;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{
-    Budget, END, Fold, PAD, Pair, START, Tokenizer, TokenizerConfig, batches, builtin, in_order, load_pairs, pad, read_pairs,
+    Budget, Case, END, Fold, PAD, Pair, START, Source, Splits, Tokenizer, TokenizerConfig, TokenizerKind, batches, builtin, in_order, load_pairs, pad, read_pairs,
 };
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::config::check_positive;
@@ -35,6 +35,8 @@ use crate::train::TrainConfig;
 const TOKENIZER: &str = "tokenizer.json";
 /// What a baseline of earlier rewards keeps of them each step.
 const BASELINE_DECAY: f32 = 0.99;
+/// What hard attention gets for not deciding too early.
+const ENTROPY_BONUS: f32 = 0.01;
 /// Tokens of a batch where no gradients are kept.
 const SEARCH_TOKENS: usize = 8_192;
 
@@ -54,7 +56,7 @@ pub struct DataConfig {
 
 impl Default for DataConfig {
     fn default() -> Self {
-        Self { path: None, fold: None, tokenizer: TokenizerConfig::default(), max_length: 100 }
+        Self { path: None, fold: None, tokenizer: TokenizerConfig { kind: TokenizerKind::Word, vocab: 8_000, case: Case::Keep, min_count: 1 }, max_length: 100 }
     }
 }
 
@@ -151,15 +153,19 @@ pub struct Translate {
 
 impl Translate {
     /// The pairs of the run, as text.
-    fn pairs(config: &Config) -> Result<regard_data::Splits<Pair>, TaskError> {
+    fn pairs(config: &Config) -> Result<Splits<Pair>, TaskError> {
         match &config.data.path {
-            Some(path) => Ok(load_pairs(path, config.data.fold)?),
-            None => Ok(builtin::translation()),
+            Some(path) => Ok(load_pairs(&Source { path: path.clone(), fold: config.data.fold })?),
+            None => {
+                let pair = |sentence: builtin::Sentence| Pair { source: sentence.text(), target: sentence.french };
+                let builtin::Parts { train, dev, test } = builtin::english_french(builtin::Sizes::default(), 1).map(pair);
+                Ok(Splits { train, dev, test })
+            }
         }
     }
 
     fn encode(&self, pairs: &[Pair]) -> Vec<Encoded> {
-        let encode = |text: &str| self.tokenizer.encode(text).ids;
+        let encode = |text: &str| self.tokenizer.ids(text);
         pairs.iter().map(|pair| Encoded { source: encode(&pair.source), target: encode(&pair.target) }).collect()
     }
 
@@ -226,8 +232,9 @@ impl Translate {
                     })?,
                     None => Baseline::new("baseline", BASELINE_DECAY)?,
                 };
-                let mean = found.total(&mut baseline)?;
-                if found.rewarded.is_some() {
+                let rewarded = found.rewarded.is_some();
+                let mean = found.total(&mut baseline, ENTROPY_BONUS)?;
+                if rewarded {
                     *memory = serde_json::json!({ "baseline": baseline });
                 }
                 mean
@@ -277,7 +284,7 @@ impl Translate {
 
     /// The tokens of an input, refused if there are none or too many.
     fn input(&self, text: &str) -> Result<Vec<u32>, TaskError> {
-        let ids = self.tokenizer.encode(text).ids;
+        let ids = self.tokenizer.ids(text);
         let most = self.config.data.max_length;
         if ids.is_empty() || ids.len() > most {
             let expected = format!("1 to {most} tokens (data.max_length of this model)");
@@ -302,7 +309,7 @@ impl Task for Translate {
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json()?)]))
+        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json().into_bytes())]))
     }
 
     fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
@@ -368,7 +375,7 @@ impl Task for Translate {
         let sentences = &part.sentences[..part.sentences.len().min(limit)];
         let most = self.config.data.max_length;
         // What is too long for the model is scored by the translation of its beginning.
-        let cut = |sentence: &Sentence| self.tokenizer.encode(&sentence.source).ids.into_iter().take(most).collect();
+        let cut = |sentence: &Sentence| self.tokenizer.ids(&sentence.source).into_iter().take(most).collect();
         let sources: Vec<Vec<u32>> = sentences.iter().map(cut).collect();
         let found: Vec<String> = self.search(model, &sources)?.iter().map(|found| self.text(found)).collect();
         let references: Vec<Vec<String>> = sentences.iter().map(|sentence| sentence.references.clone()).collect();

@@ -34,7 +34,8 @@ pub fn to_bytes(tensors: &Tensors) -> Vec<u8> {
 
 /// The tensors of a safetensors file that was read from `path`.
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Tensors, TaskError> {
-    let damaged = |error: safetensors::SafeTensorError| TaskError::folder(path, format!("no safetensors file: {error}"));
+    let damaged =
+        |error: safetensors::SafeTensorError| TaskError::folder(path, format!("no safetensors file: {error}"));
     let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
     let mut tensors = Tensors::new();
     for (name, view) in file.iter() {

@@ -119,9 +119,16 @@ impl Tokenizer {
     /// # Errors
     /// A file that is missing, damaged or of another kind.
     pub fn open(path: &Path) -> Result<Self, DataError> {
+        Self::from_json(&read_bytes(path)?, path)
+    }
+
+    /// The content of a `tokenizer.json` that was read from `path`.
+    ///
+    /// # Errors
+    /// Content that is damaged or of another kind.
+    pub fn from_json(content: &[u8], path: &Path) -> Result<Self, DataError> {
         let fail = |expected, found| DataError::Tokenizer { path: path.to_path_buf(), expected, found };
-        let inner = tokenizers::Tokenizer::from_bytes(read_bytes(path)?)
-            .map_err(|e| fail("a tokenizer.json", e.to_string()))?;
+        let inner = tokenizers::Tokenizer::from_bytes(content).map_err(|e| fail("a tokenizer.json", e.to_string()))?;
         let kind = match (inner.get_model(), inner.get_pre_tokenizer()) {
             (ModelWrapper::BPE(_), Some(PreTokenizerWrapper::ByteLevel(_))) => TokenizerKind::Bpe,
             (ModelWrapper::BPE(model), None) if model.unk_token.is_some() => TokenizerKind::Char,

@@ -125,7 +125,8 @@ impl TrainConfig {
         check_positive("checkpoint_every", self.checkpoint_every as usize)?;
         check_above_zero("learning_rate", self.learning_rate)?;
         check_above_zero("epsilon", self.epsilon)?;
-        for (field, value) in [("beta1", self.beta1), ("beta2", self.beta2), ("label_smoothing", self.label_smoothing)] {
+        for (field, value) in [("beta1", self.beta1), ("beta2", self.beta2), ("label_smoothing", self.label_smoothing)]
+        {
             check_dropout(field, value)?;
         }
         for (field, value) in [("weight_decay", self.weight_decay), ("clip", self.clip)] {

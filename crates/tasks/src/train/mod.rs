@@ -115,7 +115,8 @@ impl<'a, T: Task> Run<'a, T> {
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
         let checkpoints = Checkpoints::new(folder.path())?;
-        let mut optimiser = AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
+        let mut optimiser =
+            AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
         let (mut state, mut best) = (State { data: data.to_string(), ..State::default() }, None);
         if from == From::Checkpoint {
             let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using the one before")));
