@@ -11,6 +11,7 @@ mod model;
 mod report;
 pub mod run;
 pub mod settings;
+mod tag;
 pub mod task;
 pub mod train;
 pub mod weights;
@@ -22,7 +23,7 @@ pub use run::{Finished, Kind, Opened, Request, open};
 
 /// The tasks, in the order people are told of them.
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[&run::Of::<compose::Compose>(PhantomData)]
+    &[&run::Of::<tag::Tag>(PhantomData), &run::Of::<compose::Compose>(PhantomData)]
 }
 
 /// The task of that name.
