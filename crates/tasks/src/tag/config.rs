@@ -41,7 +41,7 @@ impl Default for DataConfig {
             path: None,
             fold: None,
             column: TagColumn::Upos,
-            sentences: 8_000,
+            sentences: 12_000,
             share: 1.0,
             max_length: 200,
             longest: None,
@@ -76,7 +76,7 @@ impl Default for WordsConfig {
             case: Case::Lower,
             characters: CharactersConfig::convolution(),
             pieces: PieceUse::First,
-            dropout: 0.05,
+            dropout: 0.2,
         }
     }
 }
