@@ -11,6 +11,7 @@ mod words;
 use crate::file::{read_bytes, write_atomic};
 use crate::{DataError, Vocabulary};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::Path;
 use tokenizers::{ModelWrapper, PreTokenizerWrapper};
 
@@ -120,8 +121,15 @@ impl Tokenizer {
     /// A file that is missing, damaged or of another kind.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let fail = |expected, found| DataError::Tokenizer { path: path.to_path_buf(), expected, found };
-        let inner = tokenizers::Tokenizer::from_bytes(read_bytes(path)?)
-            .map_err(|e| fail("a tokenizer.json", e.to_string()))?;
+        let bytes = read_bytes(path)?;
+        // The library panics on broken JSON within a decoder and on a broken table of a normaliser.
+        let json: Value = serde_json::from_slice(&bytes).map_err(|e| fail("a tokenizer.json", e.to_string()))?;
+        match &json["normalizer"] {
+            Value::Null => {}
+            normalizer if normalizer["type"] == "Lowercase" => {}
+            other => return Err(fail("no normaliser but Lowercase", other["type"].to_string())),
+        }
+        let inner = tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| fail("a tokenizer.json", e.to_string()))?;
         let kind = match (inner.get_model(), inner.get_pre_tokenizer()) {
             (ModelWrapper::BPE(_), Some(PreTokenizerWrapper::ByteLevel(_))) => TokenizerKind::Bpe,
             (ModelWrapper::BPE(model), None) if model.unk_token.is_some() => TokenizerKind::Char,
