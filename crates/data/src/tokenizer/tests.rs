@@ -125,7 +125,7 @@ fn training_is_a_function_of_the_texts() {
         crate::hash(first.as_bytes())
     });
     // Another process has other hash keys; these numbers were written by one.
-    assert_eq!(hashes, [18364008784724671806, 0, 0]);
+    assert_eq!(hashes, [18364008784724671806, 3059026052494171561, 4964165386626751953]);
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn a_file_comes_back() {
 fn a_damaged_or_foreign_file_is_named() {
     let dir = tempdir().unwrap();
     let json = trained(TokenizerKind::Word).to_json();
-    for cut in (0..json.len() - 2).step_by(97).filter(|&cut| json.is_char_boundary(cut)) {
-        let error = Tokenizer::open(&write(&dir, "tokenizer.json", json[..cut].as_bytes())).unwrap_err();
+    for cut in (0..json.len() - 2).step_by(97) {
+        let error = Tokenizer::open(&write(&dir, "tokenizer.json", &json.as_bytes()[..cut])).unwrap_err();
         assert!(matches!(error, DataError::Tokenizer { .. }), "cut at {cut}: {error}");
     }
     let whole: serde_json::Value = serde_json::from_str(&json).unwrap();
