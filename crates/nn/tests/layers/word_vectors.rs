@@ -2,8 +2,10 @@
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
 use regard_nn::Init;
-use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig, analogy, neighbours};
+use regard_nn::models::word_vectors::{NegativeSampler, WordVectors, WordVectorsConfig, analogy, neighbours};
 
 use crate::golden::Golden;
 use crate::link::{Action, Link};
@@ -74,6 +76,31 @@ fn a_bag_has_no_order_and_no_padding() {
     let (plain, other) = (run([[0, 1, 2], [3, 4, 5]], &[3, 2]), run([[2, 0, 1], [4, 3, 5]], &[3, 2]));
     close("loss", &plain.0, &other.0, 1e-6);
     close("gradient", &plain.1, &other.1, 1e-6);
+}
+
+/// 1, 0, 16, 81 and 1 times, so 1 : 0 : 8 : 27 : 1, without the word that is right; within four deviations.
+#[test]
+fn wrong_words_go_by_their_counts() {
+    let sampler = NegativeSampler::new(&[1, 0, 16, 81, 1]).unwrap();
+    let draw = |right, seed| {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        (0..20_000).map(|_| sampler.draw(right, &mut random)).collect::<Vec<_>>()
+    };
+    for (right, weights) in [(2, [1.0, 0.0, 0.0, 27.0, 1.0]), (1, [1.0, 0.0, 8.0, 27.0, 1.0])] {
+        let found = draw(right, 1);
+        for (word, weight) in weights.into_iter().enumerate() {
+            let share: f64 = weight / weights.iter().sum::<f64>();
+            let off = found.iter().filter(|&&found| found == word).count() as f64 - 20_000.0 * share;
+            assert!(
+                off.abs() <= 4.0 * (20_000.0 * share * (1.0 - share)).sqrt(),
+                "{word} beside {right}: off by {off}"
+            );
+        }
+    }
+    assert_eq!(draw(2, 1), draw(2, 1));
+    assert_ne!(draw(2, 1), draw(2, 2));
+    let few = NegativeSampler::new(&[0, 3]).unwrap_err().to_string();
+    assert_eq!(few, "counts of words: expected two words or more that occur, got 1");
 }
 
 #[test]
