@@ -16,8 +16,8 @@ First weights are spread as Regard's: Xavier, zero biases, embeddings normal wit
 step, so that the end need not be known), "cosine" (to `least_learning_rate` at `steps`), or stays "constant". `clip` is
 the greatest norm of all gradients, 0 for none.
 
-PyTorch is given its fastest eager float32 form: one product for queries, keys and values, its fused attention and
-AdamW, logits only where there is a target.
+PyTorch computes in eager float32, in the forms that peer_torch.py found to be the fastest: one product for queries, keys
+and values, its fused attention and AdamW; and logits only where there is a target.
 """
 
 import json
