@@ -108,6 +108,8 @@ impl Draw {
         let fits = |adjective: &&'static Adjective| {
             adjective.class & noun.class != 0
                 && (adjective.class != PAIR || one_of_two)
+                // "un vieux garçon", "une vieille fille" never married.
+                && (adjective.english != "old" || noun.class & PERSON == 0 || noun.class & TRAINED == 0)
                 && (noun.count != Count::Mass || adjective.class & (FOOD | DRINK | SERVED_HOT) != 0)
         };
         let fitting: Vec<&'static Adjective> = ADJECTIVES.iter().filter(fits).collect();
@@ -298,14 +300,21 @@ impl Draw {
 
     pub fn action(&mut self, verb: &'static Verb, mut subject: Subject, size: Size) -> Clause {
         let full = size == Size::Full;
-        let modal_fits = !matches!(verb.past, Past::Imperfect(_))
-            && (verb.frame != Frame::OfKinds || verb.objects == WRONG)
-            && verb.subjects & PERSON != 0;
+        let state = matches!(verb.past, Past::Imperfect(_));
+        let modal_fits =
+            !state && (verb.frame != Frame::OfKinds || verb.objects == WRONG) && verb.subjects & PERSON != 0;
         let modals = [(6, Modal::Can), (4, Modal::Must), (4, Modal::Want), (3, Modal::Right)];
         let modal = (full && modal_fits && self.chance(18)).then(|| self.weighted(&modals));
         let mut tense = if modal.is_some() { Tense::Present } else { self.tense() };
         let mut polarity = self.polarity();
         if modal.is_some() && polarity == Polarity::Never {
+            polarity = Polarity::Not;
+        }
+        // States neither begin tomorrow nor count occasions: "je ne connaissais jamais" is no French.
+        if state && tense == Tense::Future {
+            tense = Tense::Present;
+        }
+        if state && polarity == Polarity::Never {
             polarity = Polarity::Not;
         }
         if verb.past_looks_present() && tense == Tense::Past && polarity != Polarity::Not {
@@ -332,7 +341,9 @@ impl Draw {
             _ => (Object::None, Recipient::None),
         };
         let simple = full && modal.is_none() && tense != Tense::Future;
-        let frequency = (simple && polarity == Polarity::Yes && self.chance(12)).then(|| self.pick(FREQUENCY));
+        let frequency =
+            (simple && !state && verb.frame != Frame::Origin && polarity == Polarity::Yes && self.chance(12))
+                .then(|| self.pick(FREQUENCY));
         let manner = match verb.manners {
             Manners::None => None,
             _ if !full || frequency.is_some() || !self.chance(35) => None,
@@ -343,7 +354,7 @@ impl Draw {
         let manner = manner.filter(|manner| simple || manner.place == MannerPlace::AfterParticiple);
         let needs_place = matches!(verb.frame, Frame::Goal | Frame::Place | Frame::Origin);
         let place = if needs_place || (full && manner.is_none()) { self.verb_place(verb) } else { None };
-        let timed = full && frequency.is_none() && polarity != Polarity::Never && self.chance(24);
+        let timed = full && !state && frequency.is_none() && polarity != Polarity::Never && self.chance(24);
         let time = timed.then(|| self.time(if modal.is_some() { Tense::Future } else { tense }));
         let predicate = Predicate::Do { verb, object, recipient };
         Clause { subject, tense, polarity, modal, predicate, frequency, manner, place, time }

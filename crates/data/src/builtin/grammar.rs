@@ -4,7 +4,7 @@ use super::clause::{Clause, Modal, Object, Order, Polarity, Predicate, Recipient
 use super::draw::{Draw, Size};
 use super::lexicon::class::*;
 use super::lexicon::verbs::{THINKING, VERBS};
-use super::lexicon::{Frame, Gender, Number, Verb};
+use super::lexicon::{Frame, Gender, Number, Past, Verb};
 use super::phrase::{Determiner, NounPhrase};
 use super::pronoun::{Agreement, Pronoun};
 use super::sentence::{Asked, Joint, Tree};
@@ -71,15 +71,22 @@ impl Draw {
 
     fn wh_question(&mut self) -> Tree {
         loop {
-            let clause = Clause { time: None, ..self.asked_clause() };
-            let Predicate::Do { verb, .. } = &clause.predicate else { continue };
+            let mut clause = Clause { time: None, ..self.asked_clause() };
+            let Predicate::Do { verb, object, .. } = &mut clause.predicate else { continue };
+            // "Any" would sound odd after a question word.
+            if let Object::Phrase(phrase) = object
+                && matches!(phrase.determiner, Determiner::Indefinite)
+            {
+                phrase.determiner = Determiner::The;
+            }
+            let state = matches!(verb.past, Past::Imperfect(_));
             let placed = matches!(verb.frame, Frame::Goal | Frame::Place);
             let origin = verb.frame == Frame::Origin;
             return match self.below(3) {
-                0 if !origin && clause.modal.is_none() => {
+                0 if !origin && (placed || !state) && clause.modal.is_none() => {
                     Tree::Question(Asked::Where, Clause { place: None, ..clause })
                 }
-                1 if clause.tense != Tense::Present && !placed => Tree::Question(Asked::When, clause),
+                1 if clause.tense != Tense::Present && !placed && !state => Tree::Question(Asked::When, clause),
                 2 => {
                     let polarity = if self.chance(30) { Polarity::Not } else { Polarity::Yes };
                     Tree::Question(Asked::Why, Clause { polarity, ..clause })
