@@ -12,6 +12,30 @@ use super::sentence::{Asked, Joint, Tree};
 /// Longest and shortest English sentence, in words.
 pub(super) const WORDS: std::ops::RangeInclusive<usize> = 3..=14;
 
+/// Sentences that every test part begins with: "I saw a saw.", "Citizens have the right to right wrongs."
+pub(super) fn showcase() -> [Tree; 2] {
+    let phrase = |determiner, english, number| NounPhrase {
+        determiner,
+        adjectives: Vec::new(),
+        noun: Draw::noun_named(english),
+        number,
+    };
+    let verb = |infinitive| VERBS.iter().find(|verb| verb.infinitive == infinitive).unwrap_or(&VERBS[0]);
+    let act = |subject, tense, modal, infinitive, phrase| {
+        let predicate =
+            Predicate::Do { verb: verb(infinitive), object: Object::Phrase(phrase), recipient: Recipient::None };
+        let (polarity, frequency, manner, place, time) = (Polarity::Yes, None, None, None, None);
+        Tree::Statement(Clause { subject, tense, polarity, modal, predicate, frequency, manner, place, time })
+    };
+    let citizens = phrase(Determiner::Kind, "citizen", Number::Plural);
+    let wrongs = phrase(Determiner::Kind, "wrong", Number::Plural);
+    let saw = phrase(Determiner::Indefinite, "saw", Number::Singular);
+    [
+        act(Subject::Pronoun(Pronoun::I), Tense::Past, None, "voir", saw),
+        act(Subject::Phrase(citizens), Tense::Present, Some(Modal::Right), "redresser", wrongs),
+    ]
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Statement,

@@ -110,7 +110,8 @@ impl Sentence {
 }
 
 /// English sentences and their French translations. Every test sentence has a pair of words (adjective and noun, verb
-/// and object, subject and verb) that no training sentence has; single words are all met in training.
+/// and object, subject and verb) that no training sentence has; with the default sizes single words are all met in training, in each form needed.
+/// The first two test sentences are "I saw a saw." and "Citizens have the right to right wrongs."
 ///
 /// ```
 /// use regard_data::builtin::{Sizes, english_french};

@@ -40,6 +40,7 @@ pub struct Opinion {
 
 impl Opinion {
     fn new(text: String, value: f32) -> Self {
+        let value = (value * 100.0).round() / 100.0;
         Self { text, label: if value > 0.0 { Label::Positive } else { Label::Negative }, value }
     }
 }

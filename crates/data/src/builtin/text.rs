@@ -73,6 +73,10 @@ fn person(draw: &mut Draw) -> (&'static str, &'static Pronouns) {
     if draw.chance(50) { (*draw.pick(&MEN), &HE) } else { (*draw.pick(&WOMEN), &SHE) }
 }
 
+fn article(next: &str) -> &'static str {
+    if next.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
 fn another<'a>(draw: &mut Draw, items: &'a [&'static str], than: &str) -> &'a str {
     loop {
         let item = draw.pick(items);
@@ -93,7 +97,7 @@ fn people(draw: &mut Draw) -> String {
     let day = draw.pick(&DAYS);
     let age = *draw.pick(&["old", "young", "kind", "clever"]);
     let mut story = match draw.below(3) {
-        0 => format!("There was once a {age} {who}. {upper} {one}. "),
+        0 => format!("There was once {} {age} {who}. {upper} {one}. ", article(age)),
         1 => format!("The {who} {one}, and {he} {two}. "),
         _ => format!("On {day} the {age} {who} {one}. "),
     };
@@ -167,20 +171,24 @@ fn actions(draw: &mut Draw) -> String {
 }
 
 fn animals(draw: &mut Draw) -> String {
-    let [animal, cry, food, home] = *draw.pick(&ANIMALS);
+    let first = draw.below(ANIMALS.len());
+    let [animal, cry, food, home] = ANIMALS[first];
+    let other = ANIMALS[(first + 1 + draw.below(ANIMALS.len() - 1)) % ANIMALS.len()][0];
     let (name, Pronouns { upper, his, .. }) = person(draw);
     let colour = *draw.pick(&COLOURS);
-    let other = *draw.pick(&ANIMALS);
+    let an = if article(animal) == "an" { "An" } else { "A" };
     match draw.below(3) {
         0 => format!(
-            "{name} has a {colour} {animal}. The {animal} sleeps in its {home} and eats {food}. When the {animal} is hungry, it {cry}. {upper} feeds {his} {animal} every morning."
+            "{name} has a {colour} {animal}. The {animal} sleeps in its {home} and eats {food}. \
+             When the {animal} is hungry, it {cry}. {upper} feeds {his} {animal} every morning."
         ),
         1 => format!(
-            "The farmer heard the {animal}. A {animal} {cry} when it wants {food}. The {animal} ran to the {home}, away from the {}.",
-            other[0]
+            "The farmer heard the {animal}. {an} {animal} {cry} when it wants {food}. \
+             The {animal} ran to the {home}, away from the {other}."
         ),
         _ => format!(
-            "A {colour} {animal} lives in the {home} near the farm. It {cry} at night. {name} gave the animal some {food}, and the {animal} was happy."
+            "A {colour} {animal} lives in the {home} near the farm. It {cry} at night. \
+             {name} gave the animal some {food}, and the {animal} was happy."
         ),
     }
 }

@@ -92,6 +92,8 @@ fn training_never_shows_a_held_out_combination() {
         }
     }
     assert!(held >= 30, "only {held} held-out pairs of adjective and noun in the test part");
+    assert_eq!(parts.test[0].text(), "I saw a saw.");
+    assert_eq!(parts.test[1].french, "Les citoyens ont le droit de redresser les torts.");
     let saw = |sentence: &&Sentence| {
         let has = |tag| sentence.english.iter().any(|token| token.text == "saw" && token.tag == tag);
         has(Upos::Verb) && has(Upos::Noun) && sentence.text().contains("saw a saw")
@@ -140,7 +142,8 @@ fn french_joins_its_words() {
                 assert!(!french.contains(&format!(" {word} {vowel}")), "{french}");
             }
         }
-        for wrong in [" à le ", " à les ", " de les ", "l'héros", "l'hibou", " un une", "  ", " ne pas ", "vieux homme"]
+        for wrong in
+            [" à le ", " à les ", " de les ", "l'héros", "l'hibou", " un une", "  ", " ne pas ", "vieux homme "]
         {
             assert!(!french.contains(wrong), "{french}");
         }
