@@ -142,9 +142,18 @@ fn french_joins_its_words() {
                 assert!(!french.contains(&format!(" {word} {vowel}")), "{french}");
             }
         }
-        for wrong in
-            [" à le ", " à les ", " de les ", "l'héros", "l'hibou", " un une", "  ", " ne pas ", "vieux homme "]
-        {
+        for wrong in [
+            " à le ",
+            " à les ",
+            " près de les ",
+            " dos de le ",
+            "l'héros",
+            "l'hibou",
+            " un une",
+            "  ",
+            " ne pas ",
+            "vieux homme ",
+        ] {
             assert!(!french.contains(wrong), "{french}");
         }
     }
@@ -213,20 +222,6 @@ fn output_is_the_same_on_every_machine() {
         .map(|opinion| format!("{}\t{}\n", opinion.text, opinion.value))
         .collect();
     let found = [hash(&pairs), hash(&opinions), hash(&text(1))];
-    assert_eq!(found, [0, 0, 0]);
+    assert_eq!(found, [11_039_454_681_480_766_972, 1_775_213_793_899_014_269, 17_660_996_184_040_210_117]);
     assert_ne!(text(1), text(2));
-}
-
-#[test]
-#[ignore]
-fn dump() {
-    let p = english_french(Sizes::default(), 1);
-    for (n, part) in [("train", &p.train), ("dev", &p.dev), ("test", &p.test)] {
-        let t: String = part.iter().map(|s| format!("{}\t{}\n", s.text(), s.french)).collect();
-        std::fs::write(format!("/work/scratch/p4/h2_{n}.tsv"), t).unwrap();
-    }
-    std::fs::write("/work/scratch/p4/h2_text.txt", text(1)).unwrap();
-    let s = sentiment(Opinion::sizes(), 1);
-    let t: String = s.test.iter().map(|o| format!("{:?}\t{}\t{}\n", o.label, o.value, o.text)).collect();
-    std::fs::write("/work/scratch/p4/h2_sent.txt", t).unwrap();
 }
