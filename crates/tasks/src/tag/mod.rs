@@ -1,0 +1,411 @@
+//! Tagging, n → n (rows B4, E2): a tag for each word of a sentence, from the word, its characters and the words around it.
+//!
+//! Words that are rare in training have no vector of their own; their characters and the context remain. `model.from` adds
+//! the state of a word's pieces in a pre-trained encoder.
+
+mod config;
+mod encoded;
+mod pieces;
+mod scores;
+mod typed;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use regard_data::{
+    Budget, Source, Splits, Tagged, Vocabulary, batches, builtin, hash, in_order, load_tagged, read_tagged,
+};
+use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::models::tagger::{Tagger, TaggerConfig};
+use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use serde_json::Value;
+
+pub use self::config::Config;
+use self::config::Sizes;
+use self::encoded::{Encoded, Lexicon, UNKNOWN, tag_tensor};
+use self::pieces::{ENCODER, PieceEncoder, TOKENIZER};
+use self::scores::{Outcome, evaluation};
+use crate::error::TaskError;
+use crate::look::layer_name;
+use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Task};
+
+const WORDS: &str = "words.json";
+const CHARACTERS: &str = "characters.json";
+const LABELS: &str = "labels.json";
+/// Words of a batch where no gradients are kept.
+const SCORED_TOGETHER: Budget = Budget { tokens: 8_192, examples: 256 };
+/// What is looked at without an input: one word, two parts of speech.
+const TELLING: &str = "I saw a saw.";
+/// Built-in sentences to choose by and to score.
+const BUILTIN_DEV: usize = 500;
+const BUILTIN_TEST: usize = 2_000;
+
+/// A split.
+#[derive(Debug)]
+pub struct Part {
+    sentences: Vec<Encoded>,
+    /// Tags that the training split does not have.
+    extra: Vec<String>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Tag {
+    config: Config,
+    lexicon: Lexicon,
+    encoder: Option<PieceEncoder>,
+}
+
+impl Tag {
+    /// The sentences of the run, and what is to be said of those that are not used.
+    fn sentences(config: &Config) -> Result<(Splits<Tagged>, Vec<String>), TaskError> {
+        let data = &config.data;
+        let mut splits = match &data.path {
+            Some(path) => load_tagged(&Source { path: path.clone(), fold: data.fold }, data.column)?,
+            None => built_in(data.sentences),
+        };
+        let mut notes = Vec::new();
+        let all = splits.train.len();
+        if data.share < 1.0 {
+            splits.train.retain(|sentence| place(sentence) < data.share);
+            notes.push(format!("{} of {all} training sentences are used (data.share)", splits.train.len()));
+        }
+        for (key, most) in [("max_length", Some(data.max_length)), ("longest", data.longest)] {
+            let Some(most) = most else { continue };
+            let before = splits.train.len();
+            splits.train.retain(|sentence| sentence.tokens.len() <= most);
+            let left_out = before - splits.train.len();
+            if left_out > 0 {
+                notes.push(format!(
+                    "{left_out} sentences of more than {most} words (data.{key}) are left out of training"
+                ));
+            }
+        }
+        match splits.train.is_empty() {
+            true => Err(TaskError::input("training data", "at least one sentence", "none that is short enough")),
+            false => Ok((splits, notes)),
+        }
+    }
+
+    /// A split in numbers.
+    fn encoded(&self, sentences: Vec<Tagged>) -> Part {
+        let labels = &self.lexicon.labels;
+        let mut extra: Vec<String> =
+            sentences.iter().flat_map(|s| &s.tags).filter(|tag| labels.get(tag).is_none()).cloned().collect();
+        extra.sort();
+        extra.dedup();
+        let number = |tag: &String| {
+            let beyond = || labels.len() + extra.binary_search(tag).expect("collected above");
+            labels.get(tag).unwrap_or_else(beyond)
+        };
+        let sentences = sentences.into_iter().map(|Tagged { tokens, tags }| {
+            let tags = tags.iter().map(number).collect();
+            self.lexicon.encode(tokens, tags, self.encoder.as_ref())
+        });
+        Part { sentences: sentences.collect(), extra }
+    }
+
+    fn tagger(&self) -> TaggerConfig {
+        let Lexicon { words, characters, labels, .. } = &self.lexicon;
+        let sizes =
+            Sizes { words: words.len(), unknown: UNKNOWN as usize, characters: characters.len(), tags: labels.len() };
+        let encoder = self.encoder.as_ref().map(|encoder| encoder.config);
+        TaggerConfig { encoder, ..self.config.tagger(sizes) }
+    }
+
+    /// The tags of sentences, and the mean negative log-likelihood of the right ones where the labels have them all.
+    fn tagged(&self, model: &Tagger, sentences: &[Encoded], pass: &Pass) -> Result<Tagging, TaskError> {
+        let device = device(model);
+        let most = self.config.data.max_length;
+        // What is too long for the model goes through it in pieces.
+        let mut windows: Vec<(usize, Encoded)> = Vec::new();
+        for (at, sentence) in sentences.iter().enumerate().filter(|(_, sentence)| sentence.tokens.len() > most) {
+            let length = sentence.tokens.len();
+            let cut = (0..length).step_by(most);
+            windows
+                .extend(cut.map(|from| (at, sentence.window(from, (from + most).min(length), self.encoder.as_ref()))));
+        }
+        let whole = sentences.iter().enumerate().filter(|(_, sentence)| sentence.tokens.len() <= most);
+        let rows: Vec<(usize, &Encoded)> = whole.chain(windows.iter().map(|(at, window)| (*at, window))).collect();
+        let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.tokens.len()).collect();
+        let mut found: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
+        let (mut nats, mut words) = (0.0, 0usize);
+        for batch in in_order(&lengths, SCORED_TOGETHER) {
+            let batch_rows: Vec<&Encoded> = batch.iter().map(|&at| rows[at].1).collect();
+            let input = self.lexicon.batch(&batch_rows, &self.config.words.characters, &device);
+            let logits = model.logits(&input, pass)?;
+            let is_known = |row: &&Encoded| row.tags.iter().all(|&tag| tag < self.lexicon.labels.len());
+            let (tags, loss) = match &model.crf {
+                Some(crf) => {
+                    let known = batch_rows.iter().all(is_known);
+                    let right = || tag_tensor(&batch_rows, &device);
+                    let loss = known.then(|| crf.loss(logits.clone(), right(), Some(&input.lengths))).transpose()?;
+                    let count: usize = input.lengths.iter().sum();
+                    let loss = loss.map(|loss| (f64::from(loss.into_scalar::<f32>()) * count as f64, count));
+                    (crf.decode(logits, Some(&input.lengths))?, loss)
+                }
+                None => most_probable(logits, &batch_rows),
+            };
+            if let Some((sum, count)) = loss {
+                nats += sum;
+                words += count;
+            }
+            for (at, tags) in batch.into_iter().zip(tags) {
+                found[at] = tags;
+            }
+        }
+        let mut tags: Vec<Vec<usize>> = vec![Vec::new(); sentences.len()];
+        for ((at, _), found) in rows.iter().zip(found) {
+            tags[*at].extend(found);
+        }
+        Ok(Tagging { tags, loss: (words > 0).then(|| nats / words as f64) })
+    }
+
+    /// The words of an input, refused if there are none or too many.
+    fn input(&self, text: &str) -> Result<Encoded, TaskError> {
+        let words = typed::words(text, |word| self.lexicon.word(word).is_some());
+        let most = self.config.data.max_length;
+        if words.is_empty() || words.len() > most {
+            let beginning: String = text.chars().take(40).collect();
+            let expected = format!("1 to {most} words (data.max_length of this model)");
+            return Err(TaskError::input(format!("input {beginning:?}"), expected, words.len().to_string()));
+        }
+        let tags = vec![0; words.len()];
+        Ok(self.lexicon.encode(words, tags, self.encoder.as_ref()))
+    }
+}
+
+/// What [`Tag::tagged`] gives.
+struct Tagging {
+    tags: Vec<Vec<usize>>,
+    loss: Option<f64>,
+}
+
+impl Task for Tag {
+    const NAME: &'static str = "tag";
+    const CONFIG: &'static str = include_str!("../../../../configs/tag.toml");
+    type Config = Config;
+    type Model = Tagger;
+    type Part = Part;
+
+    fn start(config: Config) -> Result<Self, TaskError> {
+        let encoder = config.model.from.as_deref().map(PieceEncoder::of).transpose()?;
+        let (splits, _) = Self::sentences(&config)?;
+        let train: Vec<&Tagged> = splits.train.iter().collect();
+        let lexicon = Lexicon::learn(&train, config.words.min_count, config.words.case);
+        if lexicon.labels.len() < 2 {
+            let got = lexicon.labels.names().first().map_or("none", String::as_str);
+            return Err(TaskError::input("training data", "two or more different tags", format!("only {got}")));
+        }
+        Ok(Self { config, lexicon, encoder })
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        let list = |names: &Vocabulary| serde_json::to_vec(names).expect("plain names");
+        let Lexicon { words, characters, labels, .. } = &self.lexicon;
+        let mut files = BTreeMap::from([
+            (WORDS.to_string(), list(words)),
+            (CHARACTERS.to_string(), list(characters)),
+            (LABELS.to_string(), list(labels)),
+        ]);
+        if let Some(encoder) = &self.encoder {
+            files.insert(ENCODER.to_string(), serde_json::to_vec_pretty(&encoder.config).expect("plain values"));
+            files.insert(TOKENIZER.to_string(), encoder.tokenizer.to_json().into_bytes());
+        }
+        Ok(files)
+    }
+
+    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+        let mut list = |name: &str, least: usize| -> Result<Vocabulary, TaskError> {
+            let names: Vocabulary = serde_json::from_slice(&file(name)?)
+                .map_err(|error| TaskError::folder(name, format!("no list of names: {error}")))?;
+            match names.len() >= least {
+                true => Ok(names),
+                false => Err(TaskError::folder(name, format!("expected {least} names or more, got {}", names.len()))),
+            }
+        };
+        let (words, characters, labels) = (list(WORDS, 2)?, list(CHARACTERS, 2)?, list(LABELS, 2)?);
+        let encoder = match config.model.from {
+            Some(_) => Some(PieceEncoder::open(&file(ENCODER)?, &file(TOKENIZER)?)?),
+            None => None,
+        };
+        let lexicon = Lexicon::new(words, characters, labels, config.words.case);
+        Ok(Self { config, lexicon, encoder })
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        let (splits, notes) = Self::sentences(&self.config)?;
+        Ok(Parts {
+            train: self.encoded(splits.train),
+            dev: self.encoded(splits.dev),
+            test: self.encoded(splits.test),
+            notes,
+        })
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        Ok(self.encoded(read_tagged(path, self.config.data.column)?))
+    }
+
+    fn model(&self, init: &Init) -> Result<Tagger, TaskError> {
+        Ok(self.tagger().init(init).map_err(|error| error.within("model"))?)
+    }
+
+    fn warm(&self, model: Tagger) -> Result<Tagger, TaskError> {
+        match &self.config.model.from {
+            Some(path) => pieces::warmed(model, path),
+            None => Ok(model),
+        }
+    }
+
+    fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = train.sentences.iter().map(|sentence| sentence.tokens.len()).collect();
+        let train = &self.config.train;
+        let budget = Budget { tokens: train.batch_tokens, examples: train.batch_examples };
+        batches(&lengths, budget, self.config.seed, epoch)
+    }
+
+    fn loss(
+        &self,
+        train: &Part,
+        batch: &[usize],
+        model: &Tagger,
+        _: &mut Value,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let device = device(model);
+        let sentences: Vec<&Encoded> = batch.iter().map(|&index| &train.sentences[index]).collect();
+        let input = self.lexicon.batch(&sentences, &self.config.words.characters, &device);
+        let words = input.lengths.iter().sum();
+        let tags = tag_tensor(&sentences, &device);
+        let mean = model.loss(&input, tags, self.config.train.label_smoothing, pass)?;
+        Ok(Loss { mean, targets: words, tokens: words })
+    }
+
+    fn evaluate(&self, part: &Part, model: &Tagger, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+        let sentences = &part.sentences[..limit.unwrap_or(usize::MAX).min(part.sentences.len())];
+        let Tagging { tags: found, loss } = self.tagged(model, sentences, &Pass::inference())?;
+        let outcome = Outcome { sentences, found, loss };
+        evaluation(&outcome, &self.lexicon.labels, &part.extra, self.config.data.longest)
+    }
+
+    fn predict(&self, model: &Tagger, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        let sentences: Vec<Encoded> = inputs.iter().map(|input| self.input(input)).collect::<Result<_, _>>()?;
+        let found = self.tagged(model, &sentences, &Pass::inference())?.tags;
+        let predict = |((input, sentence), tags): ((&String, &Encoded), &Vec<usize>)| {
+            let tags: Vec<&str> = tags.iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
+            let more = BTreeMap::from([
+                ("tokens".to_string(), Value::from(sentence.tokens.clone())),
+                ("tags".to_string(), Value::from(tags.clone())),
+            ]);
+            Prediction { input: input.clone(), output: written(&sentence.tokens, &tags), more }
+        };
+        Ok(inputs.iter().zip(&sentences).zip(&found).map(predict).collect())
+    }
+
+    fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        // Spread over the split, whose neighbours are often alike; those that a person could have typed.
+        let fits = |sentence: &&Encoded| {
+            let typed = self.input(&sentence.tokens.join(" "));
+            typed.is_ok_and(|typed| typed.tokens == sentence.tokens)
+        };
+        let sentences: Vec<&Encoded> = part.sentences.iter().filter(fits).collect();
+        let apart = sentences.len().div_ceil(count.max(1)).max(1);
+        let labels = &self.lexicon.labels;
+        let name = |&tag: &usize| match tag < labels.len() {
+            true => labels.name(tag),
+            false => &part.extra[tag - labels.len()],
+        };
+        let sample = |sentence: &&Encoded| {
+            let tags: Vec<&str> = sentence.tags.iter().map(name).collect();
+            Sample { input: sentence.tokens.join(" "), expected: written(&sentence.tokens, &tags) }
+        };
+        sentences.iter().step_by(apart).map(sample).collect()
+    }
+
+    fn look(&self, model: &Tagger, input: Option<&str>) -> Result<AttentionView, TaskError> {
+        let sentence = match input {
+            Some(text) => self.input(text)?,
+            None => {
+                let words = typed::words(TELLING, |word| self.lexicon.word(word).is_some());
+                let words: Vec<String> = words.into_iter().take(self.config.data.max_length).collect();
+                let tags = vec![0; words.len()];
+                self.lexicon.encode(words, tags, self.encoder.as_ref())
+            }
+        };
+        let capture = Capture::new(Wanted::default());
+        let tagging = self.tagged(model, std::slice::from_ref(&sentence), &Pass::inference().with_capture(&capture))?;
+        let tags: Vec<&str> = tagging.tags[0].iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
+        let backwards: Vec<String> = sentence.tokens.iter().rev().cloned().collect();
+        let describe = |map: &AttentionMap| {
+            let name = layer_name(&map.layer);
+            let pieces = sentence.pieces.as_ref().filter(|_| map.layer.starts_with("encoder."));
+            let (name, tokens) = match (pieces, map.layer.rsplit('.').next()) {
+                (Some(pieces), _) => (name, &pieces.tokens),
+                // A layer of intra-attention reads both ways; a map has the words as they were read.
+                (None, Some("backward")) => (format!("{name}, read backwards"), &backwards),
+                (None, Some("forward")) => (format!("{name}, read forwards"), &sentence.tokens),
+                (None, _) => (name, &sentence.tokens),
+            };
+            Some(MapGroup::new(name, tokens.clone(), tokens.clone()))
+        };
+        let title = written(&sentence.tokens, &tags);
+        Ok(AttentionView::from_maps(title, &capture.into_maps(), describe)?)
+    }
+}
+
+/// `I/PRON saw/VERB`.
+fn written(tokens: &[String], tags: &[&str]) -> String {
+    tokens.iter().zip(tags).map(|(token, tag)| format!("{token}/{tag}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Where the model is.
+fn device(model: &Tagger) -> Device {
+    model.devices().first().cloned().unwrap_or_default()
+}
+
+/// Where a sentence stands between 0 and 1, by its words alone.
+fn place(sentence: &Tagged) -> f64 {
+    // Not the hash by which a file is split: a share of a split would be no share then.
+    let text = format!("share\t{}", sentence.tokens.join(" "));
+    (hash(text.as_bytes()) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Sentences of the grammar, whose test has combinations of words that training has not.
+fn built_in(train: usize) -> Splits<Tagged> {
+    let sizes = builtin::Sizes { train, dev: BUILTIN_DEV, test: BUILTIN_TEST };
+    let builtin::Parts { train, dev, test } = builtin::tagged(sizes, 1).map(|sentence| {
+        let (tokens, tags) = sentence.into_iter().map(|token| (token.text, token.tag.to_string())).unzip();
+        Tagged { tokens, tags }
+    });
+    Splits { train, dev, test }
+}
+
+/// The most probable tag of each word; the sum of negative log-likelihoods of the right ones that are labels, and how
+/// many those are.
+fn most_probable(logits: Tensor<3>, rows: &[&Encoded]) -> (Vec<Vec<usize>>, Option<(f64, usize)>) {
+    let [_, seq, n_tags] = logits.dims();
+    let logits: Vec<f32> = logits.into_data().iter().collect();
+    let (mut nats, mut count) = (0.0, 0);
+    let tags = logits.chunks_exact(seq * n_tags).zip(rows).map(|(logits, row)| {
+        let words = logits.chunks_exact(n_tags).zip(&row.tags);
+        let tag = |(logits, &right): (&[f32], &usize)| {
+            let best = (1..n_tags).fold(0, |best, tag| if logits[tag] > logits[best] { tag } else { best });
+            if let Some(&logit) = logits.get(right) {
+                let sum: f64 = logits.iter().map(|&other| f64::from(other - logits[best]).exp()).sum();
+                nats += sum.ln() - f64::from(logit - logits[best]);
+                count += 1;
+            }
+            best
+        };
+        words.map(tag).collect()
+    });
+    let tags = tags.collect();
+    (tags, (count > 0).then_some((nats, count)))
+}
