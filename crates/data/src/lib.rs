@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod builtin;
 mod error;
 mod file;
 mod folder;

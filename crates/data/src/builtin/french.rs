@@ -1,0 +1,109 @@
+//! How French words join: elision (l', j', n', qu'), contraction (au, du, aux, des), and the endings of agreement.
+
+use super::lexicon::{Gender, Number};
+
+/// Words in order; joining is done once, at the end, when the neighbours are known.
+#[derive(Debug, Default)]
+pub(super) struct French {
+    words: Vec<Word>,
+}
+
+#[derive(Debug)]
+struct Word {
+    text: String,
+    role: Role,
+}
+
+/// Only an article contracts: "du livre", but "le droit de le voir".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Article,
+    Other,
+}
+
+impl French {
+    pub fn push(&mut self, text: impl Into<String>) {
+        self.words.push(Word { text: text.into(), role: Role::Other });
+    }
+
+    pub fn article(&mut self, text: impl Into<String>) {
+        self.words.push(Word { text: text.into(), role: Role::Article });
+    }
+
+    /// The sentence: first letter capital, words joined, the mark at the end.
+    pub fn finish(self, mark: &str) -> String {
+        let mut line = String::new();
+        let mut glued = true;
+        let mut skip = false;
+        for (index, word) in self.words.iter().enumerate() {
+            if std::mem::take(&mut skip) {
+                continue;
+            }
+            let next = self.words.get(index + 1);
+            let (text, elided) = if let Some(text) = self.contracted(index) {
+                skip = true;
+                (text.to_string(), false)
+            } else if elides(&word.text) && next.is_some_and(|next| starts_with_vowel(&next.text)) {
+                (format!("{}'", &word.text[..word.text.len() - 1]), true)
+            } else {
+                (word.text.clone(), false)
+            };
+            if !glued && text != "," {
+                line.push(' ');
+            }
+            line.push_str(&text);
+            glued = elided;
+        }
+        // A space stands before a French question mark.
+        line.push_str(if mark == "?" { " ?" } else { mark });
+        capitalised(&line)
+    }
+
+    /// The contraction of the words at `index` and `index + 1`, where there is one.
+    fn contracted(&self, index: usize) -> Option<&'static str> {
+        let article = self.words.get(index + 1).filter(|word| word.role == Role::Article)?;
+        let elided = self.words.get(index + 2).is_some_and(|next| starts_with_vowel(&next.text));
+        match (self.words[index].text.as_str(), article.text.as_str()) {
+            ("de", "le") if !elided => Some("du"),
+            ("à", "le") if !elided => Some("au"),
+            ("de", "les") => Some("des"),
+            ("à", "les") => Some("aux"),
+            _ => None,
+        }
+    }
+}
+
+fn elides(word: &str) -> bool {
+    matches!(word, "le" | "la" | "je" | "me" | "te" | "ne" | "de" | "que")
+}
+
+/// Words whose h is not mute: "le héros", "le hibou".
+const ASPIRATED: [&str; 3] = ["héros", "hibou", "hiboux"];
+
+/// Whether the word before must elide or take its form before a vowel.
+pub(super) fn starts_with_vowel(word: &str) -> bool {
+    let first = word.chars().next().map(|first| first.to_lowercase().next().unwrap_or(first));
+    match first {
+        Some('h') => !ASPIRATED.contains(&word),
+        Some(first) => "aàâeéèêiîoôuûyœ".contains(first),
+        None => false,
+    }
+}
+
+/// With its first letter a capital.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A past participle in agreement.
+pub(super) fn participle(masculine: &str, gender: Gender, number: Number) -> String {
+    let mut form = masculine.to_string();
+    if gender == Gender::Feminine {
+        form.push('e');
+    }
+    if number == Number::Plural && !form.ends_with('s') {
+        form.push('s');
+    }
+    form
+}

@@ -1,0 +1,18 @@
+//! Classes of nouns, a bit each.
+
+macro_rules! classes {
+    ($($name:ident)*) => { classes!(@ 0; $($name)*); };
+    (@ $bit:expr; $name:ident $($rest:ident)*) => {
+        pub(in crate::builtin) const $name: u64 = 1 << ($bit);
+        classes!(@ $bit + 1; $($rest)*);
+    };
+    (@ $bit:expr;) => {};
+}
+
+classes! {
+    PERSON PROFESSION ANIMAL BIRD INSECT FOOD DRINK SERVED_HOT GOODS PORTABLE TEXT WRITTEN TOLD SUNG SHOWN CLOTHES WORN PAIR
+    CONTAINER OPENED FIRE BEAM VEHICLE PARKED BOOKED PLANT GARDEN PLACE GOAL VISITED LEFT CLEANED EMPTIED PAINTED TRAINED
+    AWAITED BROKEN HEAVY SURFACE SHELTER LANDMARK SOUNDING WRONG COLOURED
+    // Not said with a possessive: "my man", "my beach".
+    NOBODYS
+}

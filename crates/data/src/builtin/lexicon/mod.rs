@@ -1,0 +1,156 @@
+//! The words: tables of English lexemes beside the French ones, with what the rules need to know of each.
+//!
+//! A class is a bit; a noun carries the classes it belongs to and a verb or an adjective those it goes with, so that
+//! people eat apples and not the reverse.
+
+pub(super) mod adjectives;
+pub(super) mod class;
+pub(super) mod closed;
+pub(super) mod nouns;
+pub(super) mod verbs;
+
+use super::Upos;
+
+/// Grammatical gender in French.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gender {
+    Masculine,
+    Feminine,
+}
+
+/// Grammatical number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Number {
+    Singular,
+    Plural,
+}
+
+/// Whether a noun can be counted, and what its English plural does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    Countable,
+    /// "some water": partitive in French.
+    Mass,
+    /// The plural looks like the singular in English ("the fish"), so only the singular is used: one target a source.
+    SingularOnly,
+}
+
+/// The preposition that says "being there".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Location {
+    None,
+    In,
+    At,
+    On,
+}
+
+/// A noun: forms are singular, plural.
+#[derive(Debug)]
+pub(super) struct Noun {
+    pub english: [&'static str; 2],
+    pub french: [&'static str; 2],
+    pub gender: Gender,
+    pub count: Count,
+    pub location: Location,
+    pub class: u64,
+}
+
+/// Where a French adjective stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Before,
+    After,
+}
+
+/// Whether an adjective can also follow "to be".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Anywhere,
+    BesideNounOnly,
+}
+
+/// An adjective: French forms are masculine, feminine, masculine plural, feminine plural.
+#[derive(Debug)]
+pub(super) struct Adjective {
+    pub english: &'static str,
+    pub french: [&'static str; 4],
+    /// The masculine singular before a vowel: "vieil", "bel", "nouvel".
+    pub before_vowel: &'static str,
+    pub side: Side,
+    pub usage: Use,
+    pub class: u64,
+}
+
+/// The French present tense.
+#[derive(Debug)]
+pub(super) enum Present {
+    /// A regular verb in -er, by its stem.
+    Er(&'static str),
+    /// je, tu, il, nous, ils.
+    Forms([&'static str; 5]),
+}
+
+/// The French auxiliary of the compound past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Auxiliary {
+    Avoir,
+    Etre,
+}
+
+/// How an English past is said in French.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    Compound(Auxiliary),
+    /// States, by the stem of the imperfect: "j'avais", "je connaissais".
+    Imperfect(&'static str),
+}
+
+/// What a verb takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A direct object.
+    Transitive,
+    /// A direct object that may be a whole kind: "I like cats".
+    OfKinds,
+    /// A direct object and somebody who gets it.
+    Giving,
+    /// Nothing, perhaps a manner or a place.
+    Alone,
+    /// A place to go to.
+    Goal,
+    /// A place to be at.
+    Place,
+    /// A city or a country to come from.
+    Origin,
+}
+
+/// Which adverbs of manner sound natural.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manners {
+    None,
+    Well,
+    Any,
+}
+
+/// A verb: English forms are base, third person, past.
+#[derive(Debug)]
+pub(super) struct Verb {
+    pub english: [&'static str; 3],
+    /// A word that follows the English verb: "wait for", "come back".
+    pub particle: Option<(&'static str, Upos)>,
+    pub present: Present,
+    pub infinitive: &'static str,
+    pub participle: &'static str,
+    pub past: Past,
+    pub frame: Frame,
+    pub manners: Manners,
+    pub subjects: u64,
+    pub objects: u64,
+}
+
+impl Verb {
+    /// Base and past are spelt alike ("read"): without a third-person -s the tense cannot be told.
+    pub fn past_looks_present(&self) -> bool {
+        self.english[0] == self.english[2]
+    }
+}

@@ -1,0 +1,125 @@
+//! Data that are built in, so that every task runs with no file: written here, and a function of a seed.
+//!
+//! - [`english_french`]: pairs of sentences from a grammar of both languages, with agreement, word order, clitic
+//!   pronouns, negation, elision and English homographs ("I saw a saw").
+//! - [`tagged`]: the English side with its parts of speech.
+//! - [`sentiment`](mod@sentiment): opinions whose words alone do not tell the label.
+//! - [`text`](mod@text): little stories for language models and word vectors.
+
+mod clause;
+mod draw;
+mod english;
+mod french;
+mod grammar;
+mod lexicon;
+mod parts;
+mod phrase;
+mod pronoun;
+mod sentence;
+pub mod sentiment;
+pub mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use parts::{Parts, Sizes};
+
+use std::fmt;
+
+/// A universal part of speech, as in Universal Dependencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum Upos {
+    Adj,
+    Adp,
+    Adv,
+    Aux,
+    Cconj,
+    Det,
+    Noun,
+    Num,
+    Part,
+    Pron,
+    Propn,
+    Punct,
+    Sconj,
+    Verb,
+}
+
+impl Upos {
+    /// The name in capitals, as in CoNLL-U.
+    pub fn name(self) -> &'static str {
+        match self {
+            Upos::Adj => "ADJ",
+            Upos::Adp => "ADP",
+            Upos::Adv => "ADV",
+            Upos::Aux => "AUX",
+            Upos::Cconj => "CCONJ",
+            Upos::Det => "DET",
+            Upos::Noun => "NOUN",
+            Upos::Num => "NUM",
+            Upos::Part => "PART",
+            Upos::Pron => "PRON",
+            Upos::Propn => "PROPN",
+            Upos::Punct => "PUNCT",
+            Upos::Sconj => "SCONJ",
+            Upos::Verb => "VERB",
+        }
+    }
+}
+
+impl fmt::Display for Upos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An English word or mark with its part of speech.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// As it stands in the sentence.
+    pub text: String,
+    /// What it is there.
+    pub tag: Upos,
+}
+
+/// A sentence in both languages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// The source, word by word.
+    pub english: Vec<Token>,
+    /// The one translation.
+    pub french: String,
+}
+
+impl Sentence {
+    /// The English text, with marks and "'s" joined to the word before.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for token in &self.english {
+            if !text.is_empty() && token.tag != Upos::Punct && token.text != "'s" {
+                text.push(' ');
+            }
+            text.push_str(&token.text);
+        }
+        text
+    }
+}
+
+/// English sentences and their French translations. Every test sentence has a pair of words (adjective and noun, verb
+/// and object, subject and verb) that no training sentence has; single words are all met in training.
+///
+/// ```
+/// use regard_data::builtin::{Sizes, english_french};
+/// let parts = english_french(Sizes { train: 10, dev: 2, test: 2 }, 1);
+/// assert_eq!((parts.train.len(), parts.dev.len(), parts.test.len()), (10, 2, 2));
+/// println!("{} → {}", parts.train[0].text(), parts.train[0].french);
+/// ```
+pub fn english_french(sizes: Sizes, seed: u64) -> Parts<Sentence> {
+    parts::divided(sizes, seed)
+}
+
+/// The English sentences of [`english_french`] as words and parts of speech, in the same parts.
+pub fn tagged(sizes: Sizes, seed: u64) -> Parts<Vec<Token>> {
+    parts::divided(sizes, seed).map(|sentence| sentence.english)
+}
