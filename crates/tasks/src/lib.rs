@@ -13,6 +13,7 @@ pub mod run;
 pub mod settings;
 pub mod task;
 pub mod train;
+mod translate;
 pub mod weights;
 
 use std::marker::PhantomData;
@@ -22,7 +23,7 @@ pub use run::{Finished, Kind, Opened, Request, open};
 
 /// The tasks, in the order people are told of them.
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[&run::Of::<compose::Compose>(PhantomData)]
+    &[&run::Of::<translate::Translate>(PhantomData), &run::Of::<compose::Compose>(PhantomData)]
 }
 
 /// The task of that name.
