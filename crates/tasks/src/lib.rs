@@ -1,6 +1,7 @@
 //! One module a task: data, model, loss, metric, prediction; and the trainer that all of them share.
 #![forbid(unsafe_code)]
 
+mod classify;
 mod compose;
 pub mod decode;
 mod error;
@@ -8,6 +9,7 @@ pub mod folder;
 mod look;
 pub mod metrics;
 mod model;
+mod pretrained;
 mod report;
 pub mod run;
 pub mod settings;
@@ -23,7 +25,11 @@ pub use run::{Finished, Kind, Opened, Request, open};
 
 /// The tasks, in the order people are told of them.
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[&run::Of::<translate::Translate>(PhantomData), &run::Of::<compose::Compose>(PhantomData)]
+    &[
+        &run::Of::<translate::Translate>(PhantomData),
+        &run::Of::<classify::Classify>(PhantomData),
+        &run::Of::<compose::Compose>(PhantomData),
+    ]
 }
 
 /// The task of that name.
