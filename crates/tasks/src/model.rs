@@ -7,12 +7,14 @@ use regard_nn::ConfigError;
 use regard_nn::config::{ActivationName, check_dropout, check_positive, name_or_table};
 use regard_nn::layers::attention::context::Selection;
 use regard_nn::layers::block::NormPlace;
+use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::position::Position;
 use regard_nn::layers::recurrent::{Cell, Direction};
 use regard_nn::models::recurrent_translator::{Alignment, Attend, RecurrentTranslatorConfig};
 use regard_nn::models::transformer::{Memory, OutputWeights, Sight, TransformerConfig};
 use regard_ops::Activation;
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The networks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +74,11 @@ pub struct ModelConfig {
     pub dropout: f32,
     /// Dropout of attention weights.
     pub attention_dropout: f32,
+    /// The probability that a training word becomes the unknown one (tagging and classification).
+    pub word_dropout: f32,
+    /// From tokens to one vector (classification): attention by default, the mean in a bag of words.
+    #[serde(deserialize_with = "given_name_or_table", skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<PoolingConfig>,
     /// Features of a recurrent state; `d_model` by default.
     pub d_hidden: Option<usize>,
     /// How a recurrent decoder looks at the source.
@@ -102,6 +109,8 @@ impl Default for ModelConfig {
             memory: Memory::Last,
             dropout: 0.1,
             attention_dropout: 0.0,
+            word_dropout: 0.0,
+            pooling: None,
             d_hidden: None,
             score: Alignment::General,
             attend: Attend::After,
@@ -122,6 +131,7 @@ impl ModelConfig {
             check_positive("n_layers", self.n_layers)?;
             check_positive("d_hidden", self.d_hidden())?;
             check_dropout("dropout", self.dropout)?;
+            check_dropout("word_dropout", self.word_dropout)?;
             match self.kind {
                 ModelKind::Transformer => self.transformer(1, None).validate(),
                 _ => Ok(()),
@@ -191,6 +201,10 @@ impl ModelConfig {
 pub(crate) fn sizes(tokens: usize, longest: usize) -> Sizes {
     let seq = longest.min(tokens).max(1);
     Sizes { batch: tokens.div_ceil(seq), seq, target_seq: None }
+}
+
+fn given_name_or_table<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    name_or_table(deserializer).map(Some)
 }
 
 /// As a configuration writes it.

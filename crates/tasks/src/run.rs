@@ -188,11 +188,12 @@ fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskErr
     }
     config.train().validate()?;
     config.validate()?;
-    let described = serde_json::to_value(&config).expect("plain values");
     let task = T::start(config)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
+    // As the task has it: a model that starts from another takes over its sizes.
+    let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
     let mut description = Description::new(T::NAME, described);
