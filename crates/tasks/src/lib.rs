@@ -6,6 +6,7 @@ pub mod decode;
 mod error;
 pub mod folder;
 mod look;
+mod memory;
 pub mod metrics;
 mod model;
 mod report;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use regard_inspect::count::Sizes;
 use regard_nn::ConfigError;
 use regard_nn::config::{ActivationName, check_dropout, check_positive, name_or_table};
 use regard_nn::layers::attention::context::Selection;
@@ -184,6 +185,12 @@ impl ModelConfig {
             dropout: self.dropout,
         })
     }
+}
+
+/// What a batch of `tokens` in sequences of `longest` at most looks like to the counting of its cost.
+pub(crate) fn sizes(tokens: usize, longest: usize) -> Sizes {
+    let seq = longest.min(tokens).max(1);
+    Sizes { batch: tokens.div_ceil(seq), seq, target_seq: None }
 }
 
 /// As a configuration writes it.

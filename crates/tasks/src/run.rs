@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::tensor::Device;
 use regard_data::{Split, fingerprint};
-use regard_inspect::AttentionView;
+use regard_inspect::{AttentionView, count};
 use regard_nn::Init;
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, METRICS, MODEL, REPORT};
+use crate::memory;
 use crate::report::{Story, page};
 use crate::settings::resolve;
 use crate::task::{Evaluation, Parts, Prediction, Sample, Settings, Task};
@@ -154,6 +155,7 @@ impl<T: Task> Kind for Of<T> {
         let mut model = task.model(&init)?;
         if from == From::Scratch {
             model = task.warm(model)?;
+            description.counted = counted(&task, &model);
         }
         let trained = train(&task, &parts, model, &folder, &data, from, observer, stop)?;
         finish(&task, &parts, trained, &folder, &mut description, observer)
@@ -188,6 +190,9 @@ fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskErr
     config.validate()?;
     let described = serde_json::to_value(&config).expect("plain values");
     let task = T::start(config)?;
+    if let Some(described) = task.described() {
+        memory::check(&described)?;
+    }
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
     let mut description = Description::new(T::NAME, described);
@@ -240,6 +245,17 @@ fn opened<T: Task>(folder: &Folder, description: &Description) -> Result<T, Task
         TaskError::folder(folder.file(crate::folder::CONFIG), problem)
     })?;
     T::open(config, &mut |name| folder.read(description, name))
+}
+
+/// What `regard count` can say of the model: its description, where that is exact.
+fn counted<T: Task>(task: &T, model: &T::Model) -> serde_json::Map<String, serde_json::Value> {
+    let exact = |described: &count::Description| {
+        count::count(described).is_ok_and(|counted| counted.parameters() == model.num_params() as u128)
+    };
+    match task.described().filter(exact).map(|described| described.to_value()) {
+        Some(serde_json::Value::Object(counted)) => counted,
+        _ => serde_json::Map::new(),
+    }
 }
 
 /// Scores, shows and writes what training gave.

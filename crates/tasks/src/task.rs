@@ -7,8 +7,7 @@ use std::path::Path;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_data::Split;
-use regard_inspect::AttentionView;
-use regard_inspect::Content;
+use regard_inspect::{AttentionView, Content, count};
 use regard_nn::{Init, Pass};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -72,6 +71,12 @@ pub trait Task: Sized + 'static {
 
     /// All examples of a file, for `eval --data`.
     fn part(&self, path: &Path) -> Result<Self::Part, TaskError>;
+
+    /// The network and the sizes of a batch in numbers, so that its cost is known before it is built; none where they
+    /// cannot be described.
+    fn described(&self) -> Option<count::Description> {
+        None
+    }
 
     /// A network with its first weights.
     fn model(&self, init: &Init) -> Result<Self::Model, TaskError>;
