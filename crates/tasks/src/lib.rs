@@ -16,6 +16,7 @@ pub mod task;
 pub mod train;
 mod translate;
 pub mod weights;
+mod words;
 
 use std::marker::PhantomData;
 
@@ -24,7 +25,11 @@ pub use run::{Finished, Kind, Opened, Request, open};
 
 /// The tasks, in the order people are told of them.
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[&run::Of::<translate::Translate>(PhantomData), &run::Of::<compose::Compose>(PhantomData)]
+    &[
+        &run::Of::<translate::Translate>(PhantomData),
+        &run::Of::<words::Words>(PhantomData),
+        &run::Of::<compose::Compose>(PhantomData),
+    ]
 }
 
 /// The task of that name.
