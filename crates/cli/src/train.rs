@@ -127,7 +127,11 @@ fn summary(finished: &Finished) -> String {
     }
     let mut text = String::new();
     for (sample, prediction) in &finished.samples {
-        let mark = if sample.expected == prediction.output { "✓" } else { "✗" };
+        let mark = match (sample.expected.is_empty(), sample.expected == prediction.output) {
+            (true, _) => "→",
+            (false, true) => "✓",
+            (false, false) => "✗",
+        };
         text += &format!("\n  {}\n  {mark} {}\n", sample.input, prediction.output);
         if sample.expected != prediction.output && !sample.expected.is_empty() {
             text += &format!("    expected: {}\n", sample.expected);
