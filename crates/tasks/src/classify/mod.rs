@@ -231,8 +231,8 @@ impl Task for Classify {
     }
 
     fn warm(&self, mut model: Classifier) -> Result<Classifier, TaskError> {
-        if let (Some(path), Some(encoder)) = (&self.config.model.from, model.encoder.take()) {
-            model.encoder = Some(pretrained::warm(path, encoder)?);
+        if let Some(path) = &self.config.model.from {
+            model.encoder = model.encoder.map(|encoder| pretrained::warm(path, encoder)).transpose()?;
         }
         Ok(model)
     }
