@@ -5,9 +5,12 @@ mod compose;
 pub mod decode;
 mod error;
 pub mod folder;
+mod generate;
 mod look;
 pub mod metrics;
 mod model;
+mod plain_text;
+mod pretrain;
 mod report;
 pub mod run;
 pub mod settings;
@@ -23,7 +26,12 @@ pub use run::{Finished, Kind, Opened, Request, open};
 
 /// The tasks, in the order people are told of them.
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[&run::Of::<translate::Translate>(PhantomData), &run::Of::<compose::Compose>(PhantomData)]
+    &[
+        &run::Of::<translate::Translate>(PhantomData),
+        &run::Of::<generate::Generate>(PhantomData),
+        &run::Of::<pretrain::Pretrain>(PhantomData),
+        &run::Of::<compose::Compose>(PhantomData),
+    ]
 }
 
 /// The task of that name.
