@@ -6,10 +6,13 @@ mod compose;
 pub mod decode;
 mod error;
 pub mod folder;
+mod generate;
 mod look;
 mod memory;
 pub mod metrics;
 mod model;
+mod plain_text;
+mod pretrain;
 mod pretrained;
 mod report;
 pub mod run;
@@ -32,6 +35,8 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         &run::Of::<translate::Translate>(PhantomData),
         &run::Of::<tag::Tag>(PhantomData),
         &run::Of::<classify::Classify>(PhantomData),
+        &run::Of::<generate::Generate>(PhantomData),
+        &run::Of::<pretrain::Pretrain>(PhantomData),
         &run::Of::<words::Words>(PhantomData),
         &run::Of::<compose::Compose>(PhantomData),
     ]
