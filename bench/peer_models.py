@@ -2,22 +2,22 @@
 
 A description is JSON with two parts, each key optional, any other refused:
 
-    {"model": {"vocab", "target_vocab", "n_layers", "n_decoder_layers", "d_model", "n_heads", "d_ff", "activation", "norm_place",
-               "bias", "epsilon", "position", "embedding_scale", "output_weights", "output_bias", "dropout", "attention_dropout",
-               "feed_forward_dropout"},
+    {"model": {"vocab", "target_vocab", "n_layers", "n_decoder_layers", "d_model", "n_heads", "d_ff", "activation",
+               "norm_place", "bias", "epsilon", "position", "embedding_scale", "output_weights", "output_bias",
+               "dropout", "attention_dropout", "feed_forward_dropout"},
      "training": {"learning_rate", "least_learning_rate", "warmup", "schedule", "steps", "beta1", "beta2", "epsilon",
                   "weight_decay", "label_smoothing", "clip"}}
 
-`model` has the keys and defaults of Regard's own description of a Transformer (`model` of a `config.json`); what is not in it
-here (RoPE, gates, …) is refused unless it has its default. `position` is "none", "sinusoidal", or {"kind": "learned",
-"max_length": n}. First weights are spread as Regard's: Xavier, zero biases, embeddings normal with deviation 1/√d_model.
+`model` has the keys and defaults of Regard's own description of a Transformer; what this side lacks (RoPE, gates, …)
+is refused unless it has its default. `position` is "none", "sinusoidal", or {"kind": "learned", "max_length": n}.
+First weights are spread as Regard's: Xavier, zero biases, embeddings normal with deviation 1/√d_model.
 
-`training`: AdamW with decay on matrices only; after a linear warm-up the rate falls by "inverse_square_root" (of the step, so
-that the end need not be known), "cosine" (to `least_learning_rate` at `steps`), or stays "constant". `clip` is the greatest
-norm of all gradients, 0 for none.
+`training`: AdamW with decay on matrices only; after a linear warm-up the rate falls by "inverse_square_root" (of the
+step, so that the end need not be known), "cosine" (to `least_learning_rate` at `steps`), or stays "constant". `clip` is
+the greatest norm of all gradients, 0 for none.
 
-PyTorch is given its fastest eager float32 form: one product for queries, keys and values, its fused attention and AdamW,
-logits only where there is a target.
+PyTorch computes in eager float32, in the forms that peer_torch.py found to be the fastest: one product for queries, keys
+and values, its fused attention and AdamW; and logits only where there is a target.
 """
 
 import json
@@ -31,10 +31,10 @@ import torch.nn.functional as F
 PAD, UNKNOWN, START, END = 0, 1, 2, 3
 
 MODEL = {
-    "vocab": 37000, "target_vocab": None, "n_layers": 6, "n_decoder_layers": None, "d_model": 512, "n_heads": 8, "d_ff": 2048,
-    "activation": "relu", "norm_place": "post", "bias": "learned", "epsilon": 1e-5, "position": "sinusoidal",
-    "embedding_scale": "root", "output_weights": "own", "output_bias": "learned", "dropout": 0.1, "attention_dropout": 0.0,
-    "feed_forward_dropout": 0.0,
+    "vocab": 37000, "target_vocab": None, "n_layers": 6, "n_decoder_layers": None, "d_model": 512, "n_heads": 8,
+    "d_ff": 2048, "activation": "relu", "norm_place": "post", "bias": "learned", "epsilon": 1e-5,
+    "position": "sinusoidal", "embedding_scale": "root", "output_weights": "own", "output_bias": "learned",
+    "dropout": 0.1, "attention_dropout": 0.0, "feed_forward_dropout": 0.0,
 }  # fmt: skip
 # Keys of Regard's description that must have these values, where they are given.
 FIXED = {
@@ -314,8 +314,8 @@ NANO_GPT = {
     "embedding_scale": "none", "output_weights": "embedding", "output_bias": "none", "dropout": 0.0,
 }  # fmt: skip
 NANO_GPT_TRAINING = {
-    "learning_rate": 1e-3, "least_learning_rate": 1e-4, "warmup": 100, "schedule": "cosine", "steps": 2000, "beta2": 0.99,
-    "weight_decay": 0.1, "label_smoothing": 0.0,
+    "learning_rate": 1e-3, "least_learning_rate": 1e-4, "warmup": 100, "schedule": "cosine", "steps": 2000,
+    "beta2": 0.99, "weight_decay": 0.1, "label_smoothing": 0.0,
 }  # fmt: skip
 
 
@@ -368,7 +368,7 @@ def padded(rows):
 
 
 def read_batches(path):
-    """A batch a line, `{"source": [[ids]], "target": [[ids]]}`, without padding; targets from the start token to the end token."""
+    """A batch a line, `{"source": [[ids]], "target": [[ids]]}`; rows as train_translate.py describes them."""
     batches = []
     try:
         with open(path, encoding="utf-8") as lines:

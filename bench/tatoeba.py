@@ -5,7 +5,8 @@
                      [--target-tokenizer F] [--batches FILE.jsonl] [--description FILE.json] [--budget 4096]
                      [--beam 4] [--length-penalty 0.6] [--longest 100] [--seed 1] [--threads N] [--out FILE.tsv]
 
---tokenizer         of both sides, or of the source where there is a --target-tokenizer; ids 0-3 are padding, unknown, start, end
+--tokenizer         of both sides, or of the source where there is a --target-tokenizer; its ids 0-3 are padding,
+                    unknown, start, end
 --train             `source<TAB>target` a line, further columns ignored, .gz allowed
 --batches           instead of --train: batches of ids a line as for train_translate.py, gone through again and again
 --test              as --train, never trained on; all targets of one source are its references
@@ -17,8 +18,8 @@
 --longest           sentences of more tokens are not trained on, and no translation gets longer
 --out               sources, translations and references, to look at
 
-The rate falls with the square root of the step after its warm-up, so the end is not known to the training. Prints a line of
-JSON a minute and one at the end with `finished`.
+The rate falls with the square root of the step after its warm-up, so the end is not known to the training. Prints a
+line of JSON a minute and one at the end with `finished`.
 """
 
 import argparse
@@ -110,6 +111,7 @@ def beam_search(translator, sources, size, alpha, longest):
     scores[:, 0] = 0.0  # all start the same; only one may branch
     finished = [[] for _ in range(count)]
     for length in range(1, max(limits) + 1):
+        penalty = ((5 + length) / 6) ** alpha
         states = translator.decode(memory, rows[:, -1:], caches)
         chances = torch.log_softmax(translator.output(states[:, -1]), -1)
         chances[:, [PAD, START]] = float("-inf")
@@ -124,12 +126,11 @@ def beam_search(translator, sources, size, alpha, longest):
             if len(finished[i]) >= size:
                 continue
             # An end counts only among the best `size`: what is below would not have been kept either.
-            for j in (j for j in range(size) if ends[i][j]):
-                finished[i].append((float(top[i, j]) / ((5 + length) / 6) ** alpha, rows[i * size + int(origin[i, j]), 1:].tolist()))
-            if length >= limits[i] and len(finished[i]) < size:
-                j = places[0]
+            last = length >= limits[i]
+            for j in [j for j in range(size) if ends[i][j]] + places[:last]:
                 ids = rows[i * size + int(origin[i, j]), 1:].tolist() + [int(token[i, j])]
-                finished[i].append((float(top[i, j]) / ((5 + length) / 6) ** alpha, ids))
+                finished[i].append((float(top[i, j]) / penalty, [one for one in ids if one != END]))
+            if last:
                 finished[i].extend([(float("-inf"), [])] * size)
         if all(len(one) >= size for one in finished):
             break
@@ -181,7 +182,8 @@ def train(translator, training, batches, minutes):
             mean = sum(recent) / len(recent)
             print(json.dumps({"minutes": spent / 60, "steps": trainer.steps, "loss": mean}), flush=True)
             recent = []
-    return {"minutes": spent / 60, "steps": trainer.steps, "tokens": tokens, "tokens_per_second": tokens / max(spent, 1e-9)}
+    speed = tokens / max(spent, 1e-9)
+    return {"minutes": spent / 60, "steps": trainer.steps, "tokens": tokens, "tokens_per_second": speed}
 
 
 def options_from(arguments):
@@ -239,7 +241,7 @@ def main():
     texts = translate(translator, tokenizer, target_tokenizer, list(references), options)
     bleu, chrf = score(texts, list(references.values()))
     if options.out:
-        lines = ("\t".join([source, text, *known]) for (source, known), text in zip(references.items(), texts))
+        lines = ("\t".join([source, text, *right]) for (source, right), text in zip(references.items(), texts))
         options.out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     print(json.dumps({
         "finished": True,

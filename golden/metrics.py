@@ -1,7 +1,7 @@
-"""Makes `metrics.json`: scores by sacrebleu, scikit-learn, SciPy and seqeval, for the tests of metrics. Run it as it is.
+"""Makes `metrics.json`: scores by sacrebleu, scikit-learn, SciPy and seqeval, for the tests. Run it as it is.
 
 `translation`: hypotheses, a list of references for each, and sacrebleu's corpus and sentence scores with its defaults.
-`classes`, `label_sets`, `regression`: scikit-learn (Pearson: SciPy). `spans`: seqeval, whose default mode is conlleval's.
+`classes`, `label_sets`, `regression`: scikit-learn (Pearson: SciPy). `spans`: seqeval, by default as conlleval.
 """
 
 import importlib.metadata
@@ -32,7 +32,28 @@ FRENCH = [
     "L'élève naïf a reçu son cœur de sucre…", "Ça coûte 5,00 € — soit 10 % de plus.", "Il s’en est allé aujourd’hui.",
     "Le chat que le chien a poursuivi s'est enfui.", "Tom n'aime ni le thé, ni le café.", "Quelle heure est-il ?",
 ]  # fmt: skip
-NOISE = list("abAB019é œ") + [".", ",", "-", "'", '"', "’", "&", ";", "<", ">", "(", ")", "/", "\t", "\u00a0", "…", "&amp;", "&quot;", "1.5", "2-"]
+NOISE = list("abAB019é œ") + [
+    ".",
+    ",",
+    "-",
+    "'",
+    '"',
+    "’",
+    "&",
+    ";",
+    "<",
+    ">",
+    "(",
+    ")",
+    "/",
+    "\t",
+    "\u00a0",
+    "…",
+    "&amp;",
+    "&quot;",
+    "1.5",
+    "2-",
+]
 
 
 def translation(name, hypotheses, references):
@@ -80,11 +101,18 @@ def corrupted(draw, text):
 def translations():
     one = lambda *pairs: ([h for h, _ in pairs], [[r] if isinstance(r, str) else list(r) for _, r in pairs])
     fixed = {
-        "ordinary": one(("The cat sat on a mat.", "The cat sat on the mat."), ("It rains a lot here.", "It rains much here.")),
+        "ordinary": one(
+            ("The cat sat on a mat.", "The cat sat on the mat."), ("It rains a lot here.", "It rains much here.")
+        ),
         "punctuation": one(("Yes, no; well... (maybe)! [x] {y} a/b @c #d", "Yes no; well… (maybe)? [x] {z} a/b @c d")),
-        "numbers": one(("1,234.5 and 3.14, 5-6, -7, 8. 9,", "1,234.5 and 3.15 , 5 - 6, -7, 8 . 9"), ("2.a .3 b,4 5,c", "2 .a .3 b ,4 5 ,c")),
-        "quotes": one(('"Go," she said. \'No.\' “Yes.”', '" Go, " she said. \'No\'. “ Yes. ”')),
-        "entities": one(("a &quot;b&quot; &amp; c &lt;d&gt; &amp;lt; AT&T", 'a "b" & c <d> < AT&T'), ("<skipped>x y", "x y z t")),
+        "numbers": one(
+            ("1,234.5 and 3.14, 5-6, -7, 8. 9,", "1,234.5 and 3.15 , 5 - 6, -7, 8 . 9"),
+            ("2.a .3 b,4 5,c", "2 .a .3 b ,4 5 ,c"),
+        ),
+        "quotes": one(("\"Go,\" she said. 'No.' “Yes.”", "\" Go, \" she said. 'No'. “ Yes. ”")),
+        "entities": one(
+            ("a &quot;b&quot; &amp; c &lt;d&gt; &amp;lt; AT&T", 'a "b" & c <d> < AT&T'), ("<skipped>x y", "x y z t")
+        ),
         "accents": one(("L’élève a reçu un cœur naïf.", "L'élève a reçu un cœur naïf."), ("Ça alors", "ÇA ALORS")),
         "apostrophes": one(("I don't, it's Jim's o'clock l'an", "I do n't, it 's Jim's o'clock l' an")),
         "dashes": one(("well-known 1990-95 a - b — c – d --", "well known 1990 - 95 a – b — c - d -")),
@@ -106,7 +134,9 @@ def translations():
             ("Thanks a lot!", ["Many thanks!", "Thank you very much.", "Thanks!", "Thanks a lot."]),
             ("He went home", ["He has gone home."]),
         ),
-        "lengths equally near": one(("a b c d e", ["a b c d", "a b c d e f"]), ("a b c d e", ["a b c d e f g", "a b c"])),
+        "lengths equally near": one(
+            ("a b c d e", ["a b c d", "a b c d e f"]), ("a b c d e", ["a b c d e f g", "a b c"])
+        ),
         "counts over references": one(("the the the the cat", ["the the cat", "the the the dog", "cat cat"])),
     }
     cases = [translation(name, *sides) for name, sides in fixed.items()]
@@ -131,7 +161,9 @@ def pairs(draw, count, classes, right):
 
 def classes():
     draw, cases = random.Random(1), []
-    made = [(n, *pairs(draw, count, n, right)) for n, count, right in [(2, 30, 0.8), (5, 60, 0.5), (7, 12, 0.4), (3, 1, 1)]]
+    made = [
+        (n, *pairs(draw, count, n, right)) for n, count, right in [(2, 30, 0.8), (5, 60, 0.5), (7, 12, 0.4), (3, 1, 1)]
+    ]
     made += [(3, [0, 0, 1], [0, 0, 0]), (3, [0, 0, 0], [1, 2, 1]), (4, [0, 3, 3], [0, 3, 0])]
     for n, truth, predicted in made:
         every = list(range(n))
@@ -142,7 +174,8 @@ def classes():
             "classes": n, "truth": truth, "predicted": predicted,
             "confusion": metrics.confusion_matrix(truth, predicted, labels=every).tolist(),
             "accuracy": metrics.accuracy_score(truth, predicted),
-            "precision": precision.tolist(), "recall": recall.tolist(), "f1": f1.tolist(), "support": [int(one) for one in support],
+            "precision": precision.tolist(), "recall": recall.tolist(), "f1": f1.tolist(),
+            "support": [int(one) for one in support],
             "macro_f1": metrics.f1_score(truth, predicted, average="macro", zero_division=0),
             "weighted_f1": metrics.f1_score(truth, predicted, average="weighted", zero_division=0),
         })  # fmt: skip
@@ -207,9 +240,7 @@ def spans():
 
 
 def main():
-    parts = {
-        part.__name__: part() for part in (translations, classes, label_sets, regression, spans)
-    }
+    parts = {part.__name__: part() for part in (translations, classes, label_sets, regression, spans)}
     parts["translation"] = parts.pop("translations")
     tools = ("sacrebleu", "scikit-learn", "scipy", "seqeval")
     versions = ", ".join(f"{tool} {importlib.metadata.version(tool)}" for tool in tools)

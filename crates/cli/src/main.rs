@@ -3,6 +3,7 @@
 
 mod bench;
 mod count;
+mod data;
 mod failure;
 mod print;
 mod show;
@@ -54,6 +55,8 @@ enum Command {
     Look(trained::Look),
     /// Text from a trained language model
     Generate(trained::Generate),
+    /// The built-in data as files
+    Data(data::Data),
     /// Measure the speed of the kernels or of a training step
     Bench(bench::Bench),
     /// Show what a mechanism of attention does, by numbers and as a picture
@@ -95,6 +98,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Predict(predict) => predict.run(),
         Command::Look(look) => look.run(),
         Command::Generate(generate) => generate.run(),
+        Command::Data(data) => data.run(),
         Command::Bench(bench) => bench.run(),
         Command::Show(show) => show.run(),
         Command::Count(count) => count.run(),

@@ -127,7 +127,11 @@ fn summary(finished: &Finished) -> String {
     }
     let mut text = String::new();
     for (sample, prediction) in &finished.samples {
-        let mark = if sample.expected == prediction.output { "✓" } else { "✗" };
+        let mark = match sample.expected.as_str() {
+            "" => "→",
+            expected if expected == prediction.output => "✓",
+            _ => "✗",
+        };
         text += &format!("\n  {}\n  {mark} {}\n", sample.input, prediction.output);
         if sample.expected != prediction.output && !sample.expected.is_empty() {
             text += &format!("    expected: {}\n", sample.expected);
@@ -139,7 +143,10 @@ fn summary(finished: &Finished) -> String {
     text += &format!("{} steps in {:.0} s, {rate:.0} tokens/s\n", finished.step, finished.seconds);
     text += &format!("\nwrote {folder}; open {folder}/report.html, or try\n");
     text += &match finished.task {
-        "generate" => format!("  regard generate {folder} \"Once\"\n"),
+        "generate" => {
+            let prompt = finished.samples.first().map_or("", |(sample, _)| sample.input.as_str());
+            format!("  regard generate {folder} {prompt:?}\n  regard look {folder} {prompt:?} --out look.html\n")
+        }
         _ => {
             let input = finished.samples.first().map_or("…", |(sample, _)| sample.input.as_str());
             format!("  regard predict {folder} {input:?}\n  regard look {folder} {input:?} --out look.html\n")

@@ -8,6 +8,7 @@ use miette::{IntoDiagnostic, Result, WrapErr};
 use regard_data::Split;
 use regard_inspect::AttentionView;
 use regard_tasks::decode::SampleOptions;
+use regard_tasks::task::Looked;
 use regard_tasks::{Opened, open};
 use serde_json::json;
 
@@ -144,6 +145,12 @@ pub struct Look {
     /// Where to write: .html, .svg, .png or .json
     #[arg(long, value_name = "FILE", default_value = "look.html")]
     out: PathBuf,
+    /// Only layers whose name contains this, such as cross or "decoder layer 2"
+    #[arg(long, value_name = "TEXT")]
+    layer: Option<String>,
+    /// Only this head of each layer, from 1
+    #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
+    head: Option<usize>,
 }
 
 impl Look {
@@ -158,15 +165,37 @@ impl Look {
         for text in self.texts.iter().skip(1) {
             view = view.join(model.look(Some(text)).map_err(Failure)?);
         }
-        if view.groups.is_empty() {
+        let Looked::Attention(mut maps) = view else {
+            view.save(&self.out).map_err(|error| Failure(error.into()))?;
+            return print(&format!("wrote {}\n", self.out.display()));
+        };
+        if maps.groups.is_empty() {
             let what = "show attention: this model has none; train one with model.kind=transformer".to_string();
             let task = regard_tasks::kind(&model.description().task).map_or("the model", |kind| kind.name());
             return Err(Failure(regard_tasks::TaskError::Unsupported { task, what }).into());
         }
-        view.save(&self.out).map_err(|error| Failure(error.into()))?;
-        let layers = view.groups.len();
-        let heads: usize = view.groups.iter().map(|group| group.heads.len()).sum();
+        self.choose(&mut maps)?;
+        maps.save(&self.out).map_err(|error| Failure(error.into()))?;
+        let layers = maps.groups.len();
+        let heads: usize = maps.groups.iter().map(|group| group.heads.len()).sum();
         print(&format!("wrote {}: {heads} maps in {layers} layers\n", self.out.display()))
+    }
+
+    /// Leaves out what was not asked for.
+    fn choose(&self, view: &mut AttentionView) -> Result<()> {
+        let names: Vec<String> = view.groups.iter().map(|group| group.name.clone()).collect();
+        if let Some(layer) = &self.layer {
+            view.groups.retain(|group| group.name.contains(layer.as_str()));
+        }
+        if let Some(head) = self.head {
+            view.groups.iter_mut().for_each(|group| group.heads.retain(|map| map.head + 1 == head));
+            view.groups.retain(|group| !group.heads.is_empty());
+        }
+        if !view.groups.is_empty() {
+            return Ok(());
+        }
+        let problem = format!("nothing of that name; there are {}", names.join("; "));
+        Err(Failure(regard_tasks::TaskError::Settings { place: "--layer, --head".to_string(), problem }).into())
     }
 }
 

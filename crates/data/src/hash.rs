@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn the_sides_of_published_splits_do_not_move() {
         assert_eq!(hash(b""), 0xefd01f60ba992926);
-        assert_eq!(hash(b"I saw a saw."), 0);
+        assert_eq!(hash(b"I saw a saw."), 0x9ea18020b02e2df7);
+        assert_eq!(hash("Ça va".as_bytes()), 0x2490b50d94424d8e);
     }
 
     #[test]

@@ -93,6 +93,17 @@ fn a_drawing_has_a_panel_a_head() {
 }
 
 #[test]
+fn a_few_large_weights_do_not_make_all_others_pale() {
+    let tokens: Vec<String> = (0..20).map(|i| i.to_string()).collect();
+    let rows = (0..20).map(|query| if query == 0 { vec![1.0] } else { vec![0.1; 10] }).collect();
+    let group = MapGroup::new("l", tokens.clone(), tokens).head(HeadMap { head: 0, rows });
+    let figure = AttentionView::new("").group(group).to_figure().unwrap();
+    let svg = figure.to_svg();
+    assert!(svg.contains("fill=\"#08285c\"><title>1 → 9: 0.1</title>"), "0.1 is the usual largest");
+    assert!(figure.notes[0].ends_with("Weights beyond 0.1, up to 1, have the last colour."));
+}
+
+#[test]
 fn large_views_are_small_enough_or_refused() {
     let words: Vec<String> = (0..512).map(|i| format!("token{i}")).collect();
     let rows = |i: usize| (0..=i).map(|_| 1.0 / (i + 1) as f32).collect();

@@ -327,7 +327,7 @@ fn a_confusion_matrix_counts_and_colours_by_row() {
 fn deviations_are_drawn_and_said() {
     let series = Series::new("s", [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).deviations([0.5, 0.0]);
     let svg = one(Lines::new(Axis::linear(""), Axis::linear("")).series(series)).to_svg();
-    assert_eq!(titles(&svg), ["1 ± 0.5"], "one bar: a zero and a missing deviation have none");
+    assert_eq!(titles(&svg), ["1.00 ± 0.50"], "one bar: a zero and a missing deviation have none");
     let bars = Bars::new(Axis::linear("accuracy"), ["rope", "none"]);
     let bars = bars.series_with_deviations("", [(0.934_56, 0.012_34), (0.7, f64::NAN)]).unwrap();
     let said = texts(&one(bars).to_svg());

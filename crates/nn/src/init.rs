@@ -15,8 +15,26 @@ pub enum Spread {
     Xavier,
     /// Uniform in `±1/√d_in`, as PyTorch's layers.
     FanIn,
-    /// Normal with this deviation, as GPT-2 and BERT with 0.02.
+    /// Normal with this deviation, as BERT with 0.02; embeddings stay as they are.
     Normal(f32),
+    /// Normal with this deviation, embeddings too, and a matrix that writes into the residual stream of so many blocks
+    /// with that over `√(2 blocks)`, so that the stream does not grow with them (GPT-2, Radford 2019).
+    Residual {
+        /// 0.02 in GPT-2.
+        deviation: f32,
+        /// Of the stack.
+        n_layers: usize,
+    },
+}
+
+/// Where the output of a matrix goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Destination {
+    /// Into the next layer.
+    #[default]
+    Layer,
+    /// It is added to the residual stream.
+    Stream,
 }
 
 /// A place in a model under construction.
@@ -24,6 +42,7 @@ pub enum Spread {
 pub struct Init {
     seed: u64,
     spread: Spread,
+    destination: Destination,
     path: String,
     device: Device,
 }
@@ -31,12 +50,23 @@ pub struct Init {
 impl Init {
     /// The root of a model on `device`.
     pub fn new(seed: u64, device: &Device) -> Self {
-        Self { seed, spread: Spread::default(), path: String::new(), device: device.clone() }
+        Self {
+            seed,
+            spread: Spread::default(),
+            destination: Destination::default(),
+            path: String::new(),
+            device: device.clone(),
+        }
     }
 
     /// The same with matrices that start otherwise.
     pub fn with_spread(self, spread: Spread) -> Self {
         Self { spread, ..self }
+    }
+
+    /// The same for a layer whose output is added to the residual stream.
+    pub fn into_stream(self) -> Self {
+        Self { destination: Destination::Stream, ..self }
     }
 
     /// The part `name` of this one.
@@ -61,6 +91,21 @@ impl Init {
             Spread::Xavier => self.uniform(name, shape, (6.0 / (d_in + d_out)).sqrt()),
             Spread::FanIn => self.uniform(name, shape, 1.0 / d_in.sqrt()),
             Spread::Normal(deviation) => self.normal(name, shape, deviation),
+            Spread::Residual { deviation, n_layers } => {
+                let parts = match self.destination {
+                    Destination::Layer => 1.0,
+                    Destination::Stream => 2.0 * n_layers.max(1) as f32,
+                };
+                self.normal(name, shape, deviation / parts.sqrt())
+            }
+        }
+    }
+
+    /// The table of an embedding: normal with deviation `usual`, unless the model's [`Spread`] says otherwise.
+    pub fn table(&self, name: &str, shape: [usize; 2], usual: f32) -> Param<Tensor<2>> {
+        match self.spread {
+            Spread::Residual { deviation, .. } => self.normal(name, shape, deviation),
+            Spread::Xavier | Spread::FanIn | Spread::Normal(_) => self.normal(name, shape, usual),
         }
     }
 
@@ -159,5 +204,20 @@ mod tests {
         ] {
             assert!((deviation(spread) / want - 1.0).abs() < 0.01, "{spread:?}");
         }
+    }
+
+    #[test]
+    fn what_writes_into_the_stream_starts_smaller() {
+        let init = Init::new(5, &Device::flex()).with_spread(Spread::Residual { deviation: 0.02, n_layers: 8 });
+        let deviation = |param: Param<Tensor<2>>| {
+            let x = values(&param);
+            (x.iter().map(|x| f64::from(x * x)).sum::<f64>() / x.len() as f64).sqrt()
+        };
+        let shape = [300, 500];
+        let near = |found: f64, want: f64| assert!((found / want - 1.0).abs() < 0.01, "{found} {want}");
+        near(deviation(init.weight("w", shape, shape)), 0.02);
+        near(deviation(init.table("t", shape, 1.0)), 0.02);
+        near(deviation(init.clone().into_stream().weight("w", shape, shape)), 0.005);
+        near(deviation(init.with_spread(Spread::Xavier).table("t", shape, 0.5)), 0.5);
     }
 }

@@ -44,6 +44,9 @@ pub struct Description {
     pub scores: Option<BTreeMap<String, f64>>,
     /// SHA-256 of the other files.
     pub files: BTreeMap<String, String>,
+    /// What `regard count` reads, where the task can say: `architecture`, `model`, `sizes`.
+    #[serde(flatten)]
+    pub counted: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A folder on disk.
@@ -137,6 +140,7 @@ impl Description {
             config,
             scores: None,
             files: BTreeMap::new(),
+            counted: serde_json::Map::new(),
         }
     }
 }

@@ -49,6 +49,9 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
         Section::new("Attention").text("Where the model looks, for a few inputs. Choose a layer and a head.");
     let inputs = finished.samples.iter().map(|(sample, _)| Some(sample.input.as_str())).take(LOOKED_AT);
     let mut views = Vec::new();
+    if let Some(picture) = task.picture(model, None)? {
+        report = report.section(Section::new("Picture").content(Content::Figure(picture.figure)));
+    }
     for input in [None].into_iter().chain(inputs) {
         match task.look(model, input) {
             Ok(view) if !view.groups.is_empty() => views.push(view),

@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::tensor::Device;
 use regard_data::{Split, fingerprint};
-use regard_inspect::AttentionView;
+use regard_inspect::count;
 use regard_nn::Init;
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, METRICS, MODEL, REPORT};
+use crate::memory;
 use crate::report::{Story, page};
 use crate::settings::resolve;
-use crate::task::{Evaluation, Parts, Prediction, Sample, Settings, Task};
+use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Sample, Settings, Task};
 use crate::train::{Event, From, Observer, Stop, Trained, train};
 use crate::weights;
 
@@ -59,6 +60,10 @@ pub struct Finished {
     pub scores: BTreeMap<String, f64>,
     /// The score that decides.
     pub main: &'static str,
+    /// Its direction.
+    pub better: Better,
+    /// Parameters of the network.
+    pub parameters: usize,
     /// Examples of the test split with what the model makes of them.
     pub samples: Vec<(Sample, Prediction)>,
 }
@@ -70,6 +75,9 @@ pub trait Kind: Sync {
 
     /// Its commented configuration.
     fn config(&self) -> &'static str;
+
+    /// Refuses a request whose configuration makes no sense, before data are read or anything is written.
+    fn check(&self, request: &Request) -> Result<(), TaskError>;
 
     /// Trains a model and writes its folder.
     fn train(
@@ -95,8 +103,8 @@ pub trait Opened {
     /// What it makes of inputs.
     fn predict(&self, inputs: &[String]) -> Result<Vec<Prediction>, TaskError>;
 
-    /// Its attention maps for an input.
-    fn look(&self, input: Option<&str>) -> Result<AttentionView, TaskError>;
+    /// What there is to see of it for an input.
+    fn look(&self, input: Option<&str>) -> Result<Looked, TaskError>;
 
     /// Goes on from a prompt.
     fn generate(
@@ -133,6 +141,10 @@ impl<T: Task> Kind for Of<T> {
         T::CONFIG
     }
 
+    fn check(&self, request: &Request) -> Result<(), TaskError> {
+        configured::<T>(request).map(|_| ())
+    }
+
     fn train(
         &self,
         request: &Request,
@@ -154,6 +166,7 @@ impl<T: Task> Kind for Of<T> {
         let mut model = task.model(&init)?;
         if from == From::Scratch {
             model = task.warm(model)?;
+            description.counted = counted(&task, &model);
         }
         let trained = train(&task, &parts, model, &folder, &data, from, observer, stop)?;
         finish(&task, &parts, trained, &folder, &mut description, observer)
@@ -170,8 +183,8 @@ impl<T: Task> Kind for Of<T> {
     }
 }
 
-/// A new run in a new folder.
-fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskError> {
+/// The configuration that a request asks for.
+fn configured<T: Task>(request: &Request) -> Result<T::Config, TaskError> {
     let mut config: T::Config = resolve(T::CONFIG, request.config.as_deref(), &request.sets)?;
     if let Some(steps) = request.steps {
         config.train_mut().steps = Some(steps);
@@ -186,8 +199,18 @@ fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskErr
     }
     config.train().validate()?;
     config.validate()?;
-    let described = serde_json::to_value(&config).expect("plain values");
+    Ok(config)
+}
+
+/// A new run in a new folder.
+fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskError> {
+    let config = configured::<T>(request)?;
     let task = T::start(config)?;
+    if let Some(described) = task.described() {
+        memory::check(&described)?;
+    }
+    // As the task has it: a model that starts from another takes over its sizes.
+    let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
     let mut description = Description::new(T::NAME, described);
@@ -242,6 +265,17 @@ fn opened<T: Task>(folder: &Folder, description: &Description) -> Result<T, Task
     T::open(config, &mut |name| folder.read(description, name))
 }
 
+/// What `regard count` can say of the model: its description, where that is exact.
+fn counted<T: Task>(task: &T, model: &T::Model) -> serde_json::Map<String, serde_json::Value> {
+    let exact = |described: &count::Description| {
+        count::count(described).is_ok_and(|counted| counted.parameters() == model.num_params() as u128)
+    };
+    match task.described().filter(exact).map(|described| described.to_value()) {
+        Some(serde_json::Value::Object(counted)) => counted,
+        _ => serde_json::Map::new(),
+    }
+}
+
 /// Scores, shows and writes what training gave.
 fn finish<T: Task>(
     task: &T,
@@ -254,6 +288,9 @@ fn finish<T: Task>(
     let Trained { model, state, finished } = trained;
     (description.step, description.finished) = (state.step, finished);
     folder.write(description, MODEL, &weights::to_bytes(&weights::parameters(&model)))?;
+    for (name, content) in task.extras(&model)? {
+        folder.write(description, &name, &content)?;
+    }
     let mut done = Finished {
         task: T::NAME,
         folder: folder.path().to_path_buf(),
@@ -263,13 +300,15 @@ fn finish<T: Task>(
         tokens: state.tokens,
         scores: BTreeMap::new(),
         main: "",
+        better: Better::Higher,
+        parameters: model.num_params(),
         samples: Vec::new(),
     };
     if finished {
         observer.hear(&Event::Doing("scoring the test split".to_string()));
         let evaluation = task.evaluate(&parts.test, &model, None)?;
         done.scores = evaluation.scores.clone();
-        done.main = evaluation.main;
+        (done.main, done.better) = (evaluation.main, evaluation.better);
         description.scores = Some(evaluation.scores.clone());
         let samples = task.samples(&parts.test, SHOWN);
         let inputs: Vec<String> = samples.iter().map(|sample| sample.input.clone()).collect();
@@ -331,8 +370,11 @@ impl<T: Task> Opened for Model<T> {
         self.task.predict(&self.model, inputs)
     }
 
-    fn look(&self, input: Option<&str>) -> Result<AttentionView, TaskError> {
-        self.task.look(&self.model, input)
+    fn look(&self, input: Option<&str>) -> Result<Looked, TaskError> {
+        match self.task.picture(&self.model, input)? {
+            Some(picture) => Ok(picture.into()),
+            None => Ok(self.task.look(&self.model, input)?.into()),
+        }
     }
 
     fn generate(

@@ -7,11 +7,10 @@ use std::path::Path;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_data::Split;
-use regard_inspect::AttentionView;
-use regard_inspect::Content;
+use regard_inspect::{AttentionView, Content, Figure, InspectError, ViewFormat, count, save_atomically};
 use regard_nn::{Init, Pass};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::decode::SampleOptions;
@@ -73,6 +72,12 @@ pub trait Task: Sized + 'static {
     /// All examples of a file, for `eval --data`.
     fn part(&self, path: &Path) -> Result<Self::Part, TaskError>;
 
+    /// The network and the sizes of a batch in numbers, so that its cost is known before it is built; none where they
+    /// cannot be described.
+    fn described(&self) -> Option<count::Description> {
+        None
+    }
+
     /// A network with its first weights.
     fn model(&self, init: &Init) -> Result<Self::Model, TaskError>;
 
@@ -105,6 +110,16 @@ pub trait Task: Sized + 'static {
 
     /// The attention maps of an input; an input of none is one that the task finds telling.
     fn look(&self, model: &Self::Model, input: Option<&str>) -> Result<AttentionView, TaskError>;
+
+    /// What there is to see instead, of a model that has no attention. Nothing by default.
+    fn picture(&self, _model: &Self::Model, _input: Option<&str>) -> Result<Option<Picture>, TaskError> {
+        Ok(None)
+    }
+
+    /// Files for other programs that depend on the trained model, by name. None by default.
+    fn extras(&self, _model: &Self::Model) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        Ok(BTreeMap::new())
+    }
 
     /// Text that goes on from `prompt`, handed out piece by piece.
     fn generate(
@@ -158,7 +173,8 @@ pub struct Loss {
 }
 
 /// Which scores are good ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Such as an accuracy.
     Higher,
@@ -210,6 +226,69 @@ pub struct Prediction {
     /// What the task adds: `tags`, `label`, `probabilities`, `translation`.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
+}
+
+/// A drawing of a model, and the same as numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Picture {
+    /// For people.
+    pub figure: Figure,
+    /// For programs.
+    pub data: Value,
+}
+
+/// What `look` has to show.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Looked {
+    /// Where a model looks.
+    Attention(AttentionView),
+    /// Something else.
+    Picture(Picture),
+}
+
+impl From<AttentionView> for Looked {
+    fn from(view: AttentionView) -> Self {
+        Self::Attention(view)
+    }
+}
+
+impl From<Picture> for Looked {
+    fn from(picture: Picture) -> Self {
+        Self::Picture(picture)
+    }
+}
+
+impl Looked {
+    /// The same with what was seen of another input by the same model.
+    pub fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Attention(view), Self::Attention(other)) => Self::Attention(view.join(other)),
+            (Self::Picture(mut picture), Self::Picture(other)) => {
+                picture.figure.panels.extend(other.figure.panels);
+                picture.data = match picture.data {
+                    Value::Array(mut list) => {
+                        list.push(other.data);
+                        Value::Array(list)
+                    }
+                    one => Value::Array(vec![one, other.data]),
+                };
+                Self::Picture(picture)
+            }
+            (one, _) => one,
+        }
+    }
+
+    /// Writes it as the extension of the path says: `.html`, `.svg`, `.png` or `.json`; atomically.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
+        let path = path.as_ref();
+        match self {
+            Self::Attention(view) => view.save(path),
+            Self::Picture(picture) => match ViewFormat::of(path)? {
+                ViewFormat::Json => save_atomically(path, format!("{}\n", picture.data).as_bytes()),
+                ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png => picture.figure.save(path),
+            },
+        }
+    }
 }
 
 /// An example to be shown.

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{
-    Budget, Case, END, Fold, PAD, Pair, START, Source, Splits, Tokenizer, TokenizerConfig, TokenizerKind, batches, builtin, in_order, load_pairs, pad, read_pairs,
+    Budget, Case, END, Fold, PAD, Pair, START, Source, Splits, Tokenizer, TokenizerConfig, TokenizerKind, batches,
+    builtin, in_order, load_pairs, pad, read_pairs,
 };
+use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::config::check_positive;
 use regard_nn::layers::attention::score_function::Baseline;
@@ -28,7 +30,7 @@ use crate::look::layer_name;
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
-use crate::model::{ModelConfig, ModelKind};
+use crate::model::{ModelConfig, ModelKind, sizes};
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
 
@@ -56,7 +58,12 @@ pub struct DataConfig {
 
 impl Default for DataConfig {
     fn default() -> Self {
-        Self { path: None, fold: None, tokenizer: TokenizerConfig { kind: TokenizerKind::Word, vocab: 8_000, case: Case::Keep, min_count: 1 }, max_length: 100 }
+        Self {
+            path: None,
+            fold: None,
+            tokenizer: TokenizerConfig { kind: TokenizerKind::Word, vocab: 8_000, case: Case::Keep, min_count: 1 },
+            max_length: 100,
+        }
     }
 }
 
@@ -158,7 +165,8 @@ impl Translate {
             Some(path) => Ok(load_pairs(&Source { path: path.clone(), fold: config.data.fold })?),
             None => {
                 let pair = |sentence: builtin::Sentence| Pair { source: sentence.text(), target: sentence.french };
-                let builtin::Parts { train, dev, test } = builtin::english_french(builtin::Sizes::default(), 1).map(pair);
+                let builtin::Parts { train, dev, test } =
+                    builtin::english_french(builtin::Sizes::default(), 1).map(pair);
                 Ok(Splits { train, dev, test })
             }
         }
@@ -227,9 +235,8 @@ impl Translate {
                 let source = model.encode(source, Some(lengths), pass)?;
                 let found = model.loss(&source, read, wanted, options, pass)?;
                 let mut baseline = match memory.get("baseline") {
-                    Some(saved) => serde_json::from_value(saved.clone()).map_err(|error| {
-                        TaskError::input("checkpoint", "a baseline of rewards", error.to_string())
-                    })?,
+                    Some(saved) => serde_json::from_value(saved.clone())
+                        .map_err(|error| TaskError::input("checkpoint", "a baseline of rewards", error.to_string()))?,
                     None => Baseline::new("baseline", BASELINE_DECAY)?,
                 };
                 let rewarded = found.rewarded.is_some();
@@ -250,7 +257,8 @@ impl Translate {
         let budget = Budget { tokens: SEARCH_TOKENS / self.config.decode.size.max(1), examples: 256 };
         let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
         for batch in in_order(&lengths, budget) {
-            let rows: Vec<Vec<u32>> = batch.iter().map(|&row| sources[row].iter().copied().chain([END]).collect()).collect();
+            let rows: Vec<Vec<u32>> =
+                batch.iter().map(|&row| sources[row].iter().copied().chain([END]).collect()).collect();
             let (ids, lengths) = tensor(&rows, &device);
             // No translation is three times as long as its source, but for very short ones.
             let limits: Vec<usize> = lengths.iter().map(|&length| 3 * length + 10).collect();
@@ -335,6 +343,25 @@ impl Task for Translate {
         Ok(self.encoded(&read_pairs(path)?).0)
     }
 
+    fn described(&self) -> Option<Description> {
+        let (vocab, model) = (self.tokenizer.vocab(), &self.config.model);
+        let architecture = match model.cell() {
+            None => Architecture::EncoderDecoder(model.transformer(vocab, None)),
+            // Encoder and decoder as one stack: what attention adds is small beside them.
+            Some(cell) => Architecture::Recurrent(RecurrentModel {
+                cell,
+                d_in: model.d_model,
+                d_hidden: model.d_hidden(),
+                n_layers: 2 * model.n_layers,
+                vocab: Some(vocab),
+                outputs: Some(vocab),
+                ..RecurrentModel::default()
+            }),
+        };
+        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length);
+        Some(Description { sizes, ..Description::new(architecture) })
+    }
+
     fn model(&self, init: &Init) -> Result<Translator, TaskError> {
         let vocab = self.tokenizer.vocab();
         Ok(match self.config.model.recurrent_translator(vocab) {
@@ -344,8 +371,7 @@ impl Task for Translate {
     }
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
-        let lengths: Vec<usize> =
-            train.pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
+        let lengths: Vec<usize> = train.pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
         batches(&lengths, self.budget(), self.config.seed, epoch)
     }
 

@@ -4,13 +4,37 @@ use super::clause::{Clause, Modal, Object, Order, Polarity, Predicate, Recipient
 use super::draw::{Draw, Size};
 use super::lexicon::class::*;
 use super::lexicon::verbs::{THINKING, VERBS};
-use super::lexicon::{Frame, Gender, Number, Verb};
+use super::lexicon::{Frame, Gender, Number, Past, Verb};
 use super::phrase::{Determiner, NounPhrase};
 use super::pronoun::{Agreement, Pronoun};
 use super::sentence::{Asked, Joint, Tree};
 
 /// Longest and shortest English sentence, in words.
 pub(super) const WORDS: std::ops::RangeInclusive<usize> = 3..=14;
+
+/// Sentences that every test part begins with: "I saw a saw.", "Citizens have the right to right wrongs."
+pub(super) fn showcase() -> [Tree; 2] {
+    let phrase = |determiner, english, number| NounPhrase {
+        determiner,
+        adjectives: Vec::new(),
+        noun: Draw::noun_named(english),
+        number,
+    };
+    let verb = |infinitive| VERBS.iter().find(|verb| verb.infinitive == infinitive).unwrap_or(&VERBS[0]);
+    let act = |subject, tense, modal, infinitive, phrase| {
+        let predicate =
+            Predicate::Do { verb: verb(infinitive), object: Object::Phrase(phrase), recipient: Recipient::None };
+        let (polarity, frequency, manner, place, time) = (Polarity::Yes, None, None, None, None);
+        Tree::Statement(Clause { subject, tense, polarity, modal, predicate, frequency, manner, place, time })
+    };
+    let citizens = phrase(Determiner::Kind, "citizen", Number::Plural);
+    let wrongs = phrase(Determiner::Kind, "wrong", Number::Plural);
+    let saw = phrase(Determiner::Indefinite, "saw", Number::Singular);
+    [
+        act(Subject::Pronoun(Pronoun::I), Tense::Past, None, "voir", saw),
+        act(Subject::Phrase(citizens), Tense::Present, Some(Modal::Right), "redresser", wrongs),
+    ]
+}
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -71,15 +95,22 @@ impl Draw {
 
     fn wh_question(&mut self) -> Tree {
         loop {
-            let clause = Clause { time: None, ..self.asked_clause() };
-            let Predicate::Do { verb, .. } = &clause.predicate else { continue };
+            let mut clause = Clause { time: None, ..self.asked_clause() };
+            let Predicate::Do { verb, object, .. } = &mut clause.predicate else { continue };
+            // "Any" would sound odd after a question word.
+            if let Object::Phrase(phrase) = object
+                && matches!(phrase.determiner, Determiner::Indefinite)
+            {
+                phrase.determiner = Determiner::The;
+            }
+            let state = matches!(verb.past, Past::Imperfect(_));
             let placed = matches!(verb.frame, Frame::Goal | Frame::Place);
             let origin = verb.frame == Frame::Origin;
             return match self.below(3) {
-                0 if !origin && clause.modal.is_none() => {
+                0 if !origin && (placed || !state) && clause.modal.is_none() => {
                     Tree::Question(Asked::Where, Clause { place: None, ..clause })
                 }
-                1 if clause.tense != Tense::Present && !placed => Tree::Question(Asked::When, clause),
+                1 if clause.tense != Tense::Present && !placed && !state => Tree::Question(Asked::When, clause),
                 2 => {
                     let polarity = if self.chance(30) { Polarity::Not } else { Polarity::Yes };
                     Tree::Question(Asked::Why, Clause { polarity, ..clause })

@@ -3,8 +3,8 @@
 //! - [`english_french`]: pairs of sentences from a grammar of both languages, with agreement, word order, clitic
 //!   pronouns, negation, elision and English homographs ("I saw a saw").
 //! - [`tagged`]: the English side with its parts of speech.
-//! - [`sentiment`](mod@sentiment): opinions whose words alone do not tell the label.
-//! - [`text`](mod@text): little stories for language models and word vectors.
+//! - [`sentiment()`]: opinions whose words alone do not tell the label.
+//! - [`text()`]: little stories for language models and word vectors.
 
 mod clause;
 mod draw;
@@ -16,13 +16,16 @@ mod parts;
 mod phrase;
 mod pronoun;
 mod sentence;
-pub mod sentiment;
-pub mod text;
+mod sentiment;
+mod story_words;
+mod text;
 
 #[cfg(test)]
 mod tests;
 
 pub use parts::{Parts, Sizes};
+pub use sentiment::{Label, Opinion, sentiment};
+pub use text::{analogies, related, text};
 
 use std::fmt;
 
@@ -107,7 +110,8 @@ impl Sentence {
 }
 
 /// English sentences and their French translations. Every test sentence has a pair of words (adjective and noun, verb
-/// and object, subject and verb) that no training sentence has; single words are all met in training.
+/// and object, subject and verb) that no training sentence has; with the default sizes single words are all met in training, in each form needed.
+/// The first two test sentences are "I saw a saw." and "Citizens have the right to right wrongs."
 ///
 /// ```
 /// use regard_data::builtin::{Sizes, english_french};

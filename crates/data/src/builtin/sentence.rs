@@ -125,7 +125,10 @@ impl Tree {
                 subject_pairs(subject, &mut pairs);
                 clause_pairs(clause, &mut pairs);
             }
-            Tree::Existence { phrase, .. } => phrase_pairs(phrase, &mut pairs),
+            Tree::Existence { phrase, place, .. } => {
+                phrase_pairs(phrase, &mut pairs);
+                place_pairs(place, &mut pairs);
+            }
         }
         pairs
     }
@@ -243,6 +246,12 @@ fn phrase_pairs(phrase: &NounPhrase, pairs: &mut Vec<Pair>) {
     }
 }
 
+fn place_pairs(place: &Place, pairs: &mut Vec<Pair>) {
+    if let Ground::Phrase(phrase) = &place.ground {
+        phrase_pairs(phrase, pairs);
+    }
+}
+
 /// What a subject is called in a pair; pronouns are left out, for every form of a verb must be met in training.
 fn head(subject: &Subject) -> Option<&'static str> {
     match subject {
@@ -281,8 +290,8 @@ fn clause_pairs(clause: &Clause, pairs: &mut Vec<Pair>) {
         }
         Predicate::Profession(_) | Predicate::There => {}
     }
-    if let Some(Place { ground: Ground::Phrase(phrase), .. }) = &clause.place {
-        phrase_pairs(phrase, pairs);
+    if let Some(place) = &clause.place {
+        place_pairs(place, pairs);
     }
 }
 

@@ -1,1 +1,242 @@
-//! t
+//! Little stories for language models and word vectors: people who are named and then meant by a pronoun, and groups of
+//! words that keep the same company, so that neighbours and analogies can be learnt.
+
+use super::draw::Draw;
+use super::parts::hash;
+use super::story_words::*;
+
+/// How long the text is, in bytes.
+const BYTES: usize = 300_000;
+
+/// About 300 kB of paragraphs, one a line, with an empty line between them.
+pub fn text(seed: u64) -> String {
+    let mut draw = Draw::new(seed ^ hash("text"));
+    let mut text = String::with_capacity(BYTES + 1024);
+    while text.len() < BYTES {
+        let paragraph = match draw.below(10) {
+            0..=2 => people(&mut draw),
+            3..=4 => countries(&mut draw),
+            5..=6 => actions(&mut draw),
+            7 => animals(&mut draw),
+            8 => colours(&mut draw),
+            _ => a_day(&mut draw),
+        };
+        text.push_str(&paragraph);
+        text.push_str("\n\n");
+    }
+    text.pop();
+    text
+}
+
+/// Questions for word vectors, "a is to b as c is to d": genders, capitals, tenses.
+pub fn analogies() -> Vec<[&'static str; 4]> {
+    let genders: Vec<[&str; 2]> = PEOPLE.iter().map(|(pair, _)| *pair).collect();
+    let capitals: Vec<[&str; 2]> = COUNTRIES.iter().map(|country| [country[1], country[0]]).collect();
+    let tenses: Vec<[&str; 2]> = ACTIONS.iter().map(|(forms, _)| [forms[0], forms[2]]).collect();
+    let mut questions = Vec::new();
+    for pairs in [genders, capitals, tenses] {
+        for (index, [a, b]) in pairs.iter().enumerate() {
+            let others = pairs.iter().enumerate().filter(|(other, _)| *other != index);
+            questions.extend(others.map(|(_, [c, d])| [*a, *b, *c, *d]));
+        }
+    }
+    questions
+}
+
+/// Groups of words that belong together, by name, for a picture of word vectors.
+pub fn related() -> Vec<(&'static str, Vec<&'static str>)> {
+    vec![
+        ("men", PEOPLE.iter().map(|(pair, _)| pair[0]).collect()),
+        ("women", PEOPLE.iter().map(|(pair, _)| pair[1]).collect()),
+        ("countries", COUNTRIES.iter().map(|country| country[0]).collect()),
+        ("capitals", COUNTRIES.iter().map(|country| country[1]).collect()),
+        ("verbs", ACTIONS.iter().map(|(forms, _)| forms[0]).collect()),
+        ("past", ACTIONS.iter().map(|(forms, _)| forms[2]).collect()),
+        ("animals", ANIMALS.iter().map(|animal| animal[0]).collect()),
+        ("colours", COLOURS.to_vec()),
+        ("days", DAYS.to_vec()),
+    ]
+}
+
+/// He or she, him or her, his or her.
+struct Pronouns {
+    he: &'static str,
+    upper: &'static str,
+    him: &'static str,
+    his: &'static str,
+}
+
+const HE: Pronouns = Pronouns { he: "he", upper: "He", him: "him", his: "his" };
+const SHE: Pronouns = Pronouns { he: "she", upper: "She", him: "her", his: "her" };
+
+fn person(draw: &mut Draw) -> (&'static str, &'static Pronouns) {
+    if draw.chance(50) { (*draw.pick(&MEN), &HE) } else { (*draw.pick(&WOMEN), &SHE) }
+}
+
+fn article(next: &str) -> &'static str {
+    if next.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+fn another<'a>(draw: &mut Draw, items: &'a [&'static str], than: &str) -> &'a str {
+    loop {
+        let item = draw.pick(items);
+        if *item != than {
+            return item;
+        }
+    }
+}
+
+fn people(draw: &mut Draw) -> String {
+    let (pair, deeds) = draw.pick(&PEOPLE);
+    let side = draw.below(2);
+    let (who, other) = (pair[side], pair[1 - side]);
+    let Pronouns { he, upper, him, his } = [HE, SHE][side];
+    let (friend, _) = person(draw);
+    let first = draw.below(deeds.len());
+    let (one, two) = (deeds[first], deeds[(first + 1 + draw.below(deeds.len() - 1)) % deeds.len()]);
+    let day = draw.pick(&DAYS);
+    let age = *draw.pick(&["old", "young", "kind", "clever"]);
+    let mut story = match draw.below(3) {
+        0 => format!("There was once {} {age} {who}. {upper} {one}. ", article(age)),
+        1 => format!("The {who} {one}, and {he} {two}. "),
+        _ => format!("On {day} the {age} {who} {one}. "),
+    };
+    story += &match draw.below(4) {
+        0 => format!("{friend} saw the {who} and greeted {him}. "),
+        1 => format!("The {who} said that {he} {two}. "),
+        2 => format!("The {who} put on {his} coat, for {he} {two}. "),
+        _ => format!("Everyone knew the {who} because {he} {two}. "),
+    };
+    story += &match draw.below(4) {
+        0 => format!("The {other} {two} too."),
+        1 => format!("The {who} looked at {his} hands and smiled at {him}self."),
+        2 => format!("{friend} asked the {who} where {he} lived, and {he} told {friend} about {his} life."),
+        _ => format!("In the evening the {who} and the {other} {two}."),
+    };
+    story
+}
+
+fn countries(draw: &mut Draw) -> String {
+    let first = draw.below(COUNTRIES.len());
+    let [country, capital, language, food] = COUNTRIES[first];
+    let [abroad, far, foreign, _] = COUNTRIES[(first + 1 + draw.below(COUNTRIES.len() - 1)) % COUNTRIES.len()];
+    let (name, Pronouns { he, upper, his, .. }) = person(draw);
+    let month = *draw.pick(&["spring", "summer", "autumn", "winter"]);
+    let start = match draw.below(3) {
+        0 => format!("{capital} is the capital of {country}. "),
+        1 => format!("The capital of {country} is {capital}. "),
+        _ => format!("{name} lives in {capital}, the capital of {country}. "),
+    };
+    let middle = match draw.below(3) {
+        0 => format!("In {country} people speak {language} and eat {food}. "),
+        1 => format!("In the streets of {capital} one hears {language} and smells {food}. "),
+        _ => format!("People in {country} speak {language}, and they are proud of {capital}. "),
+    };
+    let end = match draw.below(4) {
+        0 => format!(
+            "In {month} {name} took the train from {capital} to {far}. {upper} did not speak {foreign}, but {he} liked {abroad}."
+        ),
+        1 => format!(
+            "{name} left {country} and went to {abroad} with {his} friends. The hotel was in the city of {far}."
+        ),
+        2 => {
+            format!("The city of {capital} is the largest in the country of {country}. {name} spent the {month} there.")
+        }
+        _ => format!(
+            "Last {month} {name} flew to the city of {capital}. {upper} wrote home from {country} that {he} was happy."
+        ),
+    };
+    start + &middle + &end
+}
+
+fn actions(draw: &mut Draw) -> String {
+    let ([base, third, past], ways) = draw.pick(&ACTIONS);
+    let (name, Pronouns { he, upper, .. }) = person(draw);
+    let day = draw.pick(&DAYS);
+    let mut way = || *draw.pick(ways);
+    let (one, two, three) = (way(), way(), way());
+    let ([_, _, other], elsewhere) = draw.pick(&ACTIONS);
+    let elsewhere = draw.pick(elsewhere);
+    let start = match draw.below(3) {
+        0 => format!("Every {day} {name} {third} {one}. {upper} likes to {base} {two}. "),
+        1 => format!("{name} wants to {base} {one}. {upper} can {base} {two} well. "),
+        _ => format!("Tomorrow {name} will {base} {one}. {upper} must {base} {two} every day. "),
+    };
+    let end = match draw.below(3) {
+        0 => format!("Yesterday {he} {past} {three}, and then {he} {other} {elsewhere}."),
+        1 => format!("Last {day} {he} {past} {three}. Long ago {he} {past} {one} with {}.", person(draw).0),
+        _ => format!("{name} has {past} {three} before. Yesterday {he} {past} {two} until the evening."),
+    };
+    start + &end
+}
+
+fn animals(draw: &mut Draw) -> String {
+    let first = draw.below(ANIMALS.len());
+    let [animal, cry, food, home] = ANIMALS[first];
+    let other = ANIMALS[(first + 1 + draw.below(ANIMALS.len() - 1)) % ANIMALS.len()][0];
+    let (name, Pronouns { upper, his, .. }) = person(draw);
+    let colour = *draw.pick(&COLOURS);
+    let an = if article(animal) == "an" { "An" } else { "A" };
+    match draw.below(3) {
+        0 => format!(
+            "{name} has a {colour} {animal}. The {animal} sleeps in its {home} and eats {food}. \
+             When the {animal} is hungry, it {cry}. {upper} feeds {his} {animal} every morning."
+        ),
+        1 => format!(
+            "The farmer heard the {animal}. {an} {animal} {cry} when it wants {food}. \
+             The {animal} ran to the {home}, away from the {other}."
+        ),
+        _ => format!(
+            "A {colour} {animal} lives in the {home} near the farm. It {cry} at night. \
+             {name} gave the animal some {food}, and the {animal} was happy."
+        ),
+    }
+}
+
+fn colours(draw: &mut Draw) -> String {
+    let colour = *draw.pick(&COLOURS);
+    let next = another(draw, &COLOURS, colour);
+    let thing = *draw.pick(&PAINTED);
+    let second = another(draw, &PAINTED, thing);
+    let (name, Pronouns { upper, his, he, .. }) = person(draw);
+    match draw.below(3) {
+        0 => format!(
+            "{name} bought a {colour} {thing}. {upper} likes the colour {colour} more than the colour {next}. {upper} has a {next} {second} too."
+        ),
+        1 => format!(
+            "The {thing} was {colour}, and the {second} was {next}. {name} painted {his} {second} in bright {colour}. Now the {second} is {colour} as well."
+        ),
+        _ => format!(
+            "{name} lost {his} {colour} {thing}. {upper} looked for it and found a {next} one. In the end {he} kept the {next} {thing}."
+        ),
+    }
+}
+
+fn a_day(draw: &mut Draw) -> String {
+    let day = *draw.pick(&DAYS);
+    let next = another(draw, &DAYS, day);
+    let place = *draw.pick(&PLACES);
+    let food = *draw.pick(&FOOD);
+    let more = another(draw, &FOOD, food);
+    let drink = *draw.pick(&DRINKS);
+    let (name, Pronouns { upper, he, him, .. }) = person(draw);
+    let (friend, theirs) = person(draw);
+    let friend = if friend == name { "the neighbour" } else { friend };
+    let they = theirs.he;
+    let met = match draw.below(2) {
+        0 => format!("There {he} met {friend}, and they ate {food} and drank {drink}. "),
+        _ => format!("{upper} bought some {food} and some {more} there, and {friend} helped {him}. "),
+    };
+    let end = match draw.below(3) {
+        0 => format!("For breakfast {he} has {more} with a cup of {drink}."),
+        1 => format!("On {next} {he} will stay at home and eat {more}."),
+        _ => {
+            if friend == "the neighbour" {
+                format!("On {next} the neighbour came and brought {him} a glass of {drink}.")
+            } else {
+                format!("On {next} {friend} came back, and {they} brought {him} a glass of {drink}.")
+            }
+        }
+    };
+    format!("On {day} {name} went to the {place}. {met}{end}")
+}

@@ -11,6 +11,7 @@ mod words;
 use crate::file::{read_bytes, write_atomic};
 use crate::{DataError, Vocabulary};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::Path;
 use tokenizers::{ModelWrapper, PreTokenizerWrapper};
 
@@ -101,6 +102,8 @@ pub struct Encoded {
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     kind: TokenizerKind,
+    /// The tokens as a person reads them, by number.
+    tokens: Vec<String>,
 }
 
 impl Tokenizer {
@@ -128,6 +131,13 @@ impl Tokenizer {
     /// Content that is damaged or of another kind.
     pub fn from_json(content: &[u8], path: &Path) -> Result<Self, DataError> {
         let fail = |expected, found| DataError::Tokenizer { path: path.to_path_buf(), expected, found };
+        // The library panics on broken JSON within a decoder and on a broken table of a normaliser.
+        let json: Value = serde_json::from_slice(content).map_err(|e| fail("a tokenizer.json", e.to_string()))?;
+        match &json["normalizer"] {
+            Value::Null => {}
+            normalizer if normalizer["type"] == "Lowercase" => {}
+            other => return Err(fail("no normaliser but Lowercase", other["type"].to_string())),
+        }
         let inner = tokenizers::Tokenizer::from_bytes(content).map_err(|e| fail("a tokenizer.json", e.to_string()))?;
         let kind = match (inner.get_model(), inner.get_pre_tokenizer()) {
             (ModelWrapper::BPE(_), Some(PreTokenizerWrapper::ByteLevel(_))) => TokenizerKind::Bpe,
@@ -191,12 +201,12 @@ impl Tokenizer {
 
     /// How many tokens there are.
     pub fn vocab(&self) -> usize {
-        self.inner.get_vocab_size(true)
+        self.tokens.len()
     }
 
     /// A token as a person reads it.
     pub fn token(&self, id: u32) -> Option<String> {
-        self.inner.id_to_token(id).map(|token| self.readable(id, &token))
+        self.tokens.get(id as usize).cloned()
     }
 
     /// The number of a token as a person reads it.
@@ -208,26 +218,27 @@ impl Tokenizer {
     }
 
     /// All tokens as a person reads them, in the order of their numbers.
-    pub fn tokens(&self) -> Vec<String> {
-        (0..self.vocab() as u32).map(|id| self.token(id).unwrap_or_default()).collect()
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
     }
 
     fn finish(mut inner: tokenizers::Tokenizer, kind: TokenizerKind) -> Self {
         // What a user writes is never a control token.
         inner.set_encode_special_tokens(true);
-        Self { inner, kind }
-    }
-
-    fn readable(&self, id: u32, token: &str) -> String {
-        match self.kind {
-            TokenizerKind::Bpe if id as usize >= SPECIALS.len() => bytes::show(&bytes::reveal(token)),
-            _ => token.to_string(),
-        }
+        let readable = |id: u32| {
+            let token = inner.id_to_token(id).unwrap_or_default();
+            match kind {
+                TokenizerKind::Bpe if id as usize >= SPECIALS.len() => bytes::show(&bytes::reveal(&token)),
+                _ => token,
+            }
+        };
+        let tokens = (0..inner.get_vocab_size(true) as u32).map(readable).collect();
+        Self { inner, kind, tokens }
     }
 
     fn encoded(&self, encoding: &tokenizers::Encoding) -> Encoded {
         let ids = encoding.get_ids().to_vec();
-        let tokens = ids.iter().zip(encoding.get_tokens()).map(|(&id, token)| self.readable(id, token)).collect();
+        let tokens = ids.iter().map(|&id| self.tokens[id as usize].clone()).collect();
         Encoded { ids, tokens, offsets: encoding.get_offsets().to_vec() }
     }
 }

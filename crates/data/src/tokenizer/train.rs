@@ -1,5 +1,5 @@
-//! From texts to a tokeniser. The library cuts the texts and the pieces are counted and chosen here: its own trainer of
-//! byte pairs takes pairs that became equal again in the order of a hash map.
+//! From texts to a tokeniser. The library cuts the texts; the pieces are counted and chosen here, for by its source the
+//! library's trainer can queue a pair of equal count twice, and a hash map then decides which goes first.
 
 use super::{Case, SPECIALS, TokenizerConfig, TokenizerKind, UNK, bounded, byte_pairs, bytes, words};
 use crate::DataError;

@@ -15,8 +15,8 @@ use tokenizers::{DecoderWrapper, SplitDelimiterBehavior};
 const PIECE: &str = concat!(
     r"(?<![\p{Alphabetic}\p{N}\p{M}])(?:[CDJLMNSTcdjlmnst]|\p{Alphabetic}{0,6}[Qq][Uu])['’](?=\p{Alphabetic})",
     r"|(?<=[\p{Alphabetic}\p{M}])['’]\p{Alphabetic}[\p{Alphabetic}\p{N}\p{M}]*",
-    r"|[\p{Alphabetic}\p{N}][\p{Alphabetic}\p{N}\p{M}]*",
-    r"|\s?[^\s\p{Alphabetic}\p{N}]\s?",
+    r"|[\p{Alphabetic}\p{N}\p{M}]+",
+    r"|\s?[^\s\p{Alphabetic}\p{N}\p{M}]\s?",
 );
 
 /// A code point that is no character, to mark where a word begins.
@@ -33,7 +33,7 @@ pub(super) fn decoder() -> tokenizers::Result<Sequence> {
         Ok(Replace::new(ReplacePattern::Regex(pattern), content)?.into())
     };
     Ok(Sequence::new(vec![
-        replace(r"^(?=[\p{Alphabetic}\p{N}])".into(), MARK)?,
+        replace(r"^(?=[\p{Alphabetic}\p{N}\p{M}])".into(), MARK)?,
         Fuse::default().into(),
         replace(format!(r"(?<=[\p{{Alphabetic}}\p{{N}}\p{{M}}]){MARK}"), " ")?,
         replace(MARK.into(), "")?,

@@ -27,7 +27,7 @@ function drawSmall(canvas, map, side, colours) {
   if (part.height === 0 || part.width === 0) return;
   canvas.width = part.width;
   canvas.height = part.height;
-  const image = pixels(part, [0, part.height], [0, part.width], part.largest, colours);
+  const image = pixels(part, [0, part.height], [0, part.width], part.usual, colours);
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
@@ -113,12 +113,16 @@ function drawNumbers(context, map, port, look) {
   }
 }
 
+// Around the row and the column, not over them.
 function drawChosen(context, map, port, look) {
   const cell = look.cell;
+  const line = cell >= 8 ? 2 : 1;
+  const outline = (x, y, wide, high) =>
+    context.strokeRect(port.x + x - line / 2, port.y + y - line / 2, wide + line, high + line);
   context.strokeStyle = look.accent;
-  context.lineWidth = 2;
-  if (look.row >= 0) context.strokeRect(port.x, port.y + look.row * cell, map.width * cell, cell);
-  if (look.column >= 0) context.strokeRect(port.x + look.column * cell, port.y, cell, map.height * cell);
+  context.lineWidth = line;
+  if (look.row >= 0) outline(0, look.row * cell, map.width * cell, cell);
+  if (look.column >= 0) outline(look.column * cell, 0, cell, map.height * cell);
 }
 
 function drawRowLabels(context, place, port, look) {
@@ -144,7 +148,7 @@ function drawColumnLabels(context, place, port, look) {
   context.font = LABEL_FONT;
   context.textBaseline = "middle";
   context.textAlign = "left";
-  for (const index of labelled(port.columns, 15 / (look.cell * Math.sin(ANGLE)), look.column)) {
+  for (const index of labelled(port.columns, 12.5 / (look.cell * Math.sin(ANGLE)), look.column)) {
     context.save();
     context.translate(port.x + (index + 0.5) * look.cell, place.top - 6);
     context.rotate(-ANGLE);

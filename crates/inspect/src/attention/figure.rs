@@ -4,6 +4,7 @@ use crate::attention::{AttentionView, HeadMap, MapGroup};
 use crate::colour::{ColourScale, ValueRange};
 use crate::error::InspectError;
 use crate::figure::Figure;
+use crate::number::number;
 use crate::panel::{Heatmap, ScaleBar};
 
 /// More panels than the largest models have; a drawing of them is no longer looked at.
@@ -27,7 +28,7 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
     if is_even && widest > 1 {
         figure = figure.columns(columns(widest));
     }
-    let high = largest(view);
+    let (largest, high) = ends(view);
     for (index, group) in view.groups.iter().enumerate() {
         for head in &group.heads {
             let input = (inputs.len() > 1).then_some(group.input.as_str()).filter(|input| !input.is_empty());
@@ -43,8 +44,16 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
             figure.push(input.map_or(name.clone(), |input| format!("{input}: {name}")), map);
         }
     }
-    let note = "Rows are queries, columns the keys they look at; the darker a cell, the larger the weight.";
+    let mut note =
+        "Rows are queries, columns the keys they look at; the darker a cell, the larger the weight.".to_string();
+    if high < largest {
+        note += &format!(" Weights beyond {}, up to {}, have the last colour.", short(high), short(largest));
+    }
     Ok(figure.note(note))
+}
+
+fn short(weight: f32) -> String {
+    number(f64::from(weight), 3)
 }
 
 fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<Heatmap, InspectError> {
@@ -71,9 +80,15 @@ fn columns(heads: usize) -> usize {
     heads.div_ceil(heads.div_ceil(16))
 }
 
-fn largest(view: &AttentionView) -> f32 {
-    let heads = view.groups.iter().flat_map(|group| &group.heads);
-    let weights = heads.flat_map(|head| head.rows.iter().flatten()).copied().filter(|weight| weight.is_finite());
-    let largest = weights.fold(0.0_f32, f32::max);
-    if largest > 0.0 { largest } else { 1.0 }
+/// The largest weight of the whole view, and the usual one: that which nine queries of ten stay below. The first queries
+/// of a decoder see little, so their weights would make all others pale.
+fn ends(view: &AttentionView) -> (f32, f32) {
+    let heads = view.groups.iter().flat_map(|group| group.heads.iter().map(move |head| (group, head)));
+    let rows = heads.flat_map(|(group, head)| head.weights(group));
+    let finite = |row: Vec<f32>| row.into_iter().filter(|weight| weight.is_finite()).fold(0.0, f32::max);
+    let mut most: Vec<f32> = rows.map(finite).collect();
+    most.sort_by(f32::total_cmp);
+    let largest = most.last().copied().filter(|&weight| weight > 0.0).unwrap_or(1.0);
+    let usual = most.get((9 * most.len()).div_ceil(10).wrapping_sub(1)).copied().filter(|&weight| weight > 0.0);
+    (largest, usual.unwrap_or(largest))
 }

@@ -16,7 +16,7 @@ function mount(root) {
   }
   for (const input of inputs) input.groups = input.groups.filter((group) => group.heads.length > 0);
   const night = window.matchMedia("(prefers-color-scheme: dark)");
-  const state = { input: 0, group: 0, head: 0, row: -1, column: -1, pinned: -1, cell: 0, scale: "map" };
+  const state = { input: 0, group: 0, head: 0, row: -1, column: -1, pinned: -1, cell: 0, scale: "usual" };
   let colours = ramp(night.matches ? DARK : LIGHT);
   let isWaiting = false;
   let place = null;
@@ -60,7 +60,7 @@ function mount(root) {
   const layerChoice = choice("layer");
   const headChoice = choice("head");
   const scaleChoice = choice("colours up to");
-  fill(scaleChoice, [["map", "the map's largest"], ["one", "1"]], "map");
+  fill(scaleChoice, [["usual", "nine queries of ten"], ["largest", "the largest weight"], ["one", "1"]], "usual");
   fill(inputChoice, inputs.map((input, index) => [index, input.name || "input " + (index + 1)]), 0);
   inputChoice.parentNode.hidden = inputs.length < 2;
   const sizeLabel = controls.appendChild(element("label", "", "cell size"));
@@ -185,7 +185,7 @@ function mount(root) {
   function shade() {
     const shown = map();
     const row = activeRow();
-    const most = row < 0 ? 0 : scaleOf(largest(shown.values.subarray(row * shown.width, (row + 1) * shown.width)));
+    const most = row < 0 ? 0 : shadeScale(shown, row);
     for (const span of lookedAt.querySelectorAll("span")) {
       const column = Number(span.dataset.index);
       const value = row < 0 ? 0 : shown.values[row * shown.width + column];
@@ -201,6 +201,11 @@ function mount(root) {
     line.textContent = sentence(shown, row);
   }
 
+  // Within one row its own largest tells most, unless all maps are to have one scale.
+  function shadeScale(shown, row) {
+    return state.scale === "one" ? 1 : largest(shown.values.subarray(row * shown.width, (row + 1) * shown.width));
+  }
+
   function sentence(shown, row) {
     if (row < 0) return "Point at a query, or at a cell of the map, to see where it looks; click to keep it.";
     const token = "“" + group().queries[row] + "” (" + (row + 1) + ")";
@@ -211,11 +216,6 @@ function mount(root) {
     const best = strongest(shown, row, 3).map(
       (column) => "“" + group().keys[column] + "” " + said(shown.values[row * shown.width + column]));
     return token + " looks " + (best.length > 0 ? "most at " + best.join(", ") : "nowhere");
-  }
-
-  // The value of the last colour, where `most` is the largest.
-  function scaleOf(most) {
-    return state.scale === "one" ? 1 : most;
   }
 
   // ---- the map ----
@@ -261,7 +261,7 @@ function mount(root) {
     const style = getComputedStyle(root);
     drawMap(context, scratch, shown, place, port, {
       cell: cell,
-      most: scaleOf(shown.largest),
+      most: state.scale === "one" ? 1 : shown[state.scale],
       colours: colours,
       row: activeRow(),
       column: state.column,

@@ -19,7 +19,18 @@ function unpack(rows, height, width) {
       values[row * width + column] = weights[column] === null ? NaN : weights[column] / UNIT;
     }
   }
-  return { height: height, width: width, values: values, largest: largest(values) };
+  return measured(height, width, values);
+}
+
+// A map with the largest of its weights, and the usual one: that which nine queries of ten stay below. The first queries
+// of a decoder see little, so their weights would make all others pale.
+function measured(height, width, values) {
+  const rows = [];
+  for (let row = 0; row < height; row++) rows.push(largest(values.subarray(row * width, (row + 1) * width)));
+  rows.sort((a, b) => a - b);
+  const most = height > 0 ? rows[height - 1] : 0;
+  const usual = height > 0 ? rows[Math.ceil(0.9 * height) - 1] : 0;
+  return { height: height, width: width, values: values, largest: most, usual: usual || most };
 }
 
 function largest(values) {
@@ -37,7 +48,7 @@ function mean(maps) {
   for (const map of maps) {
     for (let i = 0; i < values.length; i++) values[i] += map.values[i] / maps.length;
   }
-  return { height: first.height, width: first.width, values: values, largest: largest(values) };
+  return measured(first.height, first.width, values);
 }
 
 // A map of at most `side` cells a side. The largest of the cells that fall together: a thin diagonal stays.
@@ -53,7 +64,7 @@ function pooled(map, side) {
       if (!(values[at] >= value) && value === value) values[at] = value;
     }
   }
-  return { height: height, width: width, values: values, largest: map.largest };
+  return { height: height, width: width, values: values, largest: map.largest, usual: map.usual };
 }
 
 // 256 colours between the stops.
@@ -115,7 +126,7 @@ function inputsOf(data) {
 // The size of cells at first: all columns in the room there is, but never too small to read their labels.
 function firstCell(columns, rows, room) {
   const fit = Math.floor(Math.min(room / Math.max(columns, 1), 720 / Math.max(rows, 1)));
-  return Math.max(14, Math.min(LARGEST_CELL, fit));
+  return Math.max(16, Math.min(LARGEST_CELL, fit));
 }
 
 // Which cells a window of the map shows: [first, beyond the last].

@@ -117,9 +117,10 @@ impl Extra {
 
 /// A norm over `tokens`: it keeps its input, and what it has divided by (and subtracted).
 pub(super) fn norm_draft(draft: Draft, kind: NormKind, width: usize, tokens: Quantity) -> Draft {
-    let numbers = match kind {
-        NormKind::Layer => 2,
-        NormKind::Rms => 1,
+    let (vectors, numbers) = match kind {
+        NormKind::Layer => (2, 2),
+        NormKind::LayerUnbiased => (1, 2),
+        NormKind::Rms => (1, 1),
     };
-    draft.parameters(q(width) * numbers).keeps(tokens * width + tokens * numbers)
+    draft.parameters(q(width) * vectors).keeps(tokens * width + tokens * numbers)
 }

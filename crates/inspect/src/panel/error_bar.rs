@@ -2,7 +2,7 @@
 
 use crate::canvas::{Canvas, Stroke};
 use crate::colour::Colour;
-use crate::number::number;
+use crate::number::{fixed, number};
 
 /// Half of the length of the strokes at its ends.
 pub(crate) const CAP: f64 = 3.5;
@@ -17,14 +17,16 @@ pub(crate) fn draw_error_bar(canvas: &mut Canvas, from: (f64, f64), to: (f64, f6
     }
 }
 
-/// `0.93 ± 0.012`: the deviation with two digits, the value with as many decimals as that has.
+/// `0.940 ± 0.012`: the deviation with two digits, the value with as many decimals as that has.
 pub(crate) fn deviation_text(value: f64, deviation: f64) -> String {
     if !(deviation.is_finite() && deviation > 0.0) {
         return number(value, 4);
     }
-    let after = (deviation.log10().floor() as i32 - 1).clamp(-6, 0);
-    let digits = value.abs().max(deviation).log10().floor() as i32 - after + 1;
-    format!("{} ± {}", number(value, digits.clamp(2, 8) as usize), number(deviation, 2))
+    let decimals = (1 - deviation.log10().floor() as i32).max(0) as usize;
+    if decimals > 5 || value.abs().max(deviation) >= 1e5 || !value.is_finite() {
+        return format!("{} ± {}", number(value, 4), number(deviation, 2));
+    }
+    format!("{} ± {}", fixed(value, decimals), fixed(deviation, decimals))
 }
 
 #[cfg(test)]
@@ -35,7 +37,10 @@ mod tests {
     fn a_value_is_as_precise_as_its_deviation() {
         assert_eq!(deviation_text(0.93456, 0.01234), "0.935 ± 0.012");
         assert_eq!(deviation_text(93.456, 1.5), "93.5 ± 1.5");
-        assert_eq!(deviation_text(1234.5, 120.0), "1235 ± 120");
+        assert_eq!(deviation_text(1234.6, 120.0), "1235 ± 120");
+        assert_eq!(deviation_text(0.94, 0.05), "0.940 ± 0.050");
+        assert_eq!(deviation_text(-3.0, 1e-9), "−3 ± 10⁻⁹");
+        assert_eq!(deviation_text(2e7, 1.0), "2×10⁷ ± 1");
         assert_eq!(deviation_text(0.5, 0.0), "0.5");
         assert_eq!(deviation_text(0.5, f64::NAN), "0.5");
         assert_eq!(deviation_text(f64::NAN, 1.0), "NaN ± 1");

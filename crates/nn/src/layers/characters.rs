@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{check_positive, check_product, name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
+use crate::layers::block::conv::windows;
 use crate::layers::embedding::{Embedding, EmbeddingConfig};
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::recurrent::{Cell, Direction, Recurrent, RecurrentConfig};
@@ -205,7 +206,7 @@ impl Windows {
         };
         let mut parts = Vec::with_capacity(self.windows.len());
         for window in &self.windows {
-            let found = window.forward(x.clone())?;
+            let found = window.convolution.forward(windows(x.clone(), window.width, window.width / 2))?;
             let found = match &padding {
                 Some(padding) => padding.fill(found, f32::NEG_INFINITY),
                 None => found,
@@ -219,22 +220,5 @@ impl Windows {
         };
         // Of the largest only: tanh rises, so it is the largest tanh too.
         Ok(all.tanh())
-    }
-}
-
-impl Window {
-    /// `[words, chars, d_char]` → `[words, chars, filters]`.
-    fn forward(&self, x: Tensor<3>) -> Result<Tensor<3>, NnError> {
-        let [words, chars, d_char] = x.dims();
-        let before = self.width / 2;
-        let after = self.width - 1 - before;
-        let zeros = |count| Tensor::zeros([words, count, d_char], (&x.device(), x.dtype()));
-        let mut parts = Vec::with_capacity(3);
-        parts.extend((before > 0).then(|| zeros(before)));
-        parts.push(x.clone());
-        parts.extend((after > 0).then(|| zeros(after)));
-        let padded = Tensor::cat(parts, 1);
-        let neighbours = (0..self.width).map(|shift| padded.clone().narrow(1, shift, chars)).collect();
-        Ok(self.convolution.forward(Tensor::cat(neighbours, 2))?)
     }
 }

@@ -31,7 +31,7 @@ impl EmbeddingConfig {
     pub fn init(&self, init: &Init) -> Result<Embedding, ConfigError> {
         self.validate()?;
         let Self { vocab, d_model } = *self;
-        Ok(Embedding { weight: init.normal("weight", [vocab, d_model], 1.0 / (d_model as f32).sqrt()) })
+        Ok(Embedding { weight: init.table("weight", [vocab, d_model], 1.0 / (d_model as f32).sqrt()) })
     }
 }
 

@@ -68,7 +68,7 @@ impl FeedForwardConfig {
         Ok(FeedForward {
             gate: if gate == Gate::Product { Some(linear("gate", d_model, d_ff)?) } else { None },
             up: linear("up", d_model, d_ff)?,
-            down: linear("down", d_ff, d_model)?,
+            down: LinearConfig { d_in: d_ff, d_out: d_model, bias }.init(&init.enter("down").into_stream())?,
             dropout: Dropout::new("dropout", dropout, &init.enter("dropout"))?,
             activation,
         })

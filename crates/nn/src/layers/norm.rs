@@ -10,13 +10,15 @@ use crate::config::{check_above_zero, check_positive};
 use crate::error::ConfigError;
 use crate::init::Init;
 
-/// Which of the two.
+/// Which of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormKind {
     /// Layer norm.
     #[default]
     Layer,
+    /// Layer norm without `β`.
+    LayerUnbiased,
     /// RMS norm.
     Rms,
 }
@@ -56,11 +58,11 @@ impl NormConfig {
         self.validate()?;
         let weight = init.constant([self.d_model], 1.0);
         let bias = (self.kind == NormKind::Layer).then(|| init.constant([self.d_model], 0.0));
-        Ok(Norm { weight, bias, epsilon: self.epsilon })
+        Ok(Norm { weight, bias, epsilon: self.epsilon, kind: self.kind })
     }
 }
 
-/// See the [module](self). Without a bias it is an RMS norm.
+/// See the [module](self).
 #[derive(Module, Debug)]
 pub struct Norm {
     /// `γ`, `[d_model]`
@@ -68,6 +70,8 @@ pub struct Norm {
     /// `β`, `[d_model]`
     pub bias: Option<Param<Tensor<1>>>,
     epsilon: f32,
+    #[module(skip)]
+    kind: NormKind,
 }
 
 impl Norm {
@@ -76,9 +80,11 @@ impl Norm {
     /// # Shapes
     /// `x` `[…, d_model]` → the same.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Result<Tensor<D>, OpError> {
-        match &self.bias {
-            Some(bias) => layer_norm(x, self.weight.val(), Some(bias.val()), self.epsilon),
-            None => rms_norm(x, self.weight.val(), self.epsilon),
+        match self.kind {
+            NormKind::Layer | NormKind::LayerUnbiased => {
+                layer_norm(x, self.weight.val(), self.bias.as_ref().map(Param::val), self.epsilon)
+            }
+            NormKind::Rms => rms_norm(x, self.weight.val(), self.epsilon),
         }
     }
 }

@@ -9,6 +9,8 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardUniform};
 use regard_ops::{CrossEntropyOptions, cross_entropy, embedding};
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +118,41 @@ impl WordVectors {
 
 fn check_count(n: usize) -> Result<(), NnError> {
     if n > 0 { Ok(()) } else { Err(NnError::input("words", "1 or more", "0")) }
+}
+
+/// Draws the wrong words: each by its count to the power ¾, as published.
+#[derive(Debug, Clone)]
+pub struct NegativeSampler {
+    /// Up to each word, itself included.
+    sums: Vec<f64>,
+}
+
+impl NegativeSampler {
+    /// From the number of times that each word occurs; refuses fewer than two words that do.
+    pub fn new(counts: &[u64]) -> Result<Self, NnError> {
+        let occurring = counts.iter().filter(|&&count| count > 0).count();
+        if occurring < 2 {
+            return Err(NnError::input("counts of words", "two words or more that occur", occurring.to_string()));
+        }
+        let weights = counts.iter().map(|&count| (count as f64).powf(0.75));
+        let sums = weights.scan(0.0, |sum, weight| {
+            *sum += weight;
+            Some(*sum)
+        });
+        Ok(Self { sums: sums.collect() })
+    }
+
+    /// A word other than `right`.
+    pub fn draw(&self, right: usize, random: &mut ChaCha8Rng) -> usize {
+        let total = self.sums[self.sums.len() - 1];
+        loop {
+            let share: f64 = StandardUniform.sample(random);
+            let word = self.sums.partition_point(|&sum| sum <= share * total);
+            if word != right && word < self.sums.len() {
+                return word;
+            }
+        }
+    }
 }
 
 /// The `k` rows of `table` nearest to `query` by cosine, the nearest first, without the rows of `except`; the first of

@@ -10,6 +10,9 @@ use regard_nn::layers::block::decoder::DecoderBlock;
 use regard_nn::layers::block::encoder::EncoderBlock;
 use regard_nn::layers::linear::Linear;
 use regard_nn::layers::norm::Norm;
+use regard_nn::layers::pooling::Pooling;
+use regard_nn::layers::recurrent::Recurrent;
+use regard_nn::models::body::Body;
 
 use crate::golden::Golden;
 use crate::support::{close, gradient, training, transposed};
@@ -71,6 +74,40 @@ impl Link<'_> {
     pub fn norm(&self, layer: &mut Norm, name: &str) {
         self.plain(&mut layer.weight, &format!("{name}.weight"), None);
         self.plain(layer.bias.as_mut().unwrap(), &format!("{name}.bias"), None);
+    }
+
+    /// `nn.RNN`, `nn.LSTM`, `nn.GRU` in both directions; the two biases of the first two are one.
+    pub fn recurrent(&self, layer: &mut Recurrent, name: &str) {
+        for (n, layer) in layer.layers.iter_mut().enumerate() {
+            for (weights, end) in [(&mut layer.forward, ""), (&mut layer.backward, "_reverse")] {
+                let weights = weights.as_mut().unwrap();
+                let name = |part: &str| format!("{name}.{part}_l{n}{end}");
+                self.transposed(&mut weights.w_ih, &name("weight_ih"), None);
+                self.transposed(&mut weights.w_hh, &name("weight_hh"), None);
+                self.plain(&mut weights.bias, &name("bias_ih"), None);
+                if let Some(bias) = &mut weights.bias_hh {
+                    self.plain(bias, &name("bias_hh"), None);
+                }
+            }
+        }
+    }
+
+    /// A score of attention pooling.
+    pub fn pooling(&self, pooling: &mut Pooling, name: &str) {
+        let score = pooling.attention.as_mut().unwrap();
+        self.linear(&mut score.hidden, &format!("{name}hidden"));
+        self.transposed(&mut score.query.weight, &format!("{name}query.weight"), None);
+    }
+
+    /// The body of a Transformer with two pre-norm blocks.
+    pub fn body(&self, body: &mut Body) {
+        let Body::Transformer(body) = body else { panic!("a Transformer") };
+        self.linear(&mut body.input, "input");
+        self.norm(&mut body.norm, "body_norm");
+        for (n, block) in body.stack.layers.iter_mut().enumerate() {
+            self.encoder_block(block, &format!("blocks.{n}."));
+        }
+        self.norm(body.stack.norm.as_mut().unwrap(), "norm");
     }
 
     /// `nn.MultiheadAttention` over its own input; `name` ends with a point or is empty.

@@ -254,5 +254,6 @@ fn matrix(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError>
 fn log_probabilities(logits: Tensor<3>) -> Result<Vec<f32>, NnError> {
     let [_, tokens, _] = logits.dims();
     let last = logits.narrow(1, tokens - 1, 1).detach();
-    Ok(log_softmax(last)?.into_data().iter().collect())
+    let numbers = log_softmax(last)?.into_data().try_into_vec_as::<f32>();
+    numbers.map_err(|error| NnError::input("log-probabilities", "numbers", error.to_string()))
 }

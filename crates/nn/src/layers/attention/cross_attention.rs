@@ -50,7 +50,7 @@ impl CrossAttention {
         Ok(Self {
             query: query.init(&init.enter("query"))?,
             key_value: key_value.init(&init.enter("key_value"))?,
-            output: output.init(&init.enter("output"))?,
+            output: output.init(&init.enter("output").into_stream())?,
             kv_heads,
             d_head,
             dropout,

@@ -37,7 +37,7 @@ impl SelfAttention {
         let output = LinearConfig { d_in: n_heads * d_head, d_out: d_model, bias: output_bias };
         Ok(Self {
             qkv: qkv.init(&init.enter("qkv"))?,
-            output: output.init(&init.enter("output"))?,
+            output: output.init(&init.enter("output").into_stream())?,
             n_heads,
             kv_heads,
             d_head,

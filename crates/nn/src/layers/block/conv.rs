@@ -116,14 +116,23 @@ impl ConvBlock {
             Reach::Centred => self.kernel / 2,
             Reach::Causal => self.kernel - 1,
         };
-        let after = self.kernel - 1 - before;
-        let zeros = |count| Tensor::zeros([batch, count, d_model], (&x.device(), x.dtype()));
-        let mut parts = Vec::with_capacity(3);
-        parts.extend((before > 0).then(|| zeros(before)));
-        parts.push(x.clone());
-        parts.extend((after > 0).then(|| zeros(after)));
-        let padded = Tensor::cat(parts, 1);
-        let neighbours = (0..self.kernel).map(|shift| padded.clone().narrow(1, shift, seq)).collect();
-        Ok(self.convolution.forward_activated(Tensor::cat(neighbours, 2), self.activation)?)
+        let neighbours = windows(x, self.kernel, before);
+        Ok(self.convolution.forward_activated(neighbours, self.activation)?)
     }
+}
+
+/// Each token with its neighbours side by side, `before` of `width` to its left and zeros beyond the ends.
+///
+/// # Shapes
+/// `x` `[batch, seq, d]` → `[batch, seq, width · d]`, the leftmost first.
+pub(crate) fn windows(x: Tensor<3>, width: usize, before: usize) -> Tensor<3> {
+    let [batch, seq, d] = x.dims();
+    let after = width - 1 - before;
+    let zeros = |count| Tensor::zeros([batch, count, d], (&x.device(), x.dtype()));
+    let mut parts = Vec::with_capacity(3);
+    parts.extend((before > 0).then(|| zeros(before)));
+    parts.push(x.clone());
+    parts.extend((after > 0).then(|| zeros(after)));
+    let padded = Tensor::cat(parts, 1);
+    Tensor::cat((0..width).map(|shift| padded.clone().narrow(1, shift, seq)).collect(), 2)
 }

@@ -35,7 +35,7 @@ pub enum Attend {
     /// goes step by step in training too.
     Before,
     /// After a step, asking with its state `s_t`; what is found goes to the output alone (Luong 2015). All steps are
-    /// computed at once, which trains several times as fast.
+    /// computed at once, which trains about twice as fast (batch 64, 16 words, 256 features, vocabulary 4,000).
     #[default]
     After,
 }

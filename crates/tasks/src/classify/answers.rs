@@ -1,0 +1,367 @@
+//! What is known of a text, in the three forms of `data.target`: read from the data, given to the network, scored and
+//! shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use regard_data::{Labelled, Vocabulary};
+use regard_inspect::{Content, Figure, Table, confusion_matrix, number};
+use regard_nn::models::classifier::{self, Target};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::config::TargetKind;
+use crate::error::TaskError;
+use crate::metrics::{Confusion, Score, label_sets, regression};
+use crate::task::Better;
+
+/// More classes than this are for the table, which has a row each; a matrix of them could not be read.
+const DRAWN_CLASSES: usize = 40;
+/// What a set without labels is called.
+const NO_LABEL: &str = "(none)";
+/// The least probability that is told from zero in a loss.
+const LEAST: f64 = 1e-12;
+
+/// The answer to one text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    /// The number of its label.
+    One(usize),
+    /// The numbers of its labels, ascending.
+    Several(Vec<usize>),
+    /// As it is written.
+    Number(f64),
+}
+
+/// All answers there are; `labels.json`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answers {
+    /// One of these.
+    One(Vocabulary),
+    /// Some of these.
+    Several(Vocabulary),
+    /// A number.
+    Number(Scale),
+}
+
+/// Where the numbers of the training data lie. The network's output has mean 0 and deviation 1 there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scale {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Answers {
+    /// Of the training examples, and of the others as far as they have labels that training has not.
+    pub(super) fn learn<'a>(
+        target: TargetKind,
+        train: &'a [Labelled],
+        others: impl Iterator<Item = &'a Labelled>,
+    ) -> Result<Self, TaskError> {
+        let first = train.first().map(|example| example.label.as_str()).unwrap_or_default();
+        if target != TargetKind::Value && train.iter().all(|example| example.label == first) {
+            let expected = "two different ones or more";
+            return Err(TaskError::input("labels of the training examples", expected, format!("only {first:?}")));
+        }
+        let names = |several: bool| {
+            let labels = train.iter().chain(others).flat_map(move |example| match several {
+                true => split(&example.label).collect::<Vec<_>>(),
+                false => vec![example.label.as_str()],
+            });
+            // By name, so that the same labels get the same numbers in every fold.
+            let names: BTreeSet<&str> = labels.collect();
+            Vocabulary::from_names(names.into_iter().map(str::to_string).collect())
+        };
+        match target {
+            TargetKind::Label => Ok(Self::One(names(false)?)),
+            TargetKind::Labels => Ok(Self::Several(names(true)?)),
+            TargetKind::Value => {
+                let values = train.iter().map(value).collect::<Result<Vec<f64>, _>>()?;
+                Ok(Self::Number(Scale::of(&values)?))
+            }
+        }
+    }
+
+    /// From `labels.json`.
+    pub(super) fn from_json(target: TargetKind, content: &[u8], path: &Path) -> Result<Self, TaskError> {
+        let damaged = |error: serde_json::Error| TaskError::folder(path, format!("damaged: {error}"));
+        Ok(match target {
+            TargetKind::Label => Self::One(serde_json::from_slice(content).map_err(damaged)?),
+            TargetKind::Labels => Self::Several(serde_json::from_slice(content).map_err(damaged)?),
+            TargetKind::Value => Self::Number(serde_json::from_slice(content).map_err(damaged)?),
+        })
+    }
+
+    /// `labels.json`: the list of labels, or where numbers lie.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        let content = match self {
+            Self::One(labels) | Self::Several(labels) => serde_json::to_vec_pretty(labels),
+            Self::Number(scale) => serde_json::to_vec_pretty(scale),
+        };
+        content.expect("plain values")
+    }
+
+    /// What the network is asked.
+    pub(super) fn target(&self) -> Target {
+        match self {
+            Self::One(_) => Target::One,
+            Self::Several(_) => Target::Several,
+            Self::Number(_) => Target::Value,
+        }
+    }
+
+    /// Outputs of the network.
+    pub(super) fn outputs(&self) -> usize {
+        match self {
+            Self::One(labels) | Self::Several(labels) => labels.len(),
+            Self::Number(_) => 1,
+        }
+    }
+
+    /// The answer of an example; a label that the model does not know is refused.
+    pub(super) fn read(&self, example: &Labelled) -> Result<Answer, TaskError> {
+        let known = |labels: &Vocabulary, label: &str| {
+            labels.get(label).ok_or_else(|| {
+                let names: Vec<&str> = labels.names().iter().map(String::as_str).take(20).collect();
+                let rest = if labels.len() > names.len() { ", …" } else { "" };
+                let what = format!("label of {:?}", excerpt(&example.text));
+                TaskError::input(what, format!("one of {}{rest}", names.join(", ")), format!("{label:?}"))
+            })
+        };
+        Ok(match self {
+            Self::One(labels) => Answer::One(known(labels, &example.label)?),
+            Self::Several(labels) => {
+                let set =
+                    split(&example.label).map(|label| known(labels, label)).collect::<Result<BTreeSet<_>, _>>()?;
+                Answer::Several(set.into_iter().collect())
+            }
+            Self::Number(_) => Answer::Number(value(example)?),
+        })
+    }
+
+    /// The answers of a batch for the loss.
+    pub(super) fn tensor(&self, answers: &[&Answer], device: &Device) -> classifier::Answers {
+        let (batch, outputs) = (answers.len(), self.outputs());
+        let many = |one: &dyn Fn(&Answer, usize) -> i32| -> Tensor<2, Int> {
+            let ids: Vec<i32> = answers.iter().flat_map(|answer| (0..outputs).map(move |n| one(answer, n))).collect();
+            Tensor::from_data(TensorData::new(ids, [batch, outputs]), device)
+        };
+        match self {
+            Self::One(_) => {
+                let ids: Vec<i32> = answers.iter().map(|answer| answer.one() as i32).collect();
+                classifier::Answers::One(Tensor::from_data(TensorData::new(ids, [batch]), device))
+            }
+            Self::Several(_) => {
+                classifier::Answers::Several(many(&|answer, n| i32::from(answer.several().contains(&n))))
+            }
+            Self::Number(scale) => {
+                let values: Vec<f32> = answers.iter().map(|answer| scale.to_network(answer.number()) as f32).collect();
+                classifier::Answers::Value(Tensor::from_data(TensorData::new(values, [batch, 1]), device))
+            }
+        }
+    }
+
+    /// The answer that an output of the network stands for: probabilities, or a number in the network's scale.
+    pub(super) fn decide(&self, output: &[f32]) -> Answer {
+        match self {
+            Self::One(_) => {
+                let best = output.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+                Answer::One(best.map_or(0, |(label, _)| label))
+            }
+            Self::Several(_) => Answer::Several((0..output.len()).filter(|&label| output[label] > 0.5).collect()),
+            Self::Number(scale) => Answer::Number(scale.from_network(f64::from(output[0]))),
+        }
+    }
+
+    /// As a person reads it.
+    pub(super) fn text(&self, answer: &Answer) -> String {
+        match (self, answer) {
+            (Self::One(labels), Answer::One(label)) => labels.name(*label).to_string(),
+            (Self::Several(_), Answer::Several(set)) if set.is_empty() => NO_LABEL.to_string(),
+            (Self::Several(labels), Answer::Several(set)) => {
+                set.iter().map(|&label| labels.name(label)).collect::<Vec<_>>().join("|")
+            }
+            (_, answer) => number(answer.number(), 4),
+        }
+    }
+
+    /// What a prediction adds for programs.
+    pub(super) fn document(&self, output: &[f32]) -> BTreeMap<String, Value> {
+        let probabilities = |labels: &Vocabulary| -> Value {
+            labels.names().iter().zip(output).map(|(name, &p)| (name.clone(), json!(p))).collect()
+        };
+        let entries = match (self, self.decide(output)) {
+            (Self::One(labels), answer) => {
+                vec![("label", json!(labels.name(answer.one()))), ("probabilities", probabilities(labels))]
+            }
+            (Self::Several(labels), answer) => {
+                let names: Vec<&str> = answer.several().iter().map(|&label| labels.name(label)).collect();
+                vec![("labels", json!(names)), ("probabilities", probabilities(labels))]
+            }
+            (Self::Number(_), answer) => vec![("value", json!(answer.number()))],
+        };
+        entries.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+    }
+
+    /// The score that decides, and which way.
+    pub(super) fn main(&self) -> (&'static str, Better) {
+        match self {
+            Self::One(_) => ("accuracy", Better::Higher),
+            Self::Several(_) => ("micro_f1", Better::Higher),
+            Self::Number(_) => ("mse", Better::Lower),
+        }
+    }
+
+    /// The scores of outputs.
+    pub(super) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]]) -> Vec<(&'static str, f64)> {
+        let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
+        let mean = |losses: &mut dyn Iterator<Item = f64>| losses.sum::<f64>() / truth.len().max(1) as f64;
+        let nats = |p: f64| -p.max(LEAST).ln();
+        match self {
+            Self::One(_) => {
+                let report = self.confusion(truth, &found).report();
+                let mut losses = truth.iter().zip(outputs).map(|(truth, output)| nats(f64::from(output[truth.one()])));
+                vec![("loss", mean(&mut losses)), ("accuracy", report.accuracy), ("macro_f1", report.macro_f1)]
+            }
+            Self::Several(labels) => {
+                let sets = self.sets(truth, &found);
+                let mut losses = truth.iter().zip(outputs).map(|(truth, output)| {
+                    let loss = |(label, &p): (usize, &f32)| match truth.several().contains(&label) {
+                        true => nats(f64::from(p)),
+                        false => nats(1.0 - f64::from(p)),
+                    };
+                    output.iter().enumerate().map(loss).sum::<f64>() / labels.len() as f64
+                });
+                vec![
+                    ("loss", mean(&mut losses)),
+                    ("micro_f1", sets.micro_f1),
+                    ("macro_f1", sets.macro_f1),
+                    ("subset_accuracy", sets.subset_accuracy),
+                ]
+            }
+            Self::Number(_) => {
+                let truth: Vec<f64> = truth.iter().map(|answer| answer.number()).collect();
+                let found: Vec<f64> = found.iter().map(Answer::number).collect();
+                let scores = regression(&truth, &found);
+                let mut list = vec![("mse", scores.mse), ("mae", scores.mae)];
+                list.extend(scores.r2.map(|r2| ("r2", r2)));
+                list.extend(scores.pearson.map(|pearson| ("pearson", pearson)));
+                list
+            }
+        }
+    }
+
+    /// What the report shows beside the scores.
+    pub(super) fn contents(&self, truth: &[&Answer], outputs: &[&[f32]]) -> Result<Vec<Content>, TaskError> {
+        let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
+        let table = |labels: &Vocabulary, scores: &[Score]| {
+            let mut table = Table::new(["label", "precision", "recall", "F1", "examples"]);
+            for (name, score) in labels.names().iter().zip(scores) {
+                let [precision, recall, f1] =
+                    [score.precision, score.recall, score.f1].map(|value| format!("{value:.3}"));
+                table.push([name.clone(), precision, recall, f1, score.support.to_string()]);
+            }
+            Content::Table(table)
+        };
+        Ok(match self {
+            Self::One(labels) => {
+                let confusion = self.confusion(truth, &found);
+                let mut contents = vec![table(labels, &confusion.report().classes)];
+                if labels.len() <= DRAWN_CLASSES {
+                    let map = confusion_matrix(labels.names().iter().cloned(), &confusion.counts().concat())?;
+                    contents.push(Content::Figure(Figure::new("Which label was taken for which").panel("", map)));
+                }
+                contents
+            }
+            Self::Several(labels) => vec![table(labels, &self.sets(truth, &found).labels)],
+            Self::Number(_) => {
+                let points = truth.iter().zip(&found).map(|(truth, found)| (truth.number(), found.number())).collect();
+                vec![Content::Figure(scatter(points))]
+            }
+        })
+    }
+
+    fn confusion(&self, truth: &[&Answer], found: &[Answer]) -> Confusion {
+        let ones = |answers: &mut dyn Iterator<Item = &Answer>| answers.map(Answer::one).collect::<Vec<_>>();
+        Confusion::from_pairs(self.outputs(), &ones(&mut truth.iter().copied()), &ones(&mut found.iter()))
+    }
+
+    fn sets(&self, truth: &[&Answer], found: &[Answer]) -> crate::metrics::LabelSetScores {
+        let sets =
+            |answers: &mut dyn Iterator<Item = &Answer>| answers.map(|a| a.several().to_vec()).collect::<Vec<_>>();
+        label_sets(self.outputs(), &sets(&mut truth.iter().copied()), &sets(&mut found.iter()))
+    }
+}
+
+impl Answer {
+    /// Answers of one task are all of one form: the others are mistakes of this module.
+    fn one(&self) -> usize {
+        match self {
+            Self::One(label) => *label,
+            other => unreachable!("{other:?} where a label is asked"),
+        }
+    }
+
+    fn several(&self) -> &[usize] {
+        match self {
+            Self::Several(labels) => labels,
+            other => unreachable!("{other:?} where labels are asked"),
+        }
+    }
+
+    fn number(&self) -> f64 {
+        match self {
+            Self::Number(value) => *value,
+            other => unreachable!("{other:?} where a number is asked"),
+        }
+    }
+}
+
+impl Scale {
+    fn of(values: &[f64]) -> Result<Self, TaskError> {
+        let count = values.len().max(1) as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
+        if deviation > 0.0 && deviation.is_finite() {
+            return Ok(Self { mean, deviation });
+        }
+        let got = values.first().map_or("none".to_string(), |value| format!("only {value}"));
+        Err(TaskError::input("values of the training examples", "different numbers of a usual size", got))
+    }
+
+    fn to_network(self, value: f64) -> f64 {
+        (value - self.mean) / self.deviation
+    }
+
+    fn from_network(self, value: f64) -> f64 {
+        value * self.deviation + self.mean
+    }
+}
+
+/// The labels that are parted by `|`.
+fn split(labels: &str) -> impl Iterator<Item = &str> {
+    labels.split('|').map(str::trim).filter(|label| !label.is_empty())
+}
+
+fn value(example: &Labelled) -> Result<f64, TaskError> {
+    example.label.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
+        let what = format!("value of {:?}", excerpt(&example.text));
+        TaskError::input(what, "a number (data.target is value)", format!("{:?}", example.label))
+    })
+}
+
+/// The beginning of a text, for a message.
+fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+fn scatter(points: Vec<(f64, f64)>) -> Figure {
+    use regard_inspect::{Axis, LineStyle, Lines, Series};
+    let plot = Lines::new(Axis::linear("true"), Axis::linear("predicted"));
+    Figure::new("Predicted and true numbers").panel("", plot.series(Series::new("", points).style(LineStyle::Markers)))
+}

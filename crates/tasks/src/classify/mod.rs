@@ -1,0 +1,337 @@
+//! Classification, n → 1 (rows E2, A1): one label, several, or a number for a whole text.
+//!
+//! A text's tokens go through a Transformer's encoder or a recurrent network; attention pooling makes one vector of them.
+//! The baseline, `model.kind=bag`, is a dense network on the mean of the words' vectors, which knows no order.
+
+mod answers;
+mod config;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use regard_data::builtin::{Opinion, sentiment};
+use regard_data::{
+    Budget, Labelled, PAD, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, pad, read_labelled,
+};
+use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::layers::pooling::PoolingConfig;
+use regard_nn::models::body::BodyConfig;
+use regard_nn::models::classifier::{Classifier, ClassifierConfig};
+use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use serde_json::Value;
+
+use self::answers::{Answer, Answers};
+pub use self::config::{Config, DataConfig, TargetKind};
+use crate::error::TaskError;
+use crate::look::layer_name;
+use crate::model::ModelKind;
+use crate::pretrained;
+use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
+
+const TOKENIZER: &str = "tokenizer.json";
+const LABELS: &str = "labels.json";
+/// A batch where no gradients are kept.
+const SCORING: Budget = Budget { tokens: 8_192, examples: 256 };
+/// The built-in sentences are the same whatever seed a run has.
+const BUILT_IN_SEED: u64 = 1;
+
+/// A text as tokens, and what is known of it.
+#[derive(Debug, Clone)]
+struct Example {
+    text: String,
+    ids: Vec<u32>,
+    answer: Answer,
+}
+
+/// A split.
+#[derive(Debug)]
+pub struct Part {
+    examples: Vec<Example>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Classify {
+    config: Config,
+    tokenizer: Tokenizer,
+    answers: Answers,
+}
+
+impl Classify {
+    /// The examples of the run, as text.
+    fn texts(config: &Config) -> Result<Splits<Labelled>, TaskError> {
+        let DataConfig { path, fold, target, .. } = &config.data;
+        if let Some(path) = path {
+            return Ok(load_labelled(&Source { path: path.clone(), fold: *fold })?);
+        }
+        let labelled = |Opinion { text, label, value }: Opinion| {
+            let label = if *target == TargetKind::Value { value.to_string() } else { label.name().to_string() };
+            Labelled { text, label }
+        };
+        let parts = sentiment(Opinion::sizes(), BUILT_IN_SEED).map(labelled);
+        Ok(Splits { train: parts.train, dev: parts.dev, test: parts.test })
+    }
+
+    fn encode(&self, texts: &[Labelled]) -> Result<Vec<Example>, TaskError> {
+        let encoded =
+            self.tokenizer.encode_batch(&texts.iter().map(|example| example.text.as_str()).collect::<Vec<_>>());
+        let example = |(labelled, encoded): (&Labelled, regard_data::Encoded)| {
+            let answer = self.answers.read(labelled)?;
+            Ok(Example { text: labelled.text.clone(), ids: encoded.ids, answer })
+        };
+        texts.iter().zip(encoded).map(example).collect()
+    }
+
+    /// Texts to be scored: one that is too long by its beginning, one without tokens as an unknown word.
+    fn scored(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
+        let mut examples = self.encode(texts)?;
+        for example in &mut examples {
+            example.ids.truncate(self.config.data.max_length);
+            if example.ids.is_empty() {
+                example.ids.push(UNK);
+            }
+        }
+        Ok(Part { examples })
+    }
+
+    /// Texts to learn from, and what is said of those left out.
+    fn learnt(&self, texts: &[Labelled]) -> Result<(Part, Vec<String>), TaskError> {
+        let DataConfig { max_length, longest, .. } = self.config.data;
+        let (field, most) = longest.map_or(("max_length", max_length), |longest| ("longest", longest));
+        let mut examples = self.encode(texts)?;
+        let all = examples.len();
+        examples.retain(|example| (1..=most).contains(&example.ids.len()));
+        let left_out = all - examples.len();
+        if examples.is_empty() {
+            let expected = format!("some of up to {most} tokens (data.{field})");
+            return Err(TaskError::input("training examples", expected, format!("{all} longer ones")));
+        }
+        let note =
+            || format!("{left_out} of {all} texts are longer than {most} tokens (data.{field}): left out of training");
+        Ok((Part { examples }, if left_out > 0 { vec![note()] } else { Vec::new() }))
+    }
+
+    fn divided(&self, texts: &Splits<Labelled>) -> Result<Parts<Part>, TaskError> {
+        let (train, notes) = self.learnt(&texts.train)?;
+        Ok(Parts { train, dev: self.scored(&texts.dev)?, test: self.scored(&texts.test)?, notes })
+    }
+
+    fn network(&self) -> ClassifierConfig {
+        let model = &self.config.model;
+        let vocab = self.tokenizer.vocab();
+        let config = ClassifierConfig {
+            vocab,
+            unknown: UNK as usize,
+            outputs: self.answers.outputs(),
+            target: self.answers.target(),
+            d_word: model.d_model,
+            body: BodyConfig::None,
+            d_model: 2 * model.d_hidden(),
+            n_layers: model.n_layers,
+            pooling: model.pooling.unwrap_or(PoolingConfig::attention()),
+            dropout: model.dropout,
+            word_dropout: model.word_dropout,
+            ..ClassifierConfig::default()
+        };
+        match model.kind {
+            ModelKind::Rnn => ClassifierConfig { body: BodyConfig::Rnn, ..config },
+            ModelKind::Lstm => ClassifierConfig { body: BodyConfig::Lstm, ..config },
+            ModelKind::Gru => ClassifierConfig { body: BodyConfig::Gru, ..config },
+            ModelKind::Bag => ClassifierConfig {
+                pooling: model.pooling.unwrap_or(PoolingConfig::Mean),
+                hidden: vec![model.d_ff; model.n_layers],
+                ..config
+            },
+            // `validate` lets no other kind through.
+            ModelKind::Transformer | ModelKind::Intra => {
+                ClassifierConfig { encoder: Some(model.transformer(vocab, None)), ..config }
+            }
+        }
+    }
+
+    /// The outputs of the network, a row an example, in their order.
+    fn outputs(&self, model: &Classifier, rows: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
+        let device = device(model);
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+        let mut outputs = vec![Vec::new(); rows.len()];
+        for batch in in_order(&lengths, SCORING) {
+            let (ids, lengths) = tensor(&batch.iter().map(|&row| rows[row]).collect::<Vec<_>>(), &device);
+            let found: Vec<f32> = model.predict(ids, &lengths, pass)?.into_data().iter::<f32>().collect();
+            for (&row, output) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {
+                outputs[row] = output.to_vec();
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// The tokens of an input, refused if there are none or too many.
+    fn input(&self, text: &str) -> Result<regard_data::Encoded, TaskError> {
+        let encoded = self.tokenizer.encode(text);
+        let (most, got) = (self.config.data.max_length, encoded.ids.len());
+        if (1..=most).contains(&got) {
+            return Ok(encoded);
+        }
+        let expected = format!("1 to {most} tokens (data.max_length of this model)");
+        Err(TaskError::input(format!("input {text:?}"), expected, got.to_string()))
+    }
+}
+
+impl Task for Classify {
+    const NAME: &'static str = "classify";
+    const CONFIG: &'static str = include_str!("../../../../configs/classify.toml");
+    type Config = Config;
+    type Model = Classifier;
+    type Part = Part;
+
+    fn start(mut config: Config) -> Result<Self, TaskError> {
+        let texts = Self::texts(&config)?;
+        let answers = Answers::learn(config.data.target, &texts.train, texts.dev.iter().chain(&texts.test))?;
+        let tokenizer = match &config.model.from {
+            Some(path) => {
+                let (tokenizer, model) = pretrained::start(path, &config.model)?;
+                config.model = model;
+                tokenizer
+            }
+            None => Tokenizer::train(&config.data.tokenizer, texts.train.iter().map(|example| example.text.as_str()))?,
+        };
+        config.validate()?;
+        let task = Self { config, tokenizer, answers };
+        // Examples that cannot be used are refused before anything is written.
+        task.divided(&texts)?;
+        Ok(task)
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        let tokenizer = self.tokenizer.to_json().into_bytes();
+        Ok(BTreeMap::from([(TOKENIZER.to_string(), tokenizer), (LABELS.to_string(), self.answers.to_json())]))
+    }
+
+    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
+        let answers = Answers::from_json(config.data.target, &file(LABELS)?, Path::new(LABELS))?;
+        Ok(Self { config, tokenizer, answers })
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        self.divided(&Self::texts(&self.config)?)
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        self.scored(&read_labelled(path)?)
+    }
+
+    fn model(&self, init: &Init) -> Result<Classifier, TaskError> {
+        Ok(self.network().init(init)?)
+    }
+
+    fn warm(&self, mut model: Classifier) -> Result<Classifier, TaskError> {
+        if let Some(path) = &self.config.model.from {
+            model.encoder = model.encoder.map(|encoder| pretrained::warm(path, encoder)).transpose()?;
+        }
+        Ok(model)
+    }
+
+    fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = train.examples.iter().map(|example| example.ids.len()).collect();
+        let budget = Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples };
+        batches(&lengths, budget, self.config.seed, epoch)
+    }
+
+    fn loss(
+        &self,
+        train: &Part,
+        batch: &[usize],
+        model: &Classifier,
+        _: &mut Value,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let device = device(model);
+        let examples: Vec<&Example> = batch.iter().map(|&index| &train.examples[index]).collect();
+        let (ids, lengths) =
+            tensor(&examples.iter().map(|example| example.ids.as_slice()).collect::<Vec<_>>(), &device);
+        let answers = self.answers.tensor(&examples.iter().map(|example| &example.answer).collect::<Vec<_>>(), &device);
+        let mean = model.loss(ids, &lengths, answers, self.config.train.label_smoothing, pass)?;
+        Ok(Loss { mean, targets: batch.len(), tokens: lengths.iter().sum() })
+    }
+
+    fn evaluate(&self, part: &Part, model: &Classifier, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+        let examples = &part.examples[..part.examples.len().min(limit.unwrap_or(usize::MAX))];
+        let rows: Vec<&[u32]> = examples.iter().map(|example| example.ids.as_slice()).collect();
+        let outputs = self.outputs(model, &rows, &Pass::inference())?;
+        let truth: Vec<&Answer> = examples.iter().map(|example| &example.answer).collect();
+        let outputs: Vec<&[f32]> = outputs.iter().map(Vec::as_slice).collect();
+        let (main, better) = self.answers.main();
+        let mut evaluation = Evaluation::new(self.answers.scores(&truth, &outputs), main, better);
+        evaluation.examples = examples.len();
+        evaluation.contents = self.answers.contents(&truth, &outputs)?;
+        if let Some(longest) = self.config.data.longest {
+            let longer: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].len() > longest).collect();
+            let truth: Vec<&Answer> = longer.iter().map(|&row| truth[row]).collect();
+            let outputs: Vec<&[f32]> = longer.iter().map(|&row| outputs[row]).collect();
+            if !longer.is_empty() {
+                let scores = self.answers.scores(&truth, &outputs);
+                evaluation.scores.extend(scores.into_iter().map(|(name, value)| (format!("{name}_longer"), value)));
+            }
+        }
+        Ok(evaluation)
+    }
+
+    fn predict(&self, model: &Classifier, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        let encoded = inputs.iter().map(|input| self.input(input)).collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<&[u32]> = encoded.iter().map(|encoded| encoded.ids.as_slice()).collect();
+        let outputs = self.outputs(model, &rows, &Pass::inference())?;
+        let predict = |(input, output): (&String, &Vec<f32>)| Prediction {
+            input: input.clone(),
+            output: self.answers.text(&self.answers.decide(output)),
+            more: self.answers.document(output),
+        };
+        Ok(inputs.iter().zip(&outputs).map(predict).collect())
+    }
+
+    fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        // Spread over the split, since files are often sorted by label; what was cut cannot be given to `predict`.
+        let fits = |example: &&Example| self.input(&example.text).is_ok();
+        let step = (part.examples.len() / count.max(1)).max(1);
+        let sample =
+            |example: &Example| Sample { input: example.text.clone(), expected: self.answers.text(&example.answer) };
+        part.examples.iter().step_by(step).filter(fits).take(count).map(sample).collect()
+    }
+
+    fn look(&self, model: &Classifier, input: Option<&str>) -> Result<AttentionView, TaskError> {
+        let input = match (input, &self.config.data.path) {
+            (Some(input), _) => input,
+            (None, None) => "The plot was not great, it was dull.",
+            (None, Some(_)) => {
+                let what = "choose an input for data that are not built in: give it a text".to_string();
+                return Err(TaskError::Unsupported { task: Self::NAME, what });
+            }
+        };
+        let encoded = self.input(input)?;
+        let capture = Capture::new(Wanted::default());
+        let outputs = self.outputs(model, &[&encoded.ids], &Pass::inference().with_capture(&capture))?;
+        let answer = self.answers.text(&self.answers.decide(&outputs[0]));
+        let tokens = &encoded.tokens;
+        let describe = |map: &AttentionMap| {
+            let queries = if map.layer == "pooling" { vec![answer.clone()] } else { tokens.clone() };
+            Some(MapGroup::new(layer_name(&map.layer), queries, tokens.clone()))
+        };
+        Ok(AttentionView::from_maps(format!("{input} → {answer}"), &capture.into_maps(), describe)?)
+    }
+}
+
+/// Where the model is.
+fn device(model: &Classifier) -> Device {
+    model.devices().first().cloned().unwrap_or_default()
+}
+
+/// Rows of tokens, padded, and their lengths.
+fn tensor(rows: &[&[u32]], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
+    let padded = pad(rows, PAD);
+    (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
+}

@@ -1,0 +1,325 @@
+//! Language models (rows E4, B1): a Transformer such as GPT or a recurrent network learns plain text token by token, and
+//! goes on from a prompt.
+//!
+//! A training example is a block of the text from a random place, as in nanoGPT. A score is over the whole text of a
+//! split, in blocks that do not overlap: every token but the first is predicted once, from those before it in its block.
+
+mod config;
+mod network;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use regard_data::{SPECIALS, Tokenizer, TokenizerKind, UNK, read_text};
+use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::models::language_model::LanguageModel;
+use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
+use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_ops::CrossEntropyOptions;
+use serde_json::Value;
+
+pub use self::config::Config;
+pub use self::network::Network;
+use self::network::rows;
+use self::writing::Writing;
+use crate::decode::SampleOptions;
+use crate::error::TaskError;
+use crate::look::layer_name;
+use crate::plain_text;
+use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
+
+const TOKENIZER: &str = "tokenizer.json";
+/// Tokens that go through the model together where no gradients are kept.
+const EVALUATION_TOKENS: usize = 8_192;
+/// Characters of the test split that samples begin with.
+const PROMPT: usize = 40;
+/// Tokens of the model's own text that `look` shows if it is given none.
+const SHOWN: usize = 32;
+
+/// A split.
+#[derive(Debug)]
+pub struct Part {
+    text: String,
+    ids: Vec<u32>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Generate {
+    config: Config,
+    tokenizer: Tokenizer,
+}
+
+impl Generate {
+    fn encoded(&self, text: String) -> Part {
+        Part { ids: self.tokenizer.ids(&text), text }
+    }
+
+    /// What begins a text where nothing is given: the end of a line or a sentence, else any token.
+    fn beginning(&self) -> Vec<u32> {
+        let known = |text: &&str| {
+            let ids = self.tokenizer.ids(text);
+            !ids.is_empty() && !ids.contains(&UNK)
+        };
+        let ends = ["\n", ".", " "];
+        ends.iter().find(|text| known(text)).map_or(vec![SPECIALS.len() as u32], |text| self.tokenizer.ids(text))
+    }
+
+    /// The tokens of a prompt; what the model does not know is named.
+    fn prompt(&self, text: &str) -> Result<Vec<u32>, TaskError> {
+        let encoded = self.tokenizer.encode(text);
+        let unknown = encoded.ids.iter().zip(&encoded.offsets).filter(|(id, _)| **id == UNK);
+        let unknown: BTreeSet<&str> = unknown.map(|(_, &(from, to))| text.get(from..to).unwrap_or("")).collect();
+        if !unknown.is_empty() {
+            let kind = match self.tokenizer.kind() {
+                TokenizerKind::Word => "words",
+                TokenizerKind::Char | TokenizerKind::Bpe => "characters",
+            };
+            let list: Vec<String> = unknown.iter().map(|unknown| format!("{unknown:?}")).collect();
+            let expected = format!("{kind} of the text the model was trained on");
+            return Err(TaskError::input("prompt", expected, list.join(", ")));
+        }
+        if encoded.ids.is_empty() {
+            return Err(TaskError::input("prompt", "at least one token", format!("{text:?}")));
+        }
+        Ok(encoded.ids)
+    }
+
+    /// Text after `prompt`, in pieces.
+    fn write(
+        &self,
+        model: &Network,
+        prompt: &[u32],
+        options: &SampleOptions,
+        seed: u64,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<(), TaskError> {
+        let mut writing = Writing::after(&self.tokenizer, prompt);
+        model.draw(prompt, self.config.window(), options, seed, |token| {
+            writing.add(token).iter().for_each(|text| piece(text));
+        })?;
+        piece(&writing.rest());
+        Ok(())
+    }
+
+    /// The mean loss of all tokens after the first, in blocks of `block`, or of the first `limit` blocks; and how many
+    /// tokens that is.
+    fn loss_of(
+        &self,
+        ids: &[u32],
+        model: &Network,
+        block: usize,
+        limit: Option<usize>,
+    ) -> Result<(f64, usize), TaskError> {
+        let targets = ids.len().saturating_sub(1).min(limit.map_or(usize::MAX, |limit| limit.saturating_mul(block)));
+        let whole = targets / block * block;
+        let device = model.device();
+        let mut nats = 0.0;
+        let mut add = |from: usize, to: usize, length: usize| -> Result<(), TaskError> {
+            let read: Vec<&[u32]> = ids[from..to].chunks(length).collect();
+            let next: Vec<&[u32]> = ids[from + 1..to + 1].chunks(length).collect();
+            let (read, next) = (rows(&read, &device), rows(&next, &device));
+            let loss = model.loss(read, next, CrossEntropyOptions::default(), &Pass::inference())?;
+            nats += f64::from(loss.into_scalar::<f32>()) * (to - from) as f64;
+            Ok(())
+        };
+        let together = (EVALUATION_TOKENS / block).max(1) * block;
+        for from in (0..whole).step_by(together) {
+            add(from, (from + together).min(whole), block)?;
+        }
+        if whole < targets {
+            add(whole, targets, targets - whole)?;
+        }
+        Ok((nats / targets.max(1) as f64, targets))
+    }
+
+    /// Blocks of a batch.
+    fn batch_blocks(&self) -> usize {
+        let train = &self.config.train;
+        train.batch_examples.min(train.batch_tokens / self.config.data.block).max(1)
+    }
+}
+
+impl Task for Generate {
+    const NAME: &'static str = "generate";
+    const CONFIG: &'static str = include_str!("../../../../configs/generate.toml");
+    type Config = Config;
+    type Model = Network;
+    type Part = Part;
+
+    fn start(config: Config) -> Result<Self, TaskError> {
+        let text = plain_text::load(config.data.path.as_deref())?;
+        let tokenizer = Tokenizer::train(&config.data.tokenizer, text.train.iter().map(String::as_str))?;
+        Ok(Self { config, tokenizer })
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json().into_bytes())]))
+    }
+
+    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
+        Ok(Self { config, tokenizer })
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        let text = plain_text::load(self.config.data.path.as_deref())?;
+        let part = |texts: Vec<String>| self.encoded(texts.concat());
+        let (train, dev, test) = (part(text.train), part(text.dev), part(text.test));
+        let (block, found) = (self.config.data.block, train.ids.len());
+        if found <= block {
+            let expected = format!("more tokens than data.block, {block}");
+            return Err(TaskError::input("training text", expected, found.to_string()));
+        }
+        for (name, part) in [("dev", &dev), ("test", &test)] {
+            if part.ids.len() < 2 {
+                return Err(TaskError::input(format!("{name} text"), "2 tokens or more", part.ids.len().to_string()));
+            }
+        }
+        let unknown = test.ids.iter().filter(|&&id| id == UNK).count();
+        let note = || format!("{unknown} of {} tokens of the test text are not in the training text", test.ids.len());
+        let notes = if unknown > 0 { vec![note()] } else { Vec::new() };
+        Ok(Parts { train, dev, test, notes })
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        let part = self.encoded(read_text(path)?);
+        match part.ids.len() {
+            0 | 1 => Err(TaskError::input(path.display().to_string(), "2 tokens or more", part.ids.len().to_string())),
+            _ => Ok(part),
+        }
+    }
+
+    fn model(&self, init: &Init) -> Result<Network, TaskError> {
+        let (vocab, init) = (self.tokenizer.vocab(), self.config.model.spread(init));
+        Ok(match self.config.model.recurrent_language_model(vocab) {
+            Some(config) => Network::Recurrent(RecurrentLanguageModel::new(&config, &init)?),
+            None => Network::Transformer(LanguageModel::new(&self.config.transformer(vocab), &init)?),
+        })
+    }
+
+    /// Blocks by their first token; as many tokens an epoch as the text has.
+    fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        let mut random = ChaCha8Rng::seed_from_u64(self.config.seed);
+        random.set_stream(epoch);
+        let (block, size) = (self.config.data.block, self.batch_blocks());
+        let places = train.ids.len().saturating_sub(block);
+        let batches = if places > 0 { (train.ids.len() / (block * size)).max(1) } else { 0 };
+        let mut place = || random.random_range(0..places);
+        (0..batches).map(|_| (0..size).map(|_| place()).collect()).collect()
+    }
+
+    fn loss(
+        &self,
+        train: &Part,
+        batch: &[usize],
+        model: &Network,
+        _: &mut Value,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let block = self.config.data.block;
+        let shifted = |by: usize| {
+            let read: Vec<&[u32]> = batch.iter().map(|&place| &train.ids[place + by..place + by + block]).collect();
+            rows(&read, &model.device())
+        };
+        let options = CrossEntropyOptions {
+            label_smoothing: self.config.train.label_smoothing,
+            ..CrossEntropyOptions::default()
+        };
+        let mean = model.loss(shifted(0), shifted(1), options, pass)?;
+        let targets = batch.len() * block;
+        Ok(Loss { mean, targets, tokens: targets })
+    }
+
+    fn evaluate(&self, part: &Part, model: &Network, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+        let block = self.config.data.block;
+        let (loss, targets) = self.loss_of(&part.ids, model, block, limit)?;
+        // Of part of a text as of the whole: a token has so many characters.
+        let characters = part.text.chars().count() as f64 / part.ids.len().max(1) as f64;
+        let mut scores = vec![
+            ("loss", loss),
+            ("perplexity", loss.exp()),
+            ("bits_per_character", loss / std::f64::consts::LN_2 / characters),
+        ];
+        if let Some(longer) = self.config.data.evaluate_block {
+            let blocks = limit.map(|limit| (limit * block).div_ceil(longer));
+            scores.push(("loss_longer", self.loss_of(&part.ids, model, longer, blocks)?.0));
+        }
+        let examples = targets.div_ceil(block);
+        Ok(Evaluation { examples, ..Evaluation::new(scores, "loss", Better::Lower) })
+    }
+
+    fn predict(&self, model: &Network, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        let predict = |input: &String| {
+            let mut output = String::new();
+            let prompt = self.prompt(input)?;
+            let mut piece = |piece: &str| output.push_str(piece);
+            // The same seed for each, so that an answer does not depend on what else was asked.
+            self.write(model, &prompt, &self.config.decode, self.config.seed, &mut piece)?;
+            Ok(Prediction { input: input.clone(), output, more: BTreeMap::new() })
+        };
+        inputs.iter().map(predict).collect()
+    }
+
+    /// Beginnings of lines. Nothing is expected: a text can go on in many ways.
+    fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        let lines: Vec<&str> = part.text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let step = (lines.len() / count.max(1)).max(1);
+        let begin = |line: &&str| line.chars().take(PROMPT).collect::<String>();
+        let begins = lines.iter().step_by(step).map(begin).filter(|input| self.prompt(input).is_ok());
+        begins.take(count).map(|input| Sample { input, expected: String::new() }).collect()
+    }
+
+    fn look(&self, model: &Network, input: Option<&str>) -> Result<AttentionView, TaskError> {
+        let most = self.config.data.block;
+        let ids = match input {
+            Some(text) => self.prompt(text)?,
+            None => {
+                let mut ids = self.beginning();
+                let options =
+                    SampleOptions { max_len: SHOWN.min(most).saturating_sub(ids.len()), ..self.config.decode.clone() };
+                let prompt = ids.clone();
+                model.draw(&prompt, self.config.window(), &options, self.config.seed, |token| ids.push(token))?;
+                ids
+            }
+        };
+        if ids.len() > most {
+            let expected = format!("1 to {most} tokens (data.block of this model)");
+            return Err(TaskError::input("prompt", expected, ids.len().to_string()));
+        }
+        let capture = Capture::new(Wanted::default());
+        model.read(&ids, &Pass::inference().with_capture(&capture))?;
+        let tokens: Vec<String> = ids.iter().map(|&id| visible(self.tokenizer.token(id).unwrap_or_default())).collect();
+        let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
+        Ok(AttentionView::from_maps(self.tokenizer.decode(&ids), &capture.into_maps(), describe)?)
+    }
+
+    fn generate(
+        &self,
+        model: &Network,
+        prompt: &str,
+        options: &SampleOptions,
+        seed: u64,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<(), TaskError> {
+        let prompt = if prompt.is_empty() { self.beginning() } else { self.prompt(prompt)? };
+        self.write(model, &prompt, options, seed, piece)
+    }
+}
+
+/// A token that is only white space, as something to be seen.
+fn visible(token: String) -> String {
+    match token.trim().is_empty() {
+        true => token.chars().map(|c| if c == '\n' { '⏎' } else { '␣' }).collect(),
+        false => token,
+    }
+}

@@ -1,0 +1,48 @@
+//! The plain text that `generate` and `pretrain` learn from.
+
+use std::path::Path;
+
+use regard_data::{Splits, builtin, split_text};
+
+use crate::error::TaskError;
+
+/// The seed of the built-in text, which is the same for every run.
+const SEED: u64 = 1;
+
+/// The parts of a text, one string each: those of the file or folder, or of the built-in text.
+pub(crate) fn load(path: Option<&Path>) -> Result<Splits<String>, TaskError> {
+    match path {
+        Some(path) => Ok(split_text(path)?),
+        None => Ok(divided(&builtin::text(SEED))),
+    }
+}
+
+/// The built-in text: its first 90 % of paragraphs, the next 5 % and the last.
+fn divided(text: &str) -> Splits<String> {
+    let cut = |share: usize| {
+        let near = text.len() * share / 100;
+        // The built-in text is ASCII, but a cut behind a line needs no promise of that.
+        text.bytes().skip(near).position(|byte| byte == b'\n').map_or(text.len(), |line| near + line + 1)
+    };
+    let (dev, test) = (cut(90), cut(95));
+    let part = |range: std::ops::Range<usize>| vec![text[range].to_string()];
+    Splits { train: part(0..dev), dev: part(dev..test), test: part(test..text.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_the_text_and_end_with_lines() {
+        let text = builtin::text(SEED);
+        let parts = divided(&text);
+        let (train, dev, test) = (&parts.train[0], &parts.dev[0], &parts.test[0]);
+        assert_eq!(format!("{train}{dev}{test}"), text);
+        assert!(train.ends_with('\n') && dev.ends_with('\n'));
+        for (part, share) in [(train, 0.90), (dev, 0.05), (test, 0.05)] {
+            assert!((part.len() as f64 / text.len() as f64 - share).abs() < 0.005, "{}", part.len());
+        }
+        assert_eq!(divided("été\n été").train, ["été\n été"]);
+    }
+}

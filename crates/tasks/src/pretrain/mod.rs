@@ -1,0 +1,373 @@
+//! Pre-training (BERT, row E3): an encoder learns from plain text by guessing tokens that are hidden from it. `tag` and
+//! `classify` start from its folder with `--set model.from=DIR`.
+//!
+//! A line is an example, `<s> … </s>`; one that is too long makes several. What is hidden is a function of the seed, the
+//! epoch and the example, in the dev and test splits of the example alone, so that scores can be compared.
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use regard_data::{
+    Budget, END, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerKind, batches, in_order, pad, read_text,
+};
+use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
+use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_ops::{CrossEntropyOptions, cross_entropy, softmax};
+use serde_json::{Value, json};
+
+pub use self::config::Config;
+use crate::error::TaskError;
+use crate::look::layer_name;
+use crate::plain_text;
+use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
+
+const TOKENIZER: &str = "tokenizer.json";
+/// Tokens that go through the model together where no gradients are kept.
+const EVALUATION_TOKENS: usize = 8_192;
+/// Guesses that a prediction has.
+const CANDIDATES: usize = 5;
+/// The seed of what is hidden from dev and test.
+const FIXED: u64 = 0x5EED_0F5C_0CED;
+/// What is looked at if nothing is given.
+const LOOKED_AT: &str = "The king put on his coat, for he was cold.";
+
+/// A split: rows of tokens from `<s>` to `</s>`.
+#[derive(Debug)]
+pub struct Part {
+    rows: Vec<Vec<u32>>,
+}
+
+/// Rows with tokens to be guessed.
+struct Guesses {
+    ids: Tensor<2, Int>,
+    lengths: Vec<usize>,
+    /// Counted through the batch, and what was there.
+    positions: Vec<usize>,
+    targets: Vec<i32>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Pretrain {
+    config: Config,
+    tokenizer: Tokenizer,
+}
+
+impl Pretrain {
+    /// The lines of a text as rows.
+    fn encoded(&self, text: &str) -> Part {
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let encoded = self.tokenizer.encode_batch(&lines);
+        let pieces = encoded.iter().flat_map(|line| line.ids.chunks(self.config.data.max_length));
+        // Nothing can be hidden from a piece in which no token is known.
+        let known = pieces.filter(|ids| ids.iter().any(|&id| id as usize >= SPECIALS.len()));
+        Part { rows: known.map(row).collect() }
+    }
+
+    /// What is to be guessed of a row; `random` decides.
+    fn masked(&self, row: &[u32], mut random: ChaCha8Rng) -> Result<Masked, TaskError> {
+        let masking = Masking {
+            probability: self.config.data.masked,
+            ..Masking::new(self.tokenizer.vocab(), SPECIALS.len(), MASK as usize)
+        };
+        let ids: Vec<i32> = row.iter().map(|&id| id as i32).collect();
+        Ok(mask_tokens(&ids, row.len(), &[row.len()], &masking, &mut random)?)
+    }
+
+    /// A batch of rows, each with the number that decides what is hidden from it.
+    fn guesses(&self, rows: &[(&[u32], u64)], seed: u64, device: &Device) -> Result<Guesses, TaskError> {
+        let masked = rows.iter().map(|(row, number)| self.masked(row, generator(seed, *number)));
+        let masked: Vec<Masked> = masked.collect::<Result<_, _>>()?;
+        let inputs: Vec<Vec<u32>> =
+            masked.iter().map(|masked| masked.inputs.iter().map(|&id| id as u32).collect()).collect();
+        let (ids, lengths) = tensor(&inputs, device);
+        let seq = ids.dims()[1];
+        let positions = masked.iter().enumerate();
+        let positions = positions.flat_map(|(at, masked)| masked.positions.iter().map(move |place| at * seq + place));
+        Ok(Guesses {
+            positions: positions.collect(),
+            targets: masked.iter().flat_map(|masked| masked.targets.iter().copied()).collect(),
+            ids,
+            lengths,
+        })
+    }
+
+    /// The tokens of an input, `<mask>` as the token that hides another; refused if there are none or too many.
+    fn input(&self, text: &str) -> Result<Vec<u32>, TaskError> {
+        let name = SPECIALS[MASK as usize];
+        let parts: Vec<&str> = text.split(name).collect();
+        let mut ids = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            if at > 0 {
+                ids.push(MASK);
+            }
+            // A byte-level word begins with its space, which the mask hides with it.
+            let hidden = self.tokenizer.kind() == TokenizerKind::Bpe && at + 1 < parts.len();
+            ids.extend(self.tokenizer.ids(if hidden { part.strip_suffix(' ').unwrap_or(part) } else { part }));
+        }
+        let most = self.config.data.max_length;
+        if ids.is_empty() || ids.len() > most {
+            let expected = format!("1 to {most} tokens (data.max_length of this model)");
+            return Err(TaskError::input(format!("input {text:?}"), expected, ids.len().to_string()));
+        }
+        Ok(row(&ids))
+    }
+
+    /// The probabilities of all tokens at each mask of a row.
+    fn probabilities(&self, model: &MaskedLanguageModel, row: &[u32], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
+        let places: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
+        let (ids, _) = tensor(&[row.to_vec()], &device(model));
+        let logits = model.logits(ids, None, &places, pass)?;
+        let vocab = logits.dims()[1];
+        let all: Vec<f32> = softmax(logits)?.into_data().iter().collect();
+        Ok(all.chunks(vocab).map(<[f32]>::to_vec).collect())
+    }
+
+    /// The likeliest ordinary tokens.
+    fn best(&self, probabilities: &[f32]) -> Vec<(u32, f32)> {
+        let ordinary = probabilities.iter().enumerate().skip(SPECIALS.len());
+        let mut tokens: Vec<(u32, f32)> = ordinary.map(|(id, &p)| (id as u32, p)).collect();
+        tokens.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        tokens.truncate(CANDIDATES);
+        tokens
+    }
+
+    /// The loss and the share of right guesses of some rows, and how many guesses there were.
+    fn score(&self, rows: &[(usize, &Vec<u32>)], model: &MaskedLanguageModel) -> Result<(f64, f64, usize), TaskError> {
+        let (device, mut nats, mut right, mut all) = (device(model), 0.0, 0, 0);
+        let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.len()).collect();
+        for batch in in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 }) {
+            let batch: Vec<(&[u32], u64)> =
+                batch.iter().map(|&at| (rows[at].1.as_slice(), rows[at].0 as u64)).collect();
+            let Guesses { ids, lengths, positions, targets } = self.guesses(&batch, FIXED, &device)?;
+            let logits = model.logits(ids, Some(lengths), &positions, &Pass::inference())?;
+            let best = logits.clone().argmax(1).into_data();
+            right += best.iter::<i64>().zip(&targets).filter(|(best, target)| *best == i64::from(**target)).count();
+            let count = targets.len();
+            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &device);
+            let loss = cross_entropy(logits, targets, CrossEntropyOptions::default())?;
+            nats += f64::from(loss.into_scalar::<f32>()) * count as f64;
+            all += count;
+        }
+        Ok((nats / all.max(1) as f64, right as f64 / all.max(1) as f64, all))
+    }
+
+    /// A whole word of a row that is hidden in a sample: one near the middle.
+    fn word(&self, row: &[u32]) -> Option<usize> {
+        let token = |place: usize| self.tokenizer.token(row[place]).unwrap_or_default();
+        let is_word = |place: usize| {
+            let piece = token(place);
+            let letters = piece.trim_start();
+            let (whole, least) = match self.tokenizer.kind() {
+                TokenizerKind::Bpe => {
+                    (piece.starts_with(' ') && !token(place + 1).starts_with(char::is_alphanumeric), 3)
+                }
+                TokenizerKind::Word => (true, 3),
+                TokenizerKind::Char => (true, 1),
+            };
+            letters.chars().count() >= least && letters.chars().all(char::is_alphabetic) && whole
+        };
+        let middle = row.len() / 2;
+        let mut places: Vec<usize> = (2..row.len().saturating_sub(1)).collect();
+        places.sort_by_key(|&place| (place.abs_diff(middle), place));
+        places.into_iter().find(|&place| is_word(place))
+    }
+
+    /// A row as a person would type it.
+    fn typed(&self, row: &[u32], hidden: usize) -> String {
+        let (before, after) = (self.tokenizer.decode(&row[..hidden]), self.tokenizer.decode(&row[hidden + 1..]));
+        match self.tokenizer.kind() {
+            TokenizerKind::Bpe => format!("{before} <mask>{after}"),
+            TokenizerKind::Word if after.starts_with(char::is_alphanumeric) => {
+                format!("{} <mask> {after}", before.trim_end())
+            }
+            TokenizerKind::Word => format!("{} <mask>{after}", before.trim_end()),
+            TokenizerKind::Char => format!("{before}<mask>{after}"),
+        }
+    }
+}
+
+impl Task for Pretrain {
+    const NAME: &'static str = "pretrain";
+    const CONFIG: &'static str = include_str!("../../../../configs/pretrain.toml");
+    type Config = Config;
+    type Model = MaskedLanguageModel;
+    type Part = Part;
+
+    fn start(config: Config) -> Result<Self, TaskError> {
+        let text = plain_text::load(config.data.path.as_deref())?;
+        let lines = text.train.iter().flat_map(|text| text.lines()).map(str::trim);
+        let tokenizer = Tokenizer::train(&config.data.tokenizer, lines)?;
+        Ok(Self { config, tokenizer })
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json().into_bytes())]))
+    }
+
+    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
+        Ok(Self { config, tokenizer })
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        let text = plain_text::load(self.config.data.path.as_deref())?;
+        let part = |texts: Vec<String>| self.encoded(&texts.concat());
+        let (mut train, dev, test) = (part(text.train), part(text.dev), part(text.test));
+        let mut notes = Vec::new();
+        if let Some(longest) = self.config.data.longest {
+            let all = train.rows.len();
+            train.rows.retain(|row| tokens(row) <= longest);
+            let left = all - train.rows.len();
+            notes.push(format!("{left} examples are longer than {longest} tokens: left out of training"));
+        }
+        for (name, part) in [("training", &train), ("dev", &dev), ("test", &test)] {
+            if part.rows.is_empty() {
+                return Err(TaskError::input(format!("{name} text"), "at least one line", "none"));
+            }
+        }
+        Ok(Parts { train, dev, test, notes })
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        let part = self.encoded(&read_text(path)?);
+        match part.rows.is_empty() {
+            true => Err(TaskError::input(path.display().to_string(), "at least one line", "none")),
+            false => Ok(part),
+        }
+    }
+
+    fn model(&self, init: &Init) -> Result<MaskedLanguageModel, TaskError> {
+        let config = self.config.model.transformer(self.tokenizer.vocab(), None);
+        Ok(MaskedLanguageModel::new(&config, &self.config.model.spread(init))?)
+    }
+
+    /// An example is counted on from epoch to epoch, so that other tokens are hidden from it each time.
+    fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = train.rows.iter().map(Vec::len).collect();
+        let budget = Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples };
+        let first = epoch as usize * train.rows.len();
+        let mut plan = batches(&lengths, budget, self.config.seed, epoch);
+        plan.iter_mut().flatten().for_each(|example| *example += first);
+        plan
+    }
+
+    fn loss(
+        &self,
+        train: &Part,
+        batch: &[usize],
+        model: &MaskedLanguageModel,
+        _: &mut Value,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let device = device(model);
+        let rows: Vec<(&[u32], u64)> =
+            batch.iter().map(|&at| (train.rows[at % train.rows.len()].as_slice(), at as u64)).collect();
+        let Guesses { ids, lengths, positions, targets } = self.guesses(&rows, self.config.seed, &device)?;
+        let (count, read) = (targets.len(), lengths.iter().sum());
+        let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &device);
+        let mean = model.loss(ids, Some(lengths), &positions, targets, pass)?;
+        Ok(Loss { mean, targets: count, tokens: read })
+    }
+
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &MaskedLanguageModel,
+        limit: Option<usize>,
+    ) -> Result<Evaluation, TaskError> {
+        let rows: Vec<(usize, &Vec<u32>)> = part.rows.iter().enumerate().take(limit.unwrap_or(usize::MAX)).collect();
+        let longest = self.config.data.longest.unwrap_or(usize::MAX);
+        let longer: Vec<(usize, &Vec<u32>)> = rows.iter().copied().filter(|(_, row)| tokens(row) > longest).collect();
+        let (loss, accuracy, _) = self.score(&rows, model)?;
+        let mut scores = vec![("loss", loss), ("perplexity", loss.exp()), ("accuracy", accuracy)];
+        if !longer.is_empty() {
+            let (loss, accuracy, _) = self.score(&longer, model)?;
+            scores.extend([("loss_longer", loss), ("accuracy_longer", accuracy)]);
+        }
+        Ok(Evaluation { examples: rows.len(), ..Evaluation::new(scores, "loss", Better::Lower) })
+    }
+
+    fn predict(&self, model: &MaskedLanguageModel, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        let predict = |input: &String| {
+            let mut row = self.input(input)?;
+            let masks: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
+            if masks.is_empty() {
+                return Err(TaskError::input("input", "<mask> for each token to be guessed", format!("{input:?}")));
+            }
+            let found = self.probabilities(model, &row, &Pass::inference())?;
+            let found: Vec<Vec<(u32, f32)>> = found.iter().map(|probabilities| self.best(probabilities)).collect();
+            for (&place, best) in masks.iter().zip(&found) {
+                row[place] = best.first().map_or(MASK, |best| best.0);
+            }
+            let name = |id: u32| self.tokenizer.token(id).unwrap_or_default().trim().to_string();
+            let candidate = |&(id, probability): &(u32, f32)| json!({ "token": name(id), "probability": probability });
+            let candidates: Vec<Vec<Value>> = found.iter().map(|best| best.iter().map(candidate).collect()).collect();
+            let more = BTreeMap::from([("candidates".to_string(), Value::from(candidates))]);
+            Ok(Prediction { input: input.clone(), output: self.tokenizer.decode(&row).trim_start().to_string(), more })
+        };
+        inputs.iter().map(predict).collect()
+    }
+
+    fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        let step = (part.rows.len() / count.max(1)).max(1);
+        let sample = |row: &Vec<u32>| {
+            let input = self.typed(row, self.word(row)?);
+            Some(Sample { input, expected: self.tokenizer.decode(row) })
+        };
+        part.rows.iter().step_by(step).filter_map(sample).take(count).collect()
+    }
+
+    fn look(&self, model: &MaskedLanguageModel, input: Option<&str>) -> Result<AttentionView, TaskError> {
+        let input = input.unwrap_or(LOOKED_AT);
+        let row = self.input(input)?;
+        let capture = Capture::new(Wanted::default());
+        let (ids, _) = tensor(std::slice::from_ref(&row), &device(model));
+        model.encoder.forward(ids, None, &Pass::inference().with_capture(&capture))?;
+        let tokens: Vec<String> = row.iter().map(|&id| self.tokenizer.token(id).unwrap_or_default()).collect();
+        let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
+        Ok(AttentionView::from_maps(input, &capture.into_maps(), describe)?)
+    }
+}
+
+/// Tokens between `<s>` and `</s>`.
+fn row(ids: &[u32]) -> Vec<u32> {
+    [START].into_iter().chain(ids.iter().copied()).chain([END]).collect()
+}
+
+/// How many there are between them.
+fn tokens(row: &[u32]) -> usize {
+    row.len().saturating_sub(2)
+}
+
+/// Random numbers for the example of that number.
+fn generator(seed: u64, number: u64) -> ChaCha8Rng {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(number);
+    random
+}
+
+/// Where the model is.
+fn device(model: &MaskedLanguageModel) -> Device {
+    model.devices().first().cloned().unwrap_or_default()
+}
+
+/// Rows of tokens, padded, and their lengths.
+fn tensor(rows: &[Vec<u32>], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
+    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+    let padded = pad(&rows, PAD);
+    (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
+}

@@ -1,0 +1,517 @@
+//! Word vectors (row A4): skip-gram and CBOW with negative sampling (Mikolov 2013) on plain text.
+//!
+//! An example of the trainer is a passage of text; what is learnt from it in an epoch is drawn from the seed, the epoch
+//! and the passage alone ([`draws`]).
+
+mod ask;
+mod draws;
+mod lexicon;
+mod picture;
+mod plane;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use regard_data::{Case, Splits, builtin, read_text, split_text};
+use regard_inspect::{AttentionView, Content};
+use regard_nn::config::check_positive;
+use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
+use regard_nn::{ConfigError, Init, Pass};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use self::ask::{Question, SHOWN, Section, Table, read_analogies};
+use self::draws::{Direction, Draws, generator};
+use self::lexicon::{Lexicon, Part, plain, words};
+use crate::error::TaskError;
+use crate::task::{Better, Evaluation, Loss, Parts, Picture, Prediction, Sample, Settings, Task};
+use crate::train::TrainConfig;
+
+const VOCABULARY: &str = "vocabulary.json";
+const ANALOGIES: &str = "analogies.json";
+/// The vectors as word2vec writes them, for other programs.
+const VECTORS: &str = "vectors.txt";
+/// Words of a batch where no gradients are kept.
+const SCORED_WORDS: usize = 4_096;
+/// Of all evaluations, whatever the seed of the run, so that their losses can be compared.
+const SCORING_SEED: u64 = 0xE7A1;
+
+/// The `[data]` section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataConfig {
+    /// Plain text; built-in stories if absent.
+    pub path: Option<PathBuf>,
+    /// Questions `a b c d` to be scored by, a line each; built-in ones if absent.
+    pub analogies: Option<PathBuf>,
+    /// Whether capitals are told from small letters.
+    pub case: Case,
+    /// A rarer word is left out.
+    pub min_count: usize,
+    /// Words that have vectors, at most: the most frequent.
+    pub max_words: usize,
+    /// Share of the text above which a word is dropped now and then; 0 for never.
+    pub subsample: f64,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self { path: None, analogies: None, case: Case::Lower, min_count: 5, max_words: 100_000, subsample: 1e-3 }
+    }
+}
+
+/// What is predicted from what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The words around from the one in the middle.
+    #[default]
+    SkipGram,
+    /// The one in the middle from the mean of those around it.
+    Cbow,
+}
+
+/// The `[model]` section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelConfig {
+    /// What is predicted from what.
+    pub kind: Kind,
+    /// Features of a word.
+    pub d_model: usize,
+    /// Words to each side at most.
+    pub window: usize,
+    /// Wrong words that are drawn against each right one.
+    pub negatives: usize,
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self { kind: Kind::SkipGram, d_model: 64, window: 4, negatives: 5 }
+    }
+}
+
+/// The configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Of weights, order and draws.
+    pub seed: u64,
+    /// The text.
+    pub data: DataConfig,
+    /// The vectors.
+    pub model: ModelConfig,
+    /// How they are trained.
+    pub train: TrainConfig,
+}
+
+impl Settings for Config {
+    fn train(&self) -> &TrainConfig {
+        &self.train
+    }
+
+    fn train_mut(&mut self) -> &mut TrainConfig {
+        &mut self.train
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn seed_mut(&mut self) -> &mut u64 {
+        &mut self.seed
+    }
+
+    fn data_path(&self) -> Option<&Path> {
+        self.data.path.as_deref()
+    }
+
+    fn set_data_path(&mut self, path: &Path) {
+        self.data.path = Some(path.to_path_buf());
+    }
+
+    fn validate(&self) -> Result<(), TaskError> {
+        let ModelConfig { d_model, window, negatives, .. } = self.model;
+        for (field, value) in [
+            ("data.min_count", self.data.min_count),
+            ("data.max_words", self.data.max_words),
+            ("model.d_model", d_model),
+            ("model.window", window),
+            ("model.negatives", negatives),
+        ] {
+            check_positive(field, value)?;
+        }
+        match self.data.subsample {
+            0.0..=1.0 => Ok(()),
+            other => Err(ConfigError::new("data.subsample", other, "a number from 0 to 1").into()),
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Words {
+    config: Config,
+    lexicon: Lexicon,
+    draws: Draws,
+    analogies: Vec<Section>,
+}
+
+impl Words {
+    fn new(config: Config, lexicon: Lexicon, analogies: Vec<Section>) -> Result<Self, TaskError> {
+        let ModelConfig { window, negatives, .. } = config.model;
+        let draws = Draws::new(&lexicon.counts, config.data.subsample, window, negatives)?;
+        Ok(Self { config, lexicon, draws, analogies })
+    }
+
+    fn texts(config: &Config) -> Result<Splits<String>, TaskError> {
+        let Some(path) = &config.data.path else { return Ok(stories()) };
+        Ok(split_text(path)?)
+    }
+
+    /// A text as passages; one that has none is refused.
+    fn encoded(&self, texts: &[String], name: &str) -> Result<Part, TaskError> {
+        let text = plain(&texts.join("\n\n"), self.config.data.case);
+        let part = self.lexicon.part(&text);
+        if part.len() == 0 {
+            let got = format!("none among its {} words", words(&text).count());
+            return Err(TaskError::input(name, "a passage with two words of the training text or more", got));
+        }
+        Ok(part)
+    }
+
+    fn direction(&self) -> Direction {
+        match self.config.model.kind {
+            Kind::SkipGram => Direction::Around,
+            Kind::Cbow => Direction::Centre,
+        }
+    }
+
+    /// The mean loss of what is drawn from some passages, and the number of targets; nothing if none are.
+    fn drawn_loss(
+        &self,
+        part: &Part,
+        passages: &[(usize, u64)],
+        random: &ChaCha8Rng,
+        model: &WordVectors,
+    ) -> Result<Option<(Tensor<1>, usize)>, TaskError> {
+        let found = self.draws.examples(part, passages, self.direction(), random);
+        let (n, device) = (found.centres.len(), device(model));
+        if n == 0 {
+            return Ok(None);
+        }
+        let row = |ids: Vec<i32>| Tensor::<1, Int>::from_data(TensorData::new(ids, [n]), &device);
+        let ModelConfig { window, negatives, .. } = self.config.model;
+        let wrong = Tensor::<2, Int>::from_data(TensorData::new(found.wrong, [n, negatives]), &device);
+        let mean = match self.config.model.kind {
+            Kind::SkipGram => model.skip_gram_loss(row(found.centres), row(found.around), wrong)?,
+            Kind::Cbow => {
+                let around = Tensor::<2, Int>::from_data(TensorData::new(found.around, [n, 2 * window]), &device);
+                model.cbow_loss(around, &found.counts, row(found.centres), wrong)?
+            }
+        };
+        Ok(Some((mean, n)))
+    }
+
+    fn table(&self, model: &WordVectors) -> Table {
+        let values = model.input.val().into_data().iter::<f32>().collect();
+        Table { values, width: self.config.model.d_model }
+    }
+
+    /// The questions whose words are all known, in numbers, by section.
+    fn questions(&self) -> Vec<(&Section, Vec<[usize; 4]>)> {
+        let id = |word: &String| self.lexicon.words.get(&plain(word, self.config.data.case));
+        let known = |[a, b, c, d]: &[String; 4]| Some([id(a)?, id(b)?, id(c)?, id(d)?]);
+        let sections = self.analogies.iter();
+        sections.map(|section| (section, section.questions.iter().filter_map(known).collect())).collect()
+    }
+
+    /// The share of analogies that are answered, of all and in a table by section; none where no question is known.
+    fn analogy_accuracy(&self, model: &WordVectors, limit: Option<usize>) -> Option<(f64, Content)> {
+        let table = self.table(model);
+        let mut rows = regard_inspect::Table::new(["analogies", "asked", "right", "accuracy", "words unknown"]);
+        let (mut right, mut asked) = (0, 0);
+        for (section, questions) in self.questions() {
+            let unknown = section.questions.len() - questions.len();
+            let step = limit.map_or(1, |limit| questions.len().div_ceil(limit.max(1)).max(1));
+            let some: Vec<[usize; 4]> = questions.into_iter().step_by(step).collect();
+            let hits = table.answers(&some, &device(model)).into_iter().filter(|hit| *hit).count();
+            let share =
+                if some.is_empty() { "–".to_string() } else { format!("{:.3}", hits as f64 / some.len() as f64) };
+            let name = if section.name.is_empty() { "all" } else { &section.name };
+            rows.push([name, &some.len().to_string(), &hits.to_string(), &share, &unknown.to_string()]);
+            (right, asked) = (right + hits, asked + some.len());
+        }
+        (asked > 0).then(|| (right as f64 / asked as f64, Content::Table(rows)))
+    }
+
+    fn answer(&self, table: &Table, input: &str) -> Result<Prediction, TaskError> {
+        let question = Question::parse(input, self.config.data.case, &self.lexicon)?;
+        let name = |word: usize| self.lexicon.words.name(word);
+        let mut more = BTreeMap::new();
+        let near = match &question {
+            Question::Near(word) => table.near(*word, SHOWN),
+            Question::Sum(terms) => table.sum(terms, SHOWN),
+            Question::Pair(one, other) => {
+                let cosine = table.cosine(*one, *other);
+                more.insert("cosine".to_string(), json!(cosine));
+                return Ok(Prediction { input: input.to_string(), output: format!("{cosine:.3}"), more });
+            }
+        };
+        let list: Vec<Value> =
+            near.iter().map(|&(word, cosine)| json!({ "word": name(word), "cosine": cosine })).collect();
+        more.insert("neighbours".to_string(), Value::Array(list));
+        let output = match question {
+            // The answer alone, as it is expected of an analogy.
+            Question::Sum(_) => near.first().map_or(String::new(), |&(word, _)| name(word).to_string()),
+            _ => {
+                near.iter().map(|&(word, cosine)| format!("{} {cosine:.2}", name(word))).collect::<Vec<_>>().join(", ")
+            }
+        };
+        Ok(Prediction { input: input.to_string(), output, more })
+    }
+}
+
+impl Task for Words {
+    const NAME: &'static str = "words";
+    const CONFIG: &'static str = include_str!("../../../../configs/words.toml");
+    type Config = Config;
+    type Model = WordVectors;
+    type Part = Part;
+
+    fn start(config: Config) -> Result<Self, TaskError> {
+        let texts = Self::texts(&config)?;
+        let text = plain(&texts.train.join("\n\n"), config.data.case);
+        let lexicon = Lexicon::of(&text, config.data.min_count, config.data.max_words)?;
+        let analogies = match (&config.data.analogies, &config.data.path) {
+            (Some(path), _) => read_analogies(path)?,
+            (None, None) => built_in_analogies(),
+            (None, Some(_)) => Vec::new(),
+        };
+        Self::new(config, lexicon, analogies)
+    }
+
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        let json = |value: Value| value.to_string().into_bytes();
+        Ok(BTreeMap::from([
+            (VOCABULARY.to_string(), json(json!(self.lexicon))),
+            (ANALOGIES.to_string(), json(json!(self.analogies))),
+        ]))
+    }
+
+    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+        fn read<V: serde::de::DeserializeOwned>(bytes: &[u8], name: &str) -> Result<V, TaskError> {
+            serde_json::from_slice(bytes).map_err(|error| TaskError::folder(name, format!("damaged: {error}")))
+        }
+        let lexicon: Lexicon = read(&file(VOCABULARY)?, VOCABULARY)?;
+        if lexicon.counts.len() != lexicon.words.len() {
+            let problem = format!("damaged: {} words with {} counts", lexicon.words.len(), lexicon.counts.len());
+            return Err(TaskError::folder(VOCABULARY, problem));
+        }
+        let analogies = read(&file(ANALOGIES)?, ANALOGIES)?;
+        Self::new(config, lexicon, analogies)
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        let texts = Self::texts(&self.config)?;
+        let train = self.encoded(&texts.train, "training text")?;
+        let (dev, test) = (self.encoded(&texts.dev, "dev text")?, self.encoded(&texts.test, "test text")?);
+        let mut notes =
+            vec![format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len())];
+        let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
+        let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
+        if asked < all {
+            notes.push(format!("{} of {all} analogies have words that the text lacks: not asked", all - asked));
+        }
+        Ok(Parts { train, dev, test, notes })
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        self.encoded(&[read_text(path)?], &path.display().to_string())
+    }
+
+    fn model(&self, init: &Init) -> Result<WordVectors, TaskError> {
+        let config = WordVectorsConfig { vocab: self.lexicon.words.len(), d_word: self.config.model.d_model };
+        Ok(config.init(init)?)
+    }
+
+    fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        let mut order: Vec<usize> = (0..train.len()).collect();
+        let mut random = ChaCha8Rng::seed_from_u64(self.config.seed);
+        random.set_stream(epoch);
+        order.shuffle(&mut random);
+        let TrainConfig { batch_tokens, batch_examples, .. } = self.config.train;
+        // The draws of an epoch are its own: the index says which one it is.
+        let first = epoch as usize * train.len();
+        let (mut batches, mut words) = (Vec::new(), usize::MAX);
+        for passage in order {
+            let more = train.passage(passage).len();
+            if batches
+                .last()
+                .is_none_or(|batch: &Vec<usize>| batch.len() >= batch_examples || words + more > batch_tokens)
+            {
+                batches.push(Vec::new());
+                words = 0;
+            }
+            batches.last_mut().expect("just made").push(first + passage);
+            words += more;
+        }
+        batches
+    }
+
+    fn loss(
+        &self,
+        train: &Part,
+        batch: &[usize],
+        model: &WordVectors,
+        _: &mut Value,
+        _: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let passages: Vec<(usize, u64)> = batch.iter().map(|&index| (index % train.len(), index as u64)).collect();
+        let tokens = passages.iter().map(|&(passage, _)| train.passage(passage).len()).sum();
+        let found = self.drawn_loss(train, &passages, &generator(self.config.seed), model)?;
+        // Where all but one word of each passage are dropped there is nothing to learn, and no gradient.
+        let nothing = || ((model.input.val().sum() + model.output.val().sum()) * 0.0, 0);
+        let (mean, targets) = found.unwrap_or_else(nothing);
+        Ok(Loss { mean, targets, tokens })
+    }
+
+    fn evaluate(&self, part: &Part, model: &WordVectors, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+        let passages: Vec<(usize, u64)> =
+            (0..part.len().min(limit.unwrap_or(usize::MAX))).map(|p| (p, p as u64)).collect();
+        let random = generator(SCORING_SEED);
+        let (mut nats, mut targets) = (0.0, 0usize);
+        for some in passages.chunks((SCORED_WORDS * part.len() / part.words().max(1)).max(1)) {
+            if let Some((mean, count)) = self.drawn_loss(part, some, &random, model)? {
+                nats += f64::from(mean.into_scalar::<f32>()) * count as f64;
+                targets += count;
+            }
+        }
+        let mut scores = vec![("loss", nats / targets.max(1) as f64)];
+        let mut contents = Vec::new();
+        if let Some((accuracy, table)) = self.analogy_accuracy(model, limit) {
+            scores.push(("analogy_accuracy", accuracy));
+            contents.push(table);
+        }
+        Ok(Evaluation { examples: passages.len(), contents, ..Evaluation::new(scores, "loss", Better::Lower) })
+    }
+
+    fn predict(&self, model: &WordVectors, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+        let table = self.table(model);
+        inputs.iter().map(|input| self.answer(&table, input)).collect()
+    }
+
+    fn samples(&self, _: &Part, count: usize) -> Vec<Sample> {
+        let sections: Vec<Vec<[usize; 4]>> = self
+            .questions()
+            .into_iter()
+            .map(|(_, questions)| questions)
+            .filter(|questions| !questions.is_empty())
+            .collect();
+        let name = |word: usize| self.lexicon.words.name(word).to_string();
+        if sections.is_empty() {
+            // Words of the middle range, whose neighbours tell most.
+            let first = (self.lexicon.words.len() / 20).min(200);
+            let words = (first..self.lexicon.words.len()).step_by(7).take(count);
+            return words.map(|word| Sample { input: name(word), expected: String::new() }).collect();
+        }
+        let sample = |index: usize| {
+            let questions = &sections[index % sections.len()];
+            let [a, b, c, d] = questions[index * 31 % questions.len()];
+            Sample { input: format!("{} - {} + {}", name(b), name(a), name(c)), expected: name(d) }
+        };
+        (0..count).map(sample).collect()
+    }
+
+    fn look(&self, _: &WordVectors, _: Option<&str>) -> Result<AttentionView, TaskError> {
+        Err(TaskError::Unsupported { task: Self::NAME, what: "show attention: word vectors have none".to_string() })
+    }
+
+    fn picture(&self, model: &WordVectors, input: Option<&str>) -> Result<Option<Picture>, TaskError> {
+        let table = self.table(model);
+        let (title, groups) = match input {
+            Some(input) => {
+                let line = plain(input, self.config.data.case);
+                let mut asked = Vec::new();
+                for word in words(&line) {
+                    match Question::parse(word, self.config.data.case, &self.lexicon)? {
+                        Question::Near(word) => asked.push(word),
+                        _ => unreachable!("one word was asked for"),
+                    }
+                }
+                if asked.is_empty() {
+                    return Err(TaskError::input(format!("input {input:?}"), "one word or more", "none"));
+                }
+                (input, picture::around(&table, &self.lexicon, asked, usize::MAX))
+            }
+            None => ("groups", self.groups(&table)),
+        };
+        picture::draw(title, &table, &self.lexicon, &groups).map(Some)
+    }
+
+    fn extras(&self, model: &WordVectors) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        let table = self.table(model);
+        let mut text = format!("{} {}\n", self.lexicon.words.len(), table.width);
+        for (word, name) in self.lexicon.words.names().iter().enumerate() {
+            text.push_str(name);
+            for value in table.row(word) {
+                write!(text, " {value}").expect("text grows");
+            }
+            text.push('\n');
+        }
+        Ok(BTreeMap::from([(VECTORS.to_string(), text.into_bytes())]))
+    }
+}
+
+impl Words {
+    /// What is drawn when nothing is asked for.
+    fn groups(&self, table: &Table) -> Vec<picture::Group> {
+        if self.config.data.path.is_some() {
+            return picture::telling(table, &self.lexicon);
+        }
+        let id = |word: &&str| self.lexicon.words.get(&plain(word, self.config.data.case));
+        let groups = builtin::related().into_iter();
+        groups.map(|(name, words)| (name.to_string(), words.iter().filter_map(id).collect())).collect()
+    }
+}
+
+/// The built-in stories: the last two twentieths are held out.
+fn stories() -> Splits<String> {
+    let text = builtin::text(1);
+    let passages: Vec<&str> = text.split("\n\n").collect();
+    let (train, rest) = passages.split_at(passages.len() * 9 / 10);
+    let (dev, test) = rest.split_at(rest.len() / 2);
+    let [train, dev, test] = [train, dev, test].map(|passages| vec![passages.join("\n\n")]);
+    Splits { train, dev, test }
+}
+
+/// The built-in questions, in sections named by what their words are.
+fn built_in_analogies() -> Vec<Section> {
+    let groups = builtin::related();
+    let group = |word: &str| groups.iter().find(|(_, words)| words.contains(&word)).map_or("other", |(name, _)| name);
+    let mut sections: Vec<Section> = Vec::new();
+    for question in builtin::analogies() {
+        let name = format!("{} to {}", group(question[0]), group(question[1]));
+        let question = question.map(str::to_string);
+        match sections.iter_mut().find(|section| section.name == name) {
+            Some(section) => section.questions.push(question),
+            None => sections.push(Section { name, questions: vec![question] }),
+        }
+    }
+    sections
+}
+
+/// Where the model is.
+fn device(model: &WordVectors) -> Device {
+    model.devices().first().cloned().unwrap_or_default()
+}
