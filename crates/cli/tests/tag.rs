@@ -151,7 +151,7 @@ fn bad_data_and_settings_are_refused_by_name() {
         ("data.longest=500", ["data.longest", "max_length", "200"]),
         ("model.kind=bag", ["model.kind", "transformer", "intra"]),
         ("words.characters.widths=[]", ["words.characters.widths", "one window", "more"]),
-        ("words.dropout=1.5", ["words.dropout", "1.5", "0"]),
+        ("model.word_dropout=1.5", ["model.word_dropout", "1.5", "0"]),
     ] {
         fails_with(&train(place.path(), "never", &["--set", set]), 2, &words);
     }
@@ -173,4 +173,28 @@ fn sentences_that_are_left_out_are_counted() {
     // Those of the test split that are too long are scored all the same, in pieces.
     let last = done(output).pop().unwrap();
     assert!(last["metrics"]["accuracy"].as_f64().unwrap() > 0.3, "{last}");
+}
+
+#[test]
+fn a_pretrained_encoder_is_taken_over_and_then_not_needed() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |arguments: &[&str]| regard(place.path(), arguments);
+    let text: String = (0..200).map(|i| format!("Anna{} Smith saw Rome{} again.\n", i % 17, i % 7)).collect();
+    fs::write(place.path().join("plain.txt"), text).unwrap();
+    let sets = ["model.d_model=16", "model.d_ff=16", "model.n_layers=1", "model.n_heads=2", "data.tokenizer.vocab=300"];
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let pretrain = ["train", "pretrain", "--data", "plain.txt", "--out", "bert", "--steps", "5", "--json"];
+    done(at(&pretrain.into_iter().chain(sets).collect::<Vec<_>>()));
+
+    let from = ["--set", "model.from=bert", "--set", "words.pieces=mean"];
+    done(train(place.path(), "model", &from));
+    fails_with(&train(place.path(), "never", &["--set", "model.from=model"]), 1, &["pretrain", "tag"]);
+    fs::remove_dir_all(place.path().join("bert")).unwrap();
+    let found = done(at(&["predict", "model", "--json", "I saw a saw."]));
+    assert_eq!(found[0]["tags"].as_array().unwrap().len(), 5);
+    let look = at(&["look", "model", "I saw a saw.", "--out", "look.json"]);
+    assert!(look.status.success(), "{}", String::from_utf8_lossy(&look.stderr));
+    let view: Value = serde_json::from_slice(&fs::read(place.path().join("look.json")).unwrap()).unwrap();
+    let map = &view["maps"][0];
+    assert_eq!((&map["layer"], &map["keys"][0]), (&Value::from("encoder layer 1"), &Value::from("<s>")), "{map}");
 }

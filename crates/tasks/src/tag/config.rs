@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use regard_data::{Case, Fold, TagColumn};
 use regard_nn::ConfigError;
-use regard_nn::config::{check_dropout, check_positive, name_or_table};
+use regard_nn::config::{check_positive, name_or_table};
 use regard_nn::layers::characters::CharactersConfig;
 use regard_nn::models::body::{BodyConfig, TransformerBodyConfig};
 use regard_nn::models::tagger::{PieceUse, TagOutput, TaggerConfig};
@@ -64,8 +64,6 @@ pub struct WordsConfig {
     pub characters: CharactersConfig,
     /// What a word takes of its pieces, with `model.from`.
     pub pieces: PieceUse,
-    /// The probability that a training word becomes the unknown one; its characters stay.
-    pub dropout: f32,
 }
 
 impl Default for WordsConfig {
@@ -76,7 +74,6 @@ impl Default for WordsConfig {
             case: Case::Lower,
             characters: CharactersConfig::convolution(),
             pieces: PieceUse::First,
-            dropout: 0.2,
         }
     }
 }
@@ -150,7 +147,7 @@ impl Config {
             n_layers: model.n_layers,
             output: self.tags.output,
             dropout: model.dropout,
-            word_dropout: self.words.dropout,
+            word_dropout: model.word_dropout,
         }
     }
 
@@ -171,7 +168,6 @@ impl Config {
 
     fn check_words(&self) -> Result<(), ConfigError> {
         check_positive("min_count", self.words.min_count)?;
-        check_dropout("dropout", self.words.dropout)?;
         self.words.characters.validate().map_err(|error| error.within("characters"))?;
         let nothing = self.words.d_word == 0 && self.words.characters == CharactersConfig::None;
         match nothing && self.model.from.is_none() {

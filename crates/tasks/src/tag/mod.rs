@@ -29,6 +29,7 @@ use self::pieces::{ENCODER, PieceEncoder, TOKENIZER};
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
 use crate::look::layer_name;
+use crate::pretrained;
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Task};
 
 const WORDS: &str = "words.json";
@@ -191,7 +192,7 @@ impl Task for Tag {
     type Part = Part;
 
     fn start(config: Config) -> Result<Self, TaskError> {
-        let encoder = config.model.from.as_deref().map(PieceEncoder::of).transpose()?;
+        let encoder = PieceEncoder::of(&config.model)?;
         let (splits, _) = Self::sentences(&config)?;
         let train: Vec<&Tagged> = splits.train.iter().collect();
         let lexicon = Lexicon::learn(&train, config.words.min_count, config.words.case);
@@ -257,11 +258,11 @@ impl Task for Tag {
         Ok(self.tagger().init(init).map_err(|error| error.within("model"))?)
     }
 
-    fn warm(&self, model: Tagger) -> Result<Tagger, TaskError> {
-        match &self.config.model.from {
-            Some(path) => pieces::warmed(model, path),
-            None => Ok(model),
+    fn warm(&self, mut model: Tagger) -> Result<Tagger, TaskError> {
+        if let (Some(path), Some(encoder)) = (&self.config.model.from, model.encoder.take()) {
+            model.encoder = Some(pretrained::warm(path, encoder)?);
         }
+        Ok(model)
     }
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
