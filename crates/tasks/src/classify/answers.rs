@@ -157,7 +157,7 @@ impl Answers {
                 classifier::Answers::Several(many(&|answer, n| i32::from(answer.several().contains(&n))))
             }
             Self::Number(scale) => {
-                let values: Vec<f32> = answers.iter().map(|answer| scale.to_network(answer.number()) as f32).collect();
+                let values: Vec<f32> = answers.iter().map(|answer| scale.scaled(answer.number()) as f32).collect();
                 classifier::Answers::Value(Tensor::from_data(TensorData::new(values, [batch, 1]), device))
             }
         }
@@ -171,7 +171,7 @@ impl Answers {
                 Answer::One(best.map_or(0, |(label, _)| label))
             }
             Self::Several(_) => Answer::Several((0..output.len()).filter(|&label| output[label] > 0.5).collect()),
-            Self::Number(scale) => Answer::Number(scale.from_network(f64::from(output[0]))),
+            Self::Number(scale) => Answer::Number(scale.unscaled(f64::from(output[0]))),
         }
     }
 
@@ -331,11 +331,11 @@ impl Scale {
         Err(TaskError::input("values of the training examples", "different numbers of a usual size", got))
     }
 
-    fn to_network(self, value: f64) -> f64 {
+    fn scaled(self, value: f64) -> f64 {
         (value - self.mean) / self.deviation
     }
 
-    fn from_network(self, value: f64) -> f64 {
+    fn unscaled(self, value: f64) -> f64 {
         value * self.deviation + self.mean
     }
 }
@@ -441,9 +441,9 @@ mod tests {
             values in prop::collection::vec(-1e6..1e6f64, 2..30), value in -1e6..1e6f64,
         ) {
             let Ok(scale) = Scale::of(&values) else { return Ok(()) };
-            let back = scale.from_network(scale.to_network(value));
+            let back = scale.unscaled(scale.scaled(value));
             prop_assert!((back - value).abs() <= 1e-6 * (1.0 + value.abs() + scale.mean.abs()));
-            let inside: Vec<f64> = values.iter().map(|&value| scale.to_network(value)).collect();
+            let inside: Vec<f64> = values.iter().map(|&value| scale.scaled(value)).collect();
             let square = inside.iter().map(|x| x * x).sum::<f64>() / inside.len() as f64;
             prop_assert!((square - 1.0).abs() < 1e-6, "deviation 1: {}", square);
         }
