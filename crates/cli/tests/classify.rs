@@ -90,7 +90,8 @@ fn predicted(folder: &Path, inputs: &[&str]) -> Vec<Value> {
 #[test]
 fn one_label_from_a_file_to_maps() {
     let place = tempfile::tempdir().unwrap();
-    let data = write(&place, "reviews.tsv", &reviews(|n| if n % 3 == 0 { ("bad", "neg") } else { ("good", "pos") }));
+    let data =
+        write(&place, "reviews.tsv", &reviews(|n| if n.is_multiple_of(3) { ("bad", "neg") } else { ("good", "pos") }));
     let (folder, last) = trained(&place, &data, &["--set", "data.fold=2/10"]);
     let name = folder.to_str().unwrap();
     assert_eq!(last["metrics"]["accuracy"], 1.0, "{last}");
@@ -158,7 +159,7 @@ fn several_labels_and_numbers() {
 #[test]
 fn longer_texts_than_trained_on_are_scored_apart() {
     let place = tempfile::tempdir().unwrap();
-    let words = |n: usize| if n % 2 == 0 { ("good", "pos") } else { ("very very very bad", "neg") };
+    let words = |n: usize| if n.is_multiple_of(2) { ("good", "pos") } else { ("very very very bad", "neg") };
     let data = write(&place, "reviews.tsv", &reviews(words));
     let (_, last) = trained(&place, &data, &["--set", "data.longest=7"]);
     // Training has seen no negative text at all.
@@ -186,7 +187,8 @@ fn data_and_settings_that_make_no_sense_are_refused() {
     train(&write(&place, "binary.csv", "text,label\na\0b,c\n"), &[], 1, &["binary.csv", "NUL byte"]);
     train(&write(&place, "tab.tsv", "text\tlabel\na\tpos\nb pos\n"), &[], 1, &["tab.tsv", "line 3", "2 columns"]);
     train(&write(&place, "few.tsv", "text\tlabel\na\tpos\nb\tneg\n"), &[], 1, &["few.tsv", "too few"]);
-    let good = write(&place, "good.tsv", &reviews(|n| if n % 2 == 0 { ("bad", "neg") } else { ("good", "pos") }));
+    let good =
+        write(&place, "good.tsv", &reviews(|n| if n.is_multiple_of(2) { ("bad", "neg") } else { ("good", "pos") }));
     train(&good, &["data.target=value"], 1, &["number 0 is a bad one", "a number", "neg"]);
     train(&good, &["data.longest=3"], 1, &["data.longest", "up to 3 tokens"]);
     train(&good, &["model.colour=red"], 2, &["colour"]);

@@ -64,3 +64,61 @@ fn open(path: &Path) -> Result<(Folder, Description), TaskError> {
         other => Err(TaskError::folder(path, format!("model.from needs a model of {TASK}, this is one of {other}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+    use regard_data::{Case, TokenizerConfig, TokenizerKind};
+    use regard_nn::Init;
+    use regard_nn::models::masked_language_model::MaskedLanguageModel;
+
+    use super::*;
+
+    /// A folder as `pretrain` writes it, and the parameters of its encoder.
+    fn folder(path: &Path, task: &str) -> weights::Tensors {
+        let model =
+            ModelConfig { d_model: 8, n_layers: 1, n_heads: 2, d_ff: 16, dropout: 0.1, ..ModelConfig::default() };
+        let tokenizer = TokenizerConfig { kind: TokenizerKind::Word, vocab: 50, case: Case::Lower, min_count: 1 };
+        let tokenizer = Tokenizer::train(&tokenizer, ["one two three"].into_iter()).unwrap();
+        let init = Init::new(3, &Device::flex());
+        let network = MaskedLanguageModel::new(&model.transformer(tokenizer.vocab(), None), &init).unwrap();
+        let folder = Folder::create(path).unwrap();
+        let mut description = Description::new(task, serde_json::json!({ "model": model }));
+        folder.write(&mut description, TOKENIZER, tokenizer.to_json().as_bytes()).unwrap();
+        let tensors = weights::to_bytes(&weights::parameters(&network));
+        folder.write(&mut description, MODEL, &tensors).unwrap();
+        folder.describe(&description).unwrap();
+        weights::parameters(&network.encoder)
+    }
+
+    #[test]
+    fn sizes_tokeniser_and_encoder_are_taken_over() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("bert");
+        let theirs = folder(&path, TASK);
+        let ours = ModelConfig { dropout: 0.3, word_dropout: 0.2, ..ModelConfig::default() };
+        let (tokenizer, model) = start(&path, &ours).unwrap();
+        assert_eq!((model.d_model, model.n_layers, model.dropout, model.word_dropout), (8, 1, 0.3, 0.2));
+        assert!(tokenizer.id("three").is_some());
+        let device = Device::flex().autodiff();
+        let encoder = |model: &ModelConfig| {
+            Encoder::new(&model.transformer(tokenizer.vocab(), None), &Init::new(4, &device)).unwrap()
+        };
+        assert_ne!(weights::parameters(&encoder(&model)), theirs);
+        let warmed = warm(&path, encoder(&model)).unwrap();
+        assert_eq!(weights::parameters(&warmed), theirs);
+        assert!(warmed.embedding.tokens.weight.val().is_require_grad(), "it is trained on");
+        let other = ModelConfig { d_model: 16, ..model };
+        let error = warm(&path, encoder(&other)).unwrap_err().to_string();
+        assert!(error.contains("model.safetensors") && error.contains("expected"), "{error}");
+    }
+
+    #[test]
+    fn a_model_of_another_task_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("other");
+        folder(&path, "translate");
+        let error = start(&path, &ModelConfig::default()).unwrap_err().to_string();
+        assert!(error.contains("pretrain") && error.contains("translate"), "{error}");
+    }
+}

@@ -157,7 +157,7 @@ impl Answers {
                 classifier::Answers::Several(many(&|answer, n| i32::from(answer.several().contains(&n))))
             }
             Self::Number(scale) => {
-                let values: Vec<f32> = answers.iter().map(|answer| scale.to_network(answer.number()) as f32).collect();
+                let values: Vec<f32> = answers.iter().map(|answer| scale.scaled(answer.number()) as f32).collect();
                 classifier::Answers::Value(Tensor::from_data(TensorData::new(values, [batch, 1]), device))
             }
         }
@@ -171,7 +171,7 @@ impl Answers {
                 Answer::One(best.map_or(0, |(label, _)| label))
             }
             Self::Several(_) => Answer::Several((0..output.len()).filter(|&label| output[label] > 0.5).collect()),
-            Self::Number(scale) => Answer::Number(scale.from_network(f64::from(output[0]))),
+            Self::Number(scale) => Answer::Number(scale.unscaled(f64::from(output[0]))),
         }
     }
 
@@ -331,11 +331,11 @@ impl Scale {
         Err(TaskError::input("values of the training examples", "different numbers of a usual size", got))
     }
 
-    fn to_network(self, value: f64) -> f64 {
+    fn scaled(self, value: f64) -> f64 {
         (value - self.mean) / self.deviation
     }
 
-    fn from_network(self, value: f64) -> f64 {
+    fn unscaled(self, value: f64) -> f64 {
         value * self.deviation + self.mean
     }
 }
@@ -364,4 +364,88 @@ fn scatter(points: Vec<(f64, f64)>) -> Figure {
     use regard_inspect::{Axis, LineStyle, Lines, Series};
     let plot = Lines::new(Axis::linear("true"), Axis::linear("predicted"));
     Figure::new("Predicted and true numbers").panel("", plot.series(Series::new("", points).style(LineStyle::Markers)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn labelled(label: &str) -> Labelled {
+        Labelled { text: format!("about {label}"), label: label.to_string() }
+    }
+
+    fn learn(target: TargetKind, labels: &[&str]) -> Result<Answers, TaskError> {
+        Answers::learn(target, &labels.iter().map(|label| labelled(label)).collect::<Vec<_>>(), std::iter::empty())
+    }
+
+    #[test]
+    fn labels_are_numbered_by_name_and_those_of_the_test_are_known() {
+        let train = [labelled("pos"), labelled("neg")];
+        let answers = Answers::learn(TargetKind::Label, &train, [labelled("even")].iter()).unwrap();
+        assert_eq!(answers.to_json(), serde_json::to_vec_pretty(&["even", "neg", "pos"]).unwrap());
+        assert_eq!(answers.read(&labelled("pos")).unwrap(), Answer::One(2));
+        let error = answers.read(&labelled("bad")).unwrap_err().to_string();
+        assert!(error.contains("one of even, neg, pos") && error.contains("\"about bad\""), "{error}");
+    }
+
+    #[test]
+    fn files_give_back_what_was_learnt() {
+        let cases =
+            [(TargetKind::Label, ["a", "b"]), (TargetKind::Labels, ["a|b", ""]), (TargetKind::Value, ["0.1", "1e9"])];
+        for (target, labels) in cases {
+            let answers = learn(target, &labels).unwrap();
+            assert_eq!(Answers::from_json(target, &answers.to_json(), Path::new("labels.json")).unwrap(), answers);
+        }
+        assert!(Answers::from_json(TargetKind::Value, b"[\"a\"]", Path::new("labels.json")).is_err());
+    }
+
+    #[test]
+    fn data_that_teach_nothing_are_refused() {
+        for (target, labels) in [
+            (TargetKind::Label, ["a", "a"]),
+            (TargetKind::Labels, ["a|b", "a|b"]),
+            (TargetKind::Value, ["2", "2.0"]),
+            (TargetKind::Value, ["1", "inf"]),
+            (TargetKind::Value, ["1", "two"]),
+        ] {
+            assert!(learn(target, &labels).is_err(), "{target:?} {labels:?}");
+        }
+    }
+
+    #[test]
+    fn sets_know_neither_order_nor_repetition_nor_white_space() {
+        let answers = learn(TargetKind::Labels, &["x|y", "z"]).unwrap();
+        let answer = answers.read(&labelled("z | x|z")).unwrap();
+        assert_eq!((&answer, answers.text(&answer)), (&Answer::Several(vec![0, 2]), "x|z".to_string()));
+        assert_eq!(answers.decide(&[0.6, 0.5, 0.4]), Answer::Several(vec![0]));
+        assert_eq!(answers.document(&[0.6, 0.5, 0.4])["labels"], json!(["x"]));
+    }
+
+    #[test]
+    fn scores_of_known_outputs() {
+        let answers = learn(TargetKind::Label, &["a", "b"]).unwrap();
+        let truth = [Answer::One(0), Answer::One(1), Answer::One(1), Answer::One(0)];
+        let outputs: [&[f32]; 4] = [&[0.5, 0.5], &[0.25, 0.75], &[1.0, 0.0], &[1.0, 0.0]];
+        let scores: BTreeMap<_, _> = answers.scores(&truth.iter().collect::<Vec<_>>(), &outputs).into_iter().collect();
+        // Equal probabilities are the first label; a probability of zero has a finite loss.
+        assert_eq!(scores["accuracy"], 0.75);
+        let loss = -(0.5f64.ln() + 0.75f64.ln() + LEAST.ln()) / 4.0;
+        assert!((scores["loss"] - loss).abs() < 1e-9, "{} {loss}", scores["loss"]);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_come_back_from_the_scale_of_the_network(
+            values in prop::collection::vec(-1e6..1e6f64, 2..30), value in -1e6..1e6f64,
+        ) {
+            let Ok(scale) = Scale::of(&values) else { return Ok(()) };
+            let back = scale.unscaled(scale.scaled(value));
+            prop_assert!((back - value).abs() <= 1e-6 * (1.0 + value.abs() + scale.mean.abs()));
+            let inside: Vec<f64> = values.iter().map(|&value| scale.scaled(value)).collect();
+            let square = inside.iter().map(|x| x * x).sum::<f64>() / inside.len() as f64;
+            prop_assert!((square - 1.0).abs() < 1e-6, "deviation 1: {}", square);
+        }
+    }
 }
