@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod compare;
 mod count;
 mod data;
 mod failure;
@@ -53,6 +54,8 @@ enum Command {
     Predict(trained::Predict),
     /// Where a trained model looks: the attention maps of an input as a page, a picture or JSON
     Look(trained::Look),
+    /// Train a task in several variants and show them side by side
+    Compare(compare::Compare),
     /// Text from a trained language model
     Generate(trained::Generate),
     /// The built-in data as files
@@ -97,6 +100,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Eval(eval) => eval.run(),
         Command::Predict(predict) => predict.run(),
         Command::Look(look) => look.run(),
+        Command::Compare(compare) => compare.run(),
         Command::Generate(generate) => generate.run(),
         Command::Data(data) => data.run(),
         Command::Bench(bench) => bench.run(),

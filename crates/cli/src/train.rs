@@ -155,7 +155,8 @@ fn summary(finished: &Finished) -> String {
     text
 }
 
-fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>) -> String {
+/// Scores by name, in a line.
+pub fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>) -> String {
     let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4)));
     scores.collect::<Vec<_>>().join("  ")
 }

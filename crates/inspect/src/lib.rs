@@ -43,7 +43,7 @@ pub use figure::{Columns, Figure, Format, Panel};
 pub use number::number;
 pub use panel::{
     BarSeries, Bars, CellNumbers, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter,
-    Series, Table, Text, confusion_matrix,
+    Series, Table, Text, confusion_matrix, deviation_text,
 };
 pub use report::{Content, Report, Section};
 pub use save::save_atomically;

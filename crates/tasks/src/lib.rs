@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod classify;
+pub mod compare;
 mod compose;
 pub mod decode;
 mod error;

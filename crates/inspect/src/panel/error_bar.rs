@@ -18,7 +18,7 @@ pub(crate) fn draw_error_bar(canvas: &mut Canvas, from: (f64, f64), to: (f64, f6
 }
 
 /// `0.940 ± 0.012`: the deviation with two digits, the value with as many decimals as that has.
-pub(crate) fn deviation_text(value: f64, deviation: f64) -> String {
+pub fn deviation_text(value: f64, deviation: f64) -> String {
     if !(deviation.is_finite() && deviation > 0.0) {
         return number(value, 4);
     }

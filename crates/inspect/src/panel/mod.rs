@@ -16,6 +16,7 @@ mod text;
 
 pub use bars::{BarSeries, Bars};
 pub use confusion::confusion_matrix;
+pub use error_bar::deviation_text;
 pub use heatmap::{CellNumbers, Heatmap, ScaleBar};
 pub use lines::{LineStyle, Lines, Series};
 pub use links::Links;

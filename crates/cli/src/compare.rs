@@ -1,0 +1,198 @@
+//! `regard compare`: one task in several variants, side by side.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use miette::{IntoDiagnostic, Result};
+use regard_tasks::Request;
+use regard_tasks::compare::{Comparison, Entry, Outcome, Progress, Vary, compare};
+use regard_tasks::train::Event;
+use serde_json::json;
+
+use crate::failure::{Failure, task_named};
+use crate::print::print;
+use crate::train::{scores_text, stop_on_signal, task_names};
+use crate::value::{from_one, from_zero};
+
+/// The arguments of `regard compare`.
+#[derive(Args)]
+pub struct Compare {
+    /// The task
+    #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
+    task: String,
+    /// A setting and the values it takes in turn; may be repeated for all combinations
+    #[arg(long, value_name = "KEY=A,B,C", required = true)]
+    vary: Vec<String>,
+    /// Runs of each variant, with a seed each; more than one gives deviations
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one::<u64>)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "N", value_parser = from_zero::<u64>)]
+    seed: Option<u64>,
+    /// Settings over those of configs/TASK.toml
+    #[arg(long, value_name = "F.toml")]
+    config: Option<PathBuf>,
+    /// A file, or a folder with train.*, dev.* and test.*; built-in data if left out
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+    /// The folder to write; runs/compare-TASK by default
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// One setting of all runs, such as model.d_model=64; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Steps of training
+    #[arg(long, value_name = "N", value_parser = from_one::<u64>)]
+    steps: Option<u64>,
+    /// Print one JSON document instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compare {
+    /// Trains what is not trained yet, and shows the table.
+    pub fn run(self) -> Result<()> {
+        let kind = task_named(&self.task)?;
+        let mut vary: Vec<Vary> = Vec::new();
+        for text in &self.vary {
+            let one = Vary::parse(text).map_err(Failure)?;
+            if vary.iter().any(|known| known.key == one.key) {
+                let problem = format!("{} is varied twice", one.key);
+                return Err(
+                    Failure(regard_tasks::TaskError::Settings { place: format!("--vary {text}"), problem }).into()
+                );
+            }
+            vary.push(one);
+        }
+        let comparison = Comparison {
+            request: Request {
+                config: self.config,
+                sets: self.sets,
+                data: self.data,
+                out: self.out,
+                steps: self.steps,
+                seed: self.seed,
+            },
+            vary,
+            seeds: self.seeds,
+        };
+        let stop = stop_on_signal()?;
+        let mut teller = Teller::new()?;
+        let compared = compare(kind, &comparison, &mut |progress| teller.hear(progress), &stop).map_err(Failure)?;
+        drop(teller);
+        let folder = compared.folder.display();
+        if self.json {
+            let mut document = serde_json::to_value(&compared.document).into_diagnostic()?;
+            document["folder"] = json!(compared.folder);
+            return print(&format!("{document}\n"));
+        }
+        let mut text = compared.document.text();
+        if !compared.document.finished {
+            text += "stopped; the same command goes on\n";
+        } else if self.seeds == 1 {
+            text += "one run each: --seeds 3 adds two more of each, and deviations\n";
+        }
+        text += &format!("wrote {folder}; open {folder}/compare.html\n");
+        print(&text)
+    }
+}
+
+/// Tells how far a comparison is: a bar on a terminal, else a line a run and now and then one in between.
+struct Teller {
+    bar: Option<ProgressBar>,
+    /// `run 3/8 lstm, seed 1`.
+    run: String,
+    /// Whether the run was trained before.
+    known: bool,
+    steps: u64,
+    last: Instant,
+}
+
+impl Teller {
+    fn new() -> Result<Self> {
+        let bar = match std::io::stderr().is_terminal() {
+            true => {
+                let bar = ProgressBar::no_length();
+                let style = "{prefix}  {bar:24} step {pos}/{len}  {msg}  {eta} left in this run";
+                bar.set_style(ProgressStyle::with_template(style).into_diagnostic()?);
+                Some(bar)
+            }
+            false => None,
+        };
+        Ok(Self { bar, run: String::new(), known: false, steps: 0, last: Instant::now() })
+    }
+
+    fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    fn hear(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Run { number, count, entry } => {
+                self.run = format!("run {number}/{count}  {}, seed {}", entry.name(), entry.seed);
+                self.known = matches!(entry.outcome, Outcome::Finished(_));
+                self.last = Instant::now();
+                if let Some(bar) = &self.bar {
+                    bar.set_prefix(self.run.clone());
+                }
+            }
+            Progress::Event(event) => self.event(event),
+            Progress::Ended { entry } => self.ended(entry),
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Started { step, steps, .. } => {
+                self.steps = *steps;
+                if let Some(bar) = &self.bar {
+                    bar.set_length(*steps);
+                    bar.set_position(*step);
+                    bar.reset_eta();
+                }
+            }
+            Event::Step { step, loss, .. } => match &self.bar {
+                Some(bar) => {
+                    bar.set_position(*step);
+                    bar.set_message(format!("loss {loss:.3}"));
+                }
+                None if self.last.elapsed() >= Duration::from_secs(10) => {
+                    eprintln!("{}  step {step}/{}  loss {loss:.3}", self.run, self.steps);
+                    self.last = Instant::now();
+                }
+                None => {}
+            },
+            Event::Warning(text) => self.say(&format!("{}  warning: {text}", self.run)),
+            Event::Evaluated { .. } | Event::Doing(_) => {}
+        }
+    }
+
+    fn ended(&self, entry: &Entry) {
+        let what = match &entry.outcome {
+            Outcome::Finished(measured) => {
+                let scores: Vec<(&String, &f64)> =
+                    measured.metrics.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
+                let known = if self.known { "trained before  " } else { "" };
+                format!("{known}{}  {:.0} s", scores_text(scores), measured.seconds)
+            }
+            Outcome::Stopped => "stopped".to_string(),
+            Outcome::Failed { error } => format!("failed: {error}"),
+        };
+        self.say(&format!("{}  {what}", self.run));
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! One task trained in several variants and with several seeds, and what came of it side by side.
+//!
+//! Each run has a model folder of its own beneath the comparison's. `compare.json` is written after every run: the same
+//! command given again goes on where it was, to the same bits, and trains nothing twice.
+
+mod page;
+mod summary;
+mod vary;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use self::summary::Main;
+pub use self::summary::{Row, Spread};
+pub use self::vary::{Variant, Vary, combinations};
+use crate::error::TaskError;
+use crate::folder::{CONFIG, save};
+use crate::run::{Finished, Kind, Request};
+use crate::task::Better;
+use crate::train::{Event, From, Observer, Stop};
+
+const DOCUMENT: &str = "compare.json";
+
+/// What is to be compared.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// What all runs share; its `seed` is the first one, its `out` the folder of the comparison.
+    pub request: Request,
+    /// What differs.
+    pub vary: Vec<Vary>,
+    /// Runs of each variant.
+    pub seeds: u64,
+}
+
+/// What a comparison has come to: `compare.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// What was asked for.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// Runs of each variant.
+    pub seeds: u64,
+    /// Whether all runs have ended.
+    pub finished: bool,
+    /// A row a variant.
+    #[serde(skip_deserializing)]
+    pub table: Vec<Row>,
+    /// All runs, in their order.
+    pub runs: Vec<Entry>,
+}
+
+/// What makes two comparisons the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The task.
+    pub task: String,
+    /// What differs.
+    pub vary: Vec<Vary>,
+    /// `--set` of all runs.
+    pub sets: Vec<String>,
+    /// The text of `--config`.
+    pub config: Option<String>,
+    /// `--data`.
+    pub data: Option<PathBuf>,
+    /// `--steps`.
+    pub steps: Option<u64>,
+    /// The first seed.
+    pub seed: u64,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its variant.
+    pub settings: Variant,
+    /// Its seed.
+    pub seed: u64,
+    /// Its model folder, beneath the comparison's.
+    pub folder: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Outcome {
+    /// A model with scores.
+    Finished(Measured),
+    /// It was stopped, or its turn has not come.
+    Stopped,
+    /// No model.
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+/// What is known of a finished run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The score that decides.
+    pub main: String,
+    /// Its direction.
+    pub better: Better,
+    /// Scores of the test split; one that is no number is null.
+    pub metrics: BTreeMap<String, Option<f64>>,
+    /// Of the network.
+    pub parameters: usize,
+    /// Steps made.
+    pub steps: u64,
+    /// Of training.
+    pub seconds: f64,
+    /// Of training.
+    pub tokens_per_second: f64,
+}
+
+/// What is to be heard of a comparison while it goes.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A run begins, goes on, or is there already.
+    Run {
+        /// Its number, from 1.
+        number: usize,
+        /// Of so many.
+        count: usize,
+        /// Which one, before its outcome.
+        entry: &'a Entry,
+    },
+    /// Something happened in it.
+    Event(&'a Event),
+    /// It has ended.
+    Ended {
+        /// With its outcome.
+        entry: &'a Entry,
+    },
+}
+
+/// A comparison and where it lies.
+#[derive(Debug)]
+pub struct Compared {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What came of it.
+    pub document: Document,
+}
+
+impl Outcome {
+    /// What is known of a finished run.
+    pub fn measured(&self) -> Option<&Measured> {
+        match self {
+            Self::Finished(measured) => Some(measured),
+            Self::Stopped | Self::Failed { .. } => None,
+        }
+    }
+}
+
+impl Entry {
+    /// The values of the varied keys.
+    pub fn name(&self) -> String {
+        self.settings.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Document {
+    /// The varied keys.
+    pub fn keys(&self) -> Vec<String> {
+        self.plan.vary.iter().map(|vary| vary.key.clone()).collect()
+    }
+
+    fn main(&self) -> Option<Main> {
+        let first = self.runs.iter().find_map(|entry| entry.outcome.measured())?;
+        Some(Main { name: first.main.clone(), better: first.better })
+    }
+
+    fn summarise(&mut self) {
+        let variants = combinations(&self.plan.vary);
+        let of = |variant: &Variant| self.runs.iter().filter(|entry| entry.settings == *variant).collect::<Vec<_>>();
+        self.table = variants.iter().map(|variant| Row::of(&of(variant))).collect();
+    }
+
+    /// The table and what failed, for people.
+    pub fn text(&self) -> String {
+        let mut text = summary::text(&summary::cells(&self.keys(), &self.table, self.main().as_ref()));
+        for row in &self.table {
+            for error in &row.errors {
+                text += &format!("{} failed, {error}\n", row.name);
+            }
+        }
+        if let Some(main) = self.main().filter(|_| self.table.len() > 1) {
+            text += &format!("* best {}; scores are of the test split\n", main.name);
+        }
+        text
+    }
+}
+
+/// Trains what is not trained yet and writes the comparison's folder.
+///
+/// # Errors
+/// A variant whose configuration makes no sense, before anything is trained; a folder with something else in it; the first
+/// failure, if all runs fail.
+pub fn compare(
+    kind: &dyn Kind,
+    comparison: &Comparison,
+    hear: &mut dyn FnMut(&Progress),
+    stop: &Stop,
+) -> Result<Compared, TaskError> {
+    let variants = combinations(&comparison.vary);
+    for variant in &variants {
+        kind.check(&request(comparison, variant, None))?;
+    }
+    let plan = plan(kind, comparison)?;
+    let (folder, known) = place(&plan, comparison.request.out.as_deref())?;
+    let names = vary::folder_names(&variants);
+    let seeds = || plan.seed..plan.seed.saturating_add(comparison.seeds);
+    let entry = |variant: &Variant, name: &String, seed: u64| {
+        let new =
+            Entry { settings: variant.clone(), seed, folder: format!("{name}/seed-{seed}"), outcome: Outcome::Stopped };
+        known.iter().find(|known| known.settings == *variant && known.seed == seed).cloned().unwrap_or(new)
+    };
+    let runs =
+        variants.iter().zip(&names).flat_map(|(variant, name)| seeds().map(move |seed| entry(variant, name, seed)));
+    let runs: Vec<Entry> = runs.collect();
+    let mut document = Document { plan, seeds: comparison.seeds, finished: false, table: Vec::new(), runs };
+    fs::create_dir_all(&folder).map_err(TaskError::io(&folder))?;
+    write(&mut document, &folder)?;
+    let (mut failure, count) = (None, document.runs.len());
+    for at in 0..count {
+        if stop.is_asked() {
+            break;
+        }
+        let mut entry = document.runs[at].clone();
+        hear(&Progress::Run { number: at + 1, count, entry: &entry });
+        if entry.outcome.measured().is_none() {
+            match train(kind, comparison, &entry, &folder.join(&entry.folder), hear, stop) {
+                Ok(finished) if finished.finished => entry.outcome = Outcome::Finished(measured(&finished)),
+                Ok(_) => entry.outcome = Outcome::Stopped,
+                Err(error) => {
+                    entry.outcome = Outcome::Failed { error: error.to_string() };
+                    failure.get_or_insert(error);
+                }
+            }
+            document.runs[at] = entry.clone();
+            write(&mut document, &folder)?;
+        }
+        hear(&Progress::Ended { entry: &entry });
+    }
+    let all_failed = document.runs.iter().all(|entry| matches!(entry.outcome, Outcome::Failed { .. }));
+    if let Some(error) = failure.filter(|_| all_failed) {
+        return Err(error);
+    }
+    document.finished = !document.runs.iter().any(|entry| entry.outcome == Outcome::Stopped);
+    write(&mut document, &folder)?;
+    let main = document.main();
+    let figure = page::figure(&document, main.as_ref(), &folder)?;
+    save(&folder.join("compare.svg"), figure.to_svg().as_bytes())?;
+    save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure)?.as_bytes())?;
+    Ok(Compared { folder, document })
+}
+
+/// What one run is asked for; without a seed and a folder it is to be checked only.
+fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>) -> Request {
+    let sets = variant.iter().map(|(key, value)| format!("{key}={value}"));
+    Request {
+        sets: comparison.request.sets.iter().cloned().chain(sets).collect(),
+        seed: run.map(|(seed, _)| seed),
+        out: run.map(|(_, folder)| folder.to_path_buf()),
+        ..comparison.request.clone()
+    }
+}
+
+fn plan(kind: &dyn Kind, comparison: &Comparison) -> Result<Plan, TaskError> {
+    let Request { config, sets, data, steps, seed, .. } = &comparison.request;
+    let read = |path: &PathBuf| fs::read_to_string(path).map_err(TaskError::io(path));
+    let whole = |path: &PathBuf| path.canonicalize().map_err(TaskError::io(path));
+    Ok(Plan {
+        task: kind.name().to_string(),
+        vary: comparison.vary.clone(),
+        sets: sets.clone(),
+        config: config.as_ref().map(read).transpose()?,
+        data: data.as_ref().map(whole).transpose()?,
+        steps: *steps,
+        seed: seed.unwrap_or(1),
+    })
+}
+
+/// The folder and the runs that are in it: the one that is asked for, or the first of `runs/compare-TASK`, `-2`, … that
+/// is free or has this very comparison in it.
+fn place(plan: &Plan, asked: Option<&Path>) -> Result<(PathBuf, Vec<Entry>), TaskError> {
+    if let Some(folder) = asked {
+        return match there(folder)? {
+            There::Nothing => Ok((folder.to_path_buf(), Vec::new())),
+            There::Comparison(found) if found.plan == *plan => Ok((folder.to_path_buf(), found.runs)),
+            There::Comparison(_) => {
+                Err(TaskError::folder(folder, "there is another comparison in it; name another folder with --out"))
+            }
+            There::Model => Err(TaskError::folder(folder, "there is a model in it; name another folder with --out")),
+        };
+    }
+    for number in 1usize.. {
+        let name = format!("compare-{}", plan.task);
+        let name = if number == 1 { name } else { format!("{name}-{number}") };
+        let folder = Path::new("runs").join(name);
+        match there(&folder)? {
+            There::Nothing => return Ok((folder, Vec::new())),
+            There::Comparison(found) if found.plan == *plan => return Ok((folder, found.runs)),
+            There::Comparison(_) | There::Model => {}
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// What is in a folder.
+enum There {
+    Nothing,
+    Comparison(Box<Document>),
+    Model,
+}
+
+fn there(folder: &Path) -> Result<There, TaskError> {
+    if folder.join(CONFIG).exists() {
+        return Ok(There::Model);
+    }
+    let path = folder.join(DOCUMENT);
+    if !path.exists() {
+        return Ok(There::Nothing);
+    }
+    let text = fs::read_to_string(&path).map_err(TaskError::io(&path))?;
+    let found = serde_json::from_str(&text).map_err(|error| TaskError::folder(&path, format!("damaged: {error}")))?;
+    Ok(There::Comparison(Box::new(found)))
+}
+
+fn write(document: &mut Document, folder: &Path) -> Result<(), TaskError> {
+    document.summarise();
+    let text = serde_json::to_string_pretty(document).expect("plain values");
+    save(&folder.join(DOCUMENT), text.as_bytes())
+}
+
+/// Trains a run, from where it was if it has begun.
+fn train(
+    kind: &dyn Kind,
+    comparison: &Comparison,
+    entry: &Entry,
+    folder: &Path,
+    hear: &mut dyn FnMut(&Progress),
+    stop: &Stop,
+) -> Result<Finished, TaskError> {
+    let mut observer = Forward(hear);
+    if folder.join(CONFIG).exists() {
+        if has_checkpoint(folder) {
+            let request = Request { out: Some(folder.to_path_buf()), ..Request::default() };
+            return kind.train(&request, From::Checkpoint, &mut observer, stop);
+        }
+        // Killed before its first checkpoint: nothing is lost.
+        fs::remove_dir_all(folder).map_err(TaskError::io(folder))?;
+    }
+    kind.train(&request(comparison, &entry.settings, Some((entry.seed, folder))), From::Scratch, &mut observer, stop)
+}
+
+fn has_checkpoint(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("step-"))
+}
+
+fn measured(finished: &Finished) -> Measured {
+    let number = |(name, value): (&String, &f64)| (name.clone(), Some(*value).filter(|value| value.is_finite()));
+    Measured {
+        main: finished.main.to_string(),
+        better: finished.better,
+        metrics: finished.scores.iter().map(number).collect(),
+        parameters: finished.parameters,
+        steps: finished.step,
+        seconds: finished.seconds,
+        tokens_per_second: finished.tokens as f64 / finished.seconds.max(1e-9),
+    }
+}
+
+/// Hands a run's events on.
+struct Forward<'a>(&'a mut dyn FnMut(&Progress));
+
+impl Observer for Forward<'_> {
+    fn hear(&mut self, event: &Event) {
+        (self.0)(&Progress::Event(event));
+    }
+}
