@@ -174,6 +174,9 @@ fn opening(event: &Event) -> Option<String> {
 /// Progress for a terminal.
 struct Bar {
     bar: ProgressBar,
+    /// How steps look, and work that has none.
+    steps: ProgressStyle,
+    words: ProgressStyle,
     /// Tokens and time since the last evaluation.
     tokens: usize,
     since: Instant,
@@ -181,10 +184,9 @@ struct Bar {
 
 impl Bar {
     fn new() -> Result<Self> {
-        let bar = ProgressBar::no_length();
-        let style = "{bar:32} step {pos}/{len}  {msg}  {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).into_diagnostic()?);
-        Ok(Self { bar, tokens: 0, since: Instant::now() })
+        let steps = ProgressStyle::with_template("{bar:32} step {pos}/{len}  {msg}  {eta} left").into_diagnostic()?;
+        let words = ProgressStyle::with_template("{msg} …").into_diagnostic()?;
+        Ok(Self { bar: ProgressBar::no_length(), steps, words, tokens: 0, since: Instant::now() })
     }
 }
 
@@ -192,6 +194,7 @@ impl Observer for Bar {
     fn hear(&mut self, event: &Event) {
         match event {
             Event::Started { step, steps, .. } => {
+                self.bar.set_style(self.steps.clone());
                 self.bar.println(opening(event).unwrap_or_default());
                 self.bar.set_length(*steps);
                 self.bar.set_position(*step);
@@ -211,9 +214,7 @@ impl Observer for Bar {
             }
             Event::Warning(text) => self.bar.println(format!("warning: {text}")),
             Event::Doing(text) => {
-                self.bar.set_style(
-                    ProgressStyle::with_template("{msg} …").unwrap_or_else(|_| ProgressStyle::default_bar()),
-                );
+                self.bar.set_style(self.words.clone());
                 self.bar.set_message(text.clone());
                 self.bar.tick();
             }

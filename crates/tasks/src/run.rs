@@ -152,6 +152,7 @@ impl<T: Task> Kind for Of<T> {
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Finished, TaskError> {
+        observer.hear(&Event::Doing("reading the data".to_string()));
         let (task, folder, mut description) = match from {
             From::Scratch => begin::<T>(request)?,
             From::Checkpoint => go_on::<T>(request)?,
