@@ -52,21 +52,14 @@ impl Question {
     /// A question as people write it.
     pub fn parse(text: &str, case: Case, lexicon: &Lexicon) -> Result<Self, TaskError> {
         let line = plain(text, case);
-        let what = format!("input {text:?}");
-        let known = |word: &str| {
-            lexicon.words.get(word).ok_or_else(|| {
-                let close = lexicon.close_spellings(word, 5);
-                let hint = match close.is_empty() {
-                    true => String::new(),
-                    false => format!("; did you mean {}?", close.join(", ")),
-                };
-                let got = format!("{word:?}, which is not among its {} words{hint}", lexicon.words.len());
-                TaskError::input(what.clone(), "words of the training text", got)
-            })
-        };
+        let known = |word: &str| known(word, lexicon, text);
         let wrong = || {
             let expected = "a word, two words, three (\"france paris italy\") or a sum (\"paris - france + italy\")";
-            TaskError::input(what.clone(), expected, if line.trim().is_empty() { "nothing" } else { "something else" })
+            TaskError::input(
+                format!("input {text:?}"),
+                expected,
+                if line.trim().is_empty() { "nothing" } else { "something else" },
+            )
         };
         if !line.contains(['+', '-', '−']) {
             let ids = words(&line).map(known).collect::<Result<Vec<usize>, _>>()?;
@@ -108,6 +101,19 @@ impl Question {
             false => Err(wrong()),
         }
     }
+}
+
+/// The number of a word of the question `text`; one that is unknown is refused with those it may be meant for.
+pub(super) fn known(word: &str, lexicon: &Lexicon, text: &str) -> Result<usize, TaskError> {
+    lexicon.words.get(word).ok_or_else(|| {
+        let close = lexicon.close_spellings(word, 5);
+        let hint = match close.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", close.join(", ")),
+        };
+        let got = format!("{word:?}, which is not among its {} words{hint}", lexicon.words.len());
+        TaskError::input(format!("input {text:?}"), "words of the training text", got)
+    })
 }
 
 impl Table {

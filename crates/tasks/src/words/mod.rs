@@ -26,7 +26,7 @@ use regard_nn::{ConfigError, Init, Pass};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::ask::{Question, SHOWN, Section, Table, read_analogies};
+use self::ask::{Question, SHOWN, Section, Table, known, read_analogies};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
@@ -93,7 +93,7 @@ pub struct ModelConfig {
 
 impl Default for ModelConfig {
     fn default() -> Self {
-        Self { kind: Kind::SkipGram, d_model: 64, window: 4, negatives: 5 }
+        Self { kind: Kind::SkipGram, d_model: 64, window: 3, negatives: 5 }
     }
 }
 
@@ -442,13 +442,8 @@ impl Task for Words {
         let (title, groups) = match input {
             Some(input) => {
                 let line = plain(input, self.config.data.case);
-                let mut asked = Vec::new();
-                for word in words(&line) {
-                    match Question::parse(word, self.config.data.case, &self.lexicon)? {
-                        Question::Near(word) => asked.push(word),
-                        _ => unreachable!("one word was asked for"),
-                    }
-                }
+                let asked = words(&line).map(|word| known(word, &self.lexicon, input));
+                let asked: Vec<usize> = asked.collect::<Result<_, _>>()?;
                 if asked.is_empty() {
                     return Err(TaskError::input(format!("input {input:?}"), "one word or more", "none"));
                 }
