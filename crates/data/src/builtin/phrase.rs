@@ -218,7 +218,7 @@ impl Place {
                 "front" | "back" => Upos::Noun,
                 _ => Upos::Adp,
             };
-            out.push(*word, tag);
+            out.push(word, tag);
         }
         match &self.ground {
             Ground::Phrase(phrase) => phrase.english(Mood::Affirmative, out),

@@ -128,7 +128,7 @@ pub fn sentiment(sizes: Sizes, seed: u64) -> Parts<Opinion> {
         barren += 1;
         let paired = draw.chance(50);
         let (opinions, key) = if paired { pair(&mut draw) } else { plain(&mut draw) };
-        let held = hash(&key) % HELD_OUT == 0;
+        let held = hash(&key).is_multiple_of(HELD_OUT);
         let (part, size) = if held { (&mut unseen, sizes.test) } else { (&mut seen, known) };
         let room = if paired { &mut part.paired } else { &mut part.plain };
         let goal = if paired { size * PAIRED_PERCENT / 100 } else { size - size * PAIRED_PERCENT / 100 };
