@@ -18,7 +18,7 @@ use crate::memory;
 use crate::report::{Story, page};
 use crate::settings::resolve;
 use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Sample, Settings, Task};
-use crate::train::{Event, From, Observer, Stop, Trained, train};
+use crate::train::{Event, From, Observer, Place, Stop, Trained, train};
 use crate::weights;
 
 /// Examples that are shown after training.
@@ -169,7 +169,7 @@ impl<T: Task> Kind for Of<T> {
             model = task.warm(model)?;
             description.counted = counted(&task, &model);
         }
-        let trained = train(&task, &parts, model, &folder, &data, from, observer, stop)?;
+        let trained = train(&task, &parts, model, Place { folder: &folder, data: &data, from }, observer, stop)?;
         finish(&task, &parts, trained, &folder, &mut description, observer)
     }
 

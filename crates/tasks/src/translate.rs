@@ -221,11 +221,7 @@ impl Translate {
         let (wanted, _) = tensor(&wanted, &device);
         let targets: usize = read_lengths.iter().sum();
         let tokens = targets + lengths.iter().sum::<usize>();
-        let options = CrossEntropyOptions {
-            ignore_index: Some(i64::from(PAD)),
-            label_smoothing: smoothing,
-            ..CrossEntropyOptions::default()
-        };
+        let options = CrossEntropyOptions { ignore_index: Some(i64::from(PAD)), label_smoothing: smoothing };
         let mean = match model {
             Translator::Transformer(model) => {
                 let source = model.encode(source, Some(lengths), pass)?;

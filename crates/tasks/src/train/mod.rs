@@ -38,6 +38,17 @@ pub enum From {
     Checkpoint,
 }
 
+/// Where a run lives.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Gets checkpoints and metrics.
+    pub folder: &'a Folder,
+    /// The fingerprint of the examples: a run goes on with those it began with.
+    pub data: &'a str,
+    /// Where it starts.
+    pub from: From,
+}
+
 /// What a run has come to.
 #[derive(Debug)]
 pub struct Trained<M> {
@@ -66,25 +77,22 @@ struct Run<'a, T: Task> {
     journal: Journal,
 }
 
-/// Trains `model`, the task's network with its first weights, and writes checkpoints and metrics into `folder`. `data` is
-/// the fingerprint of the examples: a run goes on with those it began with.
+/// Trains `model`, the task's network with its first weights, and writes checkpoints and metrics into the folder.
 pub fn train<T: Task>(
     task: &T,
     parts: &Parts<T::Part>,
     model: T::Model,
-    folder: &Folder,
-    data: &str,
-    from: From,
+    place: Place,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Trained<T::Model>, TaskError> {
-    let mut run = Run::new(task, parts, model, folder, data, from, observer)?;
+    let mut run = Run::new(task, parts, model, place, observer)?;
     observer.hear(&Event::Started {
         task: T::NAME,
         parameters: run.model().num_params(),
         step: run.state.step,
         steps: run.steps,
-        folder: folder.path().to_path_buf(),
+        folder: place.folder.path().to_path_buf(),
     });
     while run.state.step < run.steps && !run.is_stale() {
         if stop.is_asked() {
@@ -108,9 +116,7 @@ impl<'a, T: Task> Run<'a, T> {
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
-        folder: &Folder,
-        data: &str,
-        from: From,
+        Place { folder, data, from }: Place,
         observer: &mut dyn Observer,
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
