@@ -30,7 +30,7 @@ pub enum Keep {
     Last,
 }
 
-/// See the [module](self). At least one of `steps` and `epochs` says when it ends, whichever comes first.
+/// The `[train]` section. At least one of `steps` and `epochs` says when it ends, whichever comes first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {

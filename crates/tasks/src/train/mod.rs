@@ -1,7 +1,7 @@
 //! The trainer that all tasks share.
 //!
 //! A run is a function of its configuration, its data and its seed: the order of examples and all random numbers follow
-//! from the seed and the step, so that a run that was killed goes on from its last [checkpoint](checkpoint) to the same
+//! from the seed and the step, so that a run that was killed goes on from its last checkpoint to the same
 //! bits as one that was not.
 
 mod checkpoint;
