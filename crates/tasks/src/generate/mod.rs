@@ -1,7 +1,7 @@
 //! Language models (rows E4, B1): a Transformer such as GPT or a recurrent network learns plain text token by token, and
 //! goes on from a prompt.
 //!
-//! A training example is a block of the text from a random place, as in nanoGPT. A score is over the whole text of a
+//! A training example is a block of the text from a random place. A score is over the whole text of a
 //! split, in blocks that do not overlap: every token but the first is predicted once, from those before it in its block.
 
 mod config;
@@ -13,6 +13,7 @@ mod writing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_data::{SPECIALS, Tokenizer, TokenizerKind, UNK, read_text};
@@ -207,15 +208,19 @@ impl Task for Generate {
         })
     }
 
-    /// Blocks by their first token; as many tokens an epoch as the text has.
+    /// Blocks by their first token: the text cut from a random place on, in random order. In an epoch a token is seen once
+    /// at most, where blocks that are drawn one by one would leave a third of the text out.
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let mut random = ChaCha8Rng::seed_from_u64(self.config.seed);
         random.set_stream(epoch);
         let (block, size) = (self.config.data.block, self.batch_blocks());
-        let places = train.ids.len().saturating_sub(block);
-        let batches = if places > 0 { (train.ids.len() / (block * size)).max(1) } else { 0 };
-        let mut place = || random.random_range(0..places);
-        (0..batches).map(|_| (0..size).map(|_| place()).collect()).collect()
+        let Some(places) = train.ids.len().checked_sub(block + 1) else { return Vec::new() };
+        let first = random.random_range(0..=places.min(block - 1));
+        let mut blocks: Vec<usize> = (first..=places).step_by(block).collect();
+        blocks.shuffle(&mut random);
+        // The last batch would be smaller than the others, unless it is the only one.
+        let kept = if blocks.len() < size { blocks.len() } else { blocks.len() / size * size };
+        blocks[..kept].chunks(size).map(<[usize]>::to_vec).collect()
     }
 
     fn loss(
@@ -272,7 +277,7 @@ impl Task for Generate {
 
     /// Beginnings of lines. Nothing is expected: a text can go on in many ways.
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        let lines: Vec<&str> = part.text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let lines: Vec<&str> = part.text.lines().filter(|line| line.chars().count() >= PROMPT / 2).collect();
         let step = (lines.len() / count.max(1)).max(1);
         let begin = |line: &&str| line.chars().take(PROMPT).collect::<String>();
         let begins = lines.iter().step_by(step).map(begin).filter(|input| self.prompt(input).is_ok());
