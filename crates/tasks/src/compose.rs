@@ -30,6 +30,9 @@ use crate::model::{ModelConfig, ModelKind};
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
 
+/// The largest permutation, grid and number of colours.
+const MOST: usize = 4_096;
+
 /// What is composed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -84,23 +87,13 @@ impl Settings for Config {
         &self.train
     }
 
-    fn train_mut(&mut self) -> &mut TrainConfig {
-        &mut self.train
-    }
-
     fn seed(&self) -> u64 {
         self.seed
-    }
-
-    fn seed_mut(&mut self) -> &mut u64 {
-        &mut self.seed
     }
 
     fn data_path(&self) -> Option<&Path> {
         None
     }
-
-    fn set_data_path(&mut self, _: &Path) {}
 
     fn validate(&self) -> Result<(), TaskError> {
         let DataConfig { form, size, width, colours, dev, test } = self.data;
@@ -109,8 +102,16 @@ impl Settings for Config {
             {
                 check_positive(field, value)?;
             }
+            if size > MOST || colours > MOST {
+                let (field, value) = if size > MOST { ("size", size) } else { ("colours", colours) };
+                return Err(ConfigError::new(field, value, format!("at most {MOST}")));
+            }
             if form == Form::Grid && !size.is_multiple_of(width) {
                 return Err(ConfigError::new("width", width, format!("a divisor of size, {size}")));
+            }
+            // So many pictures and maps there are; in logarithms, since they soon outgrow any number.
+            if form == Form::Grid && (colours as f64 * size as f64).ln() * (size as f64) < 1_000f64.ln() {
+                return Err(ConfigError::new("size", size, "more: there are fewer than 1000 pictures with their maps"));
             }
             if form == Form::Permutations && size < 4 {
                 return Err(ConfigError::new("size", size, "4 or more: fewer have too few pairs to hold some out"));

@@ -186,21 +186,21 @@ impl<T: Task> Kind for Of<T> {
 
 /// The configuration that a request asks for.
 fn configured<T: Task>(request: &Request) -> Result<T::Config, TaskError> {
-    let mut config: T::Config = resolve(T::CONFIG, request.config.as_deref(), &request.sets)?;
-    if let Some(steps) = request.steps {
-        config.train_mut().steps = Some(steps);
-    }
-    if let Some(seed) = request.seed {
-        *config.seed_mut() = seed;
-    }
-    if let Some(path) = request.data.as_deref().or(config.data_path().map(Path::to_path_buf).as_deref()) {
-        // The folder will be used from elsewhere.
-        let path = path.canonicalize().map_err(TaskError::io(path))?;
-        config.set_data_path(&path);
-    }
+    let flags = [
+        ("--data", "data.path", request.data.as_ref().map(|path| toml::Value::String(path.display().to_string()))),
+        ("--steps", "train.steps", request.steps.map(number).transpose()?),
+        ("--seed", "seed", request.seed.map(number).transpose()?),
+    ];
+    let config: T::Config = resolve(T::CONFIG, request.config.as_deref(), &request.sets, &flags)?;
     config.train().validate()?;
     config.validate()?;
     Ok(config)
+}
+
+/// A number of a flag as a configuration has it.
+fn number(value: u64) -> Result<toml::Value, TaskError> {
+    let number = i64::try_from(value).map_err(|_| TaskError::input("number", "at most 2⁶³ − 1", value.to_string()))?;
+    Ok(toml::Value::Integer(number))
 }
 
 /// A new run in a new folder.
@@ -245,9 +245,7 @@ fn go_on<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskErr
     }
     let mut task: T = opened(&folder, &description)?;
     if let Some(steps) = request.steps {
-        let mut config = task.config().clone();
-        config.train_mut().steps = Some(steps);
-        description.config = serde_json::to_value(&config).expect("plain values");
+        description.config["train"]["steps"] = steps.into();
         task = opened(&folder, &description)?;
     }
     // They will be written anew; what is there of the model stays good until then.

@@ -7,10 +7,17 @@ use toml::{Table, Value};
 
 use crate::error::TaskError;
 
-/// Reads `defaults`, lays `file` over it key by key and then each `key=value` of `sets`.
+/// Reads `defaults`, lays `file` over it key by key, then each `key=value` of `sets`, then what flags with a key of their own
+/// say, as `(flag, key, value)`.
 ///
-/// A key that the task does not know is refused with those it knows.
-pub fn resolve<C: DeserializeOwned>(defaults: &str, file: Option<&Path>, sets: &[String]) -> Result<C, TaskError> {
+/// A key that the task does not know is refused with those it knows. A path to data becomes absolute: the configuration will
+/// be read from elsewhere.
+pub fn resolve<C: DeserializeOwned>(
+    defaults: &str,
+    file: Option<&Path>,
+    sets: &[String],
+    flags: &[(&str, &str, Option<Value>)],
+) -> Result<C, TaskError> {
     let mut table: Table = defaults.parse().expect("the task's own configuration");
     if let Some(path) = file {
         let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
@@ -26,6 +33,15 @@ pub fn resolve<C: DeserializeOwned>(defaults: &str, file: Option<&Path>, sets: &
         };
         lay_over(&mut table, nested(key.trim(), value(text.trim()), &place)?);
         read::<C>(&table, &place)?;
+    }
+    for (flag, key, value) in flags {
+        if let Some(value) = value {
+            lay_over(&mut table, nested(key, value.clone(), flag)?);
+            read::<C>(&table, flag)?;
+        }
+    }
+    if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
+        *path = Path::new(path).canonicalize().map_err(TaskError::io(&*path))?.display().to_string();
     }
     read(&table, "configuration")
 }
@@ -125,7 +141,7 @@ mod tests {
     const DEFAULTS: &str = "seed = 1 # of all\n[model]\nsize = 4\nname = \"rope\"\n";
 
     fn set(sets: &[&str]) -> Result<Config, TaskError> {
-        resolve(DEFAULTS, None, &sets.iter().map(|set| set.to_string()).collect::<Vec<_>>())
+        resolve(DEFAULTS, None, &sets.iter().map(|set| set.to_string()).collect::<Vec<_>>(), &[])
     }
 
     #[test]
@@ -133,8 +149,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.toml");
         std::fs::write(&file, "seed = 2\n[model]\nsize = 5\n").unwrap();
-        let config: Config = resolve(DEFAULTS, Some(&file), &["model.name=alibi".into(), "seed = 7".into()]).unwrap();
-        assert_eq!(config, Config { seed: 7, model: Model { size: 5, name: "alibi".into() } });
+        let flags = [("--seed", "seed", Some(Value::Integer(8))), ("--steps", "steps", None)];
+        let sets = ["model.name=alibi".into(), "seed = 7".into()];
+        let config: Config = resolve(DEFAULTS, Some(&file), &sets, &flags).unwrap();
+        assert_eq!(config, Config { seed: 8, model: Model { size: 5, name: "alibi".into() } });
     }
 
     #[test]

@@ -22,20 +22,11 @@ pub trait Settings: Serialize + DeserializeOwned + Debug + Clone {
     /// Its `[train]` section.
     fn train(&self) -> &TrainConfig;
 
-    /// The same, to be changed by flags such as `--steps`.
-    fn train_mut(&mut self) -> &mut TrainConfig;
-
     /// Its seed, of weights, order and dropout.
     fn seed(&self) -> u64;
 
-    /// The same, to be changed by `--seed`.
-    fn seed_mut(&mut self) -> &mut u64;
-
     /// Where the examples come from; nothing for built-in data.
     fn data_path(&self) -> Option<&Path>;
-
-    /// The same, to be changed by `--data`.
-    fn set_data_path(&mut self, path: &Path);
 
     /// Refuses what makes no sense.
     fn validate(&self) -> Result<(), TaskError>;

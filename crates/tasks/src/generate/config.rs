@@ -58,24 +58,12 @@ impl Settings for Config {
         &self.train
     }
 
-    fn train_mut(&mut self) -> &mut TrainConfig {
-        &mut self.train
-    }
-
     fn seed(&self) -> u64 {
         self.seed
     }
 
-    fn seed_mut(&mut self) -> &mut u64 {
-        &mut self.seed
-    }
-
     fn data_path(&self) -> Option<&Path> {
         self.data.path.as_deref()
-    }
-
-    fn set_data_path(&mut self, path: &Path) {
-        self.data.path = Some(path.to_path_buf());
     }
 
     fn validate(&self) -> Result<(), TaskError> {
