@@ -11,7 +11,7 @@ const TEXT: &str = "the cat sat on the mat. a dog ate the hat, and the cat sat o
 fn config(sets: &[&str]) -> Config {
     let small = ["model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=16", "data.block=8"];
     let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-    resolve(Generate::CONFIG, None, &sets).unwrap()
+    resolve(Generate::CONFIG, None, &sets, &[]).unwrap()
 }
 
 fn task(sets: &[&str]) -> Generate {
@@ -26,11 +26,11 @@ fn network(task: &Generate) -> Network {
 
 #[test]
 fn both_configurations_are_whole() {
-    let default: Config = resolve(Generate::CONFIG, None, &[]).unwrap();
+    let default: Config = resolve(Generate::CONFIG, None, &[], &[]).unwrap();
     default.validate().unwrap();
     default.train.validate().unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/generate-shakespeare.toml");
-    let nano: Config = resolve(Generate::CONFIG, Some(Path::new(path)), &[]).unwrap();
+    let nano: Config = resolve(Generate::CONFIG, Some(Path::new(path)), &[], &[]).unwrap();
     nano.validate().unwrap();
     // nanoGPT's own count, for 65 characters and our five special tokens: 4 layers of 12 d² and two norms, the last norm,
     // the tokens and the 64 positions.

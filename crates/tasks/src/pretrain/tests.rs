@@ -9,7 +9,7 @@ fn config(sets: &[&str]) -> Config {
     let small =
         ["model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=16", "data.tokenizer.vocab=300"];
     let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-    resolve(Pretrain::CONFIG, None, &sets).unwrap()
+    resolve(Pretrain::CONFIG, None, &sets, &[]).unwrap()
 }
 
 fn task(sets: &[&str]) -> Pretrain {
