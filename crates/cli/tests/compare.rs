@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -95,17 +95,22 @@ fn variants_and_seeds_side_by_side() {
 #[test]
 fn a_killed_comparison_goes_on_to_the_same_bits() {
     let place = tempfile::tempdir().unwrap();
-    let arguments = ["--vary", "model.kind=transformer,rnn", "--steps", "150"];
+    let arguments = ["--vary", "model.kind=transformer,rnn", "--steps", "600"];
     let whole = place.path().join("whole");
+    let start = Instant::now();
     done(&compare(&whole, &arguments).output().unwrap());
+    let took = start.elapsed();
     let killed = place.path().join("killed");
-    for moment in [400, 700] {
+    // Within the first run and, counted from what is left of it, later.
+    let mut kills = 0;
+    for share in [0.3, 0.4] {
         let mut command = compare(&killed, &arguments);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(moment));
+        std::thread::sleep(took.mul_f64(share));
         child.kill().unwrap();
-        child.wait().unwrap();
+        kills += usize::from(!child.wait().unwrap().success());
     }
+    assert!(kills > 0, "it had ended before it was killed");
     let told = done(&compare(&killed, &arguments).output().unwrap());
     assert!(told.contains("transformer") && told.contains("accuracy"), "{told}");
     let (one, other) = (read(&whole.join("compare.json")), read(&killed.join("compare.json")));

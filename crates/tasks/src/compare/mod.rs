@@ -191,7 +191,7 @@ impl Document {
                 text += &format!("{} failed, {error}\n", row.name);
             }
         }
-        if let Some(main) = self.main().filter(|_| self.table.len() > 1) {
+        if let Some(main) = self.main().filter(|_| text.contains(" *")) {
             text += &format!("* best {}; scores are of the test split\n", main.name);
         }
         text
