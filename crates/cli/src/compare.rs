@@ -170,7 +170,7 @@ impl Teller {
                 None => {}
             },
             Event::Warning(text) => self.say(&format!("{}  warning: {text}", self.run)),
-            Event::Evaluated { .. } | Event::Doing(_) => {}
+            Event::Evaluated { .. } | Event::Doing(_) | Event::Note(_) => {}
         }
     }
 

@@ -95,7 +95,7 @@ pub fn stop_on_signal() -> Result<Stop> {
         if asked.is_asked() {
             std::process::exit(130);
         }
-        eprintln!("\nstopping after this step; press Ctrl-C again to end without saving");
+        eprintln!("\nstopping; what is trained so far will be saved. Ctrl-C again ends at once");
         asked.ask();
     })
     .into_diagnostic()?;
@@ -212,6 +212,7 @@ impl Observer for Bar {
                 self.bar.println(format!("step {step}  train loss {loss:.3}  dev {}{mark}", scores_text(scores)));
                 (self.tokens, self.since) = (0, Instant::now());
             }
+            Event::Note(text) => self.bar.println(text),
             Event::Warning(text) => self.bar.println(format!("warning: {text}")),
             Event::Doing(text) => {
                 self.bar.set_style(self.words.clone());
@@ -267,6 +268,7 @@ impl Observer for Log {
                 let mark = if *best { "  best so far" } else { "" };
                 eprintln!("step {step}/{}  train loss {loss:.3}  dev {}{mark}", self.steps, scores_text(scores));
             }
+            Event::Note(text) => eprintln!("{text}"),
             Event::Warning(text) => eprintln!("warning: {text}"),
             Event::Doing(text) => eprintln!("{text} …"),
         }
@@ -287,6 +289,7 @@ impl Observer for Documents {
                 let _ = print(&format!("{line}\n"));
             }
             Event::Started { .. } => eprintln!("{}", opening(event).unwrap_or_default()),
+            Event::Note(text) => eprintln!("{text}"),
             Event::Warning(text) => eprintln!("warning: {text}"),
             Event::Step { .. } | Event::Doing(_) => {}
         }

@@ -9,7 +9,8 @@ use regard_data::Split;
 use regard_inspect::AttentionView;
 use regard_tasks::decode::SampleOptions;
 use regard_tasks::task::Looked;
-use regard_tasks::{Opened, open};
+use regard_tasks::task::Prediction;
+use regard_tasks::{Opened, TaskError, open};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -45,7 +46,9 @@ impl Predict {
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
         if !self.texts.is_empty() {
-            return self.show(model.as_ref(), &self.texts);
+            let mut refused = 0;
+            self.show(model.as_ref(), &self.texts, 1, &mut refused)?;
+            return all_answered(refused);
         }
         let mut reader: Box<dyn BufRead> = match &self.input {
             Some(path) if path.as_os_str() != "-" => {
@@ -61,6 +64,7 @@ impl Predict {
         };
         // A person gets an answer to each line, a file goes through in groups.
         let together = if self.input.is_none() && std::io::stdin().is_terminal() { 1 } else { TOGETHER };
+        let (mut line_number, mut refused) = (1, 0);
         loop {
             let mut lines = Vec::with_capacity(together);
             while lines.len() < together {
@@ -71,21 +75,52 @@ impl Predict {
                 lines.push(line.trim_end_matches(['\n', '\r']).to_string());
             }
             if lines.is_empty() {
-                return Ok(());
+                return all_answered(refused);
             }
-            self.show(model.as_ref(), &lines)?;
+            self.show(model.as_ref(), &lines, line_number, &mut refused)?;
+            line_number += lines.len();
         }
     }
 
-    fn show(&self, model: &dyn Opened, inputs: &[String]) -> Result<()> {
-        for prediction in model.predict(inputs).map_err(Failure)? {
-            let line = match self.json {
-                true => serde_json::to_string(&prediction).into_diagnostic()?,
-                false => prediction.output,
+    /// Answers each input; those that the model refuses are told on standard error, and the rest goes on.
+    fn show(&self, model: &dyn Opened, inputs: &[String], first_line: usize, refused: &mut usize) -> Result<()> {
+        let answered = match model.predict(inputs) {
+            Ok(predictions) => predictions.into_iter().map(Ok).collect(),
+            Err(TaskError::Input { .. }) => inputs.iter().map(|input| one(model, input)).collect::<Vec<_>>(),
+            Err(error) => return Err(Failure(error).into()),
+        };
+        for (place, (answer, input)) in answered.into_iter().zip(inputs).enumerate() {
+            let line = match (answer, self.json) {
+                (Ok(prediction), true) => serde_json::to_string(&prediction).into_diagnostic()?,
+                (Ok(prediction), false) => prediction.output,
+                (Err(error @ TaskError::Input { .. }), json) => {
+                    *refused += 1;
+                    eprintln!("input {}: {error}", first_line + place);
+                    // A line for a line, so that the answers can be laid beside the inputs.
+                    if json { json!({ "input": input, "error": error.to_string() }).to_string() } else { String::new() }
+                }
+                (Err(error), _) => return Err(Failure(error).into()),
             };
             print(&format!("{line}\n"))?;
         }
         Ok(())
+    }
+}
+
+/// What the model makes of one input.
+fn one(model: &dyn Opened, input: &String) -> Result<Prediction, TaskError> {
+    let mut answers = model.predict(std::slice::from_ref(input))?;
+    answers.pop().ok_or_else(|| TaskError::input("prediction", "one", "none"))
+}
+
+/// Fails if some inputs were refused.
+fn all_answered(refused: usize) -> Result<()> {
+    match refused {
+        0 => Ok(()),
+        _ => {
+            Err(Failure(TaskError::input("inputs", "those that the model takes", format!("{refused} it does not")))
+                .into())
+        }
     }
 }
 
@@ -172,7 +207,7 @@ impl Look {
         if maps.groups.is_empty() {
             let what = "show attention: this model has none; train one with model.kind=transformer".to_string();
             let task = regard_tasks::kind(&model.description().task).map_or("the model", |kind| kind.name());
-            return Err(Failure(regard_tasks::TaskError::Unsupported { task, what }).into());
+            return Err(Failure(TaskError::Unsupported { task, what }).into());
         }
         self.choose(&mut maps)?;
         maps.save(&self.out).map_err(|error| Failure(error.into()))?;
@@ -195,7 +230,7 @@ impl Look {
             return Ok(());
         }
         let problem = format!("nothing of that name; there are {}", names.join("; "));
-        Err(Failure(regard_tasks::TaskError::Settings { place: "--layer, --head".to_string(), problem }).into())
+        Err(Failure(TaskError::Settings { place: "--layer, --head".to_string(), problem }).into())
     }
 }
 
@@ -239,13 +274,14 @@ impl Generate {
             max_len: self.tokens,
             stop: Vec::new(),
         };
+        options.validate().map_err(|error| Failure(error.into()))?;
         let mut text = String::new();
         let live = !self.json;
-        if live {
-            print(&self.prompt)?;
-        }
+        // Not before the model has taken it.
+        let mut prompt = Some(self.prompt.as_str());
         let mut hear = |piece: &str| {
             if live {
+                let piece = format!("{}{piece}", prompt.take().unwrap_or_default());
                 let mut out = std::io::stdout().lock();
                 // A closed pipe shows itself when the text ends.
                 let _ = out.write_all(piece.as_bytes()).and_then(|()| out.flush());

@@ -81,10 +81,7 @@ fn killed_runs_end_as_if_nothing_had_happened() {
     let killed = place.path().join("killed");
     let mut kills = Vec::new();
     for attempt in 0..6 {
-        let resume = killed.join("config.json").exists() && has_checkpoint(&killed);
-        if !resume {
-            let _ = fs::remove_dir_all(&killed);
-        }
+        let resume = killed.join("config.json").exists();
         let mut child = match resume {
             true => train(&killed, &["--resume"]).spawn().unwrap(),
             false => train(&killed, &SETTINGS).spawn().unwrap(),
@@ -95,7 +92,11 @@ fn killed_runs_end_as_if_nothing_had_happened() {
         child.wait().unwrap();
         kills.push(format!("{attempt}: {moment:?}"));
     }
-    finish(train(&killed, if has_checkpoint(&killed) { &["--resume"][..] } else { &SETTINGS[..] }).spawn().unwrap());
+    finish(
+        train(&killed, if killed.join("config.json").exists() { &["--resume"][..] } else { &SETTINGS[..] })
+            .spawn()
+            .unwrap(),
+    );
     let found = state(&killed);
     assert!(found.0 == expected.0, "the model differs after kills at {kills:?}");
     assert!(found.1 == expected.1 && found.2 == expected.2, "the last checkpoint differs after kills at {kills:?}");

@@ -105,6 +105,13 @@ impl TaskError {
 
     /// Whether the command was wrongly used, rather than having failed.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Config(_) | Self::Settings { .. } | Self::Unsupported { .. })
+        matches!(
+            self,
+            Self::Config(_)
+                | Self::Settings { .. }
+                | Self::Unsupported { .. }
+                | Self::Data(DataError::Setting { .. })
+                | Self::Inspect(InspectError::Extension { .. } | InspectError::ViewExtension { .. })
+        )
     }
 }

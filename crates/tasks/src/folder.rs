@@ -1,7 +1,8 @@
 //! A model folder: what a trained model needs, in files that are checked when they are read.
 //!
-//! `config.json` describes the model and holds a SHA-256 of every other file. It is written last, so that a folder is
-//! either as it was or as it should be.
+//! `config.json` describes the model and holds a SHA-256 of every other file. New files are first written beside their
+//! places, then `config.json` names them, then they take their places: a folder is as it was or as it should be, and one that
+//! was interrupted between the last two is read from beside.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,6 +41,8 @@ pub struct Description {
     pub step: u64,
     /// The resolved configuration of the run.
     pub config: serde_json::Value,
+    /// The fingerprint of the data it was trained on; `built-in` for those.
+    pub data: String,
     /// Scores of the test split, once training is finished.
     pub scores: Option<BTreeMap<String, f64>>,
     /// SHA-256 of the other files.
@@ -103,22 +106,35 @@ impl Folder {
             };
             return Err(TaskError::folder(path, problem));
         };
-        if !path.is_file() {
-            return Err(TaskError::folder(path, "missing, though config.json names it: the folder is damaged"));
+        let found = [self.file(name), self.beside(name)]
+            .into_iter()
+            .find(|path| fs::read(path).is_ok_and(|content| sha256(&content) == *expected));
+        match found {
+            Some(found) => fs::read(&found).map_err(TaskError::io(&found)),
+            None if path.is_file() => {
+                let problem = "damaged: its SHA-256 is not the one in config.json; copy the folder again";
+                Err(TaskError::folder(path, problem))
+            }
+            None => Err(TaskError::folder(path, "missing, though config.json names it: the folder is damaged")),
         }
-        let content = fs::read(&path).map_err(TaskError::io(&path))?;
-        if sha256(&content) != *expected {
-            let problem = "damaged: its SHA-256 is not the one in config.json; copy the folder again";
-            return Err(TaskError::folder(path, problem));
-        }
-        Ok(content)
     }
 
-    /// Writes a file and enters it in the description.
-    pub fn write(&self, description: &mut Description, name: &str, content: &[u8]) -> Result<(), TaskError> {
-        save(&self.file(name), content)?;
-        description.files.insert(name.to_string(), sha256(content));
+    /// Makes `files` those of the folder, all of them or none.
+    pub fn commit(&self, description: &mut Description, files: &BTreeMap<String, Vec<u8>>) -> Result<(), TaskError> {
+        for (name, content) in files {
+            save(&self.beside(name), content)?;
+            description.files.insert(name.clone(), sha256(content));
+        }
+        self.describe(description)?;
+        for name in files.keys() {
+            fs::rename(self.beside(name), self.file(name)).map_err(TaskError::io(self.file(name)))?;
+        }
         Ok(())
+    }
+
+    /// Where a file waits for `config.json` to name it.
+    fn beside(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.new"))
     }
 
     /// Writes `config.json`.
@@ -138,6 +154,7 @@ impl Description {
             finished: false,
             step: 0,
             config,
+            data: String::new(),
             scores: None,
             files: BTreeMap::new(),
             counted: serde_json::Map::new(),
@@ -170,8 +187,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::create(place.path()).unwrap();
         let mut description = Description::new("tag", serde_json::json!({}));
-        folder.write(&mut description, MODEL, b"weights").unwrap();
-        folder.describe(&description).unwrap();
+        let files = |content: &[u8]| BTreeMap::from([(MODEL.to_string(), content.to_vec())]);
+        folder.commit(&mut description, &files(b"weights")).unwrap();
         let (folder, description) = Folder::open(place.path()).unwrap();
         assert_eq!(folder.read(&description, MODEL).unwrap(), b"weights");
         fs::write(folder.file(MODEL), b"weightz").unwrap();
@@ -180,5 +197,23 @@ mod tests {
         fs::remove_file(folder.file(MODEL)).unwrap();
         assert!(folder.read(&description, MODEL).unwrap_err().to_string().contains("missing"));
         assert!(Folder::create(place.path()).unwrap_err().to_string().contains("--resume"));
+    }
+
+    #[test]
+    fn an_interrupted_commit_is_the_old_folder_or_the_new_one() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(place.path()).unwrap();
+        let mut old = Description::new("tag", serde_json::json!({}));
+        let files = |content: &[u8]| BTreeMap::from([(MODEL.to_string(), content.to_vec())]);
+        folder.commit(&mut old, &files(b"old")).unwrap();
+        // Before config.json names the new file.
+        fs::write(folder.beside(MODEL), b"new").unwrap();
+        assert_eq!(folder.read(&old, MODEL).unwrap(), b"old");
+        // After that, before it takes its place.
+        let mut new = old.clone();
+        new.files.insert(MODEL.to_string(), sha256(b"new"));
+        folder.describe(&new).unwrap();
+        let (folder, read) = Folder::open(place.path()).unwrap();
+        assert_eq!(folder.read(&read, MODEL).unwrap(), b"new");
     }
 }

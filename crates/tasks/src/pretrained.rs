@@ -84,10 +84,9 @@ mod tests {
         let network = MaskedLanguageModel::new(&model.transformer(tokenizer.vocab(), None), &init).unwrap();
         let folder = Folder::create(path).unwrap();
         let mut description = Description::new(task, serde_json::json!({ "model": model }));
-        folder.write(&mut description, TOKENIZER, tokenizer.to_json().as_bytes()).unwrap();
         let tensors = weights::to_bytes(&weights::parameters(&network));
-        folder.write(&mut description, MODEL, &tensors).unwrap();
-        folder.describe(&description).unwrap();
+        let files = [(TOKENIZER.to_string(), tokenizer.to_json().into_bytes()), (MODEL.to_string(), tensors)];
+        folder.commit(&mut description, &files.into_iter().collect()).unwrap();
         weights::parameters(&network.encoder)
     }
 

@@ -55,7 +55,8 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
     for input in [None].into_iter().chain(inputs) {
         match task.look(model, input) {
             Ok(view) if !view.groups.is_empty() => views.push(view),
-            Ok(_) | Err(TaskError::Unsupported { .. }) => {}
+            // An example of the task's own may be too long for this model.
+            Ok(_) | Err(TaskError::Unsupported { .. } | TaskError::Input { .. }) => {}
             Err(error) => return Err(error),
         }
     }

@@ -13,12 +13,12 @@ use regard_nn::Init;
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
-use crate::folder::{Description, Folder, METRICS, MODEL, REPORT};
+use crate::folder::{Description, Folder, METRICS, MODEL, REPORT, sha256};
 use crate::memory;
 use crate::report::{Story, page};
 use crate::settings::resolve;
 use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Sample, Settings, Task};
-use crate::train::{Event, From, Observer, Place, Stop, Trained, train};
+use crate::train::{Event, From, Observer, Place, Run, Stop, Trained, has_checkpoint};
 use crate::weights;
 
 /// Examples that are shown after training.
@@ -158,18 +158,26 @@ impl<T: Task> Kind for Of<T> {
             From::Checkpoint => go_on::<T>(request)?,
         };
         let parts = task.parts()?;
-        parts.notes.iter().for_each(|note| observer.hear(&Event::Warning(note.clone())));
+        parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
         let data = match task.config().data_path() {
             Some(path) => fingerprint(path)?,
             None => "built-in".to_string(),
         };
+        // A run that ended before its first checkpoint begins again.
+        let from = if has_checkpoint(&folder)? { from } else { From::Scratch };
         let init = Init::new(task.config().seed(), &Device::flex().autodiff());
         let mut model = task.model(&init)?;
         if from == From::Scratch {
             model = task.warm(model)?;
             description.counted = counted(&task, &model);
         }
-        let trained = train(&task, &parts, model, Place { folder: &folder, data: &data, from }, observer, stop)?;
+        let run = Run::new(&task, &parts, model, Place { folder: &folder, data: &data, from }, observer)?;
+        // They will be written anew; what is there of the model stays good until then.
+        description.files.remove(METRICS);
+        description.files.remove(REPORT);
+        (description.finished, description.data) = (false, data.clone());
+        folder.describe(&description)?;
+        let trained = run.go(&folder, observer, stop)?;
         finish(&task, &parts, trained, &folder, &mut description, observer)
     }
 
@@ -215,10 +223,7 @@ fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskErr
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
     let mut description = Description::new(T::NAME, described);
-    for (name, content) in task.files()? {
-        folder.write(&mut description, &name, &content)?;
-    }
-    folder.describe(&description)?;
+    folder.commit(&mut description, &task.files()?)?;
     Ok((task, folder, description))
 }
 
@@ -248,11 +253,6 @@ fn go_on<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskErr
         description.config["train"]["steps"] = steps.into();
         task = opened(&folder, &description)?;
     }
-    // They will be written anew; what is there of the model stays good until then.
-    description.files.remove(METRICS);
-    description.files.remove(REPORT);
-    description.finished = false;
-    folder.describe(&description)?;
     Ok((task, folder, description))
 }
 
@@ -286,10 +286,8 @@ fn finish<T: Task>(
 ) -> Result<Finished, TaskError> {
     let Trained { model, state, finished } = trained;
     (description.step, description.finished) = (state.step, finished);
-    folder.write(description, MODEL, &weights::to_bytes(&weights::parameters(&model)))?;
-    for (name, content) in task.extras(&model)? {
-        folder.write(description, &name, &content)?;
-    }
+    let mut files = task.extras(&model)?;
+    files.insert(MODEL.to_string(), weights::to_bytes(&weights::parameters(&model)));
     let mut done = Finished {
         task: T::NAME,
         folder: folder.path().to_path_buf(),
@@ -309,18 +307,32 @@ fn finish<T: Task>(
         done.scores = evaluation.scores.clone();
         (done.main, done.better) = (evaluation.main, evaluation.better);
         description.scores = Some(evaluation.scores.clone());
-        let samples = task.samples(&parts.test, SHOWN);
-        let inputs: Vec<String> = samples.iter().map(|sample| sample.input.clone()).collect();
-        done.samples = samples.into_iter().zip(task.predict(&model, &inputs)?).collect();
+        done.samples = samples(task, &parts.test, &model)?;
         observer.hear(&Event::Doing("writing the report".to_string()));
         let metrics = folder.file(METRICS);
         let journal = fs::read_to_string(&metrics).map_err(TaskError::io(&metrics))?;
         let story = Story { task, model: &model, evaluation, journal: &journal, finished: &done };
-        folder.write(description, REPORT, page(story)?.as_bytes())?;
-        description.files.insert(METRICS.to_string(), crate::folder::sha256(journal.as_bytes()));
+        files.insert(REPORT.to_string(), page(story)?.into_bytes());
+        description.files.insert(METRICS.to_string(), sha256(journal.as_bytes()));
     }
-    folder.describe(description)?;
+    folder.commit(description, &files)?;
     Ok(done)
+}
+
+/// Examples with what the model makes of them; those that it does not take, such as too long ones, are passed over.
+fn samples<T: Task>(task: &T, part: &T::Part, model: &T::Model) -> Result<Vec<(Sample, Prediction)>, TaskError> {
+    let mut shown = Vec::new();
+    for sample in task.samples(part, 4 * SHOWN) {
+        match task.predict(model, std::slice::from_ref(&sample.input)) {
+            Ok(predictions) => shown.extend(predictions.into_iter().next().map(|prediction| (sample, prediction))),
+            Err(TaskError::Input { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        if shown.len() == SHOWN {
+            break;
+        }
+    }
+    Ok(shown)
 }
 
 /// `runs/NAME`, or the first `runs/NAME-2`, `-3` … that is free.
@@ -361,7 +373,16 @@ impl<T: Task> Opened for Model<T> {
     fn evaluate(&self, data: Option<&Path>, split: Split) -> Result<Evaluation, TaskError> {
         match data {
             Some(path) => self.task.evaluate(&self.task.part(path)?, &self.model, None),
-            None => self.task.evaluate(self.task.parts()?.get(split), &self.model, None),
+            None => {
+                if let Some(path) = self.task.config().data_path()
+                    && fingerprint(path)? != self.description.data
+                {
+                    let problem = "not the data that the model was trained on, so its parts are others; \
+                                   name a file with --data to score all of it";
+                    return Err(TaskError::folder(path, problem));
+                }
+                self.task.evaluate(self.task.parts()?.get(split), &self.model, None)
+            }
         }
     }
 

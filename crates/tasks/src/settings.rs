@@ -20,24 +20,21 @@ pub fn resolve<C: DeserializeOwned>(
 ) -> Result<C, TaskError> {
     let mut table: Table = defaults.parse().expect("the task's own configuration");
     if let Some(path) = file {
-        let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
         let place = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| settings(&place, error))?;
         let over: Table = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
-        lay_over(&mut table, over);
-        read::<C>(&table, &place)?;
+        lay::<C>(&mut table, over, &place)?;
     }
     for set in sets {
         let place = format!("--set {set}");
         let Some((key, text)) = set.split_once('=') else {
             return Err(settings(&place, "expected key=value, such as train.steps=500"));
         };
-        lay_over(&mut table, nested(key.trim(), value(text.trim()), &place)?);
-        read::<C>(&table, &place)?;
+        lay::<C>(&mut table, nested(key.trim(), value(text.trim()), &place)?, &place)?;
     }
     for (flag, key, value) in flags {
         if let Some(value) = value {
-            lay_over(&mut table, nested(key, value.clone(), flag)?);
-            read::<C>(&table, flag)?;
+            lay::<C>(&mut table, nested(key, value.clone(), flag)?, flag)?;
         }
     }
     if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
@@ -83,19 +80,36 @@ fn nested(key: &str, value: Value, place: &str) -> Result<Table, TaskError> {
     }
 }
 
-/// Sections are merged key by key. Within them a table that names its `kind` replaces what was there; one that does not
-/// has settings for the kind that was.
-fn lay_over(table: &mut Table, over: Table) {
+/// What becomes of the settings of a table within a section whose `kind` changes.
+#[derive(Clone, Copy, PartialEq)]
+enum Others {
+    /// They stay, as the size of a vocabulary does for another kind of tokeniser.
+    Stay,
+    /// They go, as the base of rotations does for positions of another kind.
+    Go,
+}
+
+/// Lays `over` upon the table: others stay where the configuration can be read so, else they go.
+fn lay<C: DeserializeOwned>(table: &mut Table, over: Table, place: &str) -> Result<(), TaskError> {
+    let with = |others| {
+        let mut laid = table.clone();
+        lay_over(&mut laid, over.clone(), others);
+        read::<C>(&laid, place).map(|_| laid)
+    };
+    *table = with(Others::Stay).or_else(|error| with(Others::Go).map_err(|_| error))?;
+    Ok(())
+}
+
+/// Sections are merged key by key, and so are tables within them.
+fn lay_over(table: &mut Table, over: Table, others: Others) {
     for (key, new) in over {
         match (table.get_mut(&key), new) {
-            (Some(Value::Table(old)), Value::Table(new)) => old.extend(
-                new.into_iter()
-                    .map(|(key, new)| {
-                        let merged = within(old.get(&key), new);
-                        (key, merged)
-                    })
-                    .collect::<Vec<_>>(),
-            ),
+            (Some(Value::Table(old)), Value::Table(new)) => {
+                for (key, new) in new {
+                    let merged = within(old.get(&key), new, others);
+                    old.insert(key, merged);
+                }
+            }
             (_, new) => {
                 table.insert(key, new);
             }
@@ -103,9 +117,9 @@ fn lay_over(table: &mut Table, over: Table) {
     }
 }
 
-fn within(old: Option<&Value>, new: Value) -> Value {
+fn within(old: Option<&Value>, new: Value, others: Others) -> Value {
     match (old, new) {
-        (Some(Value::Table(old)), Value::Table(new)) if !new.contains_key("kind") => {
+        (Some(Value::Table(old)), Value::Table(new)) if others == Others::Stay || !new.contains_key("kind") => {
             let mut merged = old.clone();
             merged.extend(new);
             Value::Table(merged)
@@ -129,6 +143,45 @@ mod tests {
     struct Model {
         size: usize,
         name: String,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+    enum Place {
+        Rope { base: f64 },
+        Alibi {},
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Tokens {
+        kind: String,
+        vocab: usize,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Kinds {
+        place: Place,
+        tokens: Tokens,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nested {
+        model: Kinds,
+    }
+
+    #[test]
+    fn another_kind_keeps_the_settings_that_it_knows() {
+        let defaults = "[model]\nplace = { kind = \"rope\", base = 10.0 }\ntokens = { kind = \"word\", vocab = 50 }\n";
+        let sets = ["model.place.kind=alibi".to_string(), "model.tokens.kind=bpe".to_string()];
+        let config: Nested = resolve(defaults, None, &sets, &[]).unwrap();
+        assert_eq!(config.model.place, Place::Alibi {});
+        assert_eq!(config.model.tokens, Tokens { kind: "bpe".into(), vocab: 50 });
+        let sets = ["model.place.base=5.0".to_string()];
+        let config: Nested = resolve(defaults, None, &sets, &[]).unwrap();
+        assert_eq!(config.model.place, Place::Rope { base: 5.0 });
     }
 
     #[derive(Debug, PartialEq, Deserialize)]

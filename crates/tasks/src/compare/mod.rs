@@ -351,19 +351,10 @@ fn train(
 ) -> Result<Finished, TaskError> {
     let mut observer = Forward(hear);
     if folder.join(CONFIG).exists() {
-        if has_checkpoint(folder) {
-            let request = Request { out: Some(folder.to_path_buf()), ..Request::default() };
-            return kind.train(&request, From::Checkpoint, &mut observer, stop);
-        }
-        // Killed before its first checkpoint: nothing is lost.
-        fs::remove_dir_all(folder).map_err(TaskError::io(folder))?;
+        let request = Request { out: Some(folder.to_path_buf()), ..Request::default() };
+        return kind.train(&request, From::Checkpoint, &mut observer, stop);
     }
     kind.train(&request(comparison, &entry.settings, Some((entry.seed, folder))), From::Scratch, &mut observer, stop)
-}
-
-fn has_checkpoint(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("step-"))
 }
 
 fn measured(finished: &Finished) -> Measured {

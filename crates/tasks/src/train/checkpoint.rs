@@ -40,6 +40,8 @@ pub struct State {
     pub stale: u32,
     /// Steps the optimiser has made; fewer than `step` where gradients were not finite.
     pub optimiser_steps: u64,
+    /// Steps in a row whose gradients were not finite.
+    pub broken: u32,
     /// Length of `metrics.jsonl`; what stands behind belongs to steps that will be made again.
     pub metrics_bytes: u64,
     /// Seconds spent in training.
@@ -156,6 +158,11 @@ impl Checkpoints {
         sync(aside)
     }
 
+    /// Whether there is any.
+    pub fn is_any(&self) -> bool {
+        self.steps().is_ok_and(|steps| !steps.is_empty())
+    }
+
     /// The newest that is whole; each damaged one is told to `damaged`.
     pub fn newest(&self, mut damaged: impl FnMut(TaskError)) -> Result<Checkpoint, TaskError> {
         for step in self.steps()?.into_iter().rev() {
@@ -164,7 +171,7 @@ impl Checkpoints {
                 Err(error) => damaged(error),
             }
         }
-        Err(TaskError::folder(&self.folder, "no checkpoint to go on from; start anew without --resume"))
+        Err(TaskError::folder(&self.folder, "no whole checkpoint to go on from; start a new run in another folder"))
     }
 
     fn read(&self, place: &Path) -> Result<Checkpoint, TaskError> {
@@ -260,6 +267,6 @@ mod tests {
         fs::create_dir_all(place.path().join("checkpoints/.tmp-step-3")).unwrap();
         let checkpoints = Checkpoints::new(place.path()).unwrap();
         assert!(fs::read_dir(place.path().join("checkpoints")).unwrap().next().is_none());
-        assert!(checkpoints.newest(|_| ()).unwrap_err().to_string().contains("no checkpoint"));
+        assert!(checkpoints.newest(|_| ()).unwrap_err().to_string().contains("no whole checkpoint"));
     }
 }

@@ -123,6 +123,15 @@ impl TrainConfig {
         check_positive("accumulate", self.accumulate)?;
         check_positive("evaluate_every", self.evaluate_every as usize)?;
         check_positive("checkpoint_every", self.checkpoint_every as usize)?;
+        let sizes = [
+            ("batch_tokens", self.batch_tokens),
+            ("batch_examples", self.batch_examples),
+            ("accumulate", self.accumulate),
+            ("evaluate_examples", self.evaluate_examples),
+        ];
+        if let Some((field, value)) = sizes.into_iter().find(|(_, value)| *value > 1 << 31) {
+            return Err(ConfigError::new(field, value, "at most 2³¹"));
+        }
         check_above_zero("learning_rate", self.learning_rate)?;
         check_above_zero("epsilon", self.epsilon)?;
         for (field, value) in [("beta1", self.beta1), ("beta2", self.beta2), ("label_smoothing", self.label_smoothing)]

@@ -61,7 +61,7 @@ pub struct Trained<M> {
 }
 
 /// A run in progress.
-struct Run<'a, T: Task> {
+pub(crate) struct Run<'a, T: Task> {
     task: &'a T,
     parts: &'a Parts<T::Part>,
     config: &'a TrainConfig,
@@ -72,47 +72,19 @@ struct Run<'a, T: Task> {
     optimiser: AdamW,
     state: State,
     plan: Vec<Vec<usize>>,
-    broken: u32,
     checkpoints: Checkpoints,
     journal: Journal,
 }
 
-/// Trains `model`, the task's network with its first weights, and writes checkpoints and metrics into the folder.
-pub fn train<T: Task>(
-    task: &T,
-    parts: &Parts<T::Part>,
-    model: T::Model,
-    place: Place,
-    observer: &mut dyn Observer,
-    stop: &Stop,
-) -> Result<Trained<T::Model>, TaskError> {
-    let mut run = Run::new(task, parts, model, place, observer)?;
-    observer.hear(&Event::Started {
-        task: T::NAME,
-        parameters: run.model().num_params(),
-        step: run.state.step,
-        steps: run.steps,
-        folder: place.folder.path().to_path_buf(),
-    });
-    while run.state.step < run.steps && !run.is_stale() {
-        if stop.is_asked() {
-            run.save()?;
-            return run.end(false);
-        }
-        run.step(observer)?;
-        let step = run.state.step;
-        if step.is_multiple_of(run.config.evaluate_every) || step == run.steps {
-            run.evaluate(observer)?;
-        }
-        if step.is_multiple_of(run.config.checkpoint_every) || step == run.steps || run.is_stale() {
-            run.save()?;
-        }
-    }
-    run.end(true)
+/// Whether there is a checkpoint in a model folder to go on from.
+pub(crate) fn has_checkpoint(folder: &Folder) -> Result<bool, TaskError> {
+    Ok(Checkpoints::new(folder.path())?.is_any())
 }
 
 impl<'a, T: Task> Run<'a, T> {
-    fn new(
+    /// A run of `model`, the task's network with its first weights, or of the newest checkpoint. Refuses other data than the
+    /// checkpoint's.
+    pub(crate) fn new(
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
@@ -151,12 +123,42 @@ impl<'a, T: Task> Run<'a, T> {
             optimiser,
             state,
             plan,
-            broken: 0,
             checkpoints,
             journal,
         };
         run.steps = run.total();
         Ok(run)
+    }
+
+    /// Trains to the end, or until asked to stop, and writes checkpoints and metrics into the folder.
+    pub(crate) fn go(
+        mut self,
+        folder: &Folder,
+        observer: &mut dyn Observer,
+        stop: &Stop,
+    ) -> Result<Trained<T::Model>, TaskError> {
+        observer.hear(&Event::Started {
+            task: T::NAME,
+            parameters: self.model().num_params(),
+            step: self.state.step,
+            steps: self.steps,
+            folder: folder.path().to_path_buf(),
+        });
+        while self.state.step < self.steps && !self.is_stale() {
+            if stop.is_asked() {
+                self.save()?;
+                return self.end(false);
+            }
+            self.step(observer)?;
+            let step = self.state.step;
+            if step.is_multiple_of(self.config.evaluate_every) || step == self.steps {
+                self.evaluate(observer)?;
+            }
+            if step.is_multiple_of(self.config.checkpoint_every) || step == self.steps || self.is_stale() {
+                self.save()?;
+            }
+        }
+        self.end(true)
     }
 
     fn model(&self) -> &T::Model {
@@ -235,16 +237,16 @@ impl<'a, T: Task> Run<'a, T> {
     /// Gives up a run whose gradients stay without meaning.
     fn watch(&mut self, norm: f32, observer: &mut dyn Observer) -> Result<(), TaskError> {
         if norm.is_finite() {
-            self.broken = 0;
+            self.state.broken = 0;
             return Ok(());
         }
-        self.broken += 1;
+        self.state.broken += 1;
         let step = self.state.step;
-        if self.broken == 1 {
+        if self.state.broken == 1 {
             observer.hear(&Event::Warning(format!("step {step}: the gradients are not finite; it is left out")));
         }
-        match self.broken >= MOST_BROKEN {
-            true => Err(TaskError::Diverged { step, count: self.broken }),
+        match self.state.broken >= MOST_BROKEN {
+            true => Err(TaskError::Diverged { step, count: self.state.broken }),
             false => Ok(()),
         }
     }

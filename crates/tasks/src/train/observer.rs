@@ -70,6 +70,8 @@ pub enum Event {
         /// Whether none was better.
         best: bool,
     },
+    /// Something that is good to know.
+    Note(String),
     /// Something the user should know that does not stop the run.
     Warning(String),
     /// A part of the work that has no steps, such as the last evaluation.
