@@ -395,7 +395,7 @@ impl Task for Translate {
             ("chrf", chrf(&found, &references, ChrfOptions::default())),
             ("exact", exact_match(&found, &references)),
         ];
-        Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "bleu", Better::Higher) })
+        Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "chrf", Better::Higher) })
     }
 
     fn predict(&self, model: &Translator, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
