@@ -32,6 +32,8 @@ use crate::train::TrainConfig;
 
 /// The largest permutation, grid and number of colours.
 const MOST: usize = 4_096;
+/// Examples of an epoch at most.
+const LISTED: usize = 1_000_000;
 
 /// What is composed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,6 +193,12 @@ pub struct Compose {
 impl Compose {
     fn size(&self) -> usize {
         self.config.data.size
+    }
+
+    /// Examples of a batch.
+    fn batch_examples(&self) -> usize {
+        let TrainConfig { batch_examples, batch_tokens, .. } = self.config.train;
+        batch_examples.min(batch_tokens / (2 * self.size())).max(1)
     }
 
     /// Distinct values that are looked up.
@@ -369,12 +377,12 @@ impl Task for Compose {
     }
 
     fn plan(&self, _: &Part, epoch: u64) -> Vec<Vec<usize>> {
-        // A thousand batches an epoch, each with examples of its own.
-        const BATCHES: usize = 1_000;
-        let TrainConfig { batch_examples, batch_tokens, .. } = self.config.train;
-        let size = batch_examples.min(batch_tokens / (2 * self.size())).max(1);
-        let first = epoch as usize * BATCHES * size;
-        (0..BATCHES).map(|batch| (first + batch * size..first + (batch + 1) * size).collect()).collect()
+        let size = self.batch_examples();
+        // A thousand batches an epoch, each with examples of its own; fewer where a list of so many would be too long.
+        let batches = (LISTED / size).clamp(1, 1_000);
+        let first = (epoch as usize).wrapping_mul(batches * size);
+        let batch = |batch: usize| (0..size).map(|at| first.wrapping_add(batch * size + at)).collect();
+        (0..batches).map(batch).collect()
     }
 
     fn loss(&self, _: &Part, batch: &[usize], model: &Composer, _: &mut Value, pass: &Pass) -> Result<Loss, TaskError> {

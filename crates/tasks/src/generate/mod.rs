@@ -214,7 +214,7 @@ impl Task for Generate {
         let mut random = ChaCha8Rng::seed_from_u64(self.config.seed);
         random.set_stream(epoch);
         let (block, size) = (self.config.data.block, self.batch_blocks());
-        let Some(places) = train.ids.len().checked_sub(block + 1) else { return Vec::new() };
+        let Some(places) = train.ids.len().checked_sub(block.saturating_add(1)) else { return Vec::new() };
         let first = random.random_range(0..=places.min(block - 1));
         let mut blocks: Vec<usize> = (first..=places).step_by(block).collect();
         blocks.shuffle(&mut random);
@@ -256,7 +256,7 @@ impl Task for Generate {
             ("bits_per_character", loss / std::f64::consts::LN_2 / characters),
         ];
         if let Some(longer) = self.config.data.evaluate_block {
-            let blocks = limit.map(|limit| (limit * block).div_ceil(longer));
+            let blocks = limit.map(|limit| limit.saturating_mul(block).div_ceil(longer));
             scores.push(("loss_longer", self.loss_of(&part.ids, model, longer, blocks)?.0));
         }
         let examples = targets.div_ceil(block);

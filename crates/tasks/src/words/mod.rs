@@ -41,6 +41,9 @@ const VECTORS: &str = "vectors.txt";
 const SCORED_WORDS: usize = 4_096;
 /// Of all evaluations, whatever the seed of the run, so that their losses can be compared.
 const SCORING_SEED: u64 = 0xE7A1;
+/// The largest `model.window` and `model.negatives`: a batch grows with their product.
+const MOST_WINDOW: usize = 256;
+const MOST_NEGATIVES: usize = 1_000;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +137,13 @@ impl Settings for Config {
             ("model.negatives", negatives),
         ] {
             check_positive(field, value)?;
+        }
+        for (field, value, most) in
+            [("model.window", window, MOST_WINDOW), ("model.negatives", negatives, MOST_NEGATIVES)]
+        {
+            if value > most {
+                return Err(ConfigError::new(field, value, format!("a whole number from 1 to {most}")).into());
+            }
         }
         match self.data.subsample {
             0.0..=1.0 => Ok(()),
