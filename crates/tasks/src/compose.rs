@@ -415,8 +415,9 @@ impl Task for Compose {
                 whole += usize::from(hits == self.size());
             }
         }
-        let count = examples.len().max(1) as f64;
+        let count = examples.len() as f64;
         let scores = [("accuracy", right as f64 / (count * self.size() as f64)), ("exact", whole as f64 / count)];
+        let scores = scores.into_iter().filter(|_| !examples.is_empty());
         Ok(Evaluation { examples: examples.len(), ..Evaluation::new(scores, "accuracy", Better::Higher) })
     }
 

@@ -31,6 +31,7 @@ use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::look::layer_name;
+use crate::metrics::text::TextLoss;
 use crate::plain_text;
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
@@ -108,15 +109,8 @@ impl Generate {
         Ok(())
     }
 
-    /// The mean loss of all tokens after the first, in blocks of `block`, or of the first `limit` blocks; and how many
-    /// tokens that is.
-    fn loss_of(
-        &self,
-        ids: &[u32],
-        model: &Network,
-        block: usize,
-        limit: Option<usize>,
-    ) -> Result<(f64, usize), TaskError> {
+    /// The loss of all tokens after the first, in blocks of `block`, or of the first `limit` blocks.
+    fn loss_of(&self, ids: &[u32], model: &Network, block: usize, limit: Option<usize>) -> Result<TextLoss, TaskError> {
         let targets = ids.len().saturating_sub(1).min(limit.map_or(usize::MAX, |limit| limit.saturating_mul(block)));
         let whole = targets / block * block;
         let device = model.device();
@@ -136,7 +130,17 @@ impl Generate {
         if whole < targets {
             add(whole, targets, targets - whole)?;
         }
-        Ok((nats / targets.max(1) as f64, targets))
+        let characters = self.characters(&ids[ids.len().min(1)..ids.len().min(targets + 1)]) as u64;
+        Ok(TextLoss { nats, tokens: targets as u64, characters })
+    }
+
+    /// Characters that tokens stand for; none of words, which leave out what parts them.
+    fn characters(&self, ids: &[u32]) -> usize {
+        match self.tokenizer.kind() {
+            TokenizerKind::Char => ids.len(),
+            TokenizerKind::Bpe => self.tokenizer.decode(ids).chars().count(),
+            TokenizerKind::Word => 0,
+        }
     }
 
     /// Blocks of a batch.
@@ -247,19 +251,19 @@ impl Task for Generate {
 
     fn evaluate(&self, part: &Part, model: &Network, limit: Option<usize>) -> Result<Evaluation, TaskError> {
         let block = self.config.data.block;
-        let (loss, targets) = self.loss_of(&part.ids, model, block, limit)?;
-        // Of part of a text as of the whole: a token has so many characters.
-        let characters = part.text.chars().count() as f64 / part.ids.len().max(1) as f64;
-        let mut scores = vec![
-            ("loss", loss),
-            ("perplexity", loss.exp()),
-            ("bits_per_character", loss / std::f64::consts::LN_2 / characters),
+        let found = self.loss_of(&part.ids, model, block, limit)?;
+        let named = [
+            ("loss", found.loss()),
+            ("perplexity", found.perplexity()),
+            ("bits_per_character", found.bits_per_character()),
         ];
+        let mut scores: Vec<_> = named.into_iter().filter_map(|(name, score)| Some((name, score?))).collect();
         if let Some(longer) = self.config.data.evaluate_block {
             let blocks = limit.map(|limit| limit.saturating_mul(block).div_ceil(longer));
-            scores.push(("loss_longer", self.loss_of(&part.ids, model, longer, blocks)?.0));
+            let longer = self.loss_of(&part.ids, model, longer, blocks)?.loss();
+            scores.extend(longer.map(|loss| ("loss_longer", loss)));
         }
-        let examples = targets.div_ceil(block);
+        let examples = (found.tokens as usize).div_ceil(block);
         Ok(Evaluation { examples, ..Evaluation::new(scores, "loss", Better::Lower) })
     }
 
