@@ -279,7 +279,11 @@ impl Task for Pretrain {
         let Guesses { ids, lengths, positions, targets } = self.guesses(&rows, self.config.seed, &device)?;
         let (count, read) = (targets.len(), lengths.iter().sum());
         let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &device);
-        let mean = model.loss(ids, Some(lengths), &positions, targets, pass)?;
+        let options = CrossEntropyOptions {
+            label_smoothing: self.config.train.label_smoothing,
+            ..CrossEntropyOptions::default()
+        };
+        let mean = model.loss(ids, Some(lengths), &positions, targets, options, pass)?;
         Ok(Loss { mean, targets: count, tokens: read })
     }
 
@@ -292,8 +296,11 @@ impl Task for Pretrain {
         let rows: Vec<(usize, &Vec<u32>)> = part.rows.iter().enumerate().take(limit.unwrap_or(usize::MAX)).collect();
         let longest = self.config.data.longest.unwrap_or(usize::MAX);
         let longer: Vec<(usize, &Vec<u32>)> = rows.iter().copied().filter(|(_, row)| tokens(row) > longest).collect();
-        let (loss, accuracy, _) = self.score(&rows, model)?;
-        let mut scores = vec![("loss", loss), ("perplexity", loss.exp()), ("accuracy", accuracy)];
+        let mut scores = Vec::new();
+        if !rows.is_empty() {
+            let (loss, accuracy, _) = self.score(&rows, model)?;
+            scores.extend([("loss", loss), ("perplexity", loss.exp()), ("accuracy", accuracy)]);
+        }
         if !longer.is_empty() {
             let (loss, accuracy, _) = self.score(&longer, model)?;
             scores.extend([("loss_longer", loss), ("accuracy_longer", accuracy)]);

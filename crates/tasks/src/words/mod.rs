@@ -145,6 +145,11 @@ impl Settings for Config {
                 return Err(ConfigError::new(field, value, format!("a whole number from 1 to {most}")).into());
             }
         }
+        let smoothing = self.train.label_smoothing;
+        if smoothing != 0.0 {
+            let expected = "0: each word is only told from some that are drawn";
+            return Err(ConfigError::new("train.label_smoothing", smoothing, expected).into());
+        }
         match self.data.subsample {
             0.0..=1.0 => Ok(()),
             other => Err(ConfigError::new("data.subsample", other, "a number from 0 to 1").into()),
@@ -395,7 +400,7 @@ impl Task for Words {
                 targets += count;
             }
         }
-        let mut scores = vec![("loss", nats / targets.max(1) as f64)];
+        let mut scores: Vec<_> = (targets > 0).then(|| ("loss", nats / targets as f64)).into_iter().collect();
         let mut contents = Vec::new();
         if let Some((accuracy, table)) = self.analogy_accuracy(model, limit) {
             scores.push(("analogy_accuracy", accuracy));
