@@ -13,6 +13,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use regard_inspect::count::{Architecture, Description, Extra, RecurrentModel, Rows, Sizes};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::config::check_positive;
 use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
@@ -351,6 +352,29 @@ impl Task for Compose {
         let examples =
             text.lines().filter(|line| !line.trim().is_empty()).map(|line| self.parse(line).map(FixedExample));
         Ok(Part::Fixed(examples.collect::<Result<_, _>>()?))
+    }
+
+    fn described(&self) -> Option<Description> {
+        let model = &self.config.model;
+        let vocab = self.n_values() + self.size();
+        let (architecture, width) = match model.cell() {
+            None => (Architecture::Encoder(model.transformer(vocab, None)), model.d_model),
+            Some(cell) => {
+                let layers = RecurrentModel {
+                    cell,
+                    d_in: model.d_model,
+                    d_hidden: model.d_hidden(),
+                    n_layers: model.n_layers,
+                    direction: Direction::Both,
+                    vocab: Some(vocab),
+                    ..RecurrentModel::default()
+                };
+                (Architecture::Recurrent(layers), model.d_hidden().saturating_mul(2))
+            }
+        };
+        let extra = vec![Extra::linear("output", width, self.n_values(), Rows::Tokens)];
+        let sizes = Sizes { batch: self.batch_examples(), ..Sizes::of(2 * self.size()) };
+        Some(Description { sizes, extra, ..Description::new(architecture) })
     }
 
     fn model(&self, init: &Init) -> Result<Composer, TaskError> {

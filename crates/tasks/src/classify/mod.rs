@@ -16,8 +16,11 @@ use regard_data::{
     Budget, END, Labelled, PAD, START, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, pad,
     read_labelled,
 };
+use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::layers::linear::Bias;
 use regard_nn::layers::pooling::PoolingConfig;
+use regard_nn::layers::recurrent::Direction;
 use regard_nn::models::body::BodyConfig;
 use regard_nn::models::classifier::{Classifier, ClassifierConfig};
 use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
@@ -27,7 +30,7 @@ use self::answers::{Answer, Answers};
 pub use self::config::{Config, DataConfig, TargetKind};
 use crate::error::TaskError;
 use crate::look::layer_name;
-use crate::model::ModelKind;
+use crate::model::{ModelKind, lookup, sizes};
 use crate::pretrained;
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 
@@ -241,6 +244,41 @@ impl Task for Classify {
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         self.scored(&read_labelled(path)?)
+    }
+
+    fn described(&self) -> Option<Description> {
+        let network = self.network();
+        let (vocab, model) = (network.vocab, &self.config.model);
+        let (architecture, width) = match (network.encoder, model.cell()) {
+            (Some(encoder), _) => (Architecture::Encoder(encoder), encoder.d_model),
+            (None, Some(cell)) => {
+                let layers = RecurrentModel {
+                    cell,
+                    d_in: network.d_word,
+                    d_hidden: model.d_hidden(),
+                    n_layers: network.n_layers,
+                    direction: Direction::Both,
+                    vocab: Some(vocab),
+                    ..RecurrentModel::default()
+                };
+                (Architecture::Recurrent(layers), network.d_model)
+            }
+            (None, None) => (lookup(vocab, network.d_word), network.d_word),
+        };
+        let mut extra = Vec::new();
+        if let PoolingConfig::Attention { d_hidden } = network.pooling {
+            let hidden = d_hidden.unwrap_or(width);
+            extra.push(Extra::linear("pooling.hidden", width, hidden, Rows::Tokens));
+            let query = ExtraKind::Linear { d_in: hidden, d_out: 1, bias: Bias::None, rows: Rows::Tokens };
+            extra.push(Extra { name: "pooling.query".to_string(), part: query });
+        }
+        let mut below = width;
+        for &layer in network.hidden.iter().chain([&network.outputs]) {
+            extra.push(Extra::linear("output", below, layer, Rows::Sequences));
+            below = layer;
+        }
+        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length.saturating_add(2));
+        Some(Description { sizes, extra, ..Description::new(architecture) })
     }
 
     fn model(&self, init: &Init) -> Result<Classifier, TaskError> {

@@ -17,9 +17,11 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_data::{SPECIALS, Tokenizer, TokenizerKind, UNK, read_text};
+use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
+use regard_nn::models::transformer::OutputWeights;
 use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
@@ -202,6 +204,25 @@ impl Task for Generate {
             0 | 1 => Err(TaskError::input(path.display().to_string(), "2 tokens or more", part.ids.len().to_string())),
             _ => Ok(part),
         }
+    }
+
+    fn described(&self) -> Option<Description> {
+        let (vocab, block) = (self.tokenizer.vocab(), self.config.data.block);
+        let architecture = match self.config.model.recurrent_language_model(vocab) {
+            None => Architecture::Decoder(self.config.transformer(vocab)),
+            // An output layer that is the embedding is counted once, as the output layer.
+            Some(model) => Architecture::Recurrent(RecurrentModel {
+                cell: model.cell,
+                d_in: model.d_model,
+                d_hidden: model.d_hidden,
+                n_layers: model.n_layers,
+                vocab: (model.output_weights == OutputWeights::Own).then_some(vocab),
+                outputs: Some(vocab),
+                ..RecurrentModel::default()
+            }),
+        };
+        let sizes = Sizes { batch: self.batch_blocks(), ..Sizes::of(block) };
+        Some(Description { sizes, ..Description::new(architecture) })
     }
 
     fn model(&self, init: &Init) -> Result<Network, TaskError> {

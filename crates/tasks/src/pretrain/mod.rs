@@ -18,6 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use regard_data::{
     Budget, END, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerKind, batches, in_order, pad, read_text,
 };
+use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
 use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 pub use self::config::Config;
 use crate::error::TaskError;
 use crate::look::layer_name;
+use crate::model::sizes;
 use crate::plain_text;
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
@@ -248,6 +250,20 @@ impl Task for Pretrain {
             true => Err(TaskError::input(path.display().to_string(), "at least one line", "none")),
             false => Ok(part),
         }
+    }
+
+    fn described(&self) -> Option<Description> {
+        let (vocab, model) = (self.tokenizer.vocab(), &self.config.model);
+        let width = model.d_model;
+        let norm = ExtraKind::Norm { norm: model.norm, width };
+        let extra = vec![
+            Extra::linear("transform", width, width, Rows::Tokens),
+            Extra { name: "norm".to_string(), part: norm },
+            Extra::table("bias", vocab, 1),
+        ];
+        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length.saturating_add(2));
+        let encoder = Architecture::Encoder(model.transformer(vocab, None));
+        Some(Description { sizes, extra, ..Description::new(encoder) })
     }
 
     fn model(&self, init: &Init) -> Result<MaskedLanguageModel, TaskError> {

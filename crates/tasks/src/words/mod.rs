@@ -19,8 +19,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Case, Splits, builtin, read_text, split_text};
+use regard_inspect::count::{Description, Extra, Sizes};
 use regard_inspect::{AttentionView, Content};
-use regard_nn::config::check_positive;
+use regard_nn::config::{check_positive, check_product};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
 use regard_nn::{ConfigError, Init, Pass};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,7 @@ use self::ask::{Question, SHOWN, Section, Table, known, read_analogies};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
+use crate::model::lookup;
 use crate::task::{Better, Evaluation, Loss, Parts, Picture, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
 
@@ -138,6 +140,7 @@ impl Settings for Config {
         ] {
             check_positive(field, value)?;
         }
+        check_product("model.d_model", &[self.data.max_words, d_model])?;
         for (field, value, most) in
             [("model.window", window, MOST_WINDOW), ("model.negatives", negatives, MOST_NEGATIVES)]
         {
@@ -341,6 +344,19 @@ impl Task for Words {
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         self.encoded(&[read_text(path)?], &path.display().to_string())
+    }
+
+    /// Two tables, and the vectors that a batch looks up in them.
+    fn described(&self) -> Option<Description> {
+        let ModelConfig { kind, d_model, window, negatives } = self.config.model;
+        let (vocab, words) = (self.lexicon.words.len(), self.config.train.batch_tokens);
+        let sizes = match kind {
+            // The reach is half the window on average, to either side.
+            Kind::SkipGram => Sizes { batch: words.saturating_mul(window + 1), ..Sizes::of(negatives + 1) },
+            Kind::Cbow => Sizes { batch: words, ..Sizes::of(2 * window + negatives + 1) },
+        };
+        let extra = vec![Extra::table("output", vocab, d_model)];
+        Some(Description { sizes, extra, ..Description::new(lookup(vocab, d_model)) })
     }
 
     fn model(&self, init: &Init) -> Result<WordVectors, TaskError> {
