@@ -484,3 +484,41 @@ impl Task for Compose {
         Ok(AttentionView::from_maps(example.text(), &capture.into_maps(), describe)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::settings::resolve;
+
+    fn task(sets: &[&str]) -> Compose {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        Compose::start(resolve(Compose::CONFIG, None, &sets, &[]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn no_example_comes_twice_however_large_the_batches() {
+        for (sets, batches, size) in [
+            (&["train.batch_examples=8"][..], 1_000, 8),
+            (&["train.batch_examples=300000", "train.batch_tokens=100000000"], 3, 300_000),
+        ] {
+            let task = task(sets);
+            let plans = [0, 1].map(|epoch| task.plan(&Part::Endless, epoch));
+            assert!(plans.iter().all(|plan| plan.len() == batches && plan[0].len() == size));
+            let all: BTreeSet<usize> = plans.iter().flatten().flatten().copied().collect();
+            assert_eq!(all.len(), 2 * batches * size);
+            assert_eq!(task.plan(&Part::Endless, u64::MAX).len(), batches);
+        }
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_score() {
+        let task = task(&["model.d_model=8", "model.d_ff=8"]);
+        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
+        let nothing = task.evaluate(&Part::Fixed(Vec::new()), &model, None).unwrap();
+        assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
+    }
+}
