@@ -306,7 +306,7 @@ impl Answers {
                 let confusion = self.confusion(truth, &found, unseen);
                 let mut contents = vec![table(labels, &confusion.report().classes)];
                 if labels.len() + unseen.len() <= DRAWN_CLASSES {
-                    let map = confusion_matrix(names(labels).into_iter(), &confusion.counts().concat())?;
+                    let map = confusion_matrix(names(labels), &confusion.counts().concat())?;
                     contents.push(Content::Figure(Figure::new("Which label was taken for which").panel("", map)));
                 }
                 contents
