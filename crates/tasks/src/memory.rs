@@ -94,18 +94,18 @@ mod tests {
 
     #[test]
     fn every_task_is_refused_where_it_does_not_fit() {
-        fn refused<T: Task>() {
-            let task: T = started(&["model.d_model=40000000"]);
+        fn refused<T: Task>(size: &str) {
+            let task: T = started(&[size]);
             let told = check(&task.described().unwrap()).err().map(|error| error.to_string());
             assert!(available().is_none() || told.is_some_and(|told| told.contains("GiB")), "{}", T::NAME);
         }
-        refused::<Translate>();
-        refused::<Tag>();
-        refused::<Classify>();
-        refused::<Generate>();
-        refused::<Pretrain>();
-        refused::<Words>();
-        refused::<Compose>();
+        refused::<Translate>("model.d_model=400000");
+        refused::<Tag>("model.d_model=400000");
+        refused::<Classify>("model.d_model=400000");
+        refused::<Generate>("model.d_model=400000");
+        refused::<Pretrain>("model.d_model=400000");
+        refused::<Words>("model.d_model=4000000");
+        refused::<Compose>("model.d_model=400000");
     }
 
     #[test]

@@ -16,14 +16,15 @@ pub(super) struct Writing<'a> {
     recent: Vec<u32>,
     /// Characters of their text that were handed out.
     out: usize,
-    /// Tokens since anything was handed out.
-    waiting: usize,
+    /// Characters of the text, the last perhaps half, and how many tokens have left that number as it was.
+    characters: usize,
+    same: usize,
 }
 
 impl<'a> Writing<'a> {
     /// Goes on from `prompt`, which is not handed out.
     pub fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
-        let mut writing = Self { tokenizer, recent: prompt.to_vec(), out: 0, waiting: 0 };
+        let mut writing = Self { tokenizer, recent: prompt.to_vec(), out: 0, characters: 0, same: 0 };
         writing.forget();
         writing
     }
@@ -32,13 +33,14 @@ impl<'a> Writing<'a> {
     pub fn add(&mut self, token: u32) -> Option<String> {
         self.recent.push(token);
         let text: Vec<char> = self.text().chars().collect();
+        self.same = if text.len() == self.characters { self.same + 1 } else { 0 };
+        self.characters = text.len();
         // A replacement character at the end is the beginning of one, unless it has taken too long for that.
         let half = text.last() == Some(&char::REPLACEMENT_CHARACTER)
-            && self.waiting + 1 < LONGEST_CHARACTER
+            && self.same + 1 < LONGEST_CHARACTER
             && self.recent.len() < MOST_TOKENS;
         let end = text.len() - usize::from(half);
         let piece: String = text.get(self.out..end).unwrap_or_default().iter().collect();
-        self.waiting = if piece.is_empty() { self.waiting + 1 } else { 0 };
         self.out = self.out.max(end);
         if !half {
             self.forget();
@@ -58,8 +60,8 @@ impl<'a> Writing<'a> {
     /// Keeps as many tokens as the next one's text can depend on, all of them handed out.
     fn forget(&mut self) {
         self.recent.drain(..self.recent.len().saturating_sub(LONGEST_CHARACTER));
-        self.out = self.text().chars().count();
-        self.waiting = 0;
+        self.characters = self.text().chars().count();
+        (self.out, self.same) = (self.characters, 0);
     }
 }
 

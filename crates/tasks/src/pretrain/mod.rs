@@ -258,7 +258,7 @@ impl Task for Pretrain {
         let norm = ExtraKind::Norm { norm: model.norm, width };
         let extra = vec![
             Extra::linear("transform", width, width, Rows::Tokens),
-            Extra { name: "norm".to_string(), part: norm },
+            Extra { name: "head_norm".to_string(), part: norm },
             Extra::table("bias", vocab, 1),
         ];
         let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length.saturating_add(2));

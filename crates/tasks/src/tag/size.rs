@@ -38,7 +38,7 @@ pub(super) fn description(tagger: &TaggerConfig, sizes: Sizes) -> Description {
     let architecture = match tagger.body {
         BodyConfig::Transformer(body) => {
             extra.push(Extra::linear("input", d_in, tagger.d_model, Rows::Tokens));
-            extra.push(Extra::norm("norm", tagger.d_model));
+            extra.push(Extra::norm("input_norm", tagger.d_model));
             Architecture::Encoder(TransformerConfig {
                 vocab: 1,
                 n_layers: tagger.n_layers,
