@@ -372,7 +372,7 @@ impl Task for Compose {
                 (Architecture::Recurrent(layers), model.d_hidden().saturating_mul(2))
             }
         };
-        let extra = vec![Extra::linear("output", width, self.n_values(), Rows::Tokens)];
+        let extra = vec![Extra::linear("answer", width, self.n_values(), Rows::Tokens)];
         let sizes = Sizes { batch: self.batch_examples(), ..Sizes::of(2 * self.size()) };
         Some(Description { sizes, extra, ..Description::new(architecture) })
     }

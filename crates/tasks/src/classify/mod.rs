@@ -273,8 +273,8 @@ impl Task for Classify {
             extra.push(Extra { name: "pooling.query".to_string(), part: query });
         }
         let mut below = width;
-        for &layer in network.hidden.iter().chain([&network.outputs]) {
-            extra.push(Extra::linear("output", below, layer, Rows::Sequences));
+        for (number, &layer) in network.hidden.iter().chain([&network.outputs]).enumerate() {
+            extra.push(Extra::linear(&format!("answer.{number}"), below, layer, Rows::Sequences));
             below = layer;
         }
         let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length.saturating_add(2));

@@ -70,8 +70,9 @@ fn characters(tagger: &TaggerConfig) -> (Vec<Extra>, usize) {
     match &tagger.characters {
         CharactersConfig::None => (Vec::new(), 0),
         CharactersConfig::Convolution { d_char, widths, filters } => {
-            let window =
-                |&width: &usize| Extra::linear("windows", d_char.saturating_mul(width), *filters, Rows::Tokens);
+            let window = |&width: &usize| {
+                Extra::linear(&format!("windows.{width}"), d_char.saturating_mul(width), *filters, Rows::Tokens)
+            };
             let all = [table(*d_char)].into_iter().chain(widths.iter().map(window)).collect();
             (all, filters.saturating_mul(widths.len()))
         }

@@ -355,7 +355,7 @@ impl Task for Words {
             Kind::SkipGram => Sizes { batch: words.saturating_mul(window + 1), ..Sizes::of(negatives + 1) },
             Kind::Cbow => Sizes { batch: words, ..Sizes::of(2 * window + negatives + 1) },
         };
-        let extra = vec![Extra::table("output", vocab, d_model)];
+        let extra = vec![Extra::table("contexts", vocab, d_model)];
         Some(Description { sizes, extra, ..Description::new(lookup(vocab, d_model)) })
     }
 
