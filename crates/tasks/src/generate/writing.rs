@@ -4,13 +4,16 @@ use regard_data::Tokenizer;
 
 /// Tokens that a character can be spread over: those of its four bytes.
 const LONGEST_CHARACTER: usize = 4;
+/// Tokens that wait at most. A text may have replacement characters of its own, so that the limit is not that of one
+/// character; a model that writes bytes without sense must not make it wait for ever.
+const WAITING: usize = 16;
 
 /// Text under way. What a token adds can depend on the one before (a space between words) and be no whole character
 /// (a byte of one): pieces are differences of decoded text, held back until characters are whole.
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
     tokenizer: &'a Tokenizer,
-    /// The last token that was handed out and those that were not.
+    /// The last tokens that were handed out and those that were not.
     recent: Vec<u32>,
     /// How many of `recent` were handed out.
     out: usize,
@@ -28,8 +31,8 @@ impl<'a> Writing<'a> {
         self.recent.push(token);
         let held = self.recent.len() - self.out;
         let text = self.added();
-        // A replacement character at the end is the beginning of one, unless it has become too long for that.
-        if held < LONGEST_CHARACTER && text.ends_with(char::REPLACEMENT_CHARACTER) {
+        // A replacement character at the end is the beginning of one, as a rule.
+        if held < WAITING && text.ends_with(char::REPLACEMENT_CHARACTER) {
             return None;
         }
         self.recent.drain(..self.recent.len().saturating_sub(LONGEST_CHARACTER));
@@ -80,7 +83,7 @@ mod tests {
         // An end in the middle of a character is told, not lost.
         assert_eq!(written(&tokenizer, &[], &ids[..2]), ["a", "\u{fffd}"]);
         // Bytes that are no character do not stop the text for ever.
-        let broken: Vec<u32> = std::iter::repeat_n(ids[1], 9).chain([ids[0]]).collect();
+        let broken: Vec<u32> = std::iter::repeat_n(ids[1], 40).chain([ids[0]]).collect();
         assert!(written(&tokenizer, &[], &broken).concat().ends_with('a'));
     }
 
