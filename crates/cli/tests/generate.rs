@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const SMALL: [&str; 20] = [
+const SMALL: [&str; 22] = [
+    "--set",
+    "train.learning_rate=5e-3",
     "--set",
     "data.block=32",
     "--set",

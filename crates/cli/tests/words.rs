@@ -148,8 +148,16 @@ fn what_cannot_be_learnt_from_is_refused() {
     assert!(told.contains("data.min_count"), "{told}");
     let (code, told) = train(&["--set", "model.windwo=3"]);
     assert!(code == Some(2) && told.contains("windwo") && told.contains("window"), "{told}");
-    let (code, told) = train(&["--set", "model.negatives=0"]);
-    assert!(code == Some(2) && told.contains("model.negatives"), "{told}");
+    for (set, field) in [
+        ("model.negatives=0", "model.negatives"),
+        ("model.negatives=1001", "model.negatives"),
+        ("model.window=257", "model.window"),
+        ("model.d_model=100000000", "model.d_model"),
+        ("train.label_smoothing=0.1", "train.label_smoothing"),
+    ] {
+        let (code, told) = train(&["--set", set]);
+        assert!(code == Some(2) && told.contains(field), "{set}: {told}");
+    }
     fs::write(&file, "a b c\n").unwrap();
     let (_, told) = train(&["--set", &format!("data.analogies={}", path(&file))]);
     assert!(told.contains("line 1") && told.contains("four words"), "{told}");

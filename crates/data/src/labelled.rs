@@ -14,9 +14,42 @@ pub struct Labelled {
     pub text: String,
     /// A class, several parted by `|`, or a number.
     pub label: String,
+    /// Where the label stood.
+    pub column: LabelColumn,
+    /// The line of its file, from 1; none of an example that is from no file.
+    pub line: Option<usize>,
 }
 
-const LABELS: [&str; 3] = ["label", "labels", "value"];
+impl Labelled {
+    /// An example from no file.
+    pub fn new(text: impl Into<String>, label: impl Into<String>) -> Self {
+        Self { text: text.into(), label: label.into(), column: LabelColumn::Label, line: None }
+    }
+}
+
+/// The column or key that a label is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelColumn {
+    /// `label`: usually one class.
+    Label,
+    /// `labels`: any number of classes.
+    Labels,
+    /// `value`: a number.
+    Value,
+}
+
+impl LabelColumn {
+    const ALL: [Self; 3] = [Self::Label, Self::Labels, Self::Value];
+
+    /// As a file writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Labels => "labels",
+            Self::Value => "value",
+        }
+    }
+}
 
 /// Reads labelled texts. The header has `text` and one of `label`, `labels`, `value`; other columns are left out.
 /// In CSV a field may be quoted and so hold commas and line ends; in TSV a quote is a letter like any other.
@@ -46,9 +79,10 @@ fn from_jsonl(file: &TextFile) -> Result<Vec<Labelled>, DataError> {
     jsonl::records(file)
         .map(|record| {
             let record = record?;
-            let text = record.text("text")?;
-            let present: Vec<_> = LABELS.iter().filter_map(|&key| Some((key, record.get(key)?))).collect();
-            let (key, value) = match present[..] {
+            let text = record.text("text")?.trim().to_string();
+            let present: Vec<_> =
+                LabelColumn::ALL.iter().filter_map(|&column| Some((column, record.get(column.name())?))).collect();
+            let (column, value) = match present[..] {
                 [one] => one,
                 [] => return Err(record.error("one of the keys label, labels, value", record.keys())),
                 _ => return Err(record.error("only one of the keys label, labels, value", record.keys())),
@@ -60,10 +94,10 @@ fn from_jsonl(file: &TextFile) -> Result<Vec<Labelled>, DataError> {
                 Value::Array(labels) => joined(labels).ok_or_else(wrong)?,
                 _ => return Err(wrong()),
             };
-            if label.is_empty() && key != "labels" {
-                return Err(record.error(format!("a {key}"), "an empty one"));
+            if label.is_empty() && column != LabelColumn::Labels {
+                return Err(record.error(format!("a {}", column.name()), "an empty one"));
             }
-            Ok(Labelled { text, label })
+            Ok(Labelled { text, label, column, line: Some(record.line) })
         })
         .collect()
 }
@@ -87,7 +121,7 @@ fn from_columns(file: &TextFile) -> Result<Vec<Labelled>, DataError> {
         .quoting(!tabs)
         .from_reader(file.text().as_bytes());
     let header = reader.headers().map_err(|e| csv_error(file, &e))?.clone();
-    let (text_at, label_at) = columns(file.path(), &header)?;
+    let (text_at, label_at, column) = columns(file.path(), &header)?;
     let mut examples = Vec::new();
     let mut last_start = 0;
     for record in reader.records() {
@@ -99,10 +133,10 @@ fn from_columns(file: &TextFile) -> Result<Vec<Labelled>, DataError> {
         if text.is_empty() {
             return Err(DataError::line(file.path(), line, "a text", "an empty field"));
         }
-        if label.is_empty() && !header[label_at].trim().eq_ignore_ascii_case("labels") {
-            return Err(DataError::line(file.path(), line, format!("a {}", header[label_at].trim()), "an empty field"));
+        if label.is_empty() && column != LabelColumn::Labels {
+            return Err(DataError::line(file.path(), line, format!("a {}", column.name()), "an empty field"));
         }
-        examples.push(Labelled { text: text.to_string(), label: label.to_string() });
+        examples.push(Labelled { column, line: Some(line), ..Labelled::new(text, label) });
     }
     // The parser takes the end of the file for the end of an open quote, and all lines in between for one field.
     let last = file.text().get(last_start..).unwrap_or_default();
@@ -113,13 +147,14 @@ fn from_columns(file: &TextFile) -> Result<Vec<Labelled>, DataError> {
     Ok(examples)
 }
 
-/// Where the text and the label stand.
-fn columns(path: &Path, header: &csv::StringRecord) -> Result<(usize, usize), DataError> {
+/// Where the text and the label stand, and what the label's column is called.
+fn columns(path: &Path, header: &csv::StringRecord) -> Result<(usize, usize, LabelColumn), DataError> {
     let position = |name: &str| header.iter().position(|h| h.trim().eq_ignore_ascii_case(name));
-    let labels: Vec<usize> = LABELS.iter().filter_map(|name| position(name)).collect();
+    let labels: Vec<(usize, LabelColumn)> =
+        LabelColumn::ALL.iter().filter_map(|&column| Some((position(column.name())?, column))).collect();
     let found = || excerpt(&header.iter().collect::<Vec<_>>().join(", "));
     match (position("text"), &labels[..]) {
-        (Some(text), &[label]) => Ok((text, label)),
+        (Some(text), &[(label, column)]) => Ok((text, label, column)),
         (Some(_), [_, _, ..]) => {
             Err(DataError::line(path, 1, "only one of label, labels, value in the header", found()))
         }
@@ -144,14 +179,29 @@ mod tests {
     use crate::testing::{gzip, write};
     use tempfile::tempdir;
 
-    fn read(name: &str, text: &str) -> Result<Vec<Labelled>, DataError> {
+    fn whole(name: &str, text: &str) -> Result<Vec<Labelled>, DataError> {
         let dir = tempdir().unwrap();
         let content = if name.ends_with(".gz") { gzip(text.as_bytes()) } else { text.as_bytes().to_vec() };
         read_labelled(&write(&dir, name, &content))
     }
 
-    fn labelled(text: &str, label: &str) -> Labelled {
-        Labelled { text: text.into(), label: label.into() }
+    fn read(name: &str, text: &str) -> Result<Vec<(String, String)>, DataError> {
+        Ok(whole(name, text)?.into_iter().map(|example| (example.text, example.label)).collect())
+    }
+
+    fn labelled(text: &str, label: &str) -> (String, String) {
+        (text.into(), label.into())
+    }
+
+    #[test]
+    fn an_example_knows_its_line_and_column() {
+        let places = |name: &str, text: &str| -> Vec<_> {
+            whole(name, text).unwrap().into_iter().map(|example| (example.line, example.column)).collect()
+        };
+        let value = LabelColumn::Value;
+        assert_eq!(places("a.csv", "VALUE,text\n1,\"a\nb\"\n2,c\n"), [(Some(2), value), (Some(4), value)]);
+        let lines = "\n{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"labels\": []}\n";
+        assert_eq!(places("a.jsonl", lines), [(Some(2), LabelColumn::Label), (Some(3), LabelColumn::Labels)]);
     }
 
     #[test]
@@ -173,7 +223,7 @@ mod tests {
 
     #[test]
     fn json_lines_with_each_kind_of_label() {
-        let text = "{\"text\": \"a\", \"label\": \"pos\"}\n{\"text\": \"b\", \"value\": 1.5}\n\
+        let text = "{\"text\": \" a \", \"label\": \"pos\"}\n{\"text\": \"b\", \"value\": 1.5}\n\
                     {\"text\": \"c\", \"labels\": [\"x\", \"y\"]}\n{\"text\": \"d\", \"labels\": []}\n";
         let expected = [labelled("a", "pos"), labelled("b", "1.5"), labelled("c", "x|y"), labelled("d", "")];
         assert_eq!(read("a.jsonl", text).unwrap(), expected);

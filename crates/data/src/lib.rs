@@ -25,7 +25,7 @@ pub use batch::{Budget, Padded, batches, in_order, pad};
 pub use error::DataError;
 pub use file::{TextFile, read_file, write_atomic};
 pub use hash::hash;
-pub use labelled::{Labelled, load_labelled, read_labelled};
+pub use labelled::{LabelColumn, Labelled, load_labelled, read_labelled};
 pub use pairs::{Pair, load_pairs, read_pairs};
 pub use split::{Fold, Source, Split, Splits, fingerprint, load_splits, load_splits_by};
 pub use tagged::{TagColumn, Tagged, load_tagged, read_tagged};

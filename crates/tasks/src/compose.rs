@@ -13,6 +13,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use regard_inspect::count::{Architecture, Description, Extra, RecurrentModel, Rows, Sizes};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::config::check_positive;
 use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
@@ -32,6 +33,8 @@ use crate::train::TrainConfig;
 
 /// The largest permutation, grid and number of colours.
 const MOST: usize = 4_096;
+/// Examples of an epoch at most.
+const LISTED: usize = 1_000_000;
 
 /// What is composed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +196,12 @@ impl Compose {
         self.config.data.size
     }
 
+    /// Examples of a batch.
+    fn batch_examples(&self) -> usize {
+        let TrainConfig { batch_examples, batch_tokens, .. } = self.config.train;
+        batch_examples.min(batch_tokens / (2 * self.size())).max(1)
+    }
+
     /// Distinct values that are looked up.
     fn n_values(&self) -> usize {
         match self.config.data.form {
@@ -345,6 +354,29 @@ impl Task for Compose {
         Ok(Part::Fixed(examples.collect::<Result<_, _>>()?))
     }
 
+    fn described(&self) -> Option<Description> {
+        let model = &self.config.model;
+        let vocab = self.n_values() + self.size();
+        let (architecture, width) = match model.cell() {
+            None => (Architecture::Encoder(model.transformer(vocab, None)), model.d_model),
+            Some(cell) => {
+                let layers = RecurrentModel {
+                    cell,
+                    d_in: model.d_model,
+                    d_hidden: model.d_hidden(),
+                    n_layers: model.n_layers,
+                    direction: Direction::Both,
+                    vocab: Some(vocab),
+                    ..RecurrentModel::default()
+                };
+                (Architecture::Recurrent(layers), model.d_hidden().saturating_mul(2))
+            }
+        };
+        let extra = vec![Extra::linear("output", width, self.n_values(), Rows::Tokens)];
+        let sizes = Sizes { batch: self.batch_examples(), ..Sizes::of(2 * self.size()) };
+        Some(Description { sizes, extra, ..Description::new(architecture) })
+    }
+
     fn model(&self, init: &Init) -> Result<Composer, TaskError> {
         let ModelConfig { d_model, n_layers, dropout, .. } = self.config.model;
         let vocab = self.n_values() + self.size();
@@ -369,12 +401,12 @@ impl Task for Compose {
     }
 
     fn plan(&self, _: &Part, epoch: u64) -> Vec<Vec<usize>> {
-        // A thousand batches an epoch, each with examples of its own.
-        const BATCHES: usize = 1_000;
-        let TrainConfig { batch_examples, batch_tokens, .. } = self.config.train;
-        let size = batch_examples.min(batch_tokens / (2 * self.size())).max(1);
-        let first = epoch as usize * BATCHES * size;
-        (0..BATCHES).map(|batch| (first + batch * size..first + (batch + 1) * size).collect()).collect()
+        let size = self.batch_examples();
+        // A thousand batches an epoch, each with examples of its own; fewer where a list of so many would be too long.
+        let batches = (LISTED / size).clamp(1, 1_000);
+        let first = (epoch as usize).wrapping_mul(batches * size);
+        let batch = |batch: usize| (0..size).map(|at| first.wrapping_add(batch * size + at)).collect();
+        (0..batches).map(batch).collect()
     }
 
     fn loss(&self, _: &Part, batch: &[usize], model: &Composer, _: &mut Value, pass: &Pass) -> Result<Loss, TaskError> {
@@ -407,8 +439,9 @@ impl Task for Compose {
                 whole += usize::from(hits == self.size());
             }
         }
-        let count = examples.len().max(1) as f64;
+        let count = examples.len() as f64;
         let scores = [("accuracy", right as f64 / (count * self.size() as f64)), ("exact", whole as f64 / count)];
+        let scores = scores.into_iter().filter(|_| !examples.is_empty());
         Ok(Evaluation { examples: examples.len(), ..Evaluation::new(scores, "accuracy", Better::Higher) })
     }
 
@@ -449,5 +482,43 @@ impl Task for Compose {
             .collect();
         let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
         Ok(AttentionView::from_maps(example.text(), &capture.into_maps(), describe)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::settings::resolve;
+
+    fn task(sets: &[&str]) -> Compose {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        Compose::start(resolve(Compose::CONFIG, None, &sets, &[]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn no_example_comes_twice_however_large_the_batches() {
+        for (sets, batches, size) in [
+            (&["train.batch_examples=8"][..], 1_000, 8),
+            (&["train.batch_examples=300000", "train.batch_tokens=100000000"], 3, 300_000),
+        ] {
+            let task = task(sets);
+            let plans = [0, 1].map(|epoch| task.plan(&Part::Endless, epoch));
+            assert!(plans.iter().all(|plan| plan.len() == batches && plan[0].len() == size));
+            let all: BTreeSet<usize> = plans.iter().flatten().flatten().copied().collect();
+            assert_eq!(all.len(), 2 * batches * size);
+            assert_eq!(task.plan(&Part::Endless, u64::MAX).len(), batches);
+        }
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_score() {
+        let task = task(&["model.d_model=8", "model.d_ff=8"]);
+        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
+        let nothing = task.evaluate(&Part::Fixed(Vec::new()), &model, None).unwrap();
+        assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
     }
 }

@@ -47,3 +47,46 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
 pub fn kind(name: &str) -> Option<&'static dyn Kind> {
     kinds().iter().copied().find(|kind| kind.name() == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use crate::task::Task;
+
+    /// The keys of a section that a task's commented file does not name, but for those it has no use for.
+    fn unnamed<T: Task>(unused: &[&str]) -> Vec<String> {
+        let config: T::Config = crate::settings::resolve(T::CONFIG, None, &[], &[]).unwrap();
+        let Value::Object(sections) = serde_json::to_value(config).unwrap() else { panic!("sections") };
+        let keys = sections.into_iter().flat_map(|(section, keys)| match keys {
+            Value::Object(keys) => keys.into_iter().map(|(key, _)| key).collect(),
+            _ => vec![section],
+        });
+        let named = |key: &String| {
+            let begins = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} ="));
+            T::CONFIG.lines().any(begins) || T::CONFIG.contains(&format!("[data.{key}]"))
+        };
+        keys.filter(|key| !named(key) && !unused.contains(&key.as_str())).collect()
+    }
+
+    #[test]
+    fn each_file_names_every_key_that_its_task_uses() {
+        let decoder = ["n_decoder_layers", "memory", "score", "attend", "selection"];
+        let output = ["output_weights", "output_bias"];
+        let of = |lists: &[&[&'static str]]| lists.concat();
+        let none: Vec<String> = Vec::new();
+        let translate = of(&[&["from", "word_dropout", "first_weights"]]);
+        assert_eq!(unnamed::<crate::translate::Translate>(&translate), none, "translate");
+        let tag = of(&[&decoder, &output, &["first_weights", "embedding_scale"]]);
+        assert_eq!(unnamed::<crate::tag::Tag>(&tag), none, "tag");
+        let classify = of(&[&decoder, &output, &["first_weights"]]);
+        assert_eq!(unnamed::<crate::classify::Classify>(&classify), none, "classify");
+        let generate = of(&[&decoder, &["from", "word_dropout"]]);
+        assert_eq!(unnamed::<crate::generate::Generate>(&generate), none, "generate");
+        let pretrain = of(&[&decoder, &output, &["from", "word_dropout", "d_hidden"]]);
+        assert_eq!(unnamed::<crate::pretrain::Pretrain>(&pretrain), none, "pretrain");
+        assert_eq!(unnamed::<crate::words::Words>(&["label_smoothing"]), none, "words");
+        let compose = of(&[&decoder, &output, &["from", "word_dropout", "first_weights"]]);
+        assert_eq!(unnamed::<crate::compose::Compose>(&compose), none, "compose");
+    }
+}

@@ -38,7 +38,75 @@ fn gigabytes(bytes: u128) -> String {
 
 #[cfg(test)]
 mod tests {
+    use burn::module::Module;
+    use burn::tensor::Device;
+    use regard_nn::Init;
+
     use super::*;
+    use crate::classify::Classify;
+    use crate::compose::Compose;
+    use crate::generate::Generate;
+    use crate::pretrain::Pretrain;
+    use crate::settings::resolve;
+    use crate::tag::Tag;
+    use crate::task::Task;
+    use crate::translate::Translate;
+    use crate::words::Words;
+
+    fn started<T: Task>(sets: &[&str]) -> T {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        T::start(resolve(T::CONFIG, None, &sets, &[]).unwrap()).unwrap()
+    }
+
+    /// How far the count of a task's parameters is from those it has, as a share of them.
+    fn error<T: Task>(sets: &[&str]) -> f64 {
+        let task: T = started(sets);
+        let counted = count(&task.described().unwrap()).unwrap().parameters() as f64;
+        let has = task.model(&Init::new(1, &Device::flex())).unwrap().num_params() as f64;
+        (counted - has).abs() / has
+    }
+
+    #[test]
+    fn tasks_count_their_parameters() {
+        for exact in [
+            error::<Pretrain>(&[]),
+            error::<Pretrain>(&["model.norm=rms"]),
+            error::<Generate>(&[]),
+            error::<Generate>(&["model.kind=gru", "model.output_weights=own"]),
+            error::<Generate>(&["model.kind=lstm"]),
+            error::<Compose>(&[]),
+            error::<Compose>(&["model.kind=lstm"]),
+            error::<Classify>(&[]),
+            error::<Classify>(&["model.kind=gru", "model.pooling=mean"]),
+        ] {
+            assert_eq!(exact, 0.0);
+        }
+        for near in [
+            error::<Classify>(&["model.kind=bag"]),
+            error::<Words>(&[]),
+            error::<Tag>(&[]),
+            error::<Tag>(&["model.kind=lstm"]),
+            error::<Translate>(&[]),
+        ] {
+            assert!(near < 0.1, "{near}");
+        }
+    }
+
+    #[test]
+    fn every_task_is_refused_where_it_does_not_fit() {
+        fn refused<T: Task>() {
+            let task: T = started(&["model.d_model=40000000"]);
+            let told = check(&task.described().unwrap()).err().map(|error| error.to_string());
+            assert!(available().is_none() || told.is_some_and(|told| told.contains("GiB")), "{}", T::NAME);
+        }
+        refused::<Translate>();
+        refused::<Tag>();
+        refused::<Classify>();
+        refused::<Generate>();
+        refused::<Pretrain>();
+        refused::<Words>();
+        refused::<Compose>();
+    }
 
     #[test]
     fn what_is_too_large_is_refused_with_its_size() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use regard_inspect::count::Sizes;
+use regard_inspect::count::{Architecture, RecurrentModel, Sizes};
 use regard_nn::config::{ActivationName, check_above_zero, check_dropout, check_positive, name_or_table, no_settings};
 use regard_nn::layers::attention::context::Selection;
 use regard_nn::layers::block::NormPlace;
@@ -265,6 +265,19 @@ impl ModelConfig {
             dropout: self.dropout,
         })
     }
+}
+
+/// Vectors that are looked up and no network upon them, which no architecture describes: one recurrent unit is next to
+/// nothing.
+pub(crate) fn lookup(vocab: usize, d_model: usize) -> Architecture {
+    Architecture::Recurrent(RecurrentModel {
+        cell: Cell::Rnn,
+        d_in: d_model,
+        d_hidden: 1,
+        n_layers: 1,
+        vocab: Some(vocab),
+        ..RecurrentModel::default()
+    })
 }
 
 /// What a batch of `tokens` in sequences of `longest` at most looks like to the counting of its cost.

@@ -19,7 +19,7 @@ use regard_nn::config::check_positive;
 use regard_nn::layers::attention::score_function::Baseline;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::recurrent_translator::RecurrentTranslator;
-use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_nn::{AttentionMap, Capture, ConfigError, Init, Pass, Wanted};
 use regard_ops::CrossEntropyOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,6 +54,8 @@ pub struct DataConfig {
     pub tokenizer: TokenizerConfig,
     /// Tokens of a source or target at most: longer pairs are left out of training, longer inputs refused.
     pub max_length: usize,
+    /// Training pairs with more tokens on either side are left out, and longer sources scored by themselves as well.
+    pub longest: Option<usize>,
 }
 
 impl Default for DataConfig {
@@ -63,6 +65,7 @@ impl Default for DataConfig {
             fold: None,
             tokenizer: TokenizerConfig { kind: TokenizerKind::Word, vocab: 8_000, case: Case::Keep, min_count: 1 },
             max_length: 100,
+            longest: None,
         }
     }
 }
@@ -97,7 +100,16 @@ impl Settings for Config {
     }
 
     fn validate(&self) -> Result<(), TaskError> {
-        check_positive("data.max_length", self.data.max_length)?;
+        let DataConfig { max_length, longest, .. } = self.data;
+        check_positive("data.max_length", max_length)?;
+        if let Some(longest) = longest.filter(|longest| !(1..=max_length).contains(longest)) {
+            return Err(ConfigError::new("data.longest", longest, format!("1 to data.max_length, {max_length}")).into());
+        }
+        if let (None, Some(fold)) = (&self.data.path, self.data.fold) {
+            return Err(
+                ConfigError::new("data.fold", fold, "nothing for built-in data, which have their own parts").into()
+            );
+        }
         self.data.tokenizer.validate()?;
         self.decode.validate().map_err(|error| error.within("decode"))?;
         self.model.validate(&[ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru])?;
@@ -315,10 +327,20 @@ impl Task for Translate {
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         let pairs = Self::pairs(&self.config)?;
-        let (train, left_out) = self.encoded(&pairs.train);
+        let (mut train, left_out) = self.encoded(&pairs.train);
         let (most, mut notes) = (self.config.data.max_length, Vec::new());
         if left_out > 0 {
             notes.push(format!("{left_out} pairs are empty or longer than {most} tokens: left out of training"));
+        }
+        if let Some(longest) = self.config.data.longest {
+            let all = train.pairs.len();
+            train.pairs.retain(|pair| pair.source.len().max(pair.target.len()) <= longest);
+            let longer = all - train.pairs.len();
+            notes.push(format!("{longer} pairs are longer than {longest} tokens (data.longest): left out of training"));
+        }
+        if train.pairs.is_empty() {
+            let got = format!("none among {}", pairs.train.len());
+            return Err(TaskError::input("training pairs", "some that are neither empty nor too long", got));
         }
         Ok(Parts { train, dev: self.encoded(&pairs.dev).0, test: self.encoded(&pairs.test).0, notes })
     }
@@ -384,18 +406,34 @@ impl Task for Translate {
         }
         let sentences = &part.sentences[..part.sentences.len().min(limit)];
         let most = self.config.data.max_length;
+        let mut sources: Vec<Vec<u32>> =
+            sentences.iter().map(|sentence| self.tokenizer.ids(&sentence.source)).collect();
+        let longest = self.config.data.longest.unwrap_or(usize::MAX);
+        let longer: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].len() > longest).collect();
         // What is too long for the model is scored by the translation of its beginning.
-        let cut = |sentence: &Sentence| self.tokenizer.ids(&sentence.source).into_iter().take(most).collect();
-        let sources: Vec<Vec<u32>> = sentences.iter().map(cut).collect();
+        sources.iter_mut().for_each(|source| source.truncate(most));
         let found: Vec<String> = self.search(model, &sources)?.iter().map(|found| self.text(found)).collect();
         let references: Vec<Vec<String>> = sentences.iter().map(|sentence| sentence.references.clone()).collect();
-        let scores = [
-            ("loss", nats / targets.max(1) as f64),
-            ("bleu", bleu(&found, &references).score),
-            ("chrf", chrf(&found, &references, ChrfOptions::default())),
-            ("exact", exact_match(&found, &references)),
-        ];
-        Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "bleu", Better::Higher) })
+        let mut scores = Vec::new();
+        if targets > 0 {
+            scores.push(("loss", nats / targets as f64));
+        }
+        if !sentences.is_empty() {
+            scores.extend([
+                ("bleu", bleu(&found, &references).score),
+                ("chrf", chrf(&found, &references, ChrfOptions::default())),
+                ("exact", exact_match(&found, &references)),
+            ]);
+        }
+        if !longer.is_empty() {
+            let found: Vec<String> = longer.iter().map(|&at| found[at].clone()).collect();
+            let references: Vec<Vec<String>> = longer.iter().map(|&at| references[at].clone()).collect();
+            scores.extend([
+                ("bleu_longer", bleu(&found, &references).score),
+                ("exact_longer", exact_match(&found, &references)),
+            ]);
+        }
+        Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "chrf", Better::Higher) })
     }
 
     fn predict(&self, model: &Translator, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
@@ -477,4 +515,63 @@ fn tensor(rows: &[Vec<u32>], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
     let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
     let padded = pad(&rows, PAD);
     (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::resolve;
+
+    fn config(sets: &[&str]) -> Config {
+        let small = ["model.d_model=8", "model.d_ff=8", "model.n_heads=2", "model.n_layers=1"];
+        let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
+        resolve(Translate::CONFIG, None, &sets, &[]).unwrap()
+    }
+
+    /// Sentences of one to six words.
+    fn task(sets: &[&str]) -> (Translate, tempfile::TempDir) {
+        let place = tempfile::tempdir().unwrap();
+        for (name, word) in [("train", "a"), ("dev", "b"), ("test", "c")] {
+            let lines = (1..=6).map(|n| format!("{}\t{}\n", format!("{word} ").repeat(n), "x ".repeat(n)));
+            std::fs::write(place.path().join(format!("{name}.tsv")), lines.collect::<String>()).unwrap();
+        }
+        let path = format!("data.path={}", place.path().display());
+        let sets: Vec<&str> = sets.iter().copied().chain([path.as_str()]).collect();
+        (Translate::start(config(&sets)).unwrap(), place)
+    }
+
+    #[test]
+    fn longer_sentences_than_trained_on_are_scored_apart() {
+        let (task, _place) = task(&["data.longest=4", "data.max_length=5"]);
+        let parts = task.parts().unwrap();
+        assert_eq!((parts.train.pairs.len(), parts.test.pairs.len(), parts.test.sentences.len()), (4, 5, 6));
+        assert!(parts.notes.iter().any(|note| note.contains("1 pairs are longer than 4 tokens")), "{:?}", parts.notes);
+        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
+        let found = task.evaluate(&parts.test, &model, None).unwrap().scores;
+        assert!(["bleu_longer", "exact_longer", "loss", "exact"].iter().all(|name| found.contains_key(*name)));
+        // The first four are short ones.
+        let found = task.evaluate(&parts.test, &model, Some(4)).unwrap().scores;
+        assert!(!found.contains_key("exact_longer") && found.contains_key("exact"));
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_score() {
+        let (task, _place) = task(&[]);
+        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
+        let nothing = task.evaluate(&Part { pairs: Vec::new(), sentences: Vec::new() }, &model, None).unwrap();
+        assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn data_settings_that_make_no_sense_are_refused() {
+        for (set, field) in [
+            ("data.longest=0", "data.longest"),
+            ("data.longest=61", "data.longest"),
+            ("data.fold=1/10", "data.fold"),
+            ("decode.size=1025", "decode.size"),
+        ] {
+            let error = config(&[set]).validate().unwrap_err().to_string();
+            assert!(error.contains(field), "{set}: {error}");
+        }
+    }
 }

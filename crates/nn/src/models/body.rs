@@ -13,8 +13,8 @@ use crate::init::Init;
 use crate::layers::block::NormPlace;
 use crate::layers::dropout::Dropout;
 use crate::layers::intra_attention::{IntraAttention, IntraAttentionConfig};
-use crate::layers::linear::{Linear, LinearConfig};
-use crate::layers::norm::Norm;
+use crate::layers::linear::{Bias, Linear, LinearConfig};
+use crate::layers::norm::{Norm, NormKind};
 use crate::layers::position::{Position, Positions};
 use crate::layers::recurrent::{Cell, Direction, Recurrent, RecurrentConfig};
 use crate::lengths::Lengths;
@@ -51,11 +51,17 @@ pub enum BodyConfig {
 pub struct TransformerBodyConfig {
     /// Heads.
     pub n_heads: usize,
+    /// Heads of keys and values; `n_heads` by default.
+    pub kv_heads: Option<usize>,
     /// Hidden features of the feed-forward part; four times `d_model` by default.
     pub d_ff: Option<usize>,
     /// Of the feed-forward part.
     #[serde(with = "ActivationName")]
     pub activation: Activation,
+    /// Layer norm or RMS norm.
+    pub norm: NormKind,
+    /// Of the linear layers of the blocks.
+    pub bias: Bias,
     /// Post-norm or pre-norm.
     pub norm_place: NormPlace,
     /// How it knows the order of words.
@@ -73,8 +79,11 @@ impl Default for TransformerBodyConfig {
     fn default() -> Self {
         Self {
             n_heads: 4,
+            kv_heads: None,
             d_ff: None,
             activation: Activation::Relu,
+            norm: NormKind::Layer,
+            bias: Bias::Learned,
             norm_place: NormPlace::Pre,
             position: Position::Sinusoidal,
             sight: Sight::Full,
@@ -157,8 +166,11 @@ impl TransformerBodyConfig {
             n_layers: sizes.n_layers,
             d_model: sizes.d_model,
             n_heads: self.n_heads,
+            kv_heads: self.kv_heads,
             d_ff: self.d_ff.unwrap_or(sizes.d_model.saturating_mul(4)),
             activation: self.activation,
+            norm: self.norm,
+            bias: self.bias,
             norm_place: self.norm_place,
             position: self.position,
             sight: self.sight,

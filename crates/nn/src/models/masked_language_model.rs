@@ -53,11 +53,11 @@ impl MaskedLanguageModel {
         lengths: Option<Vec<usize>>,
         positions: &[usize],
         targets: Tensor<1, Int>,
+        options: CrossEntropyOptions,
         pass: &Pass,
     ) -> Result<Tensor<1>, NnError> {
         let hidden = self.hidden(ids, lengths, positions, pass)?;
         let weight = self.encoder.embedding.tokens.weight.val().transpose();
-        let options = CrossEntropyOptions::default();
         Ok(linear_cross_entropy(hidden, weight, Some(self.bias.val()), targets, options)?)
     }
 

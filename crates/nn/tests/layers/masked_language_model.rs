@@ -7,6 +7,7 @@ use rand_chacha::rand_core::SeedableRng;
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Init, Pass};
+use regard_ops::CrossEntropyOptions;
 
 use crate::golden::Golden;
 use crate::link::{Action, Link};
@@ -43,7 +44,7 @@ fn logits_loss_and_all_gradients_are_pytorchs() {
     let logits = model.logits(ids(), lengths(), &positions, &pass).unwrap();
     close("logits", &values(logits), &golden.floats("model/logits"), 1e-5);
     let targets = golden.integers::<1>("model/targets", &training());
-    let loss = model.loss(ids(), lengths(), &positions, targets, &pass).unwrap();
+    let loss = model.loss(ids(), lengths(), &positions, targets, CrossEntropyOptions::default(), &pass).unwrap();
     close("loss", &values(loss.clone()), &golden.floats("model/loss"), 1e-5);
     link(Action::Compare(&loss.backward(), 2e-5), &mut model);
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use regard_data::{Labelled, Vocabulary};
+use regard_data::{LabelColumn, Labelled, Vocabulary};
 use regard_inspect::{Content, Figure, Table, confusion_matrix, number};
 use regard_nn::models::classifier::{self, Target};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::config::TargetKind;
 use crate::error::TaskError;
-use crate::metrics::{Confusion, Score, label_sets, regression};
+use crate::metrics::{Confusion, LabelSetScores, Score, label_sets, regression};
 use crate::task::Better;
 
 /// More classes than this are for the table, which has a row each; a matrix of them could not be read.
@@ -26,9 +26,9 @@ const LEAST: f64 = 1e-12;
 /// The answer to one text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
-    /// The number of its label.
+    /// The number of its label: one beyond those that training has where it is none of them.
     One(usize),
-    /// The numbers of its labels, ascending.
+    /// The numbers of its labels, ascending, with the same.
     Several(Vec<usize>),
     /// As it is written.
     Number(f64),
@@ -54,29 +54,26 @@ pub(super) struct Scale {
 }
 
 impl Answers {
-    /// Of the training examples, and of the others as far as they have labels that training has not.
-    pub(super) fn learn<'a>(
-        target: TargetKind,
-        train: &'a [Labelled],
-        others: impl Iterator<Item = &'a Labelled>,
-    ) -> Result<Self, TaskError> {
+    /// Of the training examples.
+    pub(super) fn learn(target: TargetKind, train: &[Labelled]) -> Result<Self, TaskError> {
+        train.iter().try_for_each(|example| suits(target, example))?;
         let first = train.first().map(|example| example.label.as_str()).unwrap_or_default();
         if target != TargetKind::Value && train.iter().all(|example| example.label == first) {
             let expected = "two different ones or more";
             return Err(TaskError::input("labels of the training examples", expected, format!("only {first:?}")));
         }
-        let names = |several: bool| {
-            let labels = train.iter().chain(others).flat_map(move |example| match several {
-                true => split(&example.label).collect::<Vec<_>>(),
-                false => vec![example.label.as_str()],
-            });
-            // By name, so that the same labels get the same numbers in every fold.
-            let names: BTreeSet<&str> = labels.collect();
+        let names = || {
+            let names: BTreeSet<&str> = train.iter().flat_map(|example| written(target, &example.label)).collect();
             Vocabulary::from_names(names.into_iter().map(str::to_string).collect())
         };
         match target {
-            TargetKind::Label => Ok(Self::One(names(false)?)),
-            TargetKind::Labels => Ok(Self::Several(names(true)?)),
+            TargetKind::Label => Ok(Self::One(names()?)),
+            TargetKind::Labels => match names()? {
+                none if none.is_empty() => {
+                    Err(TaskError::input("labels of the training examples", "one or more", "none"))
+                }
+                names => Ok(Self::Several(names)),
+            },
             TargetKind::Value => {
                 let values = train.iter().map(value).collect::<Result<Vec<f64>, _>>()?;
                 Ok(Self::Number(Scale::of(&values)?))
@@ -120,25 +117,50 @@ impl Answers {
         }
     }
 
-    /// The answer of an example; a label that the model does not know is refused.
-    pub(super) fn read(&self, example: &Labelled) -> Result<Answer, TaskError> {
-        let known = |labels: &Vocabulary, label: &str| {
-            labels.get(label).ok_or_else(|| {
-                let names: Vec<&str> = labels.names().iter().map(String::as_str).take(20).collect();
-                let rest = if labels.len() > names.len() { ", …" } else { "" };
-                let what = format!("label of {:?}", excerpt(&example.text));
-                TaskError::input(what, format!("one of {}{rest}", names.join(", ")), format!("{label:?}"))
-            })
+    /// The labels of examples that training does not have, sorted.
+    pub(super) fn unseen(&self, examples: &[Labelled]) -> Vec<String> {
+        let Some(labels) = self.labels() else { return Vec::new() };
+        let all = examples.iter().flat_map(|example| written(self.kind(), &example.label));
+        let unseen: BTreeSet<&str> = all.filter(|label| labels.get(label).is_none()).collect();
+        unseen.into_iter().map(str::to_string).collect()
+    }
+
+    /// The answer of an example, whose labels are known or among the [`unseen`](Self::unseen).
+    pub(super) fn read(&self, example: &Labelled, unseen: &[String]) -> Result<Answer, TaskError> {
+        suits(self.kind(), example)?;
+        let number = |labels: &Vocabulary, label: &str| {
+            let beyond = || labels.len() + unseen.partition_point(|name| name.as_str() < label);
+            labels.get(label).unwrap_or_else(beyond)
         };
         Ok(match self {
-            Self::One(labels) => Answer::One(known(labels, &example.label)?),
+            Self::One(labels) => Answer::One(number(labels, &example.label)),
             Self::Several(labels) => {
-                let set =
-                    split(&example.label).map(|label| known(labels, label)).collect::<Result<BTreeSet<_>, _>>()?;
+                let set: BTreeSet<usize> = split(&example.label).map(|label| number(labels, label)).collect();
                 Answer::Several(set.into_iter().collect())
             }
             Self::Number(_) => Answer::Number(value(example)?),
         })
+    }
+
+    fn labels(&self) -> Option<&Vocabulary> {
+        match self {
+            Self::One(labels) | Self::Several(labels) => Some(labels),
+            Self::Number(_) => None,
+        }
+    }
+
+    fn kind(&self) -> TargetKind {
+        match self {
+            Self::One(_) => TargetKind::Label,
+            Self::Several(_) => TargetKind::Labels,
+            Self::Number(_) => TargetKind::Value,
+        }
+    }
+
+    /// The name of a label by its number.
+    fn name<'a>(&'a self, label: usize, unseen: &'a [String]) -> &'a str {
+        let known = self.labels().map_or(&[][..], Vocabulary::names);
+        known.iter().chain(unseen).nth(label).map_or("", String::as_str)
     }
 
     /// The answers of a batch for the loss.
@@ -176,14 +198,12 @@ impl Answers {
     }
 
     /// As a person reads it.
-    pub(super) fn text(&self, answer: &Answer) -> String {
-        match (self, answer) {
-            (Self::One(labels), Answer::One(label)) => labels.name(*label).to_string(),
-            (Self::Several(_), Answer::Several(set)) if set.is_empty() => NO_LABEL.to_string(),
-            (Self::Several(labels), Answer::Several(set)) => {
-                set.iter().map(|&label| labels.name(label)).collect::<Vec<_>>().join("|")
-            }
-            (_, answer) => number(answer.number(), 4),
+    pub(super) fn text(&self, answer: &Answer, unseen: &[String]) -> String {
+        match answer {
+            Answer::One(label) => self.name(*label, unseen).to_string(),
+            Answer::Several(set) if set.is_empty() => NO_LABEL.to_string(),
+            Answer::Several(set) => set.iter().map(|&label| self.name(label, unseen)).collect::<Vec<_>>().join("|"),
+            Answer::Number(value) => number(*value, 4),
         }
     }
 
@@ -214,20 +234,27 @@ impl Answers {
         }
     }
 
-    /// The scores of outputs.
-    pub(super) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]]) -> Vec<(&'static str, f64)> {
+    /// The scores of outputs, none of nothing. A label that is `unseen` in training is never found, and has no loss.
+    pub(super) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]], unseen: &[String]) -> Vec<(&'static str, f64)> {
+        if truth.is_empty() {
+            return Vec::new();
+        }
         let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
-        let mean = |losses: &mut dyn Iterator<Item = f64>| losses.sum::<f64>() / truth.len().max(1) as f64;
         let nats = |p: f64| -p.max(LEAST).ln();
         match self {
             Self::One(_) => {
-                let report = self.confusion(truth, &found).report();
-                let mut losses = truth.iter().zip(outputs).map(|(truth, output)| nats(f64::from(output[truth.one()])));
-                vec![("loss", mean(&mut losses)), ("accuracy", report.accuracy), ("macro_f1", report.macro_f1)]
+                let report = self.confusion(truth, &found, unseen).report();
+                let known = truth.iter().zip(outputs).filter_map(|(truth, output)| output.get(truth.one()));
+                let losses: Vec<f64> = known.map(|&p| nats(f64::from(p))).collect();
+                let mut list = vec![("accuracy", report.accuracy), ("macro_f1", report.macro_f1)];
+                if !losses.is_empty() {
+                    list.push(("loss", losses.iter().sum::<f64>() / losses.len() as f64));
+                }
+                list
             }
             Self::Several(labels) => {
-                let sets = self.sets(truth, &found);
-                let mut losses = truth.iter().zip(outputs).map(|(truth, output)| {
+                let sets = self.sets(truth, &found, unseen);
+                let losses = truth.iter().zip(outputs).map(|(truth, output)| {
                     let loss = |(label, &p): (usize, &f32)| match truth.several().contains(&label) {
                         true => nats(f64::from(p)),
                         false => nats(1.0 - f64::from(p)),
@@ -235,7 +262,7 @@ impl Answers {
                     output.iter().enumerate().map(loss).sum::<f64>() / labels.len() as f64
                 });
                 vec![
-                    ("loss", mean(&mut losses)),
+                    ("loss", losses.sum::<f64>() / truth.len() as f64),
                     ("micro_f1", sets.micro_f1),
                     ("macro_f1", sets.macro_f1),
                     ("subset_accuracy", sets.subset_accuracy),
@@ -254,28 +281,37 @@ impl Answers {
     }
 
     /// What the report shows beside the scores.
-    pub(super) fn contents(&self, truth: &[&Answer], outputs: &[&[f32]]) -> Result<Vec<Content>, TaskError> {
+    pub(super) fn contents(
+        &self,
+        truth: &[&Answer],
+        outputs: &[&[f32]],
+        unseen: &[String],
+    ) -> Result<Vec<Content>, TaskError> {
+        if truth.is_empty() {
+            return Ok(Vec::new());
+        }
         let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
+        let names = |labels: &Vocabulary| labels.names().iter().chain(unseen).cloned().collect::<Vec<_>>();
         let table = |labels: &Vocabulary, scores: &[Score]| {
             let mut table = Table::new(["label", "precision", "recall", "F1", "examples"]);
-            for (name, score) in labels.names().iter().zip(scores) {
+            for (name, score) in names(labels).into_iter().zip(scores) {
                 let [precision, recall, f1] =
                     [score.precision, score.recall, score.f1].map(|value| format!("{value:.3}"));
-                table.push([name.clone(), precision, recall, f1, score.support.to_string()]);
+                table.push([name, precision, recall, f1, score.support.to_string()]);
             }
             Content::Table(table)
         };
         Ok(match self {
             Self::One(labels) => {
-                let confusion = self.confusion(truth, &found);
+                let confusion = self.confusion(truth, &found, unseen);
                 let mut contents = vec![table(labels, &confusion.report().classes)];
-                if labels.len() <= DRAWN_CLASSES {
-                    let map = confusion_matrix(labels.names().iter().cloned(), &confusion.counts().concat())?;
+                if labels.len() + unseen.len() <= DRAWN_CLASSES {
+                    let map = confusion_matrix(names(labels), &confusion.counts().concat())?;
                     contents.push(Content::Figure(Figure::new("Which label was taken for which").panel("", map)));
                 }
                 contents
             }
-            Self::Several(labels) => vec![table(labels, &self.sets(truth, &found).labels)],
+            Self::Several(labels) => vec![table(labels, &self.sets(truth, &found, unseen).labels)],
             Self::Number(_) => {
                 let points = truth.iter().zip(&found).map(|(truth, found)| (truth.number(), found.number())).collect();
                 vec![Content::Figure(scatter(points))]
@@ -283,15 +319,19 @@ impl Answers {
         })
     }
 
-    fn confusion(&self, truth: &[&Answer], found: &[Answer]) -> Confusion {
+    fn confusion(&self, truth: &[&Answer], found: &[Answer], unseen: &[String]) -> Confusion {
         let ones = |answers: &mut dyn Iterator<Item = &Answer>| answers.map(Answer::one).collect::<Vec<_>>();
-        Confusion::from_pairs(self.outputs(), &ones(&mut truth.iter().copied()), &ones(&mut found.iter()))
+        Confusion::from_pairs(
+            self.outputs() + unseen.len(),
+            &ones(&mut truth.iter().copied()),
+            &ones(&mut found.iter()),
+        )
     }
 
-    fn sets(&self, truth: &[&Answer], found: &[Answer]) -> crate::metrics::LabelSetScores {
+    fn sets(&self, truth: &[&Answer], found: &[Answer], unseen: &[String]) -> LabelSetScores {
         let sets =
             |answers: &mut dyn Iterator<Item = &Answer>| answers.map(|a| a.several().to_vec()).collect::<Vec<_>>();
-        label_sets(self.outputs(), &sets(&mut truth.iter().copied()), &sets(&mut found.iter()))
+        label_sets(self.outputs() + unseen.len(), &sets(&mut truth.iter().copied()), &sets(&mut found.iter()))
     }
 }
 
@@ -345,9 +385,38 @@ fn split(labels: &str) -> impl Iterator<Item = &str> {
     labels.split('|').map(str::trim).filter(|label| !label.is_empty())
 }
 
+/// The labels of what is written in the place of labels.
+fn written(target: TargetKind, label: &str) -> Vec<&str> {
+    match target {
+        TargetKind::Labels => split(label).collect(),
+        TargetKind::Label | TargetKind::Value => vec![label],
+    }
+}
+
+/// Refuses an example whose column says that something else is known of it. `label` can be anything.
+fn suits(target: TargetKind, example: &Labelled) -> Result<(), TaskError> {
+    let (same, expected) = match target {
+        TargetKind::Label => (LabelColumn::Label, "label (data.target is label)"),
+        TargetKind::Labels => (LabelColumn::Labels, "labels or label (data.target is labels)"),
+        TargetKind::Value => (LabelColumn::Value, "value or label (data.target is value)"),
+    };
+    if [same, LabelColumn::Label].contains(&example.column) {
+        return Ok(());
+    }
+    let other = example.column.name();
+    let got = format!("{other}: train with --set data.target={other}");
+    Err(TaskError::input(format!("column of {}", place(example)), expected, got))
+}
+
+/// The example, for a message.
+fn place(example: &Labelled) -> String {
+    let line = example.line.map_or(String::new(), |line| format!(", line {line}"));
+    format!("{:?}{line}", excerpt(&example.text))
+}
+
 fn value(example: &Labelled) -> Result<f64, TaskError> {
     example.label.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
-        let what = format!("value of {:?}", excerpt(&example.text));
+        let what = format!("value of {}", place(example));
         TaskError::input(what, "a number (data.target is value)", format!("{:?}", example.label))
     })
 }
@@ -373,21 +442,68 @@ mod tests {
     use super::*;
 
     fn labelled(label: &str) -> Labelled {
-        Labelled { text: format!("about {label}"), label: label.to_string() }
+        Labelled::new(format!("about {label}"), label)
     }
 
     fn learn(target: TargetKind, labels: &[&str]) -> Result<Answers, TaskError> {
-        Answers::learn(target, &labels.iter().map(|label| labelled(label)).collect::<Vec<_>>(), std::iter::empty())
+        Answers::learn(target, &labels.iter().map(|label| labelled(label)).collect::<Vec<_>>())
     }
 
     #[test]
-    fn labels_are_numbered_by_name_and_those_of_the_test_are_known() {
-        let train = [labelled("pos"), labelled("neg")];
-        let answers = Answers::learn(TargetKind::Label, &train, [labelled("even")].iter()).unwrap();
-        assert_eq!(answers.to_json(), serde_json::to_vec_pretty(&["even", "neg", "pos"]).unwrap());
-        assert_eq!(answers.read(&labelled("pos")).unwrap(), Answer::One(2));
-        let error = answers.read(&labelled("bad")).unwrap_err().to_string();
-        assert!(error.contains("one of even, neg, pos") && error.contains("\"about bad\""), "{error}");
+    fn labels_are_numbered_by_name_and_those_of_the_test_stand_beyond() {
+        let answers = learn(TargetKind::Label, &["pos", "neg"]).unwrap();
+        assert_eq!(answers.to_json(), serde_json::to_vec_pretty(&["neg", "pos"]).unwrap());
+        let unseen = answers.unseen(&["odd", "pos", "even", "odd"].map(labelled));
+        assert_eq!(unseen, ["even", "odd"]);
+        for (label, number) in [("neg", 0), ("pos", 1), ("even", 2), ("odd", 3)] {
+            let answer = answers.read(&labelled(label), &unseen).unwrap();
+            assert_eq!((&answer, answers.text(&answer, &unseen)), (&Answer::One(number), label.to_string()));
+        }
+    }
+
+    #[test]
+    fn unseen_labels_are_wrong_answers_without_a_loss() {
+        let answers = learn(TargetKind::Label, &["a", "b"]).unwrap();
+        let unseen = ["c".to_string()];
+        let outputs: [&[f32]; 2] = [&[0.75, 0.25], &[1.0, 0.0]];
+        let truth = [&Answer::One(0), &Answer::One(2)];
+        let scores: BTreeMap<_, _> = answers.scores(&truth, &outputs, &unseen).into_iter().collect();
+        assert_eq!(scores["accuracy"], 0.5);
+        assert!((scores["loss"] + 0.75f64.ln()).abs() < 1e-6);
+        let scores: BTreeMap<_, _> = answers.scores(&truth[1..], &outputs[1..], &unseen).into_iter().collect();
+        assert!(scores["accuracy"] == 0.0 && !scores.contains_key("loss"), "{scores:?}");
+        assert_eq!(answers.contents(&truth, &outputs, &unseen).unwrap().len(), 2);
+        assert!(answers.scores(&[], &[], &unseen).is_empty(), "nothing is scored by nothing");
+
+        let answers = learn(TargetKind::Labels, &["a|b", "b"]).unwrap();
+        let truth = [&Answer::Several(vec![0, 2])];
+        let scores: BTreeMap<_, _> = answers.scores(&truth, &[&[1.0, 0.0]], &unseen).into_iter().collect();
+        assert_eq!((scores["subset_accuracy"], scores["loss"]), (0.0, 0.0));
+        assert!((scores["micro_f1"] - 2.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_column_that_says_otherwise_is_refused() {
+        let of = |column| ["1", "2"].map(|label| Labelled { column, line: Some(7), ..labelled(label) });
+        for (column, target, fits) in [
+            (LabelColumn::Label, TargetKind::Value, true),
+            (LabelColumn::Value, TargetKind::Value, true),
+            (LabelColumn::Labels, TargetKind::Labels, true),
+            (LabelColumn::Value, TargetKind::Label, false),
+            (LabelColumn::Value, TargetKind::Labels, false),
+            (LabelColumn::Labels, TargetKind::Label, false),
+        ] {
+            match Answers::learn(target, &of(column)) {
+                Ok(_) => assert!(fits, "{column:?} {target:?}"),
+                Err(error) => {
+                    let told = error.to_string();
+                    assert!(!fits && told.contains(&format!("--set data.target={}", column.name())), "{told}");
+                    assert!(told.contains("line 7"), "{told}");
+                }
+            }
+        }
+        let error = value(&Labelled { line: Some(3), ..labelled("two") }).unwrap_err().to_string();
+        assert!(error.contains("line 3") && error.contains("\"two\""), "{error}");
     }
 
     #[test]
@@ -406,6 +522,7 @@ mod tests {
         for (target, labels) in [
             (TargetKind::Label, ["a", "a"]),
             (TargetKind::Labels, ["a|b", "a|b"]),
+            (TargetKind::Labels, ["", "|"]),
             (TargetKind::Value, ["2", "2.0"]),
             (TargetKind::Value, ["1", "inf"]),
             (TargetKind::Value, ["1", "two"]),
@@ -417,8 +534,8 @@ mod tests {
     #[test]
     fn sets_know_neither_order_nor_repetition_nor_white_space() {
         let answers = learn(TargetKind::Labels, &["x|y", "z"]).unwrap();
-        let answer = answers.read(&labelled("z | x|z")).unwrap();
-        assert_eq!((&answer, answers.text(&answer)), (&Answer::Several(vec![0, 2]), "x|z".to_string()));
+        let answer = answers.read(&labelled("z | x|z"), &[]).unwrap();
+        assert_eq!((&answer, answers.text(&answer, &[])), (&Answer::Several(vec![0, 2]), "x|z".to_string()));
         assert_eq!(answers.decide(&[0.6, 0.5, 0.4]), Answer::Several(vec![0]));
         assert_eq!(answers.document(&[0.6, 0.5, 0.4])["labels"], json!(["x"]));
     }
@@ -428,7 +545,8 @@ mod tests {
         let answers = learn(TargetKind::Label, &["a", "b"]).unwrap();
         let truth = [Answer::One(0), Answer::One(1), Answer::One(1), Answer::One(0)];
         let outputs: [&[f32]; 4] = [&[0.5, 0.5], &[0.25, 0.75], &[1.0, 0.0], &[1.0, 0.0]];
-        let scores: BTreeMap<_, _> = answers.scores(&truth.iter().collect::<Vec<_>>(), &outputs).into_iter().collect();
+        let scores: BTreeMap<_, _> =
+            answers.scores(&truth.iter().collect::<Vec<_>>(), &outputs, &[]).into_iter().collect();
         // Equal probabilities are the first label; a probability of zero has a finite loss.
         assert_eq!(scores["accuracy"], 0.75);
         let loss = -(0.5f64.ln() + 0.75f64.ln() + LEAST.ln()) / 4.0;

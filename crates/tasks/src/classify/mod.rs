@@ -13,10 +13,14 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::builtin::{Opinion, sentiment};
 use regard_data::{
-    Budget, Labelled, PAD, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, pad, read_labelled,
+    Budget, END, Labelled, PAD, START, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, pad,
+    read_labelled,
 };
+use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_inspect::{AttentionView, MapGroup};
+use regard_nn::layers::linear::Bias;
 use regard_nn::layers::pooling::PoolingConfig;
+use regard_nn::layers::recurrent::Direction;
 use regard_nn::models::body::BodyConfig;
 use regard_nn::models::classifier::{Classifier, ClassifierConfig};
 use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
@@ -26,7 +30,7 @@ use self::answers::{Answer, Answers};
 pub use self::config::{Config, DataConfig, TargetKind};
 use crate::error::TaskError;
 use crate::look::layer_name;
-use crate::model::ModelKind;
+use crate::model::{ModelKind, lookup, sizes};
 use crate::pretrained;
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 
@@ -49,6 +53,8 @@ struct Example {
 #[derive(Debug)]
 pub struct Part {
     examples: Vec<Example>,
+    /// Labels that the training split does not have.
+    unseen: Vec<String>,
 }
 
 /// See the [module](self).
@@ -68,49 +74,54 @@ impl Classify {
         }
         let labelled = |Opinion { text, label, value }: Opinion| {
             let label = if *target == TargetKind::Value { value.to_string() } else { label.name().to_string() };
-            Labelled { text, label }
+            Labelled::new(text, label)
         };
         let parts = sentiment(Opinion::sizes(), BUILT_IN_SEED).map(labelled);
         Ok(Splits { train: parts.train, dev: parts.dev, test: parts.test })
     }
 
-    fn encode(&self, texts: &[Labelled]) -> Result<Vec<Example>, TaskError> {
+    fn encode(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
+        let unseen = self.answers.unseen(texts);
         let encoded =
             self.tokenizer.encode_batch(&texts.iter().map(|example| example.text.as_str()).collect::<Vec<_>>());
         let example = |(labelled, encoded): (&Labelled, regard_data::Encoded)| {
-            let answer = self.answers.read(labelled)?;
+            let answer = self.answers.read(labelled, &unseen)?;
             Ok(Example { text: labelled.text.clone(), ids: encoded.ids, answer })
         };
-        texts.iter().zip(encoded).map(example).collect()
+        let examples = texts.iter().zip(encoded).map(example).collect::<Result<_, TaskError>>()?;
+        Ok(Part { examples, unseen })
     }
 
     /// Texts to be scored: one that is too long by its beginning, one without tokens as an unknown word.
     fn scored(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
-        let mut examples = self.encode(texts)?;
-        for example in &mut examples {
+        let mut part = self.encode(texts)?;
+        for example in &mut part.examples {
             example.ids.truncate(self.config.data.max_length);
             if example.ids.is_empty() {
                 example.ids.push(UNK);
             }
         }
-        Ok(Part { examples })
+        Ok(part)
     }
 
     /// Texts to learn from, and what is said of those left out.
     fn learnt(&self, texts: &[Labelled]) -> Result<(Part, Vec<String>), TaskError> {
         let DataConfig { max_length, longest, .. } = self.config.data;
         let (field, most) = longest.map_or(("max_length", max_length), |longest| ("longest", longest));
-        let mut examples = self.encode(texts)?;
-        let all = examples.len();
-        examples.retain(|example| (1..=most).contains(&example.ids.len()));
-        let left_out = all - examples.len();
-        if examples.is_empty() {
-            let expected = format!("some of up to {most} tokens (data.{field})");
-            return Err(TaskError::input("training examples", expected, format!("{all} longer ones")));
+        let mut part = self.encode(texts)?;
+        let all = part.examples.len();
+        let empty = part.examples.iter().filter(|example| example.ids.is_empty()).count();
+        part.examples.retain(|example| (1..=most).contains(&example.ids.len()));
+        let longer = all - part.examples.len() - empty;
+        if part.examples.is_empty() {
+            let expected = format!("some of 1 to {most} tokens (data.{field})");
+            return Err(TaskError::input("training examples", expected, format!("{longer} longer, {empty} without")));
         }
-        let note =
-            || format!("{left_out} of {all} texts are longer than {most} tokens (data.{field}): left out of training");
-        Ok((Part { examples }, if left_out > 0 { vec![note()] } else { Vec::new() }))
+        let notes =
+            [(longer, format!("are longer than {most} tokens (data.{field})")), (empty, "have no tokens".to_string())];
+        let told = notes.into_iter().filter(|(count, _)| *count > 0);
+        let told = told.map(|(count, what)| format!("{count} of {all} texts {what}: left out of training"));
+        Ok((part, told.collect()))
     }
 
     fn divided(&self, texts: &Splits<Labelled>) -> Result<Parts<Part>, TaskError> {
@@ -151,13 +162,22 @@ impl Classify {
         }
     }
 
+    /// A text as the network reads it: as a pre-trained encoder has learnt to, where there is one.
+    fn framed(&self, ids: &[u32]) -> Vec<u32> {
+        match self.config.model.from {
+            Some(_) => [START].into_iter().chain(ids.iter().copied()).chain([END]).collect(),
+            None => ids.to_vec(),
+        }
+    }
+
     /// The outputs of the network, a row an example, in their order.
     fn outputs(&self, model: &Classifier, rows: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
         let device = device(model);
-        let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+        let rows: Vec<Vec<u32>> = rows.iter().map(|row| self.framed(row)).collect();
+        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let mut outputs = vec![Vec::new(); rows.len()];
         for batch in in_order(&lengths, SCORING) {
-            let (ids, lengths) = tensor(&batch.iter().map(|&row| rows[row]).collect::<Vec<_>>(), &device);
+            let (ids, lengths) = tensor(&batch.iter().map(|&row| rows[row].as_slice()).collect::<Vec<_>>(), &device);
             let found: Vec<f32> = model.predict(ids, &lengths, pass)?.into_data().iter::<f32>().collect();
             for (&row, output) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {
                 outputs[row] = output.to_vec();
@@ -187,7 +207,7 @@ impl Task for Classify {
 
     fn start(mut config: Config) -> Result<Self, TaskError> {
         let texts = Self::texts(&config)?;
-        let answers = Answers::learn(config.data.target, &texts.train, texts.dev.iter().chain(&texts.test))?;
+        let answers = Answers::learn(config.data.target, &texts.train)?;
         let tokenizer = match &config.model.from {
             Some(path) => {
                 let (tokenizer, model) = pretrained::start(path, &config.model)?;
@@ -226,6 +246,41 @@ impl Task for Classify {
         self.scored(&read_labelled(path)?)
     }
 
+    fn described(&self) -> Option<Description> {
+        let network = self.network();
+        let (vocab, model) = (network.vocab, &self.config.model);
+        let (architecture, width) = match (network.encoder, model.cell()) {
+            (Some(encoder), _) => (Architecture::Encoder(encoder), encoder.d_model),
+            (None, Some(cell)) => {
+                let layers = RecurrentModel {
+                    cell,
+                    d_in: network.d_word,
+                    d_hidden: model.d_hidden(),
+                    n_layers: network.n_layers,
+                    direction: Direction::Both,
+                    vocab: Some(vocab),
+                    ..RecurrentModel::default()
+                };
+                (Architecture::Recurrent(layers), network.d_model)
+            }
+            (None, None) => (lookup(vocab, network.d_word), network.d_word),
+        };
+        let mut extra = Vec::new();
+        if let PoolingConfig::Attention { d_hidden } = network.pooling {
+            let hidden = d_hidden.unwrap_or(width);
+            extra.push(Extra::linear("pooling.hidden", width, hidden, Rows::Tokens));
+            let query = ExtraKind::Linear { d_in: hidden, d_out: 1, bias: Bias::None, rows: Rows::Tokens };
+            extra.push(Extra { name: "pooling.query".to_string(), part: query });
+        }
+        let mut below = width;
+        for &layer in network.hidden.iter().chain([&network.outputs]) {
+            extra.push(Extra::linear("output", below, layer, Rows::Sequences));
+            below = layer;
+        }
+        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length.saturating_add(2));
+        Some(Description { sizes, extra, ..Description::new(architecture) })
+    }
+
     fn model(&self, init: &Init) -> Result<Classifier, TaskError> {
         Ok(self.network().init(init)?)
     }
@@ -238,7 +293,7 @@ impl Task for Classify {
     }
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
-        let lengths: Vec<usize> = train.examples.iter().map(|example| example.ids.len()).collect();
+        let lengths: Vec<usize> = train.examples.iter().map(|example| self.framed(&example.ids).len()).collect();
         let budget = Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples };
         batches(&lengths, budget, self.config.seed, epoch)
     }
@@ -253,8 +308,8 @@ impl Task for Classify {
     ) -> Result<Loss, TaskError> {
         let device = device(model);
         let examples: Vec<&Example> = batch.iter().map(|&index| &train.examples[index]).collect();
-        let (ids, lengths) =
-            tensor(&examples.iter().map(|example| example.ids.as_slice()).collect::<Vec<_>>(), &device);
+        let rows: Vec<Vec<u32>> = examples.iter().map(|example| self.framed(&example.ids)).collect();
+        let (ids, lengths) = tensor(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &device);
         let answers = self.answers.tensor(&examples.iter().map(|example| &example.answer).collect::<Vec<_>>(), &device);
         let mean = model.loss(ids, &lengths, answers, self.config.train.label_smoothing, pass)?;
         Ok(Loss { mean, targets: batch.len(), tokens: lengths.iter().sum() })
@@ -267,17 +322,15 @@ impl Task for Classify {
         let truth: Vec<&Answer> = examples.iter().map(|example| &example.answer).collect();
         let outputs: Vec<&[f32]> = outputs.iter().map(Vec::as_slice).collect();
         let (main, better) = self.answers.main();
-        let mut evaluation = Evaluation::new(self.answers.scores(&truth, &outputs), main, better);
+        let mut evaluation = Evaluation::new(self.answers.scores(&truth, &outputs, &part.unseen), main, better);
         evaluation.examples = examples.len();
-        evaluation.contents = self.answers.contents(&truth, &outputs)?;
+        evaluation.contents = self.answers.contents(&truth, &outputs, &part.unseen)?;
         if let Some(longest) = self.config.data.longest {
             let longer: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].len() > longest).collect();
             let truth: Vec<&Answer> = longer.iter().map(|&row| truth[row]).collect();
             let outputs: Vec<&[f32]> = longer.iter().map(|&row| outputs[row]).collect();
-            if !longer.is_empty() {
-                let scores = self.answers.scores(&truth, &outputs);
-                evaluation.scores.extend(scores.into_iter().map(|(name, value)| (format!("{name}_longer"), value)));
-            }
+            let scores = self.answers.scores(&truth, &outputs, &part.unseen);
+            evaluation.scores.extend(scores.into_iter().map(|(name, value)| (format!("{name}_longer"), value)));
         }
         Ok(evaluation)
     }
@@ -288,7 +341,7 @@ impl Task for Classify {
         let outputs = self.outputs(model, &rows, &Pass::inference())?;
         let predict = |(input, output): (&String, &Vec<f32>)| Prediction {
             input: input.clone(),
-            output: self.answers.text(&self.answers.decide(output)),
+            output: self.answers.text(&self.answers.decide(output), &[]),
             more: self.answers.document(output),
         };
         Ok(inputs.iter().zip(&outputs).map(predict).collect())
@@ -298,8 +351,10 @@ impl Task for Classify {
         // Spread over the split, since files are often sorted by label; what was cut cannot be given to `predict`.
         let fits = |example: &&Example| self.input(&example.text).is_ok();
         let step = (part.examples.len() / count.max(1)).max(1);
-        let sample =
-            |example: &Example| Sample { input: example.text.clone(), expected: self.answers.text(&example.answer) };
+        let sample = |example: &Example| Sample {
+            input: example.text.clone(),
+            expected: self.answers.text(&example.answer, &part.unseen),
+        };
         part.examples.iter().step_by(step).filter(fits).take(count).map(sample).collect()
     }
 
@@ -315,8 +370,12 @@ impl Task for Classify {
         let encoded = self.input(input)?;
         let capture = Capture::new(Wanted::default());
         let outputs = self.outputs(model, &[&encoded.ids], &Pass::inference().with_capture(&capture))?;
-        let answer = self.answers.text(&self.answers.decide(&outputs[0]));
-        let tokens = &encoded.tokens;
+        let answer = self.answers.text(&self.answers.decide(&outputs[0]), &[]);
+        let mut tokens = encoded.tokens;
+        if self.config.model.from.is_some() {
+            let name = |id| self.tokenizer.token(id).unwrap_or_default();
+            tokens = [name(START)].into_iter().chain(tokens).chain([name(END)]).collect();
+        }
         let describe = |map: &AttentionMap| {
             let queries = if map.layer == "pooling" { vec![answer.clone()] } else { tokens.clone() };
             Some(MapGroup::new(layer_name(&map.layer), queries, tokens.clone()))

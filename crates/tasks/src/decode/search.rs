@@ -47,8 +47,8 @@ impl Default for BeamOptions {
 impl BeamOptions {
     /// Refuses what makes no sense.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if !(1..=1 << 16).contains(&self.size) {
-            return Err(ConfigError::new("size", self.size, "a whole number from 1 to 65536"));
+        if !(1..=1_024).contains(&self.size) {
+            return Err(ConfigError::new("size", self.size, "a whole number from 1 to 1024"));
         }
         if !(0.0..=100.0).contains(&self.length_penalty) {
             return Err(ConfigError::new("length_penalty", self.length_penalty, "a number from 0 to 100"));

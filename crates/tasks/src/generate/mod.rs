@@ -17,9 +17,11 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_data::{SPECIALS, Tokenizer, TokenizerKind, UNK, read_text};
+use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
+use regard_nn::models::transformer::OutputWeights;
 use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
@@ -31,6 +33,7 @@ use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::look::layer_name;
+use crate::metrics::text::TextLoss;
 use crate::plain_text;
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
@@ -108,15 +111,8 @@ impl Generate {
         Ok(())
     }
 
-    /// The mean loss of all tokens after the first, in blocks of `block`, or of the first `limit` blocks; and how many
-    /// tokens that is.
-    fn loss_of(
-        &self,
-        ids: &[u32],
-        model: &Network,
-        block: usize,
-        limit: Option<usize>,
-    ) -> Result<(f64, usize), TaskError> {
+    /// The loss of all tokens after the first, in blocks of `block`, or of the first `limit` blocks.
+    fn loss_of(&self, ids: &[u32], model: &Network, block: usize, limit: Option<usize>) -> Result<TextLoss, TaskError> {
         let targets = ids.len().saturating_sub(1).min(limit.map_or(usize::MAX, |limit| limit.saturating_mul(block)));
         let whole = targets / block * block;
         let device = model.device();
@@ -136,7 +132,17 @@ impl Generate {
         if whole < targets {
             add(whole, targets, targets - whole)?;
         }
-        Ok((nats / targets.max(1) as f64, targets))
+        let characters = self.characters(&ids[ids.len().min(1)..ids.len().min(targets + 1)]) as u64;
+        Ok(TextLoss { nats, tokens: targets as u64, characters })
+    }
+
+    /// Characters that tokens stand for; none of words, which leave out what parts them.
+    fn characters(&self, ids: &[u32]) -> usize {
+        match self.tokenizer.kind() {
+            TokenizerKind::Char => ids.len(),
+            TokenizerKind::Bpe => self.tokenizer.decode(ids).chars().count(),
+            TokenizerKind::Word => 0,
+        }
     }
 
     /// Blocks of a batch.
@@ -200,6 +206,25 @@ impl Task for Generate {
         }
     }
 
+    fn described(&self) -> Option<Description> {
+        let (vocab, block) = (self.tokenizer.vocab(), self.config.data.block);
+        let architecture = match self.config.model.recurrent_language_model(vocab) {
+            None => Architecture::Decoder(self.config.transformer(vocab)),
+            // An output layer that is the embedding is counted once, as the output layer.
+            Some(model) => Architecture::Recurrent(RecurrentModel {
+                cell: model.cell,
+                d_in: model.d_model,
+                d_hidden: model.d_hidden,
+                n_layers: model.n_layers,
+                vocab: (model.output_weights == OutputWeights::Own).then_some(vocab),
+                outputs: Some(vocab),
+                ..RecurrentModel::default()
+            }),
+        };
+        let sizes = Sizes { batch: self.batch_blocks(), ..Sizes::of(block) };
+        Some(Description { sizes, ..Description::new(architecture) })
+    }
+
     fn model(&self, init: &Init) -> Result<Network, TaskError> {
         let (vocab, init) = (self.tokenizer.vocab(), self.config.model.spread(init));
         Ok(match self.config.model.recurrent_language_model(vocab) {
@@ -214,7 +239,7 @@ impl Task for Generate {
         let mut random = ChaCha8Rng::seed_from_u64(self.config.seed);
         random.set_stream(epoch);
         let (block, size) = (self.config.data.block, self.batch_blocks());
-        let Some(places) = train.ids.len().checked_sub(block + 1) else { return Vec::new() };
+        let Some(places) = train.ids.len().checked_sub(block.saturating_add(1)) else { return Vec::new() };
         let first = random.random_range(0..=places.min(block - 1));
         let mut blocks: Vec<usize> = (first..=places).step_by(block).collect();
         blocks.shuffle(&mut random);
@@ -247,19 +272,19 @@ impl Task for Generate {
 
     fn evaluate(&self, part: &Part, model: &Network, limit: Option<usize>) -> Result<Evaluation, TaskError> {
         let block = self.config.data.block;
-        let (loss, targets) = self.loss_of(&part.ids, model, block, limit)?;
-        // Of part of a text as of the whole: a token has so many characters.
-        let characters = part.text.chars().count() as f64 / part.ids.len().max(1) as f64;
-        let mut scores = vec![
-            ("loss", loss),
-            ("perplexity", loss.exp()),
-            ("bits_per_character", loss / std::f64::consts::LN_2 / characters),
+        let found = self.loss_of(&part.ids, model, block, limit)?;
+        let named = [
+            ("loss", found.loss()),
+            ("perplexity", found.perplexity()),
+            ("bits_per_character", found.bits_per_character()),
         ];
+        let mut scores: Vec<_> = named.into_iter().filter_map(|(name, score)| Some((name, score?))).collect();
         if let Some(longer) = self.config.data.evaluate_block {
-            let blocks = limit.map(|limit| (limit * block).div_ceil(longer));
-            scores.push(("loss_longer", self.loss_of(&part.ids, model, longer, blocks)?.0));
+            let blocks = limit.map(|limit| limit.saturating_mul(block).div_ceil(longer));
+            let longer = self.loss_of(&part.ids, model, longer, blocks)?.loss();
+            scores.extend(longer.map(|loss| ("loss_longer", loss)));
         }
-        let examples = targets.div_ceil(block);
+        let examples = (found.tokens as usize).div_ceil(block);
         Ok(Evaluation { examples, ..Evaluation::new(scores, "loss", Better::Lower) })
     }
 

@@ -96,6 +96,25 @@ fn a_score_counts_every_token_once() {
 }
 
 #[test]
+fn bits_are_those_of_the_characters_that_were_scored() {
+    // Long tokens first, then single letters: the first blocks have more characters a token than the text.
+    let text = format!("{}{}", "the cat ".repeat(40), "x q z ".repeat(40));
+    let bpe = task(&["data.tokenizer.kind=bpe", "data.tokenizer.vocab=300"]);
+    let part = bpe.encoded(text.clone());
+    let found = bpe.evaluate(&part, &network(&bpe), Some(2)).unwrap();
+    let characters = bpe.tokenizer.decode(&part.ids[1..17]).chars().count();
+    let bits = found.scores["loss"] * 16.0 / std::f64::consts::LN_2 / characters as f64;
+    assert!((found.scores["bits_per_character"] - bits).abs() < 1e-9, "{found:?}");
+    assert!(characters as f64 / 16.0 > 1.2 * text.len() as f64 / part.ids.len() as f64, "{characters}");
+    let words = task(&["data.tokenizer.kind=word"]);
+    let found = words.evaluate(&words.encoded(TEXT.to_string()), &network(&words), None).unwrap();
+    assert!(found.scores.contains_key("loss") && !found.scores.contains_key("bits_per_character"));
+    // Of nothing there is no score, and nothing is worth less.
+    let nothing = words.evaluate(&words.encoded(String::new()), &network(&words), None).unwrap();
+    assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY && nothing.examples == 0);
+}
+
+#[test]
 fn learned_positions_are_those_of_the_block() {
     let task = task(&["model.position=learned"]);
     let Position::Learned(learned) = task.config.transformer(9).position else { panic!() };

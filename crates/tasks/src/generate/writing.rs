@@ -4,54 +4,62 @@ use regard_data::Tokenizer;
 
 /// Tokens that a character can be spread over: those of its four bytes.
 const LONGEST_CHARACTER: usize = 4;
-/// Tokens that wait at most. A text may have replacement characters of its own, so that the limit is not that of one
-/// character; a model that writes bytes without sense must not make it wait for ever.
-const WAITING: usize = 16;
+/// Tokens that are kept while a character is always under way.
+const MOST_TOKENS: usize = 64;
 
-/// Text under way. What a token adds can depend on the one before (a space between words) and be no whole character
-/// (a byte of one): pieces are differences of decoded text, held back until characters are whole.
+/// Text under way. What a token adds can depend on the one before (a space between words) and end within a character (a
+/// byte of one): pieces are differences of decoded text, of which half a character at the end is held back.
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
     tokenizer: &'a Tokenizer,
-    /// The last tokens that were handed out and those that were not.
+    /// The last tokens, from the prompt on.
     recent: Vec<u32>,
-    /// How many of `recent` were handed out.
+    /// Characters of their text that were handed out.
     out: usize,
+    /// Tokens since anything was handed out.
+    waiting: usize,
 }
 
 impl<'a> Writing<'a> {
     /// Goes on from `prompt`, which is not handed out.
     pub fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
-        let recent = prompt[prompt.len().saturating_sub(LONGEST_CHARACTER)..].to_vec();
-        Self { tokenizer, out: recent.len(), recent }
+        let mut writing = Self { tokenizer, recent: prompt.to_vec(), out: 0, waiting: 0 };
+        writing.forget();
+        writing
     }
 
     /// The text that is certain with one token more.
     pub fn add(&mut self, token: u32) -> Option<String> {
         self.recent.push(token);
-        let held = self.recent.len() - self.out;
-        let text = self.added();
-        // A replacement character at the end is the beginning of one, as a rule.
-        if held < WAITING && text.ends_with(char::REPLACEMENT_CHARACTER) {
-            return None;
+        let text: Vec<char> = self.text().chars().collect();
+        // A replacement character at the end is the beginning of one, unless it has taken too long for that.
+        let half = text.last() == Some(&char::REPLACEMENT_CHARACTER)
+            && self.waiting + 1 < LONGEST_CHARACTER
+            && self.recent.len() < MOST_TOKENS;
+        let end = text.len() - usize::from(half);
+        let piece: String = text.get(self.out..end).unwrap_or_default().iter().collect();
+        self.waiting = if piece.is_empty() { self.waiting + 1 } else { 0 };
+        self.out = self.out.max(end);
+        if !half {
+            self.forget();
         }
-        self.recent.drain(..self.recent.len().saturating_sub(LONGEST_CHARACTER));
-        self.out = self.recent.len();
-        Some(text)
+        (!piece.is_empty()).then_some(piece)
     }
 
     /// What was held back, at the end.
     pub fn rest(self) -> String {
-        self.added()
+        self.text().chars().skip(self.out).collect()
     }
 
-    fn added(&self) -> String {
-        let (before, all) = (self.tokenizer.decode(&self.recent[..self.out]), self.tokenizer.decode(&self.recent));
-        match all.strip_prefix(&before) {
-            Some(added) => added.to_string(),
-            // The last character of the text before was incomplete: it was handed out as a replacement.
-            None => all.chars().skip(before.chars().count()).collect(),
-        }
+    fn text(&self) -> String {
+        self.tokenizer.decode(&self.recent)
+    }
+
+    /// Keeps as many tokens as the next one's text can depend on, all of them handed out.
+    fn forget(&mut self) {
+        self.recent.drain(..self.recent.len().saturating_sub(LONGEST_CHARACTER));
+        self.out = self.text().chars().count();
+        self.waiting = 0;
     }
 }
 
@@ -83,7 +91,7 @@ mod tests {
         // An end in the middle of a character is told, not lost.
         assert_eq!(written(&tokenizer, &[], &ids[..2]), ["a", "\u{fffd}"]);
         // Bytes that are no character do not stop the text for ever.
-        let broken: Vec<u32> = std::iter::repeat_n(ids[1], 40).chain([ids[0]]).collect();
+        let broken: Vec<u32> = std::iter::repeat_n(ids[1], 9).chain([ids[0]]).collect();
         assert!(written(&tokenizer, &[], &broken).concat().ends_with('a'));
     }
 
@@ -98,6 +106,8 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_make_the_text(prompt in "[a-c€é ]{1,6}", text in "\\PC{0,30}") {
+            // A replacement character of the text itself cannot be told from half of one.
+            prop_assume!(!text.contains(char::REPLACEMENT_CHARACTER));
             for kind in [TokenizerKind::Bpe, TokenizerKind::Char] {
                 let tokenizer = tokenizer(kind, &[&prompt, &text]);
                 let pieces = written(&tokenizer, &tokenizer.ids(&prompt), &tokenizer.ids(&text));

@@ -18,6 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use regard_data::{
     Budget, END, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerKind, batches, in_order, pad, read_text,
 };
+use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
 use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 pub use self::config::Config;
 use crate::error::TaskError;
 use crate::look::layer_name;
+use crate::model::sizes;
 use crate::plain_text;
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
@@ -250,6 +252,20 @@ impl Task for Pretrain {
         }
     }
 
+    fn described(&self) -> Option<Description> {
+        let (vocab, model) = (self.tokenizer.vocab(), &self.config.model);
+        let width = model.d_model;
+        let norm = ExtraKind::Norm { norm: model.norm, width };
+        let extra = vec![
+            Extra::linear("transform", width, width, Rows::Tokens),
+            Extra { name: "norm".to_string(), part: norm },
+            Extra::table("bias", vocab, 1),
+        ];
+        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length.saturating_add(2));
+        let encoder = Architecture::Encoder(model.transformer(vocab, None));
+        Some(Description { sizes, extra, ..Description::new(encoder) })
+    }
+
     fn model(&self, init: &Init) -> Result<MaskedLanguageModel, TaskError> {
         let config = self.config.model.transformer(self.tokenizer.vocab(), None);
         Ok(MaskedLanguageModel::new(&config, &self.config.model.spread(init))?)
@@ -279,7 +295,11 @@ impl Task for Pretrain {
         let Guesses { ids, lengths, positions, targets } = self.guesses(&rows, self.config.seed, &device)?;
         let (count, read) = (targets.len(), lengths.iter().sum());
         let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &device);
-        let mean = model.loss(ids, Some(lengths), &positions, targets, pass)?;
+        let options = CrossEntropyOptions {
+            label_smoothing: self.config.train.label_smoothing,
+            ..CrossEntropyOptions::default()
+        };
+        let mean = model.loss(ids, Some(lengths), &positions, targets, options, pass)?;
         Ok(Loss { mean, targets: count, tokens: read })
     }
 
@@ -292,8 +312,11 @@ impl Task for Pretrain {
         let rows: Vec<(usize, &Vec<u32>)> = part.rows.iter().enumerate().take(limit.unwrap_or(usize::MAX)).collect();
         let longest = self.config.data.longest.unwrap_or(usize::MAX);
         let longer: Vec<(usize, &Vec<u32>)> = rows.iter().copied().filter(|(_, row)| tokens(row) > longest).collect();
-        let (loss, accuracy, _) = self.score(&rows, model)?;
-        let mut scores = vec![("loss", loss), ("perplexity", loss.exp()), ("accuracy", accuracy)];
+        let mut scores = Vec::new();
+        if !rows.is_empty() {
+            let (loss, accuracy, _) = self.score(&rows, model)?;
+            scores.extend([("loss", loss), ("perplexity", loss.exp()), ("accuracy", accuracy)]);
+        }
         if !longer.is_empty() {
             let (loss, accuracy, _) = self.score(&longer, model)?;
             scores.extend([("loss_longer", loss), ("accuracy_longer", accuracy)]);

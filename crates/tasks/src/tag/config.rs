@@ -8,6 +8,7 @@ use regard_nn::config::{check_positive, name_or_table};
 use regard_nn::layers::characters::CharactersConfig;
 use regard_nn::models::body::{BodyConfig, TransformerBodyConfig};
 use regard_nn::models::tagger::{PieceUse, TagOutput, TaggerConfig};
+use regard_nn::models::transformer::EmbeddingScale;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
@@ -124,8 +125,11 @@ impl Config {
             ModelKind::Intra => BodyConfig::IntraAttention,
             ModelKind::Transformer | ModelKind::Bag => BodyConfig::Transformer(TransformerBodyConfig {
                 n_heads: model.n_heads,
+                kv_heads: model.kv_heads,
                 d_ff: Some(model.d_ff),
                 activation: model.activation,
+                norm: model.norm,
+                bias: model.bias,
                 norm_place: model.norm_place,
                 position: model.position,
                 sight: model.sight,
@@ -157,6 +161,9 @@ impl Config {
         check_positive("max_length", max_length)?;
         if !(share > 0.0 && share <= 1.0) {
             return Err(ConfigError::new("share", share, "a number above 0, up to 1"));
+        }
+        if let (None, Some(fold)) = (&self.data.path, self.data.fold) {
+            return Err(ConfigError::new("fold", fold, "nothing for built-in data, which have their own parts"));
         }
         match longest {
             Some(longest) if longest == 0 || longest > max_length => {
@@ -195,6 +202,10 @@ impl Settings for Config {
         self.check_words().map_err(|error| error.within("words"))?;
         let kinds = [ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru, ModelKind::Intra];
         self.model.validate(&kinds)?;
+        if self.model.embedding_scale != EmbeddingScale::default() {
+            let expected = "root, the default: a norm makes words' vectors as large as positions";
+            return Err(ConfigError::new("model.embedding_scale", "none", expected).into());
+        }
         if self.tags.output == TagOutput::Crf && self.train.label_smoothing != 0.0 {
             let smoothing = self.train.label_smoothing;
             return Err(ConfigError::new("train.label_smoothing", smoothing, "0 where tags.output is crf").into());
@@ -205,5 +216,47 @@ impl Settings for Config {
             self.tagger(sizes).validate().map_err(|error| error.within("model"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::module::Module;
+    use burn::tensor::Device;
+    use regard_nn::Init;
+
+    use super::*;
+    use crate::settings::resolve;
+    use crate::tag::Tag;
+    use crate::task::Task;
+
+    fn config(sets: &[&str]) -> Config {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        resolve(Tag::CONFIG, None, &sets, &[]).unwrap()
+    }
+
+    #[test]
+    fn what_the_blocks_are_made_of_reaches_them() {
+        let parameters = |sets: &[&str]| {
+            let sizes = Sizes { words: 9, unknown: 1, characters: 9, tags: 3 };
+            config(sets).tagger(sizes).init(&Init::new(1, &Device::flex())).unwrap().num_params()
+        };
+        let whole = parameters(&[]);
+        for set in ["model.norm=rms", "model.bias=none", "model.kv_heads=2"] {
+            assert!(parameters(&[set]) < whole, "{set}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_ignored_is_refused() {
+        for (set, field) in [
+            ("model.embedding_scale=none", "model.embedding_scale"),
+            ("model.kv_heads=3", "kv_heads"),
+            ("data.fold=1/10", "data.fold"),
+        ] {
+            let error = config(&[set]).validate().unwrap_err().to_string();
+            assert!(error.contains(field), "{set}: {error}");
+        }
+        config(&[]).validate().unwrap();
     }
 }

@@ -7,6 +7,7 @@ mod config;
 mod encoded;
 mod pieces;
 mod scores;
+mod size;
 mod typed;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use burn::tensor::{Device, Tensor};
 use regard_data::{
     Budget, Source, Splits, Tagged, Vocabulary, batches, builtin, hash, in_order, load_tagged, read_tagged,
 };
+use regard_inspect::count::Description;
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
@@ -29,6 +31,7 @@ use self::pieces::{ENCODER, PieceEncoder, TOKENIZER};
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
 use crate::look::layer_name;
+use crate::model::sizes;
 use crate::pretrained;
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Task};
 
@@ -252,6 +255,10 @@ impl Task for Tag {
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         Ok(self.encoded(read_tagged(path, self.config.data.column)?))
+    }
+
+    fn described(&self) -> Option<Description> {
+        Some(size::description(&self.tagger(), sizes(self.config.train.batch_tokens, self.config.data.max_length)))
     }
 
     fn model(&self, init: &Init) -> Result<Tagger, TaskError> {

@@ -28,8 +28,12 @@ pub(super) fn evaluation(
     extra: &[String],
     longest: Option<usize>,
 ) -> Result<Evaluation, TaskError> {
-    let names: Vec<&str> = labels.names().iter().chain(extra).map(String::as_str).collect();
     let bio = is_bio(labels.names().iter().map(String::as_str));
+    let main = if bio { "f1" } else { "accuracy" };
+    if outcome.sentences.is_empty() {
+        return Ok(Evaluation::new([], main, Better::Higher));
+    }
+    let names: Vec<&str> = labels.names().iter().chain(extra).map(String::as_str).collect();
     let all: Vec<usize> = (0..outcome.sentences.len()).collect();
     let confusion = confusion(outcome, &all, names.len());
     let mut scores: Vec<(&'static str, f64)> = vec![("accuracy", confusion.accuracy())];
@@ -56,7 +60,6 @@ pub(super) fn evaluation(
     let report = confusion.report();
     contents.push(Content::Table(table("tag", names.iter().copied().zip(report.classes.iter().copied()))));
     contents.push(Content::Figure(matrix(&confusion, &names)?));
-    let main = if bio { "f1" } else { "accuracy" };
     let examples = outcome.sentences.len();
     Ok(Evaluation { examples, contents, ..Evaluation::new(scores, main, Better::Higher) })
 }
@@ -143,6 +146,13 @@ mod tests {
         assert_eq!((found.scores["loss"], found.main, found.examples), (0.5, "accuracy", 2));
         assert!(!found.scores.contains_key("f1"));
         assert_eq!(found.contents.len(), 2);
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_score() {
+        let outcome = Outcome { sentences: &[], found: Vec::new(), loss: None };
+        let found = evaluation(&outcome, &labels(&["DET", "NOUN"]), &[], None).unwrap();
+        assert!(found.scores.is_empty() && found.worth() == f64::NEG_INFINITY);
     }
 
     #[test]

@@ -19,8 +19,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Case, Splits, builtin, read_text, split_text};
+use regard_inspect::count::{Description, Extra, Sizes};
 use regard_inspect::{AttentionView, Content};
-use regard_nn::config::check_positive;
+use regard_nn::config::{check_positive, check_product};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
 use regard_nn::{ConfigError, Init, Pass};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,7 @@ use self::ask::{Question, SHOWN, Section, Table, known, read_analogies};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
+use crate::model::lookup;
 use crate::task::{Better, Evaluation, Loss, Parts, Picture, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
 
@@ -41,6 +43,9 @@ const VECTORS: &str = "vectors.txt";
 const SCORED_WORDS: usize = 4_096;
 /// Of all evaluations, whatever the seed of the run, so that their losses can be compared.
 const SCORING_SEED: u64 = 0xE7A1;
+/// The largest `model.window` and `model.negatives`: a batch grows with their product.
+const MOST_WINDOW: usize = 256;
+const MOST_NEGATIVES: usize = 1_000;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +139,19 @@ impl Settings for Config {
             ("model.negatives", negatives),
         ] {
             check_positive(field, value)?;
+        }
+        check_product("model.d_model", &[self.data.max_words, d_model])?;
+        for (field, value, most) in
+            [("model.window", window, MOST_WINDOW), ("model.negatives", negatives, MOST_NEGATIVES)]
+        {
+            if value > most {
+                return Err(ConfigError::new(field, value, format!("a whole number from 1 to {most}")).into());
+            }
+        }
+        let smoothing = self.train.label_smoothing;
+        if smoothing != 0.0 {
+            let expected = "0: each word is only told from some that are drawn";
+            return Err(ConfigError::new("train.label_smoothing", smoothing, expected).into());
         }
         match self.data.subsample {
             0.0..=1.0 => Ok(()),
@@ -328,6 +346,19 @@ impl Task for Words {
         self.encoded(&[read_text(path)?], &path.display().to_string())
     }
 
+    /// Two tables, and the vectors that a batch looks up in them.
+    fn described(&self) -> Option<Description> {
+        let ModelConfig { kind, d_model, window, negatives } = self.config.model;
+        let (vocab, words) = (self.lexicon.words.len(), self.config.train.batch_tokens);
+        let sizes = match kind {
+            // The reach is half the window on average, to either side.
+            Kind::SkipGram => Sizes { batch: words.saturating_mul(window + 1), ..Sizes::of(negatives + 1) },
+            Kind::Cbow => Sizes { batch: words, ..Sizes::of(2 * window + negatives + 1) },
+        };
+        let extra = vec![Extra::table("output", vocab, d_model)];
+        Some(Description { sizes, extra, ..Description::new(lookup(vocab, d_model)) })
+    }
+
     fn model(&self, init: &Init) -> Result<WordVectors, TaskError> {
         let config = WordVectorsConfig { vocab: self.lexicon.words.len(), d_word: self.config.model.d_model };
         Ok(config.init(init)?)
@@ -385,7 +416,7 @@ impl Task for Words {
                 targets += count;
             }
         }
-        let mut scores = vec![("loss", nats / targets.max(1) as f64)];
+        let mut scores: Vec<_> = (targets > 0).then(|| ("loss", nats / targets as f64)).into_iter().collect();
         let mut contents = Vec::new();
         if let Some((accuracy, table)) = self.analogy_accuracy(model, limit) {
             scores.push(("analogy_accuracy", accuracy));

@@ -1,0 +1,84 @@
+//! A tagger in numbers, for the memory that a run needs. What is small beside the rest is approximated.
+
+use regard_inspect::count::{Architecture, Description, Extra, Input, RecurrentModel, Rows, Sizes, count};
+use regard_nn::layers::characters::CharactersConfig;
+use regard_nn::layers::recurrent::{Cell, Direction};
+use regard_nn::models::body::BodyConfig;
+use regard_nn::models::tagger::TaggerConfig;
+use regard_nn::models::transformer::TransformerConfig;
+
+/// Gates of an LSTM, which has the most.
+const GATES: usize = 4;
+
+/// The body, with what makes words' vectors and tags beside it.
+pub(super) fn description(tagger: &TaggerConfig, sizes: Sizes) -> Description {
+    let (mut extra, d_characters) = characters(tagger);
+    let mut d_in = tagger.d_word.saturating_add(d_characters);
+    if tagger.d_word > 0 {
+        extra.push(Extra::table("words", tagger.vocab, tagger.d_word));
+    }
+    if let Some(encoder) = tagger.encoder {
+        d_in = d_in.saturating_add(encoder.d_model);
+        // Its weights alone: a description has one network.
+        if let Ok(counted) = count(&Description::new(Architecture::Encoder(encoder))) {
+            extra.push(Extra::table("encoder", usize::try_from(counted.parameters()).unwrap_or(usize::MAX).max(1), 1));
+        }
+    }
+    extra.push(Extra::linear("tags", tagger.d_model, tagger.tags, Rows::Tokens));
+    let recurrent = |cell| {
+        Architecture::Recurrent(RecurrentModel {
+            cell,
+            d_in,
+            d_hidden: (tagger.d_model / 2).max(1),
+            n_layers: tagger.n_layers,
+            direction: Direction::Both,
+            ..RecurrentModel::default()
+        })
+    };
+    let architecture = match tagger.body {
+        BodyConfig::Transformer(body) => {
+            extra.push(Extra::linear("input", d_in, tagger.d_model, Rows::Tokens));
+            extra.push(Extra::norm("norm", tagger.d_model));
+            Architecture::Encoder(TransformerConfig {
+                vocab: 1,
+                n_layers: tagger.n_layers,
+                d_model: tagger.d_model,
+                n_heads: body.n_heads,
+                kv_heads: body.kv_heads,
+                d_ff: body.d_ff.unwrap_or(tagger.d_model.saturating_mul(4)),
+                activation: body.activation,
+                norm: body.norm,
+                bias: body.bias,
+                norm_place: body.norm_place,
+                position: body.position,
+                sight: body.sight,
+                dropout: tagger.dropout,
+                ..TransformerConfig::default()
+            })
+        }
+        BodyConfig::Rnn => recurrent(Cell::Rnn),
+        BodyConfig::Gru => recurrent(Cell::gru()),
+        BodyConfig::None | BodyConfig::Lstm | BodyConfig::IntraAttention => recurrent(Cell::lstm()),
+    };
+    let input = Input::Features;
+    Description { architecture, input, extra, sizes }
+}
+
+/// What reads characters, and the features that it gives a word.
+fn characters(tagger: &TaggerConfig) -> (Vec<Extra>, usize) {
+    let table = |d_char| Extra::table("characters", tagger.char_vocab, d_char);
+    match &tagger.characters {
+        CharactersConfig::None => (Vec::new(), 0),
+        CharactersConfig::Convolution { d_char, widths, filters } => {
+            let window =
+                |&width: &usize| Extra::linear("windows", d_char.saturating_mul(width), *filters, Rows::Tokens);
+            let all = [table(*d_char)].into_iter().chain(widths.iter().map(window)).collect();
+            (all, filters.saturating_mul(widths.len()))
+        }
+        CharactersConfig::Recurrent { d_char, d_hidden, .. } => {
+            let gates = d_hidden.saturating_mul(2 * GATES);
+            let network = Extra::linear("character states", d_char.saturating_add(*d_hidden), gates, Rows::Tokens);
+            (vec![table(*d_char), network], d_hidden.saturating_mul(2))
+        }
+    }
+}
