@@ -304,7 +304,16 @@ impl Task for Generate {
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let lines: Vec<&str> = part.text.lines().filter(|line| line.chars().count() >= PROMPT / 2).collect();
         let step = (lines.len() / count.max(1)).max(1);
-        let begin = |line: &&str| line.chars().take(PROMPT).collect::<String>();
+        // No longer than what `look` can show.
+        let begin = |line: &&str| {
+            let text: String = line.chars().take(PROMPT).collect();
+            let ids = self.tokenizer.ids(&text);
+            if ids.len() > self.config.data.block {
+                self.tokenizer.decode(&ids[..self.config.data.block])
+            } else {
+                text
+            }
+        };
         let begins = lines.iter().step_by(step).map(begin).filter(|input| self.prompt(input).is_ok());
         begins.take(count).map(|input| Sample { input, expected: String::new() }).collect()
     }

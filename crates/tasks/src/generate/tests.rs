@@ -162,6 +162,9 @@ fn unknown_characters_are_named() {
     let view = task.look(&model, Some("the cat")).unwrap();
     assert_eq!(view.groups[0].queries[3], "␣");
     assert_eq!(task.look(&model, None).unwrap().groups[0].queries.len(), 8);
+    for sample in task.samples(&task.encoded(TEXT.to_string()), 2) {
+        task.look(&model, Some(&sample.input)).unwrap();
+    }
 }
 
 proptest! {
