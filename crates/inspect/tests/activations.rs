@@ -119,6 +119,15 @@ fn compare_recurrent(config: RecurrentConfig) -> [(&'static str, f64, f64); 2] {
     ]
 }
 
+/// The least of two measurements: a thread that joins in for the first time keeps buffers of its own, once.
+fn least<const N: usize>(measure: impl Fn() -> [(&'static str, f64, f64); N]) -> [(&'static str, f64, f64); N] {
+    let mut first = measure();
+    for (one, (_, held, _)) in first.iter_mut().zip(measure()) {
+        one.1 = one.1.min(held);
+    }
+    first
+}
+
 /// One test: others would allocate at the same time.
 #[test]
 fn the_estimate_is_what_is_held() {
@@ -149,7 +158,7 @@ fn the_estimate_is_what_is_held() {
     ];
     let mut wrong = Vec::new();
     for (name, config) in configs {
-        for (shape, held, estimate) in compare(&config) {
+        for (shape, held, estimate) in least(|| compare(&config)) {
             let ratio = held / estimate;
             println!("{name:<16} {shape:<16} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
             // The nodes of the graph come on top, 20 to 170 kB whatever the sizes; nothing may be missing.
@@ -162,7 +171,7 @@ fn the_estimate_is_what_is_held() {
         for direction in [Direction::Forward, Direction::Backward, Direction::Both] {
             for (n_layers, dropout) in [(1, 0.0), (3, 0.0), (3, 0.2)] {
                 let config = RecurrentConfig { cell, d_in: 128, d_hidden: 256, n_layers, direction, dropout };
-                for (shape, held, estimate) in compare_recurrent(config) {
+                for (shape, held, estimate) in least(|| compare_recurrent(config)) {
                     let ratio = held / estimate;
                     let name = format!("{cell:?} {direction:?} {n_layers} {dropout} {shape}");
                     println!("{name:<60} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
