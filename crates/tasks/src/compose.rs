@@ -28,6 +28,7 @@ use serde_json::Value;
 use crate::error::TaskError;
 use crate::look::layer_name;
 use crate::model::{ModelConfig, ModelKind};
+use crate::rows::device_of;
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
 
@@ -243,7 +244,7 @@ impl Compose {
                 example.values.iter().map(|&value| value as i32).chain(places)
             })
             .collect();
-        let device = model.devices().first().cloned().unwrap_or_default();
+        let device = device_of(model);
         Tensor::from_data(TensorData::new(ids, [examples.len(), 2 * self.size()]), &device)
     }
 

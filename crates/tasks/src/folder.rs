@@ -18,6 +18,8 @@ use crate::error::TaskError;
 pub const CONFIG: &str = "config.json";
 /// The weights.
 pub const MODEL: &str = "model.safetensors";
+/// How text becomes tokens, where the task has that.
+pub const TOKENIZER: &str = "tokenizer.json";
 /// A line a measurement.
 pub const METRICS: &str = "metrics.jsonl";
 /// The page with pictures.

@@ -16,6 +16,7 @@ mod plain_text;
 mod pretrain;
 mod pretrained;
 mod report;
+mod rows;
 pub mod run;
 pub mod settings;
 mod tag;

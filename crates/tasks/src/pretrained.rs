@@ -8,12 +8,12 @@ use regard_nn::ConfigError;
 use regard_nn::models::encoder::Encoder;
 
 use crate::error::TaskError;
+use crate::folder::TOKENIZER;
 use crate::folder::{CONFIG, Description, Folder, MODEL};
 use crate::model::{ModelConfig, ModelKind};
 use crate::weights;
 
 const TASK: &str = "pretrain";
-const TOKENIZER: &str = "tokenizer.json";
 const PREFIX: &str = "encoder.";
 
 /// What a new model takes over before it is built: the tokeniser, and `model` with the sizes of the encoder. What says how

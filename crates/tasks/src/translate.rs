@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{
     Budget, Case, END, Fold, PAD, Pair, START, Source, Splits, Tokenizer, TokenizerConfig, TokenizerKind, batches,
-    builtin, in_order, load_pairs, pad, read_pairs,
+    builtin, in_order, load_pairs, read_pairs,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_inspect::{AttentionView, MapGroup};
@@ -26,15 +25,16 @@ use serde_json::Value;
 
 use crate::decode::{BeamOptions, Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
+use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
 use crate::model::{ModelConfig, ModelKind, sizes};
+use crate::rows::{device_of, padded};
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
 
-const TOKENIZER: &str = "tokenizer.json";
 /// What a baseline of earlier rewards keeps of them each step.
 const BASELINE_DECAY: f32 = 0.99;
 /// What hard attention gets for not deciding too early.
@@ -209,16 +209,16 @@ impl Translate {
         smoothing: f32,
         pass: &Pass,
     ) -> Result<Loss, TaskError> {
-        let device = device(model);
+        let device = device_of(model);
         let with = |before: Option<u32>, tokens: &[u32], after: Option<u32>| -> Vec<u32> {
             before.into_iter().chain(tokens.iter().copied()).chain(after).collect()
         };
         let source: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, &pair.source, Some(END))).collect();
         let read: Vec<Vec<u32>> = pairs.iter().map(|pair| with(Some(START), &pair.target, None)).collect();
         let wanted: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, &pair.target, Some(END))).collect();
-        let (source, lengths) = tensor(&source, &device);
-        let (read, read_lengths) = tensor(&read, &device);
-        let (wanted, _) = tensor(&wanted, &device);
+        let (source, lengths) = padded(&source, &device);
+        let (read, read_lengths) = padded(&read, &device);
+        let (wanted, _) = padded(&wanted, &device);
         let targets: usize = read_lengths.iter().sum();
         let tokens = targets + lengths.iter().sum::<usize>();
         let options = CrossEntropyOptions { ignore_index: Some(i64::from(PAD)), label_smoothing: smoothing };
@@ -248,14 +248,14 @@ impl Translate {
 
     /// The best translations of each source.
     fn search(&self, model: &Translator, sources: &[Vec<u32>]) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
-        let device = device(model);
+        let device = device_of(model);
         let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
         let budget = Budget { tokens: SEARCH_TOKENS / self.config.decode.size.max(1), examples: 256 };
         let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
         for batch in in_order(&lengths, budget) {
             let rows: Vec<Vec<u32>> =
                 batch.iter().map(|&row| sources[row].iter().copied().chain([END]).collect()).collect();
-            let (ids, lengths) = tensor(&rows, &device);
+            let (ids, lengths) = padded(&rows, &device);
             // No translation is three times as long as its source, but for very short ones.
             let limits: Vec<usize> = lengths.iter().map(|&length| 3 * length + 10).collect();
             let pass = Pass::inference();
@@ -468,9 +468,9 @@ impl Task for Translate {
         let best = found[0].first().map_or(Vec::new(), |best| best.tokens.clone());
         let capture = Capture::new(Wanted::default());
         let pass = Pass::inference().with_capture(&capture);
-        let device = device(model);
-        let (ids, lengths) = tensor(&[source.iter().copied().chain([END]).collect()], &device);
-        let (read, _) = tensor(&[[START].into_iter().chain(best.iter().copied()).collect()], &device);
+        let device = device_of(model);
+        let (ids, lengths) = padded(&[source.iter().copied().chain([END]).collect::<Vec<_>>()], &device);
+        let (read, _) = padded(&[[START].into_iter().chain(best.iter().copied()).collect::<Vec<_>>()], &device);
         match model {
             Translator::Transformer(model) => {
                 let encoded = model.encode(ids, Some(lengths), &pass)?;
@@ -505,20 +505,10 @@ impl Task for Translate {
     }
 }
 
-/// Where the model is.
-fn device(model: &Translator) -> Device {
-    model.devices().first().cloned().unwrap_or_default()
-}
-
-/// Rows of tokens, padded, and their lengths.
-fn tensor(rows: &[Vec<u32>], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
-    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
-    let padded = pad(&rows, PAD);
-    (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
-}
-
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
+
     use super::*;
     use crate::settings::resolve;
 

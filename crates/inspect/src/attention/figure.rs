@@ -46,7 +46,8 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
     }
     let mut note =
         "Rows are queries, columns the keys they look at; the darker a cell, the larger the weight.".to_string();
-    if high < largest {
+    // Not where both are the same number to the eye.
+    if short(high) != short(largest) {
         note += &format!(" Weights beyond {}, up to {}, have the last colour.", short(high), short(largest));
     }
     Ok(figure.note(note))

@@ -9,12 +9,9 @@ mod config;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::builtin::{Opinion, sentiment};
 use regard_data::{
-    Budget, END, Labelled, PAD, START, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, pad,
-    read_labelled,
+    Budget, END, Labelled, START, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, read_labelled,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_inspect::{AttentionView, MapGroup};
@@ -29,12 +26,13 @@ use serde_json::Value;
 use self::answers::{Answer, Answers};
 pub use self::config::{Config, DataConfig, TargetKind};
 use crate::error::TaskError;
+use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::model::{ModelKind, lookup, sizes};
 use crate::pretrained;
+use crate::rows::{device_of, padded};
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 
-const TOKENIZER: &str = "tokenizer.json";
 const LABELS: &str = "labels.json";
 /// A batch where no gradients are kept.
 const SCORING: Budget = Budget { tokens: 8_192, examples: 256 };
@@ -172,12 +170,12 @@ impl Classify {
 
     /// The outputs of the network, a row an example, in their order.
     fn outputs(&self, model: &Classifier, rows: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
-        let device = device(model);
+        let device = device_of(model);
         let rows: Vec<Vec<u32>> = rows.iter().map(|row| self.framed(row)).collect();
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let mut outputs = vec![Vec::new(); rows.len()];
         for batch in in_order(&lengths, SCORING) {
-            let (ids, lengths) = tensor(&batch.iter().map(|&row| rows[row].as_slice()).collect::<Vec<_>>(), &device);
+            let (ids, lengths) = padded(&batch.iter().map(|&row| rows[row].as_slice()).collect::<Vec<_>>(), &device);
             let found: Vec<f32> = model.predict(ids, &lengths, pass)?.into_data().iter::<f32>().collect();
             for (&row, output) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {
                 outputs[row] = output.to_vec();
@@ -306,10 +304,10 @@ impl Task for Classify {
         _: &mut Value,
         pass: &Pass,
     ) -> Result<Loss, TaskError> {
-        let device = device(model);
+        let device = device_of(model);
         let examples: Vec<&Example> = batch.iter().map(|&index| &train.examples[index]).collect();
         let rows: Vec<Vec<u32>> = examples.iter().map(|example| self.framed(&example.ids)).collect();
-        let (ids, lengths) = tensor(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &device);
+        let (ids, lengths) = padded(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &device);
         let answers = self.answers.tensor(&examples.iter().map(|example| &example.answer).collect::<Vec<_>>(), &device);
         let mean = model.loss(ids, &lengths, answers, self.config.train.label_smoothing, pass)?;
         Ok(Loss { mean, targets: batch.len(), tokens: lengths.iter().sum() })
@@ -382,15 +380,4 @@ impl Task for Classify {
         };
         Ok(AttentionView::from_maps(format!("{input} → {answer}"), &capture.into_maps(), describe)?)
     }
-}
-
-/// Where the model is.
-fn device(model: &Classifier) -> Device {
-    model.devices().first().cloned().unwrap_or_default()
-}
-
-/// Rows of tokens, padded, and their lengths.
-fn tensor(rows: &[&[u32]], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
-    let padded = pad(rows, PAD);
-    (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
 }

@@ -1,6 +1,5 @@
 //! The models as decoders. None of them keeps a record for gradients.
 
-use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_nn::layers::attention::cache::KeyValueCache;
 use regard_nn::layers::recurrent::RecurrentState;
@@ -12,6 +11,7 @@ use regard_nn::{NnError, Pass, row_indices};
 use regard_ops::log_softmax;
 
 use super::Decoder;
+use crate::rows::device_of;
 
 /// A Transformer that translates, with the keys and values of earlier tokens kept.
 #[derive(Debug)]
@@ -223,10 +223,6 @@ impl<S> Encoded<S> {
         }
         Ok(())
     }
-}
-
-fn device_of(model: &impl Module) -> Device {
-    model.devices().into_iter().next().unwrap_or_default()
 }
 
 fn check_rows(last: &[u32], rows: usize) -> Result<(), NnError> {

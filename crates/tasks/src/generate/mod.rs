@@ -32,12 +32,13 @@ use self::network::rows;
 use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
+use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::metrics::text::TextLoss;
 use crate::plain_text;
+use crate::rows::device_of;
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
-const TOKENIZER: &str = "tokenizer.json";
 /// Tokens that go through the model together where no gradients are kept.
 const EVALUATION_TOKENS: usize = 8_192;
 /// Characters of the test split that samples begin with.
@@ -115,7 +116,7 @@ impl Generate {
     fn loss_of(&self, ids: &[u32], model: &Network, block: usize, limit: Option<usize>) -> Result<TextLoss, TaskError> {
         let targets = ids.len().saturating_sub(1).min(limit.map_or(usize::MAX, |limit| limit.saturating_mul(block)));
         let whole = targets / block * block;
-        let device = model.device();
+        let device = device_of(model);
         let mut nats = 0.0;
         let mut add = |from: usize, to: usize, length: usize| -> Result<(), TaskError> {
             let read: Vec<&[u32]> = ids[from..to].chunks(length).collect();
@@ -259,7 +260,7 @@ impl Task for Generate {
         let block = self.config.data.block;
         let shifted = |by: usize| {
             let read: Vec<&[u32]> = batch.iter().map(|&place| &train.ids[place + by..place + by + block]).collect();
-            rows(&read, &model.device())
+            rows(&read, &device_of(model))
         };
         let options = CrossEntropyOptions {
             label_smoothing: self.config.train.label_smoothing,

@@ -12,6 +12,7 @@ use regard_ops::CrossEntropyOptions;
 
 use crate::decode::{Decoder, LanguageModelDecoder, RecurrentLanguageModelDecoder, SampleOptions, sample};
 use crate::error::TaskError;
+use crate::rows::device_of;
 
 /// The network.
 #[derive(Module, Debug)]
@@ -24,11 +25,6 @@ pub enum Network {
 }
 
 impl Network {
-    /// Where it is.
-    pub(super) fn device(&self) -> Device {
-        self.devices().first().cloned().unwrap_or_default()
-    }
-
     /// The mean loss of the tokens after each of equally long rows.
     ///
     /// # Shapes
@@ -48,7 +44,7 @@ impl Network {
 
     /// Reads a row of tokens, for what the pass wants to see of it.
     pub(super) fn read(&self, ids: &[u32], pass: &Pass) -> Result<(), NnError> {
-        let ids = rows(&[ids], &self.device());
+        let ids = rows(&[ids], &device_of(self));
         match self {
             Network::Transformer(model) => model.logits(ids, pass).map(drop),
             Network::Recurrent(model) => model.logits(ids, pass).map(drop),

@@ -11,13 +11,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use regard_data::{
-    Budget, END, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerKind, batches, in_order, pad, read_text,
-};
+use regard_data::{Budget, END, MASK, SPECIALS, START, Tokenizer, TokenizerKind, batches, in_order, read_text};
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
 use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
@@ -27,12 +24,13 @@ use serde_json::{Value, json};
 
 pub use self::config::Config;
 use crate::error::TaskError;
+use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::model::sizes;
 use crate::plain_text;
+use crate::rows::{device_of, padded};
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
-const TOKENIZER: &str = "tokenizer.json";
 /// Tokens that go through the model together where no gradients are kept.
 const EVALUATION_TOKENS: usize = 8_192;
 /// Guesses that a prediction has.
@@ -91,7 +89,7 @@ impl Pretrain {
         let masked: Vec<Masked> = masked.collect::<Result<_, _>>()?;
         let inputs: Vec<Vec<u32>> =
             masked.iter().map(|masked| masked.inputs.iter().map(|&id| id as u32).collect()).collect();
-        let (ids, lengths) = tensor(&inputs, device);
+        let (ids, lengths) = padded(&inputs, device);
         let seq = ids.dims()[1];
         let positions = masked.iter().enumerate();
         let positions = positions.flat_map(|(at, masked)| masked.positions.iter().map(move |place| at * seq + place));
@@ -127,7 +125,7 @@ impl Pretrain {
     /// The probabilities of all tokens at each mask of a row.
     fn probabilities(&self, model: &MaskedLanguageModel, row: &[u32], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
         let places: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
-        let (ids, _) = tensor(&[row.to_vec()], &device(model));
+        let (ids, _) = padded(&[row.to_vec()], &device_of(model));
         let logits = model.logits(ids, None, &places, pass)?;
         let vocab = logits.dims()[1];
         let all: Vec<f32> = softmax(logits)?.into_data().iter().collect();
@@ -145,7 +143,7 @@ impl Pretrain {
 
     /// The loss and the share of right guesses of some rows, and how many guesses there were.
     fn score(&self, rows: &[(usize, &Vec<u32>)], model: &MaskedLanguageModel) -> Result<(f64, f64, usize), TaskError> {
-        let (device, mut nats, mut right, mut all) = (device(model), 0.0, 0, 0);
+        let (device, mut nats, mut right, mut all) = (device_of(model), 0.0, 0, 0);
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.len()).collect();
         for batch in in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 }) {
             let batch: Vec<(&[u32], u64)> =
@@ -289,7 +287,7 @@ impl Task for Pretrain {
         _: &mut Value,
         pass: &Pass,
     ) -> Result<Loss, TaskError> {
-        let device = device(model);
+        let device = device_of(model);
         let rows: Vec<(&[u32], u64)> =
             batch.iter().map(|&at| (train.rows[at % train.rows.len()].as_slice(), at as u64)).collect();
         let Guesses { ids, lengths, positions, targets } = self.guesses(&rows, self.config.seed, &device)?;
@@ -358,7 +356,7 @@ impl Task for Pretrain {
         let input = input.unwrap_or(LOOKED_AT);
         let row = self.input(input)?;
         let capture = Capture::new(Wanted::default());
-        let (ids, _) = tensor(std::slice::from_ref(&row), &device(model));
+        let (ids, _) = padded(std::slice::from_ref(&row), &device_of(model));
         model.encoder.forward(ids, None, &Pass::inference().with_capture(&capture))?;
         let tokens: Vec<String> = row.iter().map(|&id| self.tokenizer.token(id).unwrap_or_default()).collect();
         let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
@@ -381,16 +379,4 @@ fn generator(seed: u64, number: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(number);
     random
-}
-
-/// Where the model is.
-fn device(model: &MaskedLanguageModel) -> Device {
-    model.devices().first().cloned().unwrap_or_default()
-}
-
-/// Rows of tokens, padded, and their lengths.
-fn tensor(rows: &[Vec<u32>], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
-    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
-    let padded = pad(&rows, PAD);
-    (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
 }

@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use regard_data::{Case, Tagged, Vocabulary, pad};
+use burn::tensor::{Device, Int, Tensor};
+use regard_data::{Case, Tagged, Vocabulary};
 use regard_nn::layers::characters::CharactersConfig;
 use regard_nn::models::tagger::{TaggerBatch, WordCharacters, WordPieces};
 
 use super::pieces::{PieceEncoder, Pieces};
+use crate::rows::padded;
 
 /// The first numbers of words and characters.
 pub(super) const SPECIALS: [&str; 2] = ["<pad>", "<unk>"];
 /// The number of what is not in a vocabulary.
 pub(super) const UNKNOWN: u32 = 1;
-/// Any number will do: what is padding reaches nothing.
-const PADDING: u32 = 0;
 /// Characters at either end of a word that are read. What a word is shows there; a web address may have hundreds.
 const ENDS: usize = 12;
 
@@ -83,12 +82,12 @@ impl Lexicon {
     /// Sentences for the network.
     pub fn batch(&self, sentences: &[&Encoded], characters: &CharactersConfig, device: &Device) -> TaggerBatch {
         let rows: Vec<&[u32]> = sentences.iter().map(|sentence| sentence.words.as_slice()).collect();
-        let (words, lengths) = tensor(&rows, device);
+        let (words, lengths) = padded(&rows, device);
         let characters = (*characters != CharactersConfig::None).then(|| self.word_characters(sentences, device));
         let all: Option<Vec<&Pieces>> = sentences.iter().map(|sentence| sentence.pieces.as_ref()).collect();
         let pieces = all.map(|all| {
             let rows: Vec<&[u32]> = all.iter().map(|pieces| pieces.ids.as_slice()).collect();
-            let (ids, lengths) = tensor(&rows, device);
+            let (ids, lengths) = padded(&rows, device);
             WordPieces { ids, lengths, words: all.iter().map(|pieces| pieces.words.clone()).collect() }
         });
         TaggerBatch { words, lengths, characters, pieces }
@@ -110,8 +109,8 @@ impl Lexicon {
         }
         let distinct: Vec<&[u32]> = distinct.iter().map(Vec::as_slice).collect();
         let index: Vec<&[u32]> = index.iter().map(Vec::as_slice).collect();
-        let (ids, lengths) = tensor(&distinct, device);
-        WordCharacters { ids, lengths, index: tensor(&index, device).0 }
+        let (ids, lengths) = padded(&distinct, device);
+        WordCharacters { ids, lengths, index: padded(&index, device).0 }
     }
 }
 
@@ -129,12 +128,7 @@ pub(super) fn tag_tensor(sentences: &[&Encoded], device: &Device) -> Tensor<2, I
     let rows: Vec<Vec<u32>> =
         sentences.iter().map(|sentence| sentence.tags.iter().map(|&tag| tag as u32).collect()).collect();
     let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
-    tensor(&rows, device).0
-}
-
-fn tensor(rows: &[&[u32]], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
-    let padded = pad(rows, PADDING);
-    (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
+    padded(&rows, device).0
 }
 
 fn folded(word: &str, case: Case) -> String {

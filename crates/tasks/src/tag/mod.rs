@@ -13,8 +13,7 @@ mod typed;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use regard_data::{
     Budget, Source, Splits, Tagged, Vocabulary, batches, builtin, hash, in_order, load_tagged, read_tagged,
 };
@@ -27,12 +26,14 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::Sizes;
 use self::encoded::{Encoded, Lexicon, UNKNOWN, tag_tensor};
-use self::pieces::{ENCODER, PieceEncoder, TOKENIZER};
+use self::pieces::{ENCODER, PieceEncoder};
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
+use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::model::sizes;
 use crate::pretrained;
+use crate::rows::device_of;
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Task};
 
 const WORDS: &str = "words.json";
@@ -121,7 +122,7 @@ impl Tag {
 
     /// The tags of sentences, and the mean negative log-likelihood of the right ones where the labels have them all.
     fn tagged(&self, model: &Tagger, sentences: &[Encoded], pass: &Pass) -> Result<Tagging, TaskError> {
-        let device = device(model);
+        let device = device_of(model);
         let most = self.config.data.max_length;
         // What is too long for the model goes through it in pieces.
         let mut windows: Vec<(usize, Encoded)> = Vec::new();
@@ -287,7 +288,7 @@ impl Task for Tag {
         _: &mut Value,
         pass: &Pass,
     ) -> Result<Loss, TaskError> {
-        let device = device(model);
+        let device = device_of(model);
         let sentences: Vec<&Encoded> = batch.iter().map(|&index| &train.sentences[index]).collect();
         let input = self.lexicon.batch(&sentences, &self.config.words.characters, &device);
         let words = input.lengths.iter().sum();
@@ -371,11 +372,6 @@ impl Task for Tag {
 /// `I/PRON saw/VERB`.
 fn written(tokens: &[String], tags: &[&str]) -> String {
     tokens.iter().zip(tags).map(|(token, tag)| format!("{token}/{tag}")).collect::<Vec<_>>().join(" ")
-}
-
-/// Where the model is.
-fn device(model: &Tagger) -> Device {
-    model.devices().first().cloned().unwrap_or_default()
 }
 
 /// Where a sentence stands between 0 and 1, by its words alone.

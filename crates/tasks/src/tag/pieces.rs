@@ -7,11 +7,10 @@ use regard_data::{END, START, Tokenizer};
 use regard_nn::models::transformer::TransformerConfig;
 
 use crate::error::TaskError;
+use crate::folder::TOKENIZER;
 use crate::model::ModelConfig;
 use crate::pretrained;
 
-/// The tokeniser's file.
-pub(super) const TOKENIZER: &str = "tokenizer.json";
 /// The file with the encoder's description, so that a finished folder does not need the one it started from.
 pub(super) const ENCODER: &str = "encoder.json";
 

@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -32,6 +31,7 @@ use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
 use crate::model::lookup;
+use crate::rows::device_of;
 use crate::task::{Better, Evaluation, Loss, Parts, Picture, Prediction, Sample, Settings, Task};
 use crate::train::TrainConfig;
 
@@ -208,7 +208,7 @@ impl Words {
         model: &WordVectors,
     ) -> Result<Option<(Tensor<1>, usize)>, TaskError> {
         let found = self.draws.examples(part, passages, self.direction(), random);
-        let (n, device) = (found.centres.len(), device(model));
+        let (n, device) = (found.centres.len(), device_of(model));
         if n == 0 {
             return Ok(None);
         }
@@ -247,7 +247,7 @@ impl Words {
             let unknown = section.questions.len() - questions.len();
             let step = limit.map_or(1, |limit| questions.len().div_ceil(limit.max(1)).max(1));
             let some: Vec<[usize; 4]> = questions.into_iter().step_by(step).collect();
-            let hits = table.answers(&some, &device(model)).into_iter().filter(|hit| *hit).count();
+            let hits = table.answers(&some, &device_of(model)).into_iter().filter(|hit| *hit).count();
             let share =
                 if some.is_empty() { "–".to_string() } else { format!("{:.3}", hits as f64 / some.len() as f64) };
             let name = if section.name.is_empty() { "all" } else { &section.name };
@@ -523,9 +523,4 @@ fn built_in_analogies() -> Vec<Section> {
         }
     }
     sections
-}
-
-/// Where the model is.
-fn device(model: &WordVectors) -> Device {
-    model.devices().first().cloned().unwrap_or_default()
 }
