@@ -22,6 +22,7 @@ mod random;
 pub mod recurrent;
 pub mod rope;
 mod scratch;
+mod share;
 pub mod softmax;
 #[cfg(test)]
 mod test_support;
@@ -33,3 +34,4 @@ pub use buffer::unwritten;
 pub use error::KernelError;
 pub use isa::{Isa, IsaUnavailable};
 pub use matmul::{Matrix, Output, Threads, matmul};
+pub use share::{parts, share};

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use crate::error::{KernelError, check_reach};
 use crate::parallel::SERIAL_ELEMENTS;
+use crate::share::is_crowded;
 
 /// A read-only matrix inside a slice: element `(i, j)` is `data[i·row_stride + j·col_stride]`.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +89,7 @@ pub fn matmul(
     if row_stride < n && m > 1 {
         return Err(KernelError::OutOfBounds { what: "matmul output", reach, len: out.len() });
     }
-    let parallel = threads == Threads::Pool && m * n * k > SERIAL_MULTIPLY_ADDS;
+    let parallel = threads == Threads::Pool && m * n * k > SERIAL_MULTIPLY_ADDS && !is_crowded();
     let strips = if parallel { strips(a, n) } else { 1 };
     let out = OutputPointer(out.as_mut_ptr());
     if strips == 1 {
@@ -98,14 +99,15 @@ pub fn matmul(
         unsafe { product(a, b, out, row_stride, output, parallelism) };
         return Ok(());
     }
-    // Whole vectors in every strip but the last.
-    let width = m.max(n).div_ceil(strips).next_multiple_of(16);
-    (0..m.max(n).div_ceil(width)).into_par_iter().for_each(|strip| {
-        let first = strip * width;
+    // Whole vectors in every strip but the last, which is hardly narrower: `gemm` sums a small product in another order.
+    let long = m.max(n);
+    let start = |strip: usize| (long.div_ceil(LANES) * strip / strips * LANES).min(long);
+    (0..strips).into_par_iter().for_each(|strip| {
+        let (first, width) = (start(strip), start(strip + 1) - start(strip));
         let (a, b, offset) = if m > n {
-            (a.transposed().columns(first, width.min(m - first)).transposed(), b, first * row_stride)
+            (a.transposed().columns(first, width).transposed(), b, first * row_stride)
         } else {
-            (a, b.columns(first, width.min(n - first)), first)
+            (a, b.columns(first, width), first)
         };
         // SAFETY: as above, and the strips are disjoint rows or columns of the output.
         unsafe { product(a, b, out.add(offset), row_stride, output, Parallelism::None) };
@@ -127,8 +129,10 @@ fn strips(a: Matrix<'_>, n: usize) -> usize {
     if is_transposed { rayon::current_num_threads().min(a.rows.max(n) / STRIP_WIDTH).max(1) } else { 1 }
 }
 
-/// The narrowest strip that pays.
+/// The narrowest strip that pays, but for [`LANES`].
 const STRIP_WIDTH: usize = 128;
+/// Numbers of the widest vector.
+const LANES: usize = 16;
 
 /// Where a product is written; threads write to disjoint parts.
 #[derive(Clone, Copy)]
@@ -249,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_number_of_threads_does_not_reach_the_result() {
-        for (k, m, n) in [(700, 40, 531), (700, 531, 40)] {
+        for (k, m, n) in [(700, 40, 531), (700, 531, 40), (700, 40, 1024), (700, 1041, 40)] {
             let (a, b) = (ramp(k * m, 0.13), ramp(k * n, 0.17));
             let run = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -265,7 +269,7 @@ mod tests {
                 let want = (0..k).map(|t| f64::from(a[t * m + i]) * f64::from(b[t * n + j])).sum::<f64>();
                 assert!((f64::from(*got) - want).abs() < 1e-3, "{i} {j}: {got} {want}");
             }
-            for threads in 1..4 {
+            for threads in [1, 2, 3, 5, 6, 7, 8] {
                 assert!(four == run(threads), "{threads} threads differ from 4");
             }
         }

@@ -6,6 +6,8 @@
 
 use rayon::prelude::*;
 
+use crate::share::is_crowded;
+
 /// Elements below which a memory-bound loop stays on one thread: a hand-over costs about as much (5 µs).
 pub(crate) const SERIAL_ELEMENTS: usize = 16 * 1024;
 
@@ -23,7 +25,11 @@ pub(crate) fn for_each_rows(out: &mut [f32], width: usize, f: impl Fn(usize, &mu
         }
         return;
     }
-    out.par_chunks_mut(rows * width).enumerate().for_each(|(i, piece)| f(i * rows, piece));
+    if is_crowded() {
+        out.chunks_mut(rows * width).enumerate().for_each(|(i, piece)| f(i * rows, piece));
+    } else {
+        out.par_chunks_mut(rows * width).enumerate().for_each(|(i, piece)| f(i * rows, piece));
+    }
 }
 
 /// A mutable slice that several threads write to at disjoint places.

@@ -1,13 +1,19 @@
 //! AdamW (Loshchilov 2019) over a whole module, in place, with clipping by the global norm.
 
+use std::collections::HashMap;
+
 use burn::backend::TensorMetadata;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{DType, Gradients, Tensor, TensorData};
+use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
 use burn_flex::FlexTensor;
+use rayon::prelude::*;
 use regard_kernels::adamw::{AdamWOptions, AdamWTensor, adamw_step, global_norm};
 
 use crate::error::OpError;
 use crate::fused::{contiguous, elements, host, is_fused, plain, tensor};
+
+/// Elements that a thread adds up at a time.
+const PIECE: usize = 16 * 1024;
 
 /// Which parameters the weight decay pulls towards zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,26 +110,50 @@ impl AdamW {
         self.step = self.step.saturating_add(1);
         // PyTorch's clip_grad_norm_ has the same small number in the denominator.
         let scale = self.max_norm.map_or(1.0, |max| (max / (norm + 1e-6)).min(1.0));
-        let mut update = Update { optimiser: self, found: found.into_iter(), path: Vec::new(), at: 0, scale };
-        Ok((module.map(&mut update), norm))
+        let mut take = Take { found: found.into_iter(), path: Vec::new(), at: 0, taken: Vec::new() };
+        let module = module.map(&mut take);
+        let mut taken = take.taken;
+        self.update(&mut taken, scale);
+        Ok((module.map(&mut PutBack { taken: taken.into_iter(), at: 0 }), norm))
     }
 
-    /// The averages of the parameter at `path`, number `at` in the module; zeros if it is new.
-    fn moments(&mut self, at: usize, path: &[String], len: usize) -> &mut Moments {
-        let path = path.join(".");
-        let known = self.moments.get(at).is_some_and(|m| m.path == path && m.first.len() == len);
-        if !known {
-            // A parameter whose averages are elsewhere (the module changed) keeps them.
-            let found = self.moments.iter().position(|m| m.path == path && m.first.len() == len);
-            let moments = match found {
-                Some(found) => self.moments.remove(found),
-                None => Moments { path, first: vec![0.0; len], second: vec![0.0; len] },
-            };
-            let at = at.min(self.moments.len());
-            self.moments.insert(at, moments);
+    /// Updates the parameters, all in one call, so that threads share them.
+    fn update(&mut self, taken: &mut [Taken], scale: f32) {
+        for one in &*taken {
+            self.make_moments(one.at, &one.path, elements(&one.gradient).len());
         }
-        let at = at.min(self.moments.len() - 1);
-        &mut self.moments[at]
+        let moments = self.moments.iter_mut().map(|Moments { path, first, second }| (path.as_str(), (first, second)));
+        let mut moments: HashMap<&str, (&mut Vec<f32>, &mut Vec<f32>)> = moments.collect();
+        let tensors = taken.iter_mut().map(|one| {
+            let (first, second) = moments.remove(one.path.as_str()).expect("just made; a path is in a module once");
+            let decay = self.decay == Decay::All || one.data.shape().num_dims() > 1;
+            AdamWTensor {
+                parameter: one.data.storage_mut(),
+                gradient: elements(&one.gradient),
+                first_moment: first,
+                second_moment: second,
+                decay,
+            }
+        });
+        let mut tensors: Vec<_> = tensors.collect();
+        adamw_step(&mut tensors, &self.options, self.step, scale).expect("a gradient has the size of its parameter");
+    }
+
+    /// Zeros for the averages of the parameter at `path`, number `at` in the module, if it is new.
+    fn make_moments(&mut self, at: usize, path: &str, len: usize) {
+        if self.moments.get(at).is_some_and(|m| m.path == path && m.first.len() == len) {
+            return;
+        }
+        // A parameter whose averages are elsewhere (the module changed) keeps them.
+        let found = self.moments.iter().position(|m| m.path == path && m.first.len() == len);
+        let moments = match found {
+            Some(found) => self.moments.remove(found),
+            None => {
+                self.moments.retain(|m| m.path != path);
+                Moments { path: path.to_string(), first: vec![0.0; len], second: vec![0.0; len] }
+            }
+        };
+        self.moments.insert(at.min(self.moments.len()), moments);
     }
 }
 
@@ -144,8 +174,10 @@ impl ParameterGradients {
         for (sum, new) in self.0.iter_mut().zip(other.0) {
             match (sum.as_mut(), new) {
                 (Some(sum), Some(new)) => {
-                    let values = sum.storage_mut::<f32>().iter_mut().zip(elements(&new));
-                    values.for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
+                    let pieces = sum.storage_mut::<f32>().par_chunks_mut(PIECE).zip(elements(&new).par_chunks(PIECE));
+                    pieces.for_each(|(sum, new)| {
+                        sum.iter_mut().zip(new).for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
+                    });
                 }
                 (Some(sum), None) => sum.storage_mut::<f32>().iter_mut().for_each(|sum| *sum *= own),
                 (None, Some(mut new)) => {
@@ -182,16 +214,28 @@ fn in_f32<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     if tensor.dtype() == DType::F32 { tensor } else { tensor.cast(DType::F32) }
 }
 
-/// Updates each parameter in place.
-struct Update<'a> {
-    optimiser: &'a mut AdamW,
+/// A parameter with its gradient, out of its module.
+struct Taken {
+    /// Its number in the module.
+    at: usize,
+    path: String,
+    data: FlexTensor,
+    gradient: FlexTensor,
+    dtype: DType,
+    device: Device,
+    is_tracked: bool,
+    is_fused: bool,
+}
+
+/// Takes each parameter that has a gradient out of its module, so that nothing else holds its memory.
+struct Take {
     found: std::vec::IntoIter<Option<FlexTensor>>,
     path: Vec<String>,
     at: usize,
-    scale: f32,
+    taken: Vec<Taken>,
 }
 
-impl ModuleMapper for Update<'_> {
+impl ModuleMapper for Take {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_string());
     }
@@ -206,30 +250,40 @@ impl ModuleMapper for Update<'_> {
         self.at += 1;
         let Some(gradient) = self.found.next().flatten() else { return param };
         let (id, value, mapper) = param.consume();
-        let (tracked, device) = (value.is_require_grad(), value.device());
-        let (fused, shape, dtype) = (is_fused(&value), value.dims(), value.dtype());
-        let mut data = own_memory(contiguous(host(in_f32(value))));
-        let decay = self.optimiser.decay == Decay::All || D > 1;
-        let (options, step) = (self.optimiser.options, self.optimiser.step);
-        let moments = self.optimiser.moments(at, &self.path, elements(&gradient).len());
-        let mut one = [AdamWTensor {
-            parameter: data.storage_mut(),
-            gradient: elements(&gradient),
-            first_moment: &mut moments.first,
-            second_moment: &mut moments.second,
-            decay,
-        }];
-        adamw_step(&mut one, &options, step, self.scale).expect("a gradient has the size of its parameter");
-        let updated = match fused {
+        let (dtype, device) = (value.dtype(), value.device());
+        let (is_tracked, is_fused) = (value.is_require_grad(), is_fused(&value));
+        let data = own_memory(contiguous(host(in_f32(value))));
+        let path = self.path.join(".");
+        self.taken.push(Taken { at, path, data, gradient, dtype, device, is_tracked, is_fused });
+        Param::from_mapped_value(id, Tensor::empty([0; D], &Device::flex()), mapper)
+    }
+}
+
+/// Puts the updated parameters back in their places.
+struct PutBack {
+    taken: std::vec::IntoIter<Taken>,
+    at: usize,
+}
+
+impl ModuleMapper for PutBack {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let at = self.at;
+        self.at += 1;
+        if self.taken.as_slice().first().is_none_or(|next| next.at != at) {
+            return param;
+        }
+        let Taken { data, dtype, device, is_tracked, is_fused, .. } = self.taken.next().expect("just seen");
+        let (id, _, mapper) = param.consume();
+        let updated = match is_fused {
             true => plain(data),
             false => {
-                let values = TensorData::new(elements(&data).to_vec(), shape);
+                let values = TensorData::new(elements(&data).to_vec(), data.shape().clone());
                 Tensor::from_data(values, &device.clone().without_autodiff())
             }
         };
         let updated = if dtype == DType::F32 { updated } else { updated.cast(dtype) };
         let updated = if device.is_autodiff() { Tensor::from_inner(updated) } else { updated };
-        Param::from_mapped_value(id, updated.set_require_grad(tracked), mapper)
+        Param::from_mapped_value(id, updated.set_require_grad(is_tracked), mapper)
     }
 }
 
@@ -241,10 +295,14 @@ mod tests {
     fn averages_follow_their_path() {
         let options = AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0 };
         let mut adamw = AdamW::new(options, None, Decay::All);
-        let path = |name: &str| vec![name.to_string()];
-        adamw.moments(0, &path("a"), 2).first[0] = 1.0;
-        adamw.moments(1, &path("b"), 3).first[0] = 2.0;
-        assert_eq!(adamw.moments(0, &path("b"), 3).first[0], 2.0);
-        assert_eq!(adamw.moments(1, &path("a"), 2).first[0], 1.0);
+        for (at, path, len) in [(0, "a", 2), (5, "b", 3)] {
+            adamw.make_moments(at, path, len);
+            adamw.moments[at.min(1)].first[0] = at as f32;
+        }
+        // The module has the two in the other order now, and "a" in another size.
+        adamw.make_moments(0, "b", 3);
+        adamw.make_moments(1, "a", 4);
+        let found: Vec<_> = adamw.moments.iter().map(|m| (m.path.as_str(), m.first.clone())).collect();
+        assert_eq!(found, [("b", vec![5.0, 0.0, 0.0]), ("a", vec![0.0; 4])]);
     }
 }

@@ -19,6 +19,7 @@ use super::view::{View, ViewMut};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
 use crate::parallel::SharedSlice;
+use crate::share::team_threads;
 
 /// Where the gradients go; each is overwritten.
 pub struct AttentionGradients<'a> {
@@ -193,7 +194,7 @@ impl Plan {
     fn new(problem: &Problem<'_>, bias: Option<&BiasLayout>, serial: bool) -> Self {
         let AttentionShape { batch, n_heads, kv_heads, .. } = problem.shape;
         let items = batch * kv_heads;
-        let threads = if serial { 1 } else { rayon::current_num_threads() };
+        let threads = if serial { 1 } else { team_threads() };
         let repeats = bias.map(|bias| (bias.batch < batch, bias.n_heads < n_heads));
         let plan = |assignment, tasks| Self { tasks, splits: 1, private_bias: false, assignment };
         match repeats {

@@ -11,6 +11,7 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::RecurrentShape;
+use crate::share::team_threads;
 
 /// Multiply-adds of a whole time loop below which one thread does it all.
 const SERIAL_WORK: usize = 1 << 19;
@@ -51,7 +52,7 @@ pub(super) trait TimeLoop: Sync {
 impl Team {
     /// The split for a loop whose step multiplies each row by a `[d_hidden, d_out]` matrix, for the current pool.
     pub(super) fn new(shape: &RecurrentShape, d_out: usize) -> Self {
-        Self::of_threads(shape, d_out, rayon::current_num_threads())
+        Self::of_threads(shape, d_out, team_threads())
     }
 
     fn of_threads(shape: &RecurrentShape, d_out: usize, threads: usize) -> Self {

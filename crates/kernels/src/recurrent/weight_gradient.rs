@@ -10,6 +10,7 @@ use super::panels::{MAX_ROWS, Rows, multiply_rows, rows_of_tile};
 use super::shared::{Shared, prefetch};
 use crate::error::KernelError;
 use crate::isa::dispatch;
+use crate::share::team_threads;
 
 /// Vectors of columns of a piece of `g`.
 const VECTORS: usize = 4;
@@ -103,7 +104,7 @@ impl<const T: usize> WithSimd for WeightGradients<'_, T> {
         });
         let pieces = g.count.div_ceil(VECTORS * S::F32_LANES);
         // With few pieces, threads share one.
-        let parts = if pieces >= 2 * rayon::current_num_threads() { 1 } else { TASK_PARTS };
+        let parts = if pieces >= 2 * team_threads() { 1 } else { TASK_PARTS };
         let task = |index: usize| {
             let (piece, part) = (index % pieces, index / pieces);
             let column = piece * VECTORS * S::F32_LANES;
