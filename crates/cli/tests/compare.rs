@@ -1,48 +1,28 @@
 //! Comparisons by their command: tables, going on after a kill, failures beside successes.
 
+mod binary;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use binary::{command, document, done, fails_with, path, read_document, regard, sets, text};
 use serde_json::Value;
 
-const FEW: [&str; 16] = [
-    "--set",
+const FEW: [&str; 8] = [
     "data.size=4",
-    "--set",
     "data.test=40",
-    "--set",
     "data.dev=20",
-    "--set",
     "model.d_model=16",
-    "--set",
     "model.d_ff=16",
-    "--set",
     "train.batch_examples=8",
-    "--set",
     "train.evaluate_every=10",
-    "--set",
     "train.checkpoint_every=5",
 ];
 
 fn compare(out: &Path, more: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
-    command.args(["compare", "compose", "--threads", "2", "--out"]).arg(out).args(FEW).args(more);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).to_string()
-}
-
-fn done(output: &Output) -> String {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-fn read(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    command(&[&["compare", "compose", "--threads", "2", "--out", path(out)][..], &sets(&FEW), more].concat())
 }
 
 #[test]
@@ -51,45 +31,43 @@ fn variants_and_seeds_side_by_side() {
     let out = place.path().join("c");
     let vary = ["--vary", "model.kind=transformer,gru", "--vary", "model.n_layers=1,2", "--steps", "20"];
     let run = |seeds: &str| compare(&out, &[&vary[..], &["--seeds", seeds, "--json"]].concat()).output().unwrap();
-    let document: Value = serde_json::from_str(done(&run("2")).trim()).unwrap();
-    assert_eq!(document["finished"], true);
-    assert_eq!((document["runs"].as_array().unwrap().len(), document["table"].as_array().unwrap().len()), (8, 4));
-    let row = &document["table"][1];
+    let two = document(&done(&run("2")));
+    assert_eq!(two["finished"], true);
+    assert_eq!((two["runs"].as_array().unwrap().len(), two["table"].as_array().unwrap().len()), (8, 4));
+    let row = &two["table"][1];
     assert_eq!(
         (&row["variant"]["model.kind"], &row["variant"]["model.n_layers"]),
         (&"transformer".into(), &"2".into())
     );
     // The mean and the deviation are those of the runs.
-    let value = |run: usize| document["runs"][run]["metrics"]["accuracy"].as_f64().unwrap();
+    let value = |run: usize| two["runs"][run]["metrics"]["accuracy"].as_f64().unwrap();
     let (a, b) = (value(2), value(3));
     let close =
         |found: &Value, wanted: f64| assert!((found.as_f64().unwrap() - wanted).abs() < 1e-9, "{found} {wanted}");
     close(&row["metrics"]["accuracy"]["mean"], (a + b) / 2.0);
     close(&row["metrics"]["accuracy"]["deviation"], (a - b).abs() / 2f64.sqrt());
-    assert!(row["parameters"].as_u64() > document["table"][0]["parameters"].as_u64());
+    assert!(row["parameters"].as_u64() > two["table"][0]["parameters"].as_u64());
     let svg = fs::read_to_string(out.join("compare.svg")).unwrap();
     assert!(svg.contains("transformer, 2") && svg.contains("accuracy"));
     assert!(fs::read_to_string(out.join("compare.html")).unwrap().contains("compose"));
     // A sub-run is a model like any other.
-    let folder = out.join(document["runs"][0]["folder"].as_str().unwrap());
-    let scores = Command::new(env!("CARGO_BIN_EXE_regard")).args(["eval", "--json"]).arg(&folder).output().unwrap();
-    let scores: Value = serde_json::from_str(done(&scores).trim()).unwrap();
-    assert_eq!(scores["metrics"], document["runs"][0]["metrics"]);
+    let folder = out.join(two["runs"][0]["folder"].as_str().unwrap());
+    let scores = document(&done(&regard(&["eval", "--json", path(&folder)])));
+    assert_eq!(scores["metrics"], two["runs"][0]["metrics"]);
 
     // Given again, nothing is trained twice; with another seed, that one only.
     let weights = fs::metadata(folder.join("model.safetensors")).unwrap().modified().unwrap();
     let output = run("3");
     let told = text(&output.stderr);
     assert_eq!(told.matches("trained before").count(), 8, "{told}");
-    let more: Value = serde_json::from_str(done(&output).trim()).unwrap();
+    let more = document(&done(&output));
     assert_eq!(more["runs"].as_array().unwrap().len(), 12);
-    assert_eq!(more["runs"][0], document["runs"][0]);
+    assert_eq!(more["runs"][0], two["runs"][0]);
     assert_eq!(fs::metadata(folder.join("model.safetensors")).unwrap().modified().unwrap(), weights);
 
     // Another comparison has no place there.
     let output = compare(&out, &["--vary", "model.kind=gru,lstm"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("another comparison"));
+    fails_with(&output, 1, &["another comparison"]);
 }
 
 #[test]
@@ -113,7 +91,7 @@ fn a_killed_comparison_goes_on_to_the_same_bits() {
     assert!(kills > 0, "it had ended before it was killed");
     let told = done(&compare(&killed, &arguments).output().unwrap());
     assert!(told.contains("transformer") && told.contains("accuracy"), "{told}");
-    let (one, other) = (read(&whole.join("compare.json")), read(&killed.join("compare.json")));
+    let (one, other) = (read_document(&whole.join("compare.json")), read_document(&killed.join("compare.json")));
     assert_eq!(other["finished"], true);
     for run in 0..2 {
         assert_eq!(one["runs"][run]["metrics"], other["runs"][run]["metrics"]);
@@ -129,10 +107,9 @@ fn a_failing_variant_is_told_and_the_others_go_on() {
     // Steps so large that no weight stays a number.
     let vary = "train.learning_rate=1e-3,1e38";
     let arguments = ["--vary", vary, "--set", "train.clip=0", "--steps", "200"];
-    let output = compare(&out, &arguments).output().unwrap();
-    let told = done(&output);
+    let told = done(&compare(&out, &arguments).output().unwrap());
     assert!(told.contains("1e38 failed") && told.contains("learning_rate"), "{told}");
-    let document = read(&out.join("compare.json"));
+    let document = read_document(&out.join("compare.json"));
     assert_eq!((&document["runs"][0]["state"], &document["runs"][1]["state"]), (&"finished".into(), &"failed".into()));
 }
 
@@ -148,12 +125,10 @@ fn wrong_settings_are_refused_before_anything_is_trained() {
         ("model.kind=gru,gru", "twice"),
         ("seed=1,2", "--seeds"),
     ] {
-        let output = compare(&out, &["--vary", vary]).output().unwrap();
-        let told = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && told.contains(wanted), "{vary}: {told}");
+        fails_with(&compare(&out, &["--vary", vary]).output().unwrap(), 2, &[wanted]);
     }
     assert!(!out.exists());
     // If all runs fail, the command does.
     let output = compare(&out, &["--vary", "train.learning_rate=1e38", "--set", "train.clip=0"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    fails_with(&output, 1, &[]);
 }

@@ -1,62 +1,32 @@
 //! `regard count` as a person uses it.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+mod binary;
 
+use std::fs;
+use std::process::Output;
+
+use binary::{document, done, path, regard_in, text, write};
 use serde_json::{Value, json};
 
 fn count(arguments: &[&str]) -> Output {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    Command::new(env!("CARGO_BIN_EXE_regard")).arg("count").args(arguments).current_dir(root).output().unwrap()
+    regard_in(root, &[&["count"], arguments].concat())
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+fn printed(arguments: &[&str]) -> String {
+    let output = count(arguments);
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    done(&output)
 }
 
 fn counted(arguments: &[&str]) -> Value {
-    let output = count(&[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(output.stderr.is_empty());
-    serde_json::from_slice(&output.stdout).unwrap()
+    document(&printed(&[arguments, &["--json"]].concat()))
 }
 
 fn fails_with(arguments: &[&str], code: i32, words: &[&str]) {
     let output = count(arguments);
-    // Reports are wrapped to the terminal, within words too where there is no space.
-    let squeeze = |text: &str| text.replace('│', "").split_whitespace().collect::<String>();
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{message}");
-    assert!(words.iter().all(|word| squeeze(&message).contains(&squeeze(word))), "{words:?} in {message}");
-    assert!(!message.contains("panicked"), "{message}");
+    binary::fails_with(&output, code, words);
     assert!(output.stdout.is_empty());
-}
-
-/// A folder of its own, gone with the value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("regard-count-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, name: &str, data: impl AsRef<[u8]>) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, data).unwrap();
-        path.display().to_string()
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A safetensors file with zeros.
@@ -85,9 +55,7 @@ fn without_a_choice_it_is_the_base_model() {
     let (forward, step) = (&document["flops"]["forward"], &document["flops"]["training_step"]);
     assert_eq!(3 * forward.as_u64().unwrap(), step.as_u64().unwrap());
     assert!(document["memory"]["activations"].as_u64() < document["memory"]["activations_dense"].as_u64());
-    let output = count(&[]);
-    assert!(output.status.success() && output.stderr.is_empty());
-    let table = text(&output.stdout);
+    let table = printed(&[]);
     let words = ["63,082,496", "layers × 6", "3,152,384", "4,204,032", "MiB", "encoder-decoder", "target 512"];
     assert!(words.iter().all(|word| table.contains(word)), "{table}");
 }
@@ -117,8 +85,8 @@ fn sizes_and_entries_can_be_changed() {
 fn other_architectures_are_counted() {
     let lstm = ["--set", "architecture=recurrent", "--set", "model={cell=\"lstm\", d_in=3, d_hidden=5, n_layers=1}"];
     assert_eq!(counted(&lstm)["parameters"]["total"], 4 * 5 * (3 + 5 + 1));
-    let output = count(&lstm);
-    assert!(text(&output.stdout).contains("180"), "{}", text(&output.stdout));
+    let table = printed(&lstm);
+    assert!(table.contains("180"), "{table}");
     let more = ["--set", "model.direction=both", "--set", "model.cell.forget_bias=1"];
     assert_eq!(counted(&[&lstm[..], &more].concat())["parameters"]["total"], 2 * 4 * 5 * (3 + 5 + 1));
     let wrong = ["--set", "model.cell={kind=\"rnn\", forget_bias=1}"];
@@ -135,10 +103,10 @@ fn features_leave_the_target_its_embedding() {
 
 #[test]
 fn a_wrong_config_is_named_with_file_field_and_what_is_allowed() {
-    let folder = Folder::new("wrong");
+    let place = tempfile::tempdir().unwrap();
     let config = |model: &str, words: &[&str]| {
-        let path = folder.write("wrong.toml", format!("[model]\n{model}\n"));
-        fails_with(&["--config", &path], 2, &[&["wrong.toml"], words].concat());
+        let file = write(&place, "wrong.toml", format!("[model]\n{model}\n"));
+        fails_with(&["--config", &file], 2, &[&["wrong.toml"], words].concat());
     };
     config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisors of d_model, 1, 2, 5, 10, or a d_head"]);
     config("d_model = 20\nn_heads = 4\nposition = \"rope\"", &["model.d_head = 5", "an even number"]);
@@ -175,64 +143,67 @@ fn huge_numbers_are_right() {
     let document = counted(&["--preset", "gpt2", "--set", "model.vocab=1000000000000000000"]);
     let total = document["parameters"]["total"].as_f64().unwrap();
     assert!((total / 768e18 - 1.0).abs() < 1e-6, "{total}");
-    let output = count(&["--preset", "gpt2", "--set", "model.vocab=1000000000000000000"]);
-    assert!(text(&output.stdout).contains("768,000,000,000,085,842,432"), "{}", text(&output.stdout));
+    let table = printed(&["--preset", "gpt2", "--set", "model.vocab=1000000000000000000"]);
+    assert!(table.contains("768,000,000,000,085,842,432"), "{table}");
 }
 
 #[test]
 fn a_folder_of_hugging_face_with_its_weights() {
-    let folder = Folder::new("hf");
+    let place = tempfile::tempdir().unwrap();
+    let folder = path(place.path());
     let config =
         json!({"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 2, "n_positions": 3, "vocab_size": 5});
-    folder.write("config.json", config.to_string());
+    write(&place, "config.json", config.to_string());
     // 12 d² + 13 d of the block, two norms' worth at the end, tables of 5 and 3.
     let total = 12 * 16 + 13 * 4 + 2 * 4 + (5 + 3) * 4;
-    let document = counted(&[folder.path()]);
+    let document = counted(&[folder]);
     assert_eq!(document["parameters"]["total"], total);
     assert!(document.get("stored").is_none());
 
     let tensor = |size: usize| json!({"dtype": "F32", "shape": [size], "data_offsets": [0, 4 * size]});
-    folder.write("model.safetensors", safetensors(&json!({"all": tensor(total)})));
-    let document = counted(&[folder.path()]);
+    write(&place, "model.safetensors", safetensors(&json!({"all": tensor(total)})));
+    let document = counted(&[folder]);
     assert_eq!(document["stored"]["parameters"], total);
     assert_eq!(document["stored"]["dtypes"]["F32"], total);
     assert!(document["stored"].get("difference").is_none());
-    assert!(text(&count(&[folder.path()]).stdout).contains("as counted"));
-    let shown = text(&count(&[folder.path(), "--set", "model.output_weights=own"]).stdout);
+    assert!(printed(&[folder]).contains("as counted"));
+    let shown = printed(&[folder, "--set", "model.output_weights=own"]);
     assert!(shown.contains("20 fewer than counted"), "{shown}");
 
-    std::fs::remove_file(folder.0.join("model.safetensors")).unwrap();
+    fs::remove_file(place.path().join("model.safetensors")).unwrap();
     let map = json!({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}});
-    folder.write("model.safetensors.index.json", map.to_string());
-    fails_with(&[folder.path()], 1, &["one.safetensors"]);
-    folder.write("one.safetensors", safetensors(&json!({"a": tensor(total)})));
-    folder.write("two.safetensors", safetensors(&json!({"b": tensor(20)})));
-    let document = counted(&[folder.path()]);
+    write(&place, "model.safetensors.index.json", map.to_string());
+    fails_with(&[folder], 1, &["one.safetensors"]);
+    write(&place, "one.safetensors", safetensors(&json!({"a": tensor(total)})));
+    write(&place, "two.safetensors", safetensors(&json!({"b": tensor(20)})));
+    let document = counted(&[folder]);
     assert!(document["stored"]["difference"].as_str().unwrap().contains("20 more than counted; likely a tied output"));
 }
 
 #[test]
 fn damaged_folders_are_refused() {
-    let folder = Folder::new("damaged");
-    fails_with(&[folder.path()], 1, &["config.json"]);
-    folder.write("config.json", "{");
-    fails_with(&[folder.path()], 2, &["config.json", "line 1"]);
-    folder.write("config.json", "{}");
-    fails_with(&[folder.path()], 2, &["config.json", "architecture", "model_type"]);
-    folder.write("config.json", json!({"model_type": "gpt2"}).to_string());
-    folder.write("model.safetensors", [255; 16]);
-    fails_with(&[folder.path()], 2, &["model.safetensors", "damaged"]);
-    folder.write("model.safetensors", [0; 3]);
-    fails_with(&[folder.path()], 1, &["model.safetensors"]);
-    folder.write("model.safetensors", safetensors(&json!([])));
-    fails_with(&[folder.path()], 2, &["model.safetensors", "table of tensors"]);
+    let place = tempfile::tempdir().unwrap();
+    let folder = path(place.path());
+    fails_with(&[folder], 1, &["config.json"]);
+    write(&place, "config.json", "{");
+    fails_with(&[folder], 2, &["config.json", "line 1"]);
+    write(&place, "config.json", "{}");
+    fails_with(&[folder], 2, &["config.json", "architecture", "model_type"]);
+    write(&place, "config.json", json!({"model_type": "gpt2"}).to_string());
+    write(&place, "model.safetensors", [255; 16]);
+    fails_with(&[folder], 2, &["model.safetensors", "damaged"]);
+    write(&place, "model.safetensors", [0; 3]);
+    fails_with(&[folder], 1, &["model.safetensors"]);
+    write(&place, "model.safetensors", safetensors(&json!([])));
+    fails_with(&[folder], 2, &["model.safetensors", "table of tensors"]);
 }
 
 #[test]
 fn a_folder_of_our_own() {
-    let folder = Folder::new("own");
+    let place = tempfile::tempdir().unwrap();
+    let folder = path(place.path());
     let model = json!({"vocab": 30_000, "n_layers": 8, "d_model": 1024, "n_heads": 4, "d_head": 192, "d_ff": 1536});
     let config = json!({"task": "tag", "architecture": "encoder", "model": model});
-    folder.write("config.json", config.to_string());
-    assert_eq!(counted(&[folder.path()])["parameters"]["total"], 81_131_520);
+    write(&place, "config.json", config.to_string());
+    assert_eq!(counted(&[folder])["parameters"]["total"], 81_131_520);
 }

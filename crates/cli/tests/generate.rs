@@ -1,133 +1,94 @@
 //! `regard train generate` and what follows from it, as people use them.
 
+mod binary;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use serde_json::Value;
+use binary::{documents, done, fails_with, last_document, read_document, regard_in, sets, write};
 
-const SMALL: [&str; 22] = [
-    "--set",
+const SMALL: [&str; 10] = [
     "train.learning_rate=5e-3",
-    "--set",
     "data.block=32",
-    "--set",
     "model.d_model=32",
-    "--set",
     "model.n_layers=2",
-    "--set",
     "model.d_ff=64",
-    "--set",
     "train.batch_examples=8",
-    "--set",
     "train.evaluate_every=20",
-    "--set",
     "train.evaluate_examples=20",
-    "--set",
     "train.warmup=5",
-    "--set",
     "decode.max_len=20",
-    "--steps",
-    "40",
 ];
 
-fn regard(place: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_regard")).current_dir(place).args(arguments).output().unwrap()
-}
-
-fn done(output: Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Exit code and message.
-fn refused(output: Output) -> (i32, String) {
-    let told = String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap_or(-1), told.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-fn last_document(text: &str) -> Value {
-    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+fn train(place: &Path, more: &[&str]) -> Output {
+    regard_in(place, &[&["train", "generate", "--steps", "40", "--out", "m"][..], &sets(&SMALL), more].concat())
 }
 
 #[test]
 fn built_in_text_becomes_a_model_that_writes() {
     let place = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| regard(place.path(), arguments);
-    let longer = ["--set", "data.evaluate_block=64", "--json", "--out", "m"];
-    let told = done(run(&[&["train", "generate"], &SMALL[..], &longer].concat()));
-    let last = last_document(&told);
+    let run = |arguments: &[&str]| regard_in(&place, arguments);
+    let last = last_document(&done(&train(place.path(), &["--set", "data.evaluate_block=64", "--json"])));
     assert_eq!(last["finished"], true);
     // Far from 27 letters and marks of equal probability already.
     assert!(last["metrics"]["loss"].as_f64().unwrap() < 3.0, "{last}");
-    let scores = last_document(&done(run(&["eval", "m", "--json"])));
+    let scores = last_document(&done(&run(&["eval", "m", "--json"])));
     assert_eq!(scores["task"], "generate");
     assert_eq!(scores["metrics"], last["metrics"]);
     for name in ["loss", "perplexity", "bits_per_character", "loss_longer"] {
         assert!(scores["metrics"][name].is_number(), "{scores}");
     }
-    let found = done(run(&["predict", "m", "The king", "A dog", "--json"]));
-    let first: Value = serde_json::from_str(found.lines().next().unwrap()).unwrap();
-    assert_eq!(first["input"], "The king");
-    assert_eq!(first["output"].as_str().unwrap().chars().count(), 20);
+    let found = documents(&done(&run(&["predict", "m", "The king", "A dog", "--json"])));
+    assert_eq!(found[0]["input"], "The king");
+    assert_eq!(found[0]["output"].as_str().unwrap().chars().count(), 20);
     // A seed decides the text; the prompt stands before it.
     let write =
-        |seed: &str| done(run(&["generate", "m", "The king", "--tokens", "50", "--seed", seed, "--top-k", "9"]));
+        |seed: &str| done(&run(&["generate", "m", "The king", "--tokens", "50", "--seed", seed, "--top-k", "9"]));
     assert_eq!(write("1"), write("1"));
     assert_ne!(write("1"), write("2"));
     assert!(write("1").starts_with("The king"));
-    let document = last_document(&done(run(&["generate", "m", "--json", "--top-p", "0.9", "--tokens", "70"])));
+    let document = last_document(&done(&run(&["generate", "m", "--json", "--top-p", "0.9", "--tokens", "70"])));
     assert_eq!(document["output"].as_str().unwrap().chars().count(), 70);
-    done(run(&["look", "m", "The king", "--out", "a.json"]));
-    let maps: Value = serde_json::from_slice(&fs::read(place.path().join("a.json")).unwrap()).unwrap();
+    done(&run(&["look", "m", "The king", "--out", "a.json"]));
+    let maps = read_document(&place.path().join("a.json"));
     assert_eq!(maps["tokens"][3], "␣");
     assert_eq!(maps["maps"].as_array().unwrap().len(), 8);
-    done(run(&["look", "m", "--out", "b.html"]));
+    done(&run(&["look", "m", "--out", "b.html"]));
     assert!(fs::read_to_string(place.path().join("b.html")).unwrap().contains("layer 2"));
     // What cannot be.
-    let (code, told) = refused(run(&["generate", "m", "Ünïcode"]));
-    assert!(code == 1 && told.contains("\"Ü\"") && told.contains("\"ï\""), "{code} {told}");
-    let (code, told) = refused(run(&["generate", "m", "The", "--top-p", "1.5"]));
-    assert!(code == 2 && told.contains("top_p"), "{code} {told}");
-    let (code, told) = refused(run(&["predict", "m", ""]));
-    assert!(code == 1 && told.contains("at least one"), "{code} {told}");
-    let (code, told) = refused(run(&["look", "m", &"a".repeat(33), "--out", "c.html"]));
-    assert!(code == 1 && told.contains("data.block") && told.contains("33"), "{code} {told}");
+    fails_with(&run(&["generate", "m", "Ünïcode"]), 1, &["\"Ü\"", "\"ï\""]);
+    fails_with(&run(&["generate", "m", "The", "--top-p", "1.5"]), 2, &["top_p"]);
+    fails_with(&run(&["predict", "m", ""]), 1, &["at least one"]);
+    fails_with(&run(&["look", "m", &"a".repeat(33), "--out", "c.html"]), 1, &["data.block", "33"]);
 }
 
 #[test]
 fn recurrent_models_and_byte_pairs_go_the_same_way() {
     let place = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| regard(place.path(), arguments);
-    fs::write(place.path().join("t.txt"), "Où est le café ? Là-bas, près de l'église.\n".repeat(60)).unwrap();
-    let more = ["--data", "t.txt", "--set", "model.kind=lstm", "--set", "data.tokenizer.kind=bpe", "--out", "m"];
-    done(run(&[&["train", "generate"], &SMALL[..], &more].concat()));
-    let text = done(run(&["generate", "m", "Où", "--tokens", "60"]));
+    let run = |arguments: &[&str]| regard_in(&place, arguments);
+    write(&place, "t.txt", "Où est le café ? Là-bas, près de l'église.\n".repeat(60));
+    let more = ["--data", "t.txt", "--set", "model.kind=lstm", "--set", "data.tokenizer.kind=bpe"];
+    done(&train(place.path(), &more));
+    let text = done(&run(&["generate", "m", "Où", "--tokens", "60"]));
     assert!(text.starts_with("Où") && text.len() > 60, "{text}");
     // Any text has bytes.
-    done(run(&["generate", "m", "κ", "--tokens", "5"]));
-    let (code, told) = refused(run(&["look", "m", "Où", "--out", "a.html"]));
-    assert!(code == 2 && told.contains("model.kind=transformer"), "{code} {told}");
+    done(&run(&["generate", "m", "κ", "--tokens", "5"]));
+    fails_with(&run(&["look", "m", "Où", "--out", "a.html"]), 2, &["model.kind=transformer"]);
 }
 
 #[test]
 fn texts_that_cannot_be_learnt_are_refused() {
     let place = tempfile::tempdir().unwrap();
-    let train = |name: &str, content: &[u8], more: &[&str]| {
-        fs::write(place.path().join(name), content).unwrap();
+    let refuses = |name: &str, content: &[u8], more: &[&str], code: i32, words: &[&str]| {
+        write(&place, name, content);
         let arguments = [&["train", "generate", "--data", name, "--out", "m", "--steps", "1"], more].concat();
-        let refusal = refused(regard(place.path(), &arguments));
+        fails_with(&regard_in(&place, &arguments), code, words);
         let _ = fs::remove_dir_all(place.path().join("m"));
-        refusal
     };
-    let (code, told) = train("empty.txt", b"", &[]);
-    assert!(code == 1 && told.contains("empty.txt"), "{code} {told}");
-    let (code, told) = train("binary.txt", &[0, 159, 146, 150, 255], &[]);
-    assert!(code == 1 && told.contains("binary.txt"), "{code} {told}");
-    let (code, told) = train("short.txt", b"Only a few words.", &[]);
-    assert!(code == 1 && told.contains("data.block, 128") && told.contains("15"), "{code} {told}");
-    let (code, told) = train("good.txt", &b"word ".repeat(100), &["--set", "model.posision=rope"]);
-    assert!(code == 2 && told.contains("posision") && told.contains("position"), "{code} {told}");
-    let (code, told) = train("good.txt", &b"word ".repeat(100), &["--set", "model.kind=bag"]);
-    assert!(code == 2 && told.contains("transformer"), "{code} {told}");
+    refuses("empty.txt", b"", &[], 1, &["empty.txt"]);
+    refuses("binary.txt", &[0, 159, 146, 150, 255], &[], 1, &["binary.txt"]);
+    refuses("short.txt", b"Only a few words.", &[], 1, &["data.block, 128", "15"]);
+    refuses("good.txt", &b"word ".repeat(100), &["--set", "model.posision=rope"], 2, &["posision", "position"]);
+    refuses("good.txt", &b"word ".repeat(100), &["--set", "model.kind=bag"], 2, &["transformer"]);
 }

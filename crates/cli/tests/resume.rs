@@ -1,62 +1,51 @@
 //! A run that is killed at any moment goes on to the same bits as one that is not.
 
+mod binary;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use binary::{command, documents, done, fails_with, path, regard, sets, text};
 use serde_json::Value;
 
+/// Dropout, accumulation and a cosine, so that everything that could drift is there.
+const SETTINGS: [&str; 10] = [
+    "data.size=6",
+    "model.d_model=32",
+    "model.d_ff=64",
+    "model.dropout=0.1",
+    "train.accumulate=2",
+    "train.batch_examples=16",
+    "train.evaluate_every=40",
+    "train.checkpoint_every=15",
+    "data.test=50",
+    "train.steps=400",
+];
+
 fn train(out: &Path, more: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
-    command.args(["train", "compose", "--threads", "2", "--out"]).arg(out).args(more);
+    let mut command = command(&[&["train", "compose", "--threads", "2", "--out", path(out)], more].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// Dropout, accumulation and a cosine, so that everything that could drift is there.
-const SETTINGS: [&str; 20] = [
-    "--set",
-    "data.size=6",
-    "--set",
-    "model.d_model=32",
-    "--set",
-    "model.d_ff=64",
-    "--set",
-    "model.dropout=0.1",
-    "--set",
-    "train.accumulate=2",
-    "--set",
-    "train.batch_examples=16",
-    "--set",
-    "train.evaluate_every=40",
-    "--set",
-    "train.checkpoint_every=15",
-    "--set",
-    "data.test=50",
-    "--set",
-    "train.steps=400",
-];
-
-fn finish(child: Child) {
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+fn begin(out: &Path, more: &[&str]) -> Command {
+    train(out, &[&sets(&SETTINGS)[..], more].concat())
 }
 
 /// What must not differ: weights, the optimiser, and the metrics but for the time they took.
 fn state(folder: &Path) -> (Vec<u8>, Vec<u8>, Vec<u8>, Vec<Value>) {
     let read = |name: &str| fs::read(folder.join(name)).unwrap();
-    let metrics = String::from_utf8(read("metrics.jsonl")).unwrap();
-    let metrics = metrics.lines().map(|line| {
-        let mut line: Value = serde_json::from_str(line).unwrap();
+    let mut metrics = documents(&text(&read("metrics.jsonl")));
+    for line in &mut metrics {
         line.as_object_mut().unwrap().remove("seconds");
-        line
-    });
+    }
     (
         read("model.safetensors"),
         read("checkpoints/step-400/model.safetensors"),
         read("checkpoints/step-400/optimizer.safetensors"),
-        metrics.collect(),
+        metrics,
     )
 }
 
@@ -65,7 +54,7 @@ fn killed_runs_end_as_if_nothing_had_happened() {
     let place = tempfile::tempdir().unwrap();
     let whole = place.path().join("whole");
     let start = Instant::now();
-    finish(train(&whole, &SETTINGS).spawn().unwrap());
+    done(&begin(&whole, &[]).output().unwrap());
     let took = start.elapsed();
     let expected = state(&whole);
 
@@ -79,24 +68,20 @@ fn killed_runs_end_as_if_nothing_had_happened() {
         f64::from(random % 1000) / 1000.0
     };
     let killed = place.path().join("killed");
+    let go_on = || match killed.join("config.json").exists() {
+        true => train(&killed, &["--resume"]),
+        false => begin(&killed, &[]),
+    };
     let mut kills = Vec::new();
     for attempt in 0..6 {
-        let resume = killed.join("config.json").exists();
-        let mut child = match resume {
-            true => train(&killed, &["--resume"]).spawn().unwrap(),
-            false => train(&killed, &SETTINGS).spawn().unwrap(),
-        };
+        let mut child = go_on().spawn().unwrap();
         let moment = took.mul_f64((0.05 + 0.5 * share()).min(0.9));
         std::thread::sleep(moment.max(Duration::from_millis(20)));
         child.kill().unwrap();
         child.wait().unwrap();
         kills.push(format!("{attempt}: {moment:?}"));
     }
-    finish(
-        train(&killed, if killed.join("config.json").exists() { &["--resume"][..] } else { &SETTINGS[..] })
-            .spawn()
-            .unwrap(),
-    );
+    done(&go_on().output().unwrap());
     let found = state(&killed);
     assert!(found.0 == expected.0, "the model differs after kills at {kills:?}");
     assert!(found.1 == expected.1 && found.2 == expected.2, "the last checkpoint differs after kills at {kills:?}");
@@ -112,8 +97,7 @@ fn has_checkpoint(folder: &Path) -> bool {
 fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    let few = [&SETTINGS[..], &["--steps", "60"]].concat();
-    finish(train(&folder, &few).spawn().unwrap());
+    done(&begin(&folder, &["--steps", "60"]).output().unwrap());
     let expected = fs::read(folder.join("model.safetensors")).unwrap();
     let broken = folder.join("checkpoints/step-60/optimizer.safetensors");
     let mut bytes = fs::read(&broken).unwrap();
@@ -121,8 +105,8 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
     bytes[middle] ^= 0x10;
     fs::write(&broken, bytes).unwrap();
     let output = train(&folder, &["--resume"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    done(&output);
+    let told = text(&output.stderr);
     assert!(told.contains("step-60") && told.contains("damaged") && told.contains("from step 45"), "{told}");
     assert!(fs::read(folder.join("model.safetensors")).unwrap() == expected);
 }
@@ -131,32 +115,23 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
 fn ctrl_c_saves_and_says_how_to_go_on() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    let long = [&SETTINGS[..], &["--steps", "100000"]].concat();
-    let child = train(&folder, &long).spawn().unwrap();
+    let child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
     while !has_checkpoint(&folder) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("--resume"), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let told = done(&child.wait_with_output().unwrap());
+    assert!(told.contains("--resume"), "{told}");
     // What was saved can be used at once.
-    let input = "5 4 3 2 1 0 | 0 1 2 3 4 5";
-    let mut predict = Command::new(env!("CARGO_BIN_EXE_regard"));
-    let output = predict.arg("predict").arg(&folder).arg(input).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    done(&regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]));
 }
 
 #[test]
 fn a_run_is_never_overwritten() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    let few = [&SETTINGS[..], &["--steps", "2"]].concat();
-    finish(train(&folder, &few).spawn().unwrap());
-    let output = train(&folder, &few).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--resume"));
-    let output = train(&folder, &["--resume", "--set", "train.clip=2"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    done(&begin(&folder, &["--steps", "2"]).output().unwrap());
+    fails_with(&begin(&folder, &["--steps", "2"]).output().unwrap(), 1, &["--resume"]);
+    fails_with(&train(&folder, &["--resume", "--set", "train.clip=2"]).output().unwrap(), 2, &[]);
 }

@@ -1,0 +1,119 @@
+//! What the tests of the binary share: running it, reading what it printed, and what it must refuse.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The binary with these arguments, not yet started.
+pub fn command(arguments: &[&str]) -> Command {
+    // Shown where a test fails.
+    println!("regard {arguments:?}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+    command.args(arguments);
+    command
+}
+
+/// Runs the binary to its end.
+pub fn regard(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// Runs the binary in a folder.
+pub fn regard_in(place: impl AsRef<Path>, arguments: &[&str]) -> Output {
+    command(arguments).current_dir(place).output().unwrap()
+}
+
+/// `--set` before each `key=value`.
+pub fn sets<'a>(settings: &[&'a str]) -> Vec<&'a str> {
+    settings.iter().flat_map(|&setting| ["--set", setting]).collect()
+}
+
+/// What stands in standard output or error.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What a run that must succeed has printed.
+#[track_caller]
+pub fn done(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The run ended with this code and a report that has all of these words, and no panic.
+#[track_caller]
+pub fn fails_with(output: &Output, code: i32, words: &[&str]) {
+    // Reports are wrapped to the terminal, within words too: the letters count, not the lines.
+    let squeeze = |text: &str| text.replace('│', "").split_whitespace().collect::<String>();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    for word in words {
+        assert!(squeeze(&message).contains(&squeeze(word)), "{word:?} is not in {message}");
+    }
+    assert!(!message.contains("panicked"), "{message}");
+}
+
+/// A text that is one JSON document and nothing else.
+#[track_caller]
+pub fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A JSON document a line.
+pub fn documents(text: &str) -> Vec<Value> {
+    text.lines().map(document).collect()
+}
+
+/// The JSON document of the last line.
+#[track_caller]
+pub fn last_document(text: &str) -> Value {
+    document(text.lines().last().unwrap())
+}
+
+/// A file that is a JSON document.
+#[track_caller]
+pub fn read_document(path: &Path) -> Value {
+    document(&fs::read_to_string(path).unwrap())
+}
+
+/// A path as an argument.
+pub fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Writes a file into a folder and gives its path.
+pub fn write(place: impl AsRef<Path>, name: &str, content: impl AsRef<[u8]>) -> String {
+    let file = place.as_ref().join(name);
+    fs::write(&file, content).unwrap();
+    path(&file).to_string()
+}
+
+/// What `regard show` says in JSON.
+#[track_caller]
+pub fn shown(arguments: &[&str]) -> Value {
+    document(&done(&regard(&[&["show"], arguments, &["--json"]].concat())))
+}
+
+/// `regard show` draws this in every format and prints text that has all of these words.
+#[track_caller]
+pub fn drawn(arguments: &[&str], words: &[&str]) {
+    let place = tempfile::tempdir().unwrap();
+    for (extension, start) in [("svg", &b"<svg"[..]), ("png", b"\x89png"), ("html", b"<!doctype html>")] {
+        let picture = place.path().join(format!("drawing.{extension}"));
+        let printed = done(&regard(&[&["show"], arguments, &["--out", path(&picture)]].concat()));
+        assert!(words.iter().all(|word| printed.contains(word)), "{arguments:?}: {printed}");
+        assert!(fs::read(&picture).unwrap().to_ascii_lowercase().starts_with(start), "{arguments:?}: {extension}");
+    }
+}
+
+/// `regard show` takes this for wrong use, before anything is printed.
+#[track_caller]
+pub fn show_refuses(arguments: &[&str], words: &[&str]) {
+    let output = regard(&[&["show"], arguments].concat());
+    fails_with(&output, 2, words);
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+}
