@@ -1,21 +1,14 @@
 #!/usr/bin/env python3
 """Trains an encoder-decoder Transformer in PyTorch on sentence pairs for some minutes, and scores it with sacrebleu.
 
-    bench/tatoeba.py --tokenizer tokenizer.json --train FILE.tsv --test FILE.tsv --minutes 40
-                     [--target-tokenizer F] [--batches FILE.jsonl] [--description FILE.json] [--budget 4096]
-                     [--beam 4] [--length-penalty 0.6] [--longest 100] [--seed 1] [--threads N] [--out FILE.tsv]
+    bench/tatoeba.py --data fra.txt.gz --like FOLDER [--minutes 40] [--beam 4] [--length-penalty 0.6] [--seed 1]
+                     [--threads N] [--out FILE.tsv]
 
---tokenizer         of both sides, or of the source where there is a --target-tokenizer; its ids 0-3 are padding,
-                    unknown, start, end
---train             `source<TAB>target` a line, further columns ignored, .gz allowed
---batches           instead of --train: batches of ids a line as for train_translate.py, gone through again and again
---test              as --train, never trained on; all targets of one source are its references
+--data              `source<TAB>target` a line, .gz allowed; held out by a hash of the source, as `regard train` does
+--like              a folder that `regard train translate` has written: its tokenizer, model, training and lengths
 --minutes           of training: the clock stands still in reading and scoring
---description       the model and its training, see peer_models.py; the defaults here are a model for two cores
---budget            padded tokens of the longer side, source or target, of a batch
 --beam              hypotheses kept; 1 is greedy
 --length-penalty    α in the division of a hypothesis' score by ((5 + length) / 6)^α
---longest           sentences of more tokens are not trained on, and no translation gets longer
 --out               sources, translations and references, to look at
 
 The rate falls with the square root of the step after its warm-up, so the end is not known to the training. Prints a
@@ -35,12 +28,9 @@ import tokenizers
 import torch
 
 import peer_models
+import splits
 from peer_models import END, PAD, START, Refused
 
-MODEL = {
-    "n_layers": 3, "d_model": 256, "n_heads": 4, "d_ff": 1024, "norm_place": "pre", "output_weights": "embedding",
-    "output_bias": "none",
-}  # fmt: skip
 POOL = 100  # batches' worth of examples that are sorted by length together
 
 
@@ -50,10 +40,12 @@ def read_pairs(path):
     try:
         with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
                 columns = line.rstrip("\r\n").split("\t")
                 if len(columns) < 2:
                     raise Refused(f"{path}, line {number}: no tab between source and target")
-                pairs.append((columns[0], columns[1]))
+                pairs.append((columns[0].strip(), columns[1].strip()))
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"cannot read {path}: {error}") from None
     if not pairs:
@@ -93,9 +85,21 @@ def epochs(examples, budget, draw):
             yield tuple(peer_models.padded([list(pair[side]) for pair in batch]) for side in (0, 1))
 
 
-def repeated(batches, draw):
-    while True:
-        yield from draw.sample(batches, len(batches))
+def folder_of_ours(folder):
+    """Its tokenizer, the description of its model and training, and its settings."""
+    try:
+        described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Refused(f"{folder} is no folder of `regard train translate`: {error}") from None
+    settings = described["config"]
+    given = settings["train"]
+    if "model" not in described:
+        raise Refused(f"{folder}: PyTorch's side has no model of kind {settings['model']['kind']!r}")
+    if given["schedule"] != "inverse_sqrt":
+        raise Refused(f"{folder}: the schedule is {given['schedule']}; without a known end it has to be inverse_sqrt")
+    kept = ("learning_rate", "warmup", "beta1", "beta2", "epsilon", "weight_decay", "label_smoothing", "clip")
+    training = {**{key: given[key] for key in kept}, "schedule": "inverse_square_root"}
+    return open_tokenizer(folder / "tokenizer.json"), {"model": described["model"], "training": training}, settings
 
 
 def beam_search(translator, sources, size, alpha, longest):
@@ -104,7 +108,7 @@ def beam_search(translator, sources, size, alpha, longest):
     keys_values, mask = translator.encode(peer_models.padded(sources))
     wide = lambda tensor: tensor.repeat_interleave(size, 0)
     memory = [(wide(k), wide(v)) for k, v in keys_values], None if mask is None else wide(mask)
-    limits = [min(longest, 2 * len(source) + 10) for source in sources]
+    limits = [min(longest, 3 * len(source) + 10) for source in sources]
     caches = [[] for _ in translator.decoder]
     rows = torch.full((count * size, 1), START)
     scores = torch.full((count, size), float("-inf"))
@@ -144,7 +148,7 @@ def beam_search(translator, sources, size, alpha, longest):
     return [max(one)[1] for one in finished]
 
 
-def translate(translator, tokenizer, target_tokenizer, texts, options, at_once=64):
+def translate(translator, tokenizer, texts, options, longest, at_once=64):
     ids = encoded(tokenizer, texts)
     order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
     out = [""] * len(texts)
@@ -152,9 +156,9 @@ def translate(translator, tokenizer, target_tokenizer, texts, options, at_once=6
     with torch.no_grad():
         for at in range(0, len(order), at_once):
             taken = order[at : at + at_once]
-            sources = [ids[i][: options.longest] + [END] for i in taken]
-            found = beam_search(translator, sources, options.beam, options.length_penalty, options.longest)
-            for i, text in zip(taken, target_tokenizer.decode_batch(found, skip_special_tokens=True)):
+            sources = [ids[i][:longest] + [END] for i in taken]
+            found = beam_search(translator, sources, options.beam, options.length_penalty, longest)
+            for i, text in zip(taken, tokenizer.decode_batch(found, skip_special_tokens=True)):
                 out[i] = text
     translator.train()
     return out
@@ -188,24 +192,17 @@ def train(translator, training, batches, minutes):
 
 def options_from(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
-    parser.add_argument("--target-tokenizer", type=pathlib.Path)
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--train", type=pathlib.Path)
-    given.add_argument("--batches", type=pathlib.Path)
-    parser.add_argument("--test", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--like", type=pathlib.Path, required=True)
     parser.add_argument("--minutes", type=float, default=40.0)
-    parser.add_argument("--description", type=pathlib.Path)
-    parser.add_argument("--budget", type=int, default=4096)
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--length-penalty", type=float, default=0.6)
-    parser.add_argument("--longest", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=peer_models.default_threads())
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args(arguments)
-    if min(options.budget, options.beam, options.longest, options.threads) < 1 or options.minutes < 0:
-        parser.error("--budget, --beam, --longest and --threads are at least 1, --minutes at least 0")
+    if min(options.beam, options.threads) < 1 or options.minutes < 0:
+        parser.error("--beam and --threads are at least 1, --minutes at least 0")
     return options
 
 
@@ -213,32 +210,27 @@ def main():
     options = options_from(sys.argv[1:])
     peer_models.use_threads(options.threads, options.seed)
     draw = random.Random(options.seed)
-    tokenizer = open_tokenizer(options.tokenizer)
-    target_tokenizer = open_tokenizer(options.target_tokenizer) if options.target_tokenizer else tokenizer
-    known = {**MODEL, "vocab": tokenizer.get_vocab_size()}
-    if options.target_tokenizer:
-        known["target_vocab"] = target_tokenizer.get_vocab_size()
-    model, training = peer_models.read_description(options.description, model=known)
-    if options.batches:
-        batches = repeated(peer_models.read_batches(options.batches), draw)
-    else:
-        pairs = read_pairs(options.train)
-        sources = encoded(tokenizer, [source for source, _ in pairs])
-        targets = encoded(target_tokenizer, [target for _, target in pairs])
-        examples = [
-            (source + [END], [START, *target, END])
-            for source, target in zip(sources, targets)
-            if len(source) <= options.longest and len(target) <= options.longest
-        ]
-        batches = epochs(examples, options.budget, draw)
+    tokenizer, description, settings = folder_of_ours(options.like)
+    longest, budget = settings["data"]["max_length"], settings["train"]["batch_tokens"]
+    model, training = peer_models.described(description)
+    parts = {"train": [], "dev": [], "test": []}
+    for pair in read_pairs(options.data):
+        parts[splits.side(pair[0])].append(pair)
+    sources = encoded(tokenizer, [source for source, _ in parts["train"]])
+    targets = encoded(tokenizer, [target for _, target in parts["train"]])
+    examples = [
+        (source + [END], [START, *target, END])
+        for source, target in zip(sources, targets)
+        if len(source) <= longest and len(target) <= longest
+    ]
     references = {}
-    for source, target in read_pairs(options.test):
+    for source, target in parts["test"]:
         references.setdefault(source, []).append(target)
 
     translator = peer_models.Translator(model)
-    result = train(translator, training, batches, options.minutes)
+    result = train(translator, training, epochs(examples, budget, draw), options.minutes)
     start = time.perf_counter()
-    texts = translate(translator, tokenizer, target_tokenizer, list(references), options)
+    texts = translate(translator, tokenizer, list(references), options, longest)
     bleu, chrf = score(texts, list(references.values()))
     if options.out:
         lines = ("\t".join([source, text, *right]) for (source, right), text in zip(references.items(), texts))
