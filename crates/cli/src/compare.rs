@@ -68,6 +68,7 @@ impl Compare {
             }
             vary.push(one);
         }
+        let positions = vary.iter().any(|one| one.key == "model.position");
         let comparison = Comparison {
             request: Request {
                 config: self.config,
@@ -95,6 +96,9 @@ impl Compare {
             text += "stopped; the same command goes on\n";
         } else if self.seeds == 1 {
             text += "one run each: --seeds 3 adds two more of each, and deviations\n";
+        }
+        if positions && !text.contains("_longer") {
+            text += "on longer inputs than trained on: --set data.longest=8 (generate: data.evaluate_block)\n";
         }
         text += &format!("wrote {folder}; open {folder}/compare.html\n");
         print(&text)

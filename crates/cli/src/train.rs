@@ -8,7 +8,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use miette::{IntoDiagnostic, Result};
-use regard_tasks::train::{Event, From, Observer, Stop};
+use regard_tasks::task::{Prediction, Sample};
+use regard_tasks::train::{Event, Observer, Origin, Stop};
 use regard_tasks::{Finished, Request};
 use serde_json::json;
 
@@ -28,7 +29,7 @@ pub struct Train {
     /// A file, or a folder with train.*, dev.* and test.*; built-in data if left out
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// The folder to write; runs/TASK by default
+    /// The folder to write; by default the first of runs/TASK, runs/TASK-2, … that is free, with --resume the newest
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// One setting, such as model.position=rope; may be repeated
@@ -72,7 +73,7 @@ impl Train {
             steps: self.steps,
             seed: self.seed,
         };
-        let from = if self.resume { From::Checkpoint } else { From::Scratch };
+        let from = if self.resume { Origin::Checkpoint } else { Origin::Scratch };
         let mut listener: Box<dyn Observer> = match (self.json, std::io::stderr().is_terminal()) {
             (true, _) => Box::new(Documents),
             (false, true) => Box::new(Bar::new()?),
@@ -115,6 +116,22 @@ fn document(finished: &Finished) -> serde_json::Value {
     })
 }
 
+/// An example with what the model makes of it.
+fn shown(sample: &Sample, prediction: &Prediction) -> String {
+    let mark = match sample.expected.as_str() {
+        "" => "→",
+        expected if expected == prediction.output => "✓",
+        // A number is near or far, not right or wrong.
+        _ if prediction.more.contains_key("value") => "≈",
+        _ => "✗",
+    };
+    let mut text = format!("\n  {}\n  {mark} {}\n", sample.input, prediction.output);
+    if sample.expected != prediction.output && !sample.expected.is_empty() {
+        text += &format!("    expected: {}\n", sample.expected);
+    }
+    text
+}
+
 /// What people are told at the end.
 fn summary(finished: &Finished) -> String {
     let folder = finished.folder.display();
@@ -126,17 +143,12 @@ fn summary(finished: &Finished) -> String {
         );
     }
     let mut text = String::new();
-    for (sample, prediction) in &finished.samples {
-        let mark = match sample.expected.as_str() {
-            "" => "→",
-            expected if expected == prediction.output => "✓",
-            _ => "✗",
-        };
-        text += &format!("\n  {}\n  {mark} {}\n", sample.input, prediction.output);
-        if sample.expected != prediction.output && !sample.expected.is_empty() {
-            text += &format!("    expected: {}\n", sample.expected);
-        }
+    if !finished.seen.is_empty() {
+        text += "\nseen in training:\n";
+        finished.seen.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
+        text += "\nnever seen:\n";
     }
+    finished.samples.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
     let scores: Vec<String> =
         finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4))).collect();
     text += &format!("\ntest split: {}\n", scores.join(", "));

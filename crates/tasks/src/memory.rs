@@ -4,11 +4,16 @@ use regard_inspect::count::{Description, count};
 
 use crate::error::TaskError;
 
+/// Copies of all parameters that are held at once while a checkpoint is written, beyond those that training holds.
+const CHECKPOINT: u128 = 10;
+
 /// Refuses a run whose model, optimiser and activations need more memory than there is. What cannot be counted passes.
 pub(crate) fn check(description: &Description) -> Result<(), TaskError> {
     let Ok(counted) = count(description) else { return Ok(()) };
     let Some(available) = available() else { return Ok(()) };
-    fits(counted.memory.training, counted.parameters(), available)
+    // Threads that share a batch have gradients each, and a checkpoint is a copy of weights, best weights and averages.
+    let copies = regard_kernels::parts() as u128 - 1 + CHECKPOINT;
+    fits(counted.memory.training + 4 * counted.parameters() * copies, counted.parameters(), available)
 }
 
 fn fits(needed: u128, parameters: u128, available: u128) -> Result<(), TaskError> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::TaskError;
 use crate::run::Finished;
-use crate::task::{Evaluation, Task};
+use crate::task::{Evaluation, Prediction, Sample, Task};
 
 /// Inputs whose maps are shown.
 const LOOKED_AT: usize = 3;
@@ -17,6 +17,15 @@ pub(crate) struct Story<'a, T: Task> {
     pub evaluation: Evaluation,
     pub journal: &'a str,
     pub finished: &'a Finished,
+}
+
+/// Examples, right answers and what the model makes of them.
+fn predictions(samples: &[(Sample, Prediction)]) -> Table {
+    let mut table = Table::new(["input", "expected", "model"]);
+    for (sample, prediction) in samples {
+        table.push([&sample.input, &sample.expected, &prediction.output]);
+    }
+    table
 }
 
 /// The page.
@@ -33,12 +42,14 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
     }
     report = report.section(curves(journal));
     if !finished.samples.is_empty() {
-        let mut table = Table::new(["input", "expected", "model"]);
-        for (sample, prediction) in &finished.samples {
-            table.push([&sample.input, &sample.expected, &prediction.output]);
-        }
+        let table = predictions(&finished.samples);
         let text = "Examples of the test split, which training has not seen.";
         report = report.section(Section::new("Predictions").text(text).content(Content::Table(table)));
+    }
+    if !finished.seen.is_empty() {
+        let text = "Examples that the model was trained on.";
+        let table = predictions(&finished.seen);
+        report = report.section(Section::new("Seen in training").text(text).content(Content::Table(table)));
     }
     if !evaluation.contents.is_empty() {
         let mut section = Section::new("Scores");

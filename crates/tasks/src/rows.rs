@@ -4,6 +4,12 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{PAD, pad};
 
+/// The places of at most `limit` of `len` examples, spread evenly: files are often sorted, by length or by label.
+pub(crate) fn spread(len: usize, limit: Option<usize>) -> impl Iterator<Item = usize> {
+    let count = limit.unwrap_or(len).min(len);
+    (0..count).map(move |at| (at as u128 * len as u128 / count as u128) as usize)
+}
+
 /// Where a model is.
 pub(crate) fn device_of(model: &impl Module) -> Device {
     model.devices().into_iter().next().unwrap_or_default()
@@ -14,4 +20,18 @@ pub(crate) fn padded<R: AsRef<[u32]>>(rows: &[R], device: &Device) -> (Tensor<2,
     let rows: Vec<&[u32]> = rows.iter().map(AsRef::as_ref).collect();
     let padded = pad(&rows, PAD);
     (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_examples_are_spread_over_all() {
+        let chosen = |len, limit| spread(len, limit).collect::<Vec<_>>();
+        assert_eq!(chosen(10, Some(3)), [0, 3, 6]);
+        assert_eq!(chosen(3, None), [0, 1, 2]);
+        assert_eq!(chosen(3, Some(8)), [0, 1, 2]);
+        assert!(chosen(0, Some(2)).is_empty() && chosen(2, Some(0)).is_empty());
+    }
 }

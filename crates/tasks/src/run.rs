@@ -18,11 +18,13 @@ use crate::memory;
 use crate::report::{Story, page};
 use crate::settings::resolve;
 use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Sample, Settings, Task};
-use crate::train::{Event, From, Observer, Place, Run, Stop, Trained, has_checkpoint};
+use crate::train::{Event, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint};
 use crate::weights;
 
 /// Examples that are shown after training.
 const SHOWN: usize = 6;
+/// Examples of the training split that are shown before them.
+const SEEN: usize = 2;
 
 /// What `regard train` was asked for.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +68,8 @@ pub struct Finished {
     pub parameters: usize,
     /// Examples of the test split with what the model makes of them.
     pub samples: Vec<(Sample, Prediction)>,
+    /// A few examples of the training split with a right answer, and what the model makes of them.
+    pub seen: Vec<(Sample, Prediction)>,
 }
 
 /// A task by name, without its types.
@@ -76,14 +80,15 @@ pub trait Kind: Sync {
     /// Its commented configuration.
     fn config(&self) -> &'static str;
 
-    /// Refuses a request whose configuration makes no sense, before data are read or anything is written.
-    fn check(&self, request: &Request) -> Result<(), TaskError>;
+    /// The configuration that a request asks for, with all defaults. Refuses one that makes no sense, before data are read
+    /// or anything is written.
+    fn configured(&self, request: &Request) -> Result<serde_json::Value, TaskError>;
 
     /// Trains a model and writes its folder.
     fn train(
         &self,
         request: &Request,
-        from: From,
+        from: Origin,
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Finished, TaskError>;
@@ -141,33 +146,30 @@ impl<T: Task> Kind for Of<T> {
         T::CONFIG
     }
 
-    fn check(&self, request: &Request) -> Result<(), TaskError> {
-        configured::<T>(request).map(|_| ())
+    fn configured(&self, request: &Request) -> Result<serde_json::Value, TaskError> {
+        configured::<T>(request).map(|config| serde_json::to_value(config).expect("plain values"))
     }
 
     fn train(
         &self,
         request: &Request,
-        from: From,
+        from: Origin,
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Finished, TaskError> {
         observer.hear(&Event::Doing("reading the data".to_string()));
-        let (task, folder, mut description) = match from {
-            From::Scratch => begin::<T>(request)?,
-            From::Checkpoint => go_on::<T>(request)?,
+        let Start { task, parts, mut model, folder, mut description } = match from {
+            Origin::Scratch => begin::<T>(request)?,
+            Origin::Checkpoint => go_on::<T>(request)?,
         };
-        let parts = task.parts()?;
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
         let data = match task.config().data_path() {
             Some(path) => fingerprint(path)?,
             None => "built-in".to_string(),
         };
         // A run that ended before its first checkpoint begins again.
-        let from = if has_checkpoint(&folder)? { from } else { From::Scratch };
-        let init = Init::new(task.config().seed(), &Device::flex().autodiff());
-        let mut model = task.model(&init)?;
-        if from == From::Scratch {
+        let from = if has_checkpoint(&folder)? { from } else { Origin::Scratch };
+        if from == Origin::Scratch {
             model = task.warm(model)?;
             description.counted = counted(&task, &model);
         }
@@ -211,24 +213,40 @@ fn number(value: u64) -> Result<toml::Value, TaskError> {
     Ok(toml::Value::Integer(number))
 }
 
-/// A new run in a new folder.
-fn begin<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskError> {
+/// A run before its first step.
+struct Start<T: Task> {
+    task: T,
+    parts: Parts<T::Part>,
+    /// With its first weights.
+    model: T::Model,
+    folder: Folder,
+    description: Description,
+}
+
+/// The network with its first weights, to be trained.
+fn untrained<T: Task>(task: &T) -> Result<T::Model, TaskError> {
+    task.model(&Init::new(task.config().seed(), &Device::flex().autodiff()))
+}
+
+/// A new run in a new folder, which is made when nothing of the request can be refused any more.
+fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let config = configured::<T>(request)?;
     let task = T::start(config)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
+    let (parts, model) = (task.parts()?, untrained(&task)?);
     // As the task has it: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
     let mut description = Description::new(T::NAME, described);
     folder.commit(&mut description, &task.files()?)?;
-    Ok((task, folder, description))
+    Ok(Start { task, parts, model, folder, description })
 }
 
 /// The run of a folder, to go on.
-fn go_on<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskError> {
+fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let others = [
         ("--config", request.config.is_some()),
         ("--set", !request.sets.is_empty()),
@@ -251,9 +269,11 @@ fn go_on<T: Task>(request: &Request) -> Result<(T, Folder, Description), TaskErr
     let mut task: T = opened(&folder, &description)?;
     if let Some(steps) = request.steps {
         description.config["train"]["steps"] = steps.into();
+        description.config["train"]["epochs"] = serde_json::Value::Null;
         task = opened(&folder, &description)?;
     }
-    Ok((task, folder, description))
+    let (parts, model) = (task.parts()?, untrained(&task)?);
+    Ok(Start { task, parts, model, folder, description })
 }
 
 fn opened<T: Task>(folder: &Folder, description: &Description) -> Result<T, TaskError> {
@@ -300,14 +320,22 @@ fn finish<T: Task>(
         better: Better::Higher,
         parameters: model.num_params(),
         samples: Vec::new(),
+        seen: Vec::new(),
     };
     if finished {
         observer.hear(&Event::Doing("scoring the test split".to_string()));
         let evaluation = task.evaluate(&parts.test, &model, None)?;
         done.scores = evaluation.scores.clone();
         (done.main, done.better) = (evaluation.main, evaluation.better);
-        description.scores = Some(evaluation.scores.clone());
-        done.samples = samples(task, &parts.test, &model)?;
+        // JSON has no number for what is not finite, and a folder must be readable.
+        let finite = |(_, value): &(String, f64)| value.is_finite();
+        description.scores = Some(evaluation.scores.clone().into_iter().filter(finite).collect());
+        let unseen = task.samples(&parts.test, 4 * SHOWN);
+        // Some tasks ask the same questions whatever the split.
+        let seen = task.samples(&parts.train, 4 * SEEN).into_iter();
+        let seen = seen.filter(|sample| !sample.expected.is_empty() && !unseen.contains(sample)).collect();
+        done.samples = answered(task, unseen, &model, SHOWN)?;
+        done.seen = answered(task, seen, &model, SEEN)?;
         observer.hear(&Event::Doing("writing the report".to_string()));
         let metrics = folder.file(METRICS);
         let journal = fs::read_to_string(&metrics).map_err(TaskError::io(&metrics))?;
@@ -319,16 +347,21 @@ fn finish<T: Task>(
     Ok(done)
 }
 
-/// Examples with what the model makes of them; those that it does not take, such as too long ones, are passed over.
-fn samples<T: Task>(task: &T, part: &T::Part, model: &T::Model) -> Result<Vec<(Sample, Prediction)>, TaskError> {
+/// At most `count` examples with what the model makes of them; those that it does not take, such as too long ones, are passed over.
+fn answered<T: Task>(
+    task: &T,
+    samples: Vec<Sample>,
+    model: &T::Model,
+    count: usize,
+) -> Result<Vec<(Sample, Prediction)>, TaskError> {
     let mut shown = Vec::new();
-    for sample in task.samples(part, 4 * SHOWN) {
+    for sample in samples {
         match task.predict(model, std::slice::from_ref(&sample.input)) {
             Ok(predictions) => shown.extend(predictions.into_iter().next().map(|prediction| (sample, prediction))),
             Err(TaskError::Input { .. }) => {}
             Err(error) => return Err(error),
         }
-        if shown.len() == SHOWN {
+        if shown.len() == count {
             break;
         }
     }

@@ -19,28 +19,47 @@ pub fn resolve<C: DeserializeOwned>(
     flags: &[(&str, &str, Option<Value>)],
 ) -> Result<C, TaskError> {
     let mut table: Table = defaults.parse().expect("the task's own configuration");
+    let mut layers: Vec<(String, Table)> = Vec::new();
     if let Some(path) = file {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| settings(&place, error))?;
-        let over: Table = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
-        lay::<C>(&mut table, over, &place)?;
+        let over = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
+        layers.push((place, over));
     }
     for set in sets {
         let place = format!("--set {set}");
         let Some((key, text)) = set.split_once('=') else {
             return Err(settings(&place, "expected key=value, such as train.steps=500"));
         };
-        lay::<C>(&mut table, nested(key.trim(), value(text.trim()), &place)?, &place)?;
+        let over = nested(key.trim(), value(text.trim()), &place)?;
+        layers.push((place, over));
     }
     for (flag, key, value) in flags {
         if let Some(value) = value {
-            lay::<C>(&mut table, nested(key, value.clone(), flag)?, flag)?;
+            layers.push((flag.to_string(), nested(key, value.clone(), flag)?));
         }
+    }
+    leave_the_end_to(&layers, &mut table);
+    for (place, over) in layers {
+        lay::<C>(&mut table, over, &place)?;
     }
     if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
         *path = Path::new(path).canonicalize().map_err(TaskError::io(&*path))?.display().to_string();
     }
     read(&table, "configuration")
+}
+
+/// Whoever says in steps or in epochs when a run ends does not mean the default end in the other measure as well.
+fn leave_the_end_to(layers: &[(String, Table)], defaults: &mut Table) {
+    let says =
+        |key: &str| layers.iter().any(|(_, over)| over.get("train").is_some_and(|train| train.get(key).is_some()));
+    if let Some(Value::Table(train)) = defaults.get_mut("train") {
+        for (said, other) in [("steps", "epochs"), ("epochs", "steps")] {
+            if says(said) && !says(other) {
+                train.remove(other);
+            }
+        }
+    }
 }
 
 fn settings(place: &str, problem: impl std::fmt::Display) -> TaskError {
@@ -206,6 +225,32 @@ mod tests {
         let sets = ["model.name=alibi".into(), "seed = 7".into()];
         let config: Config = resolve(DEFAULTS, Some(&file), &sets, &flags).unwrap();
         assert_eq!(config, Config { seed: 8, model: Model { size: 5, name: "alibi".into() } });
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct End {
+        steps: Option<u64>,
+        epochs: Option<u64>,
+    }
+
+    #[test]
+    fn an_end_in_epochs_replaces_one_in_steps() {
+        #[derive(Deserialize)]
+        struct Training {
+            train: End,
+        }
+        let end = |sets: &[&str], flag: Option<i64>| {
+            let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+            let flags = [("--steps", "train.steps", flag.map(Value::Integer))];
+            let Training { train: End { steps, epochs } } =
+                resolve("[train]\nsteps = 100\n", None, &sets, &flags).unwrap();
+            (steps, epochs)
+        };
+        assert_eq!(end(&[], None), (Some(100), None));
+        assert_eq!(end(&["train.epochs=3"], None), (None, Some(3)));
+        assert_eq!(end(&["train.epochs=3"], Some(7)), (Some(7), Some(3)));
+        assert_eq!(end(&["train.epochs=3", "train.steps=9"], None), (Some(9), Some(3)));
     }
 
     #[test]

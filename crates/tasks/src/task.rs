@@ -33,7 +33,7 @@ pub trait Settings: Serialize + DeserializeOwned + Debug + Clone {
 }
 
 /// A task with all that is known before its model: configuration, tokenisers, labels.
-pub trait Task: Sized + 'static {
+pub trait Task: Sized + Sync + 'static {
     /// As `regard train` calls it.
     const NAME: &'static str;
     /// The commented configuration with every default.
@@ -43,7 +43,7 @@ pub trait Task: Sized + 'static {
     /// Its network.
     type Model: Module + Debug;
     /// The encoded examples of one split.
-    type Part;
+    type Part: Sync;
 
     /// Reads the training data as far as tokenisers and labels need them.
     fn start(config: Self::Config) -> Result<Self, TaskError>;
@@ -90,7 +90,13 @@ pub trait Task: Sized + 'static {
         pass: &Pass,
     ) -> Result<Loss, TaskError>;
 
-    /// The scores of a model on the first `limit` examples of a split, or all.
+    /// Whether the loss of a batch is the mean of those of its parts, weighed by their targets, and keeps no memory:
+    /// threads may then share a batch.
+    fn is_divisible(&self) -> bool {
+        true
+    }
+
+    /// The scores of a model on `limit` examples, spread over a split, or on all.
     fn evaluate(&self, part: &Self::Part, model: &Self::Model, limit: Option<usize>) -> Result<Evaluation, TaskError>;
 
     /// What the model makes of inputs.

@@ -30,7 +30,7 @@ use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::model::{ModelKind, lookup, sizes};
 use crate::pretrained;
-use crate::rows::{device_of, padded};
+use crate::rows::{device_of, padded, spread};
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
 
 const LABELS: &str = "labels.json";
@@ -314,7 +314,7 @@ impl Task for Classify {
     }
 
     fn evaluate(&self, part: &Part, model: &Classifier, limit: Option<usize>) -> Result<Evaluation, TaskError> {
-        let examples = &part.examples[..part.examples.len().min(limit.unwrap_or(usize::MAX))];
+        let examples: Vec<&Example> = spread(part.examples.len(), limit).map(|at| &part.examples[at]).collect();
         let rows: Vec<&[u32]> = examples.iter().map(|example| example.ids.as_slice()).collect();
         let outputs = self.outputs(model, &rows, &Pass::inference())?;
         let truth: Vec<&Answer> = examples.iter().map(|example| &example.answer).collect();

@@ -7,20 +7,22 @@ mod page;
 mod summary;
 mod vary;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regard_data::fingerprint;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use self::summary::Main;
 pub use self::summary::{Row, Spread};
 pub use self::vary::{Variant, Vary, combinations};
 use crate::error::TaskError;
-use crate::folder::{CONFIG, save};
+use crate::folder::{CONFIG, save, sha256};
 use crate::run::{Finished, Kind, Request};
 use crate::task::Better;
-use crate::train::{Event, From, Observer, Stop};
+use crate::train::{Event, Observer, Origin, Stop};
 
 const DOCUMENT: &str = "compare.json";
 
@@ -69,6 +71,9 @@ pub struct Plan {
     pub steps: Option<u64>,
     /// The first seed.
     pub seed: u64,
+    /// Of the data and of the variants' whole configurations: defaults and files change.
+    #[serde(default)]
+    pub fingerprint: String,
 }
 
 /// A run.
@@ -210,10 +215,8 @@ pub fn compare(
     stop: &Stop,
 ) -> Result<Compared, TaskError> {
     let variants = combinations(&comparison.vary);
-    for variant in &variants {
-        kind.check(&request(comparison, variant, None))?;
-    }
-    let plan = plan(kind, comparison)?;
+    let configs = variants.iter().map(|variant| kind.configured(&request(comparison, variant, None)));
+    let plan = plan(kind, comparison, &configs.collect::<Result<Vec<_>, _>>()?)?;
     let (folder, known) = place(&plan, comparison.request.out.as_deref())?;
     let names = vary::folder_names(&variants);
     let seeds = || plan.seed..plan.seed.saturating_add(comparison.seeds);
@@ -267,16 +270,21 @@ fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>
     let sets = variant.iter().map(|(key, value)| format!("{key}={value}"));
     Request {
         sets: comparison.request.sets.iter().cloned().chain(sets).collect(),
-        seed: run.map(|(seed, _)| seed),
+        seed: run.map_or(comparison.request.seed, |(seed, _)| Some(seed)),
         out: run.map(|(_, folder)| folder.to_path_buf()),
         ..comparison.request.clone()
     }
 }
 
-fn plan(kind: &dyn Kind, comparison: &Comparison) -> Result<Plan, TaskError> {
-    let Request { config, sets, data, steps, seed, .. } = &comparison.request;
+/// `configs` are those of the variants.
+fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<Plan, TaskError> {
+    let Request { config, sets, data, steps, .. } = &comparison.request;
     let read = |path: &PathBuf| fs::read_to_string(path).map_err(TaskError::io(path));
     let whole = |path: &PathBuf| path.canonicalize().map_err(TaskError::io(path));
+    let mut all = serde_json::to_vec(configs).expect("plain values");
+    for path in configs.iter().filter_map(|config| config["data"]["path"].as_str()).collect::<BTreeSet<_>>() {
+        all.extend(fingerprint(Path::new(path))?.bytes());
+    }
     Ok(Plan {
         task: kind.name().to_string(),
         vary: comparison.vary.clone(),
@@ -284,7 +292,8 @@ fn plan(kind: &dyn Kind, comparison: &Comparison) -> Result<Plan, TaskError> {
         config: config.as_ref().map(read).transpose()?,
         data: data.as_ref().map(whole).transpose()?,
         steps: *steps,
-        seed: seed.unwrap_or(1),
+        seed: configs.first().and_then(|config| config["seed"].as_u64()).unwrap_or(1),
+        fingerprint: sha256(&all),
     })
 }
 
@@ -352,9 +361,9 @@ fn train(
     let mut observer = Forward(hear);
     if folder.join(CONFIG).exists() {
         let request = Request { out: Some(folder.to_path_buf()), ..Request::default() };
-        return kind.train(&request, From::Checkpoint, &mut observer, stop);
+        return kind.train(&request, Origin::Checkpoint, &mut observer, stop);
     }
-    kind.train(&request(comparison, &entry.settings, Some((entry.seed, folder))), From::Scratch, &mut observer, stop)
+    kind.train(&request(comparison, &entry.settings, Some((entry.seed, folder))), Origin::Scratch, &mut observer, stop)
 }
 
 fn measured(finished: &Finished) -> Measured {

@@ -5,6 +5,8 @@
 //! of `p₂[i]` is `p₁[p₂[i]]`. Examples are drawn without end from the seed; those of the test split are never drawn in
 //! training.
 
+mod config;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,118 +17,24 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_inspect::count::{Architecture, Description, Extra, RecurrentModel, Rows, Sizes};
 use regard_inspect::{AttentionView, MapGroup};
-use regard_nn::config::check_positive;
 use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
-use regard_nn::{AttentionMap, Capture, ConfigError, Init, NnError, Pass, Wanted};
+use regard_nn::{AttentionMap, Capture, Init, NnError, Pass, Wanted};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::config::{Config, DataConfig, Form};
 use crate::error::TaskError;
 use crate::look::layer_name;
-use crate::model::{ModelConfig, ModelKind};
-use crate::rows::device_of;
-use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
+use crate::model::ModelConfig;
+use crate::rows::{device_of, spread};
+use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 use crate::train::TrainConfig;
 
-/// The largest permutation, grid and number of colours.
-const MOST: usize = 4_096;
 /// Examples of an epoch at most.
 const LISTED: usize = 1_000_000;
-
-/// What is composed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// Two permutations.
-    #[default]
-    Permutations,
-    /// A picture of `colours` and a map of places: each cell of the result is the cell of the picture that the map names.
-    Grid,
-}
-
-/// The `[data]` section.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DataConfig {
-    /// What is composed.
-    pub form: Form,
-    /// Numbers of a permutation, or cells of the grid.
-    pub size: usize,
-    /// Columns of the grid, for the eye alone; it must divide `size`.
-    pub width: usize,
-    /// Colours of the grid.
-    pub colours: usize,
-    /// Examples of the dev split.
-    pub dev: usize,
-    /// Examples of the test split.
-    pub test: usize,
-}
-
-impl Default for DataConfig {
-    fn default() -> Self {
-        Self { form: Form::Permutations, size: 12, width: 4, colours: 8, dev: 256, test: 2_000 }
-    }
-}
-
-/// The configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, examples and dropout.
-    pub seed: u64,
-    /// The examples.
-    pub data: DataConfig,
-    /// The network.
-    pub model: ModelConfig,
-    /// How it is trained.
-    pub train: TrainConfig,
-}
-
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn data_path(&self) -> Option<&Path> {
-        None
-    }
-
-    fn validate(&self) -> Result<(), TaskError> {
-        let DataConfig { form, size, width, colours, dev, test } = self.data;
-        let check = || {
-            for (field, value) in [("size", size), ("width", width), ("colours", colours), ("dev", dev), ("test", test)]
-            {
-                check_positive(field, value)?;
-            }
-            if size > MOST || colours > MOST {
-                let (field, value) = if size > MOST { ("size", size) } else { ("colours", colours) };
-                return Err(ConfigError::new(field, value, format!("at most {MOST}")));
-            }
-            if form == Form::Grid && !size.is_multiple_of(width) {
-                return Err(ConfigError::new("width", width, format!("a divisor of size, {size}")));
-            }
-            // So many pictures and maps there are; in logarithms, since they soon outgrow any number.
-            if form == Form::Grid && (colours as f64 * size as f64).ln() * (size as f64) < 1_000f64.ln() {
-                return Err(ConfigError::new("size", size, "more: there are fewer than 1000 pictures with their maps"));
-            }
-            if form == Form::Permutations && size < 4 {
-                return Err(ConfigError::new("size", size, "4 or more: fewer have too few pairs to hold some out"));
-            }
-            Ok(())
-        };
-        check().map_err(|error: ConfigError| error.within("data"))?;
-        let kinds = [ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru];
-        Ok(self.model.validate(&kinds)?)
-    }
-}
 
 /// One example: what is looked up, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,7 +227,7 @@ pub struct FixedExample(Example);
 
 impl Task for Compose {
     const NAME: &'static str = "compose";
-    const CONFIG: &'static str = include_str!("../../../configs/compose.toml");
+    const CONFIG: &'static str = include_str!("../../../../configs/compose.toml");
     type Config = Config;
     type Model = Composer;
     type Part = Part;
@@ -430,8 +338,7 @@ impl Task for Compose {
                 what: "score its endless training split".to_string(),
             });
         };
-        let examples: Vec<Example> =
-            examples.iter().take(limit.unwrap_or(usize::MAX)).map(|example| example.0.clone()).collect();
+        let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].0.clone()).collect();
         let (mut right, mut whole) = (0, 0);
         for batch in examples.chunks(256) {
             for (answer, example) in self.answers(model, batch, &Pass::inference())?.iter().zip(batch) {

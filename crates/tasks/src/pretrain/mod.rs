@@ -28,7 +28,7 @@ use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::model::sizes;
 use crate::plain_text;
-use crate::rows::{device_of, padded};
+use crate::rows::{device_of, padded, spread};
 use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
 /// Tokens that go through the model together where no gradients are kept.
@@ -307,7 +307,7 @@ impl Task for Pretrain {
         model: &MaskedLanguageModel,
         limit: Option<usize>,
     ) -> Result<Evaluation, TaskError> {
-        let rows: Vec<(usize, &Vec<u32>)> = part.rows.iter().enumerate().take(limit.unwrap_or(usize::MAX)).collect();
+        let rows: Vec<(usize, &Vec<u32>)> = spread(part.rows.len(), limit).map(|at| (at, &part.rows[at])).collect();
         let longest = self.config.data.longest.unwrap_or(usize::MAX);
         let longer: Vec<(usize, &Vec<u32>)> = rows.iter().copied().filter(|(_, row)| tokens(row) > longest).collect();
         let mut scores = Vec::new();

@@ -33,7 +33,7 @@ use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::model::sizes;
 use crate::pretrained;
-use crate::rows::device_of;
+use crate::rows::{device_of, spread};
 use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Task};
 
 const WORDS: &str = "words.json";
@@ -298,7 +298,14 @@ impl Task for Tag {
     }
 
     fn evaluate(&self, part: &Part, model: &Tagger, limit: Option<usize>) -> Result<Evaluation, TaskError> {
-        let sentences = &part.sentences[..limit.unwrap_or(usize::MAX).min(part.sentences.len())];
+        let chosen: Vec<Encoded>;
+        let sentences = match limit {
+            None => &part.sentences[..],
+            Some(_) => {
+                chosen = spread(part.sentences.len(), limit).map(|at| part.sentences[at].clone()).collect();
+                &chosen
+            }
+        };
         let Tagging { tags: found, loss } = self.tagged(model, sentences, &Pass::inference())?;
         let outcome = Outcome { sentences, found, loss };
         evaluation(&outcome, &self.lexicon.labels, &part.extra, self.config.data.longest)

@@ -52,6 +52,8 @@ pub struct State {
     pub memory: serde_json::Value,
     /// The data it was trained on.
     pub data: String,
+    /// Threads that it runs on: they share its batches.
+    pub threads: usize,
 }
 
 /// The best score so far.

@@ -1,8 +1,8 @@
 //! The trainer that all tasks share.
 //!
-//! A run is a function of its configuration, its data and its seed: the order of examples and all random numbers follow
-//! from the seed and the step, so that a run that was killed goes on from its last checkpoint to the same
-//! bits as one that was not.
+//! A run is a function of its configuration, its data, its seed and the number of threads: the order of examples and all
+//! random numbers follow from the seed and the step, so that a run that was killed goes on from its last checkpoint to
+//! the same bits as one that was not.
 
 mod checkpoint;
 mod config;
@@ -12,9 +12,10 @@ mod observer;
 use std::time::Instant;
 
 use burn::module::Module;
+use regard_kernels::{parts, share};
 use regard_nn::Pass;
 use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use self::checkpoint::State;
 use self::checkpoint::{Best, Checkpoint, Checkpoints};
@@ -23,7 +24,8 @@ use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
-use crate::task::{Evaluation, Parts, Settings, Task};
+use crate::rows::device_of;
+use crate::task::{Evaluation, Loss, Parts, Settings, Task};
 use crate::weights::{self, Tensors};
 
 /// Steps in a row without finite gradients after which a run is given up.
@@ -31,7 +33,7 @@ const MOST_BROKEN: u32 = 50;
 
 /// Where a run starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum Origin {
     /// First weights.
     Scratch,
     /// The newest checkpoint in the folder.
@@ -46,7 +48,7 @@ pub struct Place<'a> {
     /// The fingerprint of the examples: a run goes on with those it began with.
     pub data: &'a str,
     /// Where it starts.
-    pub from: From,
+    pub from: Origin,
 }
 
 /// What a run has come to.
@@ -95,8 +97,9 @@ impl<'a, T: Task> Run<'a, T> {
         let checkpoints = Checkpoints::new(folder.path())?;
         let mut optimiser =
             AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
-        let (mut state, mut best) = (State { data: data.to_string(), ..State::default() }, None);
-        if from == From::Checkpoint {
+        let threads = rayon::current_num_threads();
+        let (mut state, mut best) = (State { data: data.to_string(), threads, ..State::default() }, None);
+        if from == Origin::Checkpoint {
             let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using the one before")));
             let saved = checkpoints.newest(warn)?;
             if saved.state.data != data {
@@ -106,6 +109,13 @@ impl<'a, T: Task> Run<'a, T> {
             model = weights::load(model, saved.weights, folder.path())?;
             optimiser.restore(saved.state.optimiser_steps, saved.moments)?;
             (state, best) = (saved.state, saved.best);
+            if state.threads != threads {
+                let (before, now) = (state.threads, threads);
+                let message =
+                    format!("this run began on {before} threads and goes on with {now}: not to the same bits");
+                observer.hear(&Event::Warning(message));
+            }
+            state.threads = threads;
         }
         let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
         let plan = task.plan(&parts.train, state.epoch);
@@ -205,19 +215,18 @@ impl<'a, T: Task> Run<'a, T> {
         for part in 0..self.config.accumulate {
             let batch = self.next_batch();
             let pass = if part == 0 { pass } else { pass.at(part) };
-            let model = self.model.as_ref().expect("put back after each step");
-            let found = self.task.loss(&self.parts.train, &batch, model, &mut self.state.memory, &pass)?;
-            let gradients = ParameterGradients::new(model, found.mean.backward());
-            // The mean over all targets of the step, whatever the batches' sizes.
-            let (before, new) = (targets as f64, found.targets as f64);
-            let all = (before + new).max(1.0);
-            loss = (loss * before + f64::from(found.mean.into_scalar::<f32>()) * new) / all;
-            match &mut sum {
-                None => sum = Some(gradients),
-                Some(sum) => sum.combine((before / all) as f32, gradients, (new / all) as f32),
+            for Share { gradients, loss: mean, targets: new, tokens: more } in self.shares(&batch, &pass)? {
+                // The mean over all targets of the step, whatever the batches' sizes.
+                let all = (targets + new).max(1) as f64;
+                let (own, theirs) = (targets as f64 / all, new as f64 / all);
+                loss = loss * own + mean * theirs;
+                match &mut sum {
+                    None => sum = Some(gradients),
+                    Some(sum) => sum.combine(own as f32, gradients, theirs as f32),
+                }
+                targets += new;
+                tokens += more;
             }
-            targets += found.targets;
-            tokens += found.tokens;
         }
         let gradients = sum.expect("at least one batch");
         self.optimiser.options = options(self.config, rate);
@@ -232,6 +241,26 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.seconds += start.elapsed().as_secs_f64();
         observer.hear(&Event::Step { step, loss: loss as f32, rate, tokens });
         Ok(())
+    }
+
+    /// The gradients of a batch in parts, one a worker.
+    fn shares(&mut self, batch: &[usize], pass: &Pass) -> Result<Vec<Share>, TaskError> {
+        let (task, train) = (self.task, &self.parts.train);
+        let model = self.model.as_ref().expect("put back after each step");
+        if parts() == 1 || !task.is_divisible() {
+            let found = task.loss(train, batch, model, &mut self.state.memory, pass)?;
+            return Ok(vec![Share::new(found, model)]);
+        }
+        let device = device_of(model);
+        let pieces = batch.chunks(batch.len().div_ceil(parts()).max(1));
+        // Parameters of its own for each part: one graph for all would have one lock.
+        let inputs = pieces.map(|part| (part, model.clone().fork(&device))).collect();
+        let shares = share(inputs, |part, (examples, model)| {
+            let pass = if part == 0 { *pass } else { pass.at(part).at(part) };
+            let found = task.loss(train, examples, &model, &mut Value::Null, &pass)?;
+            Ok(Share::new(found, &model))
+        });
+        shares.into_iter().collect()
     }
 
     /// Gives up a run whose gradients stay without meaning.
@@ -305,6 +334,21 @@ impl<'a, T: Task> Run<'a, T> {
     }
 }
 
+/// What a part of a batch adds to a step.
+struct Share {
+    gradients: ParameterGradients,
+    loss: f64,
+    targets: usize,
+    tokens: usize,
+}
+
+impl Share {
+    fn new(Loss { mean, targets, tokens }: Loss, model: &impl Module) -> Self {
+        let gradients = ParameterGradients::new(model, mean.backward());
+        Self { gradients, loss: f64::from(mean.into_scalar::<f32>()), targets, tokens }
+    }
+}
+
 fn options(config: &TrainConfig, learning_rate: f32) -> AdamWOptions {
     AdamWOptions {
         learning_rate,
@@ -312,5 +356,63 @@ fn options(config: &TrainConfig, learning_rate: f32) -> AdamWOptions {
         beta2: config.beta2,
         epsilon: config.epsilon,
         weight_decay: config.weight_decay,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::run::Request;
+
+    struct Deaf;
+
+    impl Observer for Deaf {
+        fn hear(&mut self, _: &Event) {}
+    }
+
+    /// The weights after three steps with batches of ten on `threads` threads.
+    fn trained(task: &str, threads: usize, more: &[&str]) -> Tensors {
+        // So large an ε makes steps of the gradients themselves: AdamW would blow up what rounding leaves of a zero.
+        let sets = [
+            "train.epsilon=1e3",
+            "train.learning_rate=1e3",
+            "train.schedule=constant",
+            "train.warmup=0",
+            "train.weight_decay=0",
+            "train.clip=0",
+            "train.batch_examples=10",
+            "train.steps=3",
+            "train.keep=last",
+            "model.d_model=32",
+            "model.d_ff=64",
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let sets = sets.iter().chain(more).map(|set| set.to_string()).collect();
+        let request = Request { sets, out: Some(folder.path().join("run")), ..Request::default() };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let kind = crate::kind(task).unwrap();
+        pool.install(|| kind.train(&request, Origin::Scratch, &mut Deaf, &Stop::default())).unwrap();
+        let bytes = std::fs::read(folder.path().join("run/model.safetensors")).unwrap();
+        weights::from_bytes(&bytes, Path::new("model")).unwrap()
+    }
+
+    #[test]
+    fn threads_that_share_a_batch_make_the_same_step() {
+        for (task, more) in [
+            ("compose", &["data.test=20", "data.dev=20"][..]),
+            ("tag", &["data.sentences=200", "model.kind=lstm", "model.dropout=0", "model.word_dropout=0"]),
+        ] {
+            let one = trained(task, 1, more);
+            // Ten examples for three threads: 4, 4 and 2.
+            let three = trained(task, 3, more);
+            assert!(three == trained(task, 3, more), "{task}: not the same bits");
+            assert_eq!(one.len(), three.len());
+            for ((path, (_, one)), (_, three)) in one.iter().zip(three.values()) {
+                let far = one.iter().zip(three).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(far < 2e-5, "{task}: {path} differs by {far}");
+            }
+        }
     }
 }

@@ -4,36 +4,37 @@
 //! Source and target share one tokeniser and one embedding. A source is its tokens and `</s>`; the decoder reads `<s>`
 //! and the target and predicts the target and `</s>`.
 
+mod config;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use burn::module::Module;
+use rayon::prelude::*;
 use regard_data::{
-    Budget, Case, END, Fold, PAD, Pair, START, Source, Splits, Tokenizer, TokenizerConfig, TokenizerKind, batches,
-    builtin, in_order, load_pairs, read_pairs,
+    Budget, END, PAD, Pair, START, Source, Splits, Tokenizer, batches, builtin, in_order, load_pairs, read_pairs,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_inspect::{AttentionView, MapGroup};
-use regard_nn::config::check_positive;
+use regard_nn::layers::attention::context::Selection;
 use regard_nn::layers::attention::score_function::Baseline;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::recurrent_translator::RecurrentTranslator;
-use regard_nn::{AttentionMap, Capture, ConfigError, Init, Pass, Wanted};
+use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
 use regard_ops::CrossEntropyOptions;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::decode::{BeamOptions, Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
+pub use self::config::Config;
+use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::look::layer_name;
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
-use crate::model::{ModelConfig, ModelKind, sizes};
-use crate::rows::{device_of, padded};
-use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
-use crate::train::TrainConfig;
+use crate::model::sizes;
+use crate::rows::{device_of, padded, spread};
+use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
 
 /// What a baseline of earlier rewards keeps of them each step.
 const BASELINE_DECAY: f32 = 0.99;
@@ -41,84 +42,6 @@ const BASELINE_DECAY: f32 = 0.99;
 const ENTROPY_BONUS: f32 = 0.01;
 /// Tokens of a batch where no gradients are kept.
 const SEARCH_TOKENS: usize = 8_192;
-
-/// The `[data]` section.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DataConfig {
-    /// Pairs of sentences; built-in ones if absent.
-    pub path: Option<PathBuf>,
-    /// Fold `k/n` of a single file.
-    pub fold: Option<Fold>,
-    /// How text becomes tokens.
-    pub tokenizer: TokenizerConfig,
-    /// Tokens of a source or target at most: longer pairs are left out of training, longer inputs refused.
-    pub max_length: usize,
-    /// Training pairs with more tokens on either side are left out, and longer sources scored by themselves as well.
-    pub longest: Option<usize>,
-}
-
-impl Default for DataConfig {
-    fn default() -> Self {
-        Self {
-            path: None,
-            fold: None,
-            tokenizer: TokenizerConfig { kind: TokenizerKind::Word, vocab: 8_000, case: Case::Keep, min_count: 1 },
-            max_length: 100,
-            longest: None,
-        }
-    }
-}
-
-/// The configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, order and dropout.
-    pub seed: u64,
-    /// The examples.
-    pub data: DataConfig,
-    /// The network.
-    pub model: ModelConfig,
-    /// How it is trained.
-    pub train: TrainConfig,
-    /// How translations are searched.
-    pub decode: BeamOptions,
-}
-
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn data_path(&self) -> Option<&Path> {
-        self.data.path.as_deref()
-    }
-
-    fn validate(&self) -> Result<(), TaskError> {
-        let DataConfig { max_length, longest, .. } = self.data;
-        check_positive("data.max_length", max_length)?;
-        if let Some(longest) = longest.filter(|longest| !(1..=max_length).contains(longest)) {
-            return Err(ConfigError::new("data.longest", longest, format!("1 to data.max_length, {max_length}")).into());
-        }
-        if let (None, Some(fold)) = (&self.data.path, self.data.fold) {
-            return Err(
-                ConfigError::new("data.fold", fold, "nothing for built-in data, which have their own parts").into()
-            );
-        }
-        self.data.tokenizer.validate()?;
-        self.decode.validate().map_err(|error| error.within("decode"))?;
-        self.model.validate(&[ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru])?;
-        if let Some(config) = self.model.recurrent_translator(1) {
-            config.validate().map_err(|error| error.within("model"))?;
-        }
-        Ok(())
-    }
-}
 
 /// The network.
 #[derive(Module, Debug)]
@@ -174,7 +97,7 @@ impl Translate {
 
     fn encode(&self, pairs: &[Pair]) -> Vec<Encoded> {
         let encode = |text: &str| self.tokenizer.ids(text);
-        pairs.iter().map(|pair| Encoded { source: encode(&pair.source), target: encode(&pair.target) }).collect()
+        pairs.par_iter().map(|pair| Encoded { source: encode(&pair.source), target: encode(&pair.target) }).collect()
     }
 
     /// A split and the number of pairs that are too long for it.
@@ -300,7 +223,7 @@ impl Translate {
 
 impl Task for Translate {
     const NAME: &'static str = "translate";
-    const CONFIG: &'static str = include_str!("../../../configs/translate.toml");
+    const CONFIG: &'static str = include_str!("../../../../configs/translate.toml");
     type Config = Config;
     type Model = Translator;
     type Part = Part;
@@ -393,9 +316,13 @@ impl Task for Translate {
         self.pair_loss(&pairs, model, memory, self.config.train.label_smoothing, pass)
     }
 
+    /// Not with a baseline of rewards, which all of a batch goes into.
+    fn is_divisible(&self) -> bool {
+        matches!(self.config.model.selection, Selection::Soft)
+    }
+
     fn evaluate(&self, part: &Part, model: &Translator, limit: Option<usize>) -> Result<Evaluation, TaskError> {
-        let limit = limit.unwrap_or(usize::MAX);
-        let pairs: Vec<&Encoded> = part.pairs.iter().take(limit).collect();
+        let pairs: Vec<&Encoded> = spread(part.pairs.len(), limit).map(|at| &part.pairs[at]).collect();
         let lengths: Vec<usize> = pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
         let (mut nats, mut targets) = (0.0, 0usize);
         for batch in in_order(&lengths, Budget { tokens: SEARCH_TOKENS, examples: 256 }) {
@@ -404,7 +331,7 @@ impl Task for Translate {
             nats += f64::from(loss.mean.into_scalar::<f32>()) * loss.targets as f64;
             targets += loss.targets;
         }
-        let sentences = &part.sentences[..part.sentences.len().min(limit)];
+        let sentences: Vec<&Sentence> = spread(part.sentences.len(), limit).map(|at| &part.sentences[at]).collect();
         let most = self.config.data.max_length;
         let mut sources: Vec<Vec<u32>> =
             sentences.iter().map(|sentence| self.tokenizer.ids(&sentence.source)).collect();
@@ -511,6 +438,7 @@ mod tests {
 
     use super::*;
     use crate::settings::resolve;
+    use crate::task::Settings;
 
     fn config(sets: &[&str]) -> Config {
         let small = ["model.d_model=8", "model.d_ff=8", "model.n_heads=2", "model.n_layers=1"];
@@ -539,8 +467,8 @@ mod tests {
         let model = task.model(&Init::new(1, &Device::flex())).unwrap();
         let found = task.evaluate(&parts.test, &model, None).unwrap().scores;
         assert!(["bleu_longer", "exact_longer", "loss", "exact"].iter().all(|name| found.contains_key(*name)));
-        // The first four are short ones.
-        let found = task.evaluate(&parts.test, &model, Some(4)).unwrap().scores;
+        // The first is a short one.
+        let found = task.evaluate(&parts.test, &model, Some(1)).unwrap().scores;
         assert!(!found.contains_key("exact_longer") && found.contains_key("exact"));
     }
 

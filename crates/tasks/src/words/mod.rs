@@ -4,6 +4,7 @@
 //! and the passage alone ([`draws`]).
 
 mod ask;
+mod config;
 mod draws;
 mod lexicon;
 mod picture;
@@ -11,28 +12,27 @@ mod plane;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use burn::tensor::{Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use regard_data::{Case, Splits, builtin, read_text, split_text};
+use regard_data::{Splits, builtin, read_text, split_text};
 use regard_inspect::count::{Description, Extra, Sizes};
 use regard_inspect::{AttentionView, Content};
-use regard_nn::config::{check_positive, check_product};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
-use regard_nn::{ConfigError, Init, Pass};
-use serde::{Deserialize, Serialize};
+use regard_nn::{Init, Pass};
 use serde_json::{Value, json};
 
 use self::ask::{Question, SHOWN, Section, Table, known, read_analogies};
+pub use self::config::{Config, Kind, ModelConfig};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
 use crate::model::lookup;
-use crate::rows::device_of;
-use crate::task::{Better, Evaluation, Loss, Parts, Picture, Prediction, Sample, Settings, Task};
+use crate::rows::{device_of, spread};
+use crate::task::{Better, Evaluation, Loss, Parts, Picture, Prediction, Sample, Task};
 use crate::train::TrainConfig;
 
 const VOCABULARY: &str = "vocabulary.json";
@@ -43,122 +43,6 @@ const VECTORS: &str = "vectors.txt";
 const SCORED_WORDS: usize = 4_096;
 /// Of all evaluations, whatever the seed of the run, so that their losses can be compared.
 const SCORING_SEED: u64 = 0xE7A1;
-/// The largest `model.window` and `model.negatives`: a batch grows with their product.
-const MOST_WINDOW: usize = 256;
-const MOST_NEGATIVES: usize = 1_000;
-
-/// The `[data]` section.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DataConfig {
-    /// Plain text; built-in stories if absent.
-    pub path: Option<PathBuf>,
-    /// Questions `a b c d` to be scored by, a line each; built-in ones if absent.
-    pub analogies: Option<PathBuf>,
-    /// Whether capitals are told from small letters.
-    pub case: Case,
-    /// A rarer word is left out.
-    pub min_count: usize,
-    /// Words that have vectors, at most: the most frequent.
-    pub max_words: usize,
-    /// Share of the text above which a word is dropped now and then; 0 for never.
-    pub subsample: f64,
-}
-
-impl Default for DataConfig {
-    fn default() -> Self {
-        Self { path: None, analogies: None, case: Case::Lower, min_count: 5, max_words: 100_000, subsample: 1e-3 }
-    }
-}
-
-/// What is predicted from what.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The words around from the one in the middle.
-    #[default]
-    SkipGram,
-    /// The one in the middle from the mean of those around it.
-    Cbow,
-}
-
-/// The `[model]` section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ModelConfig {
-    /// What is predicted from what.
-    pub kind: Kind,
-    /// Features of a word.
-    pub d_model: usize,
-    /// Words to each side at most.
-    pub window: usize,
-    /// Wrong words that are drawn against each right one.
-    pub negatives: usize,
-}
-
-impl Default for ModelConfig {
-    fn default() -> Self {
-        Self { kind: Kind::SkipGram, d_model: 64, window: 3, negatives: 5 }
-    }
-}
-
-/// The configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, order and draws.
-    pub seed: u64,
-    /// The text.
-    pub data: DataConfig,
-    /// The vectors.
-    pub model: ModelConfig,
-    /// How they are trained.
-    pub train: TrainConfig,
-}
-
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn data_path(&self) -> Option<&Path> {
-        self.data.path.as_deref()
-    }
-
-    fn validate(&self) -> Result<(), TaskError> {
-        let ModelConfig { d_model, window, negatives, .. } = self.model;
-        for (field, value) in [
-            ("data.min_count", self.data.min_count),
-            ("data.max_words", self.data.max_words),
-            ("model.d_model", d_model),
-            ("model.window", window),
-            ("model.negatives", negatives),
-        ] {
-            check_positive(field, value)?;
-        }
-        check_product("model.d_model", &[self.data.max_words, d_model])?;
-        for (field, value, most) in
-            [("model.window", window, MOST_WINDOW), ("model.negatives", negatives, MOST_NEGATIVES)]
-        {
-            if value > most {
-                return Err(ConfigError::new(field, value, format!("a whole number from 1 to {most}")).into());
-            }
-        }
-        let smoothing = self.train.label_smoothing;
-        if smoothing != 0.0 {
-            let expected = "0: each word is only told from some that are drawn";
-            return Err(ConfigError::new("train.label_smoothing", smoothing, expected).into());
-        }
-        match self.data.subsample {
-            0.0..=1.0 => Ok(()),
-            other => Err(ConfigError::new("data.subsample", other, "a number from 0 to 1").into()),
-        }
-    }
-}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -406,8 +290,7 @@ impl Task for Words {
     }
 
     fn evaluate(&self, part: &Part, model: &WordVectors, limit: Option<usize>) -> Result<Evaluation, TaskError> {
-        let passages: Vec<(usize, u64)> =
-            (0..part.len().min(limit.unwrap_or(usize::MAX))).map(|p| (p, p as u64)).collect();
+        let passages: Vec<(usize, u64)> = spread(part.len(), limit).map(|p| (p, p as u64)).collect();
         let random = generator(SCORING_SEED);
         let (mut nats, mut targets) = (0.0, 0usize);
         for some in passages.chunks((SCORED_WORDS * part.len() / part.words().max(1)).max(1)) {
