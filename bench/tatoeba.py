@@ -11,7 +11,8 @@
 --length-penalty    α in the division of a hypothesis' score by ((5 + length) / 6)^α
 --out               sources, translations and references, to look at
 
-The rate falls with the square root of the step after its warm-up, so the end is not known to the training. Prints a
+A cosine of the learning rate ends with the clock: the steps of the whole run are those so far, over the share of the
+time that is gone. Prints a
 line of JSON a minute and one at the end with `finished`.
 """
 
@@ -95,10 +96,14 @@ def folder_of_ours(folder):
     given = settings["train"]
     if "model" not in described:
         raise Refused(f"{folder}: PyTorch's side has no model of kind {settings['model']['kind']!r}")
-    if given["schedule"] != "inverse_sqrt":
-        raise Refused(f"{folder}: the schedule is {given['schedule']}; without a known end it has to be inverse_sqrt")
+    schedules = {"inverse_sqrt": "inverse_square_root", "cosine": "cosine", "constant": "constant"}
+    if given["schedule"] not in schedules:
+        raise Refused(f"{folder}: the schedule is {given['schedule']}, not one of {', '.join(schedules)}")
     kept = ("learning_rate", "warmup", "beta1", "beta2", "epsilon", "weight_decay", "label_smoothing", "clip")
-    training = {**{key: given[key] for key in kept}, "schedule": "inverse_square_root"}
+    training = {key: given[key] for key in kept}
+    training["schedule"] = schedules[given["schedule"]]
+    training["least_learning_rate"] = given["learning_rate"] * given["final_rate"]
+    training["steps"] = given["steps"] or 1  # the clock will tell
     return open_tokenizer(folder / "tokenizer.json"), {"model": described["model"], "training": training}, settings
 
 
@@ -176,6 +181,8 @@ def train(translator, training, batches, minutes):
     spent, tokens, told, recent = 0.0, 0, 0, []
     while spent < 60 * minutes:
         start = time.perf_counter()
+        if spent > 0:
+            training["steps"] = trainer.steps * 60 * minutes / spent
         source, target = next(batches)
         loss = trainer.step(lambda: translator.loss(source, target, training["label_smoothing"]))
         spent += time.perf_counter() - start

@@ -16,14 +16,20 @@ use crate::weights;
 const TASK: &str = "pretrain";
 const PREFIX: &str = "encoder.";
 
+/// The tokeniser of a pre-trained encoder, and the encoder's configuration.
+pub(crate) fn described(path: &Path) -> Result<(Tokenizer, ModelConfig), TaskError> {
+    let (folder, description) = open(path)?;
+    let tokenizer = Tokenizer::from_json(&folder.read(&description, TOKENIZER)?, &folder.file(TOKENIZER))?;
+    let model = serde_path_to_error::deserialize(&description.config["model"]).map_err(|error| {
+        TaskError::folder(folder.file(CONFIG), format!("config.model.{}: {}", error.path(), error.inner()))
+    })?;
+    Ok((tokenizer, model))
+}
+
 /// What a new model takes over before it is built: the tokeniser, and `model` with the sizes of the encoder. What says how
 /// it is trained, such as dropout, stays as it is in `model`.
 pub(crate) fn start(path: &Path, model: &ModelConfig) -> Result<(Tokenizer, ModelConfig), TaskError> {
-    let (folder, description) = open(path)?;
-    let tokenizer = Tokenizer::from_json(&folder.read(&description, TOKENIZER)?, &folder.file(TOKENIZER))?;
-    let theirs: ModelConfig = serde_path_to_error::deserialize(&description.config["model"]).map_err(|error| {
-        TaskError::folder(folder.file(CONFIG), format!("config.model.{}: {}", error.path(), error.inner()))
-    })?;
+    let (tokenizer, theirs) = described(path)?;
     let ours = model.clone();
     let merged = ModelConfig {
         from: Some(path.canonicalize().map_err(TaskError::io(path))?),

@@ -33,10 +33,11 @@ pub(super) struct Pieces {
 }
 
 impl PieceEncoder {
-    /// That of the folder of `pretrain` that `model` starts from, with the dropout of `model`; none without one.
+    /// That of the folder of `pretrain` that `model` starts from; none without one. It keeps the dropout that it was
+    /// trained with: what few tagged sentences call for would undo it.
     pub fn of(model: &ModelConfig) -> Result<Option<Self>, TaskError> {
         let Some(path) = &model.from else { return Ok(None) };
-        let (tokenizer, theirs) = pretrained::start(path, model)?;
+        let (tokenizer, theirs) = pretrained::described(path)?;
         Ok(Some(Self { config: theirs.transformer(tokenizer.vocab(), None), tokenizer }))
     }
 
