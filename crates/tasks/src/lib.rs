@@ -76,18 +76,18 @@ mod tests {
         let output = ["output_weights", "output_bias"];
         let of = |lists: &[&[&'static str]]| lists.concat();
         let none: Vec<String> = Vec::new();
-        let translate = of(&[&["from", "word_dropout", "first_weights"]]);
+        let translate = of(&[&["from", "freeze", "word_dropout", "first_weights"]]);
         assert_eq!(unnamed::<crate::translate::Translate>(&translate), none, "translate");
         let tag = of(&[&decoder, &output, &["first_weights", "embedding_scale"]]);
         assert_eq!(unnamed::<crate::tag::Tag>(&tag), none, "tag");
         let classify = of(&[&decoder, &output, &["first_weights"]]);
         assert_eq!(unnamed::<crate::classify::Classify>(&classify), none, "classify");
-        let generate = of(&[&decoder, &["from", "word_dropout"]]);
+        let generate = of(&[&decoder, &["from", "freeze", "word_dropout"]]);
         assert_eq!(unnamed::<crate::generate::Generate>(&generate), none, "generate");
-        let pretrain = of(&[&decoder, &output, &["from", "word_dropout", "d_hidden"]]);
+        let pretrain = of(&[&decoder, &output, &["from", "freeze", "word_dropout", "d_hidden"]]);
         assert_eq!(unnamed::<crate::pretrain::Pretrain>(&pretrain), none, "pretrain");
         assert_eq!(unnamed::<crate::words::Words>(&["label_smoothing"]), none, "words");
-        let compose = of(&[&decoder, &output, &["from", "word_dropout", "first_weights"]]);
+        let compose = of(&[&decoder, &output, &["from", "freeze", "word_dropout", "first_weights"]]);
         assert_eq!(unnamed::<crate::compose::Compose>(&compose), none, "compose");
     }
 }

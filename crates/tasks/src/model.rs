@@ -66,6 +66,8 @@ pub struct ModelConfig {
     pub kind: ModelKind,
     /// A model folder of `pretrain` to start from (tagging and classification).
     pub from: Option<PathBuf>,
+    /// Whether what is taken over from there stays as it is.
+    pub freeze: bool,
     /// Features of a token.
     pub d_model: usize,
     /// Layers; of the encoder, in a translator.
@@ -129,6 +131,7 @@ impl Default for ModelConfig {
         Self {
             kind: ModelKind::default(),
             from: None,
+            freeze: false,
             d_model: 128,
             n_layers: 2,
             n_decoder_layers: None,
@@ -161,6 +164,13 @@ impl Default for ModelConfig {
 impl ModelConfig {
     /// Refuses what makes no sense, and kinds that are not in `kinds`.
     pub fn validate(&self, kinds: &[ModelKind]) -> Result<(), ConfigError> {
+        if self.freeze && self.from.is_none() {
+            return Err(ConfigError::new(
+                "model.freeze",
+                true,
+                "false without model.from: there is nothing to be kept",
+            ));
+        }
         let check = || {
             if !kinds.contains(&self.kind) {
                 let names: Vec<String> = kinds.iter().map(name).collect();

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use burn::module::Module;
 use regard_data::Tokenizer;
 use regard_nn::ConfigError;
 use regard_nn::models::encoder::Encoder;
@@ -33,6 +34,7 @@ pub(crate) fn start(path: &Path, model: &ModelConfig) -> Result<(Tokenizer, Mode
     let ours = model.clone();
     let merged = ModelConfig {
         from: Some(path.canonicalize().map_err(TaskError::io(path))?),
+        freeze: ours.freeze,
         dropout: ours.dropout,
         attention_dropout: ours.attention_dropout,
         word_dropout: ours.word_dropout,
@@ -50,6 +52,11 @@ pub(crate) fn warm(path: &Path, encoder: Encoder) -> Result<Encoder, TaskError> 
     let tensors =
         tensors.into_iter().filter_map(|(name, tensor)| Some((name.strip_prefix(PREFIX)?.to_string(), tensor)));
     weights::load(encoder, tensors.collect(), &file)
+}
+
+/// The encoder as `model` wants it trained: not at all if it is to stay as it is.
+pub(crate) fn tracked(encoder: Encoder, model: &ModelConfig) -> Encoder {
+    if model.freeze { encoder.no_grad() } else { encoder }
 }
 
 /// Refuses a network that has no encoder to start from.

@@ -280,7 +280,9 @@ impl Task for Classify {
     }
 
     fn model(&self, init: &Init) -> Result<Classifier, TaskError> {
-        Ok(self.network().init(init)?)
+        let mut model = self.network().init(init)?;
+        model.encoder = model.encoder.map(|encoder| pretrained::tracked(encoder, &self.config.model));
+        Ok(model)
     }
 
     fn warm(&self, mut model: Classifier) -> Result<Classifier, TaskError> {

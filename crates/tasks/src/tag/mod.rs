@@ -263,7 +263,9 @@ impl Task for Tag {
     }
 
     fn model(&self, init: &Init) -> Result<Tagger, TaskError> {
-        Ok(self.tagger().init(init).map_err(|error| error.within("model"))?)
+        let mut model = self.tagger().init(init).map_err(|error| error.within("model"))?;
+        model.encoder = model.encoder.map(|encoder| pretrained::tracked(encoder, &self.config.model));
+        Ok(model)
     }
 
     fn warm(&self, mut model: Tagger) -> Result<Tagger, TaskError> {
