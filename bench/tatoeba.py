@@ -12,8 +12,7 @@
 --out               sources, translations and references, to look at
 
 A cosine of the learning rate ends with the clock: the steps of the whole run are those so far, over the share of the
-time that is gone. Prints a
-line of JSON a minute and one at the end with `finished`.
+time that is gone. Prints a line of JSON a minute and one at the end with `finished`.
 """
 
 import argparse
