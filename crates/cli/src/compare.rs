@@ -97,8 +97,10 @@ impl Compare {
         } else if self.seeds == 1 {
             text += "one run each: --seeds 3 adds two more of each, and deviations\n";
         }
-        if positions && !text.contains("_longer") {
-            text += "on longer inputs than trained on: --set data.longest=8 (generate: data.evaluate_block)\n";
+        // The task's own commented file tells whether there is such a setting.
+        let longer = ["longest", "evaluate_block"].into_iter().find(|key| kind.config().contains(&format!("{key} =")));
+        if let Some(key) = longer.filter(|_| positions && !text.contains("_longer")) {
+            text += &format!("scores on longer inputs than trained on: --set data.{key}=N\n");
         }
         text += &format!("wrote {folder}; open {folder}/compare.html\n");
         print(&text)
