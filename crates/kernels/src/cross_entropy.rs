@@ -114,11 +114,12 @@ pub fn cross_entropy_backward(
 /// gradients for an upstream gradient of 1, where wanted.
 ///
 /// # Shapes
-/// `x` `[rows, d_in]`, `weight` `[d_in, vocab]`, `bias` `[vocab]`, `targets` `[rows]`; `vocab` is `shape.d_out`.
+/// `x` `[rows, d_in]`, `weight` `[d_in, vocab]` in either order, `bias` `[vocab]`, `targets` `[rows]`; `vocab` is
+/// `shape.d_out`.
 pub fn linear_cross_entropy_forward(
     shape: LinearShape,
     x: &[f32],
-    weight: &[f32],
+    weight: Matrix<'_>,
     bias: Option<&[f32]>,
     targets: &[i64],
     options: CrossEntropyOptions,
@@ -143,17 +144,16 @@ pub fn linear_cross_entropy_forward(
     let scale = gradients.is_some().then_some(1.0 / count as f32);
     let mut grad_x = gradients.as_mut().and_then(|gradients| gradients.x.take());
     let mut loss = 0.0;
-    // A copy of the transposed weight pays from some hundred rows on.
-    let copied = grad_x.is_some() && chunk >= 2 * GRADIENT_ROWS;
-    let transposed_len = if copied { weight.len() } else { 0 };
+    // A copy of the transposed weight pays from some hundred rows on, unless it is stored so.
+    let copied = grad_x.is_some() && chunk >= 2 * GRADIENT_ROWS && !weight.is_transposed();
+    let transposed_len = if copied { d_in * vocab } else { 0 };
     let mut scratch = Scratch::new(chunk * vocab + transposed_len);
     let (scratch, transposed) = scratch.split_at_mut(chunk * vocab);
-    if copied {
-        transpose(weight, d_in, vocab, transposed);
-    }
-    let weight_transposed = match copied {
-        true => Matrix::new(transposed, vocab, d_in)?,
-        false => Matrix::new(weight, d_in, vocab)?.transposed(),
+    let weight_transposed = if copied {
+        transpose(weight, transposed);
+        Matrix::new(transposed, vocab, d_in)?
+    } else {
+        weight.transposed()
     };
     for first in (0..rows).step_by(chunk) {
         let shape = LinearShape { rows: chunk.min(rows - first), ..shape };
@@ -481,11 +481,12 @@ mod tests {
         assert_eq!(cross_entropy_forward(&[], 3, &[], options, &mut []), Ok(0.0));
         assert_eq!(cross_entropy_forward(&[], 0, &[7], options, &mut [0.0]), Ok(0.0));
         let shape = LinearShape { rows: 2, d_in: 1, d_out: 3 };
-        let mut weight = [f32::NAN; 3];
-        let gradients = LinearGradients { weight: Some(&mut weight), ..Default::default() };
+        let mut grad = [f32::NAN; 3];
+        let weight = Matrix::new(&[1.0; 3], 1, 3).unwrap();
+        let gradients = LinearGradients { weight: Some(&mut grad), ..Default::default() };
         let loss =
-            linear_cross_entropy_forward(shape, &[1.0; 2], &[1.0; 3], None, &[7, 7], options, Some(gradients)).unwrap();
-        assert_eq!((loss, weight), (0.0, [0.0; 3]));
+            linear_cross_entropy_forward(shape, &[1.0; 2], weight, None, &[7, 7], options, Some(gradients)).unwrap();
+        assert_eq!((loss, grad), (0.0, [0.0; 3]));
     }
 
     #[test]
@@ -506,17 +507,21 @@ mod tests {
             assert!(cross_entropy_forward(&[0.0; 3], 3, &[0], options, &mut [0.0]).is_err());
         }
         let shape = LinearShape { rows: 2, d_in: 1, d_out: 3 };
-        assert!(linear_cross_entropy_forward(shape, &[1.0; 2], &[1.0; 3], None, &[0], options, None).is_err());
+        let weight = Matrix::new(&[1.0; 3], 1, 3).unwrap();
+        assert!(linear_cross_entropy_forward(shape, &[1.0; 2], weight, None, &[0], options, None).is_err());
     }
 
     /// The fused layer against the two kernels it is made of.
     fn check_fused(rows: usize, d_in: usize, vocab: usize) {
         let shape = LinearShape { rows, d_in, d_out: vocab };
         let (x, weight, bias) = (numbers(rows * d_in, 1, 1.0), numbers(d_in * vocab, 2, 0.5), numbers(vocab, 3, 1.0));
-        for options in OPTIONS {
+        // The second is another weight, stored column after column.
+        let weights =
+            [Matrix::new(&weight, d_in, vocab).unwrap(), Matrix::new(&weight, vocab, d_in).unwrap().transposed()];
+        for (options, weight) in OPTIONS.into_iter().flat_map(|options| weights.map(|weight| (options, weight))) {
             let targets = targets(rows, vocab, options);
             let mut logits = vec![0.0; rows * vocab];
-            linear_forward(shape, &x, &weight, Some(&bias), None, &mut logits).unwrap();
+            linear_forward(shape, &x, weight, Some(&bias), None, &mut logits).unwrap();
             let want = exact(&wide(&logits), vocab, &targets, options);
             let (mut grad, mut log_sum_exp) = (vec![0.0; rows * vocab], vec![0.0; rows]);
             cross_entropy_forward(&logits, vocab, &targets, options, &mut log_sum_exp).unwrap();
@@ -525,18 +530,18 @@ mod tests {
             let mut got = parts.clone().map(|part| vec![f32::NAN; part.len()]);
             let [want_x, want_weight, want_bias] = &mut parts;
             let wanted = LinearGradients { x: Some(want_x), weight: Some(want_weight), bias: Some(want_bias) };
-            crate::linear::linear_backward(shape, &x, &weight, &grad, wanted).unwrap();
+            crate::linear::linear_backward(shape, &x, weight, &grad, wanted).unwrap();
             let [got_x, got_weight, got_bias] = &mut got;
             let gradients = LinearGradients { x: Some(got_x), weight: Some(got_weight), bias: Some(got_bias) };
             let bias = Some(&bias[..]);
             let loss =
-                linear_cross_entropy_forward(shape, &x, &weight, bias, &targets, options, Some(gradients)).unwrap();
+                linear_cross_entropy_forward(shape, &x, weight, bias, &targets, options, Some(gradients)).unwrap();
             let isa = crate::Isa::current();
             assert_close("loss", isa, &[loss], &[want], 1e-6, 1e-6);
             for (got, want) in got.iter().zip(&parts) {
                 assert_close("gradient", isa, got, &wide(want), 1e-6, 1e-5);
             }
-            let loss = linear_cross_entropy_forward(shape, &x, &weight, bias, &targets, options, None).unwrap();
+            let loss = linear_cross_entropy_forward(shape, &x, weight, bias, &targets, options, None).unwrap();
             assert_close("loss alone", isa, &[loss], &[want], 1e-6, 1e-6);
         }
     }

@@ -35,7 +35,7 @@ pub struct LinearShape {
 pub struct LinearGradients<'a> {
     /// `[rows, d_in]`.
     pub x: Option<&'a mut [f32]>,
-    /// `[d_in, d_out]`.
+    /// `[d_in, d_out]`, column after column if the weight is stored so.
     pub weight: Option<&'a mut [f32]>,
     /// `[d_out]`.
     pub bias: Option<&'a mut [f32]>,
@@ -44,11 +44,11 @@ pub struct LinearGradients<'a> {
 /// `out = f(x weight + bias)`; with an activation, `x weight + bias` is written to the slice beside it.
 ///
 /// # Shapes
-/// `x` `[rows, d_in]`, `weight` `[d_in, d_out]`, `bias` `[d_out]`, the pre-activation and `out` `[rows, d_out]`.
+/// `x` `[rows, d_in]`, `weight` `[d_in, d_out]` in either order, `bias` `[d_out]`, the pre-activation and `out` `[rows, d_out]`.
 pub fn linear_forward(
     shape: LinearShape,
     x: &[f32],
-    weight: &[f32],
+    weight: Matrix<'_>,
     bias: Option<&[f32]>,
     activation: Option<(Activation, &mut [f32])>,
     out: &mut [f32],
@@ -63,7 +63,7 @@ pub fn linear_forward(
     if rows == 0 || d_out == 0 {
         return Ok(());
     }
-    let (x, weight) = (Matrix::new(x, rows, d_in)?, Matrix::new(weight, d_in, d_out)?);
+    let x = Matrix::new(x, rows, d_in)?;
     // Bias and activation go over the finished product. Doing them on pieces of rows as they come out of it, or
     // starting from the bias, gains nothing: [4096, 256] x [256, 1024] takes 6.6 ms, with a bias 7.3 (pieces 7.4,
     // from the bias 7.6), with bias and GELU 12.0 (pieces 12.2).
@@ -98,7 +98,7 @@ pub fn linear_forward(
 pub fn linear_backward(
     shape: LinearShape,
     x: &[f32],
-    weight: &[f32],
+    weight: Matrix<'_>,
     grad: &[f32],
     mut gradients: LinearGradients<'_>,
 ) -> Result<(), KernelError> {
@@ -116,7 +116,7 @@ pub fn linear_backward(
 pub fn linear_activation_backward(
     shape: LinearShape,
     x: &[f32],
-    weight: &[f32],
+    weight: Matrix<'_>,
     activation: Activation,
     pre: &[f32],
     grad: &[f32],
@@ -159,9 +159,13 @@ pub fn linear_activation_backward(
 
 impl LinearShape {
     /// Refuses slices of other sizes; afterwards no product of two sizes overflows.
-    pub(crate) fn check(self, x: &[f32], weight: &[f32]) -> Result<(), KernelError> {
+    pub(crate) fn check(self, x: &[f32], weight: Matrix<'_>) -> Result<(), KernelError> {
         check_len("linear x", x.len(), check_product("linear x", self.rows, self.d_in)?)?;
-        check_len("linear weight", weight.len(), check_product("linear weight", self.d_in, self.d_out)?)?;
+        if weight.size() != (self.d_in, self.d_out) {
+            let why = format!("expected {} × {}, got {:?}", self.d_in, self.d_out, weight.size());
+            return Err(KernelError::Invalid { what: "linear weight", why });
+        }
+        check_product("linear weight", self.d_in, self.d_out)?;
         check_product("linear out", self.rows, self.d_out)?;
         Ok(())
     }
@@ -183,7 +187,7 @@ impl LinearGradients<'_> {
 pub(crate) fn add_gradients(
     shape: LinearShape,
     x: &[f32],
-    weight: &[f32],
+    weight: Matrix<'_>,
     grad: &[f32],
     gradients: &mut LinearGradients<'_>,
     output: Output,
@@ -191,12 +195,14 @@ pub(crate) fn add_gradients(
     let LinearShape { rows, d_in, d_out } = shape;
     let grad_matrix = Matrix::new(grad, rows, d_out)?;
     if let Some(out) = gradients.x.as_deref_mut() {
-        let weight = Matrix::new(weight, d_in, d_out)?.transposed();
-        matmul(grad_matrix, weight, out, d_in, Output::Replace, Threads::Pool)?;
+        matmul(grad_matrix, weight.transposed(), out, d_in, Output::Replace, Threads::Pool)?;
     }
     if let Some(out) = gradients.weight.as_deref_mut() {
-        let x = Matrix::new(x, rows, d_in)?.transposed();
-        matmul(x, grad_matrix, out, d_out, output, Threads::Pool)?;
+        let x = Matrix::new(x, rows, d_in)?;
+        match weight.is_transposed() {
+            false => matmul(x.transposed(), grad_matrix, out, d_out, output, Threads::Pool)?,
+            true => matmul(grad_matrix.transposed(), x, out, d_in, output, Threads::Pool)?,
+        }
     }
     if let Some(out) = gradients.bias.as_deref_mut() {
         column_sums(rows, grad, out, output);
@@ -261,6 +267,7 @@ mod tests {
     use super::*;
     use crate::activation::tests::{ALL, exact as exact_activation, exact_derivative};
     use crate::isa::on_every_isa;
+    use crate::matmul::transpose;
     use crate::test_support::{assert_close, numbers};
     use proptest::prelude::*;
 
@@ -272,6 +279,13 @@ mod tests {
         grad: Vec<f32>,
     }
 
+    /// `[d_in, d_out]` stored column after column.
+    fn turned(weight: &[f32], shape: LinearShape) -> Vec<f32> {
+        let mut turned = vec![0.0; weight.len()];
+        transpose(Matrix::new(weight, shape.d_in, shape.d_out).unwrap(), &mut turned);
+        turned
+    }
+
     impl Case {
         fn new(rows: usize, d_in: usize, d_out: usize) -> Self {
             let scale = 1.0 / (d_in.max(1) as f32).sqrt();
@@ -281,6 +295,19 @@ mod tests {
                 weight: numbers(d_in * d_out, 2, scale),
                 bias: numbers(d_out, 3, 1.0),
                 grad: numbers(rows * d_out, 4, 1.0),
+            }
+        }
+
+        /// The weight in both orders.
+        fn weights(&self) -> [Vec<f32>; 2] {
+            [self.weight.clone(), turned(&self.weight, self.shape)]
+        }
+
+        fn matrix<'a>(&self, order: usize, weight: &'a [f32]) -> Matrix<'a> {
+            let LinearShape { d_in, d_out, .. } = self.shape;
+            match order {
+                0 => Matrix::new(weight, d_in, d_out).unwrap(),
+                _ => Matrix::new(weight, d_out, d_in).unwrap().transposed(),
             }
         }
 
@@ -317,16 +344,17 @@ mod tests {
         fn check_forward(&self, kinds: &[Activation]) {
             let LinearShape { rows, d_out, .. } = self.shape;
             on_every_isa(|isa| {
-                for with_bias in [true, false] {
+                for ((order, weight), with_bias) in self.weights().iter().enumerate().zip([true, false]) {
+                    let weight = self.matrix(order, weight);
                     let bias = with_bias.then_some(&self.bias[..]);
                     let want_pre = self.pre(with_bias);
                     let mut out = vec![f32::NAN; rows * d_out];
-                    linear_forward(self.shape, &self.x, &self.weight, bias, None, &mut out).unwrap();
+                    linear_forward(self.shape, &self.x, weight, bias, None, &mut out).unwrap();
                     assert_close("linear", isa, &out, &want_pre, 2e-6, 1e-6);
                     for &kind in kinds {
                         let mut pre = vec![f32::NAN; rows * d_out];
                         let activation = Some((kind, &mut pre[..]));
-                        linear_forward(self.shape, &self.x, &self.weight, bias, activation, &mut out).unwrap();
+                        linear_forward(self.shape, &self.x, weight, bias, activation, &mut out).unwrap();
                         let want: Vec<f64> = want_pre.iter().map(|&x| exact_activation(kind, x)).collect();
                         assert_close("pre-activation", isa, &pre, &want_pre, 2e-6, 1e-6);
                         assert_close(&format!("{kind:?}"), isa, &out, &want, 3e-6, 1e-6);
@@ -345,20 +373,25 @@ mod tests {
                 .collect();
             let (want_x, want_weight, want_bias) = self.gradients(&grad_pre);
             on_every_isa(|isa| {
-                let (mut x, mut weight, mut bias) =
-                    (vec![f32::NAN; rows * d_in], vec![f32::NAN; d_in * d_out], vec![f32::NAN; d_out]);
-                let gradients = LinearGradients { x: Some(&mut x), weight: Some(&mut weight), bias: Some(&mut bias) };
-                match kind {
-                    None => linear_backward(self.shape, &self.x, &self.weight, &self.grad, gradients),
-                    Some(kind) => {
-                        linear_activation_backward(self.shape, &self.x, &self.weight, kind, &pre, &self.grad, gradients)
+                for (order, weight) in self.weights().iter().enumerate() {
+                    let matrix = self.matrix(order, weight);
+                    let (mut x, mut weight, mut bias) =
+                        (vec![f32::NAN; rows * d_in], vec![f32::NAN; d_in * d_out], vec![f32::NAN; d_out]);
+                    let wanted = LinearGradients { x: Some(&mut x), weight: Some(&mut weight), bias: Some(&mut bias) };
+                    let (shape, grad) = (self.shape, &self.grad);
+                    match kind {
+                        None => linear_backward(shape, &self.x, matrix, grad, wanted),
+                        Some(kind) => linear_activation_backward(shape, &self.x, matrix, kind, &pre, grad, wanted),
                     }
+                    .unwrap();
+                    if order == 1 {
+                        weight = turned(&weight, LinearShape { rows, d_in: d_out, d_out: d_in });
+                    }
+                    let rows_root = (rows as f64 + 1.0).sqrt();
+                    assert_close("grad x", isa, &x, &want_x, 4e-6, 1e-6);
+                    assert_close("grad weight", isa, &weight, &want_weight, 3e-6 * rows_root, 1e-6);
+                    assert_close("grad bias", isa, &bias, &want_bias, 3e-6 * rows_root, 1e-6);
                 }
-                .unwrap();
-                let rows_root = (rows as f64 + 1.0).sqrt();
-                assert_close("grad x", isa, &x, &want_x, 4e-6, 1e-6);
-                assert_close("grad weight", isa, &weight, &want_weight, 3e-6 * rows_root, 1e-6);
-                assert_close("grad bias", isa, &bias, &want_bias, 3e-6 * rows_root, 1e-6);
             });
         }
     }
@@ -399,21 +432,22 @@ mod tests {
     #[test]
     fn sizes_are_checked() {
         let shape = LinearShape { rows: 2, d_in: 3, d_out: 2 };
-        let (x, weight, grad) = ([0.0; 6], [0.0; 6], [0.0; 4]);
-        assert!(linear_forward(shape, &x[1..], &weight, None, None, &mut [0.0; 4]).is_err());
-        assert!(linear_forward(shape, &x, &weight[1..], None, None, &mut [0.0; 4]).is_err());
-        assert!(linear_forward(shape, &x, &weight, Some(&[0.0]), None, &mut [0.0; 4]).is_err());
-        assert!(linear_forward(shape, &x, &weight, None, None, &mut [0.0; 3]).is_err());
+        let (x, numbers, grad) = ([0.0; 6], [0.0; 6], [0.0; 4]);
+        let weight = Matrix::new(&numbers, 3, 2).unwrap();
+        assert!(linear_forward(shape, &x[1..], weight, None, None, &mut [0.0; 4]).is_err());
+        assert!(linear_forward(shape, &x, weight.transposed(), None, None, &mut [0.0; 4]).is_err());
+        assert!(linear_forward(shape, &x, weight, Some(&[0.0]), None, &mut [0.0; 4]).is_err());
+        assert!(linear_forward(shape, &x, weight, None, None, &mut [0.0; 3]).is_err());
         let mut pre = [0.0; 3];
         let activation = Some((Activation::Relu, &mut pre[..]));
-        assert!(linear_forward(shape, &x, &weight, None, activation, &mut [0.0; 4]).is_err());
+        assert!(linear_forward(shape, &x, weight, None, activation, &mut [0.0; 4]).is_err());
         let huge = LinearShape { rows: usize::MAX, d_in: 3, d_out: 2 };
-        assert!(linear_forward(huge, &x, &weight, None, None, &mut [0.0; 4]).is_err());
+        assert!(linear_forward(huge, &x, weight, None, None, &mut [0.0; 4]).is_err());
         let bad = LinearGradients { weight: Some(&mut [0.0; 5]), ..Default::default() };
-        assert!(linear_backward(shape, &x, &weight, &grad, bad).is_err());
-        assert!(linear_backward(shape, &x, &weight, &grad[1..], LinearGradients::default()).is_err());
+        assert!(linear_backward(shape, &x, weight, &grad, bad).is_err());
+        assert!(linear_backward(shape, &x, weight, &grad[1..], LinearGradients::default()).is_err());
         let bad = LinearGradients { bias: Some(&mut [0.0; 3]), ..Default::default() };
-        assert!(linear_activation_backward(shape, &x, &weight, Activation::Relu, &grad, &grad, bad).is_err());
+        assert!(linear_activation_backward(shape, &x, weight, Activation::Relu, &grad, &grad, bad).is_err());
     }
 
     #[test]
@@ -423,7 +457,7 @@ mod tests {
         x[4] = f32::NAN;
         let (mut pre, mut out) = ([0.0; 15], [0.0; 15]);
         let activation = Some((Activation::Relu, &mut pre[..]));
-        linear_forward(case.shape, &x, &case.weight, Some(&case.bias), activation, &mut out).unwrap();
+        linear_forward(case.shape, &x, case.matrix(0, &case.weight), Some(&case.bias), activation, &mut out).unwrap();
         assert!(out[5..10].iter().all(|x| x.is_nan()) && out[..5].iter().all(|x| x.is_finite()));
     }
 

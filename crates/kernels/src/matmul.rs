@@ -40,6 +40,16 @@ impl<'a> Matrix<'a> {
         Self { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
 
+    /// Rows and columns.
+    pub(crate) fn size(self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// Whether it is stored column after column.
+    pub(crate) fn is_transposed(self) -> bool {
+        self.col_stride > self.row_stride
+    }
+
     /// The columns `first..first + cols`, which exist.
     fn columns(self, first: usize, cols: usize) -> Self {
         let data = if self.rows == 0 || cols == 0 { &[] } else { &self.data[first * self.col_stride..] };
@@ -125,8 +135,7 @@ pub fn matmul(
 ///
 /// The width of a strip does not reach the sums, only the depth of `gemm`'s blocks does: a test pins that.
 fn strips(a: Matrix<'_>, n: usize) -> usize {
-    let is_transposed = a.col_stride > a.row_stride;
-    if is_transposed { rayon::current_num_threads().min(a.rows.max(n) / STRIP_WIDTH).max(1) } else { 1 }
+    if a.is_transposed() { rayon::current_num_threads().min(a.rows.max(n) / STRIP_WIDTH).max(1) } else { 1 }
 }
 
 /// The narrowest strip that pays, but for [`LANES`].
@@ -191,10 +200,11 @@ unsafe fn product(
 /// `out[j, i] = x[i, j]`.
 ///
 /// # Shapes
-/// `x` `[rows, cols]`, `out` `[cols, rows]`; the caller has checked the lengths.
-pub(crate) fn transpose(x: &[f32], rows: usize, cols: usize, out: &mut [f32]) {
-    assert!(x.len() == rows * cols && out.len() == x.len());
-    if x.is_empty() {
+/// `x` `[rows, cols]`, `out` `[cols, rows]`, whose length the caller has checked.
+pub(crate) fn transpose(x: Matrix<'_>, out: &mut [f32]) {
+    let Matrix { data, rows, cols, row_stride, col_stride } = x;
+    assert_eq!(out.len(), rows * cols);
+    if out.is_empty() {
         return;
     }
     // Squares of 16: a cache line of each side.
@@ -202,7 +212,7 @@ pub(crate) fn transpose(x: &[f32], rows: usize, cols: usize, out: &mut [f32]) {
         for first in (0..rows).step_by(16) {
             for (j, out) in out.chunks_exact_mut(rows).enumerate() {
                 for i in first..rows.min(first + 16) {
-                    out[i] = x[i * cols + 16 * block + j];
+                    out[i] = data[i * row_stride + (16 * block + j) * col_stride];
                 }
             }
         }
@@ -280,7 +290,7 @@ mod tests {
         for (rows, cols) in [(0, 3), (1, 1), (5, 40), (40, 5), (33, 17)] {
             let x = ramp(rows * cols, 0.1);
             let mut out = vec![f32::NAN; x.len()];
-            transpose(&x, rows, cols, &mut out);
+            transpose(Matrix::new(&x, rows, cols).unwrap(), &mut out);
             for (at, x) in x.iter().enumerate() {
                 assert_eq!(out[at % cols * rows + at / cols], *x);
             }

@@ -14,6 +14,7 @@ use burn::backend::{
 };
 use burn::tensor::{DType, Int, Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
+use regard_kernels::Matrix;
 
 use crate::error::OpError;
 
@@ -140,6 +141,37 @@ pub(crate) fn check_f32<const D: usize>(what: &'static str, tensor: &Tensor<D>) 
 /// The tensor without gaps; itself if it has none.
 pub(crate) fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+}
+
+/// A matrix of weights as it lies in memory: row after row or, as the embedding that a tied output layer reads, column
+/// after column. Neither is copied.
+#[derive(Debug, Clone)]
+pub(crate) struct Weight {
+    /// Contiguous.
+    stored: FlexTensor,
+    is_transposed: bool,
+}
+
+impl Weight {
+    pub(crate) fn new(weight: FlexTensor) -> Self {
+        let transposed = weight.transpose(0, 1);
+        match !weight.is_contiguous() && transposed.is_contiguous() {
+            true => Self { stored: transposed, is_transposed: true },
+            false => Self { stored: contiguous(weight), is_transposed: false },
+        }
+    }
+
+    pub(crate) fn matrix(&self) -> Matrix<'_> {
+        let [rows, cols] = sizes(&self.stored);
+        let matrix = Matrix::new(elements(&self.stored), rows, cols).expect("the tensor's own sizes");
+        if self.is_transposed { matrix.transposed() } else { matrix }
+    }
+
+    /// A gradient with the elements in the weight's order.
+    pub(crate) fn gradient(&self, elements: Vec<f32>) -> FlexTensor {
+        let gradient = tensor(elements, self.stored.layout().shape().clone());
+        if self.is_transposed { gradient.transpose(0, 1) } else { gradient }
+    }
 }
 
 /// The elements of a contiguous f32 tensor.

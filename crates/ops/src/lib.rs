@@ -27,8 +27,8 @@ mod trajectory;
 pub use activation::{activation, activation_fallback};
 pub use adamw::{AdamW, Decay, Moments, ParameterGradients};
 pub use attention::{
-    AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_fallback, attention_packed,
-    attention_weights,
+    AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_crossed, attention_fallback,
+    attention_packed, attention_weights,
 };
 pub use cross_entropy::{cross_entropy, cross_entropy_fallback};
 pub use dropout::{dropout, dropout_fallback};

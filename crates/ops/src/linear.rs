@@ -10,7 +10,7 @@ use regard_kernels::unwritten;
 
 use crate::activation::activation_fallback;
 use crate::error::{OpError, check_shape};
-use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
+use crate::fused::{FusedOp, Purpose, Weight, apply, check_f32, contiguous, elements, is_fused, tensor};
 
 /// `activation(x W + b)` over the last index.
 ///
@@ -87,7 +87,7 @@ struct Linear {
 #[derive(Debug, Clone)]
 struct Saved {
     x: FlexTensor,
-    weight: FlexTensor,
+    weight: Weight,
     /// The values before the activation, if there is one.
     pre: Option<FlexTensor>,
 }
@@ -96,9 +96,10 @@ impl<const N: usize> FusedOp<N> for Linear {
     type Saved = Saved;
 
     fn forward(&self, inputs: [FlexTensor; N], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
-        let mut inputs = inputs.map(contiguous).into_iter();
-        let (x, weight) = (inputs.next().expect("x"), inputs.next().expect("weight"));
-        let bias = inputs.next();
+        let mut inputs = inputs.into_iter();
+        let x = contiguous(inputs.next().expect("x"));
+        let weight = Weight::new(inputs.next().expect("weight"));
+        let bias = inputs.next().map(contiguous);
         let LinearShape { rows, d_out, .. } = self.shape;
         let mut shape = x.layout().shape().clone();
         let last = shape.num_dims() - 1;
@@ -107,7 +108,7 @@ impl<const N: usize> FusedOp<N> for Linear {
         let mut pre = self.activation.map(|_| unwritten(rows * d_out));
         let activation = self.activation.zip(pre.as_deref_mut());
         let bias = bias.as_ref().map(elements);
-        linear_forward(self.shape, elements(&x), elements(&weight), bias, activation, &mut out)?;
+        linear_forward(self.shape, elements(&x), weight.matrix(), bias, activation, &mut out)?;
         let pre = pre.map(|pre| tensor(pre, [rows, d_out]));
         let out = tensor(out, shape);
         Ok((out, Saved { x, weight, pre }))
@@ -122,7 +123,7 @@ impl<const N: usize> FusedOp<N> for Linear {
         let [x, weight, bias] = &mut grads;
         let gradients =
             LinearGradients { x: x.as_deref_mut(), weight: weight.as_deref_mut(), bias: bias.as_deref_mut() };
-        let (x, weight) = (elements(&saved.x), elements(&saved.weight));
+        let (x, weight) = (elements(&saved.x), saved.weight.matrix());
         match (self.activation, &saved.pre) {
             (Some(activation), Some(pre)) => {
                 linear_activation_backward(
@@ -139,7 +140,7 @@ impl<const N: usize> FusedOp<N> for Linear {
         }
         let [x, weight, bias] = grads;
         let x = x.map(|x| tensor(x, x_shape));
-        let mut all = [x, weight.map(|w| tensor(w, [d_in, d_out])), bias.map(|b| tensor(b, [d_out]))].into_iter();
+        let mut all = [x, weight.map(|w| saved.weight.gradient(w)), bias.map(|b| tensor(b, [d_out]))].into_iter();
         Ok(std::array::from_fn(|_| all.next().flatten()))
     }
 }

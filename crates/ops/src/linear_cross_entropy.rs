@@ -10,7 +10,7 @@ use regard_kernels::unwritten;
 
 use crate::cross_entropy::cross_entropy_fallback;
 use crate::error::{OpError, check_shape};
-use crate::fused::{FusedOp, Purpose, apply, contiguous, elements, integers, is_fused, tensor};
+use crate::fused::{FusedOp, Purpose, Weight, apply, contiguous, elements, integers, is_fused, tensor};
 use crate::linear::{check, linear_fallback};
 
 /// The mean cross-entropy of `x W + b` against `targets`, over the rows that count.
@@ -79,20 +79,36 @@ impl<const N: usize> FusedOp<N> for LinearCrossEntropy {
     type Saved = Vec<FlexTensor>;
 
     fn forward(&self, inputs: [FlexTensor; N], purpose: Purpose) -> Result<(FlexTensor, Vec<FlexTensor>), OpError> {
-        let inputs = inputs.map(contiguous);
-        let mut values = inputs.iter().map(elements);
-        let (x, weight) = (values.next().expect("x"), values.next().expect("weight"));
-        let bias = values.next();
-        let mut grads: Vec<Vec<f32>> = match purpose {
-            Purpose::Inference => vec![],
-            Purpose::Training => inputs.iter().map(|input| unwritten(elements(input).len())).collect(),
-        };
-        let mut slices = grads.iter_mut().map(Vec::as_mut_slice);
-        let gradients = LinearGradients { x: slices.next(), weight: slices.next(), bias: slices.next() };
-        let gradients = (purpose == Purpose::Training).then_some(gradients);
-        let loss = linear_cross_entropy_forward(self.shape, x, weight, bias, &self.targets, self.options, gradients)?;
-        let saved = grads.into_iter().zip(&inputs).map(|(grad, input)| tensor(grad, input.layout().shape().clone()));
-        Ok((tensor(vec![loss], [1]), saved.collect()))
+        let mut inputs = inputs.into_iter();
+        let x = contiguous(inputs.next().expect("x"));
+        let weight = Weight::new(inputs.next().expect("weight"));
+        let bias = inputs.next().map(contiguous);
+        let LinearShape { d_in, d_out, .. } = self.shape;
+        let is_training = purpose == Purpose::Training;
+        let want = |len: usize| is_training.then(|| unwritten(len));
+        let mut grads = [want(elements(&x).len()), want(d_in * d_out), bias.as_ref().and_then(|_| want(d_out))];
+        let [grad_x, grad_weight, grad_bias] = &mut grads;
+        let gradients = is_training.then_some(LinearGradients {
+            x: grad_x.as_deref_mut(),
+            weight: grad_weight.as_deref_mut(),
+            bias: grad_bias.as_deref_mut(),
+        });
+        let loss = linear_cross_entropy_forward(
+            self.shape,
+            elements(&x),
+            weight.matrix(),
+            bias.as_ref().map(elements),
+            &self.targets,
+            self.options,
+            gradients,
+        )?;
+        let [grad_x, grad_weight, grad_bias] = grads;
+        let saved = [
+            grad_x.map(|grad| tensor(grad, x.layout().shape().clone())),
+            grad_weight.map(|grad| weight.gradient(grad)),
+            grad_bias.map(|grad| tensor(grad, [d_out])),
+        ];
+        Ok((tensor(vec![loss], [1]), saved.into_iter().flatten().collect()))
     }
 
     fn backward(

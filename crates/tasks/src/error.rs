@@ -98,6 +98,16 @@ impl TaskError {
         Self::Input { what: what.into(), expected: expected.into(), got: got.into() }
     }
 
+    /// For `map_err` on what is made of the examples in `path`, which a message then begins with.
+    pub fn of(path: Option<&Path>) -> impl Fn(Self) -> Self {
+        move |error| match (error, path) {
+            (Self::Input { what, expected, got }, Some(path)) => {
+                Self::Input { what: format!("{}, {what}", path.display()), expected, got }
+            }
+            (error, _) => error,
+        }
+    }
+
     /// For `map_err` on what the system does with `path`.
     pub fn io(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { path: path.as_ref().to_path_buf(), source }

@@ -5,7 +5,7 @@
 //! was interrupted between the last two is read from beside.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use regard_inspect::save_atomically;
@@ -24,6 +24,9 @@ pub const TOKENIZER: &str = "tokenizer.json";
 pub const METRICS: &str = "metrics.jsonl";
 /// The page with pictures.
 pub const REPORT: &str = "report.html";
+
+/// Held by the process that trains; of no meaning afterwards.
+const LOCK: &str = ".training";
 
 /// The layout of folders that this version writes.
 const FORMAT: u32 = 1;
@@ -86,6 +89,20 @@ impl Folder {
             return Err(TaskError::folder(&file, problem));
         }
         Ok((Self { path: path.to_path_buf() }, description))
+    }
+
+    /// Keeps other processes from training in it for as long as the file is open.
+    pub fn lock(&self) -> Result<File, TaskError> {
+        let path = self.file(LOCK);
+        let file = File::create(&path).map_err(TaskError::io(&path))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(TaskError::folder(
+                &self.path,
+                "another process is training in it; wait for it, or name another --out",
+            )),
+            // A file system without locks is no reason not to train.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+        }
     }
 
     /// Where it is.
@@ -199,6 +216,16 @@ mod tests {
         fs::remove_file(folder.file(MODEL)).unwrap();
         assert!(folder.read(&description, MODEL).unwrap_err().to_string().contains("missing"));
         assert!(Folder::create(place.path()).unwrap_err().to_string().contains("--resume"));
+    }
+
+    #[test]
+    fn one_process_trains_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(place.path()).unwrap();
+        let held = folder.lock().unwrap();
+        assert!(folder.lock().unwrap_err().to_string().contains("another process"));
+        drop(held);
+        folder.lock().unwrap();
     }
 
     #[test]

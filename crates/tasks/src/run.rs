@@ -162,6 +162,7 @@ impl<T: Task> Kind for Of<T> {
             Origin::Scratch => begin::<T>(request)?,
             Origin::Checkpoint => go_on::<T>(request)?,
         };
+        let _alone = folder.lock()?;
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
         let data = match task.config().data_path() {
             Some(path) => fingerprint(path)?,
@@ -231,11 +232,13 @@ fn untrained<T: Task>(task: &T) -> Result<T::Model, TaskError> {
 /// A new run in a new folder, which is made when nothing of the request can be refused any more.
 fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let config = configured::<T>(request)?;
-    let task = T::start(config)?;
+    let data = config.data_path().map(Path::to_path_buf);
+    let of_data = TaskError::of(data.as_deref());
+    let task = T::start(config).map_err(&of_data)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
-    let (parts, model) = (task.parts()?, untrained(&task)?);
+    let (parts, model) = (task.parts().map_err(&of_data)?, untrained(&task)?);
     // As the task has it: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
@@ -405,7 +408,10 @@ impl<T: Task> Opened for Model<T> {
 
     fn evaluate(&self, data: Option<&Path>, split: Split) -> Result<Evaluation, TaskError> {
         match data {
-            Some(path) => self.task.evaluate(&self.task.part(path)?, &self.model, None),
+            Some(path) => {
+                let part = self.task.part(path).map_err(TaskError::of(Some(path)))?;
+                self.task.evaluate(&part, &self.model, None)
+            }
             None => {
                 if let Some(path) = self.task.config().data_path()
                     && fingerprint(path)? != self.description.data

@@ -228,7 +228,7 @@ impl Form<'_> {
             Draft::new("query").linear(tokens, d_model, all_q, self.bias()).keeps(tokens * d_model),
             Draft::new("key_value").linear(keys, d_model, both, self.bias()).caches(keys * both),
             self.products(target, source.seq, q(target.seq) * source.seq).keeps(tokens * all_q + keys * both),
-            Draft::new("output").linear(tokens, all_q, d_model, self.bias()).keeps(tokens * all_q),
+            Draft::new("output").linear(tokens, all_q, d_model, self.bias()),
         ])
     }
 

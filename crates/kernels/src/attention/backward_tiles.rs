@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::backward::Backward;
 use super::forward::{Intervals, QUERY_BLOCK};
-use super::operands::{Problem, Rows, copy_transposed};
+use super::operands::{Columns, Problem, Rows};
 use super::options::AttentionShape;
 use crate::scratch::Scratch;
 use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
@@ -25,9 +25,9 @@ pub(super) struct Item<'a> {
 
 /// What an item reads.
 struct Operands<'a> {
-    /// Times the scale, in panels.
-    keys_transposed: &'a [f32],
-    values_transposed: &'a [f32],
+    /// Times the scale.
+    key_columns: Columns<'a>,
+    value_columns: Columns<'a>,
     keys: Rows<'a>,
     queries: Rows<'a>,
     grad_out: Rows<'a>,
@@ -54,11 +54,10 @@ impl WithSimd for Item<'_> {
         let AttentionShape { queries, d_head, d_value, keys: all_keys, .. } = problem.shape;
         let place = (self.batch, self.kv_head);
         let keys = problem.length(self.batch);
-        let panel_keys = keys.next_multiple_of(panel_width::<S>());
         let (width, value_width) = (round_to_lanes::<S>(d_head), round_to_lanes::<S>(d_value));
         let sizes = [
-            panel_keys * d_head,
-            panel_keys * d_value,
+            Columns::scratch::<S>(keys, d_head),
+            Columns::scratch::<S>(keys, d_value),
             Rows::scratch::<S>(problem.k, keys, d_head),
             keys * width,
             keys * value_width,
@@ -72,8 +71,8 @@ impl WithSimd for Item<'_> {
         let mut memory = Scratch::new(sizes.iter().sum());
         let mut rest = &mut *memory;
         let [
-            keys_transposed,
-            values_transposed,
+            key_columns,
+            value_columns,
             key_rows,
             grad_keys,
             grad_values,
@@ -84,8 +83,8 @@ impl WithSimd for Item<'_> {
             weights,
             grad_scores,
         ] = sizes.map(|size| rest.split_off_mut(..size).expect("the sizes add up"));
-        copy_transposed::<S>(problem.k, place, keys, d_head, problem.options.scale, keys_transposed);
-        copy_transposed::<S>(problem.v, place, keys, d_value, 1.0, values_transposed);
+        let key_columns = Columns::new::<S>(problem.k, place, keys, d_head, problem.options.scale, key_columns);
+        let value_columns = Columns::new::<S>(problem.v, place, keys, d_value, 1.0, value_columns);
         let key_rows = Rows::new::<S>(problem.k, place, keys, d_head, key_rows);
         grad_keys.fill(0.0);
         grad_values.fill(0.0);
@@ -103,7 +102,7 @@ impl WithSimd for Item<'_> {
             let queries_of = Rows::new::<S>(problem.q, place, queries, d_head, query_rows);
             let grad_out = Rows::new::<S>(grad, place, queries, d_value, grad_rows);
             self.deltas(simd, head, &grad_out, deltas);
-            let operands = Operands { keys_transposed, values_transposed, keys, queries: queries_of, grad_out, deltas };
+            let operands = Operands { key_columns, value_columns, keys, queries: queries_of, grad_out, deltas };
             self.head(simd, head, first_key..last_key, &operands, &mut sums);
         }
 
@@ -264,7 +263,6 @@ impl Step<'_> {
     /// Scores and gradients of the weights of `rows` for the keys `columns`.
     #[inline(always)]
     fn multiply<S: Simd>(&self, simd: S, rows: Range<usize>, columns: (usize, usize), sums: &mut Sums<'_>) {
-        let panel = panel_width::<S>();
         let Step { start, first, operands, .. } = *self;
         let problem = self.item.backward.problem;
         let AttentionShape { d_head, d_value, .. } = problem.shape;
@@ -279,9 +277,9 @@ impl Step<'_> {
             a: operands.queries.pointer(first + rows.start),
             a_row: operands.queries.width,
             a_column: 1,
-            b: operands.keys_transposed[start * d_head..].as_ptr(),
-            b_row: panel,
-            b_panel: panel * d_head,
+            b: operands.key_columns.pointer(start, d_head),
+            b_row: operands.key_columns.width,
+            b_panel: operands.key_columns.stride,
             out: sums.weights[rows.start * KEY_BLOCK..].as_mut_ptr(),
             out_row: KEY_BLOCK,
             accumulate,
@@ -290,13 +288,13 @@ impl Step<'_> {
             depth: d_value,
             a: operands.grad_out.pointer(first + rows.start),
             a_row: operands.grad_out.width,
-            b: operands.values_transposed[start * d_value..].as_ptr(),
-            b_panel: panel * d_value,
+            b: operands.value_columns.pointer(start, d_value),
+            b_panel: operands.value_columns.stride,
             out: sums.grad_scores[rows.start * KEY_BLOCK..].as_mut_ptr(),
             accumulate: false,
             ..scores
         };
-        // SAFETY: the block's rows are inside; the panels reach past the last key rounded up to a panel, and `start` is
+        // SAFETY: the block's rows are inside; the panels reach to the last key rounded up to whole vectors, and `start` is
         // a whole number of them; KEY_BLOCK columns hold a block of keys.
         unsafe {
             scores.run(simd);

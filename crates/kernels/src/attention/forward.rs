@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::operands::{Problem, Rows, copy_transposed};
+use super::operands::{Columns, Problem, Rows};
 use super::options::{AttentionOptions, AttentionShape};
 use super::rows::rowwise_forward;
 use super::view::{View, ViewMut};
@@ -76,14 +76,15 @@ impl WithSimd for Item<'_> {
         let (batch, kv_head) = (self.item % sequences, self.item / sequences);
         let group = self.problem.shape.group();
         let keys = self.problem.length(batch);
-        let keys_size = keys.next_multiple_of(panel_width::<S>()) * d_head;
+        let keys_size = Columns::scratch::<S>(keys, d_head);
         let values_size = Rows::scratch::<S>(self.problem.v, keys, d_value);
         let mut memory = Scratch::new(keys_size + values_size);
         let (keys_out, values_out) = memory.split_at_mut(keys_size);
         let place = (batch, kv_head);
-        copy_transposed::<S>(self.problem.k, place, keys, d_head, self.problem.options.scale, keys_out);
-        let values = Rows::new::<S>(self.problem.v, place, keys, d_value, values_out);
-        let operands = Operands { keys: keys_out, values };
+        let operands = Operands {
+            keys: Columns::new::<S>(self.problem.k, place, keys, d_head, self.problem.options.scale, keys_out),
+            values: Rows::new::<S>(self.problem.v, place, keys, d_value, values_out),
+        };
         let blocks = queries.div_ceil(QUERY_BLOCK);
         let block = |number: usize| {
             // Later blocks first: they are the longest of a causal call.
@@ -102,8 +103,8 @@ impl WithSimd for Item<'_> {
 
 /// Keys and values of one head, laid out for the tiles.
 struct Operands<'a> {
-    /// Times the scale, transposed, in panels.
-    keys: &'a [f32],
+    /// Times the scale.
+    keys: Columns<'a>,
     values: Rows<'a>,
 }
 
@@ -249,14 +250,14 @@ impl Block<'_> {
                 a: q.as_ptr(),
                 a_row: problem.q.strides[2],
                 a_column: problem.q.strides[3],
-                b: self.operands.keys[start * d_head..].as_ptr(),
-                b_row: panel,
-                b_panel: panel * d_head,
+                b: self.operands.keys.pointer(start, d_head),
+                b_row: self.operands.keys.width,
+                b_panel: self.operands.keys.stride,
                 out: scores[rows.start * KEY_BLOCK..].as_mut_ptr(),
                 out_row: KEY_BLOCK,
                 accumulate,
             };
-            // SAFETY: the view of `q` is checked; the panels reach past the last key rounded up to a panel, and
+            // SAFETY: the view of `q` is checked; the panels reach to the last key rounded up to whole vectors, and
             // `start` is a whole number of them; a row of scores has KEY_BLOCK columns and end − start fits.
             unsafe { product.run(simd) };
         };

@@ -124,39 +124,68 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The rows of `[batch, head]` as columns times `scale`, in panels: element `t` of row `j` is at
-/// `(j / panel)·d·panel + t·panel + j % panel`, zero for rows past the last.
-#[inline(always)]
-pub(crate) fn copy_transposed<S: Simd>(
-    view: View<'_>,
-    (batch, head): (usize, usize),
-    rows: usize,
-    d: usize,
-    scale: f32,
-    out: &mut [f32],
-) {
-    let panel = panel_width::<S>();
-    let step = view.strides[3];
-    for (p, out) in out.chunks_exact_mut((d * panel).max(1)).enumerate() {
-        let present = rows.saturating_sub(p * panel).min(panel);
-        if present < panel {
-            out.fill(0.0);
-        }
-        let base = view.offset(batch, head, p * panel);
-        // Four rows at once: four neighbouring stores fill a quarter of a cache line while the rows are read forward.
-        let mut j = 0;
-        while j + 4 <= present && step == 1 {
-            let row = |r: usize| &view.data[base + (j + r) * view.strides[2]..][..d];
-            let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
-            for (t, out) in out.chunks_exact_mut(panel).enumerate() {
-                out[j..j + 4].copy_from_slice(&[r0[t] * scale, r1[t] * scale, r2[t] * scale, r3[t] * scale]);
+/// The rows of one head as columns, in panels as wide as a register tile: element `t` of row `j` is at
+/// `(j / panel)·stride + t·width + j % panel`, zero for rows past the last.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns<'a> {
+    data: &'a [f32],
+    /// From element to element: a whole panel, or fewer vectors where few rows need no more.
+    pub(crate) width: usize,
+    /// From panel to panel.
+    pub(crate) stride: usize,
+}
+
+impl<'a> Columns<'a> {
+    fn width<S: Simd>(rows: usize) -> usize {
+        panel_width::<S>().min(round_to_lanes::<S>(rows))
+    }
+
+    /// Elements of scratch memory that [`Columns::new`] needs.
+    pub(crate) fn scratch<S: Simd>(rows: usize, d: usize) -> usize {
+        rows.next_multiple_of(Self::width::<S>(rows).max(1)) * d
+    }
+
+    /// A copy of the rows in `scratch`, times `scale`.
+    #[inline(always)]
+    pub(crate) fn new<S: Simd>(
+        view: View<'_>,
+        (batch, head): (usize, usize),
+        rows: usize,
+        d: usize,
+        scale: f32,
+        scratch: &'a mut [f32],
+    ) -> Self {
+        let width = Self::width::<S>(rows);
+        let stride = d * width;
+        let step = view.strides[3];
+        for (p, out) in scratch.chunks_exact_mut(stride.max(1)).enumerate() {
+            let present = rows.saturating_sub(p * width).min(width);
+            if present < width {
+                out.fill(0.0);
             }
-            j += 4;
-        }
-        for j in j..present {
-            for (t, out) in out.chunks_exact_mut(panel).enumerate() {
-                out[j] = view.data[base + j * view.strides[2] + t * step] * scale;
+            let base = view.offset(batch, head, p * width);
+            // Four rows at once: four neighbouring stores fill a quarter of a cache line while the rows are read forward.
+            let mut j = 0;
+            while j + 4 <= present && step == 1 {
+                let row = |r: usize| &view.data[base + (j + r) * view.strides[2]..][..d];
+                let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
+                for (t, out) in out.chunks_exact_mut(width).enumerate() {
+                    out[j..j + 4].copy_from_slice(&[r0[t] * scale, r1[t] * scale, r2[t] * scale, r3[t] * scale]);
+                }
+                j += 4;
+            }
+            for j in j..present {
+                for (t, out) in out.chunks_exact_mut(width).enumerate() {
+                    out[j] = view.data[base + j * view.strides[2] + t * step] * scale;
+                }
             }
         }
+        Self { data: scratch, width, stride }
+    }
+
+    /// Where the panel of row `first` starts, which is a whole number of panels.
+    #[inline(always)]
+    pub(crate) fn pointer(&self, first: usize, d: usize) -> *const f32 {
+        self.data[first * d..].as_ptr()
     }
 }

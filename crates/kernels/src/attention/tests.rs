@@ -379,7 +379,7 @@ fn strided_inputs_and_packed_outputs_agree_with_contiguous_ones() {
     let options = case.options.borrow();
     attention_forward(shape, &options, q, k, v, ViewMut::strided(&mut out, strides), &mut lse).unwrap();
     let mut grads = vec![f32::NAN; packed.len()];
-    let [gq, gk, gv] = ViewMut::packed(&mut grads, seq, heads, kv_heads, d);
+    let [gq, gk, gv] = ViewMut::packed(&mut grads, seq, [heads, kv_heads, kv_heads], d);
     let gradients = AttentionGradients { q: gq, k: gk, v: gv, bias: None, distance: None };
     let out_view = View { data: &out, strides: [strides[0], strides[1], strides[2], 1] };
     let grad = View::contiguous(&case.grad, shape.output_shape());
@@ -454,7 +454,7 @@ fn strides_that_overflow_or_overlap_are_refused() {
     // Packed views know where the next tensor starts.
     let wide = AttentionShape { d_head: 16, d_value: 8, ..shape };
     let mut packed = [0.0; 3 * 24];
-    let [q, k, v] = ViewMut::packed(&mut packed, 3, 1, 1, 8);
+    let [q, k, v] = ViewMut::packed(&mut packed, 3, [1, 1, 1], 8);
     let gradients = AttentionGradients { q, k, v, bias: None, distance: None };
     let view = View::contiguous(&data, [1, 1, 3, 16]);
     let error =

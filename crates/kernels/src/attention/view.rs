@@ -54,17 +54,21 @@ impl<'a> ViewMut<'a> {
         Self { data: SharedSlice::new(data), offset: 0, strides, len, row_span: usize::MAX }
     }
 
-    /// Queries, keys and values inside one tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
-    pub fn packed(data: &'a mut [f32], seq: usize, n_heads: usize, kv_heads: usize, d_head: usize) -> [ViewMut<'a>; 3] {
-        let row = (n_heads + 2 * kv_heads) * d_head;
+    /// Tensors of some heads each, side by side inside one `[batch, seq, Σ heads · d_head]`.
+    pub fn packed<const N: usize>(
+        data: &'a mut [f32],
+        seq: usize,
+        heads: [usize; N],
+        d_head: usize,
+    ) -> [ViewMut<'a>; N] {
+        let row = heads.iter().sum::<usize>() * d_head;
         let len = data.len();
         let data = SharedSlice::new(data);
-        [(0, n_heads), (n_heads, kv_heads), (n_heads + kv_heads, kv_heads)].map(|(head, heads)| ViewMut {
-            data,
-            offset: head * d_head,
-            strides: [seq * row, d_head, row],
-            len,
-            row_span: heads * d_head,
+        let mut offset = 0;
+        heads.map(|heads| {
+            let row_span = heads * d_head;
+            offset += row_span;
+            ViewMut { data, offset: offset - row_span, strides: [seq * row, d_head, row], len, row_span }
         })
     }
 

@@ -48,17 +48,17 @@ pub struct EncodedSource {
 impl EncodedSource {
     /// Sequences in it.
     pub fn batch(&self) -> usize {
-        self.blocks.first().map_or(0, |block| block.keys.dims()[0])
+        self.blocks.first().map_or(0, |block| block.keys_values.dims()[0])
     }
 
     /// That of the sequences `rows`, in this order and as often as they are named: encoded once, a source serves all the
     /// hypotheses of a beam.
     pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
         let Some(first) = self.blocks.first() else { return Ok(self.clone()) };
-        let indices = row_indices(rows, self.batch(), &first.keys.device())?;
-        let select = |x: &Tensor<4>| x.clone().select(0, indices.clone());
+        let indices = row_indices(rows, self.batch(), &first.keys_values.device())?;
+        let select = |source: &Source| Source { keys_values: source.keys_values.clone().select(0, indices.clone()) };
         Ok(Self {
-            blocks: self.blocks.iter().map(|b| Source { keys: select(&b.keys), values: select(&b.values) }).collect(),
+            blocks: self.blocks.iter().map(select).collect(),
             lengths: self.lengths.as_ref().map(|all| rows.iter().map(|&row| all[row]).collect()),
         })
     }

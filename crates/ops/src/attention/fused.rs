@@ -23,9 +23,12 @@ pub(super) enum Layout {
     Separate,
     /// In one tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
     Packed,
+    /// Queries in one tensor `[batch, queries, n_heads · d_head]`, keys and values in another `[batch, keys, 2 kv_heads ·
+    /// d_head]`.
+    Crossed,
 }
 
-/// One attention call. Its inputs are `q, k, v` or the packed tensor, then the bias and the table if there are any.
+/// One attention call. Its inputs are queries, keys and values in their [`Layout`], then the bias and the table if there are any.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     shape: AttentionShape,
@@ -76,6 +79,7 @@ impl Operation {
         match self.layout {
             Layout::Separate => 3,
             Layout::Packed => 1,
+            Layout::Crossed => 2,
         }
     }
 
@@ -119,15 +123,14 @@ impl Operation {
 
     /// Queries, keys and values.
     fn views<'a>(&self, inputs: &'a [FlexTensor]) -> [View<'a>; 3] {
-        let AttentionShape { n_heads, kv_heads, keys, d_head, .. } = self.shape;
+        let AttentionShape { n_heads, kv_heads, queries, keys, d_head, .. } = self.shape;
         match self.layout {
             Layout::Separate => [view(&inputs[0]), view(&inputs[1]), view(&inputs[2])],
-            Layout::Packed => {
-                let row = (n_heads + 2 * kv_heads) * d_head;
-                [0, n_heads, n_heads + kv_heads].map(|head| View {
-                    data: &elements(&inputs[0])[(head * d_head).min(elements(&inputs[0]).len())..],
-                    strides: [keys * row, d_head, row, 1],
-                })
+            Layout::Packed => side_by_side(&inputs[0], keys, [n_heads, kv_heads, kv_heads], d_head),
+            Layout::Crossed => {
+                let [q] = side_by_side(&inputs[0], queries, [n_heads], d_head);
+                let [k, v] = side_by_side(&inputs[1], keys, [kv_heads, kv_heads], d_head);
+                [q, k, v]
             }
         }
     }
@@ -139,7 +142,7 @@ impl Operation {
             Layout::Separate => {
                 (vec![batch, n_heads, queries, d_value], [n_heads * queries * d_value, queries * d_value, d_value])
             }
-            Layout::Packed => {
+            Layout::Packed | Layout::Crossed => {
                 (vec![batch, queries, n_heads * d_value], [queries * n_heads * d_value, d_value, n_heads * d_value])
             }
         }
@@ -177,10 +180,11 @@ impl<const N: usize> FusedOp<N> for Operation {
         let (_, [s0, s1, s2]) = self.output();
         let out_view = View { data: elements(&out), strides: [s0, s1, s2, 1] };
         // Before the heads are joined again, Burn hands the gradient over as a transposed view: read as it is.
-        let grad = if self.layout == Layout::Packed { contiguous(grad) } else { usable(grad) };
-        let grad_view = match self.layout {
-            Layout::Separate => view(&grad),
-            Layout::Packed => View { data: elements(&grad), strides: [s0, s1, s2, 1] },
+        let is_separate = self.layout == Layout::Separate;
+        let grad = if is_separate { usable(grad) } else { contiguous(grad) };
+        let grad_view = match is_separate {
+            true => view(&grad),
+            false => View { data: elements(&grad), strides: [s0, s1, s2, 1] },
         };
         let want = |at: usize| wanted.get(at).copied().unwrap_or(false);
         let operands = self.operands();
@@ -190,23 +194,21 @@ impl<const N: usize> FusedOp<N> for Operation {
         let mut distance =
             (self.has_table && want(table_at)).then(|| unwritten(n_heads * (queries + keys).saturating_sub(1)));
 
-        let mut separate = [Vec::new(), Vec::new(), Vec::new()];
-        let mut packed = Vec::new();
-        let [grad_q, grad_k, grad_v] = match self.layout {
-            Layout::Separate => {
-                let shapes = [[n_heads, queries, d_head], [kv_heads, keys, d_head], [kv_heads, keys, d_value]];
-                let [a, b, c] = &mut separate;
-                let mut rest = shapes.into_iter();
-                [a, b, c].map(|data| {
-                    let [h, n, d] = rest.next().expect("three shapes");
-                    *data = unwritten(batch * h * n * d);
-                    ViewMut::contiguous(data, [batch, h, n, d])
-                })
+        let mut grads: Vec<Vec<f32>> =
+            inputs[..operands].iter().map(|input| unwritten(input.layout().num_elements())).collect();
+        let [grad_q, grad_k, grad_v] = match (self.layout, &mut grads[..]) {
+            (Layout::Separate, [q, k, v]) => [
+                ViewMut::contiguous(q, [batch, n_heads, queries, d_head]),
+                ViewMut::contiguous(k, [batch, kv_heads, keys, d_head]),
+                ViewMut::contiguous(v, [batch, kv_heads, keys, d_value]),
+            ],
+            (Layout::Packed, [qkv]) => ViewMut::packed(qkv, keys, [n_heads, kv_heads, kv_heads], d_head),
+            (Layout::Crossed, [q, kv]) => {
+                let [q] = ViewMut::packed(q, queries, [n_heads], d_head);
+                let [k, v] = ViewMut::packed(kv, keys, [kv_heads, kv_heads], d_head);
+                [q, k, v]
             }
-            Layout::Packed => {
-                packed = unwritten(batch * keys * (n_heads + 2 * kv_heads) * d_head);
-                ViewMut::packed(&mut packed, keys, n_heads, kv_heads, d_head)
-            }
+            _ => unreachable!("as many operands as the layout has"),
         };
         let gradients = AttentionGradients {
             q: grad_q,
@@ -219,13 +221,8 @@ impl<const N: usize> FusedOp<N> for Operation {
         kernel::attention_backward(self.shape, &options, q, k, v, out_view, &log_sum_exp, grad_view, gradients)?;
 
         let mut results: [Option<FlexTensor>; N] = std::array::from_fn(|_| None);
-        match self.layout {
-            Layout::Separate => {
-                for (at, data) in separate.into_iter().enumerate() {
-                    results[at] = want(at).then(|| tensor(data, sizes::<4>(&inputs[at])));
-                }
-            }
-            Layout::Packed => results[0] = want(0).then(|| tensor(packed, sizes::<3>(&inputs[0]))),
+        for (at, data) in grads.into_iter().enumerate() {
+            results[at] = want(at).then(|| tensor(data, inputs[at].layout().shape().clone()));
         }
         if let (Some(data), Some(layout)) = (bias, bias_layout) {
             results[operands] = Some(layout.tensor(data));
@@ -315,6 +312,17 @@ fn view(tensor: &FlexTensor) -> View<'_> {
     let strides = std::array::from_fn(|d| if shape[d] == 1 { 0 } else { layout.strides()[d].unsigned_abs() });
     let data: &[f32] = tensor.storage();
     View { data: &data[layout.start_offset().min(data.len())..], strides }
+}
+
+/// Tensors of some heads each, side by side inside one contiguous `[batch, seq, Σ heads · d_head]`.
+fn side_by_side<const N: usize>(tensor: &FlexTensor, seq: usize, heads: [usize; N], d_head: usize) -> [View<'_>; N] {
+    let (data, row) = (elements(tensor), heads.iter().sum::<usize>() * d_head);
+    let mut offset = 0;
+    heads.map(|heads| {
+        let first = offset;
+        offset += heads * d_head;
+        View { data: &data[first.min(data.len())..], strides: [seq * row, d_head, row, 1] }
+    })
 }
 
 /// A boolean tensor as bytes with the strides of the scores; indices of size 1 repeat.

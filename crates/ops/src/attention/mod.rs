@@ -19,6 +19,19 @@ use crate::error::{OpError, check_shape};
 use crate::fused::{apply, check_f32, is_fused};
 use fused::{Layout, Operation};
 
+/// [`apply`]s an operation to its operands and what else it learns.
+macro_rules! apply_with {
+    ($operation:expr, $options:expr, $($operand:expr),+) => {{
+        let bias = $options.bias.clone().map(Tensor::into_dispatch);
+        let table = $options.distance.table().map(Tensor::into_dispatch);
+        match (bias, table) {
+            (None, None) => apply($operation, [$($operand.into_dispatch()),+]),
+            (Some(learned), None) | (None, Some(learned)) => apply($operation, [$($operand.into_dispatch(),)+ learned]),
+            (Some(bias), Some(table)) => apply($operation, [$($operand.into_dispatch(),)+ bias, table]),
+        }
+    }};
+}
+
 /// Attention of every query over the keys it may see.
 ///
 /// # Shapes
@@ -44,15 +57,8 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &AttentionOp
     if !is_fused(&q) {
         return Ok(attention_fallback(q, k, v, options));
     }
-    let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
     let operation = Operation::new(shape, Layout::Separate, options)?;
-    let bias = options.bias.clone().map(Tensor::into_dispatch);
-    let table = options.distance.table().map(Tensor::into_dispatch);
-    match (bias, table) {
-        (None, None) => apply(operation, [q, k, v]),
-        (Some(learned), None) | (None, Some(learned)) => apply(operation, [q, k, v, learned]),
-        (Some(bias), Some(table)) => apply(operation, [q, k, v, bias, table]),
-    }
+    apply_with!(operation, options, q, k, v)
 }
 
 /// [`attention`] of a sequence over itself, with queries, keys and values as one product of it: nothing is moved.
@@ -68,11 +74,8 @@ pub fn attention_packed(
 ) -> Result<Tensor<3>, OpError> {
     check_f32("queries, keys and values", &qkv)?;
     let [batch, seq, width] = qkv.dims();
+    check_heads(n_heads, kv_heads)?;
     let heads = kv_heads.saturating_mul(2).saturating_add(n_heads);
-    if n_heads == 0 || kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
-        let why = format!("{n_heads} query heads are no multiple of {kv_heads} key heads");
-        return Err(OpError::Option { what: "n_heads", why });
-    }
     if !width.is_multiple_of(heads) {
         let expected = format!("[batch, seq, ({n_heads} + 2·{kv_heads}) · d_head]");
         return Err(OpError::Shape { what: "queries, keys and values", expected, got: vec![batch, seq, width] });
@@ -81,21 +84,60 @@ pub fn attention_packed(
     let shape = AttentionShape { batch, n_heads, kv_heads, queries: seq, keys: seq, d_head, d_value: d_head };
     options.check(&shape)?;
     if !is_fused(&qkv) {
-        let parts = qkv.reshape([batch, seq, heads, d_head]).swap_dims(1, 2);
-        let part = |range: Range<usize>| parts.clone().slice([0..batch, range, 0..seq, 0..d_head]);
-        let (q, k) = (part(0..n_heads), part(n_heads..n_heads + kv_heads));
-        let out = attention_fallback(q, k, part(n_heads + kv_heads..heads), options);
-        return Ok(out.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head]));
+        let [q, k, v] = apart(qkv, [n_heads, kv_heads, kv_heads], d_head);
+        return Ok(joined(attention_fallback(q, k, v, options)));
     }
     let operation = Operation::new(shape, Layout::Packed, options)?;
-    let bias = options.bias.clone().map(Tensor::into_dispatch);
-    let table = options.distance.table().map(Tensor::into_dispatch);
-    let qkv = qkv.into_dispatch();
-    match (bias, table) {
-        (None, None) => apply(operation, [qkv]),
-        (Some(learned), None) | (None, Some(learned)) => apply(operation, [qkv, learned]),
-        (Some(bias), Some(table)) => apply(operation, [qkv, bias, table]),
+    apply_with!(operation, options, qkv)
+}
+
+/// [`attention`] of a sequence over another, with keys and values as one product of that: nothing is moved.
+///
+/// # Shapes
+/// `q` `[batch, queries, n_heads · d_head]`, `kv` `[batch, keys, 2 kv_heads · d_head]`, all keys, then all values →
+/// `[batch, queries, n_heads · d_head]`.
+pub fn attention_crossed(
+    q: Tensor<3>,
+    kv: Tensor<3>,
+    n_heads: usize,
+    kv_heads: usize,
+    options: &AttentionOptions,
+) -> Result<Tensor<3>, OpError> {
+    check_f32("queries", &q)?;
+    check_f32("keys and values", &kv)?;
+    check_heads(n_heads, kv_heads)?;
+    let ([batch, queries, width], keys) = (q.dims(), kv.dims()[1]);
+    if !width.is_multiple_of(n_heads) {
+        let expected = format!("[batch, queries, {n_heads} · d_head]");
+        return Err(OpError::Shape { what: "queries", expected, got: q.dims().to_vec() });
     }
+    let d_head = width / n_heads;
+    check_shape("keys and values", kv.dims(), [batch, keys, 2 * kv_heads * d_head])?;
+    let shape = AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value: d_head };
+    options.check(&shape)?;
+    if !is_fused(&q) {
+        let ([q], [k, v]) = (apart(q, [n_heads], d_head), apart(kv, [kv_heads, kv_heads], d_head));
+        return Ok(joined(attention_fallback(q, k, v, options)));
+    }
+    let operation = Operation::new(shape, Layout::Crossed, options)?;
+    apply_with!(operation, options, q, kv)
+}
+
+/// `[batch, seq, Σ heads · d_head]` as tensors `[batch, heads, seq, d_head]`.
+fn apart<const N: usize>(packed: Tensor<3>, heads: [usize; N], d_head: usize) -> [Tensor<4>; N] {
+    let [batch, seq, width] = packed.dims();
+    let parts = packed.reshape([batch, seq, width / d_head.max(1), d_head]).swap_dims(1, 2);
+    let mut first = 0;
+    heads.map(|heads| {
+        first += heads;
+        parts.clone().narrow(1, first - heads, heads)
+    })
+}
+
+/// `[batch, n_heads, seq, d_head]` as `[batch, seq, n_heads · d_head]`.
+fn joined(heads: Tensor<4>) -> Tensor<3> {
+    let [batch, n_heads, seq, d_head] = heads.dims();
+    heads.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head])
 }
 
 /// The weights, before dropout, that the queries `rows` of one head of one sequence give to all keys.
@@ -134,11 +176,17 @@ fn check(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &AttentionOptions
     let d_value = v.dims()[3];
     check_shape("keys", k.dims(), [batch, kv_heads, keys, d_head])?;
     check_shape("values", v.dims(), [batch, kv_heads, keys, d_value])?;
-    if kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
-        let why = format!("{n_heads} query heads are no multiple of {kv_heads} key heads");
-        return Err(OpError::Option { what: "n_heads", why });
-    }
+    check_heads(n_heads, kv_heads)?;
     let shape = AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value };
     options.check(&shape)?;
     Ok(shape)
+}
+
+/// Refuses heads that cannot share keys evenly.
+fn check_heads(n_heads: usize, kv_heads: usize) -> Result<(), OpError> {
+    if n_heads == 0 || kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
+        let why = format!("{n_heads} query heads are no multiple of {kv_heads} key heads");
+        return Err(OpError::Option { what: "n_heads", why });
+    }
+    Ok(())
 }

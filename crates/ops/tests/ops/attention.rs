@@ -1,8 +1,8 @@
 use burn::tensor::{Bool, Tensor, TensorData};
 use proptest::prelude::*;
 use regard_ops::{
-    AttentionOptions, Distance, Dropout, Mask, OpError, SparseRows, attention, attention_fallback, attention_packed,
-    attention_weights,
+    AttentionOptions, Distance, Dropout, Mask, OpError, SparseRows, attention, attention_crossed, attention_fallback,
+    attention_packed, attention_weights,
 };
 
 use crate::golden::Golden;
@@ -146,6 +146,38 @@ fn packed_heads_are_the_same_heads() {
     let out = attention(part(0, heads), k, v, &options).unwrap().swap_dims(1, 2).reshape([batch, seq, heads * d]);
     close("gradient", &packed_gradient, &gradient(&qkv, &loss(&out, &weights)), 1e-6);
     close("output", &values(packed), &values(out), 1e-6);
+}
+
+#[test]
+fn crossed_heads_are_the_same_heads() {
+    let (batch, queries, keys, heads, kv_heads, d) = (2, 5, 9, 4, 2, 8);
+    let (q, kv) = (leaf([batch, queries, heads * d], 1), leaf([batch, keys, 2 * kv_heads * d], 2));
+    let bias = leaf([1, heads, queries, keys], 4);
+    let options =
+        AttentionOptions { lengths: Some(vec![9, 4]), bias: Some(bias.clone()), ..AttentionOptions::default() };
+    let weights = leaf([batch, queries, heads * d], 3);
+    let crossed = attention_crossed(q.clone(), kv.clone(), heads, kv_heads, &options).unwrap();
+    let crossed_gradients = loss(&crossed, &weights);
+
+    let part = |x: &Tensor<3>, first: usize, heads: usize| {
+        let [batch, seq, width] = x.dims();
+        x.clone().reshape([batch, seq, width / d, d]).swap_dims(1, 2).narrow(1, first, heads)
+    };
+    let (k, v) = (part(&kv, 0, kv_heads), part(&kv, kv_heads, kv_heads));
+    let out = attention(part(&q, 0, heads), k, v, &options).unwrap();
+    let out = out.swap_dims(1, 2).reshape([batch, queries, heads * d]);
+    let gradients = loss(&out, &weights);
+    for (what, x) in [("queries", &q), ("keys and values", &kv)] {
+        close(what, &gradient(x, &crossed_gradients), &gradient(x, &gradients), 1e-6);
+    }
+    close("bias", &gradient(&bias, &crossed_gradients), &gradient(&bias, &gradients), 1e-6);
+    close("output", &values(crossed), &values(out), 1e-6);
+
+    let plain = AttentionOptions::default();
+    assert!(attention_crossed(q.clone(), kv.clone(), heads, 3, &plain).is_err());
+    assert!(attention_crossed(q.clone(), kv.clone(), 0, kv_heads, &plain).is_err());
+    assert!(attention_crossed(q.clone(), kv.clone(), heads, 4, &plain).is_err());
+    assert!(attention_crossed(q, kv, 5, 1, &plain).is_err());
 }
 
 #[test]

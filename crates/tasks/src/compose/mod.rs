@@ -163,8 +163,8 @@ impl Compose {
         Ok(best.chunks_exact(self.size()).map(<[usize]>::to_vec).collect())
     }
 
-    /// An input as people write it: `p₁ | p₂`.
-    fn parse(&self, text: &str) -> Result<Example, TaskError> {
+    /// An input as people write it: `p₁ | p₂`. `what` is said of one that is wrong.
+    fn parse(&self, text: &str, what: &str) -> Result<Example, TaskError> {
         let expected = match self.config.data.form {
             Form::Permutations => format!("two permutations of 0 to {}, as \"1 0 2 … | 2 1 0 …\"", self.size() - 1),
             Form::Grid => format!(
@@ -174,7 +174,7 @@ impl Compose {
                 self.size()
             ),
         };
-        let wrong = || TaskError::input("input", expected.clone(), format!("{text:?}"));
+        let wrong = || TaskError::input(what, expected.clone(), format!("{text:?}"));
         let numbers =
             |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
         let (values, places) = text.split_once('|').ok_or_else(wrong)?;
@@ -258,9 +258,13 @@ impl Task for Compose {
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
-        let examples =
-            text.lines().filter(|line| !line.trim().is_empty()).map(|line| self.parse(line).map(FixedExample));
-        Ok(Part::Fixed(examples.collect::<Result<_, _>>()?))
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let examples = lines.map(|(at, line)| self.parse(line, &format!("line {}", at + 1)).map(FixedExample));
+        let examples = examples.collect::<Result<Vec<_>, _>>()?;
+        if examples.is_empty() {
+            return Err(TaskError::input("examples", "one a line", "none"));
+        }
+        Ok(Part::Fixed(examples))
     }
 
     fn described(&self) -> Option<Description> {
@@ -354,7 +358,7 @@ impl Task for Compose {
     }
 
     fn predict(&self, model: &Composer, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        let examples: Vec<Example> = inputs.iter().map(|input| self.parse(input)).collect::<Result<_, _>>()?;
+        let examples: Vec<Example> = inputs.iter().map(|input| self.parse(input, "input")).collect::<Result<_, _>>()?;
         let mut predictions = Vec::with_capacity(inputs.len());
         for (inputs, examples) in inputs.chunks(256).zip(examples.chunks(256)) {
             let answers = self.answers(model, examples, &Pass::inference())?;
@@ -377,7 +381,7 @@ impl Task for Compose {
 
     fn look(&self, model: &Composer, input: Option<&str>) -> Result<AttentionView, TaskError> {
         let example = match input {
-            Some(text) => self.parse(text)?,
+            Some(text) => self.parse(text, "input")?,
             None => self.example(Side::Test, 0),
         };
         let capture = Capture::new(Wanted::default());

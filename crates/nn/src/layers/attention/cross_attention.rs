@@ -3,9 +3,9 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, OpError};
+use regard_ops::{AttentionOptions, OpError, attention_crossed};
 
-use super::multi_head::{MultiHeadConfig, attend, join_heads, split_heads};
+use super::multi_head::{MultiHeadConfig, split_heads};
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
@@ -21,6 +21,7 @@ pub struct CrossAttention {
     pub key_value: Linear,
     /// `[n_heads · d_head, d_model]`
     pub output: Linear,
+    n_heads: usize,
     kv_heads: usize,
     d_head: usize,
     dropout: f32,
@@ -31,10 +32,8 @@ pub struct CrossAttention {
 /// Keys and values of a source, made once for all queries.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// `[batch, kv_heads, keys, d_head]`
-    pub keys: Tensor<4>,
-    /// `[batch, kv_heads, keys, d_head]`
-    pub values: Tensor<4>,
+    /// `[batch, keys, 2 kv_heads · d_head]`: all keys, then all values.
+    pub keys_values: Tensor<3>,
 }
 
 impl CrossAttention {
@@ -51,6 +50,7 @@ impl CrossAttention {
             query: query.init(&init.enter("query"))?,
             key_value: key_value.init(&init.enter("key_value"))?,
             output: output.init(&init.enter("output").into_stream())?,
+            n_heads,
             kv_heads,
             d_head,
             dropout,
@@ -63,9 +63,7 @@ impl CrossAttention {
     /// # Shapes
     /// `source` `[batch, keys, d_source]`.
     pub fn source(&self, source: Tensor<3>) -> Result<Source, OpError> {
-        let heads = split_heads(self.key_value.forward(source)?, self.d_head);
-        let keys = heads.clone().narrow(1, 0, self.kv_heads);
-        Ok(Source { keys, values: heads.narrow(1, self.kv_heads, self.kv_heads) })
+        Ok(Source { keys_values: self.key_value.forward(source)? })
     }
 
     /// Each token becomes a mixture of the source's tokens that `options` lets it see. `first_row` is the place of the
@@ -83,9 +81,18 @@ impl CrossAttention {
     ) -> Result<Tensor<3>, NnError> {
         let dropout = pass.dropout(&self.path, self.dropout).or(options.dropout);
         let options = AttentionOptions { dropout, ..options.clone() };
-        let q = split_heads(self.query.forward(x)?, self.d_head);
-        let Source { keys, values } = source.clone();
-        let mixed = join_heads(attend(&self.path, q, keys, values, &options, first_row, pass)?);
+        let (q, kv) = (self.query.forward(x)?, source.keys_values.clone());
+        if let Some(capture) = pass.capture() {
+            let heads = |x: &Tensor<3>| split_heads(x.clone(), self.d_head);
+            capture.record_attention(
+                &self.path,
+                &heads(&q),
+                &heads(&kv).narrow(1, 0, self.kv_heads),
+                &options,
+                first_row,
+            )?;
+        }
+        let mixed = attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?;
         Ok(self.output.forward(mixed)?)
     }
 }
