@@ -128,6 +128,35 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
 }
 
 #[test]
+fn one_process_trains_in_a_folder() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    let mut child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
+    while !has_checkpoint(&folder) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    fails_with(&train(&folder, &["--resume"]).output().unwrap(), 1, &["run", "another process"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    done(&train(&folder, &["--resume", "--steps", "1"]).output().unwrap());
+}
+
+#[test]
+fn examples_that_do_not_suit_are_named_with_file_and_line() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    done(&begin(&folder, &["--steps", "2"]).output().unwrap());
+    let file = place.path().join("examples.txt");
+    let score = || regard(&["eval", path(&folder), "--data", path(&file)]);
+    fs::write(&file, "5 4 3 2 1 0 | 0 1 2 3 4 5\n\n5 4 3\n").unwrap();
+    fails_with(&score(), 1, &["examples.txt, line 3", "two permutations of 0 to 5", "5 4 3"]);
+    fs::write(&file, "\n").unwrap();
+    fails_with(&score(), 1, &["examples.txt", "one a line", "none"]);
+    fs::write(&file, "5 4 3 2 1 0 | 0 1 2 3 4 5\n").unwrap();
+    done(&score());
+}
+
+#[test]
 fn a_run_is_never_overwritten() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");

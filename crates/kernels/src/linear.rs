@@ -44,7 +44,8 @@ pub struct LinearGradients<'a> {
 /// `out = f(x weight + bias)`; with an activation, `x weight + bias` is written to the slice beside it.
 ///
 /// # Shapes
-/// `x` `[rows, d_in]`, `weight` `[d_in, d_out]` in either order, `bias` `[d_out]`, the pre-activation and `out` `[rows, d_out]`.
+/// `x` `[rows, d_in]`, `weight` `[d_in, d_out]` in either order, `bias` `[d_out]`, the pre-activation and `out`
+/// `[rows, d_out]`.
 pub fn linear_forward(
     shape: LinearShape,
     x: &[f32],
@@ -162,7 +163,8 @@ impl LinearShape {
     pub(crate) fn check(self, x: &[f32], weight: Matrix<'_>) -> Result<(), KernelError> {
         check_len("linear x", x.len(), check_product("linear x", self.rows, self.d_in)?)?;
         if weight.size() != (self.d_in, self.d_out) {
-            let why = format!("expected {} × {}, got {:?}", self.d_in, self.d_out, weight.size());
+            let (rows, cols) = weight.size();
+            let why = format!("expected {} × {}, got {rows} × {cols}", self.d_in, self.d_out);
             return Err(KernelError::Invalid { what: "linear weight", why });
         }
         check_product("linear weight", self.d_in, self.d_out)?;
@@ -344,8 +346,9 @@ mod tests {
         fn check_forward(&self, kinds: &[Activation]) {
             let LinearShape { rows, d_out, .. } = self.shape;
             on_every_isa(|isa| {
-                for ((order, weight), with_bias) in self.weights().iter().enumerate().zip([true, false]) {
-                    let weight = self.matrix(order, weight);
+                let weights = self.weights();
+                for (order, with_bias) in [(0, true), (0, false), (1, true), (1, false)] {
+                    let weight = self.matrix(order, &weights[order]);
                     let bias = with_bias.then_some(&self.bias[..]);
                     let want_pre = self.pre(with_bias);
                     let mut out = vec![f32::NAN; rows * d_out];

@@ -290,10 +290,13 @@ mod tests {
         for (rows, cols) in [(0, 3), (1, 1), (5, 40), (40, 5), (33, 17)] {
             let x = ramp(rows * cols, 0.1);
             let mut out = vec![f32::NAN; x.len()];
-            transpose(Matrix::new(&x, rows, cols).unwrap(), &mut out);
+            let matrix = Matrix::new(&x, rows, cols).unwrap();
+            transpose(matrix, &mut out);
             for (at, x) in x.iter().enumerate() {
                 assert_eq!(out[at % cols * rows + at / cols], *x);
             }
+            transpose(matrix.transposed(), &mut out);
+            assert_eq!(out, x);
         }
     }
 

@@ -13,7 +13,7 @@ const fn tile_vectors<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { 4 } else { 2 }
 }
 
-/// Columns of a register tile: operands laid out in panels have them this wide.
+/// Columns of a register tile: operands laid out in panels have them this wide, or are one narrower panel.
 pub(crate) const fn panel_width<S: Simd>() -> usize {
     tile_vectors::<S>() * S::F32_LANES
 }

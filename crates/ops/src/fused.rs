@@ -154,8 +154,11 @@ pub(crate) struct Weight {
 
 impl Weight {
     pub(crate) fn new(weight: FlexTensor) -> Self {
+        if weight.is_contiguous() {
+            return Self { stored: weight, is_transposed: false };
+        }
         let transposed = weight.transpose(0, 1);
-        match !weight.is_contiguous() && transposed.is_contiguous() {
+        match transposed.is_contiguous() {
             true => Self { stored: transposed, is_transposed: true },
             false => Self { stored: contiguous(weight), is_transposed: false },
         }

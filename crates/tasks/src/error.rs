@@ -99,7 +99,7 @@ impl TaskError {
     }
 
     /// For `map_err` on what is made of the examples in `path`, which a message then begins with.
-    pub fn of(path: Option<&Path>) -> impl Fn(Self) -> Self {
+    pub fn in_file(path: Option<&Path>) -> impl Fn(Self) -> Self {
         move |error| match (error, path) {
             (Self::Input { what, expected, got }, Some(path)) => {
                 Self::Input { what: format!("{}, {what}", path.display()), expected, got }

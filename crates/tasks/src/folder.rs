@@ -1,12 +1,13 @@
 //! A model folder: what a trained model needs, in files that are checked when they are read.
 //!
-//! `config.json` describes the model and holds a SHA-256 of every other file. New files are first written beside their
-//! places, then `config.json` names them, then they take their places: a folder is as it was or as it should be, and one that
-//! was interrupted between the last two is read from beside.
+//! `config.json` describes the model and holds a SHA-256 of every other file but the lock of the process that trains. New
+//! files are first written beside their places, then `config.json` names them, then they take their places: a folder is as
+//! it was or as it should be, and one that was interrupted between the last two is read from beside.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use regard_inspect::save_atomically;
 use serde::{Deserialize, Serialize};
@@ -61,17 +62,35 @@ pub struct Description {
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
+    /// Of a process that trains in it.
+    _lock: Option<Arc<File>>,
 }
 
 impl Folder {
-    /// A new folder; one that has a model or a run in it is refused.
+    /// A new folder to train in; one that has a model or a run in it is refused.
     pub fn create(path: &Path) -> Result<Self, TaskError> {
-        if path.join(CONFIG).exists() {
-            let problem = "there is a run in it; go on with it by --resume, or name another folder with --out";
-            return Err(TaskError::folder(path, problem));
-        }
+        let check = || match path.join(CONFIG).exists() {
+            true => {
+                let problem = "there is a run in it; go on with it by --resume, or name another folder with --out";
+                Err(TaskError::folder(path, problem))
+            }
+            false => Ok(()),
+        };
+        check()?;
         fs::create_dir_all(path).map_err(TaskError::io(path))?;
-        Ok(Self { path: path.to_path_buf() })
+        let lock = lock(path)?;
+        // Another process may have been the first.
+        check()?;
+        Ok(Self { path: path.to_path_buf(), _lock: Some(lock) })
+    }
+
+    /// A folder that is there, to train on in it.
+    pub fn resume(path: &Path) -> Result<(Self, Description), TaskError> {
+        Self::open(path)?;
+        let lock = lock(path)?;
+        // As the process that trained in it before has left it.
+        let (folder, description) = Self::open(path)?;
+        Ok((Self { _lock: Some(lock), ..folder }, description))
     }
 
     /// A folder that is there.
@@ -88,21 +107,7 @@ impl Folder {
             let problem = format!("written in format {}, this version reads {FORMAT}", description.format);
             return Err(TaskError::folder(&file, problem));
         }
-        Ok((Self { path: path.to_path_buf() }, description))
-    }
-
-    /// Keeps other processes from training in it for as long as the file is open.
-    pub fn lock(&self) -> Result<File, TaskError> {
-        let path = self.file(LOCK);
-        let file = File::create(&path).map_err(TaskError::io(&path))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(TaskError::folder(
-                &self.path,
-                "another process is training in it; wait for it, or name another --out",
-            )),
-            // A file system without locks is no reason not to train.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
-        }
+        Ok((Self { path: path.to_path_buf(), _lock: None }, description))
     }
 
     /// Where it is.
@@ -181,6 +186,20 @@ impl Description {
     }
 }
 
+/// Keeps other processes from training in a folder for as long as the file is open.
+fn lock(folder: &Path) -> Result<Arc<File>, TaskError> {
+    let path = folder.join(LOCK);
+    let file = File::create(&path).map_err(TaskError::io(&path))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let problem = "another process is training in it; wait for it, or name another folder with --out";
+            Err(TaskError::folder(folder, problem))
+        }
+        // A file system without locks is no reason not to train.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Arc::new(file)),
+    }
+}
+
 /// Writes aside, syncs and renames.
 pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), TaskError> {
     Ok(save_atomically(path, content)?)
@@ -222,10 +241,12 @@ mod tests {
     fn one_process_trains_at_a_time() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::create(place.path()).unwrap();
-        let held = folder.lock().unwrap();
-        assert!(folder.lock().unwrap_err().to_string().contains("another process"));
-        drop(held);
-        folder.lock().unwrap();
+        assert!(Folder::create(place.path()).unwrap_err().to_string().contains("another process"));
+        folder.describe(&Description::new("tag", serde_json::json!({}))).unwrap();
+        assert!(Folder::resume(place.path()).unwrap_err().to_string().contains("another process"));
+        Folder::open(place.path()).unwrap();
+        drop(folder);
+        Folder::resume(place.path()).unwrap();
     }
 
     #[test]

@@ -162,7 +162,6 @@ impl<T: Task> Kind for Of<T> {
             Origin::Scratch => begin::<T>(request)?,
             Origin::Checkpoint => go_on::<T>(request)?,
         };
-        let _alone = folder.lock()?;
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
         let data = match task.config().data_path() {
             Some(path) => fingerprint(path)?,
@@ -233,12 +232,11 @@ fn untrained<T: Task>(task: &T) -> Result<T::Model, TaskError> {
 fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let config = configured::<T>(request)?;
     let data = config.data_path().map(Path::to_path_buf);
-    let of_data = TaskError::of(data.as_deref());
-    let task = T::start(config).map_err(&of_data)?;
+    let task = T::start(config).map_err(TaskError::in_file(data.as_deref()))?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
-    let (parts, model) = (task.parts().map_err(&of_data)?, untrained(&task)?);
+    let (parts, model) = (parts_of(&task)?, untrained(&task)?);
     // As the task has it: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
@@ -264,7 +262,7 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         Some(path) => path.clone(),
         None => newest(T::NAME)?,
     };
-    let (folder, mut description) = Folder::open(&path)?;
+    let (folder, mut description) = Folder::resume(&path)?;
     if description.task != T::NAME {
         let problem = format!("its task is {}: regard train {} --resume", description.task, description.task);
         return Err(TaskError::folder(path, problem));
@@ -275,8 +273,13 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         description.config["train"]["epochs"] = serde_json::Value::Null;
         task = opened(&folder, &description)?;
     }
-    let (parts, model) = (task.parts()?, untrained(&task)?);
+    let (parts, model) = (parts_of(&task)?, untrained(&task)?);
     Ok(Start { task, parts, model, folder, description })
+}
+
+/// The examples; what does not suit is named with its file.
+fn parts_of<T: Task>(task: &T) -> Result<Parts<T::Part>, TaskError> {
+    task.parts().map_err(TaskError::in_file(task.config().data_path()))
 }
 
 fn opened<T: Task>(folder: &Folder, description: &Description) -> Result<T, TaskError> {
@@ -409,7 +412,7 @@ impl<T: Task> Opened for Model<T> {
     fn evaluate(&self, data: Option<&Path>, split: Split) -> Result<Evaluation, TaskError> {
         match data {
             Some(path) => {
-                let part = self.task.part(path).map_err(TaskError::of(Some(path)))?;
+                let part = self.task.part(path).map_err(TaskError::in_file(Some(path)))?;
                 self.task.evaluate(&part, &self.model, None)
             }
             None => {
@@ -420,7 +423,7 @@ impl<T: Task> Opened for Model<T> {
                                    name a file with --data to score all of it";
                     return Err(TaskError::folder(path, problem));
                 }
-                self.task.evaluate(self.task.parts()?.get(split), &self.model, None)
+                self.task.evaluate(parts_of(&self.task)?.get(split), &self.model, None)
             }
         }
     }

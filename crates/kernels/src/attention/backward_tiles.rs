@@ -277,7 +277,7 @@ impl Step<'_> {
             a: operands.queries.pointer(first + rows.start),
             a_row: operands.queries.width,
             a_column: 1,
-            b: operands.key_columns.pointer(start, d_head),
+            b: operands.key_columns.pointer(start),
             b_row: operands.key_columns.width,
             b_panel: operands.key_columns.stride,
             out: sums.weights[rows.start * KEY_BLOCK..].as_mut_ptr(),
@@ -288,14 +288,15 @@ impl Step<'_> {
             depth: d_value,
             a: operands.grad_out.pointer(first + rows.start),
             a_row: operands.grad_out.width,
-            b: operands.value_columns.pointer(start, d_value),
+            b: operands.value_columns.pointer(start),
+            b_row: operands.value_columns.width,
             b_panel: operands.value_columns.stride,
             out: sums.grad_scores[rows.start * KEY_BLOCK..].as_mut_ptr(),
             accumulate: false,
             ..scores
         };
-        // SAFETY: the block's rows are inside; the panels reach to the last key rounded up to whole vectors, and `start` is
-        // a whole number of them; KEY_BLOCK columns hold a block of keys.
+        // SAFETY: the block's rows are inside; `start` is a whole number of panels, which hold all keys in whole vectors;
+        // KEY_BLOCK columns hold a block of keys.
         unsafe {
             scores.run(simd);
             grad_weights.run(simd);

@@ -250,15 +250,15 @@ impl Block<'_> {
                 a: q.as_ptr(),
                 a_row: problem.q.strides[2],
                 a_column: problem.q.strides[3],
-                b: self.operands.keys.pointer(start, d_head),
+                b: self.operands.keys.pointer(start),
                 b_row: self.operands.keys.width,
                 b_panel: self.operands.keys.stride,
                 out: scores[rows.start * KEY_BLOCK..].as_mut_ptr(),
                 out_row: KEY_BLOCK,
                 accumulate,
             };
-            // SAFETY: the view of `q` is checked; the panels reach to the last key rounded up to whole vectors, and
-            // `start` is a whole number of them; a row of scores has KEY_BLOCK columns and end − start fits.
+            // SAFETY: the view of `q` is checked; `start` is a whole number of panels, which hold all keys in whole
+            // vectors; a row of scores has KEY_BLOCK columns and end − start fits.
             unsafe { product.run(simd) };
         };
         let add_values =

@@ -23,12 +23,13 @@ pub(super) enum Layout {
     Separate,
     /// In one tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
     Packed,
-    /// Queries in one tensor `[batch, queries, n_heads · d_head]`, keys and values in another `[batch, keys, 2 kv_heads ·
-    /// d_head]`.
+    /// Queries in one tensor `[batch, queries, n_heads · d_head]`, keys and values in another `[batch, keys,
+    /// 2 kv_heads · d_head]`.
     Crossed,
 }
 
-/// One attention call. Its inputs are queries, keys and values in their [`Layout`], then the bias and the table if there are any.
+/// One attention call. Its inputs are queries, keys and values in their [`Layout`], then the bias and the table, if
+/// there are any.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     shape: AttentionShape,

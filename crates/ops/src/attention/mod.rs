@@ -112,7 +112,7 @@ pub fn attention_crossed(
         return Err(OpError::Shape { what: "queries", expected, got: q.dims().to_vec() });
     }
     let d_head = width / n_heads;
-    check_shape("keys and values", kv.dims(), [batch, keys, 2 * kv_heads * d_head])?;
+    check_shape("keys and values", kv.dims(), [batch, keys, kv_heads.saturating_mul(2).saturating_mul(d_head)])?;
     let shape = AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value: d_head };
     options.check(&shape)?;
     if !is_fused(&q) {
@@ -125,8 +125,8 @@ pub fn attention_crossed(
 
 /// `[batch, seq, Σ heads · d_head]` as tensors `[batch, heads, seq, d_head]`.
 fn apart<const N: usize>(packed: Tensor<3>, heads: [usize; N], d_head: usize) -> [Tensor<4>; N] {
-    let [batch, seq, width] = packed.dims();
-    let parts = packed.reshape([batch, seq, width / d_head.max(1), d_head]).swap_dims(1, 2);
+    let [batch, seq, _] = packed.dims();
+    let parts = packed.reshape([batch, seq, heads.iter().sum(), d_head]).swap_dims(1, 2);
     let mut first = 0;
     heads.map(|heads| {
         first += heads;
@@ -185,8 +185,30 @@ fn check(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &AttentionOptions
 /// Refuses heads that cannot share keys evenly.
 fn check_heads(n_heads: usize, kv_heads: usize) -> Result<(), OpError> {
     if n_heads == 0 || kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
-        let why = format!("{n_heads} query heads are no multiple of {kv_heads} key heads");
+        let why = format!("expected 1 or more, and a multiple of the {kv_heads} key heads, got {n_heads}");
         return Err(OpError::Option { what: "n_heads", why });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+
+    #[test]
+    fn heads_side_by_side_come_apart_and_together() {
+        let numbers: Vec<f32> = (0..2 * 3 * 12).map(|n| n as f32).collect();
+        let packed = Tensor::<3>::from_data(TensorData::new(numbers.clone(), [2, 3, 12]), &Device::flex());
+        let [q, k, v] = apart(packed.clone(), [2, 1, 1], 3);
+        assert_eq!((q.dims(), k.dims(), v.dims()), ([2, 2, 3, 3], [2, 1, 3, 3], [2, 1, 3, 3]));
+        // Sequence 1, token 2: its row has 12 features, of which the keys are the third three.
+        let row = k.slice([1..2, 0..1, 2..3, 0..3]).into_data().to_vec::<f32>().unwrap();
+        assert_eq!(row, numbers[5 * 12 + 6..5 * 12 + 9]);
+        let [all] = apart(packed, [4], 3);
+        assert_eq!(joined(all).into_data().to_vec::<f32>().unwrap(), numbers);
+        let [none] = apart(Tensor::zeros([1, 2, 0], &Device::flex()), [4], 0);
+        assert_eq!(none.dims(), [1, 4, 2, 0]);
+    }
 }

@@ -31,16 +31,18 @@ fn agrees_with_pytorch() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn agrees_with_its_fallback(rows in 1usize..40, d in 1usize..9, vocab in 1usize..30, with_bias: bool,
+    fn agrees_with_its_fallback(rows in 1usize..40, d in 1usize..9, vocab in 1usize..30, with_bias: bool, tied: bool,
                                 smoothing in prop_oneof![Just(0.0f32), 0.0f32..0.5], ignored: bool) {
-        let (x, weight) = (leaf([rows, d], 1), leaf([d, vocab], 2));
+        // A tied layer reads the embedding, transposed.
+        let (x, weight) = (leaf([rows, d], 1), leaf(if tied { [vocab, d] } else { [d, vocab] }, 2));
         let bias = with_bias.then(|| leaf([vocab], 3));
         let numbers: Vec<i64> =
             (0..rows as i64).map(|i| if ignored && i % 3 == 0 { -100 } else { (i * 7) % vocab as i64 }).collect();
         let targets: Tensor<1, Int> = Tensor::from_data(TensorData::new(numbers, [rows]), &training());
         let options = CrossEntropyOptions { ignore_index: Some(-100), label_smoothing: smoothing };
         let results = [true, false].map(|fused| {
-            let (x2, weight2, bias2, targets) = (x.clone(), weight.clone(), bias.clone(), targets.clone());
+            let (x2, bias2, targets) = (x.clone(), bias.clone(), targets.clone());
+            let weight2 = if tied { weight.clone().transpose() } else { weight.clone() };
             let loss = match fused {
                 true => linear_cross_entropy(x2, weight2, bias2, targets, options).unwrap(),
                 false => linear_cross_entropy_fallback(x2, weight2, bias2, targets, options),

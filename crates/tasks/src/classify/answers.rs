@@ -1,28 +1,20 @@
-//! What is known of a text, in the three forms of `data.target`: read from the data, given to the network, scored and
-//! shown.
+//! What is known of a text, in the three forms of `data.target`: read from the data, given to the network, shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{LabelColumn, Labelled, Vocabulary};
-use regard_inspect::{Content, Figure, Table, confusion_matrix, number};
+use regard_inspect::number;
 use regard_nn::models::classifier::{self, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::config::TargetKind;
 use crate::error::TaskError;
-use crate::metrics::{Confusion, LabelSetScores, Score, label_sets, regression};
-use crate::task::Better;
 
-/// More classes than this are for the table, which has a row each; a matrix of them could not be read.
-const DRAWN_CLASSES: usize = 40;
 /// What a set without labels is called.
 const NO_LABEL: &str = "(none)";
-/// The least probability that is told from zero in a loss.
-const LEAST: f64 = 1e-12;
-
 /// The answer to one text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
@@ -224,134 +216,25 @@ impl Answers {
         };
         entries.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
     }
-
-    /// The score that decides, and which way.
-    pub(super) fn main(&self) -> (&'static str, Better) {
-        match self {
-            Self::One(_) => ("accuracy", Better::Higher),
-            Self::Several(_) => ("micro_f1", Better::Higher),
-            Self::Number(_) => ("mse", Better::Lower),
-        }
-    }
-
-    /// The scores of outputs, none of nothing. A label that is `unseen` in training is never found, and has no loss.
-    pub(super) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]], unseen: &[String]) -> Vec<(&'static str, f64)> {
-        if truth.is_empty() {
-            return Vec::new();
-        }
-        let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
-        let nats = |p: f64| -p.max(LEAST).ln();
-        match self {
-            Self::One(_) => {
-                let report = self.confusion(truth, &found, unseen).report();
-                let known = truth.iter().zip(outputs).filter_map(|(truth, output)| output.get(truth.one()));
-                let losses: Vec<f64> = known.map(|&p| nats(f64::from(p))).collect();
-                let mut list = vec![("accuracy", report.accuracy), ("macro_f1", report.macro_f1)];
-                if !losses.is_empty() {
-                    list.push(("loss", losses.iter().sum::<f64>() / losses.len() as f64));
-                }
-                list
-            }
-            Self::Several(labels) => {
-                let sets = self.sets(truth, &found, unseen);
-                let losses = truth.iter().zip(outputs).map(|(truth, output)| {
-                    let loss = |(label, &p): (usize, &f32)| match truth.several().contains(&label) {
-                        true => nats(f64::from(p)),
-                        false => nats(1.0 - f64::from(p)),
-                    };
-                    output.iter().enumerate().map(loss).sum::<f64>() / labels.len() as f64
-                });
-                vec![
-                    ("loss", losses.sum::<f64>() / truth.len() as f64),
-                    ("micro_f1", sets.micro_f1),
-                    ("macro_f1", sets.macro_f1),
-                    ("subset_accuracy", sets.subset_accuracy),
-                ]
-            }
-            Self::Number(_) => {
-                let truth: Vec<f64> = truth.iter().map(|answer| answer.number()).collect();
-                let found: Vec<f64> = found.iter().map(Answer::number).collect();
-                let scores = regression(&truth, &found);
-                let mut list = vec![("mse", scores.mse), ("mae", scores.mae)];
-                list.extend(scores.r2.map(|r2| ("r2", r2)));
-                list.extend(scores.pearson.map(|pearson| ("pearson", pearson)));
-                list
-            }
-        }
-    }
-
-    /// What the report shows beside the scores.
-    pub(super) fn contents(
-        &self,
-        truth: &[&Answer],
-        outputs: &[&[f32]],
-        unseen: &[String],
-    ) -> Result<Vec<Content>, TaskError> {
-        if truth.is_empty() {
-            return Ok(Vec::new());
-        }
-        let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
-        let names = |labels: &Vocabulary| labels.names().iter().chain(unseen).cloned().collect::<Vec<_>>();
-        let table = |labels: &Vocabulary, scores: &[Score]| {
-            let mut table = Table::new(["label", "precision", "recall", "F1", "examples"]);
-            for (name, score) in names(labels).into_iter().zip(scores) {
-                let [precision, recall, f1] =
-                    [score.precision, score.recall, score.f1].map(|value| format!("{value:.3}"));
-                table.push([name, precision, recall, f1, score.support.to_string()]);
-            }
-            Content::Table(table)
-        };
-        Ok(match self {
-            Self::One(labels) => {
-                let confusion = self.confusion(truth, &found, unseen);
-                let mut contents = vec![table(labels, &confusion.report().classes)];
-                if labels.len() + unseen.len() <= DRAWN_CLASSES {
-                    let map = confusion_matrix(names(labels), &confusion.counts().concat())?;
-                    contents.push(Content::Figure(Figure::new("Which label was taken for which").panel("", map)));
-                }
-                contents
-            }
-            Self::Several(labels) => vec![table(labels, &self.sets(truth, &found, unseen).labels)],
-            Self::Number(_) => {
-                let points = truth.iter().zip(&found).map(|(truth, found)| (truth.number(), found.number())).collect();
-                vec![Content::Figure(scatter(points))]
-            }
-        })
-    }
-
-    fn confusion(&self, truth: &[&Answer], found: &[Answer], unseen: &[String]) -> Confusion {
-        let ones = |answers: &mut dyn Iterator<Item = &Answer>| answers.map(Answer::one).collect::<Vec<_>>();
-        Confusion::from_pairs(
-            self.outputs() + unseen.len(),
-            &ones(&mut truth.iter().copied()),
-            &ones(&mut found.iter()),
-        )
-    }
-
-    fn sets(&self, truth: &[&Answer], found: &[Answer], unseen: &[String]) -> LabelSetScores {
-        let sets =
-            |answers: &mut dyn Iterator<Item = &Answer>| answers.map(|a| a.several().to_vec()).collect::<Vec<_>>();
-        label_sets(self.outputs() + unseen.len(), &sets(&mut truth.iter().copied()), &sets(&mut found.iter()))
-    }
 }
 
 impl Answer {
     /// Answers of one task are all of one form: the others are mistakes of this module.
-    fn one(&self) -> usize {
+    pub(super) fn one(&self) -> usize {
         match self {
             Self::One(label) => *label,
             other => unreachable!("{other:?} where a label is asked"),
         }
     }
 
-    fn several(&self) -> &[usize] {
+    pub(super) fn several(&self) -> &[usize] {
         match self {
             Self::Several(labels) => labels,
             other => unreachable!("{other:?} where labels are asked"),
         }
     }
 
-    fn number(&self) -> f64 {
+    pub(super) fn number(&self) -> f64 {
         match self {
             Self::Number(value) => *value,
             other => unreachable!("{other:?} where a number is asked"),
@@ -427,12 +310,6 @@ fn excerpt(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_string(),
     }
-}
-
-fn scatter(points: Vec<(f64, f64)>) -> Figure {
-    use regard_inspect::{Axis, LineStyle, Lines, Series};
-    let plot = Lines::new(Axis::linear("true"), Axis::linear("predicted"));
-    Figure::new("Predicted and true numbers").panel("", plot.series(Series::new("", points).style(LineStyle::Markers)))
 }
 
 #[cfg(test)]
@@ -538,19 +415,6 @@ mod tests {
         assert_eq!((&answer, answers.text(&answer, &[])), (&Answer::Several(vec![0, 2]), "x|z".to_string()));
         assert_eq!(answers.decide(&[0.6, 0.5, 0.4]), Answer::Several(vec![0]));
         assert_eq!(answers.document(&[0.6, 0.5, 0.4])["labels"], json!(["x"]));
-    }
-
-    #[test]
-    fn scores_of_known_outputs() {
-        let answers = learn(TargetKind::Label, &["a", "b"]).unwrap();
-        let truth = [Answer::One(0), Answer::One(1), Answer::One(1), Answer::One(0)];
-        let outputs: [&[f32]; 4] = [&[0.5, 0.5], &[0.25, 0.75], &[1.0, 0.0], &[1.0, 0.0]];
-        let scores: BTreeMap<_, _> =
-            answers.scores(&truth.iter().collect::<Vec<_>>(), &outputs, &[]).into_iter().collect();
-        // Equal probabilities are the first label; a probability of zero has a finite loss.
-        assert_eq!(scores["accuracy"], 0.75);
-        let loss = -(0.5f64.ln() + 0.75f64.ln() + LEAST.ln()) / 4.0;
-        assert!((scores["loss"] - loss).abs() < 1e-9, "{} {loss}", scores["loss"]);
     }
 
     proptest! {

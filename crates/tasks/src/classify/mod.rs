@@ -5,6 +5,7 @@
 
 mod answers;
 mod config;
+mod scoring;
 
 use std::collections::BTreeMap;
 use std::path::Path;

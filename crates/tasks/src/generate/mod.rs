@@ -202,7 +202,7 @@ impl Task for Generate {
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         let part = self.encoded(read_text(path)?);
         match part.ids.len() {
-            0 | 1 => Err(TaskError::input(path.display().to_string(), "2 tokens or more", part.ids.len().to_string())),
+            0 | 1 => Err(TaskError::input("text", "2 tokens or more", part.ids.len().to_string())),
             _ => Ok(part),
         }
     }

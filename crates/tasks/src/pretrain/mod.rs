@@ -245,7 +245,7 @@ impl Task for Pretrain {
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         let part = self.encoded(&read_text(path)?);
         match part.rows.is_empty() {
-            true => Err(TaskError::input(path.display().to_string(), "at least one line", "none")),
+            true => Err(TaskError::input("text", "at least one line", "none")),
             false => Ok(part),
         }
     }

@@ -227,7 +227,7 @@ impl Task for Words {
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        self.encoded(&[read_text(path)?], &path.display().to_string())
+        self.encoded(&[read_text(path)?], "text")
     }
 
     /// Two tables, and the vectors that a batch looks up in them.

@@ -1,0 +1,154 @@
+//! How good answers are: scores, and what the report shows beside them.
+
+use regard_data::Vocabulary;
+use regard_inspect::{Axis, Content, Figure, LineStyle, Lines, Series, Table, confusion_matrix};
+
+use super::answers::{Answer, Answers};
+use crate::error::TaskError;
+use crate::metrics::{Confusion, LabelSetScores, Score, label_sets, regression};
+use crate::task::Better;
+
+/// More classes than this are for the table, which has a row each; a matrix of them could not be read.
+const DRAWN_CLASSES: usize = 40;
+/// The least probability that is told from zero in a loss.
+const LEAST: f64 = 1e-12;
+
+impl Answers {
+    /// The score that decides, and which way.
+    pub(super) fn main(&self) -> (&'static str, Better) {
+        match self {
+            Self::One(_) => ("accuracy", Better::Higher),
+            Self::Several(_) => ("micro_f1", Better::Higher),
+            Self::Number(_) => ("mse", Better::Lower),
+        }
+    }
+
+    /// The scores of outputs, none of nothing. A label that is `unseen` in training is never found, and has no loss.
+    pub(super) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]], unseen: &[String]) -> Vec<(&'static str, f64)> {
+        if truth.is_empty() {
+            return Vec::new();
+        }
+        let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
+        let nats = |p: f64| -p.max(LEAST).ln();
+        match self {
+            Self::One(_) => {
+                let report = self.confusion(truth, &found, unseen).report();
+                let known = truth.iter().zip(outputs).filter_map(|(truth, output)| output.get(truth.one()));
+                let losses: Vec<f64> = known.map(|&p| nats(f64::from(p))).collect();
+                let mut list = vec![("accuracy", report.accuracy), ("macro_f1", report.macro_f1)];
+                if !losses.is_empty() {
+                    list.push(("loss", losses.iter().sum::<f64>() / losses.len() as f64));
+                }
+                list
+            }
+            Self::Several(labels) => {
+                let sets = self.sets(truth, &found, unseen);
+                let losses = truth.iter().zip(outputs).map(|(truth, output)| {
+                    let loss = |(label, &p): (usize, &f32)| match truth.several().contains(&label) {
+                        true => nats(f64::from(p)),
+                        false => nats(1.0 - f64::from(p)),
+                    };
+                    output.iter().enumerate().map(loss).sum::<f64>() / labels.len() as f64
+                });
+                vec![
+                    ("loss", losses.sum::<f64>() / truth.len() as f64),
+                    ("micro_f1", sets.micro_f1),
+                    ("macro_f1", sets.macro_f1),
+                    ("subset_accuracy", sets.subset_accuracy),
+                ]
+            }
+            Self::Number(_) => {
+                let truth: Vec<f64> = truth.iter().map(|answer| answer.number()).collect();
+                let found: Vec<f64> = found.iter().map(Answer::number).collect();
+                let scores = regression(&truth, &found);
+                let mut list = vec![("mse", scores.mse), ("mae", scores.mae)];
+                list.extend(scores.r2.map(|r2| ("r2", r2)));
+                list.extend(scores.pearson.map(|pearson| ("pearson", pearson)));
+                list
+            }
+        }
+    }
+
+    /// What the report shows beside the scores.
+    pub(super) fn contents(
+        &self,
+        truth: &[&Answer],
+        outputs: &[&[f32]],
+        unseen: &[String],
+    ) -> Result<Vec<Content>, TaskError> {
+        if truth.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
+        let names = |labels: &Vocabulary| labels.names().iter().chain(unseen).cloned().collect::<Vec<_>>();
+        let table = |labels: &Vocabulary, scores: &[Score]| {
+            let mut table = Table::new(["label", "precision", "recall", "F1", "examples"]);
+            for (name, score) in names(labels).into_iter().zip(scores) {
+                let [precision, recall, f1] =
+                    [score.precision, score.recall, score.f1].map(|value| format!("{value:.3}"));
+                table.push([name, precision, recall, f1, score.support.to_string()]);
+            }
+            Content::Table(table)
+        };
+        Ok(match self {
+            Self::One(labels) => {
+                let confusion = self.confusion(truth, &found, unseen);
+                let mut contents = vec![table(labels, &confusion.report().classes)];
+                if labels.len() + unseen.len() <= DRAWN_CLASSES {
+                    let map = confusion_matrix(names(labels), &confusion.counts().concat())?;
+                    contents.push(Content::Figure(Figure::new("Which label was taken for which").panel("", map)));
+                }
+                contents
+            }
+            Self::Several(labels) => vec![table(labels, &self.sets(truth, &found, unseen).labels)],
+            Self::Number(_) => {
+                let points = truth.iter().zip(&found).map(|(truth, found)| (truth.number(), found.number())).collect();
+                vec![Content::Figure(scatter(points))]
+            }
+        })
+    }
+
+    fn confusion(&self, truth: &[&Answer], found: &[Answer], unseen: &[String]) -> Confusion {
+        let ones = |answers: &mut dyn Iterator<Item = &Answer>| answers.map(Answer::one).collect::<Vec<_>>();
+        Confusion::from_pairs(
+            self.outputs() + unseen.len(),
+            &ones(&mut truth.iter().copied()),
+            &ones(&mut found.iter()),
+        )
+    }
+
+    fn sets(&self, truth: &[&Answer], found: &[Answer], unseen: &[String]) -> LabelSetScores {
+        let sets =
+            |answers: &mut dyn Iterator<Item = &Answer>| answers.map(|a| a.several().to_vec()).collect::<Vec<_>>();
+        label_sets(self.outputs() + unseen.len(), &sets(&mut truth.iter().copied()), &sets(&mut found.iter()))
+    }
+}
+
+fn scatter(points: Vec<(f64, f64)>) -> Figure {
+    let plot = Lines::new(Axis::linear("true"), Axis::linear("predicted"));
+    Figure::new("Predicted and true numbers").panel("", plot.series(Series::new("", points).style(LineStyle::Markers)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use regard_data::Labelled;
+
+    use super::super::config::TargetKind;
+    use super::*;
+
+    #[test]
+    fn scores_of_known_outputs() {
+        let train = ["a", "b"].map(|label| Labelled::new(format!("about {label}"), label));
+        let answers = Answers::learn(TargetKind::Label, &train).unwrap();
+        let truth = [Answer::One(0), Answer::One(1), Answer::One(1), Answer::One(0)];
+        let outputs: [&[f32]; 4] = [&[0.5, 0.5], &[0.25, 0.75], &[1.0, 0.0], &[1.0, 0.0]];
+        let scores: BTreeMap<_, _> =
+            answers.scores(&truth.iter().collect::<Vec<_>>(), &outputs, &[]).into_iter().collect();
+        // Equal probabilities are the first label; a probability of zero has a finite loss.
+        assert_eq!(scores["accuracy"], 0.75);
+        let loss = -(0.5f64.ln() + 0.75f64.ln() + LEAST.ln()) / 4.0;
+        assert!((scores["loss"] - loss).abs() < 1e-9, "{} {loss}", scores["loss"]);
+    }
+}
