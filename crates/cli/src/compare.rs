@@ -97,8 +97,8 @@ impl Compare {
         } else if self.seeds == 1 {
             text += "one run each: --seeds 3 adds two more of each, and deviations\n";
         }
-        // The task's own commented file tells whether there is such a setting.
-        let longer = ["longest", "evaluate_block"].into_iter().find(|key| kind.config().contains(&format!("{key} =")));
+        let settings = kind.configured(&Request::default()).map_err(Failure)?;
+        let longer = ["longest", "evaluate_block"].into_iter().find(|&key| settings["data"].get(key).is_some());
         if let Some(key) = longer.filter(|_| positions && !text.contains("_longer")) {
             text += &format!("scores on longer inputs than trained on: --set data.{key}=N\n");
         }

@@ -84,13 +84,8 @@ impl CrossAttention {
         let (q, kv) = (self.query.forward(x)?, source.keys_values.clone());
         if let Some(capture) = pass.capture() {
             let heads = |x: &Tensor<3>| split_heads(x.clone(), self.d_head);
-            capture.record_attention(
-                &self.path,
-                &heads(&q),
-                &heads(&kv).narrow(1, 0, self.kv_heads),
-                &options,
-                first_row,
-            )?;
+            let (q, k) = (heads(&q), heads(&kv).narrow(1, 0, self.kv_heads));
+            capture.record_attention(&self.path, &q, &k, &options, first_row)?;
         }
         let mixed = attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?;
         Ok(self.output.forward(mixed)?)
