@@ -19,20 +19,20 @@ pub enum DataError {
         path: PathBuf,
     },
     /// The system could not read.
-    #[error("{path}: could not be read: {source}")]
+    #[error("{path}: could not be read: {cause}")]
     Read {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The system could not write.
-    #[error("{path}: could not be written: {source}")]
+    #[error("{path}: could not be written: {cause}")]
     Write {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// Compressed data that do not unpack.
     #[error("{path}: expected whole gzip data, found {found}")]

@@ -55,9 +55,9 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     if path.is_dir() {
         return Err(DataError::IsFolder { path: path.to_path_buf() });
     }
-    std::fs::read(path).map_err(|source| match source.kind() {
+    std::fs::read(path).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => DataError::Missing { path: path.to_path_buf() },
-        _ => DataError::Read { path: path.to_path_buf(), source },
+        _ => DataError::Read { path: path.to_path_buf(), cause },
     })
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn is_jsonl(path: &Path) -> bool {
 /// # Errors
 /// What the system says; nothing half-written is left.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    let fail = |source| DataError::Write { path: path.to_path_buf(), source };
+    let fail = |cause| DataError::Write { path: path.to_path_buf(), cause };
     let name = path.file_name().ok_or_else(|| fail(std::io::ErrorKind::InvalidFilename.into()))?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

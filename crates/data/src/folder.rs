@@ -20,7 +20,7 @@ impl Files {
         if !path.is_dir() {
             return Ok(Self::One(path.to_path_buf()));
         }
-        let names = names(path).map_err(|source| DataError::Read { path: path.to_path_buf(), source })?;
+        let names = names(path).map_err(|cause| DataError::Read { path: path.to_path_buf(), cause })?;
         let one = |split| part(path, &names, split);
         let Some(train) = one(Split::Train)? else {
             return Err(DataError::Folder {

@@ -68,11 +68,11 @@ pub enum InspectError {
         why: String,
     },
     /// A file could not be written.
-    #[error("{path}: could not be written: {source}")]
+    #[error("{path}: could not be written: {cause}")]
     Write {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }

@@ -7,7 +7,7 @@ use crate::error::InspectError;
 
 /// Writes a file so that nobody ever sees a part of it: to a temporary file in the same folder, synced, then renamed.
 pub fn save_atomically(path: &Path, content: &[u8]) -> Result<(), InspectError> {
-    write(path, content).map_err(|source| InspectError::Write { path: path.to_path_buf(), source })
+    write(path, content).map_err(|cause| InspectError::Write { path: path.to_path_buf(), cause })
 }
 
 /// Where the file stands.

@@ -42,12 +42,12 @@ pub enum TaskError {
         problem: String,
     },
     /// The system refused to read or write.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {cause}", path = path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The loss is no number any more.
     #[error("step {step}: the gradients have not been finite for {count} steps; lower train.learning_rate")]
@@ -110,7 +110,7 @@ impl TaskError {
 
     /// For `map_err` on what the system does with `path`.
     pub fn io(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
-        move |source| Self::Io { path: path.as_ref().to_path_buf(), source }
+        move |cause| Self::Io { path: path.as_ref().to_path_buf(), cause }
     }
 
     /// Whether the command was wrongly used, rather than having failed.
