@@ -81,7 +81,7 @@ impl Compare {
             vary,
             seeds: self.seeds,
         };
-        let stop = stop_on_signal()?;
+        let stop = stop_on_signal("what is trained so far will be saved")?;
         let mut teller = Teller::new()?;
         let compared = compare(kind, &comparison, &mut |progress| teller.hear(progress), &stop).map_err(Failure)?;
         drop(teller);

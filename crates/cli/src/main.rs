@@ -6,6 +6,7 @@ mod compare;
 mod count;
 mod data;
 mod failure;
+mod icl;
 mod print;
 mod show;
 mod train;
@@ -60,12 +61,14 @@ enum Command {
     Generate(trained::Generate),
     /// The built-in data as files
     Data(data::Data),
-    /// Measure the speed of the kernels or of a training step
+    /// Measure the speed of the kernels, of a training step or of the solver of in-context learning
     Bench(bench::Bench),
     /// Show what a mechanism of attention does, by numbers and as a picture
     Show(show::Show),
     /// Count the parameters, operations and memory of a model from its description, without building it
     Count(count::Count),
+    /// In-context learning as a spin glass: solve it, sweep it, look at it
+    Icl(icl::Icl),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
                 || report.is::<WrongIsa>()
                 || report.downcast_ref::<failure::Failure>().is_some_and(|failure| failure.0.is_wrong_use())
                 || report.is::<show::WrongUse>()
+                || report.downcast_ref::<icl::IclFailure>().is_some_and(icl::IclFailure::is_wrong_use)
                 || report.downcast_ref::<count::CountFailure>().is_some_and(count::CountFailure::is_wrong_use);
             ExitCode::from(if wrong_use { 2 } else { 1 })
         }
@@ -106,5 +110,6 @@ fn run(cli: Cli) -> Result<()> {
         Command::Bench(bench) => bench.run(),
         Command::Show(show) => show.run(),
         Command::Count(count) => count.run(),
+        Command::Icl(icl) => icl.run(),
     })
 }

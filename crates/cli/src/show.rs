@@ -306,7 +306,7 @@ fn report(error: ShowError) -> Report {
     }
 }
 
-fn picture_report(error: InspectError) -> Report {
+pub fn picture_report(error: InspectError) -> Report {
     match error {
         InspectError::Extension { .. } => WrongUse::Picture(error).into(),
         other => Report::from_err(other).wrap_err("the picture was not written"),
@@ -314,7 +314,7 @@ fn picture_report(error: InspectError) -> Report {
 }
 
 /// Else −1 would be an unexpected argument, instead of a value that its flag refuses with what it allows.
-fn take_negatives(arg: clap::Arg) -> clap::Arg {
+pub fn take_negatives(arg: clap::Arg) -> clap::Arg {
     let takes_values = arg.get_action().takes_values();
     arg.allow_negative_numbers(takes_values)
 }

@@ -64,7 +64,7 @@ impl Train {
         if self.print_config {
             return print(kind.config());
         }
-        let stop = stop_on_signal()?;
+        let stop = stop_on_signal("what is trained so far will be saved")?;
         let request = Request {
             config: self.config,
             sets: self.sets,
@@ -88,15 +88,15 @@ impl Train {
     }
 }
 
-/// Ctrl-C asks to save and stop; a second one ends at once.
-pub fn stop_on_signal() -> Result<Stop> {
+/// Ctrl-C asks to stop and says what is kept; a second one ends at once.
+pub fn stop_on_signal(kept: &'static str) -> Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
     ctrlc::set_handler(move || {
         if asked.is_asked() {
             std::process::exit(130);
         }
-        eprintln!("\nstopping; what is trained so far will be saved. Ctrl-C again ends at once");
+        eprintln!("\nstopping; {kept}. Ctrl-C again ends at once");
         asked.ask();
     })
     .into_diagnostic()?;

@@ -1,6 +1,7 @@
 //! `regard bench`: our side of the speed comparisons; `bench/compare` sets it beside PyTorch's.
 
 mod gpt;
+mod icl;
 mod kernels;
 mod train;
 mod work;
@@ -14,7 +15,7 @@ use serde::Serialize;
 use crate::print::print;
 pub use work::{UnknownWork, Work};
 
-/// Measure the speed of the kernels or of a training step.
+/// Measure the speed of the kernels, of a training step or of the solver of in-context learning.
 #[derive(Args)]
 pub struct Bench {
     /// What to measure
@@ -34,12 +35,14 @@ pub struct Bench {
     json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Subject {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Subject {
     /// Attention, windows and recurrent layers, forward and backward
     Kernels,
     /// A training step of a GPT
     Train,
+    /// Fields of in-context learning and the node iteration on them
+    Icl,
 }
 
 /// One line of the result, as DESIGN's `bench` contract has it; the peer's fields are filled by `bench/compare`.
@@ -99,12 +102,14 @@ impl Bench {
         let all = match self.subject {
             Subject::Kernels => Work::kernels(),
             Subject::Train => Work::training(),
+            Subject::Icl => Work::icl(),
         };
         let Some(only) = &self.only else { return Ok(all) };
         // A whole name is a work of its own, of any shape.
         if let Ok(work) = only.parse::<Work>() {
-            if work.is_training() != (self.subject == Subject::Train) {
-                let subject = if work.is_training() { "train" } else { "kernels" };
+            if work.subject() != self.subject {
+                let value = work.subject().to_possible_value();
+                let subject = value.as_ref().map_or("", |value| value.get_name());
                 return Err(UnknownWork::new(only, &format!("it is measured by `regard bench {subject}`")).into());
             }
             return Ok(vec![work]);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use miette::{Diagnostic, Result, bail};
 
 use super::gpt::GptShape;
-use super::{kernels, train};
+use super::{Subject, icl, kernels, train};
 
 /// Something to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,17 @@ pub enum Work {
     Lstm { sizes: [usize; 4] },
     /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`: one step of a GPT.
     Train(GptShape),
+    /// `icl/STEP/DxNxP`: fields of in-context learning, or iterations on them.
+    Icl { step: IclStep, sizes: [usize; 3] },
+}
+
+/// A part of solving in-context learning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IclStep {
+    /// Prompts into fields and couplings.
+    Fields,
+    /// Twenty iterations of the node form.
+    Node,
 }
 
 /// What the queries may see, or what makes the call special.
@@ -46,7 +57,7 @@ pub enum Phase {
 #[error("`{name}` is no work here: {why}")]
 #[diagnostic(help(
     "for example attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
-     backward, both), lstm/32x64x64x128, train/2x16x64x4x4x128x256"
+     backward, both), lstm/32x64x64x128, train/2x16x64x4x4x128x256, icl/node/20x100x10000"
 ))]
 pub struct UnknownWork {
     name: String,
@@ -67,6 +78,8 @@ const KINDS: [(&str, AttentionKind); 6] = [
     ("bias", AttentionKind::Bias),
     ("boolean", AttentionKind::Boolean),
 ];
+
+const STEPS: [(&str, IclStep); 2] = [("fields", IclStep::Fields), ("node", IclStep::Node)];
 
 const PHASES: [(&str, Phase); 3] = [("forward", Phase::Forward), ("backward", Phase::Backward), ("both", Phase::Both)];
 
@@ -99,8 +112,18 @@ impl Work {
         vec![Work::Train(GptShape::REFERENCE), Work::Train(GptShape::TINY)]
     }
 
-    pub fn is_training(&self) -> bool {
-        matches!(self, Work::Train(_))
+    /// The works of the speed table about in-context learning.
+    pub fn icl() -> Vec<Self> {
+        STEPS.map(|(_, step)| Work::Icl { step, sizes: [20, 100, 10_000] }).into()
+    }
+
+    /// Who measures it.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Work::Attention { .. } | Work::Lstm { .. } => Subject::Kernels,
+            Work::Train(_) => Subject::Train,
+            Work::Icl { .. } => Subject::Icl,
+        }
     }
 
     pub fn name(&self) -> String {
@@ -113,6 +136,10 @@ impl Work {
             }
             Work::Lstm { sizes } => format!("lstm/{}", joined(sizes)),
             Work::Train(shape) => format!("train/{}", joined(&shape.sizes())),
+            Work::Icl { step, sizes } => {
+                let step = STEPS.iter().find(|s| s.1 == *step).map_or("", |s| s.0);
+                format!("icl/{step}/{}", joined(sizes))
+            }
         }
     }
 
@@ -142,6 +169,11 @@ impl Work {
                 // Weights, gradients and two averages; what the backward pass keeps; a chunk of logits.
                 4.0 * weights + rows * float(n_layers) * (9.0 * d + 2.0 * float(d_ff)) + 512.0 * float(vocab)
             }
+            Work::Icl { sizes: [d, n, _], .. } => {
+                // Three matrices of all spins and a block of prompts, in f64.
+                let spins = float(d) * (float(d) + 1.0);
+                2.0 * (3.0 * spins * spins + 1024.0 * spins + 4.0 * float(d) * float(n))
+            }
         };
         4.0 * elements
     }
@@ -163,6 +195,8 @@ impl Work {
             Work::Attention { kind, sizes, phase } => kernels::attention(*kind, *sizes, *phase),
             Work::Lstm { sizes } => kernels::lstm(*sizes),
             Work::Train(shape) => train::step(*shape),
+            Work::Icl { step: IclStep::Fields, sizes } => icl::fields(*sizes),
+            Work::Icl { step: IclStep::Node, sizes } => icl::node(*sizes),
         }
     }
 }
@@ -184,7 +218,11 @@ impl FromStr for Work {
                 let shape = GptShape::new(sizes(shape).map_err(|why| unknown(&why))?).map_err(|why| unknown(&why))?;
                 Ok(Work::Train(shape))
             }
-            _ => Err(unknown("expected attention/…, lstm/… or train/…")),
+            ["icl", step, shape] => {
+                let step = STEPS.iter().find(|s| s.0 == *step).ok_or_else(|| unknown("expected fields or node"))?.1;
+                Ok(Work::Icl { step, sizes: sizes(shape).map_err(|why| unknown(&why))? })
+            }
+            _ => Err(unknown("expected attention/…, lstm/…, train/… or icl/…")),
         }
     }
 }
@@ -213,7 +251,7 @@ mod tests {
 
     #[test]
     fn names_go_there_and_back() {
-        for work in Work::kernels().into_iter().chain(Work::training()) {
+        for work in [Work::kernels(), Work::training(), Work::icl()].concat() {
             assert_eq!(work.name().parse::<Work>().unwrap(), work);
         }
     }

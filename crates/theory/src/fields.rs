@@ -1,0 +1,248 @@
+//! Row F2: the spin glass that linear attention is.
+//!
+//! With `σ = vec(W)` and `s = vec(S)`, `S_mn = (X Xᵀ)_{D+1,m} X_{n,N+1} / (N + 1)`, the prediction is `ŷ = Σ_i σ_i s_i`,
+//! and the regularised loss of `P` prompts is the energy
+//!
+//! ```text
+//! H = −Σ_{i<j} J_ij σ_i σ_j − Σ_i h_i σ_i + ½ Σ_i λ_i σ_i²
+//! J_ij = −⟨s_i s_j⟩,   h_i = ⟨ỹ s_i⟩,   λ_i = λ + ⟨s_i²⟩
+//! ```
+//!
+//! up to a constant, `⟨·⟩` being the mean over prompts. The query's column ends in 0, so the last column of `S` is 0 and
+//! that of `W` feels no data: its `D + 1` spins are left out, and `W` is `[D + 1, D]` here.
+//!
+//! `⟨s_i s_j⟩ = ⟨u_m u_m' x̃_n x̃_n'⟩` is symmetric in `(m, m')` and in `(n, n')`, so it is one product of the
+//! `(D+1)(D+2)/2` distinct `u_m u_m'` with the `D(D+1)/2` distinct `x̃_n x̃_n'`: half of what a symmetric update costs.
+
+use std::ops::Range;
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
+use rayon::prelude::*;
+
+use crate::error::TheoryError;
+use crate::prompt::{Features, Scratch, Task};
+
+/// Prompts whose products are held at one time.
+const BLOCK: usize = 1024;
+/// Prompts that a thread draws in one go.
+const PIECE: usize = 32;
+/// The most prompts: more than a lifetime of them.
+const MOST_PROMPTS: u64 = 1 << 40;
+
+/// The couplings, fields and stiffnesses of a set of prompts.
+#[derive(Debug, Clone)]
+pub struct Fields {
+    /// Features of an input.
+    pub d: usize,
+    /// The regularisation `λ`.
+    pub lambda: f64,
+    /// `⟨s_i s_j⟩`, `[D(D+1), D(D+1)]`; `i = m·D + n`.
+    pub moments: Mat<f64>,
+    /// `h_i = ⟨ỹ s_i⟩`.
+    pub h: Vec<f64>,
+    /// `⟨ỹ²⟩`.
+    pub answer_square: f64,
+    /// `P`.
+    pub prompts: u64,
+}
+
+/// Where `(a, b)`, `a ≤ b`, is among the distinct pairs.
+fn pair(a: usize, b: usize) -> usize {
+    let (a, b) = (a.min(b), a.max(b));
+    b * (b + 1) / 2 + a
+}
+
+/// The distinct products of `x`.
+fn products(x: &[f64], out: &mut [f64]) {
+    let mut rest = out;
+    for (b, &right) in x.iter().enumerate() {
+        let row;
+        (row, rest) = rest.split_at_mut(b + 1);
+        row.iter_mut().zip(x).for_each(|(out, left)| *out = left * right);
+    }
+}
+
+/// Where features come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Prompts.
+    Prompts,
+    /// The closed expressions for what matters of a prompt: the same in distribution.
+    Closed,
+}
+
+impl Fields {
+    /// Those of the prompts `0..prompts` of `seed`. `progress` hears how many are done.
+    pub fn draw(
+        task: &Task,
+        prompts: u64,
+        lambda: f64,
+        seed: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, TheoryError> {
+        Self::new(task, Origin::Prompts, prompts, lambda, seed, progress)
+    }
+
+    /// Those of the features `0..prompts` of `seed`.
+    pub fn new(
+        task: &Task,
+        origin: Origin,
+        prompts: u64,
+        lambda: f64,
+        seed: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, TheoryError> {
+        if origin == Origin::Closed {
+            task.validate_plain("the closed expressions")?;
+        }
+        task.validate()?;
+        if !(1..=MOST_PROMPTS).contains(&prompts) {
+            return Err(TheoryError::setting("p", "1 prompt or more", prompts));
+        }
+        if !lambda.is_finite() {
+            return Err(TheoryError::setting("lambda", "a number", lambda));
+        }
+        let (d, side) = (task.d, task.side());
+        let sizes = [pair(0, side), pair(0, d), side, d];
+        let [labelled_pairs, query_pairs, _, _] = sizes;
+        let mut sums = Mat::<f64>::zeros(labelled_pairs, query_pairs);
+        let mut fields = Mat::<f64>::zeros(d, side);
+        let mut answer_square = 0.0;
+        let mut memory = sizes.map(|size| vec![0.0; size * BLOCK]);
+        let mut first = 0;
+        while first < prompts {
+            let count = (prompts - first).min(BLOCK as u64) as usize;
+            answer_square += fill(task, origin, seed, first..first + count as u64, &mut memory, sizes);
+            let columns = |at: usize| MatRef::from_column_major_slice(&memory[at][..sizes[at] * count], sizes[at], count);
+            matmul(sums.as_mut(), Accum::Add, columns(0), columns(1).transpose(), 1.0, Par::rayon(0));
+            matmul(fields.as_mut(), Accum::Add, columns(3), columns(2).transpose(), 1.0, Par::rayon(0));
+            first += count as u64;
+            progress(first);
+        }
+        let mean = 1.0 / prompts as f64;
+        let moments = Mat::from_fn(d * side, d * side, |i, j| {
+            mean * sums[(pair(i / d, j / d), pair(i % d, j % d))]
+        });
+        let h = (0..d * side).map(|i| mean * fields[(i % d, i / d)]).collect();
+        Ok(Self { d, lambda, moments, h, answer_square: mean * answer_square, prompts })
+    }
+
+    /// Spins: `D(D + 1)`.
+    pub fn len(&self) -> usize {
+        self.h.len()
+    }
+
+    /// Whether there are none, which no task has.
+    pub fn is_empty(&self) -> bool {
+        self.h.is_empty()
+    }
+
+    /// `λ_i`.
+    pub fn stiffness(&self, i: usize) -> f64 {
+        self.lambda + self.moments[(i, i)]
+    }
+
+    /// The Hessian of the energy: `λ + ⟨s sᵀ⟩`.
+    pub fn hessian(&self) -> Mat<f64> {
+        let mut hessian = self.moments.clone();
+        (0..self.len()).for_each(|i| hessian[(i, i)] += self.lambda);
+        hessian
+    }
+
+    /// `J`, row after row, with zeros on its diagonal.
+    pub fn couplings(&self) -> Vec<f64> {
+        let n = self.len();
+        let mut couplings: Vec<f64> =
+            (0..n).flat_map(|j| (0..n).map(move |i| (i, j))).map(|(i, j)| -self.moments[(i, j)]).collect();
+        (0..n).for_each(|i| couplings[i * n + i] = 0.0);
+        couplings
+    }
+
+    /// The energy of `weights`.
+    pub fn energy(&self, weights: &[f64]) -> f64 {
+        let quadratic: f64 = weights.iter().zip(times(&self.moments, weights)).map(|(w, g)| w * g).sum();
+        let square: f64 = weights.iter().map(|w| w * w).sum();
+        0.5 * (quadratic + self.lambda * square) - dot(&self.h, weights)
+    }
+
+    /// The mean of `(ŷ − ỹ)²` over the prompts.
+    pub fn train_error(&self, weights: &[f64]) -> f64 {
+        let quadratic: f64 = weights.iter().zip(times(&self.moments, weights)).map(|(w, g)| w * g).sum();
+        (self.answer_square - 2.0 * dot(&self.h, weights) + quadratic).max(0.0)
+    }
+}
+
+/// Draws `prompts` into columns: distinct products of `u`, of `x̃`, `ỹ u`, and `x̃`. The sum of
+/// `ỹ²`.
+fn fill(
+    task: &Task,
+    origin: Origin,
+    seed: u64,
+    prompts: Range<u64>,
+    memory: &mut [Vec<f64>; 4],
+    sizes: [usize; 4],
+) -> f64 {
+    let (first, count) = (prompts.start, (prompts.end - prompts.start) as usize);
+    let [pairs, query_pairs, labelled, queries] = memory;
+    let pieces = pairs[..sizes[0] * count]
+        .par_chunks_mut(sizes[0] * PIECE)
+        .zip(query_pairs.par_chunks_mut(sizes[1] * PIECE))
+        .zip(labelled.par_chunks_mut(sizes[2] * PIECE).zip(queries.par_chunks_mut(sizes[3] * PIECE)));
+    let squares: Vec<f64> = pieces
+        .enumerate()
+        .map(|(piece, ((pairs, query_pairs), (labelled, queries)))| {
+            let (mut scratch, mut features) = (Scratch::default(), Features::empty());
+            let columns = pairs.chunks_exact_mut(sizes[0]).zip(query_pairs.chunks_exact_mut(sizes[1]));
+            let columns = columns.zip(labelled.chunks_exact_mut(sizes[2]).zip(queries.chunks_exact_mut(sizes[3])));
+            let mut square = 0.0;
+            for (at, ((pairs, query_pairs), (labelled, query))) in columns.enumerate() {
+                let index = first + (piece * PIECE + at) as u64;
+                match origin {
+                    Origin::Prompts => task.features(seed, index, &mut scratch, &mut features),
+                    Origin::Closed => task.closed_features(seed, index, &mut features),
+                }
+                products(&features.labelled, pairs);
+                products(&features.query, query_pairs);
+                labelled.iter_mut().zip(&features.labelled).for_each(|(out, u)| *out = features.answer * u);
+                query.copy_from_slice(&features.query);
+                square += features.answer * features.answer;
+            }
+            square
+        })
+        .collect();
+    squares.iter().sum()
+}
+
+/// The mean and its standard error of `(ŷ − ỹ)²` over `count` prompts that no field has seen.
+pub fn test_error(task: &Task, weights: &[f64], count: u64, seed: u64) -> (f64, f64) {
+    let piece = |piece: u64| {
+        let (mut scratch, mut features) = (Scratch::default(), Features::empty());
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for index in piece * PIECE as u64..((piece + 1) * PIECE as u64).min(count) {
+            task.features(!seed, index, &mut scratch, &mut features);
+            let error = (features.prediction(weights) - features.answer).powi(2);
+            sum += error;
+            squares += error * error;
+        }
+        (sum, squares)
+    };
+    let parts: Vec<(f64, f64)> = (0..count.div_ceil(PIECE as u64)).into_par_iter().map(piece).collect();
+    let (sum, squares) = parts.iter().fold((0.0, 0.0), |(sum, squares), part| (sum + part.0, squares + part.1));
+    let mean = sum / count as f64;
+    (mean, ((squares / count as f64 - mean * mean).max(0.0) / count as f64).sqrt())
+}
+
+/// `matrix · vector`.
+pub(crate) fn times(matrix: &Mat<f64>, vector: &[f64]) -> Vec<f64> {
+    let mut out = vec![0.0; matrix.nrows()];
+    let vector = MatRef::from_column_major_slice(vector, vector.len(), 1);
+    let result = faer::MatMut::from_column_major_slice_mut(&mut out, matrix.nrows(), 1);
+    matmul(result, Accum::Replace, matrix.as_ref(), vector, 1.0, Par::Seq);
+    out
+}
+
+/// `Σ a b`.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

@@ -1,0 +1,93 @@
+//! Fields and couplings without prompts: each element drawn by itself, from a normal distribution fitted to its block.
+//!
+//! What a ground state of these shares with that of prompts needs nothing but means and variances; what it lacks needs
+//! the correlations between elements.
+
+use faer::Mat;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use crate::fields::Fields;
+
+/// Mean and deviation of the elements of each class.
+#[derive(Default, Clone, Copy)]
+struct Class {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Class {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    fn draw(&self, random: &mut ChaCha8Rng) -> f64 {
+        let mean = self.sum / self.count;
+        let normal: f64 = StandardNormal.sample(random);
+        mean + (self.squares / self.count - mean * mean).max(0.0).sqrt() * normal
+    }
+}
+
+/// Blocks of couplings, each split by whether the rows and whether the columns of the two spins are the same.
+const CLASSES: usize = 12;
+
+/// The class of the coupling between spins `i` and `j`: blocks E, G and F, by how many of the two are in the last row.
+fn class(d: usize, i: usize, j: usize) -> usize {
+    let last = usize::from(i / d == d) + usize::from(j / d == d);
+    4 * last + 2 * usize::from(i / d == j / d) + usize::from(i % d == j % d)
+}
+
+/// Fields with the means and variances of `fields`, block by block, and no other trace of its prompts.
+pub fn fitted(fields: &Fields, seed: u64) -> Fields {
+    let (d, n) = (fields.d, fields.len());
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let pairs = || (0..n).flat_map(|j| (0..=j).map(move |i| (i, j)));
+    let mut couplings = [Class::default(); CLASSES];
+    pairs().for_each(|(i, j)| couplings[class(d, i, j)].add(fields.moments[(i, j)]));
+    let mut moments = Mat::<f64>::zeros(n, n);
+    for (i, j) in pairs() {
+        let value = couplings[class(d, i, j)].draw(&mut random);
+        (moments[(i, j)], moments[(j, i)]) = (value, value);
+    }
+    // Fields by whether they are in the last row, and on the diagonal.
+    let place = |i: usize| if i / d == d { 2 } else { usize::from(i / d == i % d) };
+    let mut classes = [Class::default(); 3];
+    fields.h.iter().enumerate().for_each(|(i, h)| classes[place(i)].add(*h));
+    let h = (0..n).map(|i| classes[place(i)].draw(&mut random)).collect();
+    Fields { moments, h, ..fields.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::{Block, elements};
+    use crate::prompt::Task;
+    use crate::solver::{Method, Options};
+    use crate::weights::contrast;
+
+    #[test]
+    fn blocks_keep_their_moments_and_the_ground_state_its_shape() {
+        let drawn = Fields::draw(&Task::new(12, 60), 8000, 0.01, 1, &mut |_| {}).unwrap();
+        let fitted = fitted(&drawn, 2);
+        for block in Block::AVERAGED {
+            let moments = |fields: &Fields| {
+                let all = elements(fields, block);
+                let mean = all.iter().sum::<f64>() / all.len() as f64;
+                (mean, (all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64).sqrt())
+            };
+            let ((mean, deviation), (other_mean, other)) = (moments(&drawn), moments(&fitted));
+            assert!((mean - other_mean).abs() < 0.5 * deviation, "{block:?}: {mean} and {other_mean}");
+            assert!((0.6..1.6).contains(&(other / deviation)), "{block:?}: {deviation} and {other}");
+        }
+        assert!((0..drawn.len()).all(|i| (0..i).all(|j| fitted.moments[(i, j)] == fitted.moments[(j, i)])));
+        let ground = |fields: &Fields| {
+            Method::Exact.solver(Options::default()).solve(fields, &mut |_, _| {}).unwrap().means
+        };
+        let [a, b] = [&drawn, &fitted].map(|fields| contrast(&ground(fields), 12));
+        assert!((a - b).abs() < 0.05, "{a} and {b}");
+    }
+}

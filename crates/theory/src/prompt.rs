@@ -1,0 +1,210 @@
+//! The task of row F1: examples of an unknown linear function, and a query.
+//!
+//! A prompt is the matrix `X = [[x_1 … x_N, x̃], [y_1 … y_N, 0]]` with `y = w·x/√D`; what is asked for is `ỹ = w·x̃/√D`.
+//! Inputs and `w` are standard normal, `w` is new in each prompt. Prompt `μ` of a seed is always the same, whoever draws
+//! it and in whatever order, so that none has to be kept.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{ChiSquared, Distribution, StandardNormal};
+use serde::{Deserialize, Serialize};
+
+use crate::error::TheoryError;
+
+/// The most features of an input: the fields of more do not fit in any memory.
+const MOST_FEATURES: usize = 200;
+/// The most examples of a prompt.
+const MOST_EXAMPLES: usize = 1 << 20;
+
+/// How prompts are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Features of an input: `D`.
+    pub d: usize,
+    /// Examples before the query: `N`.
+    pub n: usize,
+    /// The correlation between any two inputs of a prompt, from 0 to 1: `c`.
+    pub c: f64,
+    /// The deviation of what is added to the labels of the examples.
+    pub noise: f64,
+    /// What sums over a prompt are divided by.
+    pub divisor: Divisor,
+}
+
+/// What sums over a prompt are divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Divisor {
+    /// `N + 1`, all columns of the prompt.
+    Columns,
+    /// `N`, the examples.
+    Examples,
+}
+
+/// One prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    /// `[N + 1, D]`, the last one the query.
+    pub inputs: Vec<f64>,
+    /// `[N]`, noise included.
+    pub labels: Vec<f64>,
+    /// What is asked for.
+    pub answer: f64,
+}
+
+/// What linear attention sees of a prompt: `S_mn = labelled_m query_n`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Features {
+    /// `(X Xᵀ)_{D+1, m} / (N + 1)`, of length `D + 1`.
+    pub labelled: Vec<f64>,
+    /// `x̃`, of length `D`; the last element of the query's column is 0.
+    pub query: Vec<f64>,
+    /// What is asked for.
+    pub answer: f64,
+}
+
+impl Task {
+    /// Independent inputs, no noise.
+    pub fn new(d: usize, n: usize) -> Self {
+        Self { d, n, c: 0.0, noise: 0.0, divisor: Divisor::Columns }
+    }
+
+    /// Refuses what cannot be drawn.
+    pub fn validate(&self) -> Result<(), TheoryError> {
+        let Self { d, n, c, noise, .. } = *self;
+        if !(1..=MOST_FEATURES).contains(&d) {
+            return Err(TheoryError::setting("d", format!("1 to {MOST_FEATURES}"), d));
+        }
+        if !(1..=MOST_EXAMPLES).contains(&n) {
+            return Err(TheoryError::setting("n", format!("1 to {MOST_EXAMPLES}"), n));
+        }
+        if !(0.0..=1.0).contains(&c) {
+            return Err(TheoryError::setting("c", "a correlation from 0 to 1", c));
+        }
+        if !(noise >= 0.0 && noise.is_finite()) {
+            return Err(TheoryError::setting("noise", "a deviation of 0 or more", noise));
+        }
+        Ok(())
+    }
+
+    /// Refuses correlated inputs and noisy labels, which `what` does not know.
+    pub(crate) fn validate_plain(&self, what: &str) -> Result<(), TheoryError> {
+        match [("c", self.c), ("noise", self.noise)].into_iter().find(|(_, value)| *value > 0.0) {
+            Some((name, value)) => Err(TheoryError::setting(name, format!("0 for {what}"), value)),
+            None => Ok(()),
+        }
+    }
+
+    /// Rows and columns of the attention matrix `W`: `D + 1`.
+    pub fn side(&self) -> usize {
+        self.d + 1
+    }
+
+    /// What sums over a prompt are divided by.
+    pub fn divisor(&self) -> f64 {
+        match self.divisor {
+            Divisor::Columns => (self.n + 1) as f64,
+            Divisor::Examples => self.n as f64,
+        }
+    }
+
+    /// Prompt `index` of `seed`.
+    pub fn prompt(&self, seed: u64, index: u64) -> Prompt {
+        let Self { d, n, .. } = *self;
+        let mut inputs = vec![0.0; (n + 1) * d];
+        let mut labels = vec![0.0; n];
+        let answer = self.draw(seed, index, &mut inputs, &mut labels);
+        Prompt { inputs, labels, answer }
+    }
+
+    /// The features of prompt `index` of `seed`; `scratch` keeps its memory between calls.
+    pub fn features(&self, seed: u64, index: u64, scratch: &mut Scratch, out: &mut Features) {
+        let Self { d, n, .. } = *self;
+        scratch.inputs.resize((n + 1) * d, 0.0);
+        scratch.labels.resize(n, 0.0);
+        out.answer = self.draw(seed, index, &mut scratch.inputs, &mut scratch.labels);
+        out.labelled.clear();
+        out.labelled.resize(d + 1, 0.0);
+        for (x, &y) in scratch.inputs.chunks_exact(d).zip(&scratch.labels) {
+            out.labelled.iter_mut().zip(x).for_each(|(sum, x)| *sum += y * x);
+            out.labelled[d] += y * y;
+        }
+        let factor = 1.0 / self.divisor();
+        out.labelled.iter_mut().for_each(|sum| *sum *= factor);
+        out.query.clear();
+        out.query.extend_from_slice(&scratch.inputs[n * d..]);
+    }
+
+    /// Features with the distribution of [`Task::features`], without the prompt: given `w`, the inputs enter only through
+    /// `Q = Σ (ŵ·x_i)²`, which is χ² with `N` degrees of freedom, and a Gaussian vector `η⊥` across `w`,
+    ///
+    /// ```text
+    /// u = |w|/√D · (Q ŵ + √Q η⊥) / (N + 1),   u_{D+1} = |w|²/D · Q / (N + 1)
+    /// ```
+    ///
+    /// Of independent inputs without noise.
+    pub fn closed_features(&self, seed: u64, index: u64, out: &mut Features) {
+        let d = self.d;
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(index);
+        let squares: f64 = ChiSquared::new(self.n as f64).expect("N is 1 or more").sample(&mut random);
+        let mut normals = || -> Vec<f64> { (0..d).map(|_| StandardNormal.sample(&mut random)).collect() };
+        let (w, eta, query) = (normals(), normals(), normals());
+        let norm = w.iter().map(|w| w * w).sum::<f64>().sqrt();
+        let along = w.iter().zip(&eta).map(|(w, eta)| w * eta).sum::<f64>() / norm;
+        let (root, factor) = ((d as f64).sqrt(), 1.0 / self.divisor());
+        out.answer = w.iter().zip(&query).map(|(w, x)| w * x).sum::<f64>() / root;
+        let element = |(w, eta): (&f64, &f64)| {
+            let unit = w / norm;
+            factor * norm / root * (squares * unit + squares.sqrt() * (eta - along * unit))
+        };
+        out.labelled = w.iter().zip(&eta).map(element).chain([factor * norm * norm / d as f64 * squares]).collect();
+        out.query = query;
+    }
+
+    /// Fills a prompt; the answer.
+    fn draw(&self, seed: u64, index: u64, inputs: &mut [f64], labels: &mut [f64]) -> f64 {
+        let Self { d, c, noise, .. } = *self;
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(index);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+        let w: Vec<f64> = (0..d).map(|_| normal()).collect();
+        inputs.iter_mut().for_each(|x| *x = normal());
+        if c > 0.0 {
+            let shared: Vec<f64> = (0..d).map(|_| normal()).collect();
+            let (common, own) = (c.sqrt(), (1.0 - c).sqrt());
+            for input in inputs.chunks_exact_mut(d) {
+                input.iter_mut().zip(&shared).for_each(|(x, shared)| *x = common * shared + own * *x);
+            }
+        }
+        let root = (d as f64).sqrt();
+        let label = |x: &[f64]| x.iter().zip(&w).map(|(x, w)| x * w).sum::<f64>() / root;
+        for (y, x) in labels.iter_mut().zip(inputs.chunks_exact(d)) {
+            *y = label(x);
+        }
+        if noise > 0.0 {
+            labels.iter_mut().for_each(|y| *y += noise * normal());
+        }
+        label(&inputs[inputs.len() - d..])
+    }
+}
+
+impl Features {
+    /// Of no prompt yet.
+    pub fn empty() -> Self {
+        Self { labelled: Vec::new(), query: Vec::new(), answer: 0.0 }
+    }
+
+    /// `ŷ = Σ W_mn S_mn` for the columns of `W` that data reach, `[D + 1, D]`.
+    pub fn prediction(&self, weights: &[f64]) -> f64 {
+        let rows = weights.chunks_exact(self.query.len()).zip(&self.labelled);
+        rows.map(|(row, u)| u * row.iter().zip(&self.query).map(|(w, x)| w * x).sum::<f64>()).sum()
+    }
+}
+
+/// Memory that is kept between prompts.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    inputs: Vec<f64>,
+    labels: Vec<f64>,
+}

@@ -1,0 +1,84 @@
+//! `icl landscape`: the energy around the ground state, for each number of prompts.
+
+use regard_inspect::{ColourScale, Figure, Heatmap, ValueRange, number};
+use serde_json::json;
+
+use super::{Shown, csv};
+use crate::error::TheoryError;
+use crate::fields::Fields;
+use crate::landscape::{Landscape, landscape};
+use crate::prompt::Task;
+
+/// What is drawn.
+#[derive(Debug, Clone)]
+pub struct ShowLandscape {
+    /// The prompts.
+    pub task: Task,
+    /// How many: a picture each.
+    pub p: Vec<u64>,
+    /// The regularisation.
+    pub lambda: f64,
+    /// How far to each side of the ground state.
+    pub reach: f64,
+    /// Points of a side.
+    pub points: usize,
+    /// Of the prompts.
+    pub seed: u64,
+}
+
+impl ShowLandscape {
+    /// Draws, solves and looks around. `progress` hears what is done.
+    pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
+        let mut all: Vec<(u64, Landscape)> = Vec::new();
+        for &p in &self.p {
+            progress(&format!("P = {p}"));
+            let fields = Fields::draw(&self.task, p, self.lambda, self.seed, &mut |_| {})?;
+            all.push((p, landscape(&fields, self.task.n, self.reach, self.points)?));
+        }
+        let most = all.iter().flat_map(|(_, one)| one.energy.iter().flatten()).fold(0.0f64, |most, e| most.max(*e));
+        let mut text = format!(
+            "Energy around the ground state: half the second derivative along the identity and along the softest direction.\n\n\
+             {:>9} {:>12} {:>12}\n",
+            "P", "identity", "softest"
+        );
+        for (p, one) in &all {
+            text += &format!("{p:>9} {:>12.3e} {:>12.3e}\n", one.stiffness[0], one.stiffness[1]);
+        }
+        let mut figure = Figure::new("The energy of W around its ground state").columns(2).note(format!(
+            "D = {}, N = {}, λ = {}; a valley before P = D(D + 1) = {}, a bowl after.",
+            self.task.d,
+            self.task.n,
+            self.lambda,
+            self.task.d * self.task.side()
+        ));
+        for (p, one) in &all {
+            // From the top down.
+            let cells = one.energy.iter().rev().flatten().map(|energy| *energy as f32).collect();
+            let labels = |places: &[f64]| places.iter().map(|place| number(*place, 3)).collect::<Vec<_>>();
+            let up: Vec<String> = labels(&one.y).into_iter().rev().collect();
+            let map = Heatmap::new(one.y.len(), one.x.len(), cells)?
+                .row_labels(up)
+                .column_labels(labels(&one.x))
+                .axes("softest direction", "identity")
+                .scale(ColourScale::viridis(ValueRange::Fixed { low: 0.0, high: most as f32 }));
+            figure.push(format!("P = {p}"), map);
+        }
+        let rows = all.iter().flat_map(|(p, one)| {
+            one.y.iter().zip(&one.energy).flat_map(move |(y, row)| {
+                one.x.iter().zip(row).map(move |(x, energy)| {
+                    [p.to_string(), x.to_string(), y.to_string(), energy.to_string()]
+                })
+            })
+        });
+        Ok(Shown {
+            text,
+            csv: csv(["p", "identity", "softest", "energy"], rows),
+            json: json!({
+                "task": self.task,
+                "lambda": self.lambda,
+                "landscapes": all.iter().map(|(p, one)| json!({ "p": p, "landscape": one })).collect::<Vec<_>>(),
+            }),
+            figure,
+        })
+    }
+}

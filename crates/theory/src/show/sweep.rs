@@ -1,0 +1,268 @@
+//! `icl sweep`: test error, contrast, convergence and zero modes against any of `D, N, P, λ, c`.
+
+use std::path::Path;
+
+use regard_inspect::{Axis, ColourScale, Figure, Heatmap, LineStyle, Lines, Series, ValueRange, number};
+use serde_json::json;
+
+use super::{Shown, csv, optional};
+use crate::asymptotic::asymptotic_error;
+use crate::error::TheoryError;
+use crate::prompt::Task;
+use crate::solver::Method;
+use crate::sweep::{Done, Point, Summary, Sweep};
+
+/// A setting that can vary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Varied {
+    D,
+    N,
+    P,
+    Lambda,
+    C,
+}
+
+impl Varied {
+    const ALL: [Self; 5] = [Self::D, Self::N, Self::P, Self::Lambda, Self::C];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::D => "D",
+            Self::N => "N",
+            Self::P => "P",
+            Self::Lambda => "λ",
+            Self::C => "c",
+        }
+    }
+
+    fn of(self, point: &Point) -> f64 {
+        match self {
+            Self::D => point.d as f64,
+            Self::N => point.n as f64,
+            Self::P => point.p as f64,
+            Self::Lambda => point.lambda,
+            Self::C => point.c,
+        }
+    }
+
+    fn count(self, sweep: &Sweep) -> usize {
+        match self {
+            Self::D => sweep.d.len(),
+            Self::N => sweep.n.len(),
+            Self::P => sweep.p.len(),
+            Self::Lambda => sweep.lambda.len(),
+            Self::C => sweep.c.len(),
+        }
+    }
+}
+
+/// Runs a sweep; none if it was stopped, with what is done kept in the journal.
+pub fn show(
+    sweep: &Sweep,
+    journal: Option<&Path>,
+    stop: &(dyn Fn() -> bool + Sync),
+    progress: &(dyn Fn(Done) + Sync),
+) -> Result<Option<Shown>, TheoryError> {
+    let Some(points) = sweep.go(journal, stop, progress)? else { return Ok(None) };
+    Ok(Some(Shown {
+        text: text(sweep, &points),
+        json: json!({ "settings": sweep.settings, "points": points }),
+        csv: table(&points),
+        figure: figure(sweep, &points)?,
+    }))
+}
+
+/// What the theory of large `D` says of a point, where it says something.
+fn expected(sweep: &Sweep, point: &Point) -> Option<f64> {
+    let settings = &sweep.settings;
+    if settings.noise > 0.0 || matches!(settings.method, Method::Node) {
+        return None;
+    }
+    let task = Task { c: point.c, divisor: settings.divisor, ..Task::new(point.d, point.n) };
+    asymptotic_error(&task, point.p as f64, point.lambda).ok()
+}
+
+fn text(sweep: &Sweep, points: &[Summary]) -> String {
+    let mut text = format!(
+        "{:>4} {:>6} {:>9} {:>9} {:>5} {:>20} {:>9} {:>9} {:>10} {:>7}\n",
+        "D", "N", "P", "λ", "c", "test error", "large D", "contrast", "converged", "zeros"
+    );
+    for summary in points {
+        let Point { d, n, p, lambda, c } = summary.point;
+        let error = match (summary.test_error_mean, summary.test_error_std) {
+            (Some(mean), Some(spread)) => format!("{mean:.4} ± {spread:.4}"),
+            _ => "none converged".to_string(),
+        };
+        let number = |value: Option<f64>| value.map_or("–".to_string(), |value| format!("{value:.4}"));
+        text += &format!(
+            "{d:>4} {n:>6} {p:>9} {lambda:>9} {c:>5} {error:>20} {:>9} {:>9} {:>9.0} % {:>7.4}\n",
+            number(expected(sweep, &summary.point)),
+            number(summary.contrast_mean),
+            100.0 * summary.converged_fraction,
+            summary.zero_fraction
+        );
+    }
+    text
+}
+
+fn table(points: &[Summary]) -> String {
+    let header = [
+        "d",
+        "n",
+        "p",
+        "lambda",
+        "c",
+        "repeats",
+        "test_error_mean",
+        "test_error_std",
+        "contrast_mean",
+        "converged_fraction",
+        "zero_fraction",
+    ];
+    csv(
+        header,
+        points.iter().map(|summary| {
+            let Point { d, n, p, lambda, c } = summary.point;
+            [
+                d.to_string(),
+                n.to_string(),
+                p.to_string(),
+                lambda.to_string(),
+                c.to_string(),
+                summary.repeats.to_string(),
+                optional(summary.test_error_mean),
+                optional(summary.test_error_std),
+                optional(summary.contrast_mean),
+                summary.converged_fraction.to_string(),
+                summary.zero_fraction.to_string(),
+            ]
+        }),
+    )
+}
+
+/// Curves against the longest list, one for each value of the second; a plane of two long lists as maps.
+fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
+    let settings = &sweep.settings;
+    let mut varied: Vec<Varied> = Varied::ALL.into_iter().filter(|varied| varied.count(sweep) > 1).collect();
+    varied.sort_by_key(|varied| std::cmp::Reverse(varied.count(sweep)));
+    let note = format!(
+        "{} solver, {} runs a point, test error over {} fresh prompts each.",
+        settings.method, sweep.repeats, settings.tests
+    );
+    let mut figure = Figure::new("In-context learning of linear attention").note(note);
+    match varied[..] {
+        [rows, columns] if rows.count(sweep) > 3 && columns.count(sweep) > 3 => {
+            // As a physicist draws it: the first of D, N, P … up, the other to the right.
+            let (up, right) = if rows == Varied::P { (columns, rows) } else { (rows, columns) };
+            for (title, scale, of) in planes() {
+                figure.push(title, plane(points, up, right, scale, of)?);
+            }
+        }
+        [] => {
+            figure = figure.note("One point only: see the text.");
+            figure.push("test error", lines(points, Varied::P, None, &[], |summary| summary.test_error_mean, None));
+        }
+        [x, ref others @ ..] => {
+            let error: fn(&Summary) -> Option<f64> = |summary| summary.test_error_mean;
+            let theory = |point: &Point| expected(sweep, point);
+            figure.push("test error", lines(points, x, Some(&theory), others, error, Some(|s| s.test_error_std)));
+            figure.push("contrast with the identity", lines(points, x, None, others, |s| s.contrast_mean, None));
+            figure.push("zero modes of the Hessian", lines(points, x, None, others, |s| Some(s.zero_fraction), None));
+            figure.push("runs that converged", lines(points, x, None, others, |s| Some(s.converged_fraction), None));
+        }
+    }
+    Ok(figure)
+}
+
+type Of = fn(&Summary) -> Option<f64>;
+/// What theory says of a point, where it says something.
+type Theory<'a> = &'a dyn Fn(&Point) -> Option<f64>;
+
+fn planes() -> [(&'static str, ColourScale, Of); 3] {
+    [
+        ("contrast with the identity", ColourScale::viridis(ValueRange::Fixed { low: 0.0, high: 1.0 }), |s| s.contrast_mean),
+        ("test error", ColourScale::viridis(ValueRange::Data), |s| s.test_error_mean),
+        ("zero modes of the Hessian", ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }), |s| {
+            Some(s.zero_fraction)
+        }),
+    ]
+}
+
+fn plane(
+    points: &[Summary],
+    up: Varied,
+    right: Varied,
+    scale: ColourScale,
+    of: Of,
+) -> Result<Heatmap, TheoryError> {
+    let values = |varied: Varied| {
+        let mut values: Vec<f64> = points.iter().map(|summary| varied.of(&summary.point)).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        values
+    };
+    let (mut rows, columns) = (values(up), values(right));
+    rows.reverse();
+    let mut cells = vec![f32::NAN; rows.len() * columns.len()];
+    for summary in points {
+        let place = |values: &[f64], varied: Varied| values.iter().position(|value| *value == varied.of(&summary.point));
+        if let (Some(row), Some(column)) = (place(&rows, up), place(&columns, right)) {
+            cells[row * columns.len() + column] = of(summary).map_or(f32::NAN, |value| value as f32);
+        }
+    }
+    let map = Heatmap::new(rows.len(), columns.len(), cells)?
+        .row_labels(rows.iter().map(|value| number(*value, 4)))
+        .column_labels(columns.iter().map(|value| number(*value, 4)))
+        .axes(up.name(), right.name())
+        .absent("none converged")
+        .scale(scale);
+    Ok(map)
+}
+
+fn lines(
+    points: &[Summary],
+    x: Varied,
+    theory: Option<Theory<'_>>,
+    others: &[Varied],
+    of: Of,
+    deviation: Option<Of>,
+) -> Lines {
+    let axis = match x {
+        Varied::C => Axis::linear(x.name()),
+        _ => Axis::log(x.name()),
+    };
+    let mut lines = Lines::new(axis, Axis::linear("").including(0.0));
+    let mut groups: Vec<(Vec<f64>, Vec<&Summary>)> = Vec::new();
+    for summary in points {
+        let key: Vec<f64> = others.iter().map(|varied| varied.of(&summary.point)).collect();
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, members)) => members.push(summary),
+            None => groups.push((key, vec![summary])),
+        }
+    }
+    for (index, (key, members)) in groups.iter().enumerate() {
+        let named = others.iter().zip(key).map(|(varied, value)| format!("{} = {}", varied.name(), number(*value, 4)));
+        let name = if key.is_empty() { "simulation".to_string() } else { named.collect::<Vec<_>>().join(", ") };
+        let found: Vec<(&&Summary, f64)> =
+            members.iter().filter_map(|summary| of(summary).map(|value| (summary, value))).collect();
+        let series = Series::new(name.clone(), found.iter().map(|(summary, value)| (x.of(&summary.point), *value)))
+            .style(LineStyle::MarkedLine)
+            .colour(index);
+        let series = match deviation {
+            Some(deviation) => series.deviations(found.iter().map(|(summary, _)| deviation(summary).unwrap_or(0.0))),
+            None => series,
+        };
+        lines = lines.series(series);
+        if let Some(theory) = theory {
+            let curve: Vec<(f64, f64)> = members
+                .iter()
+                .filter_map(|summary| theory(&summary.point).map(|value| (x.of(&summary.point), value)))
+                .collect();
+            if !curve.is_empty() {
+                let name = if key.is_empty() { "large D".to_string() } else { format!("{name}, large D") };
+                lines = lines.series(Series::new(name, curve).style(LineStyle::Dashed).colour(index));
+            }
+        }
+    }
+    lines
+}

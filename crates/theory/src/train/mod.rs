@@ -1,0 +1,286 @@
+//! Row F1: six models of the task, trained by full-batch Adam.
+//!
+//! The loss is `⟨(ŷ − ỹ)²⟩`, without the ½ of the energy, and `weight_decay · θ` is added to its gradient: the minimum of merged
+//! linear attention is then the ground state with `λ = weight_decay / 2`.
+
+mod models;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use self::models::Network;
+use crate::error::TheoryError;
+use crate::fields::{Fields, times};
+use crate::prompt::Task;
+
+/// The models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// `ŷ = Σ W_mn S_mn`.
+    Merged,
+    /// `W = Kᵀ Q`.
+    Separate,
+    /// Values too: `V X (K X)ᵀ Q x̃ / (N + 1)`.
+    Full,
+    /// Some heads of that, joined by an output matrix of `D + 1` rows.
+    MultiHead,
+    /// Full attention with a softmax over the columns of the prompt, scale `√D`.
+    Softmax,
+    /// A Transformer block: softmax attention and a dense layer, with what comes in added after each.
+    Block,
+}
+
+/// How a model is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TrainOptions {
+    /// Steps of Adam.
+    pub steps: usize,
+    /// Its rate.
+    pub rate: f64,
+    /// `2 λ`.
+    pub weight_decay: f64,
+    /// Heads of [`Model::MultiHead`].
+    pub heads: usize,
+    /// Hidden features of [`Model::Block`], in `D + 1`.
+    pub expansion: usize,
+    /// Of the first weights.
+    pub seed: u64,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        Self { steps: 2_000, rate: 0.01, weight_decay: 0.02, heads: 4, expansion: 4, seed: 1 }
+    }
+}
+
+/// Adam's state of a list of numbers.
+pub(crate) struct Adam {
+    rate: f64,
+    weight_decay: f64,
+    step: i32,
+    first: Vec<f64>,
+    second: Vec<f64>,
+}
+
+impl Adam {
+    pub(crate) fn new(options: &TrainOptions, len: usize) -> Self {
+        let TrainOptions { rate, weight_decay, .. } = *options;
+        Self { rate, weight_decay, step: 0, first: vec![0.0; len], second: vec![0.0; len] }
+    }
+
+    /// One step against the gradient of the loss, to which the decay is added.
+    pub(crate) fn step(&mut self, parameters: &mut [f64], gradient: &[f64]) {
+        const BETA: (f64, f64) = (0.9, 0.999);
+        self.step += 1;
+        let corrections = (1.0 - BETA.0.powi(self.step), 1.0 - BETA.1.powi(self.step));
+        let moments = self.first.iter_mut().zip(&mut self.second);
+        for ((x, gradient), (first, second)) in parameters.iter_mut().zip(gradient).zip(moments) {
+            let gradient = gradient + self.weight_decay * *x;
+            *first = BETA.0 * *first + (1.0 - BETA.0) * gradient;
+            *second = BETA.1 * *second + (1.0 - BETA.1) * gradient * gradient;
+            *x -= self.rate * (*first / corrections.0) / ((*second / corrections.1).sqrt() + 1e-8);
+        }
+    }
+}
+
+/// What training gave.
+#[derive(Debug, Clone)]
+pub struct Trained {
+    /// The mean of `(ŷ − ỹ)²` over the training prompts after some steps: `(step, error)`.
+    pub curve: Vec<(usize, f64)>,
+    /// The same at the end.
+    pub train_error: f64,
+    /// The mean over prompts never seen, and its standard error.
+    pub test_error: (f64, f64),
+    /// `W`, `[D + 1, D]`, of the models that have one.
+    pub weights: Option<Vec<f64>>,
+}
+
+/// Points of a curve.
+const CURVE: usize = 200;
+/// Prompts whose gradients one thread adds up.
+const PIECE: usize = 64;
+
+impl TrainOptions {
+    /// Refuses what makes no sense.
+    pub fn validate(&self) -> Result<(), TheoryError> {
+        if self.steps == 0 {
+            return Err(TheoryError::setting("steps", "1 or more", 0));
+        }
+        if !(self.rate > 0.0 && self.rate.is_finite()) {
+            return Err(TheoryError::setting("rate", "above 0", self.rate));
+        }
+        if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
+            return Err(TheoryError::setting("lambda", "0 or more for training", self.weight_decay / 2.0));
+        }
+        if self.heads == 0 || self.expansion == 0 {
+            return Err(TheoryError::setting("heads", "1 or more", self.heads.min(self.expansion)));
+        }
+        Ok(())
+    }
+}
+
+impl Model {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Merged, Self::Separate, Self::Full, Self::MultiHead, Self::Softmax, Self::Block];
+
+    /// As commands call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Merged => "merged",
+            Self::Separate => "separate",
+            Self::Full => "full",
+            Self::MultiHead => "multi_head",
+            Self::Softmax => "softmax",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// Trains a model on the prompts `0..prompts` of `seed`, and scores it with `tests` that it has not seen. `progress` hears the
+/// steps done and the error.
+pub fn train(
+    model: Model,
+    task: &Task,
+    (prompts, tests): (u64, u64),
+    seed: u64,
+    options: &TrainOptions,
+    progress: &mut dyn FnMut(usize, f64),
+) -> Result<Trained, TheoryError> {
+    options.validate()?;
+    match model {
+        Model::Merged | Model::Separate => {
+            let fields = Fields::draw(task, prompts, 0.0, seed, &mut |_| {})?;
+            Ok(train_on_fields(model, task, &fields, tests, seed, options, progress))
+        }
+        Model::Full | Model::MultiHead | Model::Softmax | Model::Block => {
+            task.validate()?;
+            if prompts == 0 {
+                return Err(TheoryError::setting("p", "1 prompt or more", prompts));
+            }
+            Ok(train_on_prompts(Network::new(model, task, options), task, (prompts, tests), seed, options, progress))
+        }
+    }
+}
+
+/// Merged and separate linear attention see of their prompts only the fields: their gradients need nothing else.
+fn train_on_fields(
+    model: Model,
+    task: &Task,
+    fields: &Fields,
+    tests: u64,
+    seed: u64,
+    options: &TrainOptions,
+    progress: &mut dyn FnMut(usize, f64),
+) -> Trained {
+    let (d, side) = (task.d, task.side());
+    let first = Network::new(Model::Full, task, options).first_weights(options.seed);
+    // K, then Q; or W.
+    let mut parameters = match model {
+        Model::Separate => first[..2 * side * side].to_vec(),
+        _ => first[..side * d].to_vec(),
+    };
+    let product = |parameters: &[f64]| -> Vec<f64> {
+        if model != Model::Separate {
+            return parameters.to_vec();
+        }
+        let (k, q) = parameters.split_at(side * side);
+        let element = |m: usize, n: usize| (0..side).map(|t| k[t * side + m] * q[t * side + n]).sum();
+        (0..side * d).map(|i| element(i / d, i % d)).collect()
+    };
+    let mut adam = Adam::new(options, parameters.len());
+    let mut curve = Vec::new();
+    for step in 0..options.steps {
+        let weights = product(&parameters);
+        if step.is_multiple_of(options.steps.div_ceil(CURVE)) {
+            let error = fields.train_error(&weights);
+            curve.push((step, error));
+            progress(step, error);
+        }
+        let slope: Vec<f64> =
+            times(&fields.moments, &weights).iter().zip(&fields.h).map(|(g, h)| 2.0 * (g - h)).collect();
+        if model != Model::Separate {
+            adam.step(&mut parameters, &slope);
+            continue;
+        }
+        let (k, q) = parameters.split_at(side * side);
+        let mut gradient = vec![0.0; parameters.len()];
+        for t in 0..side {
+            for m in 0..side {
+                for n in 0..d {
+                    gradient[t * side + m] += q[t * side + n] * slope[m * d + n];
+                    gradient[side * side + t * side + n] += k[t * side + m] * slope[m * d + n];
+                }
+            }
+        }
+        adam.step(&mut parameters, &gradient);
+    }
+    let weights = product(&parameters);
+    let train_error = fields.train_error(&weights);
+    curve.push((options.steps, train_error));
+    progress(options.steps, train_error);
+    let test_error = crate::fields::test_error(task, &weights, tests, seed);
+    Trained { curve, train_error, test_error, weights: Some(weights) }
+}
+
+/// The others keep their prompts.
+fn train_on_prompts(
+    network: Network,
+    task: &Task,
+    (prompts, tests): (u64, u64),
+    seed: u64,
+    options: &TrainOptions,
+    progress: &mut dyn FnMut(usize, f64),
+) -> Trained {
+    let kept: Vec<_> =
+        (0..prompts).into_par_iter().map(|index| network.keep(task, &task.prompt(seed, index))).collect();
+    let mut parameters = network.first_weights(options.seed);
+    let mut adam = Adam::new(options, parameters.len());
+    let mut curve = Vec::new();
+    let factor = 1.0 / prompts as f64;
+    for step in 0..options.steps {
+        let parts: Vec<(f64, Vec<f64>)> = kept
+            .par_chunks(PIECE)
+            .map(|prompts| {
+                let mut gradient = vec![0.0; network.len()];
+                let errors =
+                    prompts.iter().map(|prompt| network.add_gradient(&parameters, prompt, factor, &mut gradient));
+                (errors.sum::<f64>(), gradient)
+            })
+            .collect();
+        let mut gradient = vec![0.0; network.len()];
+        let mut error = 0.0;
+        for (sum, part) in &parts {
+            error += factor * sum;
+            gradient.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        }
+        if step.is_multiple_of(options.steps.div_ceil(CURVE)) {
+            curve.push((step, error));
+            progress(step, error);
+        }
+        adam.step(&mut parameters, &gradient);
+    }
+    let square = |prompt: &models::Kept| (network.predict(&parameters, prompt) - prompt.answer()).powi(2);
+    let train_error = factor * kept.par_iter().map(square).collect::<Vec<f64>>().iter().sum::<f64>();
+    curve.push((options.steps, train_error));
+    progress(options.steps, train_error);
+    let errors: Vec<f64> =
+        (0..tests).into_par_iter().map(|index| square(&network.keep(task, &task.prompt(!seed, index)))).collect();
+    let mean = errors.iter().sum::<f64>() / tests as f64;
+    let spread = errors.iter().map(|error| (error - mean).powi(2)).sum::<f64>() / tests as f64;
+    Trained { curve, train_error, test_error: (mean, (spread / tests as f64).sqrt()), weights: None }
+}
+
+impl std::str::FromStr for Model {
+    type Err = TheoryError;
+
+    fn from_str(name: &str) -> Result<Self, TheoryError> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL
+            .into_iter()
+            .find(|model| model.name() == name)
+            .ok_or_else(|| TheoryError::setting("model", format!("one of {}", names()), name))
+    }
+}

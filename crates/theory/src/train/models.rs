@@ -1,0 +1,329 @@
+//! The networks: only the column of the query is computed, since only its last element is asked for.
+//!
+//! Of a head, with the prompt's columns `x_i` and the query's column `q`:
+//!
+//! ```text
+//! t = Q q,   r = Kᵀ t,   e_i = x_i·r,   a = e/(N+1) or softmax(e/√D),   c = Σ a_i x_i,   o = V c
+//! ```
+//!
+//! and the output is `O [o_1 … o_H]`. Linear attention needs of the prompt only `M = Σ x_i x_iᵀ / (N + 1)`: `c = M r`.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::{Model, TrainOptions};
+use crate::prompt::{Prompt, Task};
+
+/// Where the parameters of a network are in the list of all.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Network {
+    side: usize,
+    heads: usize,
+    /// Features of a head.
+    width: usize,
+    mixing: Mixing,
+    output: Output,
+    /// Hidden features of the dense layer; 0 for none.
+    hidden: usize,
+    scale: f64,
+}
+
+/// How the columns of a prompt are mixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mixing {
+    Linear,
+    Softmax,
+}
+
+/// What the heads become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// The one head itself.
+    Head,
+    /// The product of all with a matrix.
+    Matrix,
+}
+
+/// A prompt as a network keeps it.
+pub(super) struct Kept {
+    /// `M`, or the columns one after another.
+    content: Vec<f64>,
+    query: Vec<f64>,
+    answer: f64,
+}
+
+/// What the forward pass of one prompt leaves for the backward pass.
+struct Pass {
+    heads: Vec<Head>,
+    joined: Vec<f64>,
+    /// After attention and what came in.
+    first: Vec<f64>,
+    hidden: Vec<f64>,
+    prediction: f64,
+}
+
+struct Head {
+    t: Vec<f64>,
+    weights: Vec<f64>,
+    c: Vec<f64>,
+}
+
+impl Kept {
+    pub(super) fn answer(&self) -> f64 {
+        self.answer
+    }
+}
+
+impl Network {
+    pub(super) fn new(model: Model, task: &Task, options: &TrainOptions) -> Self {
+        let side = task.side();
+        let plain = Self {
+            side,
+            heads: 1,
+            width: side,
+            mixing: Mixing::Linear,
+            output: Output::Head,
+            hidden: 0,
+            scale: 1.0 / (task.d as f64).sqrt(),
+        };
+        match model {
+            Model::Merged | Model::Separate | Model::Full => plain,
+            Model::MultiHead => {
+                let width = side.div_ceil(options.heads);
+                Self { heads: options.heads, width, output: Output::Matrix, ..plain }
+            }
+            Model::Softmax => Self { mixing: Mixing::Softmax, ..plain },
+            Model::Block => Self { mixing: Mixing::Softmax, hidden: options.expansion * side, ..plain },
+        }
+    }
+
+    /// Numbers of a projection of a head.
+    fn matrix(&self) -> usize {
+        self.width * self.side
+    }
+
+    /// Where `Q`, `K` and `V` of a head begin.
+    fn head(&self, head: usize) -> [usize; 3] {
+        [0, 1, 2].map(|part| (3 * head + part) * self.matrix())
+    }
+
+    /// Where `O` begins.
+    fn output(&self) -> usize {
+        3 * self.heads * self.matrix()
+    }
+
+    /// Where `W1`, `b1`, `W2` and `b2` begin.
+    fn dense(&self) -> [usize; 4] {
+        let joined = match self.output {
+            Output::Head => 0,
+            Output::Matrix => self.side * self.heads * self.width,
+        };
+        let first = self.output() + joined;
+        let (matrix, hidden) = (self.hidden * self.side, self.hidden);
+        [first, first + matrix, first + matrix + hidden, first + 2 * matrix + hidden]
+    }
+
+    /// Numbers of all parameters.
+    pub(super) fn len(&self) -> usize {
+        self.dense()[3] + if self.hidden > 0 { self.side } else { 0 }
+    }
+
+    /// First weights: normal with deviation `1/√fan_in`, biases 0.
+    pub(super) fn first_weights(&self, seed: u64) -> Vec<f64> {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut weights = vec![0.0; self.len()];
+        let mut fill = |from: usize, count: usize, fan_in: usize| {
+            for weight in &mut weights[from..from + count] {
+                let normal: f64 = StandardNormal.sample(&mut random);
+                *weight = normal / (fan_in as f64).sqrt();
+            }
+        };
+        fill(0, self.output(), self.side);
+        let [first, _, second, _] = self.dense();
+        fill(self.output(), first - self.output(), self.heads * self.width);
+        fill(first, self.hidden * self.side, self.side);
+        fill(second, self.hidden * self.side, self.hidden.max(1));
+        weights
+    }
+
+    pub(super) fn keep(&self, task: &Task, prompt: &Prompt) -> Kept {
+        let (d, side) = (task.d, self.side);
+        let labels = prompt.labels.iter().copied().chain([0.0]);
+        let columns: Vec<f64> =
+            prompt.inputs.chunks_exact(d).zip(labels).flat_map(|(x, y)| x.iter().copied().chain([y])).collect();
+        let query = columns[columns.len() - side..].to_vec();
+        let content = match self.mixing {
+            Mixing::Softmax => columns,
+            Mixing::Linear => {
+                let mut sums = vec![0.0; side * side];
+                for x in columns.chunks_exact(side) {
+                    for (row, a) in sums.chunks_exact_mut(side).zip(x) {
+                        row.iter_mut().zip(x).for_each(|(sum, b)| *sum += a * b);
+                    }
+                }
+                sums.iter_mut().for_each(|sum| *sum /= task.divisor());
+                sums
+            }
+        };
+        Kept { content, query, answer: prompt.answer }
+    }
+
+    /// The prediction for a prompt.
+    pub(super) fn predict(&self, weights: &[f64], prompt: &Kept) -> f64 {
+        self.forward(weights, prompt).prediction
+    }
+
+    fn forward(&self, weights: &[f64], prompt: &Kept) -> Pass {
+        let Self { side, heads, width, .. } = *self;
+        let mut all = Vec::with_capacity(heads);
+        let mut joined = vec![0.0; heads * width];
+        for head in 0..heads {
+            let [q, k, v] = self.head(head).map(|at| &weights[at..at + self.matrix()]);
+            let t = times(q, &prompt.query);
+            let r = transposed_times(k, &t, side);
+            let (mixture, c) = match self.mixing {
+                Mixing::Linear => (Vec::new(), times(&prompt.content, &r)),
+                Mixing::Softmax => {
+                    let mixture = softmax(prompt.content.chunks_exact(side).map(|x| self.scale * dot(x, &r)));
+                    let c = transposed_times(&prompt.content, &mixture, side);
+                    (mixture, c)
+                }
+            };
+            joined[head * width..(head + 1) * width].copy_from_slice(&times(v, &c));
+            all.push(Head { t, weights: mixture, c });
+        }
+        let mut first = match self.output {
+            Output::Head => joined.clone(),
+            Output::Matrix => times(&weights[self.output()..self.dense()[0]], &joined),
+        };
+        if self.hidden == 0 {
+            let prediction = first[side - 1];
+            return Pass { heads: all, joined, first, hidden: Vec::new(), prediction };
+        }
+        first.iter_mut().zip(&prompt.query).for_each(|(sum, x)| *sum += x);
+        let [w1, b1, w2, b2] = self.dense();
+        let mut hidden = times(&weights[w1..b1], &first);
+        hidden.iter_mut().zip(&weights[b1..w2]).for_each(|(x, bias)| *x = (*x + bias).max(0.0));
+        let last_row = &weights[w2 + (side - 1) * self.hidden..w2 + side * self.hidden];
+        let prediction = first[side - 1] + dot(last_row, &hidden) + weights[b2 + side - 1];
+        Pass { heads: all, joined, first, hidden, prediction }
+    }
+
+    /// Adds the gradient of `factor · (ŷ − ỹ)²` to `gradient`; the squared error.
+    pub(super) fn add_gradient(&self, weights: &[f64], prompt: &Kept, factor: f64, gradient: &mut [f64]) -> f64 {
+        let Self { side, heads, width, .. } = *self;
+        let pass = self.forward(weights, prompt);
+        let error = pass.prediction - prompt.answer;
+        let slope = 2.0 * factor * error;
+        let mut grad_first = vec![0.0; side];
+        grad_first[side - 1] = slope;
+        if self.hidden > 0 {
+            let [w1, b1, w2, b2] = self.dense();
+            let row = w2 + (side - 1) * self.hidden..w2 + side * self.hidden;
+            gradient[b2 + side - 1] += slope;
+            let mut grad_hidden = vec![0.0; self.hidden];
+            for (n, at) in row.enumerate() {
+                gradient[at] += slope * pass.hidden[n];
+                grad_hidden[n] = if pass.hidden[n] > 0.0 { slope * weights[at] } else { 0.0 };
+            }
+            add_outer(&mut gradient[w1..b1], &grad_hidden, &pass.first);
+            gradient[b1..w2].iter_mut().zip(&grad_hidden).for_each(|(sum, x)| *sum += x);
+            let back = transposed_times(&weights[w1..b1], &grad_hidden, side);
+            grad_first.iter_mut().zip(&back).for_each(|(sum, x)| *sum += x);
+        }
+        let grad_joined = match self.output {
+            Output::Head => grad_first,
+            Output::Matrix => {
+                let (from, to) = (self.output(), self.dense()[0]);
+                add_outer(&mut gradient[from..to], &grad_first, &pass.joined);
+                transposed_times(&weights[from..to], &grad_first, heads * width)
+            }
+        };
+        for (head, Head { t, weights: mixture, c }) in pass.heads.iter().enumerate() {
+            let [q, k, v] = self.head(head);
+            let matrix = self.matrix();
+            let grad_out = &grad_joined[head * width..(head + 1) * width];
+            add_outer(&mut gradient[v..v + matrix], grad_out, c);
+            let grad_c = transposed_times(&weights[v..v + matrix], grad_out, side);
+            let grad_r = match self.mixing {
+                Mixing::Linear => times(&prompt.content, &grad_c),
+                Mixing::Softmax => {
+                    let grads: Vec<f64> = prompt.content.chunks_exact(side).map(|x| dot(x, &grad_c)).collect();
+                    let mean = dot(&grads, mixture);
+                    let grads: Vec<f64> =
+                        mixture.iter().zip(&grads).map(|(a, grad)| self.scale * a * (grad - mean)).collect();
+                    transposed_times(&prompt.content, &grads, side)
+                }
+            };
+            add_outer(&mut gradient[k..k + matrix], t, &grad_r);
+            let grad_t = times(&weights[k..k + matrix], &grad_r);
+            add_outer(&mut gradient[q..q + matrix], &grad_t, &prompt.query);
+        }
+        error * error
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// A matrix, row after row, times a vector.
+fn times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
+    matrix.chunks_exact(x.len()).map(|row| dot(row, x)).collect()
+}
+
+/// The transposed of a matrix of `columns` columns times a vector.
+fn transposed_times(matrix: &[f64], x: &[f64], columns: usize) -> Vec<f64> {
+    let mut out = vec![0.0; columns];
+    for (row, x) in matrix.chunks_exact(columns).zip(x) {
+        out.iter_mut().zip(row).for_each(|(sum, element)| *sum += x * element);
+    }
+    out
+}
+
+/// `matrix += a bᵀ`.
+fn add_outer(matrix: &mut [f64], a: &[f64], b: &[f64]) {
+    for (row, a) in matrix.chunks_exact_mut(b.len()).zip(a) {
+        row.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
+    }
+}
+
+fn softmax(scores: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut weights: Vec<f64> = scores.collect();
+    let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    weights.iter_mut().for_each(|weight| *weight = (*weight - most).exp());
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= sum);
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gradients_are_the_slopes_of_the_error() {
+        let task = Task { noise: 0.3, ..Task::new(3, 5) };
+        let options = TrainOptions { heads: 2, expansion: 2, ..TrainOptions::default() };
+        for model in [Model::Full, Model::MultiHead, Model::Softmax, Model::Block] {
+            let network = Network::new(model, &task, &options);
+            let mut weights = network.first_weights(3);
+            let prompt = network.keep(&task, &task.prompt(5, 0));
+            let mut gradient = vec![0.0; network.len()];
+            network.add_gradient(&weights, &prompt, 0.7, &mut gradient);
+            let loss = |weights: &[f64]| 0.7 * (network.predict(weights, &prompt) - prompt.answer).powi(2);
+            for at in 0..weights.len() {
+                let old = weights[at];
+                let step = 1e-5;
+                weights[at] = old + step;
+                let up = loss(&weights);
+                weights[at] = old - step;
+                let slope = (up - loss(&weights)) / (2.0 * step);
+                weights[at] = old;
+                let far = (slope - gradient[at]).abs();
+                assert!(far < 1e-6 * (1.0 + slope.abs()), "{model:?} {at}: {} and {slope}", gradient[at]);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What is shown: spectra, distributions, sweeps.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use regard_theory::asymptotic::asymptotic_error;
+use regard_theory::blocks::{Block, divergence, divergences, elements};
+use regard_theory::fields::{Fields, Origin};
+use regard_theory::prompt::{Divisor, Task};
+use regard_theory::solver::{Method, Options};
+use regard_theory::spectrum::{expected_zero_fraction, hessian_spectrum, input_spectrum, marchenko_pastur_edges, zero_fraction};
+use regard_theory::sweep::{Settings, Summary, Sweep};
+
+fn fields(task: &Task, prompts: u64) -> Fields {
+    Fields::draw(task, prompts, 0.0, 1, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn each_prompt_takes_a_zero_away() {
+    let task = Task::new(6, 50);
+    for prompts in [1, 20, 41, 42, 43, 500] {
+        let found = zero_fraction(&hessian_spectrum(&fields(&task, prompts)).unwrap());
+        assert!((found - expected_zero_fraction(6, prompts)).abs() < 1e-12, "{prompts}: {found}");
+    }
+}
+
+#[test]
+fn inputs_follow_marchenko_and_pastur() {
+    let task = Task::new(50, 200);
+    let values = input_spectrum(&task, 40, 1).unwrap();
+    let (low, high) = marchenko_pastur_edges(0.25);
+    assert!((values[0] - low).abs() < 0.05 && (values[values.len() - 1] - high).abs() < 0.15);
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    assert!((mean - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn the_closed_expressions_have_the_distribution_of_prompts() {
+    let task = Task::new(8, 12);
+    let (drawn, closed) = (fields(&task, 4000), Fields::new(&task, Origin::Closed, 4000, 0.0, 2, &mut |_| {}).unwrap());
+    for block in Block::AVERAGED {
+        let moments = |fields: &Fields| {
+            let all = elements(fields, block);
+            let mean = all.iter().sum::<f64>() / all.len() as f64;
+            (mean, all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64)
+        };
+        let ((mean, spread), (other_mean, other_spread)) = (moments(&drawn), moments(&closed));
+        assert!((mean - other_mean).abs() < 0.2 * spread.sqrt(), "{block:?}: {mean} and {other_mean}");
+        assert!((0.7..1.4).contains(&(spread / other_spread)), "{block:?}: {spread} and {other_spread}");
+    }
+}
+
+#[test]
+fn fields_and_couplings_move_with_n_where_they_have_a_mean() {
+    let rows = divergences(&Task::new(20, 20), (1000, 10), &[0, 200], 50, 1, &mut |_| {}).unwrap();
+    println!("{rows:?}");
+    let (floor, [c, d, e, f, g]) = (rows[0].1, rows[1].1);
+    for (moved, floor) in [(c, floor[0]), (e, floor[2]), (f, floor[3])] {
+        assert!(moved > 2.0 * floor, "{rows:?}");
+    }
+    assert!(d < 1.5 * floor[1], "{rows:?}");
+    assert!(g < e, "{rows:?}");
+    assert_eq!(divergence(&[1.0, 2.0], &[1.0, 2.0], 10).unwrap(), 0.0);
+    assert!(divergence(&[1.0], &[2.0], 1).is_err());
+}
+
+fn sweep(method: Method) -> Sweep {
+    let settings = Settings {
+        method,
+        options: Options::default(),
+        tests: 500,
+        noise: 0.0,
+        divisor: Divisor::Columns,
+        seed: 1,
+    };
+    Sweep { d: vec![5], n: vec![10, 40], p: vec![15, 400], lambda: vec![0.01], c: vec![0.0], repeats: 3, settings }
+}
+
+fn go(sweep: &Sweep, journal: Option<&std::path::Path>) -> Vec<Summary> {
+    sweep.go(journal, &|| false, &|_| {}).unwrap().unwrap()
+}
+
+#[test]
+fn a_sweep_goes_on_from_its_journal() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("sweep.jsonl");
+    let sweep = sweep(Method::Exact);
+    let whole = go(&sweep, Some(&path));
+    assert_eq!(whole.len(), 4);
+    assert_eq!(whole, go(&sweep, None));
+    // Longer prompts and more of them are better, and look more like the identity.
+    assert!(whole[3].test_error_mean < whole[0].test_error_mean);
+    assert!(whole[3].contrast_mean > whole[0].contrast_mean);
+    assert_eq!(whole[0].zero_fraction, expected_zero_fraction(5, 15));
+
+    // Stopped in the middle of a line: what is whole is kept, the rest is done again.
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 12);
+    fs::write(&path, lines[..5].join("\n") + "\n" + &lines[5][..10]).unwrap();
+    let kept = AtomicUsize::new(0);
+    let hear = |done: regard_theory::sweep::Done| kept.store(done.kept, Ordering::Relaxed);
+    assert_eq!(sweep.go(Some(&path), &|| false, &hear).unwrap().unwrap(), whole);
+    assert_eq!(kept.load(Ordering::Relaxed), 5);
+
+    // Other settings have runs of their own in the same file; a finer sweep takes what is there.
+    let mut other = sweep.clone();
+    other.settings.tests = 600;
+    sweep_keeps(&other, &path, 0);
+    let finer = Sweep { p: vec![15, 100, 400], ..sweep.clone() };
+    sweep_keeps(&finer, &path, 12);
+
+    let stopped = sweep.go(None, &|| true, &|_| {}).unwrap();
+    assert!(stopped.is_none());
+    fs::write(&path, "a\nletter\n").unwrap();
+    let error = sweep.go(Some(&path), &|| false, &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("sweep.jsonl") && error.contains("no journal"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "a\nletter\n");
+}
+
+fn sweep_keeps(sweep: &Sweep, path: &std::path::Path, expected: usize) {
+    let kept = AtomicUsize::new(usize::MAX);
+    sweep.go(Some(path), &|| false, &|done| kept.store(done.kept, Ordering::Relaxed)).unwrap();
+    assert_eq!(kept.load(Ordering::Relaxed), expected);
+}
+
+#[test]
+fn solvers_that_fail_somewhere_are_counted() {
+    let all = go(&sweep(Method::Node), None);
+    // 15 prompts for 30 spins: the couplings are too strong.
+    assert!(all[0].converged_fraction < 1.0, "{all:?}");
+    assert_eq!(all[3].converged_fraction, 1.0);
+}
+
+#[test]
+fn the_theory_of_large_d_is_near_at_twenty() {
+    let task = Task::new(20, 60);
+    for prompts in [200, 600, 4000] {
+        let mean = (1..4)
+            .map(|seed| {
+                let fields = Fields::draw(&task, prompts, 0.01, seed, &mut |_| {}).unwrap();
+                let found = Method::Exact.solver(Options::default()).solve(&fields, &mut |_, _| {}).unwrap();
+                regard_theory::fields::test_error(&task, &found.means, 2000, seed).0 / 3.0
+            })
+            .sum::<f64>();
+        let expected = asymptotic_error(&task, prompts as f64, 0.01).unwrap();
+        assert!((mean / expected - 1.0).abs() < 0.15, "{prompts}: {mean} and {expected}");
+    }
+}

@@ -1,0 +1,195 @@
+//! The solvers against each other, against sums over prompts, and against the published numbers.
+
+use regard_theory::TheoryError;
+use regard_theory::fields::{Fields, Origin, test_error};
+use regard_theory::prompt::{Divisor, Task};
+use regard_theory::solver::{Method, Options, Solution};
+use regard_theory::train::{Model, TrainOptions, train};
+use regard_theory::weights::contrast;
+
+fn fields(task: &Task, prompts: u64, lambda: f64) -> Fields {
+    Fields::draw(task, prompts, lambda, 1, &mut |_| {}).unwrap()
+}
+
+fn solve(method: Method, fields: &Fields) -> Result<Solution, TheoryError> {
+    method.solver(Options::default()).solve(fields, &mut |_, _| {})
+}
+
+fn farthest(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn fields_are_sums_over_prompts() {
+    let task = Task { c: 0.3, noise: 0.2, ..Task::new(3, 4) };
+    let prompts = 37;
+    let found = fields(&task, prompts, 0.5);
+    let (d, side) = (3, 4);
+    let n = d * side;
+    let (mut moments, mut h, mut square) = (vec![0.0; n * n], vec![0.0; n], 0.0);
+    for index in 0..prompts {
+        let prompt = task.prompt(1, index);
+        // X X^T of the prompt's matrix, whose last row is the labels with 0 for the query.
+        let labels: Vec<f64> = prompt.labels.iter().copied().chain([0.0]).collect();
+        let element = |row: usize, column: usize| if row < d { prompt.inputs[column * d + row] } else { labels[column] };
+        let s: Vec<f64> = (0..n)
+            .map(|i| {
+                let (m, n) = (i / d, i % d);
+                (0..5).map(|column| element(d, column) * element(m, column)).sum::<f64>() * element(n, 4) / 5.0
+            })
+            .collect();
+        for i in 0..n {
+            h[i] += prompt.answer * s[i] / prompts as f64;
+            for j in 0..n {
+                moments[i * n + j] += s[i] * s[j] / prompts as f64;
+            }
+        }
+        square += prompt.answer * prompt.answer / prompts as f64;
+    }
+    assert!(farthest(&found.h, &h) < 1e-13);
+    assert!((found.answer_square - square).abs() < 1e-12);
+    for i in 0..n {
+        for j in 0..n {
+            assert!((found.moments[(i, j)] - moments[i * n + j]).abs() < 1e-13);
+        }
+        assert!((found.stiffness(i) - 0.5 - moments[i * n + i]).abs() < 1e-13);
+    }
+    // The energy is the loss up to a constant.
+    let weights: Vec<f64> = (0..n).map(|i| (i as f64).sin()).collect();
+    let squared: f64 = weights.iter().map(|w| w * w).sum();
+    let loss = 0.5 * found.train_error(&weights) + 0.25 * squared;
+    assert!((found.energy(&weights) - loss + 0.5 * square).abs() < 1e-12);
+}
+
+#[test]
+fn fields_do_not_depend_on_threads() {
+    let task = Task::new(5, 7);
+    let draw = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| fields(&task, 2500, 0.1))
+    };
+    let (one, three) = (draw(1), draw(3));
+    assert!(one.moments == three.moments && one.h == three.h && one.answer_square == three.answer_square);
+}
+
+#[test]
+fn inputs_have_the_correlation_asked_for() {
+    let task = Task { c: 0.6, ..Task::new(2, 3) };
+    let count = 40_000;
+    let (mut own, mut cross) = (0.0, 0.0);
+    for index in 0..count {
+        let x = task.prompt(3, index).inputs;
+        own += x[0] * x[0];
+        // The first feature of the first input and of the query.
+        cross += x[0] * x[6];
+    }
+    let count = count as f64;
+    assert!((own / count - 1.0).abs() < 0.03 && (cross / count - 0.6).abs() < 0.03);
+}
+
+/// The published point: D = 20, N = 100, P = 10,000, λ = 0.01.
+#[test]
+fn messages_reach_the_ground_state_and_the_node_form_its_own() {
+    let task = Task::new(20, 100);
+    let fields = fields(&task, 10_000, 0.01);
+    let exact = solve(Method::Exact, &fields).unwrap();
+    assert!(exact.residual < 1e-12);
+    for method in [Method::Edges, Method::Amp] {
+        let found = solve(method, &fields).unwrap();
+        assert!(found.converged, "{method}");
+        assert!(farthest(&found.means, &exact.means) < 1e-6, "{method}");
+        // Their variances are estimates: near those of the inverse.
+        let off = found.variances.iter().zip(&exact.variances).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max);
+        assert!(off < 0.1, "{method}: {off}");
+    }
+    let node = solve(Method::Node, &fields).unwrap();
+    assert!(node.converged);
+    // (λ_i − V_i) m_i = h_i + Σ J m with V_i = Σ J² v.
+    let couplings = fields.couplings();
+    for i in 0..fields.len() {
+        let beta = Options::default().beta;
+        let shift: f64 = (0..fields.len()).map(|k| couplings[i * fields.len() + k].powi(2) * beta * node.variances[k]).sum();
+        let pull: f64 = (0..fields.len()).map(|k| couplings[i * fields.len() + k] * node.means[k]).sum();
+        assert!(((fields.stiffness(i) - shift) * node.means[i] - fields.h[i] - pull).abs() < 1e-8);
+    }
+    let error = test_error(&task, &node.means, 4000, 1).0;
+    assert!((error - 0.19).abs() < 0.03, "{error}");
+    assert!(contrast(&exact.means, 20) > 0.9);
+}
+
+#[test]
+fn sampling_agrees_within_its_error() {
+    let fields = fields(&Task::new(6, 30), 1000, 0.05);
+    let exact = solve(Method::Exact, &fields).unwrap();
+    for method in [Method::Gibbs, Method::Hmc] {
+        let found = solve(method, &fields).unwrap();
+        assert!(found.converged, "{method}");
+        // The largest of 42 standard errors, five of them: one false alarm in a hundred thousand runs.
+        assert!(farthest(&found.means, &exact.means) < 5.0 * found.residual, "{method}");
+        for (found, exact) in found.variances.iter().zip(&exact.variances) {
+            assert!((found / exact - 1.0).abs() < 0.15, "{method}: {found} and {exact}");
+        }
+    }
+}
+
+#[test]
+fn a_negative_precision_is_said_to_be_one() {
+    let fields = fields(&Task::new(10, 10), 20, 1e-4);
+    for method in [Method::Node, Method::Amp, Method::Edges] {
+        let error = solve(method, &fields).unwrap_err();
+        assert!(matches!(error, TheoryError::NegativePrecision { .. }), "{method}: {error}");
+        assert!(error.to_string().contains("--solver exact"));
+    }
+    solve(Method::Exact, &fields).unwrap();
+}
+
+#[test]
+fn many_prompts_make_a_multiple_of_the_identity() {
+    let (d, n, lambda) = (4, 12, 0.02);
+    let task = Task { divisor: Divisor::Examples, ..Task::new(d, n) };
+    let fields = Fields::new(&task, Origin::Closed, 2_000_000, lambda, 5, &mut |_| {}).unwrap();
+    let found = solve(Method::Exact, &fields).unwrap().means;
+    let want = 1.0 / (1.0 + (d + 1) as f64 / n as f64 + lambda * d as f64);
+    for (i, weight) in found.iter().enumerate() {
+        let want = if i / d == i % d { want } else { 0.0 };
+        assert!((weight - want).abs() < 0.01, "W_{}{} = {weight}, not {want}", i / d + 1, i % d + 1);
+    }
+}
+
+#[test]
+fn adam_finds_the_ground_state() {
+    let task = Task::new(8, 40);
+    let (prompts, lambda) = (2000, 0.01);
+    let exact = solve(Method::Exact, &fields(&task, prompts, lambda)).unwrap();
+    let options = TrainOptions { steps: 3000, weight_decay: 2.0 * lambda, ..TrainOptions::default() };
+    let trained = train(Model::Merged, &task, (prompts, 2000), 1, &options, &mut |_, _| {}).unwrap();
+    let weights = trained.weights.unwrap();
+    assert!(farthest(&weights, &exact.means) < 1e-3, "{}", farthest(&weights, &exact.means));
+    assert!(trained.curve.first().unwrap().1 > trained.curve.last().unwrap().1);
+}
+
+#[test]
+fn without_regularisation_few_prompts_are_learnt_by_heart() {
+    let task = Task::new(6, 20);
+    let fields = fields(&task, 20, 0.0);
+    let found = solve(Method::Exact, &fields).unwrap();
+    assert!(fields.train_error(&found.means) < 1e-18);
+    assert!(test_error(&task, &found.means, 2000, 1).0 > 0.3);
+    let singular = Fields { lambda: -0.1, ..fields };
+    assert!(matches!(solve(Method::Exact, &singular), Err(TheoryError::Indefinite { .. })));
+}
+
+#[test]
+fn what_makes_no_sense_is_named() {
+    let refused = |task: Task, prompts: u64, what: &str| {
+        let error = Fields::draw(&task, prompts, 0.1, 1, &mut |_| {}).unwrap_err();
+        assert!(error.is_wrong_use() && error.to_string().starts_with(what), "{error}");
+    };
+    refused(Task::new(0, 5), 10, "d: ");
+    refused(Task::new(5, 0), 10, "n: ");
+    refused(Task::new(5, 5), 0, "p: ");
+    refused(Task { c: 1.5, ..Task::new(5, 5) }, 10, "c: ");
+    refused(Task { noise: -1.0, ..Task::new(5, 5) }, 10, "noise: ");
+    let error = Options { beta: 0.0, ..Options::default() }.validate().unwrap_err();
+    assert!(error.to_string().starts_with("beta: "));
+}
