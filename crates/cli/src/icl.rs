@@ -35,7 +35,7 @@ pub struct Icl {
     /// Draw it: a file ending in .svg, .png or .html
     #[arg(long, global = true, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write a table too: a file ending in .csv
+    /// Write its table too, as CSV
     #[arg(long, global = true, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Print one JSON document instead of text
@@ -363,15 +363,17 @@ impl Work {
                 let stop = stop_on_signal("finished runs are kept")?;
                 let teller = Teller::counted();
                 let hear = |done: Done| {
-                    let kept = if done.kept > 0 { format!("{} of them from before", done.kept) } else { String::new() };
-                    teller.tell(&kept, done.runs, done.all);
+                    if done.kept > 0 && done.runs == done.kept {
+                        teller.say(&format!("{} of {} runs are in {}", done.kept, done.all, journal.display()));
+                    }
+                    teller.tell("runs", done.runs, done.all);
                 };
                 let shown = regard_theory::show::sweep::show(&sweep, Some(&journal), &|| stop.is_asked(), &hear);
                 return Ok(shown.map_err(IclFailure)?);
             }
-            Self::Landscape { prompts, p, lambda, reach, points } => staged(|tell| {
-                ShowLandscape { task: prompts.task(), p, lambda, reach, points, seed }.show(tell)
-            }),
+            Self::Landscape { prompts, p, lambda, reach, points } => {
+                staged(|tell| ShowLandscape { task: prompts.task(), p, lambda, reach, points, seed }.show(tell))
+            }
             Self::Spectrum { prompts, p, bins } => {
                 staged(|tell| ShowSpectrum { task: prompts.task(), p, bins, seed }.show(tell))
             }
@@ -408,6 +410,14 @@ impl Teller {
 
     fn counted() -> Self {
         Self::new("{bar:32} {pos}/{len}  {eta} left  {msg}")
+    }
+
+    /// A line that stays.
+    fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
     }
 
     /// Of a work without a count `all` is 0.

@@ -4,14 +4,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each may use, the lowest first.
-const ALLOWED: [(&str, &[&str]); 7] = [
+const ALLOWED: [(&str, &[&str]); 8] = [
     ("regard-kernels", &[]),
     ("regard-ops", &["regard-kernels"]),
     ("regard-nn", &["regard-kernels", "regard-ops"]),
     ("regard-inspect", &["regard-kernels", "regard-ops", "regard-nn"]),
     ("regard-data", &[]),
     ("regard-tasks", &["regard-kernels", "regard-ops", "regard-nn", "regard-inspect", "regard-data"]),
-    ("regard", &["regard-kernels", "regard-ops", "regard-nn", "regard-inspect", "regard-data", "regard-tasks"]),
+    ("regard-theory", &["regard-inspect"]),
+    (
+        "regard",
+        &[
+            "regard-kernels",
+            "regard-ops",
+            "regard-nn",
+            "regard-inspect",
+            "regard-data",
+            "regard-tasks",
+            "regard-theory",
+        ],
+    ),
 ];
 
 fn root() -> PathBuf {

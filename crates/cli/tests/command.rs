@@ -20,7 +20,12 @@ fn every_kind_of_work_runs_at_a_small_size() {
             done(&regard(&["bench", "--only", &work, "--seconds", "0"]));
         }
     }
-    for (subject, work) in [("kernels", "lstm/2x3x4x5"), ("train", "train/2x4x8x2x1x16x11")] {
+    for (subject, work) in [
+        ("kernels", "lstm/2x3x4x5"),
+        ("train", "train/2x4x8x2x1x16x11"),
+        ("icl", "icl/fields/3x5x40"),
+        ("icl", "icl/node/3x20x2000"),
+    ] {
         done(&regard(&["bench", subject, "--only", work, "--seconds", "0"]));
     }
 }

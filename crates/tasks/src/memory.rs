@@ -1,6 +1,6 @@
 //! Whether a run fits in memory, before anything of it is built.
 
-use regard_inspect::count::{Description, count};
+use regard_inspect::count::{Description, available_memory, count};
 
 use crate::error::TaskError;
 
@@ -10,7 +10,7 @@ const CHECKPOINT: u128 = 10;
 /// Refuses a run whose model, optimiser and activations need more memory than there is. What cannot be counted passes.
 pub(crate) fn check(description: &Description) -> Result<(), TaskError> {
     let Ok(counted) = count(description) else { return Ok(()) };
-    let Some(available) = available() else { return Ok(()) };
+    let Some(available) = available_memory() else { return Ok(()) };
     // Threads that share a batch have gradients each, and a checkpoint is a copy of weights, best weights and averages.
     let copies = regard_kernels::parts() as u128 - 1 + CHECKPOINT;
     fits(counted.memory.training + 4 * counted.parameters() * copies, counted.parameters(), available)
@@ -27,14 +27,6 @@ fn fits(needed: u128, parameters: u128, available: u128) -> Result<(), TaskError
         gigabytes(needed)
     );
     Err(TaskError::input("memory", expected, got))
-}
-
-/// Bytes that programs can still have, where the system tells.
-fn available() -> Option<u128> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u128 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 fn gigabytes(bytes: u128) -> String {
@@ -102,7 +94,7 @@ mod tests {
         fn refused<T: Task>(size: &str) {
             let task: T = started(&[size]);
             let told = check(&task.described().unwrap()).err().map(|error| error.to_string());
-            assert!(available().is_none() || told.is_some_and(|told| told.contains("GiB")), "{}", T::NAME);
+            assert!(available_memory().is_none() || told.is_some_and(|told| told.contains("GiB")), "{}", T::NAME);
         }
         refused::<Translate>("model.d_model=400000");
         refused::<Tag>("model.d_model=400000");

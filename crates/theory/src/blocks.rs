@@ -148,7 +148,8 @@ pub fn divergences(
     for (done, &more) in more.iter().enumerate() {
         // Other prompts than those of N: with the same ones the noise would cancel.
         let longer = Task { n: task.n.saturating_add(more), ..*task };
-        let second = pooled(&longer, Origin::Prompts, (prompts, repeats), seed.wrapping_add(((1 + done) * repeats) as u64))?;
+        let second =
+            pooled(&longer, Origin::Prompts, (prompts, repeats), seed.wrapping_add(((1 + done) * repeats) as u64))?;
         let mut row = [0.0; 5];
         for (value, (first, second)) in row.iter_mut().zip(first.iter().zip(&second)) {
             *value = divergence(first, second, bins)?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use regard_inspect::InspectError;
+use regard_inspect::count::available_memory;
 
 /// A setting that makes no sense, or a problem that a solver cannot solve.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,16 @@ pub enum TheoryError {
         /// What the library says.
         why: String,
     },
+    /// It would not fit.
+    #[error("{what} needs about {needed:.1} GiB of memory and {available:.1} GiB are free; take smaller numbers")]
+    Memory {
+        /// What does not fit.
+        what: String,
+        /// In GiB.
+        needed: f64,
+        /// In GiB.
+        available: f64,
+    },
     /// A picture could not be made.
     #[error(transparent)]
     Inspect(#[from] InspectError),
@@ -61,8 +72,36 @@ impl TheoryError {
         Self::Setting { what, expected: expected.into(), got: got.to_string() }
     }
 
+    /// Refuses numbers that do not fit in memory, where the system tells how much there is.
+    pub(crate) fn check_memory(what: impl Into<String>, numbers: f64) -> Result<(), Self> {
+        const GIB: f64 = (1u64 << 30) as f64;
+        let (needed, available) =
+            (8.0 * numbers / GIB, available_memory().map_or(f64::INFINITY, |bytes| bytes as f64 / GIB));
+        match needed <= available {
+            true => Ok(()),
+            false => Err(Self::Memory { what: what.into(), needed, available }),
+        }
+    }
+
     /// Whether the command was wrongly used, rather than having failed.
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Setting { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        TheoryError::check_memory("a number", 1.0).unwrap();
+        if available_memory().is_some() {
+            let error = TheoryError::check_memory("a spin glass", 1e15).unwrap_err();
+            assert!(
+                !error.is_wrong_use() && error.to_string().starts_with("a spin glass needs about 7450580.6 GiB"),
+                "{error}"
+            );
+        }
     }
 }

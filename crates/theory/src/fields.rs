@@ -104,6 +104,9 @@ impl Fields {
             return Err(TheoryError::setting("lambda", "a number", lambda));
         }
         let (d, side) = (task.d, task.side());
+        // The moments, and what a solver makes of them.
+        let spins = (d * side) as f64;
+        TheoryError::check_memory(format!("a spin glass of {spins} spins"), 6.0 * spins * spins)?;
         let sizes = [pair(0, side), pair(0, d), side, d];
         let [labelled_pairs, query_pairs, _, _] = sizes;
         let mut sums = Mat::<f64>::zeros(labelled_pairs, query_pairs);
@@ -114,16 +117,15 @@ impl Fields {
         while first < prompts {
             let count = (prompts - first).min(BLOCK as u64) as usize;
             answer_square += fill(task, origin, seed, first..first + count as u64, &mut memory, sizes);
-            let columns = |at: usize| MatRef::from_column_major_slice(&memory[at][..sizes[at] * count], sizes[at], count);
+            let columns =
+                |at: usize| MatRef::from_column_major_slice(&memory[at][..sizes[at] * count], sizes[at], count);
             matmul(sums.as_mut(), Accum::Add, columns(0), columns(1).transpose(), 1.0, Par::rayon(0));
             matmul(fields.as_mut(), Accum::Add, columns(3), columns(2).transpose(), 1.0, Par::rayon(0));
             first += count as u64;
             progress(first);
         }
         let mean = 1.0 / prompts as f64;
-        let moments = Mat::from_fn(d * side, d * side, |i, j| {
-            mean * sums[(pair(i / d, j / d), pair(i % d, j % d))]
-        });
+        let moments = Mat::from_fn(d * side, d * side, |i, j| mean * sums[(pair(i / d, j / d), pair(i % d, j % d))]);
         let h = (0..d * side).map(|i| mean * fields[(i % d, i / d)]).collect();
         Ok(Self { d, lambda, moments, h, answer_square: mean * answer_square, prompts })
     }

@@ -84,9 +84,8 @@ mod tests {
             assert!((0.6..1.6).contains(&(other / deviation)), "{block:?}: {deviation} and {other}");
         }
         assert!((0..drawn.len()).all(|i| (0..i).all(|j| fitted.moments[(i, j)] == fitted.moments[(j, i)])));
-        let ground = |fields: &Fields| {
-            Method::Exact.solver(Options::default()).solve(fields, &mut |_, _| {}).unwrap().means
-        };
+        let ground =
+            |fields: &Fields| Method::Exact.solver(Options::default()).solve(fields, &mut |_, _| {}).unwrap().means;
         let [a, b] = [&drawn, &fitted].map(|fields| contrast(&ground(fields), 12));
         assert!((a - b).abs() < 0.05, "{a} and {b}");
     }

@@ -33,7 +33,8 @@ pub fn landscape(fields: &Fields, n: usize, reach: f64, points: usize) -> Result
     let ground = Method::Exact.solver(Options::default()).solve(fields, &mut |_, _| {})?.means;
     let d = fields.d;
     let hessian = fields.hessian();
-    let identity: Vec<f64> = (0..fields.len()).map(|i| if i / d == i % d { 1.0 / (d as f64).sqrt() } else { 0.0 }).collect();
+    let identity: Vec<f64> =
+        (0..fields.len()).map(|i| if i / d == i % d { 1.0 / (d as f64).sqrt() } else { 0.0 }).collect();
     let softest = {
         let eigen = hessian
             .self_adjoint_eigen(Side::Lower)
@@ -48,8 +49,7 @@ pub fn landscape(fields: &Fields, n: usize, reach: f64, points: usize) -> Result
     };
     let (first, second) = (times(&hessian, &identity), times(&hessian, &softest));
     let [xx, xy, yy] = [dot(&identity, &first), dot(&identity, &second), dot(&softest, &second)];
-    let places: Vec<f64> =
-        (0..points).map(|i| reach * (2.0 * i as f64 / (points - 1) as f64 - 1.0)).collect();
+    let places: Vec<f64> = (0..points).map(|i| reach * (2.0 * i as f64 / (points - 1) as f64 - 1.0)).collect();
     let energy = places
         .iter()
         .map(|y| places.iter().map(|x| 0.5 * (x * x * xx + 2.0 * x * y * xy + y * y * yy)).collect())

@@ -209,15 +209,8 @@ impl Sweep {
         let fields = Fields::draw(&task, point.p, point.lambda, seed, &mut |_| {})?;
         let zero_fraction = zero_fraction(&hessian_spectrum(&fields)?);
         let solved = method.solver(Options { seed, ..options }).solve(&fields, &mut |_, _| {});
-        let failed = Run {
-            point,
-            repeat,
-            test_error: None,
-            contrast: None,
-            converged: false,
-            iterations: 0,
-            zero_fraction,
-        };
+        let failed =
+            Run { point, repeat, test_error: None, contrast: None, converged: false, iterations: 0, zero_fraction };
         match solved {
             Ok(solution) => Ok(Run {
                 test_error: Some(test_error(&task, &solution.means, tests, seed).0).filter(|error| error.is_finite()),

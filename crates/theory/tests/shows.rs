@@ -4,11 +4,13 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use regard_theory::asymptotic::asymptotic_error;
-use regard_theory::blocks::{Block, divergence, divergences, elements};
+use regard_theory::blocks::{Block, divergence, divergences, pooled};
 use regard_theory::fields::{Fields, Origin};
 use regard_theory::prompt::{Divisor, Task};
 use regard_theory::solver::{Method, Options};
-use regard_theory::spectrum::{expected_zero_fraction, hessian_spectrum, input_spectrum, marchenko_pastur_edges, zero_fraction};
+use regard_theory::spectrum::{
+    expected_zero_fraction, hessian_spectrum, input_spectrum, marchenko_pastur_edges, zero_fraction,
+};
 use regard_theory::sweep::{Settings, Summary, Sweep};
 
 fn fields(task: &Task, prompts: u64) -> Fields {
@@ -37,42 +39,35 @@ fn inputs_follow_marchenko_and_pastur() {
 #[test]
 fn the_closed_expressions_have_the_distribution_of_prompts() {
     let task = Task::new(8, 12);
-    let (drawn, closed) = (fields(&task, 4000), Fields::new(&task, Origin::Closed, 4000, 0.0, 2, &mut |_| {}).unwrap());
-    for block in Block::AVERAGED {
-        let moments = |fields: &Fields| {
-            let all = elements(fields, block);
+    let [drawn, closed] = [(Origin::Prompts, 1), (Origin::Closed, 100)]
+        .map(|(origin, seed)| pooled(&task, origin, (1000, 40), seed).unwrap());
+    for (block, (drawn, closed)) in Block::AVERAGED.into_iter().zip(drawn.iter().zip(&closed)) {
+        let moments = |all: &[f64]| {
             let mean = all.iter().sum::<f64>() / all.len() as f64;
             (mean, all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64)
         };
-        let ((mean, spread), (other_mean, other_spread)) = (moments(&drawn), moments(&closed));
-        assert!((mean - other_mean).abs() < 0.2 * spread.sqrt(), "{block:?}: {mean} and {other_mean}");
-        assert!((0.7..1.4).contains(&(spread / other_spread)), "{block:?}: {spread} and {other_spread}");
+        let ((mean, spread), (other_mean, other_spread)) = (moments(drawn), moments(closed));
+        assert!((mean - other_mean).abs() < 0.3 * spread.sqrt(), "{block:?}: {mean} and {other_mean}");
+        assert!((0.75..1.33).contains(&(spread / other_spread)), "{block:?}: {spread} and {other_spread}");
     }
 }
 
 #[test]
-fn fields_and_couplings_move_with_n_where_they_have_a_mean() {
-    let rows = divergences(&Task::new(20, 20), (1000, 10), &[0, 200], 50, 1, &mut |_| {}).unwrap();
-    println!("{rows:?}");
+fn fields_and_couplings_move_with_n_but_those_of_the_last_row() {
+    let rows = divergences(&Task::new(20, 20), (1000, 40), &[0, 200], 50, 1, &mut |_| {}).unwrap();
     let (floor, [c, d, e, f, g]) = (rows[0].1, rows[1].1);
     for (moved, floor) in [(c, floor[0]), (e, floor[2]), (f, floor[3])] {
         assert!(moved > 2.0 * floor, "{rows:?}");
     }
-    assert!(d < 1.5 * floor[1], "{rows:?}");
-    assert!(g < e, "{rows:?}");
+    // The spread of G follows that of one factor, the spread of E that of two.
+    assert!(d < 1.5 * floor[1] && g < 0.5 * e, "{rows:?}");
     assert_eq!(divergence(&[1.0, 2.0], &[1.0, 2.0], 10).unwrap(), 0.0);
     assert!(divergence(&[1.0], &[2.0], 1).is_err());
 }
 
 fn sweep(method: Method) -> Sweep {
-    let settings = Settings {
-        method,
-        options: Options::default(),
-        tests: 500,
-        noise: 0.0,
-        divisor: Divisor::Columns,
-        seed: 1,
-    };
+    let settings =
+        Settings { method, options: Options::default(), tests: 500, noise: 0.0, divisor: Divisor::Columns, seed: 1 };
     Sweep { d: vec![5], n: vec![10, 40], p: vec![15, 400], lambda: vec![0.01], c: vec![0.0], repeats: 3, settings }
 }
 
@@ -91,7 +86,7 @@ fn a_sweep_goes_on_from_its_journal() {
     // Longer prompts and more of them are better, and look more like the identity.
     assert!(whole[3].test_error_mean < whole[0].test_error_mean);
     assert!(whole[3].contrast_mean > whole[0].contrast_mean);
-    assert_eq!(whole[0].zero_fraction, expected_zero_fraction(5, 15));
+    assert!((whole[0].zero_fraction - expected_zero_fraction(5, 15)).abs() < 1e-12);
 
     // Stopped in the middle of a line: what is whole is kept, the rest is done again.
     let text = fs::read_to_string(&path).unwrap();

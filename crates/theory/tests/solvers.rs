@@ -31,7 +31,8 @@ fn fields_are_sums_over_prompts() {
         let prompt = task.prompt(1, index);
         // X X^T of the prompt's matrix, whose last row is the labels with 0 for the query.
         let labels: Vec<f64> = prompt.labels.iter().copied().chain([0.0]).collect();
-        let element = |row: usize, column: usize| if row < d { prompt.inputs[column * d + row] } else { labels[column] };
+        let element =
+            |row: usize, column: usize| if row < d { prompt.inputs[column * d + row] } else { labels[column] };
         let s: Vec<f64> = (0..n)
             .map(|i| {
                 let (m, n) = (i / d, i % d);
@@ -108,7 +109,8 @@ fn messages_reach_the_ground_state_and_the_node_form_its_own() {
     let couplings = fields.couplings();
     for i in 0..fields.len() {
         let beta = Options::default().beta;
-        let shift: f64 = (0..fields.len()).map(|k| couplings[i * fields.len() + k].powi(2) * beta * node.variances[k]).sum();
+        let shift: f64 =
+            (0..fields.len()).map(|k| couplings[i * fields.len() + k].powi(2) * beta * node.variances[k]).sum();
         let pull: f64 = (0..fields.len()).map(|k| couplings[i * fields.len() + k] * node.means[k]).sum();
         assert!(((fields.stiffness(i) - shift) * node.means[i] - fields.h[i] - pull).abs() < 1e-8);
     }

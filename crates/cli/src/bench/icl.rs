@@ -22,7 +22,8 @@ pub fn fields([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
 /// The node iteration, [`ITERATIONS`] times over all spins.
 pub fn node([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let fields = Fields::draw(&Task::new(d, n), p as u64, LAMBDA, 1, &mut |_| {}).into_diagnostic()?;
-    let options = Options { damping: 0.5, tolerance: f64::MIN_POSITIVE, most_iterations: ITERATIONS, ..Options::default() };
+    let options =
+        Options { damping: 0.5, tolerance: f64::MIN_POSITIVE, most_iterations: ITERATIONS, ..Options::default() };
     let solver = Method::Node.solver(options);
     Ok(Box::new(move || {
         std::hint::black_box(solver.solve(&fields, &mut |_, _| {}).into_diagnostic()?);

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use miette::{Diagnostic, Result, bail};
+use regard_inspect::count::available_memory;
 
 use super::gpt::GptShape;
 use super::{Subject, icl, kernels, train};
@@ -182,7 +183,7 @@ impl Work {
     pub fn prepare(&self) -> Result<Box<dyn FnMut() -> Result<()>>> {
         const GIB: f64 = (1u64 << 30) as f64;
         // Where the system does not tell, a terabyte is taken as more than there is.
-        let available = available_bytes().unwrap_or(1 << 40) as f64;
+        let available = available_memory().unwrap_or(1 << 40) as f64;
         if self.bytes() > available {
             bail!(
                 "{} needs about {:.1} GiB of memory and {:.1} GiB are available; choose smaller sizes",
@@ -225,13 +226,6 @@ impl FromStr for Work {
             _ => Err(unknown("expected attention/…, lstm/…, train/… or icl/…")),
         }
     }
-}
-
-/// Memory that can still be had, where the system tells.
-fn available_bytes() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// `N` sizes joined by `x`.

@@ -25,6 +25,7 @@
 //! - `kv_cache`: keys and values of `seq` tokens (of a translator: of the target's tokens, and those of the source) for
 //!   decoding. Our cache grows by doubling, so it can take up to twice that of the target.
 
+mod available;
 mod description;
 mod error;
 mod extra;
@@ -37,6 +38,7 @@ mod report;
 mod stored;
 mod transformer;
 
+pub use available::available_memory;
 pub use description::{Architecture, Description, Input, Sizes};
 pub use error::CountError;
 pub use extra::{Extra, ExtraKind, Rows};

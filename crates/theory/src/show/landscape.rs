@@ -65,9 +65,10 @@ impl ShowLandscape {
         }
         let rows = all.iter().flat_map(|(p, one)| {
             one.y.iter().zip(&one.energy).flat_map(move |(y, row)| {
-                one.x.iter().zip(row).map(move |(x, energy)| {
-                    [p.to_string(), x.to_string(), y.to_string(), energy.to_string()]
-                })
+                one.x
+                    .iter()
+                    .zip(row)
+                    .map(move |(x, energy)| [p.to_string(), x.to_string(), y.to_string(), energy.to_string()])
             })
         });
         Ok(Shown {

@@ -115,7 +115,8 @@ impl Solve {
             contrast(&solution.means, task.d)
         );
         if let Some(Trained { train_error, test_error, weights, .. }) = trained {
-            let (steps, weights) = (self.training.map_or(0, |options| options.steps), weights.as_deref().unwrap_or(&[]));
+            let (steps, weights) =
+                (self.training.map_or(0, |options| options.steps), weights.as_deref().unwrap_or(&[]));
             text += &format!(
                 "Adam, {steps} steps on the same prompts: test error {:.4} ± {:.4}, train error {train_error:.4}, contrast {:.4}\n",
                 test_error.0,
@@ -181,7 +182,8 @@ impl Solve {
         let (d, side) = (self.task.d, self.task.side());
         let all = |weights: &[f64]| -> Vec<f32> { rows(weights, d).concat().into_iter().map(|w| w as f32).collect() };
         let weights = trained.and_then(|trained| trained.weights.as_deref());
-        let most = [Some(&solution.means[..]), weights].into_iter().flatten().flatten().fold(0.0, |m: f64, w| m.max(w.abs()));
+        let most =
+            [Some(&solution.means[..]), weights].into_iter().flatten().flatten().fold(0.0, |m: f64, w| m.max(w.abs()));
         let scale = ColourScale::diverging(ValueRange::Fixed { low: -most as f32, high: most as f32 });
         let map = |weights: &[f64]| -> Result<Heatmap, TheoryError> {
             let labels = || (1..=side).map(|place| place.to_string());

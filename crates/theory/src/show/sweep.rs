@@ -145,9 +145,17 @@ fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
     let settings = &sweep.settings;
     let mut varied: Vec<Varied> = Varied::ALL.into_iter().filter(|varied| varied.count(sweep) > 1).collect();
     varied.sort_by_key(|varied| std::cmp::Reverse(varied.count(sweep)));
+    let fixed: Vec<String> = Varied::ALL
+        .into_iter()
+        .filter(|varied| varied.count(sweep) == 1)
+        .map(|varied| format!("{} = {}", varied.name(), number(varied.of(&points[0].point), 4)))
+        .collect();
     let note = format!(
-        "{} solver, {} runs a point, test error over {} fresh prompts each.",
-        settings.method, sweep.repeats, settings.tests
+        "{}; {} solver, {} runs a point, test error over {} fresh prompts each.",
+        fixed.join(", "),
+        settings.method,
+        sweep.repeats,
+        settings.tests
     );
     let mut figure = Figure::new("In-context learning of linear attention").note(note);
     match varied[..] {
@@ -180,7 +188,9 @@ type Theory<'a> = &'a dyn Fn(&Point) -> Option<f64>;
 
 fn planes() -> [(&'static str, ColourScale, Of); 3] {
     [
-        ("contrast with the identity", ColourScale::viridis(ValueRange::Fixed { low: 0.0, high: 1.0 }), |s| s.contrast_mean),
+        ("contrast with the identity", ColourScale::viridis(ValueRange::Fixed { low: 0.0, high: 1.0 }), |s| {
+            s.contrast_mean
+        }),
         ("test error", ColourScale::viridis(ValueRange::Data), |s| s.test_error_mean),
         ("zero modes of the Hessian", ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }), |s| {
             Some(s.zero_fraction)
@@ -188,13 +198,7 @@ fn planes() -> [(&'static str, ColourScale, Of); 3] {
     ]
 }
 
-fn plane(
-    points: &[Summary],
-    up: Varied,
-    right: Varied,
-    scale: ColourScale,
-    of: Of,
-) -> Result<Heatmap, TheoryError> {
+fn plane(points: &[Summary], up: Varied, right: Varied, scale: ColourScale, of: Of) -> Result<Heatmap, TheoryError> {
     let values = |varied: Varied| {
         let mut values: Vec<f64> = points.iter().map(|summary| varied.of(&summary.point)).collect();
         values.sort_by(f64::total_cmp);
@@ -205,7 +209,8 @@ fn plane(
     rows.reverse();
     let mut cells = vec![f32::NAN; rows.len() * columns.len()];
     for summary in points {
-        let place = |values: &[f64], varied: Varied| values.iter().position(|value| *value == varied.of(&summary.point));
+        let place =
+            |values: &[f64], varied: Varied| values.iter().position(|value| *value == varied.of(&summary.point));
         if let (Some(row), Some(column)) = (place(&rows, up), place(&columns, right)) {
             cells[row * columns.len() + column] = of(summary).map_or(f32::NAN, |value| value as f32);
         }

@@ -85,7 +85,8 @@ impl ShowTrain {
     }
 
     fn text(&self, rows: &[Row]) -> String {
-        let mut text = format!("{:>11} {:>8} {:>12} {:>20} {:>9}\n", "model", "P", "train error", "test error", "contrast");
+        let mut text =
+            format!("{:>11} {:>8} {:>12} {:>20} {:>9}\n", "model", "P", "train error", "test error", "contrast");
         for row in rows {
             let error = format!("{:.4} ± {:.4}", row.test_error, row.deviation);
             let contrast = row.contrast.map_or("–".to_string(), |contrast| format!("{contrast:.4}"));

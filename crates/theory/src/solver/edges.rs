@@ -37,10 +37,8 @@ impl Solver for Edges {
         for (spin, &stiffness) in stiffness.iter().enumerate() {
             check_precision(spin, stiffness, 0)?;
         }
-        let mut old = Messages {
-            means: vec![0.0; n * n],
-            variances: (0..n * n).map(|at| 1.0 / stiffness[at % n]).collect(),
-        };
+        let mut old =
+            Messages { means: vec![0.0; n * n], variances: (0..n * n).map(|at| 1.0 / stiffness[at % n]).collect() };
         let mut new = Messages { means: vec![0.0; n * n], variances: vec![0.0; n * n] };
         let (mut iterations, mut residual) = (0, f64::INFINITY);
         while iterations < most_iterations && residual > tolerance {

@@ -19,7 +19,8 @@ impl Solver for Exact {
         let hessian = fields.hessian();
         let inverse = match fields.lambda > 0.0 {
             true => {
-                let factors = hessian.llt(Side::Lower).map_err(|_| TheoryError::Indefinite { lambda: fields.lambda })?;
+                let factors =
+                    hessian.llt(Side::Lower).map_err(|_| TheoryError::Indefinite { lambda: fields.lambda })?;
                 factors.inverse()
             }
             false => pseudo_inverse(&hessian, fields.lambda)?,

@@ -184,7 +184,9 @@ fn summary(chains: &[Vec<Batch>], length: usize) -> Solution {
         let within = chains
             .iter()
             .zip(&chain_means)
-            .map(|(chain, mean)| chain.iter().map(|batch| batch.squares[i] / count).sum::<f64>() / BATCHES as f64 - mean * mean)
+            .map(|(chain, mean)| {
+                chain.iter().map(|batch| batch.squares[i] / count).sum::<f64>() / BATCHES as f64 - mean * mean
+            })
             .sum::<f64>()
             / CHAINS as f64;
         let between = chain_means.iter().map(|other| (other - mean).powi(2)).sum::<f64>() / (CHAINS - 1) as f64;

@@ -123,8 +123,7 @@ impl TrainOptions {
 
 impl Model {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Merged, Self::Separate, Self::Full, Self::MultiHead, Self::Softmax, Self::Block];
+    pub const ALL: [Self; 6] = [Self::Merged, Self::Separate, Self::Full, Self::MultiHead, Self::Softmax, Self::Block];
 
     /// As commands call it.
     pub fn name(self) -> &'static str {
@@ -160,6 +159,8 @@ pub fn train(
             if prompts == 0 {
                 return Err(TheoryError::setting("p", "1 prompt or more", prompts));
             }
+            let columns = (task.n + 1) as f64 * task.side() as f64;
+            TheoryError::check_memory(format!("keeping {prompts} prompts"), prompts as f64 * columns)?;
             Ok(train_on_prompts(Network::new(model, task, options), task, (prompts, tests), seed, options, progress))
         }
     }
@@ -175,20 +176,16 @@ fn train_on_fields(
     options: &TrainOptions,
     progress: &mut dyn FnMut(usize, f64),
 ) -> Trained {
-    let (d, side) = (task.d, task.side());
+    let side = task.side();
     let first = Network::new(Model::Full, task, options).first_weights(options.seed);
-    // K, then Q; or W.
-    let mut parameters = match model {
-        Model::Separate => first[..2 * side * side].to_vec(),
-        _ => first[..side * d].to_vec(),
+    let factors = (model == Model::Separate).then_some(Factors { d: task.d });
+    let mut parameters = match factors {
+        Some(_) => first[..2 * side * side].to_vec(),
+        None => first[..side * task.d].to_vec(),
     };
-    let product = |parameters: &[f64]| -> Vec<f64> {
-        if model != Model::Separate {
-            return parameters.to_vec();
-        }
-        let (k, q) = parameters.split_at(side * side);
-        let element = |m: usize, n: usize| (0..side).map(|t| k[t * side + m] * q[t * side + n]).sum();
-        (0..side * d).map(|i| element(i / d, i % d)).collect()
+    let product = |parameters: &[f64]| match factors {
+        Some(factors) => factors.product(parameters),
+        None => parameters.to_vec(),
     };
     let mut adam = Adam::new(options, parameters.len());
     let mut curve = Vec::new();
@@ -201,20 +198,10 @@ fn train_on_fields(
         }
         let slope: Vec<f64> =
             times(&fields.moments, &weights).iter().zip(&fields.h).map(|(g, h)| 2.0 * (g - h)).collect();
-        if model != Model::Separate {
-            adam.step(&mut parameters, &slope);
-            continue;
-        }
-        let (k, q) = parameters.split_at(side * side);
-        let mut gradient = vec![0.0; parameters.len()];
-        for t in 0..side {
-            for m in 0..side {
-                for n in 0..d {
-                    gradient[t * side + m] += q[t * side + n] * slope[m * d + n];
-                    gradient[side * side + t * side + n] += k[t * side + m] * slope[m * d + n];
-                }
-            }
-        }
+        let gradient = match factors {
+            Some(factors) => factors.gradient(&parameters, &slope),
+            None => slope,
+        };
         adam.step(&mut parameters, &gradient);
     }
     let weights = product(&parameters);
@@ -223,6 +210,38 @@ fn train_on_fields(
     progress(options.steps, train_error);
     let test_error = crate::fields::test_error(task, &weights, tests, seed);
     Trained { curve, train_error, test_error, weights: Some(weights) }
+}
+
+/// `W = Kᵀ Q` with `K` and `Q` of `D + 1` rows and columns, `K` first in the list of parameters.
+#[derive(Debug, Clone, Copy)]
+struct Factors {
+    d: usize,
+}
+
+impl Factors {
+    fn product(self, parameters: &[f64]) -> Vec<f64> {
+        let (d, side) = (self.d, self.d + 1);
+        let (k, q) = parameters.split_at(side * side);
+        let element = |m: usize, n: usize| (0..side).map(|t| k[t * side + m] * q[t * side + n]).sum();
+        (0..side * d).map(|i| element(i / d, i % d)).collect()
+    }
+
+    /// The gradient of both from that of `W`.
+    fn gradient(self, parameters: &[f64], slope: &[f64]) -> Vec<f64> {
+        let (d, side) = (self.d, self.d + 1);
+        let (k, q) = parameters.split_at(side * side);
+        let mut gradient = vec![0.0; parameters.len()];
+        let (grad_k, grad_q) = gradient.split_at_mut(side * side);
+        for t in 0..side {
+            for m in 0..side {
+                for n in 0..d {
+                    grad_k[t * side + m] += q[t * side + n] * slope[m * d + n];
+                    grad_q[t * side + n] += k[t * side + m] * slope[m * d + n];
+                }
+            }
+        }
+        gradient
+    }
 }
 
 /// The others keep their prompts.
@@ -282,5 +301,32 @@ impl std::str::FromStr for Model {
             .into_iter()
             .find(|model| model.name() == name)
             .ok_or_else(|| TheoryError::setting("model", format!("one of {}", names()), name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gradient_of_two_factors_is_the_slope_of_the_error() {
+        let task = Task::new(3, 6);
+        let fields = Fields::draw(&task, 20, 0.0, 1, &mut |_| {}).unwrap();
+        let factors = Factors { d: 3 };
+        let mut parameters: Vec<f64> = (0..32).map(|i| f64::from(i).sin()).collect();
+        let error = |parameters: &[f64]| fields.train_error(&factors.product(parameters));
+        let weights = factors.product(&parameters);
+        let slope: Vec<f64> =
+            times(&fields.moments, &weights).iter().zip(&fields.h).map(|(g, h)| 2.0 * (g - h)).collect();
+        let gradient = factors.gradient(&parameters, &slope);
+        for at in 0..parameters.len() {
+            let old = parameters[at];
+            parameters[at] = old + 1e-5;
+            let up = error(&parameters);
+            parameters[at] = old - 1e-5;
+            let slope = (up - error(&parameters)) / 2e-5;
+            parameters[at] = old;
+            assert!((slope - gradient[at]).abs() < 1e-6 * (1.0 + slope.abs()), "{at}: {} and {slope}", gradient[at]);
+        }
     }
 }

@@ -129,14 +129,14 @@ impl Network {
         self.dense()[3] + if self.hidden > 0 { self.side } else { 0 }
     }
 
-    /// First weights: normal with deviation `1/√fan_in`, biases 0.
+    /// First weights: normal with variance `1/(3 fan_in)`, which a dense layer has in PyTorch, biases 0.
     pub(super) fn first_weights(&self, seed: u64) -> Vec<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut weights = vec![0.0; self.len()];
         let mut fill = |from: usize, count: usize, fan_in: usize| {
             for weight in &mut weights[from..from + count] {
                 let normal: f64 = StandardNormal.sample(&mut random);
-                *weight = normal / (fan_in as f64).sqrt();
+                *weight = normal / (3.0 * fan_in as f64).sqrt();
             }
         };
         fill(0, self.output(), self.side);
@@ -301,6 +301,84 @@ fn softmax(scores: impl Iterator<Item = f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    type Matrix = Vec<Vec<f64>>;
+
+    fn product(a: &Matrix, b: &Matrix) -> Matrix {
+        let element = |row: &[f64], j: usize| row.iter().zip(b).map(|(a, b)| a * b[j]).sum();
+        a.iter().map(|row| (0..b[0].len()).map(|j| element(row, j)).collect()).collect()
+    }
+
+    fn transposed(a: &Matrix) -> Matrix {
+        (0..a[0].len()).map(|j| a.iter().map(|row| row[j]).collect()).collect()
+    }
+
+    fn sum(a: &Matrix, b: &Matrix) -> Matrix {
+        a.iter().zip(b).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + b).collect()).collect()
+    }
+
+    /// The same models by their formulas, for all columns of the prompt's matrix `x`, one whole matrix after another.
+    fn by_the_formula(model: Model, x: &Matrix, weights: &[f64], options: &TrainOptions) -> f64 {
+        let (side, columns) = (x.len(), x[0].len());
+        let mut rest = weights;
+        let mut take = |rows: usize, columns: usize| -> Matrix {
+            let (first, after) = rest.split_at(rows * columns);
+            rest = after;
+            first.chunks_exact(columns).map(<[f64]>::to_vec).collect()
+        };
+        let (heads, width) = match model {
+            Model::MultiHead => (options.heads, side.div_ceil(options.heads)),
+            _ => (1, side),
+        };
+        let mut joined = Matrix::new();
+        for _ in 0..heads {
+            let [q, k, v] = [0; 3].map(|_| product(&take(width, side), x));
+            // scores[i][j]: how much query j sees of source i.
+            let mut scores = product(&transposed(&k), &q);
+            for j in 0..columns {
+                let column: Vec<f64> = scores.iter().map(|row| row[j] / ((side - 1) as f64).sqrt()).collect();
+                let all: f64 = column.iter().map(|score| score.exp()).sum();
+                for (row, score) in scores.iter_mut().zip(&column) {
+                    row[j] = match model {
+                        Model::Softmax | Model::Block => score.exp() / all,
+                        _ => row[j] / columns as f64,
+                    };
+                }
+            }
+            joined.extend(product(&v, &scores));
+        }
+        let attended = if model == Model::MultiHead { product(&take(side, heads * width), &joined) } else { joined };
+        if model != Model::Block {
+            return attended[side - 1][columns - 1];
+        }
+        let hidden = options.expansion * side;
+        let repeated = |bias: Matrix| -> Matrix { bias.iter().map(|b| vec![b[0]; columns]).collect() };
+        let z1 = sum(&attended, x);
+        let (w1, b1, w2, b2) = (take(hidden, side), take(hidden, 1), take(side, hidden), take(side, 1));
+        let mut inner = sum(&product(&w1, &z1), &repeated(b1));
+        inner.iter_mut().flatten().for_each(|x| *x = x.max(0.0));
+        let z3 = sum(&product(&w2, &inner), &repeated(b2));
+        sum(&z1, &z3)[side - 1][columns - 1]
+    }
+
+    #[test]
+    fn predictions_are_those_of_the_formulas() {
+        let task = Task::new(3, 5);
+        let options = TrainOptions { heads: 2, expansion: 2, ..TrainOptions::default() };
+        for model in [Model::Full, Model::MultiHead, Model::Softmax, Model::Block] {
+            let network = Network::new(model, &task, &options);
+            let mut weights = network.first_weights(3);
+            weights.iter_mut().enumerate().for_each(|(i, weight)| *weight += 0.1 * (i as f64).sin());
+            for index in 0..4 {
+                let prompt = task.prompt(5, index);
+                let mut x = transposed(&prompt.inputs.chunks_exact(3).map(<[f64]>::to_vec).collect());
+                x.push(prompt.labels.iter().copied().chain([0.0]).collect());
+                let found = network.predict(&weights, &network.keep(&task, &prompt));
+                let want = by_the_formula(model, &x, &weights, &options);
+                assert!((found - want).abs() < 1e-12 * (1.0 + want.abs()), "{model:?}: {found} and {want}");
+            }
+        }
+    }
 
     #[test]
     fn gradients_are_the_slopes_of_the_error() {

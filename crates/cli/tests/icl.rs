@@ -1,0 +1,114 @@
+//! `regard icl`: the published point, every picture, and what is refused.
+
+mod binary;
+
+use std::fs;
+
+use binary::{command, document, done, fails_with, regard, regard_in, text};
+
+/// D = 20, N = 100, P = 10,000, λ = 0.01, β = 100: published is 0.192 ± 0.009.
+#[test]
+fn the_node_solver_has_the_published_error() {
+    let published = ["--d", "20", "--n", "100", "--p", "10000", "--lambda", "0.01", "--beta", "100"];
+    let solve = |more: &[&str]| document(&done(&regard(&[&["icl", "solve", "--json"], &published[..], more].concat())));
+    let node = solve(&["--solver", "node", "--trained"]);
+    let error = node["test_error"].as_f64().unwrap();
+    assert!((error - 0.19).abs() < 0.03, "{error}");
+    assert_eq!(node["converged"], true);
+    assert!(node["iterations"].as_u64().unwrap() > 1 && node["residual"].as_f64().unwrap() < 1e-9);
+    assert!(node["contrast"].as_f64().unwrap() > 0.9);
+    let rows = node["ground_state"].as_array().unwrap();
+    assert!(rows.len() == 21 && rows.iter().all(|row| row.as_array().unwrap().len() == 21));
+    let spread = node["test_error_deviation"].as_f64().unwrap();
+    let trained = node["trained"]["test_error"].as_f64().unwrap();
+    assert!((trained - error).abs() < 0.009 + spread, "{trained} and {error}");
+    // Adam ends where the exact solver does.
+    let exact = solve(&[]);
+    assert!((exact["test_error"].as_f64().unwrap() - trained).abs() < 1e-3);
+    // Means and variances of the blocks alone are enough for the identity to be seen.
+    let fitted = solve(&["--fields", "fitted"]);
+    assert!((fitted["contrast"].as_f64().unwrap() - exact["contrast"].as_f64().unwrap()).abs() < 0.08);
+}
+
+#[test]
+fn everything_is_shown_as_text_json_csv_and_picture() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, arguments, field) in [
+        ("solve", "--d 4 --n 10 --p 200 --solver edges --trained --steps 50", "ground_state"),
+        ("fields", "--d 4 --n 6 --p 50 --more 0,5 --repeats 2", "divergences"),
+        ("train", "--d 3 --n 5 --p 10,20 --model merged,separate,full,multi_head,softmax,block --steps 20", "runs"),
+        ("sweep", "--d 3 --n 5,10 --p 10,20 --repeats 2 --tests 50", "points"),
+        ("landscape", "--d 3 --n 10 --p 5,50 --points 9", "landscapes"),
+        ("spectrum", "--d 3 --n 10 --p 5,50", "hessian"),
+    ] {
+        let words: Vec<&str> = ["icl", name].into_iter().chain(arguments.split(' ')).collect();
+        let shown = done(&regard_in(&place, &words));
+        assert!(shown.lines().count() > 2, "{name}: {shown}");
+        let more = ["--json", "--out", "picture.svg", "--csv", "table.csv"];
+        let output = regard_in(&place, &[&words[..], &more[..]].concat());
+        let told = document(&done(&output));
+        assert!(!told[field].is_null(), "{name} has no {field}");
+        let picture = fs::read_to_string(place.path().join("picture.svg")).unwrap();
+        assert!(picture.starts_with("<svg") && !picture.contains("NaN"), "{name}");
+        let table = fs::read_to_string(place.path().join("table.csv")).unwrap();
+        let columns = table.lines().next().unwrap().split(',').count();
+        assert!(table.lines().count() > 2 && table.lines().all(|line| line.split(',').count() == columns), "{name}");
+        // The same seed, the same numbers.
+        assert_eq!(done(&regard_in(&place, &words)), shown, "{name}");
+    }
+}
+
+#[test]
+fn a_sweep_computes_only_what_is_new() {
+    let place = tempfile::tempdir().unwrap();
+    let sweep = |n: &str| {
+        let words = ["icl", "sweep", "--d", "3", "--n", n, "--p", "20", "--repeats", "2", "--tests", "50", "--json"];
+        regard_in(&place, &words)
+    };
+    let first = document(&done(&sweep("5,10")));
+    assert!(place.path().join("runs/icl-sweep.jsonl").exists());
+    let again = sweep("5,10,20");
+    assert!(text(&again.stderr).contains("4 of 6 runs are in"), "{}", text(&again.stderr));
+    let again = document(&done(&again));
+    assert_eq!(again["points"].as_array().unwrap()[..2], first["points"].as_array().unwrap()[..]);
+    let point = &first["points"][0];
+    for (field, value) in [("d", 3), ("n", 5), ("p", 20), ("repeats", 2)] {
+        assert_eq!(point[field], value);
+    }
+    for field in
+        ["lambda", "c", "test_error_mean", "test_error_std", "contrast_mean", "converged_fraction", "zero_fraction"]
+    {
+        assert!(point[field].is_number(), "{field}: {point}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_named_in_one_line() {
+    for (arguments, code, words) in [
+        ("solve --d 0", 2, ["d: ", "1 to"]),
+        ("solve --n 0", 2, ["n: ", "1 to"]),
+        ("solve --p 0", 2, ["p: ", "1 prompt or more"]),
+        ("solve --beta 0", 2, ["beta: ", "above 0"]),
+        ("solve --beta -1", 2, ["beta: ", "above 0"]),
+        ("solve --c 2", 2, ["c: ", "0 to 1"]),
+        ("solve --c 0.5 --fields closed", 2, ["c: ", "closed expressions"]),
+        ("solve --noise -1", 2, ["noise: ", "0 or more"]),
+        ("solve --damping 1", 2, ["damping: ", "below 1"]),
+        ("solve --lambda x", 2, ["--lambda", "a number"]),
+        ("solve --solver simplex", 2, ["solver", "edges, node, amp, exact"]),
+        ("solve --d 3 --n 5 --p 4 --lambda -0.1", 1, ["λ = -0.1", "no ground state"]),
+        ("solve --d 10 --n 10 --p 20 --lambda 1e-4 --solver node", 1, ["precision of spin", "--solver exact"]),
+        ("solve --out x.bmp", 2, [".svg", "x.bmp"]),
+        ("train --lambda -1", 2, ["lambda: ", "0 or more"]),
+        ("train --model bert", 2, ["model", "merged, separate"]),
+        ("train --p 0 --model softmax", 2, ["p: ", "1 prompt"]),
+        ("sweep --n 5,0", 2, ["n: ", "1 to"]),
+        ("landscape --points 1", 2, ["points: ", "2 or more"]),
+        ("spectrum --bins 1", 2, ["bins: ", "2 or more"]),
+        ("fields --bins 1", 2, ["bins: ", "2 or more"]),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let arguments: Vec<&str> = ["icl"].into_iter().chain(arguments.split(' ')).collect();
+        fails_with(&command(&arguments).current_dir(&place).output().unwrap(), code, &words);
+    }
+}
