@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use miette::{Report, Result};
 use regard_inspect::{Figure, save_atomically};
@@ -68,52 +68,15 @@ struct Drawing {
     /// Deviation of the noise on labels
     #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = number)]
     noise: f64,
-    /// What sums over a prompt are divided by
-    #[arg(long, value_enum, default_value_t = By::Columns)]
-    divisor: By,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum By {
-    /// N + 1
-    Columns,
-    /// N
-    Examples,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum From {
-    /// Prompt by prompt
-    Prompts,
-    /// By the closed expressions for what matters of a prompt
-    Closed,
-    /// Each element by itself, from normal distributions fitted to the blocks
-    Fitted,
-}
-
-impl From {
-    fn source(self) -> Source {
-        match self {
-            Self::Prompts => Source::Prompts,
-            Self::Closed => Source::Closed,
-            Self::Fitted => Source::Fitted,
-        }
-    }
-}
-
-impl By {
-    fn divisor(self) -> Divisor {
-        match self {
-            Self::Columns => Divisor::Columns,
-            Self::Examples => Divisor::Examples,
-        }
-    }
+    /// What sums over a prompt are divided by: N + 1 columns, or N examples
+    #[arg(long, value_name = "columns|examples", default_value = "columns")]
+    divisor: Divisor,
 }
 
 impl Prompts {
     fn task(self) -> Task {
         let Self { d, n, c, drawing: Drawing { noise, divisor } } = self;
-        Task { d, n, c, noise, divisor: divisor.divisor() }
+        Task { d, n, c, noise, divisor }
     }
 }
 
@@ -129,7 +92,7 @@ struct Solver {
     /// Share of the old messages kept in an iteration
     #[arg(long, value_name = "S", default_value_t = Options::default().damping, value_parser = number)]
     damping: f64,
-    /// Change of a mean at which an iteration has come to rest
+    /// Change of a mean, over the largest, at which an iteration has come to rest
     #[arg(long, value_name = "E", default_value_t = Options::default().tolerance, value_parser = number)]
     tolerance: f64,
     /// Iterations at most
@@ -148,17 +111,6 @@ impl Solver {
         let Self { beta, damping, tolerance, iterations, sweeps, .. } = self;
         Options { beta, damping, tolerance, most_iterations: iterations, sweeps, seed }
     }
-}
-
-/// Adam.
-#[derive(Args, Clone, Copy)]
-struct Training {
-    /// Steps of Adam
-    #[arg(long, value_name = "N", default_value_t = TrainOptions::default().steps, value_parser = from_one::<usize>)]
-    steps: usize,
-    /// Its rate
-    #[arg(long, value_name = "R", default_value_t = TrainOptions::default().rate, value_parser = number)]
-    rate: f64,
 }
 
 #[derive(Subcommand)]
@@ -190,16 +142,21 @@ enum Work {
         /// Regularisation
         #[arg(long, value_name = "L", default_value_t = 0.01, value_parser = number)]
         lambda: f64,
-        /// How fields and couplings are drawn
-        #[arg(long, value_enum, default_value_t = From::Prompts)]
-        fields: From,
+        /// How fields and couplings are drawn: prompt by prompt, by the closed expressions for what matters of a prompt, or each
+        /// element by itself from distributions fitted to the blocks
+        #[arg(long, value_name = "prompts|closed|fitted", default_value = "prompts")]
+        fields: Source,
         #[command(flatten)]
         solver: Solver,
         /// Train merged linear attention on the same prompts too
         #[arg(long)]
         trained: bool,
-        #[command(flatten)]
-        training: Training,
+        /// Steps of Adam
+        #[arg(long, value_name = "N", requires = "trained", value_parser = from_one::<usize>)]
+        steps: Option<usize>,
+        /// Its rate
+        #[arg(long, value_name = "R", requires = "trained", value_parser = number)]
+        rate: Option<f64>,
     },
     /// Train models of the task with Adam
     Train {
@@ -217,8 +174,12 @@ enum Work {
         /// Heads of multi_head
         #[arg(long, value_name = "H", default_value_t = TrainOptions::default().heads, value_parser = from_one::<usize>)]
         heads: usize,
-        #[command(flatten)]
-        training: Training,
+        /// Steps of Adam
+        #[arg(long, value_name = "N", default_value_t = TrainOptions::default().steps, value_parser = from_one::<usize>)]
+        steps: usize,
+        /// Its rate
+        #[arg(long, value_name = "R", default_value_t = TrainOptions::default().rate, value_parser = number)]
+        rate: f64,
         /// Fresh prompts that the test error is taken over
         #[arg(long, value_name = "N", default_value_t = 4000, value_parser = from_one::<u64>)]
         tests: u64,
@@ -326,13 +287,14 @@ impl Work {
             Self::Fields { prompts, p, more, repeats, bins } => {
                 staged(|tell| ShowFields { task: prompts.task(), p, more, bins, repeats, seed }.show(tell))
             }
-            Self::Solve { prompts, p, lambda, fields, solver, trained, training } => {
-                let Training { steps, rate } = training;
-                let training = trained.then_some(TrainOptions { steps, rate, seed, ..TrainOptions::default() });
+            Self::Solve { prompts, p, lambda, fields, solver, trained, steps, rate } => {
+                let usual = TrainOptions::default();
+                let (steps, rate) = (steps.unwrap_or(usual.steps), rate.unwrap_or(usual.rate));
+                let training = trained.then_some(TrainOptions { steps, rate, seed, ..usual });
                 let solve = Solve {
                     task: prompts.task(),
                     p,
-                    source: fields.source(),
+                    source: fields,
                     lambda,
                     method: solver.solver,
                     options: solver.options(seed),
@@ -342,13 +304,12 @@ impl Work {
                 };
                 staged(|tell| solve.show(tell))
             }
-            Self::Train { prompts, p, lambda, model, heads, training, tests, repeats } => {
-                let Training { steps, rate } = training;
+            Self::Train { prompts, p, lambda, model, heads, steps, rate, tests, repeats } => {
                 let weight_decay = 2.0 * lambda;
                 let options = TrainOptions { steps, rate, weight_decay, heads, seed, ..TrainOptions::default() };
                 let show = ShowTrain { task: prompts.task(), p, models: model, options, tests, repeats, seed };
                 let teller = Teller::counted();
-                show.show(&mut |what, share| teller.tell(what, (1000.0 * share) as usize, 1000))
+                show.show(&mut |what, done, all| teller.tell(what, done, all))
             }
             Self::Sweep { d, n, p, lambda, c, drawing, solver, repeats, journal } => {
                 let settings = Settings {
@@ -356,7 +317,7 @@ impl Work {
                     options: solver.options(seed),
                     tests: solver.tests,
                     noise: drawing.noise,
-                    divisor: drawing.divisor.divisor(),
+                    divisor: drawing.divisor,
                     seed,
                 };
                 let sweep = Sweep { d, n, p, lambda, c, repeats, settings };
@@ -409,7 +370,7 @@ impl Teller {
     }
 
     fn counted() -> Self {
-        Self::new("{bar:32} {pos}/{len}  {eta} left  {msg}")
+        Self::new("{bar:32} {pos}/{len} {msg}  {eta} left")
     }
 
     /// A line that stays.
@@ -432,7 +393,7 @@ impl Teller {
                 let mut last = self.last.lock().expect("nothing panics while it tells");
                 if last.elapsed() >= Self::PAUSE {
                     *last = Instant::now();
-                    let count = if all > 0 { format!("{done}/{all}  ") } else { String::new() };
+                    let count = if all > 0 { format!("{done}/{all} ") } else { String::new() };
                     eprintln!("{count}{what}");
                 }
             }

@@ -26,29 +26,49 @@ pub enum Pairing {
     Halves,
 }
 
+/// How heads lie in memory: `[outer, seq, heads, d_head]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RopeShape {
+    /// Sequences, or sequences · heads.
+    pub outer: usize,
+    /// Positions.
+    pub seq: usize,
+    /// Heads beside each other at a position.
+    pub heads: usize,
+    /// The first of them that turn; the others, such as values, stay as they are.
+    pub turned: usize,
+    /// Features of a head.
+    pub d_head: usize,
+}
+
+impl RopeShape {
+    /// One head after another, `[outer, seq, d_head]`, all of which turn.
+    pub fn apart(outer: usize, seq: usize, d_head: usize) -> Self {
+        Self { outer, seq, heads: 1, turned: 1, d_head }
+    }
+}
+
 /// Turns each pair of each row by its angle.
 ///
 /// # Shapes
-/// `x`, `out` `[outer, seq, d_head]` (`outer` is batch · heads); `angles` `[seq, d_head/2]`.
+/// `x`, `out` as in [`RopeShape`]; `angles` `[seq, d_head/2]`.
 pub fn rope_forward(
     x: &[f32],
-    outer: usize,
-    seq: usize,
-    d_head: usize,
+    shape: RopeShape,
     angles: &[f32],
     pairing: Pairing,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    let len = check_sizes(outer, seq, d_head, angles)?;
+    let len = check_sizes(shape, angles)?;
     check_len("rope x", x.len(), len)?;
     check_len("rope out", out.len(), len)?;
-    with_table(angles, d_head, pairing, |table| turn_rows(x, seq, d_head, table, pairing, Direction::Forward, out));
+    with_table(angles, shape.d_head, pairing, |table| turn_rows(x, shape, table, pairing, Direction::Forward, out));
     Ok(())
 }
 
 /// What the gradient of learned angles takes; that of `x` needs neither.
 pub struct LearnedAngles<'a> {
-    /// The input of the forward pass, `[outer, seq, d_head]`.
+    /// The input of the forward pass.
     pub x: &'a [f32],
     /// The gradient of the angles, `[seq, d_head/2]`, overwritten.
     pub grad: &'a mut [f32],
@@ -57,35 +77,32 @@ pub struct LearnedAngles<'a> {
 /// The gradients of [`rope_forward`], that of the angles where they are learned; both are overwritten.
 ///
 /// # Shapes
-/// `grad`, `grad_x` `[outer, seq, d_head]`; `angles` `[seq, d_head/2]`.
-#[allow(clippy::too_many_arguments)]
+/// `grad`, `grad_x` as in [`RopeShape`]; `angles` `[seq, d_head/2]`.
 pub fn rope_backward(
-    outer: usize,
-    seq: usize,
-    d_head: usize,
+    shape: RopeShape,
     angles: &[f32],
     pairing: Pairing,
     grad: &[f32],
     grad_x: &mut [f32],
     learned: Option<LearnedAngles<'_>>,
 ) -> Result<(), KernelError> {
-    let len = check_sizes(outer, seq, d_head, angles)?;
+    let len = check_sizes(shape, angles)?;
     check_len("rope grad", grad.len(), len)?;
     check_len("rope grad x", grad_x.len(), len)?;
     if let Some(learned) = &learned {
         check_len("rope x", learned.x.len(), len)?;
         check_len("rope grad angles", learned.grad.len(), angles.len())?;
     }
-    with_table(angles, d_head, pairing, |table| {
-        turn_rows(grad, seq, d_head, table, pairing, Direction::Backward, grad_x);
+    with_table(angles, shape.d_head, pairing, |table| {
+        turn_rows(grad, shape, table, pairing, Direction::Backward, grad_x);
         let Some(LearnedAngles { x, grad: grad_angles }) = learned else { return };
         if grad_angles.is_empty() {
             return;
         }
-        let sum = |first: usize, out: &mut [f32]| {
-            dispatch(AngleGradient { x, grad, seq, d_head, table, pairing, first, out })
-        };
-        let positions = rows_per_piece(d_head * outer.max(1));
+        let sum =
+            |first: usize, out: &mut [f32]| dispatch(AngleGradient { x, grad, shape, table, pairing, first, out });
+        let RopeShape { outer, seq, heads, d_head, .. } = shape;
+        let positions = rows_per_piece(d_head * (outer * heads).max(1));
         if seq <= positions {
             sum(0, grad_angles);
         } else {
@@ -97,13 +114,19 @@ pub fn rope_backward(
 }
 
 /// The number of elements in `x`.
-fn check_sizes(outer: usize, seq: usize, d_head: usize, angles: &[f32]) -> Result<usize, KernelError> {
+fn check_sizes(shape: RopeShape, angles: &[f32]) -> Result<usize, KernelError> {
+    let RopeShape { outer, seq, heads, turned, d_head } = shape;
     if !d_head.is_multiple_of(2) {
         let why = format!("expected an even number of features to pair, got {d_head}");
         return Err(KernelError::Invalid { what: "rope d_head", why });
     }
+    if turned > heads {
+        let why = format!("expected at most {heads}, which are there, got {turned}");
+        return Err(KernelError::Invalid { what: "rope heads that turn", why });
+    }
     check_len("rope angles", angles.len(), check_product("rope angles", seq, d_head / 2)?)?;
-    check_product("rope x", outer, check_product("rope x", seq, d_head)?)
+    let sequence = check_product("rope x", seq, check_product("rope x", heads, d_head)?)?;
+    check_product("rope x", outer, sequence)
 }
 
 #[derive(Clone, Copy)]
@@ -167,30 +190,22 @@ impl WithSimd for Table<'_> {
     }
 }
 
-fn turn_rows(
-    x: &[f32],
-    seq: usize,
-    d_head: usize,
-    table: &[f32],
-    pairing: Pairing,
-    direction: Direction,
-    out: &mut [f32],
-) {
+fn turn_rows(x: &[f32], shape: RopeShape, table: &[f32], pairing: Pairing, direction: Direction, out: &mut [f32]) {
     // Neither a row nor a position to divide by below.
     if out.is_empty() {
         return;
     }
-    for_each_rows(out, d_head, |first, out| {
-        let x = &x[first * d_head..first * d_head + out.len()];
-        dispatch(Turn { x, first, seq, d_head, table, pairing, direction, out });
+    let row = shape.heads * shape.d_head;
+    for_each_rows(out, row, |first, out| {
+        let x = &x[first * row..first * row + out.len()];
+        dispatch(Turn { x, first, shape, table, pairing, direction, out });
     });
 }
 
 struct Turn<'a> {
     x: &'a [f32],
     first: usize,
-    seq: usize,
-    d_head: usize,
+    shape: RopeShape,
     table: &'a [f32],
     pairing: Pairing,
     direction: Direction,
@@ -202,14 +217,19 @@ impl WithSimd for Turn<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let mut position = self.first % self.seq;
-        for (x, out) in self.x.chunks_exact(self.d_head).zip(self.out.chunks_exact_mut(self.d_head)) {
-            let table = &self.table[position * self.d_head..(position + 1) * self.d_head];
-            match self.pairing {
-                Pairing::Interleaved => turn_interleaved(simd, x, table, self.direction, out),
-                Pairing::Halves => turn_halves(simd, x, table, self.direction, out),
+        let RopeShape { seq, heads, turned, d_head, .. } = self.shape;
+        let (row, turning) = (heads * d_head, turned * d_head);
+        let mut position = self.first % seq;
+        for (x, out) in self.x.chunks_exact(row).zip(self.out.chunks_exact_mut(row)) {
+            let table = &self.table[position * d_head..(position + 1) * d_head];
+            for (x, out) in x[..turning].chunks_exact(d_head).zip(out[..turning].chunks_exact_mut(d_head)) {
+                match self.pairing {
+                    Pairing::Interleaved => turn_interleaved(simd, x, table, self.direction, out),
+                    Pairing::Halves => turn_halves(simd, x, table, self.direction, out),
+                }
             }
-            position = if position + 1 == self.seq { 0 } else { position + 1 };
+            out[turning..].copy_from_slice(&x[turning..]);
+            position = if position + 1 == seq { 0 } else { position + 1 };
         }
     }
 }
@@ -276,12 +296,11 @@ fn turned_pair<S: Simd>(
     )
 }
 
-/// The angle gradient of the positions from `first`; sums over `outer` in its order.
+/// The angle gradient of the positions from `first`; sums over `outer` and the heads in their order.
 struct AngleGradient<'a> {
     x: &'a [f32],
     grad: &'a [f32],
-    seq: usize,
-    d_head: usize,
+    shape: RopeShape,
     table: &'a [f32],
     pairing: Pairing,
     first: usize,
@@ -294,21 +313,25 @@ impl WithSimd for AngleGradient<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         // Plain Rust: learned angles are rare.
-        let half = self.d_head / 2;
+        let RopeShape { seq, heads, turned, d_head, .. } = self.shape;
+        let (half, row) = (d_head / 2, heads * d_head);
         self.out.fill(0.0);
-        let matrix = self.seq * self.d_head;
-        for (x, grad) in self.x.chunks_exact(matrix).zip(self.grad.chunks_exact(matrix)) {
+        for (x, grad) in self.x.chunks_exact(seq * row).zip(self.grad.chunks_exact(seq * row)) {
             for (i, out) in self.out.chunks_exact_mut(half).enumerate() {
-                let row = (self.first + i) * self.d_head..(self.first + i + 1) * self.d_head;
-                let (x, grad, table) = (&x[row.clone()], &grad[row.clone()], &self.table[row]);
-                for (j, out) in out.iter_mut().enumerate() {
-                    let (a, b, cos, sin) = match self.pairing {
-                        Pairing::Interleaved => (2 * j, 2 * j + 1, 2 * j, 2 * j + 1),
-                        Pairing::Halves => (j, j + half, j, j + half),
-                    };
-                    let (cos, sin) = (table[cos], table[sin]);
-                    let (turned_a, turned_b) = (x[a] * cos - x[b] * sin, x[a] * sin + x[b] * cos);
-                    *out += turned_a * grad[b] - turned_b * grad[a];
+                let position = self.first + i;
+                let table = &self.table[position * d_head..(position + 1) * d_head];
+                let turning = position * row..position * row + turned * d_head;
+                let heads = x[turning.clone()].chunks_exact(d_head).zip(grad[turning].chunks_exact(d_head));
+                for (x, grad) in heads {
+                    for (j, out) in out.iter_mut().enumerate() {
+                        let (a, b) = match self.pairing {
+                            Pairing::Interleaved => (2 * j, 2 * j + 1),
+                            Pairing::Halves => (j, j + half),
+                        };
+                        let (cos, sin) = (table[a], table[b]);
+                        let (turned_a, turned_b) = (x[a] * cos - x[b] * sin, x[a] * sin + x[b] * cos);
+                        *out += turned_a * grad[b] - turned_b * grad[a];
+                    }
                 }
             }
         }
@@ -322,16 +345,20 @@ mod tests {
     use crate::test_support::{assert_close, central_differences, inner, numbers, wide};
     use proptest::prelude::*;
 
-    fn exact(x: &[f64], seq: usize, d_head: usize, angles: &[f64], pairing: Pairing) -> Vec<f64> {
+    fn exact(x: &[f64], shape: RopeShape, angles: &[f64], pairing: Pairing) -> Vec<f64> {
+        let RopeShape { seq, heads, turned, d_head, .. } = shape;
         let half = d_head / 2;
         let mut out = x.to_vec();
         for (r, (x, out)) in x.chunks(d_head).zip(out.chunks_mut(d_head)).enumerate() {
+            if r % heads >= turned {
+                continue;
+            }
             for i in 0..half {
                 let (a, b) = match pairing {
                     Pairing::Interleaved => (2 * i, 2 * i + 1),
                     Pairing::Halves => (i, i + half),
                 };
-                let (sin, cos) = angles[(r % seq) * half + i].sin_cos();
+                let (sin, cos) = angles[(r / heads % seq) * half + i].sin_cos();
                 out[a] = x[a] * cos - x[b] * sin;
                 out[b] = x[a] * sin + x[b] * cos;
             }
@@ -339,14 +366,15 @@ mod tests {
         out
     }
 
-    fn check(outer: usize, seq: usize, d_head: usize, largest: f32, gradients: bool) {
-        let len = outer * seq * d_head;
+    fn check(shape: RopeShape, largest: f32, gradients: bool) {
+        let RopeShape { outer, seq, heads, d_head, .. } = shape;
+        let len = outer * seq * heads * d_head;
         let (x, grad) = (numbers(len, 1, 2.0), numbers(len, 2, 1.0));
         let angles = numbers(seq * d_head / 2, 3, largest);
         let (wide_x, wide_angles, wide_grad) = (wide(&x), wide(&angles), wide(&grad));
         for pairing in [Pairing::Interleaved, Pairing::Halves] {
-            let want = exact(&wide_x, seq, d_head, &wide_angles, pairing);
-            let loss = |x: &[f64], angles: &[f64]| inner(&exact(x, seq, d_head, angles, pairing), &wide_grad);
+            let want = exact(&wide_x, shape, &wide_angles, pairing);
+            let loss = |x: &[f64], angles: &[f64]| inner(&exact(x, shape, angles, pairing), &wide_grad);
             let want_gradients = gradients.then(|| {
                 (
                     central_differences(&wide_x, |x| loss(x, &wide_angles)),
@@ -355,14 +383,14 @@ mod tests {
             });
             on_every_isa(|isa| {
                 let mut out = vec![f32::NAN; len];
-                rope_forward(&x, outer, seq, d_head, &angles, pairing, &mut out).unwrap();
+                rope_forward(&x, shape, &angles, pairing, &mut out).unwrap();
                 assert_close(&format!("{pairing:?}"), isa, &out, &want, 1.5e-6, 0.0);
                 let Some((want_x, want_angles)) = &want_gradients else { return };
                 let (mut grad_x, mut grad_angles) = (vec![f32::NAN; len], vec![f32::NAN; angles.len()]);
                 let learned = Some(LearnedAngles { x: &x, grad: &mut grad_angles });
-                rope_backward(outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, learned).unwrap();
+                rope_backward(shape, &angles, pairing, &grad, &mut grad_x, learned).unwrap();
                 assert_close("grad x", isa, &grad_x, want_x, 1e-6, 0.0);
-                assert_close("grad angles", isa, &grad_angles, want_angles, 2e-6 * (outer + 1) as f64, 0.0);
+                assert_close("grad angles", isa, &grad_angles, want_angles, 2e-6 * (outer * heads + 1) as f64, 0.0);
             });
         }
     }
@@ -370,15 +398,19 @@ mod tests {
     #[test]
     fn agrees_with_the_formula() {
         for (outer, seq, d_head) in [(1, 1, 2), (2, 3, 6), (3, 2, 32), (2, 5, 38), (1, 2, 200)] {
-            check(outer, seq, d_head, 3.0, true);
+            check(RopeShape::apart(outer, seq, d_head), 3.0, true);
         }
-        check(5, 700, 24, 700.0, false);
+        check(RopeShape::apart(5, 700, 24), 700.0, false);
+        for (heads, turned) in [(3, 2), (4, 4), (2, 0)] {
+            check(RopeShape { outer: 2, seq: 3, heads, turned, d_head: 18 }, 3.0, true);
+        }
+        check(RopeShape { outer: 2, seq: 500, heads: 6, turned: 4, d_head: 32 }, 500.0, false);
     }
 
     #[test]
     fn large_angles_are_exact_too() {
-        check(2, 3, 20, 8000.0, false);
-        check(2, 3, 20, 1e6, false);
+        check(RopeShape::apart(2, 3, 20), 8000.0, false);
+        check(RopeShape::apart(2, 3, 20), 1e6, false);
     }
 
     #[test]
@@ -390,36 +422,48 @@ mod tests {
         let (mut grad_x, mut got) = (vec![0.0; x.len()], vec![f32::NAN; angles.len()]);
         let pairing = Pairing::Halves;
         let learned = Some(LearnedAngles { x: &x, grad: &mut got });
-        rope_backward(outer, seq, d_head, &angles, pairing, &grad, &mut grad_x, learned).unwrap();
+        rope_backward(RopeShape::apart(outer, seq, d_head), &angles, pairing, &grad, &mut grad_x, learned).unwrap();
         // The last position alone.
         let last =
             |x: &[f32]| -> Vec<f32> { x.chunks(seq * d_head).flat_map(|x| x[(seq - 1) * d_head..].to_vec()).collect() };
         let (mut one_x, mut one) = (vec![0.0; outer * d_head], vec![f32::NAN; d_head / 2]);
         let angle = &angles[(seq - 1) * d_head / 2..];
         let learned = Some(LearnedAngles { x: &last(&x), grad: &mut one });
-        rope_backward(outer, 1, d_head, angle, pairing, &last(&grad), &mut one_x, learned).unwrap();
+        rope_backward(RopeShape::apart(outer, 1, d_head), angle, pairing, &last(&grad), &mut one_x, learned).unwrap();
         assert_close("last", crate::Isa::current(), &got[(seq - 1) * d_head / 2..], &wide(&one), 1e-6, 0.0);
     }
 
     #[test]
     fn bad_sizes_are_refused_and_nothing_is_fine() {
         let pairing = Pairing::Halves;
-        let message = rope_forward(&[0.0; 3], 1, 1, 3, &[0.0], pairing, &mut [0.0; 3]).unwrap_err().to_string();
+        let message =
+            rope_forward(&[0.0; 3], RopeShape::apart(1, 1, 3), &[0.0], pairing, &mut [0.0; 3]).unwrap_err().to_string();
         assert!(message.contains("even") && message.contains('3'), "{message}");
-        assert!(rope_forward(&[0.0; 4], 1, 2, 2, &[0.0], pairing, &mut [0.0; 4]).is_err());
-        assert!(rope_forward(&[0.0; 4], 1, 2, 2, &[0.0; 2], pairing, &mut [0.0; 2]).is_err());
-        assert!(rope_forward(&[], usize::MAX, 2, 2, &[0.0; 2], pairing, &mut []).is_err());
-        rope_forward(&[], 0, 2, 2, &[0.0; 2], pairing, &mut []).unwrap();
-        rope_forward(&[], 3, 2, 0, &[], pairing, &mut []).unwrap();
+        assert!(rope_forward(&[0.0; 4], RopeShape::apart(1, 2, 2), &[0.0], pairing, &mut [0.0; 4]).is_err());
+        assert!(rope_forward(&[0.0; 4], RopeShape::apart(1, 2, 2), &[0.0; 2], pairing, &mut [0.0; 2]).is_err());
+        assert!(rope_forward(&[], RopeShape::apart(usize::MAX, 2, 2), &[0.0; 2], pairing, &mut []).is_err());
+        let shape = RopeShape { turned: 2, ..RopeShape::apart(1, 1, 2) };
+        let message = rope_forward(&[0.0; 2], shape, &[0.0], pairing, &mut [0.0; 2]).unwrap_err().to_string();
+        assert!(message.contains("at most 1") && message.contains("got 2"), "{message}");
+        rope_forward(&[], RopeShape::apart(0, 2, 2), &[0.0; 2], pairing, &mut []).unwrap();
+        rope_forward(&[], RopeShape::apart(3, 2, 0), &[], pairing, &mut []).unwrap();
         let mut angles = [f32::NAN; 2];
         let learned = Some(LearnedAngles { x: &[], grad: &mut angles });
-        rope_backward(0, 2, 2, &[0.0; 2], pairing, &[], &mut [], learned).unwrap();
+        rope_backward(RopeShape::apart(0, 2, 2), &[0.0; 2], pairing, &[], &mut [], learned).unwrap();
         assert_eq!(angles, [0.0; 2]);
-        rope_backward(2, 0, 4, &[], pairing, &[], &mut [], Some(LearnedAngles { x: &[], grad: &mut [] })).unwrap();
+        rope_backward(
+            RopeShape::apart(2, 0, 4),
+            &[],
+            pairing,
+            &[],
+            &mut [],
+            Some(LearnedAngles { x: &[], grad: &mut [] }),
+        )
+        .unwrap();
         let learned = Some(LearnedAngles { x: &[0.0; 2], grad: &mut angles[..1] });
-        assert!(rope_backward(2, 1, 2, &[0.0], pairing, &[0.0; 4], &mut [0.0; 4], learned).is_err());
+        assert!(rope_backward(RopeShape::apart(2, 1, 2), &[0.0], pairing, &[0.0; 4], &mut [0.0; 4], learned).is_err());
         let learned = Some(LearnedAngles { x: &[0.0; 4], grad: &mut angles });
-        assert!(rope_backward(2, 1, 2, &[0.0], pairing, &[0.0; 4], &mut [0.0; 4], learned).is_err());
+        assert!(rope_backward(RopeShape::apart(2, 1, 2), &[0.0], pairing, &[0.0; 4], &mut [0.0; 4], learned).is_err());
     }
 
     #[test]
@@ -427,7 +471,7 @@ mod tests {
         on_every_isa(|isa| {
             for pairing in [Pairing::Interleaved, Pairing::Halves] {
                 let mut out = [0.0; 4];
-                rope_forward(&[1.0; 4], 1, 1, 4, &[f32::NAN, 1.0], pairing, &mut out).unwrap();
+                rope_forward(&[1.0; 4], RopeShape::apart(1, 1, 4), &[f32::NAN, 1.0], pairing, &mut out).unwrap();
                 let nan = out.iter().filter(|x| x.is_nan()).count();
                 assert_eq!(nan, 2, "{isa:?} {out:?}");
             }
@@ -437,8 +481,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
-        fn any_size(outer in 0_usize..4, seq in 1_usize..5, half in 1_usize..20) {
-            check(outer, seq, 2 * half, 6.0, true);
+        fn any_size(outer in 0_usize..3, seq in 1_usize..4, heads in 1_usize..4, turned in 0_usize..4, half in 1_usize..20) {
+            check(RopeShape { outer, seq, heads, turned: turned.min(heads), d_head: 2 * half }, 6.0, true);
         }
     }
 }

@@ -52,6 +52,6 @@ pub use regard_kernels::linear_attention::{Direction, FeatureMap, LinearAttentio
 pub use regard_kernels::recurrent::gru::GruReset;
 pub use regard_kernels::rope::Pairing;
 pub use rms_norm::{rms_norm, rms_norm_fallback};
-pub use rope::{rope, rope_angles, rope_fallback};
+pub use rope::{rope, rope_angles, rope_fallback, rope_packed, rope_packed_fallback};
 pub use softmax::{log_softmax, log_softmax_fallback, softmax, softmax_fallback};
 pub use trajectory::{TrajectoryOptions, TrajectoryWeights, trajectory, trajectory_fallback};

@@ -3,7 +3,7 @@
 
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
-use regard_kernels::rope::{LearnedAngles, Pairing, rope_backward, rope_forward};
+use regard_kernels::rope::{LearnedAngles, Pairing, RopeShape, rope_backward, rope_forward};
 use regard_kernels::unwritten;
 
 use crate::error::{OpError, check_shape};
@@ -16,7 +16,7 @@ use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_
 pub fn rope(x: Tensor<4>, angles: Tensor<2>, pairing: Pairing) -> Result<Tensor<4>, OpError> {
     check_f32("input", &x)?;
     check_f32("angles", &angles)?;
-    let [_, _, seq, d_head] = x.dims();
+    let [batch, heads, seq, d_head] = x.dims();
     if d_head == 0 || d_head % 2 == 1 {
         let expected = "[batch, heads, seq, d_head] with an even d_head".to_string();
         return Err(OpError::Shape { what: "input", expected, got: x.dims().to_vec() });
@@ -25,8 +25,48 @@ pub fn rope(x: Tensor<4>, angles: Tensor<2>, pairing: Pairing) -> Result<Tensor<
     if !is_fused(&x) {
         return Ok(rope_fallback(x, angles, pairing));
     }
-    let operation = Rope { pairing, learned: is_tracked(&angles) };
+    let shape = RopeShape::apart(batch.saturating_mul(heads), seq, d_head);
+    let operation = Rope::<4> { shape, pairing, learned: is_tracked(&angles) };
     apply(operation, [x.into_dispatch(), angles.into_dispatch()])
+}
+
+/// [`rope`] of the first `turned` heads of those that lie beside each other, as queries, keys and values do in their one product;
+/// the other heads stay as they are, and nothing is moved.
+///
+/// # Shapes
+/// `x` `[batch, seq, heads · d_head]`, `angles` `[seq, d_head/2]` → `[batch, seq, heads · d_head]`.
+pub fn rope_packed(x: Tensor<3>, turned: usize, angles: Tensor<2>, pairing: Pairing) -> Result<Tensor<3>, OpError> {
+    check_f32("input", &x)?;
+    check_f32("angles", &angles)?;
+    let ([batch, seq, width], d_head) = (x.dims(), angles.dims()[1].saturating_mul(2));
+    if d_head == 0 || !width.is_multiple_of(d_head) || turned > width / d_head {
+        let expected =
+            format!("[batch, seq, heads · {d_head}], {turned} heads or more, by angles of {} pairs", d_head / 2);
+        return Err(OpError::Shape { what: "input", expected, got: x.dims().to_vec() });
+    }
+    check_shape("angles", angles.dims(), [seq, d_head / 2])?;
+    if !is_fused(&x) {
+        return Ok(rope_packed_fallback(x, turned, angles, pairing));
+    }
+    let shape = RopeShape { outer: batch, seq, heads: width / d_head, turned, d_head };
+    let operation = Rope::<3> { shape, pairing, learned: is_tracked(&angles) };
+    apply(operation, [x.into_dispatch(), angles.into_dispatch()])
+}
+
+/// [`rope_packed`] in plain Burn operations. Arguments are those that it has checked.
+///
+/// # Shapes
+/// `x` `[batch, seq, heads · d_head]`, `angles` `[seq, d_head/2]` → `[batch, seq, heads · d_head]`.
+pub fn rope_packed_fallback(x: Tensor<3>, turned: usize, angles: Tensor<2>, pairing: Pairing) -> Tensor<3> {
+    let (shape @ [batch, seq, width], d_head) = (x.dims(), 2 * angles.dims()[1]);
+    let heads = width / d_head;
+    let x = x.reshape([batch, seq, heads, d_head]).swap_dims(1, 2);
+    let parts = [(0, turned), (turned, heads - turned)].into_iter().filter(|(_, count)| *count > 0);
+    let parts = parts.map(|(first, count)| match first < turned {
+        true => rope_fallback(x.clone().narrow(1, first, count), angles.clone(), pairing),
+        false => x.clone().narrow(1, first, count),
+    });
+    Tensor::cat(parts.collect(), 1).swap_dims(1, 2).reshape(shape)
 }
 
 /// [`rope`] in plain Burn operations. Arguments are those that it has checked.
@@ -59,7 +99,8 @@ pub fn rope_angles(seq: usize, d_head: usize, base: f32, offset: usize) -> Vec<f
 
 /// The inputs are `x` and the angles.
 #[derive(Debug, Clone)]
-struct Rope {
+struct Rope<const D: usize> {
+    shape: RopeShape,
     pairing: Pairing,
     learned: bool,
 }
@@ -72,27 +113,27 @@ struct Saved {
     angles: FlexTensor,
 }
 
-impl FusedOp<2> for Rope {
+impl<const D: usize> FusedOp<2> for Rope<D> {
     type Saved = Saved;
 
     fn forward(&self, inputs: [FlexTensor; 2], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
         let [x, angles] = inputs.map(contiguous);
-        let shape @ [batch, heads, seq, d_head] = sizes(&x);
-        let mut out = unwritten(shape.iter().product());
-        rope_forward(elements(&x), batch * heads, seq, d_head, elements(&angles), self.pairing, &mut out)?;
-        Ok((tensor(out, shape), Saved { x: self.learned.then_some(x), angles }))
+        let sizes: [usize; D] = sizes(&x);
+        let mut out = unwritten(sizes.iter().product());
+        rope_forward(elements(&x), self.shape, elements(&angles), self.pairing, &mut out)?;
+        Ok((tensor(out, sizes), Saved { x: self.learned.then_some(x), angles }))
     }
 
     fn backward(&self, saved: Saved, grad: FlexTensor, wanted: [bool; 2]) -> Result<[Option<FlexTensor>; 2], OpError> {
         let Saved { x, angles } = saved;
         let grad = contiguous(grad);
-        let shape @ [batch, heads, seq, d_head] = sizes(&grad);
-        let mut grad_x = unwritten(shape.iter().product());
+        let sizes: [usize; D] = sizes(&grad);
+        let RopeShape { seq, d_head, .. } = self.shape;
+        let mut grad_x = unwritten(sizes.iter().product());
         let mut grad_angles = x.as_ref().map(|_| unwritten(seq * d_head / 2));
         let learned = x.as_ref().zip(grad_angles.as_mut()).map(|(x, grad)| LearnedAngles { x: elements(x), grad });
-        let (outer, angles) = (batch * heads, elements(&angles));
-        rope_backward(outer, seq, d_head, angles, self.pairing, elements(&grad), &mut grad_x, learned)?;
+        rope_backward(self.shape, elements(&angles), self.pairing, elements(&grad), &mut grad_x, learned)?;
         let grad_angles = grad_angles.map(|grad| tensor(grad, [seq, d_head / 2]));
-        Ok([wanted[0].then(|| tensor(grad_x, shape)), grad_angles])
+        Ok([wanted[0].then(|| tensor(grad_x, sizes)), grad_angles])
     }
 }

@@ -1,7 +1,7 @@
 //! The learning curve of linear attention for large `D`, with `N/D` and `P/D²` fixed (the regime of Lu et al. 2024).
 //!
-//! There `W` acts on `D(D + 1)` features that are uncorrelated with the same variance `v = (1 + (D + 1)/N) / D`; the last
-//! row of `W` vanishes beside them. So the loss is that of ridge regression on independent features, whose error is known:
+//! There `W` acts on `D(D + 1)` uncorrelated features, all but the `D` of its last row with the same variance
+//! `v = (1 + (D + 1)/N) / D`; that row is left out, which matters for few prompts at small `D`. So the loss is that of ridge regression on independent features, whose error is known:
 //! the best `W` is `I / (1 + (D + 1)/N)`, which explains `r² = 1 / (1 + (D + 1)/N)` of the answers' variance 1 and leaves
 //! `1 − r²` that acts as noise, and with `γ = D(D + 1)/P` and `m` the Stieltjes transform of Marchenko and Pastur's law
 //! at `−λ/v`,

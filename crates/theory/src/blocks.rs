@@ -5,10 +5,12 @@
 //!
 //! ```text
 //! A  S_mn, m ≤ D            u_m x̃_n              B  S_{D+1,n}          u_{D+1} x̃_n
-//! C  h_mn, m ≤ D            ⟨ỹ u_m x̃_n⟩          D  h_{D+1,n}          ⟨ỹ u_{D+1} x̃_n⟩, mean 0
+//! C  h_mn, m ≤ D            ⟨ỹ u_m x̃_n⟩          D  h_{D+1,n}          ⟨ỹ u_{D+1} x̃_n⟩
 //! E  J, both m ≤ D          −⟨u_m u_m' x̃_n x̃_n'⟩  F  J, both in row D+1   −⟨u_{D+1}² x̃_n x̃_n'⟩
-//! G  J, one of each         −⟨u_m u_{D+1} x̃_n x̃_n'⟩, mean 0
+//! G  J, one of each         −⟨u_m u_{D+1} x̃_n x̃_n'⟩
 //! ```
+//!
+//! Only the diagonal of C has a mean, `δ_mn/D`; that of J went into `λ_i`.
 
 use serde::Serialize;
 
@@ -69,6 +71,11 @@ pub fn feature_elements(features: &Features, block: Block) -> Vec<f64> {
     rows.flat_map(|m| features.query.iter().map(move |x| features.labelled[m] * x)).collect()
 }
 
+/// Refuses a number of bins that makes no histogram.
+pub(crate) fn check_bins(bins: usize) -> Result<(), TheoryError> {
+    TheoryError::check_range("bins", 2..=10_000, bins)
+}
+
 /// Counts of values in bins of the same width.
 #[derive(Debug, Clone, Serialize)]
 pub struct Histogram {
@@ -81,12 +88,14 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Of `values`, in `bins` bins from `low` to `high`; what is outside counts to the first or the last.
+    /// Of `values`, in `bins` bins from `low` to `high`; what is outside is in none.
     pub fn new(values: &[f64], low: f64, high: f64, bins: usize) -> Self {
         let mut counts = vec![0usize; bins];
         for value in values {
-            let place = (value - low) / (high - low) * bins as f64;
-            counts[(place.max(0.0) as usize).min(bins - 1)] += 1;
+            if (low..=high).contains(value) {
+                let place = (value - low) / (high - low) * bins as f64;
+                counts[(place as usize).min(bins - 1)] += 1;
+            }
         }
         let shares = counts.iter().map(|&count| count as f64 / values.len().max(1) as f64).collect();
         Self { low, high, shares }
@@ -102,9 +111,7 @@ impl Histogram {
 /// `KL[p‖q]` of two sets of values in `bins` common bins over their range. A bin that `q` leaves empty counts as half a
 /// value there, so that the divergence stays finite.
 pub fn divergence(p: &[f64], q: &[f64], bins: usize) -> Result<f64, TheoryError> {
-    if bins < 2 {
-        return Err(TheoryError::setting("bins", "2 or more", bins));
-    }
+    check_bins(bins)?;
     let all = || p.iter().chain(q).copied();
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
     if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) {
@@ -116,6 +123,9 @@ pub fn divergence(p: &[f64], q: &[f64], bins: usize) -> Result<f64, TheoryError>
     Ok(terms.sum::<f64>().max(0.0))
 }
 
+/// The most sets of prompts that are taken together.
+const MOST_REPEATS: usize = 100_000;
+
 /// The elements of each averaged block in `repeats` sets of prompts, those of one after those of the other.
 pub fn pooled(
     task: &Task,
@@ -123,6 +133,12 @@ pub fn pooled(
     (prompts, repeats): (u64, usize),
     seed: u64,
 ) -> Result<[Vec<f64>; 5], TheoryError> {
+    TheoryError::check_range("repeats", 1..=MOST_REPEATS, repeats)?;
+    let spins = (task.d * task.side()) as f64;
+    TheoryError::check_memory(
+        format!("the elements of {repeats} sets of prompts"),
+        2.0 * repeats as f64 * spins * spins,
+    )?;
     let mut all: [Vec<f64>; 5] = Default::default();
     for repeat in 0..repeats as u64 {
         let fields = Fields::new(task, origin, prompts, 0.0, seed.wrapping_add(repeat), &mut |_| {})?;
@@ -133,23 +149,23 @@ pub fn pooled(
     Ok(all)
 }
 
-/// The divergence of each averaged block between prompts of `N` and of `N + more` examples, for each `more`; that of 0 is the
-/// noise floor. Each from `repeats` sets of prompts.
+/// The divergence of each averaged block between prompts of `N` examples, whose elements are `first`, and of `N + more`, for each
+/// `more`; that of 0 is the noise floor. Each from `repeats` sets of prompts other than those of `first`.
 pub fn divergences(
     task: &Task,
+    first: &[Vec<f64>; 5],
     (prompts, repeats): (u64, usize),
     more: &[usize],
     bins: usize,
     seed: u64,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<(usize, [f64; 5])>, TheoryError> {
-    let first = pooled(task, Origin::Prompts, (prompts, repeats), seed)?;
     let mut all = Vec::with_capacity(more.len());
     for (done, &more) in more.iter().enumerate() {
-        // Other prompts than those of N: with the same ones the noise would cancel.
+        // With the same prompts the noise would cancel.
+        let seed = seed.wrapping_add(((1 + done) * repeats) as u64);
         let longer = Task { n: task.n.saturating_add(more), ..*task };
-        let second =
-            pooled(&longer, Origin::Prompts, (prompts, repeats), seed.wrapping_add(((1 + done) * repeats) as u64))?;
+        let second = pooled(&longer, Origin::Prompts, (prompts, repeats), seed)?;
         let mut row = [0.0; 5];
         for (value, (first, second)) in row.iter_mut().zip(first.iter().zip(&second)) {
             *value = divergence(first, second, bins)?;

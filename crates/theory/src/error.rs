@@ -1,5 +1,6 @@
 //! What cannot be solved, and why.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use regard_inspect::InspectError;
@@ -70,6 +71,21 @@ impl TheoryError {
     /// A setting out of range.
     pub fn setting(what: &'static str, expected: impl Into<String>, got: impl ToString) -> Self {
         Self::Setting { what, expected: expected.into(), got: got.to_string() }
+    }
+
+    /// The value of that name.
+    pub(crate) fn one_of<T: Copy>(what: &'static str, names: &[(&str, T)], name: &str) -> Result<T, Self> {
+        let known = || names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let found = names.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value).ok_or_else(|| Self::setting(what, format!("one of {}", known()), name))
+    }
+
+    /// Refuses a number out of range.
+    pub(crate) fn check_range(what: &'static str, range: RangeInclusive<usize>, got: usize) -> Result<(), Self> {
+        match range.contains(&got) {
+            true => Ok(()),
+            false => Err(Self::setting(what, format!("{} to {}", range.start(), range.end()), got)),
+        }
     }
 
     /// Refuses numbers that do not fit in memory, where the system tells how much there is.

@@ -21,14 +21,13 @@ use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::error::TheoryError;
-use crate::prompt::{Features, Scratch, Task};
+use crate::prompt::{Features, Scratch, Split, Task, check_prompts};
+use crate::statistics::mean_error;
 
 /// Prompts whose products are held at one time.
 const BLOCK: usize = 1024;
 /// Prompts that a thread draws in one go.
 const PIECE: usize = 32;
-/// The most prompts: more than a lifetime of them.
-const MOST_PROMPTS: u64 = 1 << 40;
 
 /// The couplings, fields and stiffnesses of a set of prompts.
 #[derive(Debug, Clone)]
@@ -43,8 +42,6 @@ pub struct Fields {
     pub h: Vec<f64>,
     /// `⟨ỹ²⟩`.
     pub answer_square: f64,
-    /// `P`.
-    pub prompts: u64,
 }
 
 /// Where `(a, b)`, `a ≤ b`, is among the distinct pairs.
@@ -97,9 +94,7 @@ impl Fields {
             task.validate_plain("the closed expressions")?;
         }
         task.validate()?;
-        if !(1..=MOST_PROMPTS).contains(&prompts) {
-            return Err(TheoryError::setting("p", "1 prompt or more", prompts));
-        }
+        check_prompts(prompts)?;
         if !lambda.is_finite() {
             return Err(TheoryError::setting("lambda", "a number", lambda));
         }
@@ -127,7 +122,7 @@ impl Fields {
         let mean = 1.0 / prompts as f64;
         let moments = Mat::from_fn(d * side, d * side, |i, j| mean * sums[(pair(i / d, j / d), pair(i % d, j % d))]);
         let h = (0..d * side).map(|i| mean * fields[(i % d, i / d)]).collect();
-        Ok(Self { d, lambda, moments, h, answer_square: mean * answer_square, prompts })
+        Ok(Self { d, lambda, moments, h, answer_square: mean * answer_square })
     }
 
     /// Spins: `D(D + 1)`.
@@ -201,7 +196,7 @@ fn fill(
             for (at, ((pairs, query_pairs), (labelled, query))) in columns.enumerate() {
                 let index = first + (piece * PIECE + at) as u64;
                 match origin {
-                    Origin::Prompts => task.features(seed, index, &mut scratch, &mut features),
+                    Origin::Prompts => task.features(Split::Train, seed, index, &mut scratch, &mut features),
                     Origin::Closed => task.closed_features(seed, index, &mut features),
                 }
                 products(&features.labelled, pairs);
@@ -218,21 +213,13 @@ fn fill(
 
 /// The mean and its standard error of `(ŷ − ỹ)²` over `count` prompts that no field has seen.
 pub fn test_error(task: &Task, weights: &[f64], count: u64, seed: u64) -> (f64, f64) {
-    let piece = |piece: u64| {
+    mean_error(count, |range| {
         let (mut scratch, mut features) = (Scratch::default(), Features::empty());
-        let (mut sum, mut squares) = (0.0, 0.0);
-        for index in piece * PIECE as u64..((piece + 1) * PIECE as u64).min(count) {
-            task.features(!seed, index, &mut scratch, &mut features);
-            let error = (features.prediction(weights) - features.answer).powi(2);
-            sum += error;
-            squares += error * error;
-        }
-        (sum, squares)
-    };
-    let parts: Vec<(f64, f64)> = (0..count.div_ceil(PIECE as u64)).into_par_iter().map(piece).collect();
-    let (sum, squares) = parts.iter().fold((0.0, 0.0), |(sum, squares), part| (sum + part.0, squares + part.1));
-    let mean = sum / count as f64;
-    (mean, ((squares / count as f64 - mean * mean).max(0.0) / count as f64).sqrt())
+        range.map(move |index| {
+            task.features(Split::Test, seed, index, &mut scratch, &mut features);
+            (features.prediction(weights) - features.answer).powi(2)
+        })
+    })
 }
 
 /// `matrix · vector`.

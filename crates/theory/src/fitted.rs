@@ -4,11 +4,11 @@
 //! the correlations between elements.
 
 use faer::Mat;
-use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::fields::Fields;
+use crate::random::{Purpose, random};
 
 /// Mean and deviation of the elements of each class.
 #[derive(Default, Clone, Copy)]
@@ -41,10 +41,10 @@ fn class(d: usize, i: usize, j: usize) -> usize {
     4 * last + 2 * usize::from(i / d == j / d) + usize::from(i % d == j % d)
 }
 
-/// Fields with the means and variances of `fields`, block by block, and no other trace of its prompts.
+/// Fields with the means and variances of `fields`, block by block, and no other trace of its prompts. They have no train error.
 pub fn fitted(fields: &Fields, seed: u64) -> Fields {
     let (d, n) = (fields.d, fields.len());
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut random = random(Purpose::Fitted, seed, 0);
     let pairs = || (0..n).flat_map(|j| (0..=j).map(move |i| (i, j)));
     let mut couplings = [Class::default(); CLASSES];
     pairs().for_each(|(i, j)| couplings[class(d, i, j)].add(fields.moments[(i, j)]));
@@ -58,7 +58,7 @@ pub fn fitted(fields: &Fields, seed: u64) -> Fields {
     let mut classes = [Class::default(); 3];
     fields.h.iter().enumerate().for_each(|(i, h)| classes[place(i)].add(*h));
     let h = (0..n).map(|i| classes[place(i)].draw(&mut random)).collect();
-    Fields { moments, h, ..fields.clone() }
+    Fields { d, lambda: fields.lambda, moments, h, answer_square: fields.answer_square }
 }
 
 #[cfg(test)]

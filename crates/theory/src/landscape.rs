@@ -1,10 +1,11 @@
 //! Row F4: the energy over a plane through the ground state, before and after the transition.
 
-use faer::Side;
+use faer::{Mat, Side};
 use serde::Serialize;
 
 use crate::error::TheoryError;
 use crate::fields::{Fields, dot, times};
+use crate::prompt::Task;
 use crate::solver::{Method, Options};
 
 /// The energy above the ground state, over a square.
@@ -12,21 +13,23 @@ use crate::solver::{Method, Options};
 pub struct Landscape {
     /// Along the identity, `W = x I/√D` away from the ground state.
     pub x: Vec<f64>,
-    /// Along the softest direction, that of the smallest eigenvalue of the Hessian.
+    /// Along the softest direction across the identity.
     pub y: Vec<f64>,
     /// A row for each `y`.
     pub energy: Vec<Vec<f64>>,
     /// Half the second derivative along each: how steep the walls are.
     pub stiffness: [f64; 2],
-    /// Where on the plane the point nearest to the solution `W = I/(1 + (D + 1)/N)` of unlimited prompts lies.
-    pub solution: [f64; 2],
+    /// Where on the plane the ground state of unlimited prompts lies, or the point nearest to it; known of independent inputs
+    /// without noise.
+    pub unlimited: Option<[f64; 2]>,
 }
 
+/// The most points of a side.
+const MOST_POINTS: usize = 1001;
+
 /// The plane of the identity and the softest direction, `reach` to each side, `points` a side.
-pub fn landscape(fields: &Fields, n: usize, reach: f64, points: usize) -> Result<Landscape, TheoryError> {
-    if points < 2 {
-        return Err(TheoryError::setting("points", "2 or more", points));
-    }
+pub fn landscape(fields: &Fields, task: &Task, reach: f64, points: usize) -> Result<Landscape, TheoryError> {
+    TheoryError::check_range("points", 2..=MOST_POINTS, points)?;
     if !(reach > 0.0 && reach.is_finite()) {
         return Err(TheoryError::setting("reach", "above 0", reach));
     }
@@ -35,18 +38,7 @@ pub fn landscape(fields: &Fields, n: usize, reach: f64, points: usize) -> Result
     let hessian = fields.hessian();
     let identity: Vec<f64> =
         (0..fields.len()).map(|i| if i / d == i % d { 1.0 / (d as f64).sqrt() } else { 0.0 }).collect();
-    let softest = {
-        let eigen = hessian
-            .self_adjoint_eigen(Side::Lower)
-            .map_err(|error| TheoryError::Eigenvalues { why: format!("{error:?}") })?;
-        let vectors = eigen.U();
-        let mut vector: Vec<f64> = (0..fields.len()).map(|i| vectors[(i, 0)]).collect();
-        let along = dot(&vector, &identity);
-        vector.iter_mut().zip(&identity).for_each(|(x, identity)| *x -= along * identity);
-        let norm = dot(&vector, &vector).sqrt();
-        vector.iter_mut().for_each(|x| *x /= norm);
-        vector
-    };
+    let softest = softest(&hessian, &identity)?;
     let (first, second) = (times(&hessian, &identity), times(&hessian, &softest));
     let [xx, xy, yy] = [dot(&identity, &first), dot(&identity, &second), dot(&softest, &second)];
     let places: Vec<f64> = (0..points).map(|i| reach * (2.0 * i as f64 / (points - 1) as f64 - 1.0)).collect();
@@ -54,14 +46,65 @@ pub fn landscape(fields: &Fields, n: usize, reach: f64, points: usize) -> Result
         .iter()
         .map(|y| places.iter().map(|x| 0.5 * (x * x * xx + 2.0 * x * y * xy + y * y * yy)).collect())
         .collect();
-    let factor = 1.0 / (1.0 + (d + 1) as f64 / n as f64);
-    let away: Vec<f64> =
-        identity.iter().zip(&ground).map(|(identity, ground)| factor * (d as f64).sqrt() * identity - ground).collect();
-    Ok(Landscape {
-        x: places.clone(),
-        y: places,
-        energy,
-        stiffness: [0.5 * xx, 0.5 * yy],
-        solution: [dot(&away, &identity), dot(&away, &softest)],
-    })
+    let unlimited = unlimited(task, fields.lambda).map(|factor| {
+        let away: Vec<f64> = identity
+            .iter()
+            .zip(&ground)
+            .map(|(identity, ground)| factor * (d as f64).sqrt() * identity - ground)
+            .collect();
+        [dot(&away, &identity), dot(&away, &softest)]
+    });
+    Ok(Landscape { x: places.clone(), y: places, energy, stiffness: [0.5 * xx, 0.5 * yy], unlimited })
+}
+
+/// `W/I` of unlimited prompts: `1 / (s (1 + (D + 1)/N) + λD/s)` with the sums of a prompt divided by `N/s`.
+fn unlimited(task: &Task, lambda: f64) -> Option<f64> {
+    task.validate_plain("unlimited prompts").ok()?;
+    let (d, n) = (task.d as f64, task.n as f64);
+    let shrink = n / task.divisor();
+    Some(1.0 / (shrink * (1.0 + (d + 1.0) / n) + lambda * d / shrink))
+}
+
+/// The direction of the least curvature among those across `identity`.
+fn softest(hessian: &Mat<f64>, identity: &[f64]) -> Result<Vec<f64>, TheoryError> {
+    let slope = times(hessian, identity);
+    let (n, along) = (identity.len(), dot(identity, &slope));
+    // Without what it does to the identity, which is made stiffer than all else.
+    let stiff: f64 = (0..n).map(|i| hessian[(i, i)].abs()).sum();
+    let across = Mat::from_fn(n, n, |i, j| {
+        hessian[(i, j)] - identity[i] * slope[j] - slope[i] * identity[j]
+            + (along + 2.0 * stiff) * identity[i] * identity[j]
+    });
+    let eigen = across
+        .self_adjoint_eigen(Side::Lower)
+        .map_err(|error| TheoryError::Eigenvalues { why: format!("{error:?}") })?;
+    Ok((0..n).map(|i| eigen.U()[(i, 0)]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prompt::Divisor;
+
+    #[test]
+    fn few_prompts_leave_a_direction_as_soft_as_the_regularisation() {
+        for (d, prompts) in [(4, 10), (3, 8), (6, 30)] {
+            let task = Task::new(d, 20);
+            let fields = Fields::draw(&task, prompts, 1e-4, 1, &mut |_| {}).unwrap();
+            let found = landscape(&fields, &task, 2.0, 3).unwrap();
+            assert!((found.stiffness[1] - 0.5e-4).abs() < 1e-12, "{:?}", found.stiffness);
+            // The ground state is the middle, and the energy grows from there.
+            assert!(found.energy[1][1].abs() < 1e-15 && found.energy.iter().flatten().all(|energy| *energy >= 0.0));
+        }
+    }
+
+    #[test]
+    fn the_ground_state_goes_where_unlimited_prompts_are() {
+        for divisor in [Divisor::Columns, Divisor::Examples] {
+            let task = Task { divisor, ..Task::new(5, 5) };
+            let fields = Fields::draw(&task, 200_000, 0.05, 1, &mut |_| {}).unwrap();
+            let found = landscape(&fields, &task, 1.0, 3).unwrap().unlimited.unwrap();
+            assert!(found[0].abs() < 0.01, "{divisor:?}: {found:?}");
+        }
+    }
 }

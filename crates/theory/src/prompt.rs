@@ -4,17 +4,39 @@
 //! Inputs and `w` are standard normal, `w` is new in each prompt. Prompt `μ` of a seed is always the same, whoever draws
 //! it and in whatever order, so that none has to be kept.
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use std::str::FromStr;
+
 use rand_distr::{ChiSquared, Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TheoryError;
+use crate::random::{Purpose, random};
 
 /// The most features of an input: the fields of more do not fit in any memory.
 const MOST_FEATURES: usize = 200;
 /// The most examples of a prompt.
 const MOST_EXAMPLES: usize = 1 << 20;
+/// The most prompts: more than a lifetime of them.
+const MOST_PROMPTS: u64 = 1 << 40;
+/// The most prompts that an error is taken over.
+const MOST_TESTS: u64 = 100_000_000;
+
+/// Refuses a number of prompts to learn from that there cannot be.
+pub(crate) fn check_prompts(prompts: u64) -> Result<(), TheoryError> {
+    check_count("p", prompts, MOST_PROMPTS)
+}
+
+/// Refuses a number of prompts to be tested with that there cannot be.
+pub(crate) fn check_tests(tests: u64) -> Result<(), TheoryError> {
+    check_count("tests", tests, MOST_TESTS)
+}
+
+fn check_count(what: &'static str, count: u64, most: u64) -> Result<(), TheoryError> {
+    match (1..=most).contains(&count) {
+        true => Ok(()),
+        false => Err(TheoryError::setting(what, format!("1 prompt or more, at most {most}"), count)),
+    }
+}
 
 /// How prompts are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -39,6 +61,23 @@ pub enum Divisor {
     Columns,
     /// `N`, the examples.
     Examples,
+}
+
+impl FromStr for Divisor {
+    type Err = TheoryError;
+
+    fn from_str(text: &str) -> Result<Self, TheoryError> {
+        TheoryError::one_of("divisor", &[("columns", Self::Columns), ("examples", Self::Examples)], text)
+    }
+}
+
+/// Which prompts of a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// Those that are learnt from.
+    Train,
+    /// Those that are not.
+    Test,
 }
 
 /// One prompt.
@@ -109,20 +148,20 @@ impl Task {
     }
 
     /// Prompt `index` of `seed`.
-    pub fn prompt(&self, seed: u64, index: u64) -> Prompt {
+    pub fn prompt(&self, split: Split, seed: u64, index: u64) -> Prompt {
         let Self { d, n, .. } = *self;
         let mut inputs = vec![0.0; (n + 1) * d];
         let mut labels = vec![0.0; n];
-        let answer = self.draw(seed, index, &mut inputs, &mut labels);
+        let answer = self.draw(split, seed, index, &mut inputs, &mut labels);
         Prompt { inputs, labels, answer }
     }
 
     /// The features of prompt `index` of `seed`; `scratch` keeps its memory between calls.
-    pub fn features(&self, seed: u64, index: u64, scratch: &mut Scratch, out: &mut Features) {
+    pub fn features(&self, split: Split, seed: u64, index: u64, scratch: &mut Scratch, out: &mut Features) {
         let Self { d, n, .. } = *self;
         scratch.inputs.resize((n + 1) * d, 0.0);
         scratch.labels.resize(n, 0.0);
-        out.answer = self.draw(seed, index, &mut scratch.inputs, &mut scratch.labels);
+        out.answer = self.draw(split, seed, index, &mut scratch.inputs, &mut scratch.labels);
         out.labelled.clear();
         out.labelled.resize(d + 1, 0.0);
         for (x, &y) in scratch.inputs.chunks_exact(d).zip(&scratch.labels) {
@@ -145,8 +184,7 @@ impl Task {
     /// Of independent inputs without noise.
     pub fn closed_features(&self, seed: u64, index: u64, out: &mut Features) {
         let d = self.d;
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        random.set_stream(index);
+        let mut random = random(Purpose::Closed, seed, index);
         let squares: f64 = ChiSquared::new(self.n as f64).expect("N is 1 or more").sample(&mut random);
         let mut normals = || -> Vec<f64> { (0..d).map(|_| StandardNormal.sample(&mut random)).collect() };
         let (w, eta, query) = (normals(), normals(), normals());
@@ -163,10 +201,13 @@ impl Task {
     }
 
     /// Fills a prompt; the answer.
-    fn draw(&self, seed: u64, index: u64, inputs: &mut [f64], labels: &mut [f64]) -> f64 {
+    fn draw(&self, split: Split, seed: u64, index: u64, inputs: &mut [f64], labels: &mut [f64]) -> f64 {
         let Self { d, c, noise, .. } = *self;
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        random.set_stream(index);
+        let purpose = match split {
+            Split::Train => Purpose::Train,
+            Split::Test => Purpose::Test,
+        };
+        let mut random = random(purpose, seed, index);
         let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
         let w: Vec<f64> = (0..d).map(|_| normal()).collect();
         inputs.iter_mut().for_each(|x| *x = normal());

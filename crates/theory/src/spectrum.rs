@@ -4,7 +4,7 @@ use faer::{Mat, Side};
 
 use crate::error::TheoryError;
 use crate::fields::Fields;
-use crate::prompt::Task;
+use crate::prompt::{Split, Task};
 
 /// Below this an eigenvalue is zero, as published.
 pub const ZERO: f64 = 1e-5;
@@ -39,7 +39,7 @@ pub fn input_spectrum(task: &Task, prompts: u64, seed: u64) -> Result<Vec<f64>, 
     let Task { d, n, .. } = *task;
     let mut all = Vec::new();
     for index in 0..prompts {
-        let prompt = task.prompt(seed, index);
+        let prompt = task.prompt(Split::Train, seed, index);
         let inputs = faer::MatRef::from_column_major_slice(&prompt.inputs[..n * d], d, n);
         all.extend(eigenvalues(&(faer::Scale(1.0 / n as f64) * (inputs * inputs.transpose())))?);
     }

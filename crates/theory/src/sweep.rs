@@ -14,10 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TheoryError;
 use crate::fields::{Fields, test_error};
-use crate::prompt::{Divisor, Task};
+use crate::prompt::{Divisor, Task, check_prompts, check_tests};
 use crate::solver::{Method, Options};
 use crate::spectrum::{hessian_spectrum, zero_fraction};
+use crate::statistics::mean_and_deviation;
 use crate::weights::contrast;
+
+/// The most runs of a sweep.
+const MOST_RUNS: usize = 1_000_000;
+/// What a line of a journal begins with.
+const BEGIN: &[u8] = br#"{"version":""#;
 
 /// What is varied, and what is not.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +106,7 @@ pub struct Summary {
     pub repeats: usize,
     /// Over the runs that converged; none if none has.
     pub test_error_mean: Option<f64>,
-    /// Between them.
+    /// The standard deviation between them; none of one.
     pub test_error_std: Option<f64>,
     /// Over the runs that converged.
     pub contrast_mean: Option<f64>,
@@ -140,11 +146,12 @@ impl Sweep {
     /// Refuses what cannot be solved, before anything is.
     pub fn validate(&self) -> Result<(), TheoryError> {
         self.settings.options.validate()?;
-        if self.repeats == 0 {
-            return Err(TheoryError::setting("repeats", "1 or more", 0));
-        }
-        if self.settings.tests == 0 {
-            return Err(TheoryError::setting("tests", "1 prompt or more", 0));
+        check_tests(self.settings.tests)?;
+        let lists = [self.d.len(), self.n.len(), self.p.len(), self.lambda.len(), self.c.len(), self.repeats];
+        let runs = lists.into_iter().fold(1, usize::saturating_mul);
+        TheoryError::check_range("repeats", 1..=MOST_RUNS, self.repeats)?;
+        if runs > MOST_RUNS {
+            return Err(TheoryError::setting("d, n, p, lambda, c", format!("at most {MOST_RUNS} runs"), runs));
         }
         let points = self.points();
         if points.is_empty() {
@@ -152,9 +159,12 @@ impl Sweep {
         }
         for point in points {
             self.task(point).validate()?;
-            if point.p == 0 {
-                return Err(TheoryError::setting("p", "1 prompt or more", 0));
-            }
+            check_prompts(point.p)?;
+            let (spins, threads) = ((point.d * (point.d + 1)) as f64, rayon::current_num_threads() as f64);
+            TheoryError::check_memory(
+                format!("{threads} spin glasses of {spins} spins"),
+                6.0 * spins * spins * threads,
+            )?;
         }
         Ok(())
     }
@@ -220,6 +230,7 @@ impl Sweep {
                 ..failed
             }),
             Err(TheoryError::NegativePrecision { iteration, .. }) => Ok(Run { iterations: iteration, ..failed }),
+            Err(TheoryError::Indefinite { .. }) => Ok(failed),
             Err(other) => Err(other),
         }
     }
@@ -234,10 +245,8 @@ fn summary(runs: &[Run]) -> Summary {
     let good: Vec<&Run> = runs.iter().filter(|run| run.converged).collect();
     let mean = |of: fn(&Run) -> Option<f64>| {
         let values: Vec<f64> = good.iter().filter_map(|run| of(run)).collect();
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let spread = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)).sqrt();
-        (!values.is_empty()).then_some((mean, spread))
+        let (mean, deviation) = mean_and_deviation(&values);
+        (!values.is_empty()).then_some((mean, (values.len() > 1).then_some(deviation)))
     };
     let error = mean(|run| run.test_error);
     let count = runs.len() as f64;
@@ -245,7 +254,7 @@ fn summary(runs: &[Run]) -> Summary {
         point: runs[0].point,
         repeats: runs.len(),
         test_error_mean: error.map(|(mean, _)| mean),
-        test_error_std: error.map(|(_, spread)| spread),
+        test_error_std: error.and_then(|(_, deviation)| deviation),
         contrast_mean: mean(|run| run.contrast).map(|(mean, _)| mean),
         converged_fraction: good.len() as f64 / count,
         zero_fraction: runs.iter().map(|run| run.zero_fraction).sum::<f64>() / count,
@@ -280,7 +289,9 @@ impl Journal {
         let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
         let parsed: Vec<Line<Settings, Run>> =
             lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        if parsed.is_empty() && lines.len() > 1 {
+        // The first line of a journal may have been cut off.
+        let begins = |line: &[u8]| line.starts_with(BEGIN) || BEGIN.starts_with(line);
+        if parsed.is_empty() && !(lines.len() <= 1 && lines.iter().all(|line| begins(line))) {
             return Err(failed("is no journal of sweeps; name another file".into()));
         }
         if bytes.last().is_some_and(|byte| *byte != b'\n') {

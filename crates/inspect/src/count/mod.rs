@@ -13,8 +13,8 @@
 //! - `weights`, `gradients`; `optimiser`: the two moments of AdamW.
 //! - `activations`: what the graph keeps for the backward pass between forward and backward, as our operations do. A
 //!   linear layer keeps its input, and the values before its activation; a gate its two factors; a norm its input and
-//!   one or two numbers a token; attention q, k, v, its output and the log-sum-exp of each query; RoPE the turned
-//!   queries and keys beside the packed ones, and the output once more with the heads joined; ALiBi its distances; the
+//!   one or two numbers a token; attention q, k, v, its output and the log-sum-exp of each query; RoPE with angles
+//!   that learn q, k and v once more; ALiBi its distances; the
 //!   output layer with its loss the gradient of its input (that of its matrix is counted in `gradients`); an embedding
 //!   its 8-byte ids, a loss its targets. Dropout and residual sums keep nothing. Not here: buffers that live within one
 //!   operation, and the nodes of the graph, some kilobytes a layer.

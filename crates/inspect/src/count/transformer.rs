@@ -196,27 +196,25 @@ impl Form<'_> {
     fn self_attention(&self, side: Side, mask: Mask) -> Draft {
         let ((all_q, all_k), d_model, tokens) = (self.widths(), q(self.config.d_model), side.tokens());
         let packed = all_q + all_k * 2;
-        let turned = tokens * (all_q + all_k);
-        // Positions inside the attention: turned queries and keys, those before if the angles learn, distances.
-        let (positions, rotates) = match self.config.position {
+        // Positions inside the attention: queries, keys and values before they turn, if the angles learn; distances.
+        let positions = match self.config.position {
             Position::None
             | Position::Sinusoidal
             | Position::Learned(_)
             | Position::Relative(_)
             | Position::Floater(_)
-            | Position::Rnn(_) => (Quantity::ZERO, false),
+            | Position::Rnn(_) => Quantity::ZERO,
             Position::Rope(rope) => match rope.frequencies {
-                Frequencies::Fixed => (turned, true),
-                Frequencies::Learned => (turned * 2, true),
+                Frequencies::Fixed => Quantity::ZERO,
+                Frequencies::Learned => tokens * packed,
             },
-            Position::Alibi => (q(self.config.n_heads) * (q(side.seq) + (side.seq - 1)), false),
+            Position::Alibi => q(self.config.n_heads) * (q(side.seq) + (side.seq - 1)),
         };
         let products = self.products(side, side.seq, pairs(mask, side.seq)).keeps(tokens * packed + positions);
-        let joined = if rotates { tokens * all_q } else { Quantity::ZERO };
         Draft::new("attention").with_all([
             Draft::new("qkv").linear(tokens, d_model, packed, self.bias()).keeps(tokens * d_model),
             products,
-            Draft::new("output").linear(tokens, all_q, d_model, self.bias()).keeps(joined),
+            Draft::new("output").linear(tokens, all_q, d_model, self.bias()),
         ])
     }
 

@@ -1,6 +1,6 @@
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use proptest::prelude::*;
-use regard_ops::{OpError, Pairing, rope, rope_angles, rope_fallback};
+use regard_ops::{OpError, Pairing, rope, rope_angles, rope_fallback, rope_packed, rope_packed_fallback};
 
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, loss, training, values};
@@ -58,6 +58,30 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn packed_heads_agree_with_heads_apart(batch in 1usize..3, heads in 1usize..5, turned in 0usize..5, seq in 1usize..9,
+                                           half in 1usize..20, pairing in any_pairing(), learned: bool, seed: u64) {
+        let turned = turned.min(heads);
+        let shape = [batch, seq, heads * 2 * half];
+        let (x, angles, weights) = (leaf(shape, seed), leaf([seq, half], 2), leaf(shape, 3));
+        let [fused, fallback] = [true, false].map(|fused| {
+            let angles = if learned { angles.clone() } else { angles.clone().set_require_grad(false) };
+            let turns = angles.clone() * 3.0;
+            let out = match fused {
+                true => rope_packed(x.clone(), turned, turns, pairing).unwrap(),
+                false => rope_packed_fallback(x.clone(), turned, turns, pairing),
+            };
+            let gradients = loss(&out, &weights);
+            [values(out), gradient(&x, &gradients), gradient(&angles, &gradients)]
+        });
+        for (n, (fused, fallback)) in fused.iter().zip(&fallback).enumerate() {
+            close(&format!("result {n}"), fused, fallback, 1e-5);
+        }
+    }
+}
+
 #[test]
 fn a_view_of_heads_is_read_as_it_is_meant() {
     let (x, angles) = (leaf([2, 5, 3, 8], 1), leaf([5, 4], 2));
@@ -100,6 +124,10 @@ fn bad_input_is_a_typed_error() {
     for angles in [[3, 3], [4, 4]] {
         let error = rope(leaf([1, 2, 3, 8], 1), leaf(angles, 2), Pairing::Halves).unwrap_err();
         assert!(matches!(error, OpError::Shape { what: "angles", .. }), "{error}");
+    }
+    for (width, turned) in [(24, 4), (20, 1), (0, 1)] {
+        let error = rope_packed(leaf([1, 3, width], 1), turned, leaf([3, 4], 2), Pairing::Halves).unwrap_err();
+        assert!(matches!(error, OpError::Shape { what: "input", .. }), "{error}");
     }
     let error = rope(leaf([1, 2, 3, 8], 1), leaf([3, 4], 2).cast(DType::F64), Pairing::Halves).unwrap_err();
     assert!(matches!(error, OpError::DType { what: "angles", .. }), "{error}");

@@ -4,10 +4,11 @@ use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv};
-use crate::blocks::{Block, Histogram, divergences, feature_elements, pooled};
+use crate::blocks::{Block, Histogram, check_bins, divergences, feature_elements, pooled};
 use crate::error::TheoryError;
 use crate::fields::Origin;
-use crate::prompt::{Features, Scratch, Task};
+use crate::prompt::{Features, Scratch, Split, Task};
+use crate::statistics::mean_and_deviation;
 
 /// What is drawn.
 #[derive(Debug, Clone)]
@@ -42,26 +43,27 @@ const LOOKED_AT: u64 = 200;
 impl ShowFields {
     /// Draws prompts in full and by the closed expressions. `progress` hears what is done.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
-        if self.bins < 2 {
-            return Err(TheoryError::setting("bins", "2 or more", self.bins));
-        }
-        if self.repeats == 0 {
-            return Err(TheoryError::setting("repeats", "1 or more", 0));
-        }
+        check_bins(self.bins)?;
+        let longest = self.more.iter().max().map_or(self.task.n, |more| self.task.n.saturating_add(*more));
+        Task { n: longest, ..self.task }.validate()?;
         progress("drawing prompts");
         let drawn = pooled(&self.task, Origin::Prompts, (self.p, self.repeats), self.seed)?;
         progress("sampling the closed expressions");
-        // Seeds that no other set has.
-        let closed = pooled(&self.task, Origin::Closed, (self.p, self.repeats), !self.seed)?;
+        let closed = pooled(&self.task, Origin::Closed, (self.p, self.repeats), self.seed)?;
         let mut all = Vec::new();
         for block in [Block::A, Block::B] {
-            all.push(self.distribution(block, &self.features(block, false), &self.features(block, true)));
+            all.push(self.distribution(
+                block,
+                &self.features(block, Origin::Prompts),
+                &self.features(block, Origin::Closed),
+            ));
         }
         for (block, (drawn, closed)) in Block::AVERAGED.into_iter().zip(drawn.iter().zip(&closed)) {
             all.push(self.distribution(block, drawn, closed));
         }
         let mut hear = |done: usize| progress(&format!("divergence {done} of {}", self.more.len()));
-        let moved = divergences(&self.task, (self.p, self.repeats), &self.more, self.bins, self.seed, &mut hear)?;
+        let moved =
+            divergences(&self.task, &drawn, (self.p, self.repeats), &self.more, self.bins, self.seed, &mut hear)?;
         Ok(Shown {
             text: self.text(&all, &moved),
             json: json!({
@@ -87,13 +89,13 @@ impl ShowFields {
         })
     }
 
-    fn features(&self, block: Block, is_closed: bool) -> Vec<f64> {
+    fn features(&self, block: Block, origin: Origin) -> Vec<f64> {
         let (mut scratch, mut features) = (Scratch::default(), Features::empty());
         let mut all = Vec::new();
         for index in 0..self.p.min(LOOKED_AT) {
-            match is_closed {
-                true => self.task.closed_features(!self.seed, index, &mut features),
-                false => self.task.features(self.seed, index, &mut scratch, &mut features),
+            match origin {
+                Origin::Closed => self.task.closed_features(self.seed, index, &mut features),
+                Origin::Prompts => self.task.features(Split::Train, self.seed, index, &mut scratch, &mut features),
             }
             all.extend(feature_elements(&features, block));
         }
@@ -102,9 +104,7 @@ impl ShowFields {
 
     fn distribution(&self, block: Block, simulated: &[f64], closed: &[f64]) -> Distribution {
         let count = simulated.len();
-        let mean = simulated.iter().sum::<f64>() / count.max(1) as f64;
-        let spread = simulated.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count.max(1) as f64;
-        let deviation = spread.sqrt();
+        let (mean, deviation) = mean_and_deviation(simulated);
         // A few far elements would make all others one bin.
         let (low, high) = (mean - 4.0 * deviation, mean + 4.0 * deviation);
         let (low, high) = if deviation > 0.0 { (low, high) } else { (mean - 1.0, mean + 1.0) };

@@ -7,7 +7,7 @@ use super::{Shown, csv};
 use crate::error::TheoryError;
 use crate::fields::Fields;
 use crate::landscape::{Landscape, landscape};
-use crate::prompt::Task;
+use crate::prompt::{Task, check_prompts};
 
 /// What is drawn.
 #[derive(Debug, Clone)]
@@ -29,20 +29,22 @@ pub struct ShowLandscape {
 impl ShowLandscape {
     /// Draws, solves and looks around. `progress` hears what is done.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
+        self.p.iter().try_for_each(|&p| check_prompts(p))?;
         let mut all: Vec<(u64, Landscape)> = Vec::new();
         for &p in &self.p {
             progress(&format!("P = {p}"));
             let fields = Fields::draw(&self.task, p, self.lambda, self.seed, &mut |_| {})?;
-            all.push((p, landscape(&fields, self.task.n, self.reach, self.points)?));
+            all.push((p, landscape(&fields, &self.task, self.reach, self.points)?));
         }
         let most = all.iter().flat_map(|(_, one)| one.energy.iter().flatten()).fold(0.0f64, |most, e| most.max(*e));
         let mut text = format!(
             "Energy around the ground state: half the second derivative along the identity and along the softest direction.\n\n\
-             {:>9} {:>12} {:>12}\n",
-            "P", "identity", "softest"
+             {:>9} {:>12} {:>12} {:>24}\n",
+            "P", "identity", "softest", "unlimited prompts at"
         );
         for (p, one) in &all {
-            text += &format!("{p:>9} {:>12.3e} {:>12.3e}\n", one.stiffness[0], one.stiffness[1]);
+            let place = one.unlimited.map_or("–".to_string(), |[x, y]| format!("{x:.3}, {y:.3}"));
+            text += &format!("{p:>9} {:>12.3e} {:>12.3e} {place:>24}\n", one.stiffness[0], one.stiffness[1]);
         }
         let mut figure = Figure::new("The energy of W around its ground state").columns(2).note(format!(
             "D = {}, N = {}, λ = {}; a valley before P = D(D + 1) = {}, a bowl after.",
@@ -59,7 +61,7 @@ impl ShowLandscape {
             let map = Heatmap::new(one.y.len(), one.x.len(), cells)?
                 .row_labels(up)
                 .column_labels(labels(&one.x))
-                .axes("softest direction", "identity")
+                .axes("δW along the softest direction", "δW along the identity I/√D")
                 .scale(ColourScale::viridis(ValueRange::Fixed { low: 0.0, high: most as f32 }));
             figure.push(format!("P = {p}"), map);
         }

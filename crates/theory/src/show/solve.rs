@@ -1,5 +1,7 @@
 //! `icl solve`: the ground state of one set of prompts, beside the matrix that training finds.
 
+use std::str::FromStr;
+
 use regard_inspect::{Axis, ColourScale, Figure, Heatmap, Lines, Series, ValueRange};
 use serde::Serialize;
 use serde_json::json;
@@ -8,7 +10,7 @@ use super::{Shown, csv};
 use crate::error::TheoryError;
 use crate::fields::{Fields, Origin, test_error};
 use crate::fitted::fitted;
-use crate::prompt::Task;
+use crate::prompt::{Task, check_tests};
 use crate::solver::{Method, Options, Solution};
 use crate::train::{Model, TrainOptions, Trained, train};
 use crate::weights::{contrast, rows};
@@ -23,6 +25,15 @@ pub enum Source {
     Closed,
     /// Normal distributions fitted to the blocks that prompts make.
     Fitted,
+}
+
+impl FromStr for Source {
+    type Err = TheoryError;
+
+    fn from_str(text: &str) -> Result<Self, TheoryError> {
+        let names = [("prompts", Self::Prompts), ("closed", Self::Closed), ("fitted", Self::Fitted)];
+        TheoryError::one_of("fields", &names, text)
+    }
 }
 
 /// What is solved, and how.
@@ -55,15 +66,22 @@ impl Solve {
     /// Draws, solves, trains and scores. `progress` hears what is done.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
         self.options.validate()?;
-        if self.tests == 0 {
-            return Err(TheoryError::setting("tests", "1 prompt or more", 0));
+        check_tests(self.tests)?;
+        if let Some(training) = self.training {
+            training.validate(&self.task)?;
+            if self.source != Source::Prompts {
+                return Err(TheoryError::setting(
+                    "trained",
+                    "--fields prompts, which it is trained on",
+                    "other fields",
+                ));
+            }
         }
         let fields = self.fields(progress)?;
         progress("solving");
         let mut path = Path::new();
         let d = self.task.d;
-        let second = if d > 1 { d } else { 0 };
-        let mut hear = |iteration: usize, means: &[f64]| path.push((iteration, means[0], means[second]));
+        let mut hear = |iteration: usize, means: &[f64]| path.push((iteration, means[0], means[d]));
         let solution = self.method.solver(self.options).solve(&fields, &mut hear)?;
         let trained = match self.training {
             None => None,
@@ -76,10 +94,11 @@ impl Solve {
         };
         progress("scoring");
         let test = test_error(&self.task, &solution.means, self.tests, self.seed);
-        let train_error = fields.train_error(&solution.means);
+        // No prompts have the fitted fields.
+        let train_error = (self.source != Source::Fitted).then(|| fields.train_error(&solution.means));
         Ok(Shown {
             text: self.text(&solution, test, train_error, trained.as_ref()),
-            json: self.json(&solution, test, train_error, trained.as_ref()),
+            json: self.json(&solution, test, train_error, &path, trained.as_ref()),
             csv: self.csv(&solution),
             figure: self.figure(&solution, &path, trained.as_ref())?,
         })
@@ -95,7 +114,13 @@ impl Solve {
         }
     }
 
-    fn text(&self, solution: &Solution, test: (f64, f64), train_error: f64, trained: Option<&Trained>) -> String {
+    fn text(
+        &self,
+        solution: &Solution,
+        test: (f64, f64),
+        train_error: Option<f64>,
+        trained: Option<&Trained>,
+    ) -> String {
         let Self { task, p, lambda, method, .. } = self;
         let Solution { iterations, residual, converged, .. } = solution;
         let state = if *converged { "converged" } else { "DID NOT CONVERGE" };
@@ -103,7 +128,7 @@ impl Solve {
             "D = {}, N = {}, P = {p}, λ = {lambda}, c = {}; {} spins\n\
              {method}: {state} after {iterations} iterations, residual {residual:.1e}\n\
              test error   {:.4} ± {:.4} over {} fresh prompts\n\
-             train error  {train_error:.4}\n\
+             train error  {}\n\
              contrast     {:.4} with the identity\n",
             task.d,
             task.n,
@@ -112,6 +137,7 @@ impl Solve {
             test.0,
             test.1,
             self.tests,
+            train_error.map_or("–".to_string(), |error| format!("{error:.4}")),
             contrast(&solution.means, task.d)
         );
         if let Some(Trained { train_error, test_error, weights, .. }) = trained {
@@ -131,7 +157,8 @@ impl Solve {
         &self,
         solution: &Solution,
         test: (f64, f64),
-        train_error: f64,
+        train_error: Option<f64>,
+        path: &Path,
         trained: Option<&Trained>,
     ) -> serde_json::Value {
         let d = self.task.d;
@@ -145,7 +172,7 @@ impl Solve {
             "seed": self.seed,
             "tests": self.tests,
             "test_error": test.0,
-            "test_error_deviation": test.1,
+            "test_error_standard_error": test.1,
             "train_error": train_error,
             "contrast": contrast(&solution.means, d),
             "converged": solution.converged,
@@ -153,12 +180,13 @@ impl Solve {
             "residual": solution.residual,
             "ground_state": rows(&solution.means, d),
             "variances": rows(&solution.variances, d),
+            "path": path,
         });
         if let Some(Trained { train_error, test_error, weights, .. }) = trained {
             let weights = weights.as_deref().unwrap_or(&[]);
             json["trained"] = json!({
                 "test_error": test_error.0,
-                "test_error_deviation": test_error.1,
+                "test_error_standard_error": test_error.1,
                 "train_error": train_error,
                 "contrast": contrast(weights, d),
                 "weights": rows(weights, d),

@@ -4,10 +4,10 @@ use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv};
-use crate::blocks::Histogram;
+use crate::blocks::{Histogram, check_bins};
 use crate::error::TheoryError;
 use crate::fields::Fields;
-use crate::prompt::Task;
+use crate::prompt::{Task, check_prompts};
 use crate::spectrum::{
     ZERO, expected_zero_fraction, hessian_spectrum, input_spectrum, marchenko_pastur, marchenko_pastur_edges,
     zero_fraction,
@@ -26,38 +26,45 @@ pub struct ShowSpectrum {
     pub seed: u64,
 }
 
+/// Prompts, zeros, zeros expected, eigenvalues.
+type Spectrum = (u64, f64, Option<f64>, Vec<f64>);
+
 /// Prompts whose inputs are looked at.
 const INPUTS: u64 = 100;
 
 impl ShowSpectrum {
     /// Draws and decomposes. `progress` hears what is done.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
-        if self.bins < 2 {
-            return Err(TheoryError::setting("bins", "2 or more", self.bins));
-        }
+        check_bins(self.bins)?;
+        self.p.iter().try_for_each(|&p| check_prompts(p))?;
         let mut all = Vec::new();
         for &p in &self.p {
             progress(&format!("P = {p}"));
             let fields = Fields::draw(&self.task, p, 0.0, self.seed, &mut |_| {})?;
             let values = hessian_spectrum(&fields)?;
-            all.push((p, zero_fraction(&values), expected_zero_fraction(self.task.d, p), values));
+            // Inputs that are all the same span one direction only.
+            let expected = (self.task.c < 1.0).then(|| expected_zero_fraction(self.task.d, p));
+            all.push((p, zero_fraction(&values), expected, values));
         }
         progress("inputs");
         let inputs = input_spectrum(&self.task, INPUTS, self.seed)?;
         let mut text = format!("Zero eigenvalues of the Hessian, (D + 1)² = {}\n\n", self.task.side().pow(2));
         text += &format!("{:>9} {:>12} {:>12} {:>12}\n", "P", "zeros", "expected", "largest");
         for (p, zeros, expected, values) in &all {
-            text += &format!("{p:>9} {zeros:>12.4} {expected:>12.4} {:>12.4}\n", values[values.len() - 1]);
+            let expected = expected.map_or("–".to_string(), |expected| format!("{expected:.4}"));
+            text += &format!("{p:>9} {zeros:>12.4} {expected:>12} {:>12.4}\n", values[values.len() - 1]);
         }
         let ratio = self.task.d as f64 / self.task.n as f64;
-        let edges = marchenko_pastur_edges(ratio);
         text += &format!(
-            "\nEigenvalues of x xᵀ/N of {INPUTS} prompts: {:.3} to {:.3}; Marchenko and Pastur: {:.3} to {:.3}\n",
+            "\nEigenvalues of x xᵀ/N of {INPUTS} prompts: {:.3} to {:.3}",
             inputs[0],
-            inputs[inputs.len() - 1],
-            edges.0,
-            edges.1
+            inputs[inputs.len() - 1]
         );
+        if self.task.c == 0.0 {
+            let edges = marchenko_pastur_edges(ratio);
+            text += &format!("; Marchenko and Pastur: {:.3} to {:.3}", edges.0, edges.1);
+        }
+        text += "\n";
         Ok(Shown {
             text,
             csv: csv(
@@ -75,7 +82,7 @@ impl ShowSpectrum {
         })
     }
 
-    fn figure(&self, all: &[(u64, f64, f64, Vec<f64>)], inputs: &[f64], ratio: f64) -> Figure {
+    fn figure(&self, all: &[Spectrum], inputs: &[f64], ratio: f64) -> Figure {
         let largest = all.iter().flat_map(|(_, _, _, values)| values).fold(10.0 * ZERO, |most, value| most.max(*value));
         // Bins of the same width in the logarithm; zeros are counted beside.
         let (low, high) = (ZERO.log10(), largest.log10());
@@ -89,15 +96,20 @@ impl ShowSpectrum {
         }
         let zeros = Lines::new(Axis::log("P"), Axis::linear("share of zeros").including(0.0).including(1.0))
             .series(Series::new("counted", all.iter().map(|one| (one.0 as f64, one.1))).style(LineStyle::MarkedLine))
-            .series(Series::new("expected", all.iter().map(|one| (one.0 as f64, one.2))).style(LineStyle::Dashed));
+            .series(
+                Series::new("expected", all.iter().filter_map(|one| one.2.map(|zeros| (one.0 as f64, zeros))))
+                    .style(LineStyle::Dashed),
+            );
         let (low, high) = (0.0, inputs[inputs.len() - 1]);
         let histogram = Histogram::new(inputs, low, high, self.bins);
         let law = (0..400).map(|i| low + (high - low) * (f64::from(i) + 0.5) / 400.0);
-        let inputs = Lines::new(Axis::linear("eigenvalue"), Axis::linear("density").including(0.0))
-            .series(Series::new("x xᵀ/N", histogram.densities()).style(LineStyle::MarkedLine))
-            .series(
-                Series::new("Marchenko, Pastur", law.map(|x| (x, marchenko_pastur(x, ratio)))).style(LineStyle::Dashed),
-            );
+        let mut inputs = Lines::new(Axis::linear("eigenvalue"), Axis::linear("density").including(0.0))
+            .series(Series::new("x xᵀ/N", histogram.densities()).style(LineStyle::MarkedLine));
+        // The law is of independent inputs.
+        if self.task.c == 0.0 {
+            let law = law.map(|x| (x, marchenko_pastur(x, ratio)));
+            inputs = inputs.series(Series::new("Marchenko, Pastur", law).style(LineStyle::Dashed));
+        }
         Figure::new("Spectra of in-context learning")
             .note(format!("D = {}, N = {}; zero is below 10⁻⁵.", self.task.d, self.task.n))
             .panel("Hessian of the data", hessian)

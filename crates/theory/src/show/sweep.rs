@@ -66,8 +66,8 @@ pub fn show(
     let Some(points) = sweep.go(journal, stop, progress)? else { return Ok(None) };
     Ok(Some(Shown {
         text: text(sweep, &points),
-        json: json!({ "settings": sweep.settings, "points": points }),
-        csv: table(&points),
+        json: json!({ "settings": sweep.settings, "points": with_theory(sweep, &points) }),
+        csv: table(sweep, &points),
         figure: figure(sweep, &points)?,
     }))
 }
@@ -82,6 +82,16 @@ fn expected(sweep: &Sweep, point: &Point) -> Option<f64> {
     asymptotic_error(&task, point.p as f64, point.lambda).ok()
 }
 
+/// The points as JSON, with what theory says of their test error.
+fn with_theory(sweep: &Sweep, points: &[Summary]) -> Vec<serde_json::Value> {
+    let of = |summary: &Summary| {
+        let mut point = json!(summary);
+        point["test_error_theory"] = json!(expected(sweep, &summary.point));
+        point
+    };
+    points.iter().map(of).collect()
+}
+
 fn text(sweep: &Sweep, points: &[Summary]) -> String {
     let mut text = format!(
         "{:>4} {:>6} {:>9} {:>9} {:>5} {:>20} {:>9} {:>9} {:>10} {:>7}\n",
@@ -91,6 +101,7 @@ fn text(sweep: &Sweep, points: &[Summary]) -> String {
         let Point { d, n, p, lambda, c } = summary.point;
         let error = match (summary.test_error_mean, summary.test_error_std) {
             (Some(mean), Some(spread)) => format!("{mean:.4} ± {spread:.4}"),
+            (Some(mean), None) => format!("{mean:.4} ± –"),
             _ => "none converged".to_string(),
         };
         let number = |value: Option<f64>| value.map_or("–".to_string(), |value| format!("{value:.4}"));
@@ -102,10 +113,11 @@ fn text(sweep: &Sweep, points: &[Summary]) -> String {
             summary.zero_fraction
         );
     }
+    text += "± deviation between runs; large D: the theory for many dimensions; zeros: of the Hessian's eigenvalues\n";
     text
 }
 
-fn table(points: &[Summary]) -> String {
+fn table(sweep: &Sweep, points: &[Summary]) -> String {
     let header = [
         "d",
         "n",
@@ -118,6 +130,7 @@ fn table(points: &[Summary]) -> String {
         "contrast_mean",
         "converged_fraction",
         "zero_fraction",
+        "test_error_theory",
     ];
     csv(
         header,
@@ -135,6 +148,7 @@ fn table(points: &[Summary]) -> String {
                 optional(summary.contrast_mean),
                 summary.converged_fraction.to_string(),
                 summary.zero_fraction.to_string(),
+                optional(expected(sweep, &summary.point)),
             ]
         }),
     )
@@ -160,8 +174,8 @@ fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
     let mut figure = Figure::new("In-context learning of linear attention").note(note);
     match varied[..] {
         [rows, columns] if rows.count(sweep) > 3 && columns.count(sweep) > 3 => {
-            // As a physicist draws it: the first of D, N, P … up, the other to the right.
-            let (up, right) = if rows == Varied::P { (columns, rows) } else { (rows, columns) };
+            // P to the right; else what has more values.
+            let (up, right) = if columns == Varied::P { (rows, columns) } else { (columns, rows) };
             for (title, scale, of) in planes() {
                 figure.push(title, plane(points, up, right, scale, of)?);
             }
@@ -232,9 +246,9 @@ fn lines(
     of: Of,
     deviation: Option<Of>,
 ) -> Lines {
-    let axis = match x {
-        Varied::C => Axis::linear(x.name()),
-        _ => Axis::log(x.name()),
+    let axis = match points.iter().all(|summary| x.of(&summary.point) > 0.0) {
+        true => Axis::log(x.name()),
+        false => Axis::linear(x.name()),
     };
     let mut lines = Lines::new(axis, Axis::linear("").including(0.0));
     let mut groups: Vec<(Vec<f64>, Vec<&Summary>)> = Vec::new();
@@ -244,6 +258,9 @@ fn lines(
             Some((_, members)) => members.push(summary),
             None => groups.push((key, vec![summary])),
         }
+    }
+    for (_, members) in &mut groups {
+        members.sort_by(|a, b| x.of(&a.point).total_cmp(&x.of(&b.point)));
     }
     for (index, (key, members)) in groups.iter().enumerate() {
         let named = others.iter().zip(key).map(|(varied, value)| format!("{} = {}", varied.name(), number(*value, 4)));

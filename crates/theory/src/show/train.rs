@@ -3,9 +3,10 @@
 use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
-use super::{Shown, csv};
+use super::{Shown, csv, optional};
 use crate::error::TheoryError;
-use crate::prompt::Task;
+use crate::prompt::{Task, check_prompts, check_tests};
+use crate::statistics::mean_and_deviation;
 use crate::train::{Model, TrainOptions, Trained, train};
 use crate::weights::contrast;
 
@@ -33,18 +34,29 @@ struct Row {
     p: u64,
     train_error: f64,
     test_error: f64,
-    deviation: f64,
+    /// Between runs.
+    deviation: Option<f64>,
+    /// Over the tests.
+    standard_error: f64,
     contrast: Option<f64>,
     curve: Vec<(usize, f64)>,
 }
 
+impl Row {
+    /// Between runs, or over the tests of the one.
+    fn spread(&self) -> f64 {
+        self.deviation.unwrap_or(self.standard_error)
+    }
+}
+
 impl ShowTrain {
-    /// Trains them all. `progress` hears what is done, and how far it is from 0 to 1.
-    pub fn show(&self, progress: &mut dyn FnMut(&str, f64)) -> Result<Shown, TheoryError> {
-        if self.repeats == 0 || self.tests == 0 || self.p.is_empty() || self.models.is_empty() {
-            return Err(TheoryError::setting("repeats, tests, p, models", "1 or more of each", 0));
-        }
-        let all = self.models.len() * self.p.len() * self.repeats;
+    /// Trains them all. `progress` hears what is done, the steps so far and those of all.
+    pub fn show(&self, progress: &mut dyn FnMut(&str, usize, usize)) -> Result<Shown, TheoryError> {
+        self.options.validate(&self.task)?;
+        check_tests(self.tests)?;
+        self.p.iter().try_for_each(|&p| check_prompts(p))?;
+        TheoryError::check_range("repeats", 1..=100_000, self.repeats)?;
+        let all = self.models.len() * self.p.len() * self.repeats * self.options.steps;
         let (mut done, mut rows) = (0, Vec::new());
         for &model in &self.models {
             for &p in &self.p {
@@ -52,14 +64,12 @@ impl ShowTrain {
                 for repeat in 0..self.repeats {
                     let seed = self.seed.wrapping_add(repeat as u64);
                     let options = TrainOptions { seed: self.options.seed.wrapping_add(repeat as u64), ..self.options };
-                    let steps = options.steps as f64;
                     let name = model.name();
                     let mut tell = |step: usize, error: f64| {
-                        let share = (done as f64 + step as f64 / steps) / all as f64;
-                        progress(&format!("{name}, P = {p}: {error:.4}"), share);
+                        progress(&format!("steps  {name}, P = {p}: train error {error:.4}"), done + step, all);
                     };
                     runs.push(train(model, &self.task, (p, self.tests), seed, &options, &mut tell)?);
-                    done += 1;
+                    done += options.steps;
                 }
                 rows.push(self.row(model, p, runs));
             }
@@ -68,39 +78,37 @@ impl ShowTrain {
     }
 
     fn row(&self, model: Model, p: u64, runs: Vec<Trained>) -> Row {
-        let count = runs.len() as f64;
-        let mean = |of: &dyn Fn(&Trained) -> f64| runs.iter().map(of).sum::<f64>() / count;
-        let test_error = mean(&|run| run.test_error.0);
-        let deviation = match runs.len() {
-            1 => runs[0].test_error.1,
-            _ => (runs.iter().map(|run| (run.test_error.0 - test_error).powi(2)).sum::<f64>() / (count - 1.0)).sqrt(),
-        };
+        let of = |value: &dyn Fn(&Trained) -> f64| mean_and_deviation(&runs.iter().map(value).collect::<Vec<_>>());
+        let (test_error, deviation) = of(&|run| run.test_error.0);
+        let deviation = (runs.len() > 1).then_some(deviation);
+        let standard_error = of(&|run| run.test_error.1).0 / (runs.len() as f64).sqrt();
         let d = self.task.d;
         let contrasts: Vec<f64> =
             runs.iter().filter_map(|run| run.weights.as_deref().map(|weights| contrast(weights, d))).collect();
         let contrast = (!contrasts.is_empty()).then(|| contrasts.iter().sum::<f64>() / contrasts.len() as f64);
-        let train_error = mean(&|run| run.train_error);
+        let train_error = of(&|run| run.train_error).0;
         let curve = runs.into_iter().next().map_or(Vec::new(), |run| run.curve);
-        Row { model, p, train_error, test_error, deviation, contrast, curve }
+        Row { model, p, train_error, test_error, deviation, standard_error, contrast, curve }
     }
 
     fn text(&self, rows: &[Row]) -> String {
         let mut text =
             format!("{:>11} {:>8} {:>12} {:>20} {:>9}\n", "model", "P", "train error", "test error", "contrast");
         for row in rows {
-            let error = format!("{:.4} ± {:.4}", row.test_error, row.deviation);
+            let error = format!("{:.4} ± {:.4}", row.test_error, row.spread());
             let contrast = row.contrast.map_or("–".to_string(), |contrast| format!("{contrast:.4}"));
             let name = row.model.name();
             text += &format!("{name:>11} {:>8} {:>12.4} {error:>20} {contrast:>9}\n", row.p, row.train_error);
         }
-        text
+        let spread = if self.repeats > 1 { "deviation between runs" } else { "standard error over the tests" };
+        text + &format!("± {spread}; {} fresh prompts each\n", self.tests)
     }
 
     fn json(&self, rows: &[Row]) -> serde_json::Value {
         let runs = rows.iter().map(|row| {
             json!({
                 "model": row.model, "p": row.p, "train_error": row.train_error, "test_error": row.test_error,
-                "test_error_deviation": row.deviation, "contrast": row.contrast, "curve": row.curve,
+                "test_error_std": row.deviation, "test_error_standard_error": row.standard_error, "contrast": row.contrast, "curve": row.curve,
             })
         });
         json!({ "task": self.task, "options": self.options, "repeats": self.repeats, "runs": runs.collect::<Vec<_>>() })
@@ -108,14 +116,16 @@ impl ShowTrain {
 
     fn csv(&self, rows: &[Row]) -> String {
         csv(
-            ["model", "p", "train_error", "test_error", "test_error_deviation"],
+            ["model", "p", "train_error", "test_error", "test_error_std", "test_error_standard_error", "contrast"],
             rows.iter().map(|row| {
                 [
                     row.model.name().to_string(),
                     row.p.to_string(),
                     row.train_error.to_string(),
                     row.test_error.to_string(),
-                    row.deviation.to_string(),
+                    optional(row.deviation),
+                    row.standard_error.to_string(),
+                    optional(row.contrast),
                 ]
             }),
         )
@@ -135,7 +145,7 @@ impl ShowTrain {
             for &model in &self.models {
                 let of: Vec<&Row> = rows.iter().filter(|row| row.model == model).collect();
                 let series = Series::new(model.name(), of.iter().map(|row| (row.p as f64, row.test_error)))
-                    .deviations(of.iter().map(|row| row.deviation))
+                    .deviations(of.iter().map(|row| row.spread()))
                     .style(LineStyle::MarkedLine);
                 lines = lines.series(series);
             }
@@ -146,7 +156,7 @@ impl ShowTrain {
             let points = row.curve.iter().map(|(step, error)| (*step as f64, *error));
             curves = curves.series(Series::new(row.model.name(), points));
         }
-        figure.push("training", curves);
+        figure.push(format!("training, P = {}", self.p.last().map_or(0, |p| *p)), curves);
         figure
     }
 }

@@ -9,7 +9,7 @@
 
 use rayon::prelude::*;
 
-use super::{Options, Progress, Solution, Solver, check_precision};
+use super::{Options, Progress, Solution, Solver, check_precision, largest};
 use crate::error::TheoryError;
 use crate::fields::Fields;
 
@@ -40,8 +40,8 @@ impl Solver for Edges {
         let mut old =
             Messages { means: vec![0.0; n * n], variances: (0..n * n).map(|at| 1.0 / stiffness[at % n]).collect() };
         let mut new = Messages { means: vec![0.0; n * n], variances: vec![0.0; n * n] };
-        let (mut iterations, mut residual) = (0, f64::INFINITY);
-        while iterations < most_iterations && residual > tolerance {
+        let (mut iterations, mut residual, mut converged) = (0, f64::INFINITY, false);
+        while iterations < most_iterations && !converged {
             iterations += 1;
             let arrived = arrived(&couplings, &old, n);
             progress(iterations - 1, &marginals(fields, &arrived, iterations)?.0);
@@ -69,14 +69,17 @@ impl Solver for Edges {
                 residual = f64::max(residual, change?);
             }
             std::mem::swap(&mut old, &mut new);
-            if !residual.is_finite() {
+            let scale = largest(&old.means);
+            if !scale.is_finite() {
+                residual = f64::INFINITY;
                 break;
             }
+            converged = residual <= tolerance * scale;
         }
         let (means, mut variances) = marginals(fields, &arrived(&couplings, &old, n), iterations)?;
         variances.iter_mut().for_each(|variance| *variance /= beta);
         progress(iterations, &means);
-        Ok(Solution { means, variances, iterations, residual, converged: residual <= tolerance })
+        Ok(Solution { means, variances, iterations, residual, converged })
     }
 }
 

@@ -3,33 +3,43 @@
 use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 
-use super::{Options, Progress, Solution, Solver};
+use super::{FLAT, Options, Progress, Solution, Solver, largest};
 use crate::error::TheoryError;
 use crate::fields::{Fields, times};
 
-/// The smallest eigenvalue over the largest below which a direction counts as flat.
-const FLAT: f64 = 1e-12;
+/// The largest `|(λ + ⟨s sᵀ⟩) σ − h|` over the largest `|h|` of a solution.
+const EXACT: f64 = 1e-9;
 
-/// `(λ + ⟨s sᵀ⟩)⁻¹ h`. Without regularisation and with fewer prompts than spins the ground state is a plane: then it is the
-/// point of that nearest to zero, where gradient descent from zero ends.
+/// `(λ + ⟨s sᵀ⟩)⁻¹ h`. Where directions are flat, as without regularisation and with fewer prompts than spins, the ground state
+/// is a plane: then it is the point of that nearest to zero, where gradient descent from zero ends, and flat directions have
+/// no variance.
 pub(super) struct Exact(pub(super) Options);
 
 impl Solver for Exact {
     fn solve(&self, fields: &Fields, progress: Progress<'_>) -> Result<Solution, TheoryError> {
         let hessian = fields.hessian();
-        let inverse = match fields.lambda > 0.0 {
-            true => {
-                let factors =
-                    hessian.llt(Side::Lower).map_err(|_| TheoryError::Indefinite { lambda: fields.lambda })?;
-                factors.inverse()
-            }
-            false => pseudo_inverse(&hessian, fields.lambda)?,
+        let solved = |inverse: Mat<f64>| -> Solution {
+            let away = |means: &[f64]| -> Vec<f64> {
+                fields.h.iter().zip(times(&hessian, means)).map(|(h, slope)| h - slope).collect()
+            };
+            let mut means = times(&inverse, &fields.h);
+            // What rounding has left, once.
+            let correction = times(&inverse, &away(&means));
+            means.iter_mut().zip(correction).for_each(|(mean, correction)| *mean += correction);
+            let residual = largest(&away(&means));
+            let variances = (0..fields.len()).map(|i| inverse[(i, i)] / self.0.beta).collect();
+            Solution { means, variances, iterations: 1, residual, converged: residual <= EXACT * largest(&fields.h) }
         };
-        let means = times(&inverse, &fields.h);
-        let residual = times(&hessian, &means).iter().zip(&fields.h).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        let variances = (0..fields.len()).map(|i| inverse[(i, i)] / self.0.beta).collect();
-        progress(1, &means);
-        Ok(Solution { means, variances, iterations: 1, residual, converged: true })
+        let factored = match fields.lambda > 0.0 {
+            true => hessian.llt(Side::Lower).ok().map(|factors| solved(factors.inverse())),
+            false => None,
+        };
+        let solution = match factored.filter(|solution| solution.converged) {
+            Some(solution) => solution,
+            None => solved(pseudo_inverse(&hessian, fields.lambda)?),
+        };
+        progress(1, &solution.means);
+        Ok(solution)
     }
 }
 
@@ -39,7 +49,7 @@ fn pseudo_inverse(hessian: &Mat<f64>, lambda: f64) -> Result<Mat<f64>, TheoryErr
         .self_adjoint_eigen(Side::Lower)
         .map_err(|error| TheoryError::Eigenvalues { why: format!("{error:?}") })?;
     let (vectors, values) = (eigen.U(), eigen.S().column_vector());
-    let largest = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
+    let largest = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));
     if values.iter().any(|&value| value < -FLAT * largest) {
         return Err(TheoryError::Indefinite { lambda });
     }

@@ -1,4 +1,4 @@
-//! Row F3: the ground state and its fluctuations, five ways.
+//! Row F3: the ground state and its fluctuations, six ways.
 //!
 //! At inverse temperature β the spins are Gaussian with precision `β (λ + ⟨s sᵀ⟩)`. Means do not depend on β; variances are
 //! those of β = 1 over β. So messages are kept in units of β: `v` here is `β v` of the formulas.
@@ -66,11 +66,11 @@ pub struct Options {
     pub beta: f64,
     /// The share of the old message that is kept in an iteration.
     pub damping: f64,
-    /// The change of a mean at which an iteration has come to rest.
+    /// The change of a mean, over the largest mean, at which an iteration has come to rest.
     pub tolerance: f64,
     /// Iterations at most.
     pub most_iterations: usize,
-    /// Sweeps of each chain of a sampler, after a tenth of them that is thrown away.
+    /// Sweeps of each chain of a sampler, after half as many that are thrown away.
     pub sweeps: usize,
     /// Of a sampler.
     pub seed: u64,
@@ -97,8 +97,8 @@ impl Options {
         if self.most_iterations == 0 {
             return Err(TheoryError::setting("iterations", "1 or more", 0));
         }
-        if self.sweeps < 10 {
-            return Err(TheoryError::setting("sweeps", "10 or more", self.sweeps));
+        if self.sweeps < sample::BATCHES {
+            return Err(TheoryError::setting("sweeps", format!("{} or more", sample::BATCHES), self.sweeps));
         }
         Ok(())
     }
@@ -143,12 +143,16 @@ impl FromStr for Method {
     type Err = TheoryError;
 
     fn from_str(name: &str) -> Result<Self, TheoryError> {
-        let names = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL
-            .into_iter()
-            .find(|method| method.name() == name)
-            .ok_or_else(|| TheoryError::setting("solver", format!("one of {}", names()), name))
+        TheoryError::one_of("solver", &Self::ALL.map(|method| (method.name(), method)), name)
     }
+}
+
+/// The smallest eigenvalue over the largest below which a direction counts as flat.
+const FLAT: f64 = 1e-12;
+
+/// The largest absolute value, or infinity where one is no number.
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |most, value| if value.is_finite() { f64::max(most, value.abs()) } else { f64::INFINITY })
 }
 
 /// Refuses a precision that is none.

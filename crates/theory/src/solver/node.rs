@@ -1,17 +1,18 @@
 //! One message a spin, with and without Onsager's reaction term.
 //!
 //! ```text
-//! V_i = Σ_k J_ik² v_k,   v_i = 1 / (λ_i − V_i),   m_i = (h_i + Σ_k J_ik m_k − [V_i m_i]) v_i
+//! V_i = Σ_k J_ik² v_k,   v_i = 1 / (λ_i − V_i),   m_i = (h_i + Σ_k J_ik m_k − [V_i m_i']) v_i
 //! ```
 //!
-//! The term in brackets is the reaction of the neighbours to the spin itself, which the cavity leaves out. With it the
+//! The term in brackets is the reaction of the neighbours to the spin itself, which the cavity leaves out: they have heard of
+//! the mean `m_i'` of the iteration before. With it the
 //! fixed point is `λ_i m_i = h_i + Σ J m`, the ground state; without it, as published, `(λ_i − V_i) m_i = h_i + Σ J m`,
 //! which is near the ground state where the couplings are weak (many prompts) and far from it where they are not.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{Options, Progress, Solution, Solver, check_precision};
+use super::{Options, Progress, Solution, Solver, check_precision, largest};
 use crate::error::TheoryError;
 use crate::fields::Fields;
 
@@ -38,31 +39,34 @@ impl Solver for Node {
         for (spin, &stiffness) in stiffness.iter().enumerate() {
             check_precision(spin, stiffness, 0)?;
         }
-        let mut means = vec![0.0; fields.len()];
+        let (mut means, mut before) = (vec![0.0; fields.len()], vec![0.0; fields.len()]);
         let mut variances: Vec<f64> = stiffness.iter().map(|stiffness| 1.0 / stiffness).collect();
         let (mut pulls, mut shifts) = (vec![0.0; fields.len()], vec![0.0; fields.len()]);
-        let (mut iterations, mut residual) = (0, f64::INFINITY);
-        while iterations < most_iterations && residual > tolerance {
+        let (mut iterations, mut residual, mut converged) = (0, f64::INFINITY, false);
+        while iterations < most_iterations && !converged {
             iterations += 1;
             sums(&couplings, &means, &variances, &mut pulls, &mut shifts);
             residual = 0.0;
             for i in 0..means.len() {
                 let precision = stiffness[i] - shifts[i];
                 check_precision(i, precision, iterations)?;
-                let reaction = if self.reaction == Reaction::Onsager { shifts[i] * means[i] } else { 0.0 };
+                let reaction = if self.reaction == Reaction::Onsager { shifts[i] * before[i] } else { 0.0 };
                 let mean = (fields.h[i] + pulls[i] - reaction) / precision;
                 residual = f64::max(residual, (mean - means[i]).abs());
+                before[i] = means[i];
                 means[i] = damping * means[i] + (1.0 - damping) * mean;
                 variances[i] = damping * variances[i] + (1.0 - damping) / precision;
             }
-            if !means.iter().all(|mean| mean.is_finite()) {
+            progress(iterations, &means);
+            let scale = largest(&means);
+            if !scale.is_finite() {
                 residual = f64::INFINITY;
                 break;
             }
-            progress(iterations, &means);
+            converged = residual <= tolerance * scale;
         }
         variances.iter_mut().for_each(|variance| *variance /= beta);
-        Ok(Solution { means, variances, iterations, residual, converged: residual <= tolerance })
+        Ok(Solution { means, variances, iterations, residual, converged })
     }
 }
 
@@ -95,22 +99,13 @@ impl WithSimd for Sums<'_> {
         pulls.fill(0.0);
         shifts.fill(0.0);
         let row = |k: usize| &couplings[k * n + first..][..count];
-        // Two rows at a time: the sums are loaded and stored half as often.
-        let mut k = 0;
-        while k + 1 < n {
+        // Two rows at a time: the sums are loaded and stored half as often. There are D(D + 1) of them, an even number.
+        for k in (0..n).step_by(2) {
             let (a, b) = (row(k), row(k + 1));
             let [m, w] = [[means[k], means[k + 1]], [variances[k], variances[k + 1]]];
             for i in 0..count {
                 pulls[i] += a[i] * m[0] + b[i] * m[1];
                 shifts[i] += a[i] * a[i] * w[0] + b[i] * b[i] * w[1];
-            }
-            k += 2;
-        }
-        if k < n {
-            let a = row(k);
-            for i in 0..count {
-                pulls[i] += a[i] * means[k];
-                shifts[i] += a[i] * a[i] * variances[k];
             }
         }
     }

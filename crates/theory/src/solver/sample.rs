@@ -1,20 +1,23 @@
 //! Monte-Carlo sampling at inverse temperature β: the judge of the other solvers, since it assumes nothing of them.
 
 use faer::Mat;
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-use super::{Options, Progress, Solution, Solver, check_precision};
+use super::{FLAT, Options, Progress, Solution, Solver};
 use crate::error::TheoryError;
 use crate::fields::{Fields, dot, times};
+use crate::random::{Purpose, random};
+use crate::statistics::mean_and_deviation;
 
 /// Chains that run beside each other.
 const CHAINS: usize = 4;
 /// Parts of a chain whose means are taken for independent.
-const BATCHES: usize = 20;
-/// How much wider all chains together may be than each by itself (Gelman and Rubin).
+pub(super) const BATCHES: usize = 20;
+/// How much wider all halves of chains together may be than each by itself (Gelman and Rubin): a drift that chains share shows
+/// between the halves.
 const MIXED: f64 = 1.05;
 /// Steps of a Hamiltonian trajectory at most.
 const MOST_LEAPS: usize = 100;
@@ -53,12 +56,9 @@ struct Batch {
 impl Solver for Sampler {
     fn solve(&self, fields: &Fields, progress: Progress<'_>) -> Result<Solution, TheoryError> {
         let Options { beta, sweeps, seed, .. } = self.options;
-        for spin in 0..fields.len() {
-            check_precision(spin, fields.stiffness(spin), 0)?;
-        }
         let hessian = fields.hessian();
         let (smallest, largest) = extremes(&hessian)?;
-        if smallest <= 0.0 {
+        if smallest <= FLAT * largest {
             return Err(TheoryError::Indefinite { lambda: fields.lambda });
         }
         let step = 1.0 / (beta * largest).sqrt();
@@ -67,17 +67,22 @@ impl Solver for Sampler {
         let length = (sweeps / BATCHES).max(1);
         let mut chains: Vec<Chain> = (0..CHAINS).map(|chain| Chain::new(&problem, seed, chain as u64)).collect();
         let mut batches = vec![Vec::new(); CHAINS];
+        let nothing = vec![0.0; fields.len()];
+        chains.par_iter_mut().for_each(|chain| {
+            chain.run(&problem, self.moves, &nothing, sweeps / 2);
+        });
+        // Sums are of differences from a state that was reached, or squares would swallow the variance at large β.
+        let reference = chains[0].state.clone();
         let mut run = |steps: usize| -> Vec<Batch> {
-            chains.par_iter_mut().map(|chain| chain.run(&problem, self.moves, steps)).collect()
+            chains.par_iter_mut().map(|chain| chain.run(&problem, self.moves, &reference, steps)).collect()
         };
-        run(sweeps / 10);
         for batch in 0..BATCHES {
             for (all, new) in batches.iter_mut().zip(run(length)) {
                 all.push(new);
             }
-            progress((batch + 1) * length, &so_far(&batches, length));
+            progress((batch + 1) * length, &so_far(&batches, &reference, length));
         }
-        Ok(summary(&batches, length))
+        Ok(summary(&batches, &reference, length))
     }
 }
 
@@ -88,17 +93,21 @@ struct Chain {
 }
 
 impl Chain {
-    /// Started apart from the others, wider than the distribution.
-    fn new(problem: &Problem<'_>, seed: u64, stream: u64) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        random.set_stream(stream);
+    /// Started apart from the others, by about twice the size of the ground state and of its fluctuations.
+    fn new(problem: &Problem<'_>, seed: u64, chain: u64) -> Self {
+        let mut random = random(Purpose::Chain, seed, chain);
         let state = (0..problem.fields.len())
-            .map(|i| 2.0 * normal(&mut random) / (problem.beta * problem.hessian[(i, i)]).sqrt())
+            .map(|i| {
+                let stiffness = problem.hessian[(i, i)];
+                let size = problem.fields.h[i].abs() / stiffness + 1.0 / (problem.beta * stiffness).sqrt();
+                2.0 * size * normal(&mut random)
+            })
             .collect();
         Self { state, random }
     }
 
-    fn run(&mut self, problem: &Problem<'_>, moves: Moves, steps: usize) -> Batch {
+    /// Moves, and sums up how far from `reference` it was.
+    fn run(&mut self, problem: &Problem<'_>, moves: Moves, reference: &[f64], steps: usize) -> Batch {
         let n = self.state.len();
         let mut batch = Batch { sums: vec![0.0; n], squares: vec![0.0; n] };
         for _ in 0..steps {
@@ -106,9 +115,10 @@ impl Chain {
                 Moves::Gibbs => self.sweep(problem),
                 Moves::Hamiltonian => self.trajectory(problem),
             }
-            for ((sum, square), x) in batch.sums.iter_mut().zip(&mut batch.squares).zip(&self.state) {
-                *sum += x;
-                *square += x * x;
+            let sums = batch.sums.iter_mut().zip(&mut batch.squares);
+            for ((sum, square), (x, reference)) in sums.zip(self.state.iter().zip(reference)) {
+                *sum += x - reference;
+                *square += (x - reference).powi(2);
             }
         }
         batch
@@ -160,9 +170,9 @@ fn extremes(hessian: &Mat<f64>) -> Result<(f64, f64), TheoryError> {
 }
 
 /// The means of all states so far.
-fn so_far(chains: &[Vec<Batch>], length: usize) -> Vec<f64> {
+fn so_far(chains: &[Vec<Batch>], reference: &[f64], length: usize) -> Vec<f64> {
     let batches = chains.iter().map(Vec::len).sum::<usize>();
-    let mut means = vec![0.0; chains[0][0].sums.len()];
+    let mut means = reference.to_vec();
     for batch in chains.iter().flatten() {
         means.iter_mut().zip(&batch.sums).for_each(|(mean, sum)| *mean += sum / (batches * length) as f64);
     }
@@ -170,31 +180,28 @@ fn so_far(chains: &[Vec<Batch>], length: usize) -> Vec<f64> {
 }
 
 /// Means, variances and how far they are to be trusted, from batches of `length` states.
-fn summary(chains: &[Vec<Batch>], length: usize) -> Solution {
-    let n = chains[0][0].sums.len();
-    let (count, batches) = (length as f64, (CHAINS * BATCHES) as f64);
-    let (mut means, mut variances) = (vec![0.0; n], vec![0.0; n]);
-    let (mut residual, mut spread) = (0.0f64, 1.0f64);
+fn summary(chains: &[Vec<Batch>], reference: &[f64], length: usize) -> Solution {
+    let n = reference.len();
+    let count = length as f64;
+    let (mut means, mut variances) = (reference.to_vec(), vec![0.0; n]);
+    let (mut residual, mut converged) = (0.0f64, true);
     for i in 0..n {
-        let of = |batch: &Batch| batch.sums[i] / count;
-        let chain_means: Vec<f64> =
-            chains.iter().map(|chain| chain.iter().map(of).sum::<f64>() / BATCHES as f64).collect();
-        let mean = chain_means.iter().sum::<f64>() / CHAINS as f64;
-        let square = chains.iter().flatten().map(|batch| batch.squares[i] / count).sum::<f64>() / batches;
-        let within = chains
-            .iter()
-            .zip(&chain_means)
-            .map(|(chain, mean)| {
-                chain.iter().map(|batch| batch.squares[i] / count).sum::<f64>() / BATCHES as f64 - mean * mean
-            })
-            .sum::<f64>()
-            / CHAINS as f64;
-        let between = chain_means.iter().map(|other| (other - mean).powi(2)).sum::<f64>() / (CHAINS - 1) as f64;
-        let scatter = chains.iter().flatten().map(|batch| (of(batch) - mean).powi(2)).sum::<f64>() / (batches - 1.0);
-        means[i] = mean;
-        variances[i] = square - mean * mean;
-        residual = residual.max((scatter / batches).sqrt());
-        spread = spread.max(((within + between) / within).sqrt());
+        let mean_of =
+            |batches: &[Batch]| batches.iter().map(|batch| batch.sums[i]).sum::<f64>() / (count * batches.len() as f64);
+        let variance_of = |batches: &[Batch]| {
+            let square = batches.iter().map(|batch| batch.squares[i]).sum::<f64>() / (count * batches.len() as f64);
+            square - mean_of(batches).powi(2)
+        };
+        let halves: Vec<&[Batch]> = chains.iter().flat_map(|chain| chain.chunks(BATCHES / 2)).collect();
+        let within = halves.iter().map(|half| variance_of(half)).sum::<f64>() / halves.len() as f64;
+        let (mean, between) = mean_and_deviation(&halves.iter().map(|half| mean_of(half)).collect::<Vec<_>>());
+        let all: Vec<f64> = chains.iter().flatten().map(|batch| batch.sums[i] / count).collect();
+        means[i] += mean;
+        variances[i] =
+            within + halves.iter().map(|half| (mean_of(half) - mean).powi(2)).sum::<f64>() / halves.len() as f64;
+        residual = residual.max(mean_and_deviation(&all).1 / (all.len() as f64).sqrt());
+        let spread = ((within + between * between) / within).sqrt();
+        converged &= within > 0.0 && spread < MIXED;
     }
-    Solution { means, variances, iterations: BATCHES * length, residual, converged: spread < MIXED }
+    Solution { means, variances, iterations: BATCHES * length, residual, converged }
 }

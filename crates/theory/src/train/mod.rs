@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use self::models::Network;
 use crate::error::TheoryError;
 use crate::fields::{Fields, times};
-use crate::prompt::Task;
+use crate::prompt::{Split, Task, check_prompts, check_tests};
+use crate::statistics::mean_error;
 
 /// The models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,12 +100,13 @@ pub struct Trained {
 
 /// Points of a curve.
 const CURVE: usize = 200;
-/// Prompts whose gradients one thread adds up.
-const PIECE: usize = 64;
+/// Parts of the prompts, whose gradients are added up in their order: the same for any number of threads.
+const PARTS: usize = 32;
 
 impl TrainOptions {
     /// Refuses what makes no sense.
-    pub fn validate(&self) -> Result<(), TheoryError> {
+    pub fn validate(&self, task: &Task) -> Result<(), TheoryError> {
+        task.validate()?;
         if self.steps == 0 {
             return Err(TheoryError::setting("steps", "1 or more", 0));
         }
@@ -114,10 +116,8 @@ impl TrainOptions {
         if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
             return Err(TheoryError::setting("lambda", "0 or more for training", self.weight_decay / 2.0));
         }
-        if self.heads == 0 || self.expansion == 0 {
-            return Err(TheoryError::setting("heads", "1 or more", self.heads.min(self.expansion)));
-        }
-        Ok(())
+        TheoryError::check_range("heads", 1..=task.side(), self.heads)?;
+        TheoryError::check_range("expansion", 1..=1000, self.expansion)
     }
 }
 
@@ -148,20 +148,19 @@ pub fn train(
     options: &TrainOptions,
     progress: &mut dyn FnMut(usize, f64),
 ) -> Result<Trained, TheoryError> {
-    options.validate()?;
+    options.validate(task)?;
+    check_prompts(prompts)?;
+    check_tests(tests)?;
     match model {
         Model::Merged | Model::Separate => {
             let fields = Fields::draw(task, prompts, 0.0, seed, &mut |_| {})?;
             Ok(train_on_fields(model, task, &fields, tests, seed, options, progress))
         }
         Model::Full | Model::MultiHead | Model::Softmax | Model::Block => {
-            task.validate()?;
-            if prompts == 0 {
-                return Err(TheoryError::setting("p", "1 prompt or more", prompts));
-            }
-            let columns = (task.n + 1) as f64 * task.side() as f64;
-            TheoryError::check_memory(format!("keeping {prompts} prompts"), prompts as f64 * columns)?;
-            Ok(train_on_prompts(Network::new(model, task, options), task, (prompts, tests), seed, options, progress))
+            let network = Network::new(model, task, options);
+            let numbers = prompts as f64 * network.kept_len(task) as f64 + (PARTS + 4) as f64 * network.len() as f64;
+            TheoryError::check_memory(format!("training on {prompts} prompts"), numbers)?;
+            Ok(train_on_prompts(network, task, (prompts, tests), seed, options, progress))
         }
     }
 }
@@ -254,14 +253,14 @@ fn train_on_prompts(
     progress: &mut dyn FnMut(usize, f64),
 ) -> Trained {
     let kept: Vec<_> =
-        (0..prompts).into_par_iter().map(|index| network.keep(task, &task.prompt(seed, index))).collect();
+        (0..prompts).into_par_iter().map(|index| network.keep(task, &task.prompt(Split::Train, seed, index))).collect();
     let mut parameters = network.first_weights(options.seed);
     let mut adam = Adam::new(options, parameters.len());
     let mut curve = Vec::new();
     let factor = 1.0 / prompts as f64;
     for step in 0..options.steps {
         let parts: Vec<(f64, Vec<f64>)> = kept
-            .par_chunks(PIECE)
+            .par_chunks(kept.len().div_ceil(PARTS))
             .map(|prompts| {
                 let mut gradient = vec![0.0; network.len()];
                 let errors =
@@ -285,22 +284,17 @@ fn train_on_prompts(
     let train_error = factor * kept.par_iter().map(square).collect::<Vec<f64>>().iter().sum::<f64>();
     curve.push((options.steps, train_error));
     progress(options.steps, train_error);
-    let errors: Vec<f64> =
-        (0..tests).into_par_iter().map(|index| square(&network.keep(task, &task.prompt(!seed, index)))).collect();
-    let mean = errors.iter().sum::<f64>() / tests as f64;
-    let spread = errors.iter().map(|error| (error - mean).powi(2)).sum::<f64>() / tests as f64;
-    Trained { curve, train_error, test_error: (mean, (spread / tests as f64).sqrt()), weights: None }
+    let test_error = mean_error(tests, |range| {
+        range.map(|index| square(&network.keep(task, &task.prompt(Split::Test, seed, index))))
+    });
+    Trained { curve, train_error, test_error, weights: None }
 }
 
 impl std::str::FromStr for Model {
     type Err = TheoryError;
 
     fn from_str(name: &str) -> Result<Self, TheoryError> {
-        let names = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL
-            .into_iter()
-            .find(|model| model.name() == name)
-            .ok_or_else(|| TheoryError::setting("model", format!("one of {}", names()), name))
+        TheoryError::one_of("model", &Self::ALL.map(|model| (model.name(), model)), name)
     }
 }
 

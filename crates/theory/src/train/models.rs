@@ -8,12 +8,12 @@
 //!
 //! and the output is `O [o_1 … o_H]`. Linear attention needs of the prompt only `M = Σ x_i x_iᵀ / (N + 1)`: `c = M r`.
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::{Model, TrainOptions};
+use crate::fields::dot;
 use crate::prompt::{Prompt, Task};
+use crate::random::{Purpose, random};
 
 /// Where the parameters of a network are in the list of all.
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +131,7 @@ impl Network {
 
     /// First weights: normal with variance `1/(3 fan_in)`, which a dense layer has in PyTorch, biases 0.
     pub(super) fn first_weights(&self, seed: u64) -> Vec<f64> {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut random = random(Purpose::Weights, seed, 0);
         let mut weights = vec![0.0; self.len()];
         let mut fill = |from: usize, count: usize, fan_in: usize| {
             for weight in &mut weights[from..from + count] {
@@ -145,6 +145,15 @@ impl Network {
         fill(first, self.hidden * self.side, self.side);
         fill(second, self.hidden * self.side, self.hidden.max(1));
         weights
+    }
+
+    /// Numbers of a prompt that are kept.
+    pub(super) fn kept_len(&self, task: &Task) -> usize {
+        let content = match self.mixing {
+            Mixing::Linear => self.side,
+            Mixing::Softmax => task.n + 1,
+        };
+        (content + 1) * self.side + 1
     }
 
     pub(super) fn keep(&self, task: &Task, prompt: &Prompt) -> Kept {
@@ -264,10 +273,6 @@ impl Network {
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
 /// A matrix, row after row, times a vector.
 fn times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
     matrix.chunks_exact(x.len()).map(|row| dot(row, x)).collect()
@@ -301,6 +306,7 @@ fn softmax(scores: impl Iterator<Item = f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prompt::Split;
 
     type Matrix = Vec<Vec<f64>>;
 
@@ -370,7 +376,7 @@ mod tests {
             let mut weights = network.first_weights(3);
             weights.iter_mut().enumerate().for_each(|(i, weight)| *weight += 0.1 * (i as f64).sin());
             for index in 0..4 {
-                let prompt = task.prompt(5, index);
+                let prompt = task.prompt(Split::Train, 5, index);
                 let mut x = transposed(&prompt.inputs.chunks_exact(3).map(<[f64]>::to_vec).collect());
                 x.push(prompt.labels.iter().copied().chain([0.0]).collect());
                 let found = network.predict(&weights, &network.keep(&task, &prompt));
@@ -387,7 +393,7 @@ mod tests {
         for model in [Model::Full, Model::MultiHead, Model::Softmax, Model::Block] {
             let network = Network::new(model, &task, &options);
             let mut weights = network.first_weights(3);
-            let prompt = network.keep(&task, &task.prompt(5, 0));
+            let prompt = network.keep(&task, &task.prompt(Split::Train, 5, 0));
             let mut gradient = vec![0.0; network.len()];
             network.add_gradient(&weights, &prompt, 0.7, &mut gradient);
             let loss = |weights: &[f64]| 0.7 * (network.predict(weights, &prompt) - prompt.answer).powi(2);

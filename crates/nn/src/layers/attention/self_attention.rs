@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, attention_packed, rope};
+use regard_ops::{AttentionOptions, attention_packed, rope_packed};
 
 use super::cache::KeyValueCache;
 use super::multi_head::{MultiHeadConfig, attend, join_heads, split_heads};
@@ -59,20 +59,12 @@ impl SelfAttention {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let options = self.options(options, places, pass)?;
-        let qkv = self.qkv.forward(x)?;
-        let mixed = match &places.rotation {
-            Some(rotation) => {
-                let [q, k, v] = self.split(qkv, Some(rotation))?;
-                join_heads(attend(&self.path, q, k, v, &options, 0, pass)?)
-            }
-            None => {
-                if let Some(capture) = pass.capture() {
-                    let [q, k, _] = self.split(qkv.clone(), None)?;
-                    capture.record_attention(&self.path, &q, &k, &options, 0)?;
-                }
-                attention_packed(qkv, self.n_heads, self.kv_heads, &options)?
-            }
-        };
+        let qkv = self.turned(self.qkv.forward(x)?, places)?;
+        if let Some(capture) = pass.capture() {
+            let [q, k, _] = self.split(qkv.clone());
+            capture.record_attention(&self.path, &q, &k, &options, 0)?;
+        }
+        let mixed = attention_packed(qkv, self.n_heads, self.kv_heads, &options)?;
         Ok(self.output.forward(mixed)?)
     }
 
@@ -91,7 +83,7 @@ impl SelfAttention {
     ) -> Result<Tensor<3>, NnError> {
         let options = self.options(options, places, pass)?;
         let first_row = cache.len();
-        let [q, k, v] = self.split(self.qkv.forward(x)?, places.rotation.as_ref())?;
+        let [q, k, v] = self.split(self.turned(self.qkv.forward(x)?, places)?);
         let (k, v) = cache.append(k, v)?;
         let mixed = join_heads(attend(&self.path, q, k, v, &options, first_row, pass)?);
         Ok(self.output.forward(mixed)?)
@@ -103,16 +95,20 @@ impl SelfAttention {
         Ok(AttentionOptions { dropout: pass.dropout(&self.path, self.dropout).or(options.dropout), ..options })
     }
 
-    /// Queries, keys and values, each `[batch, heads, seq, d_head]`, the first two turned.
-    fn split(&self, qkv: Tensor<3>, rotation: Option<&Rotation>) -> Result<[Tensor<4>; 3], NnError> {
+    /// Queries and keys turned, where the positions turn them.
+    fn turned(&self, qkv: Tensor<3>, places: &Places) -> Result<Tensor<3>, NnError> {
+        Ok(match &places.rotation {
+            Some(Rotation { angles, pairing }) => {
+                rope_packed(qkv, self.n_heads + self.kv_heads, angles.clone(), *pairing)?
+            }
+            None => qkv,
+        })
+    }
+
+    /// Queries, keys and values, each `[batch, heads, seq, d_head]`.
+    fn split(&self, qkv: Tensor<3>) -> [Tensor<4>; 3] {
         let heads = split_heads(qkv, self.d_head);
-        let turned = heads.clone().narrow(1, 0, self.n_heads + self.kv_heads);
-        let v = heads.narrow(1, self.n_heads + self.kv_heads, self.kv_heads);
-        let turned = match rotation {
-            Some(Rotation { angles, pairing }) => rope(turned, angles.clone(), *pairing)?,
-            None => turned,
-        };
-        let q = turned.clone().narrow(1, 0, self.n_heads);
-        Ok([q, turned.narrow(1, self.n_heads, self.kv_heads), v])
+        let (n, kv) = (self.n_heads, self.kv_heads);
+        [(0, n), (n, kv), (n + kv, kv)].map(|(first, count)| heads.clone().narrow(1, first, count))
     }
 }
