@@ -34,7 +34,7 @@ fn the_node_solver_has_the_published_error() {
 fn everything_is_shown_as_text_json_csv_and_picture() {
     let place = tempfile::tempdir().unwrap();
     for (name, arguments, field) in [
-        ("solve", "--d 4 --n 10 --p 200 --solver edges --trained --steps 50", "ground_state"),
+        ("solve", "--d 4 --n 20 --p 4000 --solver edges --trained --steps 50", "ground_state"),
         ("fields", "--d 4 --n 6 --p 50 --more 0,5 --repeats 2", "divergences"),
         ("train", "--d 3 --n 5 --p 10,20 --model merged,separate,full,multi_head,softmax,block --steps 20", "runs"),
         ("sweep", "--d 3 --n 5,10 --p 10,20 --repeats 2 --tests 50", "points"),

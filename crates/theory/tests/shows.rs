@@ -31,9 +31,11 @@ fn inputs_follow_marchenko_and_pastur() {
     let task = Task::new(50, 200);
     let values = input_spectrum(&task, 40, 1).unwrap();
     let (low, high) = marchenko_pastur_edges(0.25);
-    assert!((values[0] - low).abs() < 0.05 && (values[values.len() - 1] - high).abs() < 0.15);
+    let outside = values.iter().filter(|value| !(low..=high).contains(value)).count();
+    assert!(outside * 30 < values.len(), "{outside} of {}", values.len());
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    assert!((mean - 1.0).abs() < 0.02);
+    let square = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
+    assert!((mean - 1.0).abs() < 0.02 && (square - 1.25).abs() < 0.04, "{mean}, {square}");
 }
 
 #[test]
@@ -127,7 +129,7 @@ fn sweep_keeps(sweep: &Sweep, path: &std::path::Path, expected: usize) {
 
 #[test]
 fn solvers_that_fail_somewhere_are_counted() {
-    let all = go(&sweep(Method::Node), None);
+    let all = go(&Sweep { p: vec![15, 10_000], ..sweep(Method::Node) }, None);
     // 15 prompts for 30 spins: the couplings are too strong.
     assert!(all[0].converged_fraction < 1.0, "{all:?}");
     assert_eq!(all[3].converged_fraction, 1.0);

@@ -243,7 +243,7 @@ fn without_regularisation_few_prompts_are_learnt_by_heart() {
     let task = Task::new(6, 20);
     let fields = fields(&task, 20, 0.0);
     let found = solve(Method::Exact, &fields).unwrap();
-    assert!(fields.train_error(&found.means) < 1e-18);
+    assert!(fields.train_error(&found.means) < 1e-14);
     assert!(test_error(&task, &found.means, 2000, 1).0 > 0.3);
     let singular = Fields { lambda: -0.1, ..fields };
     assert!(matches!(solve(Method::Exact, &singular), Err(TheoryError::Indefinite { .. })));
