@@ -89,27 +89,50 @@ struct Solver {
     /// Inverse temperature: variances, not means, depend on it
     #[arg(long, value_name = "B", default_value_t = Options::default().beta, value_parser = number)]
     beta: f64,
-    /// Share of the old messages kept in an iteration
-    #[arg(long, value_name = "S", default_value_t = Options::default().damping, value_parser = number)]
-    damping: f64,
+    /// Share of the old messages kept in an iteration of edges, node, amp; 0.5 if left out
+    #[arg(long, value_name = "S", value_parser = number)]
+    damping: Option<f64>,
     /// Change of a mean, over the largest, at which an iteration has come to rest
-    #[arg(long, value_name = "E", default_value_t = Options::default().tolerance, value_parser = number)]
-    tolerance: f64,
-    /// Iterations at most
-    #[arg(long, value_name = "N", default_value_t = Options::default().most_iterations, value_parser = from_one::<usize>)]
-    iterations: usize,
-    /// Sweeps of a sampler
-    #[arg(long, value_name = "N", default_value_t = Options::default().sweeps, value_parser = from_one::<usize>)]
-    sweeps: usize,
+    #[arg(long, value_name = "E", value_parser = number)]
+    tolerance: Option<f64>,
+    /// Iterations at most; 2000 if left out
+    #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
+    iterations: Option<usize>,
+    /// Sweeps of gibbs, hmc; 2000 if left out
+    #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
+    sweeps: Option<usize>,
     /// Fresh prompts that the test error is taken over
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = from_one::<u64>)]
     tests: u64,
 }
 
 impl Solver {
-    fn options(self, seed: u64) -> Options {
-        let Self { beta, damping, tolerance, iterations, sweeps, .. } = self;
-        Options { beta, damping, tolerance, most_iterations: iterations, sweeps, seed }
+    /// The options; those that the solver does not know are refused.
+    fn options(self, seed: u64) -> Result<Options, IclFailure> {
+        let Self { solver, beta, damping, tolerance, iterations, sweeps, .. } = self;
+        let iterates = matches!(solver, Method::Edges | Method::Node | Method::Amp);
+        let samples = matches!(solver, Method::Gibbs | Method::Hmc);
+        for (name, is_given, is_known, solvers) in [
+            ("damping", damping.is_some(), iterates, "--solver edges, node or amp"),
+            ("tolerance", tolerance.is_some(), iterates, "--solver edges, node or amp"),
+            ("iterations", iterations.is_some(), iterates, "--solver edges, node or amp"),
+            ("sweeps", sweeps.is_some(), samples, "--solver gibbs or hmc"),
+        ] {
+            if is_given && !is_known {
+                return Err(
+                    TheoryError::setting(name, format!("{solvers} with it"), format!("--solver {solver}")).into()
+                );
+            }
+        }
+        let usual = Options::default();
+        Ok(Options {
+            beta,
+            damping: damping.unwrap_or(usual.damping),
+            tolerance: tolerance.unwrap_or(usual.tolerance),
+            most_iterations: iterations.unwrap_or(usual.most_iterations),
+            sweeps: sweeps.unwrap_or(usual.sweeps),
+            seed,
+        })
     }
 }
 
@@ -171,9 +194,9 @@ enum Work {
         /// Models: merged, separate, full, multi_head, softmax, block
         #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_values = ["merged"])]
         model: Vec<Model>,
-        /// Heads of multi_head
-        #[arg(long, value_name = "H", default_value_t = TrainOptions::default().heads, value_parser = from_one::<usize>)]
-        heads: usize,
+        /// Heads of multi_head; 4 if left out
+        #[arg(long, value_name = "H", value_parser = from_one::<usize>)]
+        heads: Option<usize>,
         /// Steps of Adam
         #[arg(long, value_name = "N", default_value_t = TrainOptions::default().steps, value_parser = from_one::<usize>)]
         steps: usize,
@@ -290,14 +313,14 @@ impl Work {
             Self::Solve { prompts, p, lambda, fields, solver, trained, steps, rate } => {
                 let usual = TrainOptions::default();
                 let (steps, rate) = (steps.unwrap_or(usual.steps), rate.unwrap_or(usual.rate));
-                let training = trained.then_some(TrainOptions { steps, rate, seed, ..usual });
+                let training = trained.then_some(TrainOptions { steps, rate, heads: 1, seed, ..usual });
                 let solve = Solve {
                     task: prompts.task(),
                     p,
                     source: fields,
                     lambda,
                     method: solver.solver,
-                    options: solver.options(seed),
+                    options: solver.options(seed)?,
                     tests: solver.tests,
                     training,
                     seed,
@@ -305,8 +328,18 @@ impl Work {
                 staged(|tell| solve.show(tell))
             }
             Self::Train { prompts, p, lambda, model, heads, steps, rate, tests, repeats } => {
-                let weight_decay = 2.0 * lambda;
-                let options = TrainOptions { steps, rate, weight_decay, heads, seed, ..TrainOptions::default() };
+                if heads.is_some() && !model.contains(&Model::MultiHead) {
+                    return Err(IclFailure(TheoryError::setting(
+                        "heads",
+                        "--model multi_head with it",
+                        "other models",
+                    ))
+                    .into());
+                }
+                let usual = TrainOptions::default();
+                let (weight_decay, heads) =
+                    (2.0 * lambda, heads.unwrap_or(usual.heads.min(prompts.d.saturating_add(1))));
+                let options = TrainOptions { steps, rate, weight_decay, heads, seed, ..usual };
                 let show = ShowTrain { task: prompts.task(), p, models: model, options, tests, repeats, seed };
                 let teller = Teller::counted();
                 show.show(&mut |what, done, all| teller.tell(what, done, all))
@@ -314,7 +347,7 @@ impl Work {
             Self::Sweep { d, n, p, lambda, c, drawing, solver, repeats, journal } => {
                 let settings = Settings {
                     method: solver.solver,
-                    options: solver.options(seed),
+                    options: solver.options(seed)?,
                     tests: solver.tests,
                     noise: drawing.noise,
                     divisor: drawing.divisor,
