@@ -1,5 +1,6 @@
 //! What cannot be solved, and why.
 
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -71,6 +72,11 @@ impl TheoryError {
     /// A setting out of range.
     pub fn setting(what: &'static str, expected: impl Into<String>, got: impl ToString) -> Self {
         Self::Setting { what, expected: expected.into(), got: got.to_string() }
+    }
+
+    /// For `map_err` on a decomposition.
+    pub(crate) fn eigenvalues(error: impl Debug) -> Self {
+        Self::Eigenvalues { why: format!("{error:?}") }
     }
 
     /// The value of that name.

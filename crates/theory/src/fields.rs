@@ -158,15 +158,17 @@ impl Fields {
 
     /// The energy of `weights`.
     pub fn energy(&self, weights: &[f64]) -> f64 {
-        let quadratic: f64 = weights.iter().zip(times(&self.moments, weights)).map(|(w, g)| w * g).sum();
-        let square: f64 = weights.iter().map(|w| w * w).sum();
-        0.5 * (quadratic + self.lambda * square) - dot(&self.h, weights)
+        0.5 * (self.prediction_square(weights) + self.lambda * dot(weights, weights)) - dot(&self.h, weights)
     }
 
     /// The mean of `(ŷ − ỹ)²` over the prompts.
     pub fn train_error(&self, weights: &[f64]) -> f64 {
-        let quadratic: f64 = weights.iter().zip(times(&self.moments, weights)).map(|(w, g)| w * g).sum();
-        (self.answer_square - 2.0 * dot(&self.h, weights) + quadratic).max(0.0)
+        (self.answer_square - 2.0 * dot(&self.h, weights) + self.prediction_square(weights)).max(0.0)
+    }
+
+    /// `⟨ŷ²⟩`.
+    fn prediction_square(&self, weights: &[f64]) -> f64 {
+        dot(weights, &times(&self.moments, weights))
     }
 }
 

@@ -75,9 +75,7 @@ fn softest(hessian: &Mat<f64>, identity: &[f64]) -> Result<Vec<f64>, TheoryError
         hessian[(i, j)] - identity[i] * slope[j] - slope[i] * identity[j]
             + (along + 2.0 * stiff) * identity[i] * identity[j]
     });
-    let eigen = across
-        .self_adjoint_eigen(Side::Lower)
-        .map_err(|error| TheoryError::Eigenvalues { why: format!("{error:?}") })?;
+    let eigen = across.self_adjoint_eigen(Side::Lower).map_err(TheoryError::eigenvalues)?;
     Ok((0..n).map(|i| eigen.U()[(i, 0)]).collect())
 }
 

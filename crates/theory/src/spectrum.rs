@@ -11,7 +11,7 @@ pub const ZERO: f64 = 1e-5;
 
 /// The eigenvalues of a symmetric matrix, from the smallest on.
 pub fn eigenvalues(matrix: &Mat<f64>) -> Result<Vec<f64>, TheoryError> {
-    matrix.self_adjoint_eigenvalues(Side::Lower).map_err(|error| TheoryError::Eigenvalues { why: format!("{error:?}") })
+    matrix.self_adjoint_eigenvalues(Side::Lower).map_err(TheoryError::eigenvalues)
 }
 
 /// The eigenvalues of the Hessian of the data alone, all `(D + 1)²` of them: the last column of `W` adds `D + 1` zeros.

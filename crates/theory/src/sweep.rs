@@ -160,13 +160,10 @@ impl Sweep {
         for point in points {
             self.task(point).validate()?;
             check_prompts(point.p)?;
-            let (spins, threads) = ((point.d * (point.d + 1)) as f64, rayon::current_num_threads() as f64);
-            TheoryError::check_memory(
-                format!("{threads} spin glasses of {spins} spins"),
-                6.0 * spins * spins * threads,
-            )?;
         }
-        Ok(())
+        let (most, threads) = (self.d.iter().max().map_or(0, |d| d * (d + 1)), rayon::current_num_threads());
+        let numbers = 6.0 * (most as f64).powi(2) * threads as f64;
+        TheoryError::check_memory(format!("{threads} spin glasses of {most} spins"), numbers)
     }
 
     fn task(&self, Point { d, n, c, .. }: Point) -> Task {

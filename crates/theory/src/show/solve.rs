@@ -12,7 +12,7 @@ use crate::fields::{Fields, Origin, test_error};
 use crate::fitted::fitted;
 use crate::prompt::{Task, check_tests};
 use crate::solver::{Method, Options, Solution};
-use crate::train::{Model, TrainOptions, Trained, train};
+use crate::train::{Model, TrainOptions, Trained, train_on_fields};
 use crate::weights::{contrast, rows};
 
 /// Where fields and couplings come from.
@@ -67,7 +67,8 @@ impl Solve {
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
         self.options.validate()?;
         check_tests(self.tests)?;
-        if let Some(training) = self.training {
+        let training = self.training.map(|options| TrainOptions { weight_decay: 2.0 * self.lambda, ..options });
+        if let Some(training) = training {
             training.validate(&self.task)?;
             if self.source != Source::Prompts {
                 return Err(TheoryError::setting(
@@ -83,15 +84,10 @@ impl Solve {
         let d = self.task.d;
         let mut hear = |iteration: usize, means: &[f64]| path.push((iteration, means[0], means[d]));
         let solution = self.method.solver(self.options).solve(&fields, &mut hear)?;
-        let trained = match self.training {
-            None => None,
-            Some(options) => {
-                progress("training");
-                let options = TrainOptions { weight_decay: 2.0 * self.lambda, ..options };
-                let counts = (self.p, self.tests);
-                Some(train(Model::Merged, &self.task, counts, self.seed, &options, &mut |_, _| {})?)
-            }
-        };
+        let trained = training.map(|options| {
+            progress("training");
+            train_on_fields(Model::Merged, &self.task, &fields, self.tests, self.seed, &options, &mut |_, _| {})
+        });
         progress("scoring");
         let test = test_error(&self.task, &solution.means, self.tests, self.seed);
         // No prompts have the fitted fields.

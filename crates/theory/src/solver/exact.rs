@@ -45,9 +45,7 @@ impl Solver for Exact {
 
 /// The inverse on the directions that are not flat.
 fn pseudo_inverse(hessian: &Mat<f64>, lambda: f64) -> Result<Mat<f64>, TheoryError> {
-    let eigen = hessian
-        .self_adjoint_eigen(Side::Lower)
-        .map_err(|error| TheoryError::Eigenvalues { why: format!("{error:?}") })?;
+    let eigen = hessian.self_adjoint_eigen(Side::Lower).map_err(TheoryError::eigenvalues)?;
     let (vectors, values) = (eigen.U(), eigen.S().column_vector());
     let largest = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));
     if values.iter().any(|&value| value < -FLAT * largest) {

@@ -165,8 +165,9 @@ pub fn train(
     }
 }
 
-/// Merged and separate linear attention see of their prompts only the fields: their gradients need nothing else.
-fn train_on_fields(
+/// Merged and separate linear attention see of their prompts only the fields: their gradients need nothing else. The options are
+/// those that are valid.
+pub(crate) fn train_on_fields(
     model: Model,
     task: &Task,
     fields: &Fields,
