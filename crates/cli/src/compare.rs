@@ -16,10 +16,11 @@ use serde_json::json;
 use crate::failure::{Failure, task_named};
 use crate::print::print;
 use crate::train::{scores_text, stop_on_signal, task_names};
-use crate::value::{from_one, from_zero};
+use crate::value::{from_one, from_zero, take_negatives};
 
 /// The arguments of `regard compare`.
 #[derive(Args)]
+#[command(mut_args(take_negatives))]
 pub struct Compare {
     /// The task
     #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]

@@ -22,9 +22,9 @@ use regard_theory::sweep::{Done, Settings, Sweep};
 use regard_theory::train::{Model, TrainOptions};
 
 use crate::print::print;
-use crate::show::{picture_report, take_negatives};
+use crate::show::picture_report;
 use crate::train::stop_on_signal;
-use crate::value::{from_one, from_zero, number};
+use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard icl`.
 #[derive(Args)]

@@ -24,7 +24,7 @@ use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
 
 use crate::print::print;
-use crate::value::{from_one, from_zero, number};
+use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard show`.
 #[derive(Args)]
@@ -311,12 +311,6 @@ pub fn picture_report(error: InspectError) -> Report {
         InspectError::Extension { .. } => WrongUse::Picture(error).into(),
         other => Report::from_err(other).wrap_err("the picture was not written"),
     }
-}
-
-/// Else −1 would be an unexpected argument, instead of a value that its flag refuses with what it allows.
-pub fn take_negatives(arg: clap::Arg) -> clap::Arg {
-    let takes_values = arg.get_action().takes_values();
-    arg.allow_negative_numbers(takes_values)
 }
 
 impl Mechanism {

@@ -15,10 +15,11 @@ use serde_json::json;
 
 use crate::failure::{Failure, task_named};
 use crate::print::print;
-use crate::value::{from_one, from_zero};
+use crate::value::{from_one, from_zero, take_negatives};
 
 /// The arguments of `regard train`.
 #[derive(Args)]
+#[command(mut_args(take_negatives))]
 pub struct Train {
     /// The task
     #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::print::print;
-use crate::value::{from_one, from_zero, number};
+use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// Inputs that go through the model together.
 const TOGETHER: usize = 64;
@@ -236,6 +236,7 @@ impl Look {
 
 /// The arguments of `regard generate`.
 #[derive(Args)]
+#[command(mut_args(take_negatives))]
 pub struct Generate {
     /// A model folder of the task generate
     #[arg(value_name = "MODEL")]

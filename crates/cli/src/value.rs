@@ -18,6 +18,12 @@ pub fn number(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected a number, such as 0.5".to_string())
 }
 
+/// Else −1 would be an unexpected argument, instead of a value that its flag refuses with what it allows.
+pub fn take_negatives(arg: clap::Arg) -> clap::Arg {
+    let takes_values = arg.get_action().takes_values();
+    arg.allow_negative_numbers(takes_values)
+}
+
 fn whole<T: TryFrom<u64>>(text: &str, least: u64) -> Result<T, String> {
     let too_large = || "too large for a whole number".to_string();
     match text.parse::<u64>() {

@@ -280,7 +280,8 @@ fn lines(
                 .iter()
                 .filter_map(|summary| theory(&summary.point).map(|value| (x.of(&summary.point), value)))
                 .collect();
-            if !curve.is_empty() {
+            // A line needs two.
+            if curve.len() > 1 {
                 let name = if key.is_empty() { "large D".to_string() } else { format!("{name}, large D") };
                 lines = lines.series(Series::new(name, curve).style(LineStyle::Dashed).colour(index));
             }
