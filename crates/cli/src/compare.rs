@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
-use miette::{IntoDiagnostic, Result};
 use regard_tasks::Request;
 use regard_tasks::compare::{Comparison, Entry, Outcome, Progress, Vary, compare};
 use regard_tasks::train::Event;
@@ -88,7 +88,7 @@ impl Compare {
         drop(teller);
         let folder = compared.folder.display();
         if self.json {
-            let mut document = serde_json::to_value(&compared.document).into_diagnostic()?;
+            let mut document = serde_json::to_value(&compared.document)?;
             document["folder"] = json!(compared.folder);
             return print(&format!("{document}\n"));
         }
@@ -125,7 +125,7 @@ impl Teller {
             true => {
                 let bar = ProgressBar::no_length();
                 let style = "{prefix}  {bar:24} step {pos}/{len}  {msg}  {eta} left in this run";
-                bar.set_style(ProgressStyle::with_template(style).into_diagnostic()?);
+                bar.set_style(ProgressStyle::with_template(style)?);
                 Some(bar)
             }
             false => None,

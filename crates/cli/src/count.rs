@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use clap::Args;
-use miette::Result;
 use regard_inspect::count::{
     self, CountError, Description, HEADER_LIMIT, Part, Stored, from_hugging_face, preset, shards,
 };
@@ -45,7 +45,7 @@ pub struct Count {
 }
 
 /// Why nothing was counted.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[derive(Debug, thiserror::Error)]
 pub enum CountFailure {
     /// What was described makes no sense.
     #[error("{origin}: {error}")]

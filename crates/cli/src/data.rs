@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use miette::{IntoDiagnostic, Result, WrapErr};
 use regard_data::builtin::{self, Opinion, Parts, Sizes};
 use regard_data::write_atomic;
 
@@ -57,10 +57,10 @@ impl Data {
             }
             _ => vec![("text.txt".to_string(), builtin::text(seed))],
         };
-        std::fs::create_dir_all(&out).into_diagnostic().wrap_err_with(|| out.display().to_string())?;
+        std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
         for (name, content) in files {
             let path = out.join(name);
-            write_atomic(&path, content.as_bytes()).into_diagnostic()?;
+            write_atomic(&path, content.as_bytes())?;
             print(&format!("wrote {}\n", path.display()))?;
         }
         Ok(())

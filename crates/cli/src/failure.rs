@@ -3,7 +3,7 @@
 use regard_tasks::{Kind, TaskError};
 
 /// What a task refused or could not do.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Failure(pub TaskError);
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use miette::{Report, Result};
 use regard_inspect::{Figure, save_atomically};
 use regard_theory::TheoryError;
 use regard_theory::prompt::{Divisor, Task};
@@ -269,7 +269,7 @@ enum Work {
 }
 
 /// A setting that makes no sense, or a problem without a solution.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct IclFailure(#[from] TheoryError);
 
@@ -293,7 +293,7 @@ impl Icl {
         };
         print(&if json { format!("{}\n", shown.json) } else { shown.text })?;
         if let Some(path) = csv {
-            save_atomically(&path, shown.csv.as_bytes()).map_err(Report::from_err)?;
+            save_atomically(&path, shown.csv.as_bytes())?;
             eprintln!("wrote {}", path.display());
         }
         if let Some(path) = out {

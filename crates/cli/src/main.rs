@@ -8,6 +8,7 @@ mod data;
 mod failure;
 mod icl;
 mod print;
+mod shell;
 mod show;
 mod train;
 mod trained;
@@ -15,8 +16,10 @@ mod value;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
-use miette::{IntoDiagnostic, Result};
+
+use crate::print::print;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -36,14 +39,28 @@ fn keep_memory_for_the_next_step() {
 
 /// A self-attention workbench: train, look inside and serve attention models on the CPU you have.
 #[derive(Parser)]
-#[command(name = "regard", version, about, arg_required_else_help = true)]
+#[command(name = "regard", version, about)]
 struct Cli {
     /// Threads to compute with; all cores by default
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
+
+/// What `regard` says when it is given nothing to do.
+const FIRST_SCREEN: &str = "\
+Regard: train, look inside and serve attention models on the CPU you have.
+
+  train, compare                   from your data file, or built-in data, to a model folder with a report
+  predict, eval, look, generate    what a trained model answers, how good it is and where it looks
+  show, count, icl                 how attention works, what a model costs, why it learns in context
+
+  regard train translate           try this: English to French, learnt in a minute or two
+  regard show attention            or this: attention worked out with small numbers
+  regard count --preset gpt2       or this: what GPT-2 is made of
+`regard help` lists all commands, `regard help train` explains one.
+";
 
 #[derive(Subcommand)]
 enum Command {
@@ -69,37 +86,44 @@ enum Command {
     Count(count::Count),
     /// In-context learning as a spin glass: solve it, sweep it, look at it
     Icl(icl::Icl),
+    /// Print the completions of a shell, to be sourced or saved where the shell looks for them
+    Completions(shell::Completions),
+    /// Print the manual page of a command, or write those of all commands into a folder
+    Man(shell::Manual),
 }
 
 fn main() -> ExitCode {
     keep_memory_for_the_next_step();
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(report) => {
-            eprintln!("{report:?}");
+        Err(error) => {
+            // In a line, with every cause, and in the words of clap.
+            eprintln!("error: {error:#}");
             // 2 is wrong use, as for the flags that clap refuses.
-            let wrong_use = report.is::<bench::UnknownWork>()
-                || report.is::<WrongIsa>()
-                || report.downcast_ref::<failure::Failure>().is_some_and(|failure| failure.0.is_wrong_use())
-                || report.is::<show::WrongUse>()
-                || report.downcast_ref::<icl::IclFailure>().is_some_and(icl::IclFailure::is_wrong_use)
-                || report.downcast_ref::<count::CountFailure>().is_some_and(count::CountFailure::is_wrong_use);
+            let wrong_use = error.is::<bench::UnknownWork>()
+                || error.is::<WrongIsa>()
+                || error.is::<shell::UnknownCommand>()
+                || error.downcast_ref::<failure::Failure>().is_some_and(|failure| failure.0.is_wrong_use())
+                || error.is::<show::WrongUse>()
+                || error.downcast_ref::<icl::IclFailure>().is_some_and(icl::IclFailure::is_wrong_use)
+                || error.downcast_ref::<count::CountFailure>().is_some_and(count::CountFailure::is_wrong_use);
             ExitCode::from(if wrong_use { 2 } else { 1 })
         }
     }
 }
 
 /// `REGARD_ISA` names an instruction set that is not there.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[derive(Debug, thiserror::Error)]
 #[error("REGARD_ISA: {0}")]
 struct WrongIsa(regard_kernels::IsaUnavailable);
 
 fn run(cli: Cli) -> Result<()> {
+    let Some(command) = cli.command else { return print(FIRST_SCREEN) };
     regard_kernels::Isa::from_environment().map_err(WrongIsa)?;
     let threads = cli.threads.map_or(0, usize::from);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().into_diagnostic()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     // Inside the pool: a hand-over from outside would double the time of a tiny training step.
-    pool.install(|| match cli.command {
+    pool.install(|| match command {
         Command::Train(train) => train.run(),
         Command::Eval(eval) => eval.run(),
         Command::Predict(predict) => predict.run(),
@@ -111,5 +135,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Show(show) => show.run(),
         Command::Count(count) => count.run(),
         Command::Icl(icl) => icl.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(manual) => manual.run(),
     })
 }

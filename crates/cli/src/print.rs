@@ -2,12 +2,12 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use miette::{IntoDiagnostic, Result, WrapErr};
+use anyhow::{Context, Result};
 
 /// Prints `text` as it is. A reader who has seen enough and closed the pipe, as `head` does, is no error.
 pub fn print(text: &str) -> Result<()> {
     let written = write(&mut io::stdout().lock(), text);
-    written.into_diagnostic().wrap_err("standard output could not be written")
+    written.context("standard output could not be written")
 }
 
 fn write(out: &mut impl Write, text: &str) -> io::Result<()> {

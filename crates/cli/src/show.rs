@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Error, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use miette::{Report, Result};
 use regard_inspect::show::attention::Attention;
 use regard_inspect::show::cells::Cells;
 use regard_inspect::show::complexity::{Complexity, Timed};
@@ -273,7 +273,7 @@ enum Sight {
 }
 
 /// An option that makes no sense.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum WrongUse {
     /// Of the mechanism.
@@ -299,17 +299,17 @@ impl Show {
     }
 }
 
-fn report(error: ShowError) -> Report {
+fn report(error: ShowError) -> Error {
     match error {
         ShowError::Config(error) | ShowError::Layer(NnError::Config(error)) => WrongUse::Option(error).into(),
-        other => Report::from_err(other),
+        other => Error::new(other),
     }
 }
 
-pub fn picture_report(error: InspectError) -> Report {
+pub fn picture_report(error: InspectError) -> Error {
     match error {
         InspectError::Extension { .. } => WrongUse::Picture(error).into(),
-        other => Report::from_err(other).wrap_err("the picture was not written"),
+        other => Error::new(other).context("the picture was not written"),
     }
 }
 

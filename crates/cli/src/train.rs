@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
-use miette::{IntoDiagnostic, Result};
 use regard_tasks::task::{Prediction, Sample};
 use regard_tasks::train::{Event, Observer, Origin, Stop};
 use regard_tasks::{Finished, Request};
@@ -99,8 +99,7 @@ pub fn stop_on_signal(kept: &'static str) -> Result<Stop> {
         }
         eprintln!("\nstopping; {kept}. Ctrl-C again ends at once");
         asked.ask();
-    })
-    .into_diagnostic()?;
+    })?;
     Ok(stop)
 }
 
@@ -197,8 +196,8 @@ struct Bar {
 
 impl Bar {
     fn new() -> Result<Self> {
-        let steps = ProgressStyle::with_template("{bar:32} step {pos}/{len}  {msg}  {eta} left").into_diagnostic()?;
-        let words = ProgressStyle::with_template("{msg} …").into_diagnostic()?;
+        let steps = ProgressStyle::with_template("{bar:32} step {pos}/{len}  {msg}  {eta} left")?;
+        let words = ProgressStyle::with_template("{msg} …")?;
         Ok(Self { bar: ProgressBar::no_length(), steps, words, tokens: 0, since: Instant::now() })
     }
 }

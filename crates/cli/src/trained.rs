@@ -3,8 +3,8 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result};
 use clap::Args;
-use miette::{IntoDiagnostic, Result, WrapErr};
 use regard_data::Split;
 use regard_inspect::AttentionView;
 use regard_tasks::decode::SampleOptions;
@@ -52,8 +52,8 @@ impl Predict {
         }
         let mut reader: Box<dyn BufRead> = match &self.input {
             Some(path) if path.as_os_str() != "-" => {
-                let file = std::fs::File::open(path).into_diagnostic();
-                Box::new(std::io::BufReader::new(file.wrap_err_with(|| path.display().to_string())?))
+                let file = std::fs::File::open(path);
+                Box::new(std::io::BufReader::new(file.with_context(|| path.display().to_string())?))
             }
             _ => {
                 if std::io::stdin().is_terminal() {
@@ -69,7 +69,7 @@ impl Predict {
             let mut lines = Vec::with_capacity(together);
             while lines.len() < together {
                 let mut line = String::new();
-                if reader.read_line(&mut line).into_diagnostic().wrap_err("the input could not be read")? == 0 {
+                if reader.read_line(&mut line).context("the input could not be read")? == 0 {
                     break;
                 }
                 lines.push(line.trim_end_matches(['\n', '\r']).to_string());
@@ -91,7 +91,7 @@ impl Predict {
         };
         for (place, (answer, input)) in answered.into_iter().zip(inputs).enumerate() {
             let line = match (answer, self.json) {
-                (Ok(prediction), true) => serde_json::to_string(&prediction).into_diagnostic()?,
+                (Ok(prediction), true) => serde_json::to_string(&prediction)?,
                 (Ok(prediction), false) => prediction.output,
                 (Err(error @ TaskError::Input { .. }), json) => {
                     *refused += 1;
@@ -145,7 +145,7 @@ impl Eval {
     /// Scores.
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
-        let split: Split = self.split.parse().into_diagnostic()?;
+        let split: Split = self.split.parse()?;
         let evaluation = model.evaluate(self.data.as_deref(), split).map_err(Failure)?;
         let name = match &self.data {
             Some(path) => path.display().to_string(),

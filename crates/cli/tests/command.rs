@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{command, document, done, fails_with, regard};
+use binary::{command, document, done, fails_with, path, regard};
 
 #[test]
 fn json_is_one_document_and_nothing_else() {
@@ -37,7 +37,6 @@ fn wrong_use_is_code_2_with_a_message() {
     fails_with(&regard(&["bench", "--threads", "0"]), 2, &["threads"]);
     fails_with(&regard(&["bench", "--seconds", "-1"]), 2, &["seconds"]);
     fails_with(&regard(&["bench", "kernel"]), 2, &["kernels"]);
-    fails_with(&regard(&[]), 2, &["Usage"]);
     let output = command(&["bench"]).env("REGARD_ISA", "sse9").output().unwrap();
     fails_with(&output, 2, &["REGARD_ISA", "sse9", "scalar"]);
 }
@@ -50,6 +49,58 @@ fn a_work_that_does_not_fit_is_refused_with_the_estimate() {
         ("train", "train/16777216x16777216x256x4x4x1024x8000"),
     ] {
         fails_with(&regard(&["bench", subject, "--only", work]), 1, &["GiB", "choose smaller sizes"]);
+    }
+}
+
+#[test]
+fn the_first_screen_is_short_and_its_commands_exist() {
+    let screen = done(&regard(&[]));
+    assert!(screen.lines().count() <= 12, "{screen}");
+    let tried = screen.lines().filter_map(|line| line.trim().strip_prefix("regard ")?.split_once("  "));
+    let tried: Vec<&str> = tried.map(|(command, _)| command).collect();
+    assert_eq!(tried.len(), 3, "{screen}");
+    for command in tried {
+        // Training takes its time: that it would start is enough.
+        let check = if command.starts_with("train") { " --print-config" } else { "" };
+        done(&regard(&format!("{command}{check}").split_whitespace().collect::<Vec<_>>()));
+    }
+}
+
+#[test]
+fn a_near_miss_is_pointed_at() {
+    for (arguments, near) in [
+        (&["tran"][..], "'train'"),
+        (&["train", "tagg"], "'tag'"),
+        (&["train", "tag", "--step", "3"], "'--steps'"),
+        (&["train", "translate", "--set", "model.n_head=3"], "did you mean `n_heads`?"),
+        (&["train", "translate", "--set", "n_heads=3"], "did you mean `model.n_heads`?"),
+        (&["train", "translate", "--set", "model.position=roppe"], "did you mean `rope`?"),
+        (&["train", "translate", "--set", "train.schedule=cosin"], "did you mean `cosine`?"),
+        (&["count", "--preset", "gpt-2"], "did you mean gpt2?"),
+        (&["count", "--set", "model.n_head=3"], "did you mean `n_heads`?"),
+        (&["show", "attenton"], "'attention'"),
+        (&["icl", "sove"], "'solve'"),
+        (&["man", "tran"], "did you mean train?"),
+        (&["completions", "bsh"], "'bash'"),
+    ] {
+        fails_with(&regard(arguments), 2, &[near]);
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_name_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = done(&regard(&["completions", shell]));
+        assert!(["translate", "print-config", "preset"].iter().all(|word| script.contains(word)), "{shell}");
+    }
+    let page = done(&regard(&["man"]));
+    assert!(page.contains(".TH regard 1") && page.contains("regard\\-train(1)"), "{page}");
+    let page = done(&regard(&["man", "show", "attention"]));
+    assert!(page.contains("regard\\-show\\-attention") && page.contains("mask"), "{page}");
+    let place = tempfile::tempdir().unwrap();
+    done(&regard(&["man", "--out", path(place.path())]));
+    for name in ["regard.1", "regard-train.1", "regard-show-attention.1", "regard-icl-solve.1"] {
+        assert!(place.path().join(name).exists(), "{name}");
     }
 }
 

@@ -57,6 +57,8 @@ fn killed_runs_end_as_if_nothing_had_happened() {
     done(&begin(&whole, &[]).output().unwrap());
     let took = start.elapsed();
     let expected = state(&whole);
+    let curve = expected.3.iter().filter(|line| line["split"] == "train").count();
+    assert_eq!(curve, 200, "points of the loss curve");
 
     // Moments that differ from run to run of this test: any of them must do.
     let noise = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos();

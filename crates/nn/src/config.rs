@@ -1,4 +1,5 @@
-//! What configurations share: checks of single fields, and choices that a file may give by name alone.
+//! What configurations share: checks of single fields, choices that a file may give by name alone, and the nearest valid
+//! name for one that is not.
 
 use regard_ops::Activation;
 use serde::de::value::{MapAccessDeserializer, MapDeserializer};
@@ -32,6 +33,30 @@ pub fn check_product(field: &str, sizes: &[usize]) -> Result<(), ConfigError> {
             let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
             Err(ConfigError::new(field, sizes.join(" × "), "a product of at most 2⁴⁰ numbers"))
         }
+    }
+}
+
+/// The name among `known` that `given` is most likely meant to be; none if all are too different.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    /// Below this Jaro similarity a suggestion confuses more often than it helps: `lr` is 0.72 from `bias`.
+    const LIKE: f64 = 0.75;
+    let scored = known.into_iter().map(|name| (strsim::jaro(given, name), name)).filter(|(like, _)| *like >= LIKE);
+    scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+}
+
+/// Adds the nearest valid name to serde's `message` about an unknown field or variant; any other message stays as it is.
+///
+/// `elsewhere` may know the name from another place than the one that the message is about, if nothing there is near.
+pub fn name_the_nearest(message: &str, elsewhere: impl FnOnce(&str) -> Option<String>) -> String {
+    let unknown = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"));
+    let meant = unknown.and_then(|rest| rest.split_once('`')).and_then(|(given, rest)| {
+        let known = rest.split('`').skip(1).step_by(2);
+        nearest(given, known).map(String::from).or_else(|| elsewhere(given))
+    });
+    match (meant, message.split_once(", expected ")) {
+        (Some(name), Some((what, known))) => format!("{what}; did you mean `{name}`? Expected {known}"),
+        (Some(name), None) => format!("{message}; did you mean `{name}`?"),
+        (None, _) => message.to_string(),
     }
 }
 
@@ -90,5 +115,59 @@ impl ActivationName {
     /// The default of the published Transformer.
     pub fn relu() -> Activation {
         Activation::Relu
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_keyboard_finds_its_name() {
+        let known = ["kind", "d_model", "n_layers", "n_heads", "kv_heads", "d_ff", "position", "learning_rate"];
+        for (given, name) in [
+            ("n_head", "n_heads"),
+            ("heads", "n_heads"),
+            ("dmodel", "d_model"),
+            ("d_modle", "d_model"),
+            ("layers", "n_layers"),
+            ("learning-rate", "learning_rate"),
+            ("pos", "position"),
+        ] {
+            assert_eq!(nearest(given, known), Some(name), "{given}");
+        }
+        for given in ["", "x", "temperature", "optimizer"] {
+            assert_eq!(nearest(given, known), None, "{given}");
+        }
+    }
+
+    #[test]
+    fn messages_of_serde_get_a_suggestion() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Model {
+            #[allow(dead_code, reason = "only its errors are looked at")]
+            activation: Kind,
+        }
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Kind {
+            Relu,
+            Gelu,
+        }
+        let message = |text: &str| {
+            let error = serde_json::from_str::<Model>(text).unwrap_err().to_string();
+            name_the_nearest(&error, |name| (name == "steps").then(|| "train.steps".to_string()))
+        };
+        let field = message(r#"{"activatoin": "relu"}"#);
+        assert!(
+            field.starts_with("unknown field `activatoin`; did you mean `activation`? Expected `activation`"),
+            "{field}"
+        );
+        assert!(message(r#"{"activation": "rellu"}"#).contains("did you mean `relu`? Expected `relu` or `gelu`"));
+        assert!(message(r#"{"steps": 3}"#).contains("did you mean `train.steps`?"));
+        assert!(!message(r#"{"activation": 3}"#).contains("did you mean"));
+        assert!(!message(r#"{"size": 3}"#).contains("did you mean"));
+        let _ = [Kind::Relu, Kind::Gelu];
     }
 }

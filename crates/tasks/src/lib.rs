@@ -32,6 +32,8 @@ pub use error::TaskError;
 pub use run::{Finished, Kind, Opened, Request, open};
 
 /// The tasks, in the order people are told of them.
+// Inlined into the binary, its table would have the compiler make all the code of every task there once more.
+#[inline(never)]
 pub fn kinds() -> &'static [&'static dyn Kind] {
     &[
         &run::Of::<translate::Translate>(PhantomData),

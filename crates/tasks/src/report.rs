@@ -83,25 +83,32 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
 /// Losses and scores over the steps.
 fn curves(journal: &str) -> Section {
     let lines: Vec<Value> = journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let points = |value: &dyn Fn(&Value) -> Option<f64>| -> Vec<(f64, f64)> {
-        lines.iter().filter_map(|line| Some((line["step"].as_f64()?, value(line)?))).collect()
+    let points = |split: &str, value: &dyn Fn(&Value) -> Option<f64>| -> Vec<(f64, f64)> {
+        let lines = lines.iter().filter(|line| line["split"] == split);
+        lines.filter_map(|line| Some((line["step"].as_f64()?, value(line)?))).collect()
     };
-    let series = |name: &str, points: Vec<(f64, f64)>| Series::new(name, points).style(LineStyle::MarkedLine);
+    let marked = |name: &str, points: Vec<(f64, f64)>| Series::new(name, points).style(LineStyle::MarkedLine);
+    // Marks on every point of a long curve would hide its course.
+    let curve = |name: &str, points: Vec<(f64, f64)>| match points.len() {
+        0..=20 => marked(name, points),
+        _ => Series::new(name, points),
+    };
     let mut loss = Lines::new(Axis::linear("step"), Axis::linear("loss"));
-    loss = loss.series(series("train", points(&|line| line["loss"].as_f64())));
-    let dev = points(&|line| line["metrics"]["loss"].as_f64());
+    loss = loss.series(curve("train", points("train", &|line| line["loss"].as_f64())));
+    let dev = points("dev", &|line| line["metrics"]["loss"].as_f64());
     if !dev.is_empty() {
-        loss = loss.series(series("dev", dev));
+        loss = loss.series(marked("dev", dev));
     }
     let mut figure = Figure::new("Course of training").panel("Loss", loss);
     let names: std::collections::BTreeSet<&String> =
         lines.iter().filter_map(|line| line["metrics"].as_object()).flat_map(|metrics| metrics.keys()).collect();
     for name in names.into_iter().filter(|name| name.as_str() != "loss") {
         let plot = Lines::new(Axis::linear("step"), Axis::linear(name.as_str()));
-        let points = points(&|line| line["metrics"][name.as_str()].as_f64());
-        figure.push(format!("{name} on the dev split"), plot.series(series("", points)));
+        let points = points("dev", &|line| line["metrics"][name.as_str()].as_f64());
+        figure.push(format!("{name} on the dev split"), plot.series(marked("", points)));
     }
     let rate = Lines::new(Axis::linear("step"), Axis::linear("learning rate"));
-    figure.push("Learning rate", rate.series(series("", points(&|line| line["learning_rate"].as_f64()))));
+    let rates = points("train", &|line| line["learning_rate"].as_f64());
+    figure.push("Learning rate", rate.series(curve("", rates)));
     Section::new("Training").content(Content::Figure(figure))
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use regard_nn::config::name_the_nearest;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -66,13 +67,45 @@ fn settings(place: &str, problem: impl std::fmt::Display) -> TaskError {
     TaskError::Settings { place: place.to_string(), problem: problem.to_string().trim_end().to_string() }
 }
 
+/// Reads a configuration as a model folder's `config.json` is read, from JSON: one reader to compile, and one set of messages.
 fn read<C: DeserializeOwned>(table: &Table, place: &str) -> Result<C, TaskError> {
-    serde_path_to_error::deserialize(Value::Table(table.clone())).map_err(|error| {
+    let json = Value::Table(table.clone());
+    let json = to_json(&json).map_err(|(key, problem)| settings(place, format!("{key}: {problem}")))?;
+    serde_path_to_error::deserialize(&json).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner().to_string();
-        let inner = inner.trim_end();
+        let inner = name_the_nearest(inner.trim_end(), |key| in_another_section(key, table));
         if path == "." { settings(place, inner) } else { settings(place, format!("{path}: {inner}")) }
     })
+}
+
+/// The same value in JSON, or the key of a value that JSON does not have and what to write instead.
+fn to_json(value: &Value) -> Result<serde_json::Value, (String, &'static str)> {
+    Ok(match value {
+        Value::String(text) => text.as_str().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Boolean(truth) => (*truth).into(),
+        Value::Float(number) if number.is_finite() => (*number).into(),
+        Value::Float(_) => return Err((String::new(), "expected a finite number")),
+        Value::Datetime(_) => {
+            return Err((String::new(), "expected a text, a number or a table; put a date in quotes"));
+        }
+        Value::Array(values) => values.iter().map(to_json).collect::<Result<_, _>>()?,
+        Value::Table(table) => {
+            let entry = |(key, value): (&String, &Value)| match to_json(value) {
+                Ok(json) => Ok((key.clone(), json)),
+                Err((below, problem)) if below.is_empty() => Err((key.clone(), problem)),
+                Err((below, problem)) => Err((format!("{key}.{below}"), problem)),
+            };
+            table.iter().map(entry).collect::<Result<_, _>>()?
+        }
+    })
+}
+
+/// A key that `table` has in one of its sections, with the section before it.
+fn in_another_section(key: &str, table: &Table) -> Option<String> {
+    let section = table.iter().find(|(_, keys)| keys.as_table().is_some_and(|keys| keys.contains_key(key)));
+    section.map(|(section, _)| format!("{section}.{key}"))
 }
 
 /// A value as TOML writes it; what is none is text: `rope` is `"rope"`.
@@ -257,9 +290,12 @@ mod tests {
     fn wrong_keys_and_values_are_named() {
         let message = |sets: &[&str]| set(sets).unwrap_err().to_string();
         assert!(message(&["model.sise=4"]).contains("sise"), "{}", message(&["model.sise=4"]));
-        assert!(message(&["model.sise=4"]).contains("size"));
+        assert!(message(&["model.sise=4"]).contains("did you mean `size`?"));
+        assert!(message(&["name=rope"]).contains("did you mean `model.name`?"));
         assert!(message(&["model.size=big"]).contains("model.size"));
         assert!(message(&["model.size"]).contains("key=value"));
         assert!(message(&["model..size=3"]).contains("empty"));
+        assert!(message(&["model.size=nan"]).contains("model.size: expected a finite number"));
+        assert!(message(&["model.name=2026-11-17"]).contains("model.name: expected a text"));
     }
 }

@@ -1,6 +1,6 @@
 //! In-context learning: drawing fields, and the node iteration on them.
 
-use miette::{IntoDiagnostic, Result};
+use anyhow::Result;
 use regard_theory::fields::Fields;
 use regard_theory::prompt::Task;
 use regard_theory::solver::{Method, Options};
@@ -13,7 +13,7 @@ const LAMBDA: f64 = 0.01;
 pub fn fields([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let task = Task::new(d, n);
     Ok(Box::new(move || {
-        let fields = Fields::draw(&task, p as u64, LAMBDA, 1, &mut |_| {}).into_diagnostic()?;
+        let fields = Fields::draw(&task, p as u64, LAMBDA, 1, &mut |_| {})?;
         std::hint::black_box(&fields);
         Ok(())
     }))
@@ -21,12 +21,12 @@ pub fn fields([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
 
 /// The node iteration, [`ITERATIONS`] times over all spins.
 pub fn node([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
-    let fields = Fields::draw(&Task::new(d, n), p as u64, LAMBDA, 1, &mut |_| {}).into_diagnostic()?;
+    let fields = Fields::draw(&Task::new(d, n), p as u64, LAMBDA, 1, &mut |_| {})?;
     let options =
         Options { damping: 0.5, tolerance: f64::MIN_POSITIVE, most_iterations: ITERATIONS, ..Options::default() };
     let solver = Method::Node.solver(options);
     Ok(Box::new(move || {
-        std::hint::black_box(solver.solve(&fields, &mut |_, _| {}).into_diagnostic()?);
+        std::hint::black_box(solver.solve(&fields, &mut |_, _| {})?);
         Ok(())
     }))
 }

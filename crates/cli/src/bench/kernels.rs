@@ -1,6 +1,6 @@
 //! Attention and recurrent layers, called as a training step calls them.
 
-use miette::{IntoDiagnostic, Result};
+use anyhow::Result;
 use regard_kernels::attention::{
     AttentionGradients, AttentionOptions, AttentionShape, Band, BooleanMask, Dropout, View, ViewMut,
     attention_backward, attention_forward,
@@ -51,8 +51,7 @@ pub fn attention(kind: AttentionKind, sizes: [usize; 4], phase: Phase) -> Result
         let view = |data| View::contiguous(data, sizes);
         if forward {
             let out = ViewMut::contiguous(&mut out, sizes);
-            attention_forward(shape, &options, view(&q), view(&k), view(&v), out, &mut log_sum_exp)
-                .into_diagnostic()?;
+            attention_forward(shape, &options, view(&q), view(&k), view(&v), out, &mut log_sum_exp)?;
         }
         if backward {
             let gradients = AttentionGradients {
@@ -63,8 +62,7 @@ pub fn attention(kind: AttentionKind, sizes: [usize; 4], phase: Phase) -> Result
                 distance: None,
             };
             let (q, k, v, out) = (view(&q), view(&k), view(&v), view(&out));
-            attention_backward(shape, &options, q, k, v, out, &log_sum_exp, view(&grad), gradients)
-                .into_diagnostic()?;
+            attention_backward(shape, &options, q, k, v, out, &log_sum_exp, view(&grad), gradients)?;
         }
         Ok(())
     };
@@ -87,10 +85,10 @@ pub fn lstm([batch, seq, d_in, d_hidden]: [usize; 4]) -> Result<Box<dyn FnMut() 
     let mut grads = [x.len(), w_ih.len(), w_hh.len(), bias.len(), initial.len(), initial.len()].map(|n| vec![0.0; n]);
     Ok(Box::new(move || {
         let weights = LstmWeights { w_ih: &w_ih, w_hh: &w_hh, bias: &bias };
-        lstm_forward(shape, &x, weights, &initial, &initial, &mut hidden, &mut cells, &mut gates).into_diagnostic()?;
+        lstm_forward(shape, &x, weights, &initial, &initial, &mut hidden, &mut cells, &mut gates)?;
         let [x_grad, w_ih, w_hh, bias, h0, c0] = &mut grads;
         let gradients = LstmGradients { x: x_grad, w_ih, w_hh, bias, h0, c0 };
-        lstm_backward(shape, &x, weights, &initial, &initial, &hidden, &cells, &mut gates, &grad, None, gradients)
-            .into_diagnostic()
+        lstm_backward(shape, &x, weights, &initial, &initial, &hidden, &cells, &mut gates, &grad, None, gradients)?;
+        Ok(())
     }))
 }

@@ -8,8 +8,8 @@ mod work;
 
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::{Args, ValueEnum};
-use miette::Result;
 use serde::Serialize;
 
 use crate::print::print;

@@ -3,9 +3,9 @@
 use std::io::IsTerminal;
 use std::time::Instant;
 
+use anyhow::Result;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use indicatif::{ProgressBar, ProgressStyle};
-use miette::{IntoDiagnostic, Result};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::{Init, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
@@ -39,7 +39,7 @@ impl Training {
             Tensor::from_data(data, &device)
         };
         Ok(Self {
-            model: Some(LanguageModel::new(&shape.config(), &Init::new(0, &device)).into_diagnostic()?),
+            model: Some(LanguageModel::new(&shape.config(), &Init::new(0, &device))?),
             optimiser: AdamW::new(options, Some(1.0), Decay::All),
             ids: part(0),
             targets: part(1),
@@ -50,9 +50,9 @@ impl Training {
     fn step(&mut self) -> Result<f32> {
         let model = self.model.take().expect("put back below");
         let (ids, targets) = (self.ids.clone(), self.targets.clone());
-        let loss = model.loss(ids, targets, CrossEntropyOptions::default(), &Pass::inference()).into_diagnostic()?;
+        let loss = model.loss(ids, targets, CrossEntropyOptions::default(), &Pass::inference())?;
         let gradients = loss.clone().backward();
-        let (model, _) = self.optimiser.step(model, gradients).into_diagnostic()?;
+        let (model, _) = self.optimiser.step(model, gradients)?;
         self.model = Some(model);
         Ok(loss.into_scalar())
     }
@@ -77,7 +77,7 @@ pub fn show(steps: u32) -> Result<()> {
     let mut training = Training::new(&shape)?;
     let bar = ProgressBar::new(u64::from(steps));
     let style = "{bar:32} step {pos}/{len}  {msg}  {per_sec}, {eta} left";
-    bar.set_style(ProgressStyle::with_template(style).into_diagnostic()?);
+    bar.set_style(ProgressStyle::with_template(style)?);
     let live = std::io::stderr().is_terminal();
     let (mut best, mut first, mut last) = (f64::INFINITY, None, 0.0);
     for number in 1..=steps {

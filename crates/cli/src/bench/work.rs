@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use miette::{Diagnostic, Result, bail};
+use anyhow::{Result, bail};
 use regard_inspect::count::available_memory;
 
 use super::gpt::GptShape;
@@ -54,12 +54,12 @@ pub enum Phase {
 }
 
 /// A name that is no work.
-#[derive(Debug, Clone, thiserror::Error, Diagnostic)]
-#[error("`{name}` is no work here: {why}")]
-#[diagnostic(help(
-    "for example attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "`{name}` is no work here: {why}\n  \
+     for example attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
      backward, both), lstm/32x64x64x128, train/2x16x64x4x4x128x256, icl/node/20x100x10000"
-))]
+)]
 pub struct UnknownWork {
     name: String,
     why: String,

@@ -1,7 +1,7 @@
 //! A model as a file describes it: an architecture, its `model` table, further parts, the sizes of an input.
 
 use regard_nn::ConfigError;
-use regard_nn::config::check_positive;
+use regard_nn::config::{check_positive, name_the_nearest};
 use regard_nn::models::transformer::{OutputWeights, TransformerConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -225,7 +225,10 @@ fn read<T: Serialize + DeserializeOwned>(value: &Value, root: &str) -> Result<T,
             serde_path_to_error::deserialize::<_, T>(value).err().map(|error| error.inner().to_string())
         });
         let path = if path == "." { String::new() } else { path };
-        CountError::field(join(root, &join(&path, &within.unwrap_or_default())), plain_words(&why))
+        CountError::field(
+            join(root, &join(&path, &within.unwrap_or_default())),
+            plain_words(&name_the_nearest(&why, |_| None)),
+        )
     })?;
     // Kinds without settings swallow the settings of others.
     let written = serde_json::to_value(&parsed).expect("what was read can be written");

@@ -1,6 +1,7 @@
 //! What counting refuses.
 
 use regard_nn::ConfigError;
+use regard_nn::config::nearest;
 
 /// A description that cannot be counted, or a file that is not what it should be.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -20,11 +21,11 @@ pub enum CountError {
     #[error("the model is too large to count: a sum exceeds 2^128 - 1; choose smaller sizes")]
     TooLarge,
     /// No such preset.
-    #[error("unknown preset {name:?}; there are: {}", known.join(", "))]
+    #[error("unknown preset {name:?}{}; there are: {}", did_you_mean(name, known), known.join(", "))]
     UnknownPreset {
         /// What was asked for.
         name: String,
-        /// What there is.
+        /// The presets that exist.
         known: Vec<&'static str>,
     },
     /// The header of a safetensors file, or the index of several.
@@ -37,4 +38,8 @@ impl CountError {
     pub fn field(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Field { field: field.into(), why: why.into() }
     }
+}
+
+fn did_you_mean(name: &str, known: &[&'static str]) -> String {
+    nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(", did you mean {near}?"))
 }

@@ -107,7 +107,7 @@ impl WordVectors {
             return Err(NnError::input("right and drawn words", format!("[{n}] and [{n}, 1 or more]"), got));
         }
         let candidates = embedding(self.output.val(), Tensor::cat(vec![right.reshape([n, 1]), wrong], 1))?;
-        let scores = (candidates * hidden).sum_dim(2).reshape([n * (k + 1), 1]);
+        let scores = candidates.matmul(hidden.swap_dims(1, 2)).reshape([n * (k + 1), 1]);
         // −ln σ(x) as a choice between x and 0, −ln σ(−x) as the other choice: exact for any x.
         let labels: Vec<i64> = (0..n * (k + 1)).map(|place| i64::from(place % (k + 1) == 0)).collect();
         let labels = Tensor::from_data(TensorData::new(labels, [n * (k + 1)]), &scores.device());

@@ -30,10 +30,10 @@ pub struct State {
     pub epoch: u64,
     /// The next batch in the epoch's plan.
     pub batch: usize,
-    /// Sum of the losses since the last evaluation, as the bits of an `f64`: text would round it.
-    pub loss_bits: u64,
-    /// Steps in that sum.
-    pub loss_steps: u64,
+    /// Training losses since the last evaluation.
+    pub since_evaluation: LossSum,
+    /// Training losses since the last point of the loss curve.
+    pub since_point: LossSum,
     /// The best score so far and its step.
     pub best: Option<Best>,
     /// Evaluations since then.
@@ -54,6 +54,29 @@ pub struct State {
     pub data: String,
     /// Threads that it runs on: they share its batches.
     pub threads: usize,
+}
+
+/// Losses of some steps, to be averaged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LossSum {
+    /// Bits of the `f64` sum: text would round it, and a resumed run would end on other bits.
+    sum_bits: u64,
+    /// Steps in the sum.
+    steps: u64,
+}
+
+impl LossSum {
+    /// Adds the loss of one step.
+    pub fn add(&mut self, loss: f64) {
+        self.sum_bits = (f64::from_bits(self.sum_bits) + loss).to_bits();
+        self.steps += 1;
+    }
+
+    /// Returns the mean and starts again from nothing.
+    pub fn take_mean(&mut self) -> f64 {
+        let Self { sum_bits, steps } = std::mem::take(self);
+        f64::from_bits(sum_bits) / steps.max(1) as f64
+    }
 }
 
 /// The best score so far.
@@ -235,7 +258,7 @@ mod tests {
     fn checkpoint(step: u64) -> Checkpoint {
         let tensors = |value: f32| Tensors::from([("a.b".to_string(), (vec![2], vec![value, 0.1 + 0.2]))]);
         Checkpoint {
-            state: State { step, loss_bits: 0.3f64.to_bits(), ..State::default() },
+            state: State { step, since_point: LossSum { sum_bits: 0.3f64.to_bits(), steps: 3 }, ..State::default() },
             weights: tensors(step as f32),
             best: Some(tensors(-1.0)),
             moments: vec![Moments { path: "a.b".into(), first: vec![1e-30, 2.0], second: vec![3.0, 4.0] }],

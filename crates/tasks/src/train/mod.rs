@@ -28,6 +28,8 @@ use crate::rows::device_of;
 use crate::task::{Evaluation, Loss, Parts, Settings, Task};
 use crate::weights::{self, Tensors};
 
+/// Points of the loss curve that a run writes to its metrics, give or take what does not divide its steps.
+const CURVE_POINTS: u64 = 200;
 /// Steps in a row without finite gradients after which a run is given up.
 const MOST_BROKEN: u32 = 50;
 
@@ -161,6 +163,9 @@ impl<'a, T: Task> Run<'a, T> {
             }
             self.step(observer)?;
             let step = self.state.step;
+            if step.is_multiple_of(self.steps.div_ceil(CURVE_POINTS)) || step == self.steps {
+                self.add_point()?;
+            }
             if step.is_multiple_of(self.config.evaluate_every) || step == self.steps {
                 self.evaluate(observer)?;
             }
@@ -235,8 +240,8 @@ impl<'a, T: Task> Run<'a, T> {
         self.model = Some(model);
         self.state.step = step;
         self.watch(norm, observer)?;
-        self.state.loss_bits = (f64::from_bits(self.state.loss_bits) + loss).to_bits();
-        self.state.loss_steps += 1;
+        self.state.since_evaluation.add(loss);
+        self.state.since_point.add(loss);
         self.state.tokens += tokens as u64;
         self.state.seconds += start.elapsed().as_secs_f64();
         observer.hear(&Event::Step { step, loss: loss as f32, rate, tokens });
@@ -294,21 +299,33 @@ impl<'a, T: Task> Run<'a, T> {
         } else {
             self.state.stale += 1;
         }
-        let loss = f64::from_bits(self.state.loss_bits) / self.state.loss_steps.max(1) as f64;
-        (self.state.loss_bits, self.state.loss_steps) = (0f64.to_bits(), 0);
-        self.journal.write(&json!({
-            "step": step,
-            "epoch": self.state.epoch,
-            "loss": loss,
-            "learning_rate": self.config.rate(step, self.steps),
-            "tokens": self.state.tokens,
-            "seconds": self.state.seconds,
-            "split": "dev",
-            "metrics": evaluation.scores,
-            "best": best,
-        }))?;
+        let loss = self.state.since_evaluation.take_mean();
+        let mut line = self.line("dev", loss);
+        line["metrics"] = json!(evaluation.scores);
+        line["best"] = json!(best);
+        self.journal.write(&line)?;
         observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, best });
         Ok(())
+    }
+
+    /// Writes a point of the loss curve: the mean training loss since the point before.
+    fn add_point(&mut self) -> Result<(), TaskError> {
+        let loss = self.state.since_point.take_mean();
+        self.journal.write(&self.line("train", loss))
+    }
+
+    /// What every line of the metrics says: where the run stands, and its training loss since the last line of the kind.
+    fn line(&self, split: &str, loss: f64) -> Value {
+        let State { step, epoch, tokens, seconds, .. } = self.state;
+        json!({
+            "step": step,
+            "epoch": epoch,
+            "loss": loss,
+            "learning_rate": self.config.rate(step, self.steps),
+            "tokens": tokens,
+            "seconds": seconds,
+            "split": split,
+        })
     }
 
     fn save(&mut self) -> Result<(), TaskError> {

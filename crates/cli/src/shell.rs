@@ -1,0 +1,100 @@
+//! `regard completions` and `regard man`: what a shell and `man` want to know about the commands.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use regard_data::write_atomic;
+
+use crate::Cli;
+use crate::print::print;
+
+/// The arguments of `regard completions`.
+#[derive(Args)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: Shell,
+}
+
+impl Completions {
+    /// Prints the script.
+    pub fn run(self) -> Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "regard", &mut script);
+        print(&String::from_utf8_lossy(&script))
+    }
+}
+
+/// The arguments of `regard man`.
+#[derive(Args)]
+pub struct Manual {
+    /// The command whose page to print, such as `train` or `show attention`; that of `regard` itself if left out
+    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    command: Vec<String>,
+    /// Write the pages of all commands into this folder instead
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// A command that does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("regard man: there is no command {given:?}{near}; there are {}", known.join(", "))]
+pub struct UnknownCommand {
+    given: String,
+    near: String,
+    known: Vec<String>,
+}
+
+impl Manual {
+    /// Prints a page, or writes all of them.
+    pub fn run(self) -> Result<()> {
+        // Every command then knows its full name, and the flags that all of them take.
+        let mut root = Cli::command().disable_help_subcommand(true);
+        root.build();
+        if let Some(folder) = &self.out {
+            std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            let mut pages = Vec::new();
+            collect(&root, &mut pages);
+            for command in &pages {
+                let path = folder.join(format!("{}.1", page_name(command)));
+                write_atomic(&path, &page(command)?)?;
+            }
+            return print(&format!("wrote {} pages to {}\n", pages.len(), folder.display()));
+        }
+        let mut command = &root;
+        for name in &self.command {
+            command = below(command, name)?;
+        }
+        print(&String::from_utf8_lossy(&page(command)?))
+    }
+}
+
+/// The subcommand `name` of `command`.
+fn below<'a>(command: &'a Command, name: &str) -> Result<&'a Command, UnknownCommand> {
+    command.find_subcommand(name).ok_or_else(|| {
+        let known: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_string()).collect();
+        let near = regard_nn::config::nearest(name, known.iter().map(String::as_str));
+        let near = near.map_or_else(String::new, |near| format!(", did you mean {near}?"));
+        UnknownCommand { given: name.to_string(), near, known }
+    })
+}
+
+/// The command and all below it.
+fn collect<'a>(command: &'a Command, found: &mut Vec<&'a Command>) {
+    found.push(command);
+    command.get_subcommands().for_each(|command| collect(command, found));
+}
+
+/// The name of a page: `regard-show-attention`.
+fn page_name(command: &Command) -> String {
+    command.get_display_name().unwrap_or_else(|| command.get_name()).to_string()
+}
+
+fn page(command: &Command) -> Result<Vec<u8>> {
+    let mut page = Vec::new();
+    Man::new(command.clone()).render(&mut page)?;
+    Ok(page)
+}
