@@ -91,7 +91,9 @@ fn a_near_miss_is_pointed_at() {
 fn completions_and_manual_pages_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = done(&regard(&["completions", shell]));
-        assert!(["translate", "print-config", "preset"].iter().all(|word| script.contains(word)), "{shell}");
+        assert!(["train", "print-config", "preset"].iter().all(|word| script.contains(word)), "{shell}");
+        // clap's script for fish completes commands and flags, but not the values of arguments without a flag.
+        assert!(shell == "fish" || script.contains("translate"), "{shell}");
     }
     let page = done(&regard(&["man"]));
     assert!(page.contains(".TH regard 1") && page.contains("regard\\-train(1)"), "{page}");

@@ -21,7 +21,7 @@ pub enum CountError {
     #[error("the model is too large to count: a sum exceeds 2^128 - 1; choose smaller sizes")]
     TooLarge,
     /// No such preset.
-    #[error("unknown preset {name:?}{}; there are: {}", did_you_mean(name, known), known.join(", "))]
+    #[error("unknown preset {name:?}{}; all presets: {}", did_you_mean(name, known), known.join(", "))]
     UnknownPreset {
         /// What was asked for.
         name: String,
@@ -41,5 +41,5 @@ impl CountError {
 }
 
 fn did_you_mean(name: &str, known: &[&'static str]) -> String {
-    nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(", did you mean {near}?"))
+    nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
 }
