@@ -232,6 +232,13 @@ pub(crate) fn column_sums(rows: usize, x: &[f32], out: &mut [f32], output: Outpu
     dispatch(AddRows { x: &partial, out });
 }
 
+/// `out += x`, element by element.
+pub fn add_to(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
+    check_len("what is added", x.len(), out.len())?;
+    for_each_rows(out, 1, |first, out| dispatch(AddRows { x: &x[first..first + out.len()], out }));
+    Ok(())
+}
+
 struct AddBias<'a> {
     bias: &'a [f32],
     out: &'a mut [f32],

@@ -38,7 +38,7 @@ pub use graph_attention::{
     Graph, GraphAttentionOptions, SelfLoops, graph_attention, graph_attention_fallback, graph_attention_weights,
 };
 pub use layer_norm::{layer_norm, layer_norm_fallback};
-pub use linear::{linear, linear_fallback};
+pub use linear::{linear, linear_fallback, linear_onto};
 pub use linear_attention::{linear_attention, linear_attention_fallback};
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_fallback};
 pub use recurrent::{

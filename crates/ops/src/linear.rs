@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use regard_kernels::activation::Activation;
 use regard_kernels::linear::{
-    LinearGradients, LinearShape, linear_activation_backward, linear_backward, linear_forward,
+    LinearGradients, LinearShape, add_to, linear_activation_backward, linear_backward, linear_forward,
 };
 use regard_kernels::unwritten;
 
@@ -26,11 +26,37 @@ pub fn linear<const D: usize>(
     if !is_fused(&x) {
         return Ok(linear_fallback(x, weight, bias, activation));
     }
-    let operation = Linear { shape, activation };
+    let operation = Linear { shape, activation, adds: Adds::Nothing };
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     match bias {
         Some(bias) => apply(operation, [x, weight, bias.into_dispatch()]),
         None => apply(operation, [x, weight]),
+    }
+}
+
+/// `onto + x W + b` over the last index: the last step of a part of a model and the residual around it.
+///
+/// # Shapes
+/// `x` `[…, d_in]`, `weight` `[d_in, d_out]`, `bias` `[d_out]`, `onto` `[…, d_out]` → `[…, d_out]`.
+pub fn linear_onto<const D: usize>(
+    x: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    onto: Tensor<D>,
+) -> Result<Tensor<D>, OpError> {
+    let shape = check(&x, &weight, &bias)?;
+    check_f32("residual", &onto)?;
+    let mut expected = x.dims();
+    expected[D - 1] = shape.d_out;
+    check_shape("residual", onto.dims(), expected)?;
+    if !is_fused(&x) {
+        return Ok(onto + linear_fallback(x, weight, bias, None));
+    }
+    let operation = Linear { shape, activation: None, adds: Adds::Residual };
+    let (x, weight, onto) = (x.into_dispatch(), weight.into_dispatch(), onto.into_dispatch());
+    match bias {
+        Some(bias) => apply(operation, [x, weight, onto, bias.into_dispatch()]),
+        None => apply(operation, [x, weight, onto]),
     }
 }
 
@@ -76,11 +102,19 @@ pub(crate) fn check<const D: usize>(
     Ok(LinearShape { rows: dims[..D - 1].iter().product(), d_in, d_out })
 }
 
-/// The inputs are `x`, the weight and, if there is one, the bias.
+/// The inputs are `x`, the weight, the residual if there is one, and the bias if there is one.
 #[derive(Debug, Clone)]
 struct Linear {
     shape: LinearShape,
     activation: Option<Activation>,
+    adds: Adds,
+}
+
+/// What the product is added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Adds {
+    Nothing,
+    Residual,
 }
 
 /// What the backward pass needs.
@@ -99,6 +133,7 @@ impl<const N: usize> FusedOp<N> for Linear {
         let mut inputs = inputs.into_iter();
         let x = contiguous(inputs.next().expect("x"));
         let weight = Weight::new(inputs.next().expect("weight"));
+        let residual = (self.adds == Adds::Residual).then(|| contiguous(inputs.next().expect("residual")));
         let bias = inputs.next().map(contiguous);
         let LinearShape { rows, d_out, .. } = self.shape;
         let mut shape = x.layout().shape().clone();
@@ -109,6 +144,9 @@ impl<const N: usize> FusedOp<N> for Linear {
         let activation = self.activation.zip(pre.as_deref_mut());
         let bias = bias.as_ref().map(elements);
         linear_forward(self.shape, elements(&x), weight.matrix(), bias, activation, &mut out)?;
+        if let Some(residual) = &residual {
+            add_to(elements(residual), &mut out)?;
+        }
         let pre = pre.map(|pre| tensor(pre, [rows, d_out]));
         let out = tensor(out, shape);
         Ok((out, Saved { x, weight, pre }))
@@ -117,9 +155,16 @@ impl<const N: usize> FusedOp<N> for Linear {
     fn backward(&self, saved: Saved, grad: FlexTensor, wanted: [bool; N]) -> Result<[Option<FlexTensor>; N], OpError> {
         let LinearShape { d_in, d_out, .. } = self.shape;
         let grad = contiguous(grad);
-        let want = |at: usize, len: usize| wanted.get(at).is_some_and(|&wanted| wanted).then(|| unwritten(len));
+        let is_wanted = |at: usize| wanted.get(at).is_some_and(|&wanted| wanted);
+        let want = |at: usize, len: usize| is_wanted(at).then(|| unwritten(len));
+        // What is added passes the gradient on as it is.
+        let residual = match self.adds {
+            Adds::Nothing => None,
+            Adds::Residual => Some(is_wanted(2).then(|| grad.clone())),
+        };
+        let bias_at = if residual.is_some() { 3 } else { 2 };
         let x_shape = saved.x.layout().shape().clone();
-        let mut grads = [want(0, x_shape.num_elements()), want(1, d_in * d_out), want(2, d_out)];
+        let mut grads = [want(0, x_shape.num_elements()), want(1, d_in * d_out), want(bias_at, d_out)];
         let [x, weight, bias] = &mut grads;
         let gradients =
             LinearGradients { x: x.as_deref_mut(), weight: weight.as_deref_mut(), bias: bias.as_deref_mut() };
@@ -140,7 +185,9 @@ impl<const N: usize> FusedOp<N> for Linear {
         }
         let [x, weight, bias] = grads;
         let x = x.map(|x| tensor(x, x_shape));
-        let mut all = [x, weight.map(|w| saved.weight.gradient(w)), bias.map(|b| tensor(b, [d_out]))].into_iter();
+        let weight = weight.map(|weight| saved.weight.gradient(weight));
+        let bias = bias.map(|bias| tensor(bias, [d_out]));
+        let mut all = [x, weight].into_iter().chain(residual).chain([bias]);
         Ok(std::array::from_fn(|_| all.next().flatten()))
     }
 }

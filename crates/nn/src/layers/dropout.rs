@@ -24,6 +24,11 @@ impl Dropout {
         Ok(Self { probability, path: init.path() })
     }
 
+    /// Whether it changes anything in this pass.
+    pub fn is_on(&self, pass: &Pass) -> bool {
+        pass.dropout(&self.path, self.probability).is_some()
+    }
+
     /// `x` with features left out.
     ///
     /// # Shapes

@@ -95,10 +95,23 @@ impl FeedForward {
     /// # Shapes
     /// `x` `[…, d_model]` → the same.
     pub fn forward<const D: usize>(&self, x: Tensor<D>, pass: &Pass) -> Result<Tensor<D>, OpError> {
+        self.forward_onto(x, None, pass)
+    }
+
+    /// The same added to `onto`.
+    ///
+    /// # Shapes
+    /// `x` and `onto` `[…, d_model]` → the same.
+    pub fn forward_onto<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        onto: Option<Tensor<D>>,
+        pass: &Pass,
+    ) -> Result<Tensor<D>, OpError> {
         let hidden = match &self.gate {
             Some(gate) => gate.forward_activated(x.clone(), self.activation)? * self.up.forward(x)?,
             None => self.up.forward_activated(x, self.activation)?,
         };
-        self.down.forward(self.dropout.forward(hidden, pass)?)
+        self.down.forward_onto(self.dropout.forward(hidden, pass)?, onto)
     }
 }

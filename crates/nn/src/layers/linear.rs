@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::{Activation, OpError, linear};
+use regard_ops::{Activation, OpError, linear, linear_onto};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{check_positive, check_product};
@@ -88,6 +88,17 @@ impl Linear {
         activation: Activation,
     ) -> Result<Tensor<D>, OpError> {
         linear(x, self.weight.val(), self.bias_value(), Some(activation))
+    }
+
+    /// `onto + x W + b` in one operation; without `onto`, [`forward`](Self::forward).
+    ///
+    /// # Shapes
+    /// `x` `[…, d_in]`, `onto` `[…, d_out]` → `[…, d_out]`.
+    pub fn forward_onto<const D: usize>(&self, x: Tensor<D>, onto: Option<Tensor<D>>) -> Result<Tensor<D>, OpError> {
+        match onto {
+            Some(onto) => linear_onto(x, self.weight.val(), self.bias_value(), onto),
+            None => self.forward(x),
+        }
     }
 
     fn bias_value(&self) -> Option<Tensor<1>> {

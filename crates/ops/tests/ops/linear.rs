@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use regard_ops::{Activation, OpError, linear, linear_fallback};
+use regard_ops::{Activation, OpError, linear, linear_fallback, linear_onto};
 
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, loss, training, transposed, values};
@@ -57,6 +57,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+    #[test]
+    fn what_it_is_added_to_changes_neither_bits_nor_gradients(batch in 1usize..4, seq in 1usize..9, d_in in 1usize..20,
+                                                              d_out in 1usize..20, with_bias: bool) {
+        let (x, weight) = (leaf([batch, seq, d_in], 1), leaf([d_in, d_out], 2));
+        let bias = with_bias.then(|| leaf([d_out], 3));
+        let (onto, weights) = (leaf([batch, seq, d_out], 4), leaf([batch, seq, d_out], 5));
+        let results = [true, false].map(|fused| {
+            let out = match fused {
+                true => linear_onto(x.clone(), weight.clone(), bias.clone(), onto.clone()).unwrap(),
+                false => onto.clone() + linear(x.clone(), weight.clone(), bias.clone(), None).unwrap(),
+            };
+            let gradients = loss(&out, &weights);
+            let [x, onto] = [&x, &onto].map(|leaf| gradient(leaf, &gradients));
+            let bias = bias.as_ref().map(|bias| gradient(bias, &gradients));
+            (values(out), x, gradient(&weight, &gradients), onto, bias)
+        });
+        prop_assert_eq!(&results[0], &results[1]);
+    }
+}
+
 #[test]
 fn a_transposed_view_is_read_as_it_is_meant() {
     let (x, weight) = (leaf([5, 3], 1), leaf([4, 3], 2));
@@ -72,4 +94,6 @@ fn bad_input_is_a_typed_error() {
     assert!(matches!(error, OpError::Shape { what: "bias", .. }), "{error}");
     let error = linear(leaf([2, 4], 1).cast(burn::tensor::DType::F64), leaf([4, 5], 2), None, None).unwrap_err();
     assert!(matches!(error, OpError::DType { what: "input", .. }), "{error}");
+    let error = linear_onto(leaf([2, 4], 1), leaf([4, 5], 2), None, leaf([2, 4], 3)).unwrap_err();
+    assert!(matches!(error, OpError::Shape { what: "residual", .. }), "{error}");
 }

@@ -79,6 +79,22 @@ impl CrossAttention {
         first_row: usize,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
+        self.forward_onto(x, None, source, options, first_row, pass)
+    }
+
+    /// The same added to `onto`.
+    ///
+    /// # Shapes
+    /// `x` and `onto` `[batch, queries, d_model]` → the same.
+    pub fn forward_onto(
+        &self,
+        x: Tensor<3>,
+        onto: Option<Tensor<3>>,
+        source: &Source,
+        options: &AttentionOptions,
+        first_row: usize,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
         let dropout = pass.dropout(&self.path, self.dropout).or(options.dropout);
         let options = AttentionOptions { dropout, ..options.clone() };
         let (q, kv) = (self.query.forward(x)?, source.keys_values.clone());
@@ -88,6 +104,6 @@ impl CrossAttention {
             capture.record_attention(&self.path, &q, &k, &options, first_row)?;
         }
         let mixed = attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?;
-        Ok(self.output.forward(mixed)?)
+        Ok(self.output.forward_onto(mixed, onto)?)
     }
 }

@@ -58,14 +58,52 @@ impl SelfAttention {
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
+        self.forward_onto(x, None, None, options, places, pass)
+    }
+
+    /// The same added to `onto`; with a `cache`, [`forward_cached`](Self::forward_cached).
+    ///
+    /// # Shapes
+    /// `x` and `onto` `[batch, seq, d_model]` → the same.
+    pub fn forward_onto(
+        &self,
+        x: Tensor<3>,
+        onto: Option<Tensor<3>>,
+        cache: Option<&mut KeyValueCache>,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
         let options = self.options(options, places, pass)?;
         let qkv = self.turned(self.qkv.forward(x)?, places)?;
+        let mixed = match cache {
+            Some(cache) => self.mixed_cached(qkv, cache, &options, pass)?,
+            None => self.mixed(qkv, &options, pass)?,
+        };
+        Ok(self.output.forward_onto(mixed, onto)?)
+    }
+
+    /// The heads side by side.
+    fn mixed(&self, qkv: Tensor<3>, options: &AttentionOptions, pass: &Pass) -> Result<Tensor<3>, NnError> {
         if let Some(capture) = pass.capture() {
             let [q, k, _] = self.split(qkv.clone());
-            capture.record_attention(&self.path, &q, &k, &options, 0)?;
+            capture.record_attention(&self.path, &q, &k, options, 0)?;
         }
-        let mixed = attention_packed(qkv, self.n_heads, self.kv_heads, &options)?;
-        Ok(self.output.forward(mixed)?)
+        Ok(attention_packed(qkv, self.n_heads, self.kv_heads, options)?)
+    }
+
+    /// The same for tokens that follow those of the cache.
+    fn mixed_cached(
+        &self,
+        qkv: Tensor<3>,
+        cache: &mut KeyValueCache,
+        options: &AttentionOptions,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let first_row = cache.len();
+        let [q, k, v] = self.split(qkv);
+        let (k, v) = cache.append(k, v)?;
+        Ok(join_heads(attend(&self.path, q, k, v, options, first_row, pass)?))
     }
 
     /// The same for tokens that follow those in `cache`, whose keys and values they join. `places` are those of the new
@@ -81,12 +119,7 @@ impl SelfAttention {
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        let options = self.options(options, places, pass)?;
-        let first_row = cache.len();
-        let [q, k, v] = self.split(self.turned(self.qkv.forward(x)?, places)?);
-        let (k, v) = cache.append(k, v)?;
-        let mixed = join_heads(attend(&self.path, q, k, v, &options, first_row, pass)?);
-        Ok(self.output.forward(mixed)?)
+        self.forward_onto(x, None, Some(cache), options, places, pass)
     }
 
     /// The options of the caller with what the positions and the pass add.

@@ -96,9 +96,15 @@ impl ConvBlock {
     pub fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let [batch, seq, _] = x.dims();
         let lengths = Lengths::new(lengths, [batch, seq], &x.device())?;
-        self.residual.around(x, pass, |x| match &lengths {
-            Some(lengths) => self.convolve(lengths.blank(x)),
-            None => self.convolve(x),
+        self.residual.around(x, pass, |x, onto| {
+            let convolved = match &lengths {
+                Some(lengths) => self.convolve(lengths.blank(x))?,
+                None => self.convolve(x)?,
+            };
+            Ok(match onto {
+                Some(onto) => onto + convolved,
+                None => convolved,
+            })
         })
     }
 

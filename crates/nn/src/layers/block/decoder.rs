@@ -79,12 +79,10 @@ impl DecoderBlock {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let first_row = cache.as_ref().map_or(0, |cache| cache.len());
-        let x = self.attention_residual.around(x, pass, |x| match cache {
-            Some(cache) => self.attention.forward_cached(x, cache, view.target, view.places, pass),
-            None => self.attention.forward(x, view.target, view.places, pass),
-        })?;
-        let cross = |x| self.cross_attention.forward(x, source, view.source, first_row, pass);
+        let attention = |x, onto| self.attention.forward_onto(x, onto, cache, view.target, view.places, pass);
+        let x = self.attention_residual.around(x, pass, attention)?;
+        let cross = |x, onto| self.cross_attention.forward_onto(x, onto, source, view.source, first_row, pass);
         let x = self.cross_residual.around(x, pass, cross)?;
-        self.feed_forward_residual.around(x, pass, |x| Ok(self.feed_forward.forward(x, pass)?))
+        self.feed_forward_residual.around(x, pass, |x, onto| Ok(self.feed_forward.forward_onto(x, onto, pass)?))
     }
 }

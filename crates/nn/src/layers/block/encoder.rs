@@ -51,10 +51,8 @@ impl EncoderBlock {
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        let x = self.attention_residual.around(x, pass, |x| match cache {
-            Some(cache) => self.attention.forward_cached(x, cache, options, places, pass),
-            None => self.attention.forward(x, options, places, pass),
-        })?;
-        self.feed_forward_residual.around(x, pass, |x| Ok(self.feed_forward.forward(x, pass)?))
+        let attention = |x, onto| self.attention.forward_onto(x, onto, cache, options, places, pass);
+        let x = self.attention_residual.around(x, pass, attention)?;
+        self.feed_forward_residual.around(x, pass, |x, onto| Ok(self.feed_forward.forward_onto(x, onto, pass)?))
     }
 }

@@ -30,7 +30,8 @@ impl Residual {
         })
     }
 
-    /// `x` with what `part` adds.
+    /// `x` with what `part` adds. `part` gets its input and, where nothing comes between, what it is to add its output
+    /// to: its last product does so in the same operation.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
@@ -38,17 +39,19 @@ impl Residual {
         &self,
         x: Tensor<3>,
         pass: &Pass,
-        part: impl FnOnce(Tensor<3>) -> Result<Tensor<3>, NnError>,
+        part: impl FnOnce(Tensor<3>, Option<Tensor<3>>) -> Result<Tensor<3>, NnError>,
     ) -> Result<Tensor<3>, NnError> {
+        let input = match self.place {
+            NormPlace::Post => x.clone(),
+            NormPlace::Pre => self.norm.forward(x.clone())?,
+        };
+        let sum = match self.dropout.is_on(pass) {
+            true => x + self.dropout.forward(part(input, None)?, pass)?,
+            false => part(input, Some(x))?,
+        };
         match self.place {
-            NormPlace::Post => {
-                let added = self.dropout.forward(part(x.clone())?, pass)?;
-                Ok(self.norm.forward(x + added)?)
-            }
-            NormPlace::Pre => {
-                let added = part(self.norm.forward(x.clone())?)?;
-                Ok(x + self.dropout.forward(added, pass)?)
-            }
+            NormPlace::Post => Ok(self.norm.forward(sum)?),
+            NormPlace::Pre => Ok(sum),
         }
     }
 }
