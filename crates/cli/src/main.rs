@@ -53,7 +53,8 @@ const FIRST_SCREEN: &str = "\
 Regard: train, look inside and serve attention models on the CPU you have.
 
   train, compare                   from your data file, or built-in data, to a model folder with a report
-  predict, eval, look, generate    what a trained model answers, how good it is and where it looks
+  predict, eval, generate          what a trained model answers, and how good it is
+  look, heads                      where it looks, and which of its heads matter
   show, count, icl                 how attention works, what a model costs, why it learns in context
 
   regard train translate           try this: English to French, learnt in a minute or two
@@ -72,6 +73,8 @@ enum Command {
     Predict(trained::Predict),
     /// Where a trained model looks: the attention maps of an input as a page, a picture or JSON
     Look(trained::Look),
+    /// What each attention head of a trained model is worth and what it looks at
+    Heads(trained::Heads),
     /// Train a task in several variants and show them side by side
     Compare(compare::Compare),
     /// Text from a trained language model
@@ -128,6 +131,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Eval(eval) => eval.run(),
         Command::Predict(predict) => predict.run(),
         Command::Look(look) => look.run(),
+        Command::Heads(heads) => heads.run(),
         Command::Compare(compare) => compare.run(),
         Command::Generate(generate) => generate.run(),
         Command::Data(data) => data.run(),

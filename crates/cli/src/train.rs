@@ -125,7 +125,7 @@ fn shown(sample: &Sample, prediction: &Prediction) -> String {
         _ if prediction.more.contains_key("value") => "≈",
         _ => "✗",
     };
-    let mut text = format!("\n  {}\n  {mark} {}\n", sample.input, prediction.output);
+    let mut text = format!("\n  {}\n  {mark} {}\n", sample.given, prediction.output);
     if sample.expected != prediction.output && !sample.expected.is_empty() {
         text += &format!("    expected: {}\n", sample.expected);
     }
@@ -156,11 +156,12 @@ fn summary(finished: &Finished) -> String {
     text += &format!("\nwrote {folder}; open {folder}/report.html, or try\n");
     text += &match finished.task {
         "generate" => {
-            let prompt = finished.samples.first().map_or("", |(sample, _)| sample.input.as_str());
+            let prompt = finished.samples.first().map_or_else(String::new, |(sample, _)| sample.given.to_string());
             format!("  regard generate {folder} {prompt:?}\n  regard look {folder} {prompt:?} --out look.html\n")
         }
         _ => {
-            let input = finished.samples.first().map_or("…", |(sample, _)| sample.input.as_str());
+            let input =
+                finished.samples.first().map_or_else(|| "…".to_string(), |(sample, _)| sample.given.to_string());
             format!("  regard predict {folder} {input:?}\n  regard look {folder} {input:?} --out look.html\n")
         }
     };

@@ -239,6 +239,27 @@ pub fn add_to(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
     Ok(())
 }
 
+/// `out += x` for every piece of `out` that is as long as `x`.
+pub fn add_repeatedly(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
+    check_repeats(x, out)?;
+    if !x.is_empty() {
+        for_each_rows(out, x.len(), |_, out| dispatch(AddBias { bias: x, out }));
+    }
+    Ok(())
+}
+
+/// `out = Σ` of the pieces of `x` that are as long as `out`, added in their order.
+pub fn sum_repeats(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
+    check_repeats(out, x)?;
+    column_sums(x.len() / out.len().max(1), x, out, Output::Replace);
+    Ok(())
+}
+
+fn check_repeats(part: &[f32], whole: &[f32]) -> Result<(), KernelError> {
+    let repeats = whole.len() / part.len().max(1);
+    check_len("a whole number of repeats", whole.len(), repeats * part.len())
+}
+
 struct AddBias<'a> {
     bias: &'a [f32],
     out: &'a mut [f32],

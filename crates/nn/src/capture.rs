@@ -1,21 +1,24 @@
 //! Attention weights on request: the one way to look inside, for every attention layer.
 //!
 //! A [`Capture`] goes with a [`Pass`](crate::Pass). Layers that find one there compute or hand over the weights it asks
-//! for, beside the output that they give anyway; without one nothing is computed, kept or changed.
+//! for through their [`Heads`](crate::Heads), beside the output that they give anyway; without one nothing is computed, kept
+//! or changed.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, Graph, OpError, attention_weights};
+use regard_ops::{Graph, OpError};
 
-use crate::init::LayerPath;
+use crate::ablation::Means;
+use crate::heads::Site;
 
 /// Which weights to keep. Everything by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Layers by path; a path stands for all layers within it.
-    pub layers: Option<Vec<String>>,
+    /// Layers.
+    pub layers: Option<Vec<Site>>,
     /// Sequences of the batch.
     pub sequences: Option<Vec<usize>>,
     /// Heads of each layer.
@@ -27,8 +30,8 @@ pub struct Wanted {
 /// The weights that one head of one layer gave to the keys of one sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttentionMap {
-    /// Path of the layer.
-    pub layer: String,
+    /// The layer.
+    pub site: Site,
     /// Index in the batch.
     pub sequence: usize,
     /// Index of the head.
@@ -41,17 +44,42 @@ pub struct AttentionMap {
     pub keys: Option<Vec<Vec<usize>>>,
 }
 
-/// Collects attention weights during a pass.
+/// Collects attention weights, or the mean outputs of heads, during a pass.
 #[derive(Debug, Default)]
 pub struct Capture {
-    wanted: Wanted,
+    keeps: Keeps,
     maps: Mutex<Vec<AttentionMap>>,
+    outputs: Mutex<BTreeMap<(Site, usize), Sum>>,
+}
+
+#[derive(Debug)]
+enum Keeps {
+    Weights(Wanted),
+    Outputs,
+}
+
+impl Default for Keeps {
+    fn default() -> Self {
+        Self::Weights(Wanted::default())
+    }
+}
+
+/// The sum of a head's outputs.
+#[derive(Debug, Default)]
+struct Sum {
+    total: Vec<f64>,
+    count: usize,
 }
 
 impl Capture {
-    /// Keeps what `wanted` names.
+    /// Keeps the weights that `wanted` names.
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, maps: Mutex::default() }
+        Self { keeps: Keeps::Weights(wanted), ..Self::default() }
+    }
+
+    /// Keeps the mean outputs of all heads and no weights. Padding counts like any token: give it sequences of one length.
+    pub fn of_outputs() -> Self {
+        Self { keeps: Keeps::Outputs, ..Self::default() }
     }
 
     /// What was kept, in the order of the layers' work.
@@ -59,65 +87,64 @@ impl Capture {
         self.maps.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything of `layer` is wanted.
-    pub fn wants(&self, layer: &LayerPath) -> bool {
-        let within = |wanted: &String| {
-            layer.as_str().strip_prefix(wanted.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        self.wanted.layers.as_ref().is_none_or(|layers| layers.iter().any(within))
+    /// The mean outputs of the heads.
+    pub fn into_means(self) -> Means {
+        let sums = self.outputs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mean = |sum: Sum| sum.total.iter().map(|total| (total / sum.count.max(1) as f64) as f32).collect();
+        sums.into_iter().map(|(head, sum)| (head, mean(sum))).collect()
     }
 
-    /// Computes and keeps the weights of dot-product attention; `first_row` is the first query's place in its sequence.
-    ///
-    /// # Shapes
-    /// `q` and `k` as in [`regard_ops::attention`].
-    pub fn record_attention(
-        &self,
-        layer: &LayerPath,
-        q: &Tensor<4>,
-        k: &Tensor<4>,
-        options: &AttentionOptions,
-        first_row: usize,
-    ) -> Result<(), OpError> {
-        let ([batch, n_heads, queries, _], keys) = (q.dims(), k.dims()[2]);
-        self.record(layer, [batch, n_heads, queries, keys], first_row, |sequence, head, rows| {
-            let weights = attention_weights(q.clone(), k.clone(), options, (sequence, head), rows)?;
-            Ok(weights.into_data().iter().collect())
-        })
+    /// Whether weights of `layer` are wanted.
+    pub fn wants(&self, layer: &Site) -> bool {
+        match &self.keeps {
+            Keeps::Weights(wanted) => wanted.layers.as_ref().is_none_or(|layers| layers.contains(layer)),
+            Keeps::Outputs => false,
+        }
     }
 
-    /// Keeps weights that a layer has made anyway.
-    ///
-    /// # Shapes
-    /// `weights` `[batch, n_heads, queries, keys]`.
-    pub fn record_weights(&self, layer: &LayerPath, weights: &Tensor<4>, first_row: usize) -> Result<(), OpError> {
-        let shape @ [_, _, _, keys] = weights.dims();
-        self.record(layer, shape, first_row, |sequence, head, rows| {
-            let part = weights.clone().slice([sequence..sequence + 1, head..head + 1, rows, 0..keys]);
-            Ok(part.into_data().iter().collect())
-        })
+    /// Whether the outputs of single heads are wanted.
+    pub(crate) fn wants_outputs(&self) -> bool {
+        matches!(self.keeps, Keeps::Outputs)
+    }
+
+    /// Adds the outputs of heads, `[batch, n_heads, queries, d_value]`, to their sums.
+    pub(crate) fn add_outputs(&self, site: &Site, first_head: usize, outputs: &Tensor<4>) {
+        if !self.wants_outputs() {
+            return;
+        }
+        let [batch, n_heads, queries, d_value] = outputs.dims();
+        let mut sums = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        for head in 0..n_heads {
+            let sum = sums.entry((*site, first_head + head)).or_default();
+            sum.total.resize(d_value, 0.0);
+            sum.count += batch * queries;
+            let own: Vec<f32> = outputs.clone().narrow(1, head, 1).into_data().iter().collect();
+            for (at, output) in own.into_iter().enumerate() {
+                sum.total[at % d_value] += f64::from(output);
+            }
+        }
     }
 
     /// Keeps the weights of a graph's edges, a map a head.
     ///
     /// # Shapes
     /// `weights` `[edges, n_heads]`, in the order of the graph.
-    pub fn record_edges(&self, layer: &LayerPath, graph: &Graph, weights: &Tensor<2>) {
-        let wanted = |list: &Option<Vec<usize>>, index| list.as_ref().is_none_or(|list| list.contains(&index));
-        if !self.wants(layer) || !wanted(&self.wanted.sequences, 0) {
+    pub(crate) fn record_edges(&self, site: &Site, graph: &Graph, weights: &Tensor<2>) {
+        let Keeps::Weights(all) = &self.keeps else { return };
+        if !self.wants(site) || !is_among(&all.sequences, 0) {
             return;
         }
-        let rows = self.wanted.rows.clone().unwrap_or(0..usize::MAX);
+        let rows = all.rows.clone().unwrap_or(0..usize::MAX);
         let rows = rows.start.min(graph.n_nodes())..rows.end.min(graph.n_nodes());
         let keys: Vec<Vec<usize>> = rows.clone().map(|node| graph.sources(node).collect()).collect();
         let first_edge: usize = (0..rows.start).map(|node| graph.sources(node).count()).sum();
         let n_heads = weights.dims()[1];
         let values: Vec<f32> = weights.to_data().iter().collect();
-        for head in (0..n_heads).filter(|&head| wanted(&self.wanted.heads, head)) {
+        for head in (0..n_heads).filter(|&head| is_among(&all.heads, head)) {
             let mut edges = values.iter().skip(head).step_by(n_heads).skip(first_edge);
             let rows_of_head = keys.iter().map(|keys| edges.by_ref().take(keys.len()).copied().collect()).collect();
             self.push(AttentionMap {
-                layer: layer.as_str().to_string(),
+                site: *site,
                 sequence: 0,
                 head,
                 first_row: rows.start,
@@ -132,45 +159,46 @@ impl Capture {
     }
 
     /// Keeps the weights that are wanted of `[batch, n_heads, queries, keys]`; `weights` makes the rows of a sequence's
-    /// head.
+    /// head, both counted within the layer, whose first head has the number `first_head`.
     pub(crate) fn record(
         &self,
-        layer: &LayerPath,
+        site: &Site,
+        first_head: usize,
         [batch, n_heads, queries, keys]: [usize; 4],
         first_row: usize,
         weights: impl Fn(usize, usize, Range<usize>) -> Result<Vec<f32>, OpError>,
     ) -> Result<(), OpError> {
-        let rows = self.wanted.rows.clone().unwrap_or(0..usize::MAX);
+        let Keeps::Weights(all) = &self.keeps else { return Ok(()) };
+        let rows = all.rows.clone().unwrap_or(0..usize::MAX);
         let within = |row: usize| row.saturating_sub(first_row).min(queries);
         let (rows, first_row) = (within(rows.start)..within(rows.end), first_row.max(rows.start));
-        if !self.wants(layer) || rows.is_empty() || keys == 0 {
+        if !self.wants(site) || rows.is_empty() || keys == 0 {
             return Ok(());
         }
-        let asked = |list: &Option<Vec<usize>>, index| list.as_ref().is_none_or(|list| list.contains(&index));
-        for sequence in (0..batch).filter(|&s| asked(&self.wanted.sequences, s)) {
-            for head in (0..n_heads).filter(|&h| asked(&self.wanted.heads, h)) {
+        for sequence in (0..batch).filter(|&sequence| is_among(&all.sequences, sequence)) {
+            for head in (0..n_heads).filter(|head| is_among(&all.heads, first_head + head)) {
                 let weights = weights(sequence, head, rows.clone())?;
-                self.keep(layer, sequence, head, first_row, weights.chunks_exact(keys).map(<[f32]>::to_vec).collect());
+                let rows = weights.chunks_exact(keys).map(<[f32]>::to_vec).collect();
+                self.keep(AttentionMap { site: *site, sequence, head: first_head + head, first_row, rows, keys: None });
             }
         }
         Ok(())
     }
 
     /// Adds rows that follow those of a map to it, and starts a new one otherwise.
-    fn keep(&self, layer: &LayerPath, sequence: usize, head: usize, first_row: usize, rows: Vec<Vec<f32>>) {
+    fn keep(&self, new: AttentionMap) {
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        let same =
-            |map: &&mut AttentionMap| map.layer == layer.as_str() && (map.sequence, map.head) == (sequence, head);
+        let same = |map: &&mut AttentionMap| (map.site, map.sequence, map.head) == (new.site, new.sequence, new.head);
         match maps.iter_mut().rev().find(same) {
-            Some(map) if first_row > 0 && map.first_row + map.rows.len() == first_row => map.rows.extend(rows),
-            _ => maps.push(AttentionMap {
-                layer: layer.as_str().to_string(),
-                sequence,
-                head,
-                first_row,
-                rows,
-                keys: None,
-            }),
+            Some(map) if new.first_row > 0 && map.first_row + map.rows.len() == new.first_row => {
+                map.rows.extend(new.rows)
+            }
+            _ => maps.push(new),
         }
     }
+}
+
+/// Whether something is asked for by its number; no list asks for all.
+fn is_among(list: &Option<Vec<usize>>, number: usize) -> bool {
+    list.as_ref().is_none_or(|list| list.contains(&number))
 }

@@ -11,6 +11,9 @@ pub enum NnError {
     /// An operation refused its arguments.
     #[error(transparent)]
     Op(#[from] OpError),
+    /// Whoever asked for it has given up on it.
+    #[error("cancelled")]
+    Cancelled,
     /// An input does not fit the layer.
     #[error("{what}: expected {expected}, got {got}")]
     Input {

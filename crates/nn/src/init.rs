@@ -1,11 +1,15 @@
 //! Where the first weights come from: a seed and the path of the parameter, so that they depend on neither the order
 //! of building nor Burn's generator.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
+
+use crate::heads::{AttentionKind, Heads, Inventory, Side, Site};
 
 /// How matrices start.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -45,6 +49,13 @@ pub struct Init {
     destination: Destination,
     path: String,
     device: Device,
+    /// Where attention layers find themselves.
+    side: Option<Side>,
+    layer: usize,
+    /// What was built, of all that comes from one root.
+    inventory: Arc<Mutex<Inventory>>,
+    /// Whether weights are drawn, or left at zero for others to come.
+    draws: bool,
 }
 
 impl Init {
@@ -56,7 +67,48 @@ impl Init {
             destination: Destination::default(),
             path: String::new(),
             device: device.clone(),
+            side: None,
+            layer: 0,
+            inventory: Arc::default(),
+            draws: true,
         }
+    }
+
+    /// A root for a model whose weights come from a file: none is drawn.
+    pub fn for_weights(device: &Device) -> Self {
+        Self { draws: false, ..Self::new(0, device) }
+    }
+
+    /// The same for a stack of a model that has two.
+    pub fn on(self, side: Side) -> Self {
+        Self { side: Some(side), ..self }
+    }
+
+    /// The same for a layer of a stack, counted from 0.
+    pub fn layer(self, layer: usize) -> Self {
+        Self { layer, ..self }
+    }
+
+    /// The heads of an attention layer, by which everyone outside knows it.
+    pub fn heads(&self, kind: AttentionKind, n_heads: usize) -> Heads {
+        self.more_heads(kind, 0, n_heads)
+    }
+
+    /// Heads from number `first` on, of a layer that two networks make up.
+    pub fn more_heads(&self, kind: AttentionKind, first: usize, n_heads: usize) -> Heads {
+        let site = Site { side: self.side, layer: self.layer, kind };
+        self.inventory.lock().unwrap_or_else(PoisonError::into_inner).add(site, first, n_heads);
+        Heads::new(site, first, self.path())
+    }
+
+    /// Says that the model knows the order of its tokens by something that can be left out.
+    pub fn note_positions(&self) {
+        self.inventory.lock().unwrap_or_else(PoisonError::into_inner).positions = true;
+    }
+
+    /// The attention layers that were built from this root.
+    pub fn inventory(&self) -> Inventory {
+        self.inventory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The same with matrices that start otherwise.
@@ -134,6 +186,9 @@ impl Init {
         shape: [usize; D],
         draw: impl Fn(&mut ChaCha8Rng) -> f32,
     ) -> Param<Tensor<D>> {
+        if !self.draws {
+            return self.constant(shape, 0.0);
+        }
         let mut random = ChaCha8Rng::seed_from_u64(stream(self.seed, &self.name(name)));
         let data: Vec<f32> = (0..shape.iter().product()).map(|_| draw(&mut random)).collect();
         Param::from_tensor(Tensor::from_data(TensorData::new(data, shape), &self.device))

@@ -1,10 +1,15 @@
-//! What a forward pass carries beside its tensors: whether it trains, its random numbers, and what to look at.
+//! What a forward pass carries beside its tensors: whether it trains, its random numbers, what to look at, what to leave out,
+//! and whether anyone still waits for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_ops::Dropout;
 
+use crate::ablation::Ablation;
 use crate::capture::Capture;
+use crate::error::NnError;
 use crate::init::{LayerPath, mix, stream};
 
 /// One forward pass through a model.
@@ -14,6 +19,8 @@ use crate::init::{LayerPath, mix, stream};
 pub struct Pass<'a> {
     seed: Option<u64>,
     capture: Option<&'a Capture>,
+    ablation: Option<&'a Ablation>,
+    cancelled: Option<&'a AtomicBool>,
 }
 
 impl<'a> Pass<'a> {
@@ -24,12 +31,27 @@ impl<'a> Pass<'a> {
 
     /// Dropout and sampling are on, drawn from `seed`; take a new one each step.
     pub fn training(seed: u64) -> Self {
-        Self { seed: Some(seed), capture: None }
+        Self { seed: Some(seed), ..Self::default() }
     }
 
     /// The same, keeping the attention weights that `capture` asks for.
     pub fn with_capture(self, capture: &'a Capture) -> Self {
         Self { capture: Some(capture), ..self }
+    }
+
+    /// The same keeping nothing, as for a search before what is to be looked at is known.
+    pub fn without_capture(self) -> Self {
+        Self { capture: None, ..self }
+    }
+
+    /// The same without the parts of the model that `ablation` names.
+    pub fn with_ablation(self, ablation: &'a Ablation) -> Self {
+        Self { ablation: Some(ablation), ..self }
+    }
+
+    /// The same, to be given up when `cancelled` becomes true: a search or a loop over batches looks at it between its steps.
+    pub fn until(self, cancelled: &'a AtomicBool) -> Self {
+        Self { cancelled: Some(cancelled), ..self }
     }
 
     /// The same for step `step` of a loop that uses a layer many times: other random numbers.
@@ -56,6 +78,19 @@ impl<'a> Pass<'a> {
     pub fn dropout(&self, layer: &LayerPath, probability: f32) -> Option<Dropout> {
         let seed = self.seed(layer)?;
         (probability > 0.0).then_some(Dropout { probability, seed })
+    }
+
+    /// Fails if nobody waits for the pass any more.
+    pub fn go_on(&self) -> Result<(), NnError> {
+        match self.cancelled {
+            Some(cancelled) if cancelled.load(Ordering::Relaxed) => Err(NnError::Cancelled),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is left out, if anything.
+    pub fn ablation(&self) -> Option<&'a Ablation> {
+        self.ablation
     }
 
     /// What to look at, if anything.

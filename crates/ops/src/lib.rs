@@ -7,6 +7,7 @@
 
 mod activation;
 mod adamw;
+mod add_rows;
 mod attention;
 mod cross_entropy;
 mod dropout;
@@ -26,6 +27,7 @@ mod trajectory;
 
 pub use activation::{activation, activation_fallback};
 pub use adamw::{AdamW, Decay, Moments, ParameterGradients};
+pub use add_rows::{add_rows, add_rows_fallback};
 pub use attention::{
     AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_crossed, attention_fallback,
     attention_packed, attention_weights,

@@ -1,10 +1,11 @@
 //! `report.html`: what a run came to, as a page to look at.
 
 use regard_inspect::{Axis, Content, Figure, LineStyle, Lines, Report, Section, Series, Table, number};
+use regard_nn::{Pass, Wanted};
 use serde_json::Value;
 
 use crate::error::TaskError;
-use crate::run::Finished;
+use crate::run::{Finished, viewed};
 use crate::task::{Evaluation, Prediction, Sample, Task};
 
 /// Inputs whose maps are shown.
@@ -23,7 +24,7 @@ pub(crate) struct Story<'a, T: Task> {
 fn predictions(samples: &[(Sample, Prediction)]) -> Table {
     let mut table = Table::new(["input", "expected", "model"]);
     for (sample, prediction) in samples {
-        table.push([&sample.input, &sample.expected, &prediction.output]);
+        table.push([&sample.given.to_string(), &sample.expected, &prediction.output]);
     }
     table
 }
@@ -58,13 +59,14 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
     }
     let mut section =
         Section::new("Attention").text("Where the model looks, for a few inputs. Choose a layer and a head.");
-    let inputs = finished.samples.iter().map(|(sample, _)| Some(sample.input.as_str())).take(LOOKED_AT);
     let mut views = Vec::new();
     if let Some(picture) = task.picture(model, None)? {
         report = report.section(Section::new("Picture").content(Content::Figure(picture.figure)));
     }
-    for input in [None].into_iter().chain(inputs) {
-        match task.look(model, input) {
+    let pass = Pass::inference();
+    let samples = finished.samples.iter().map(|(sample, _)| task.input(&sample.given)).take(LOOKED_AT);
+    for input in [task.telling(model, &pass)].into_iter().chain(samples) {
+        match input.and_then(|input| viewed(task, model, &input, Wanted::default(), &pass)) {
             Ok(view) if !view.groups.is_empty() => views.push(view),
             // An example of the task's own may be too long for this model.
             Ok(_) | Err(TaskError::Unsupported { .. } | TaskError::Input { .. }) => {}

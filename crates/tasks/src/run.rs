@@ -4,20 +4,23 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Device;
-use regard_data::{Split, fingerprint};
-use regard_inspect::count;
-use regard_nn::Init;
+use regard_data::Split;
+use regard_inspect::{AttentionView, count};
+use regard_nn::{Ablation, Capture, Init, Inventory, Means, Mode, Pass, Wanted};
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, METRICS, MODEL, REPORT, sha256};
+use crate::heads::{self, Heads};
+use crate::input::{Given, InputKind};
 use crate::memory;
 use crate::report::{Story, page};
 use crate::settings::resolve;
-use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Sample, Settings, Task};
+use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Prompt, Sample, Settings, Task};
 use crate::train::{Event, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint};
 use crate::weights;
 
@@ -94,30 +97,60 @@ pub trait Kind: Sync {
     ) -> Result<Finished, TaskError>;
 
     /// Opens a model folder of this task.
-    fn open(&self, folder: Folder, description: Description) -> Result<Box<dyn Opened>, TaskError>;
+    fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError>;
 }
 
-/// A trained model, ready to use.
-pub trait Opened {
+/// Examples to be scored: a file, or a split of the model's own data.
+#[derive(Debug, Clone, Copy)]
+pub enum Examples<'a> {
+    /// All of a file.
+    File(&'a Path),
+    /// A split.
+    Split(Split),
+}
+
+/// A trained model, ready to use by any number of threads. What is captured, left out or given up comes from the caller's
+/// [`Pass`].
+pub trait Opened: Send + Sync {
     /// What its folder says.
     fn description(&self) -> &Description;
 
-    /// Scores a file, or a split of its own data.
-    fn evaluate(&self, data: Option<&Path>, split: Split) -> Result<Evaluation, TaskError>;
+    /// What it is asked about.
+    fn input_kind(&self) -> InputKind;
 
-    /// What it makes of inputs.
-    fn predict(&self, inputs: &[String]) -> Result<Vec<Prediction>, TaskError>;
+    /// Its attention layers.
+    fn inventory(&self) -> &Inventory;
 
-    /// What there is to see of it for an input.
-    fn look(&self, input: Option<&str>) -> Result<Looked, TaskError>;
+    /// Scores examples.
+    fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError>;
 
-    /// Goes on from a prompt.
+    /// What it makes of inputs, each by itself: one that it does not take spoils no other.
+    fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError>;
+
+    /// What there is to see of it for an input; without one, for an input that the task finds telling.
+    fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError>;
+
+    /// The mean output of every head over examples, for [`Mode::Mean`].
+    fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError>;
+
+    /// What each head is worth and what it looks at, by at most `limit` examples. `progress` hears how many heads are done,
+    /// and of how many.
+    fn heads(
+        &self,
+        examples: Examples,
+        limit: usize,
+        pass: &Pass,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Heads, TaskError>;
+
+    /// Goes on from prompts, all at once; nothing lets the model begin. Pieces of text are handed out with the number of
+    /// their prompt.
     fn generate(
         &self,
-        prompt: &str,
+        prompts: &[Prompt<Given>],
         options: &SampleOptions,
-        seed: u64,
-        piece: &mut dyn FnMut(&str),
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError>;
 
     /// Parameters of the network.
@@ -125,7 +158,7 @@ pub trait Opened {
 }
 
 /// Opens a model folder, whatever its task.
-pub fn open(path: &Path) -> Result<Box<dyn Opened>, TaskError> {
+pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
     let (folder, description) = Folder::open(path)?;
     let Some(kind) = crate::kind(&description.task) else {
         let problem = format!("its task is {:?}, which this version does not know", description.task);
@@ -163,10 +196,7 @@ impl<T: Task> Kind for Of<T> {
             Origin::Checkpoint => go_on::<T>(request)?,
         };
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        let data = match task.config().data_path() {
-            Some(path) => fingerprint(path)?,
-            None => "built-in".to_string(),
-        };
+        let data = task.fingerprint()?;
         // A run that ended before its first checkpoint begins again.
         let from = if has_checkpoint(&folder)? { from } else { Origin::Scratch };
         if from == Origin::Scratch {
@@ -183,14 +213,14 @@ impl<T: Task> Kind for Of<T> {
         finish(&task, &parts, trained, &folder, &mut description, observer)
     }
 
-    fn open(&self, folder: Folder, description: Description) -> Result<Box<dyn Opened>, TaskError> {
+    fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
         let task: T = opened(&folder, &description)?;
-        let device = Device::flex();
-        let model = task.model(&Init::new(0, &device))?;
+        let init = Init::for_weights(&Device::flex());
+        let model = task.model(&init)?;
         let path = folder.file(MODEL);
         let tensors = weights::from_bytes(&folder.read(&description, MODEL)?, &path)?;
         let model = weights::load(model, tensors, &path)?.no_grad();
-        Ok(Box::new(Model { task, model, description }))
+        Ok(Arc::new(Model { task, model, description, inventory: init.inventory() }))
     }
 }
 
@@ -330,7 +360,7 @@ fn finish<T: Task>(
     };
     if finished {
         observer.hear(&Event::Doing("scoring the test split".to_string()));
-        let evaluation = task.evaluate(&parts.test, &model, None)?;
+        let evaluation = task.evaluate(&parts.test, &model, None, &Pass::inference())?;
         done.scores = evaluation.scores.clone();
         (done.main, done.better) = (evaluation.main, evaluation.better);
         // JSON has no number for what is not finite, and a folder must be readable.
@@ -362,7 +392,8 @@ fn answered<T: Task>(
 ) -> Result<Vec<(Sample, Prediction)>, TaskError> {
     let mut shown = Vec::new();
     for sample in samples {
-        match task.predict(model, std::slice::from_ref(&sample.input)) {
+        let input = task.input(&sample.given);
+        match input.and_then(|input| task.predict(model, std::slice::from_ref(&input), &Pass::inference())) {
             Ok(predictions) => shown.extend(predictions.into_iter().next().map(|prediction| (sample, prediction))),
             Err(TaskError::Input { .. }) => {}
             Err(error) => return Err(error),
@@ -397,11 +428,75 @@ fn newest(name: &str) -> Result<PathBuf, TaskError> {
     newest.ok_or_else(|| TaskError::folder(runs, format!("no run of {name} to go on with; name it with --out")))
 }
 
+/// The attention maps of an input.
+pub(crate) fn viewed<T: Task>(
+    task: &T,
+    model: &T::Model,
+    input: &T::Input,
+    wanted: Wanted,
+    pass: &Pass,
+) -> Result<AttentionView, TaskError> {
+    let capture = Capture::new(wanted);
+    let legend = task.look(model, input, &pass.with_capture(&capture))?;
+    Ok(legend.view(&capture.into_maps())?)
+}
+
+/// Inputs of a split that are looked at for what heads do on the mean.
+const WATCHED: usize = 200;
+
 /// An opened model.
 struct Model<T: Task> {
     task: T,
     model: T::Model,
     description: Description,
+    inventory: Inventory,
+}
+
+impl<T: Task> Model<T> {
+    /// The examples, and what they are called.
+    fn part(&self, examples: Examples) -> Result<(T::Part, String), TaskError> {
+        match examples {
+            Examples::File(path) => {
+                let part = self.task.part(path).map_err(TaskError::in_file(Some(path)))?;
+                Ok((part, path.display().to_string()))
+            }
+            Examples::Split(split) => {
+                if let Some(path) = self.task.config().data_path()
+                    && self.task.fingerprint()? != self.description.data
+                {
+                    let problem = "not the data that the model was trained on, so its parts are others; \
+                                   name a file with --data to score all of it";
+                    return Err(TaskError::folder(path, problem));
+                }
+                Ok((parts_of(&self.task)?.take(split), split.to_string()))
+            }
+        }
+    }
+
+    /// Takes some inputs of a split through the model, one after the other, each with a capture of its own.
+    fn watch(
+        &self,
+        part: &T::Part,
+        pass: &Pass,
+        mut with: impl FnMut(&T::Input, &Pass) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        for sample in self.task.samples(part, WATCHED) {
+            pass.go_on()?;
+            match self.task.input(&sample.given).and_then(|input| with(&input, pass)) {
+                // Some examples are too long to be given as an input.
+                Ok(()) | Err(TaskError::Input { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, given: &Given, pass: &Pass) -> Result<Prediction, TaskError> {
+        let input = self.task.input(given)?;
+        let found = self.task.predict(&self.model, std::slice::from_ref(&input), pass)?.pop();
+        let found = found.ok_or_else(|| TaskError::input("prediction", "one", "none"))?;
+        Ok(Prediction { input: given.to_json(), ..found })
+    }
 }
 
 impl<T: Task> Opened for Model<T> {
@@ -409,44 +504,106 @@ impl<T: Task> Opened for Model<T> {
         &self.description
     }
 
-    fn evaluate(&self, data: Option<&Path>, split: Split) -> Result<Evaluation, TaskError> {
-        match data {
-            Some(path) => {
-                let part = self.task.part(path).map_err(TaskError::in_file(Some(path)))?;
-                self.task.evaluate(&part, &self.model, None)
+    fn input_kind(&self) -> InputKind {
+        T::INPUT
+    }
+
+    fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError> {
+        self.task.evaluate(&self.part(examples)?.0, &self.model, None, pass)
+    }
+
+    fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError> {
+        let read: Vec<Result<T::Input, TaskError>> = inputs.iter().map(|given| self.task.input(given)).collect();
+        let mut good = Vec::with_capacity(read.len());
+        let refused: Vec<Option<TaskError>> =
+            read.into_iter().map(|one| one.map(|input| good.push(input)).err()).collect();
+        let mut answers = match self.task.predict(&self.model, &good, pass) {
+            Ok(predictions) => predictions.into_iter(),
+            // One of them is not what the model can answer: each by itself tells which.
+            Err(TaskError::Input { .. }) => {
+                return Ok(inputs.iter().map(|given| self.answer(given, pass)).collect());
             }
+            Err(error) => return Err(error),
+        };
+        let answer = |(given, refused): (&Given, Option<TaskError>)| match refused {
+            Some(error) => Err(error),
             None => {
-                if let Some(path) = self.task.config().data_path()
-                    && fingerprint(path)? != self.description.data
-                {
-                    let problem = "not the data that the model was trained on, so its parts are others; \
-                                   name a file with --data to score all of it";
-                    return Err(TaskError::folder(path, problem));
-                }
-                self.task.evaluate(parts_of(&self.task)?.get(split), &self.model, None)
+                let found = answers.next().ok_or_else(|| TaskError::input("prediction", "one an input", "fewer"))?;
+                Ok(Prediction { input: given.to_json(), ..found })
             }
-        }
+        };
+        Ok(inputs.iter().zip(refused).map(answer).collect())
     }
 
-    fn predict(&self, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        self.task.predict(&self.model, inputs)
+    fn look(&self, given: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError> {
+        let input = given.map(|given| self.task.input(given)).transpose()?;
+        if let Some(picture) = self.task.picture(&self.model, input.as_ref())? {
+            return Ok(picture.into());
+        }
+        let input = match input {
+            Some(input) => input,
+            None => self.task.telling(&self.model, pass)?,
+        };
+        Ok(viewed(&self.task, &self.model, &input, wanted, pass)?.into())
     }
 
-    fn look(&self, input: Option<&str>) -> Result<Looked, TaskError> {
-        match self.task.picture(&self.model, input)? {
-            Some(picture) => Ok(picture.into()),
-            None => Ok(self.task.look(&self.model, input)?.into()),
+    fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError> {
+        let capture = Capture::of_outputs();
+        let (part, _) = self.part(examples)?;
+        self.watch(&part, &pass.with_capture(&capture), |input, pass| {
+            self.task.look(&self.model, input, pass).map(drop)
+        })?;
+        Ok(capture.into_means())
+    }
+
+    fn heads(
+        &self,
+        examples: Examples,
+        limit: usize,
+        pass: &Pass,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Heads, TaskError> {
+        let (part, split) = self.part(examples)?;
+        let named = heads::named(&self.inventory);
+        if named.is_empty() {
+            let what = "show heads: this model has no attention; train one with model.kind=transformer".to_string();
+            return Err(TaskError::Unsupported { task: T::NAME, what });
         }
+        let score = |pass: &Pass| self.task.evaluate(&part, &self.model, Some(limit), pass);
+        let mut found = Heads::new(T::NAME, &split, &score(pass)?);
+        let mut looks = BTreeMap::new();
+        self.watch(&part, pass, |input, pass| {
+            heads::watch(&viewed(&self.task, &self.model, input, Wanted::default(), pass)?, &mut looks);
+            Ok(())
+        })?;
+        let all = named.len();
+        for (done, (site, head, name)) in named.into_iter().enumerate() {
+            progress(done, all);
+            let without = Ablation::of(site, Some(head), Mode::Zero);
+            let evaluation = score(&pass.with_ablation(&without))?;
+            found.add(name, site, head, &evaluation, looks.get(&(site, head)));
+        }
+        progress(all, all);
+        Ok(found)
     }
 
     fn generate(
         &self,
-        prompt: &str,
+        prompts: &[Prompt<Given>],
         options: &SampleOptions,
-        seed: u64,
-        piece: &mut dyn FnMut(&str),
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
-        self.task.generate(&self.model, prompt, options, seed, piece)
+        let read = |prompt: &Prompt<Given>| {
+            let input = prompt.input.as_ref().map(|given| self.task.input(given)).transpose()?;
+            Ok(Prompt { input, seed: prompt.seed })
+        };
+        let prompts = prompts.iter().map(read).collect::<Result<Vec<_>, TaskError>>()?;
+        self.task.generate(&self.model, &prompts, options, pass, piece)
     }
 
     fn parameters(&self) -> usize {

@@ -6,15 +6,16 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_data::Split;
-use regard_inspect::{AttentionView, Content, Figure, InspectError, ViewFormat, count, save_atomically};
-use regard_nn::{Init, Pass};
+use regard_data::{Split, fingerprint};
+use regard_inspect::{AttentionView, Content, Figure, InspectError, MapGroup, ViewFormat, count, save_atomically};
+use regard_nn::{AttentionMap, Init, Pass};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
+use crate::input::{Given, InputKind};
 use crate::train::TrainConfig;
 
 /// The configuration of a task.
@@ -33,7 +34,7 @@ pub trait Settings: Serialize + DeserializeOwned + Debug + Clone {
 }
 
 /// A task with all that is known before its model: configuration, tokenisers, labels.
-pub trait Task: Sized + Sync + 'static {
+pub trait Task: Sized + Send + Sync + 'static {
     /// As `regard train` calls it.
     const NAME: &'static str;
     /// The commented configuration with every default.
@@ -41,7 +42,11 @@ pub trait Task: Sized + Sync + 'static {
     /// Its configuration.
     type Config: Settings;
     /// Its network.
-    type Model: Module + Debug;
+    type Model: Module + Debug + Sync;
+    /// What its model is asked about, read and checked.
+    type Input;
+    /// What kind of thing that is.
+    const INPUT: InputKind;
     /// The encoded examples of one split.
     type Part: Sync;
 
@@ -59,6 +64,14 @@ pub trait Task: Sized + Sync + 'static {
 
     /// The examples of the run.
     fn parts(&self) -> Result<Parts<Self::Part>, TaskError>;
+
+    /// By what the data are known again: that of the file or folder it reads, by default.
+    fn fingerprint(&self) -> Result<String, TaskError> {
+        match self.config().data_path() {
+            Some(path) => Ok(fingerprint(path)?),
+            None => Ok("built-in".to_string()),
+        }
+    }
 
     /// All examples of a file, for `eval --data`.
     fn part(&self, path: &Path) -> Result<Self::Part, TaskError>;
@@ -97,19 +110,31 @@ pub trait Task: Sized + Sync + 'static {
     }
 
     /// The scores of a model on `limit` examples, spread over a split, or on all.
-    fn evaluate(&self, part: &Self::Part, model: &Self::Model, limit: Option<usize>) -> Result<Evaluation, TaskError>;
+    fn evaluate(
+        &self,
+        part: &Self::Part,
+        model: &Self::Model,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError>;
 
-    /// What the model makes of inputs.
-    fn predict(&self, model: &Self::Model, inputs: &[String]) -> Result<Vec<Prediction>, TaskError>;
+    /// Reads an input; refuses what the model cannot take.
+    fn input(&self, given: &Given) -> Result<Self::Input, TaskError>;
+
+    /// What the model makes of inputs, one prediction each.
+    fn predict(&self, model: &Self::Model, inputs: &[Self::Input], pass: &Pass) -> Result<Vec<Prediction>, TaskError>;
 
     /// A few examples of a split with what was expected, to be shown beside the predictions.
     fn samples(&self, part: &Self::Part, count: usize) -> Vec<Sample>;
 
-    /// The attention maps of an input; an input of none is one that the task finds telling.
-    fn look(&self, model: &Self::Model, input: Option<&str>) -> Result<AttentionView, TaskError>;
+    /// An input to look at where none is given.
+    fn telling(&self, model: &Self::Model, pass: &Pass) -> Result<Self::Input, TaskError>;
+
+    /// Takes an input through the model, whose attention the caller's pass captures, and says how to read the maps.
+    fn look(&self, model: &Self::Model, input: &Self::Input, pass: &Pass) -> Result<Legend, TaskError>;
 
     /// What there is to see instead, of a model that has no attention. Nothing by default.
-    fn picture(&self, _model: &Self::Model, _input: Option<&str>) -> Result<Option<Picture>, TaskError> {
+    fn picture(&self, _model: &Self::Model, _input: Option<&Self::Input>) -> Result<Option<Picture>, TaskError> {
         Ok(None)
     }
 
@@ -118,14 +143,15 @@ pub trait Task: Sized + Sync + 'static {
         Ok(BTreeMap::new())
     }
 
-    /// Text that goes on from `prompt`, handed out piece by piece.
+    /// Text that goes on from each of several prompts, all written at once and handed out piece by piece with the number of
+    /// its prompt. What is drawn after a prompt depends on its seed and not on the other prompts.
     fn generate(
         &self,
         _model: &Self::Model,
-        _prompt: &str,
+        _prompts: &[Prompt<Self::Input>],
         _options: &SampleOptions,
-        _seed: u64,
-        _piece: &mut dyn FnMut(&str),
+        _pass: &Pass,
+        _piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
         Err(TaskError::Unsupported {
             task: Self::NAME,
@@ -149,11 +175,11 @@ pub struct Parts<P> {
 
 impl<P> Parts<P> {
     /// One of them.
-    pub fn get(&self, split: Split) -> &P {
+    pub fn take(self, split: Split) -> P {
         match split {
-            Split::Train => &self.train,
-            Split::Dev => &self.dev,
-            Split::Test => &self.test,
+            Split::Train => self.train,
+            Split::Dev => self.dev,
+            Split::Test => self.test,
         }
     }
 }
@@ -213,16 +239,64 @@ impl Evaluation {
     }
 }
 
+/// How the maps of an input are to be read.
+pub struct Legend {
+    /// The input with what the model made of it.
+    pub title: String,
+    /// The tokens of a map's rows and columns, as a layer without heads.
+    pub describe: Box<dyn Fn(&AttentionMap) -> MapGroup>,
+}
+
+impl Legend {
+    /// For a model in which every layer looks from the same tokens at the same tokens.
+    pub fn of_tokens(title: impl Into<String>, tokens: Vec<String>) -> Self {
+        Self::new(title, move |map| (tokens.clone(), tokens.clone(), map.site.words()))
+    }
+
+    /// With the queries and the keys of each map, and the words for its layer.
+    pub fn new(
+        title: impl Into<String>,
+        tokens: impl Fn(&AttentionMap) -> (Vec<String>, Vec<String>, String) + 'static,
+    ) -> Self {
+        let describe = move |map: &AttentionMap| {
+            let (queries, keys, words) = tokens(map);
+            MapGroup::of(map.site, queries, keys).named(words)
+        };
+        Self { title: title.into(), describe: Box::new(describe) }
+    }
+
+    /// The maps that a pass has captured.
+    pub fn view(&self, maps: &[AttentionMap]) -> Result<AttentionView, InspectError> {
+        AttentionView::from_maps(self.title.as_str(), maps, |map| Some((self.describe)(map)))
+    }
+}
+
+/// What a text goes on from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt<I> {
+    /// Its beginning; nothing lets the model begin.
+    pub input: Option<I>,
+    /// Of what is drawn.
+    pub seed: u64,
+}
+
 /// What a model made of an input: `{"input", "output", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// As it came.
-    pub input: String,
+    /// As it came; whoever has asked fills it in.
+    pub input: Value,
     /// As a person reads it.
     pub output: String,
     /// What the task adds: `tags`, `label`, `probabilities`, `translation`.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
+}
+
+impl Prediction {
+    /// As a task gives it.
+    pub fn new(output: impl Into<String>, more: BTreeMap<String, Value>) -> Self {
+        Self { input: Value::Null, output: output.into(), more }
+    }
 }
 
 /// A drawing of a model, and the same as numbers.
@@ -289,10 +363,10 @@ impl Looked {
 }
 
 /// An example to be shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// As a person would type it.
-    pub input: String,
+    /// As a person would give it.
+    pub given: Given,
     /// The right answer, as a prediction's `output` would be.
     pub expected: String,
 }

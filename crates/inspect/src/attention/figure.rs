@@ -36,11 +36,7 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
             // Where all look the same, one bar says enough.
             let is_last = index + 1 == view.groups.len() && head == &group.heads[group.heads.len() - 1];
             let map = map.scale_bar(if is_last { ScaleBar::Shown } else { ScaleBar::Hidden });
-            let name = if group.heads.len() > 1 || head.head > 0 {
-                format!("{}, head {}", group.name, head.head + 1)
-            } else {
-                group.name.clone()
-            };
+            let name = panel_name(group, head);
             figure.push(input.map_or(name.clone(), |input| format!("{input}: {name}")), map);
         }
     }
@@ -50,7 +46,26 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
     if short(high) != short(largest) {
         note += &format!(" Weights beyond {}, up to {}, have the last colour.", short(high), short(largest));
     }
+    if let Some(explained) = explained(view) {
+        note += &explained;
+    }
     Ok(figure.note(note))
+}
+
+/// The name of the head; that of the layer where it has but one and is of no model.
+fn panel_name(group: &MapGroup, head: &HeadMap) -> String {
+    match group.site {
+        None if group.heads.len() == 1 && head.head == 0 => group.name.clone(),
+        None => format!("{}, head {}", group.name, head.head),
+        Some(_) => group.head_name(head.head),
+    }
+}
+
+/// What the first name means.
+fn explained(view: &AttentionView) -> Option<String> {
+    let group = view.groups.iter().find(|group| group.site.is_some_and(|site| site.is_numbered()))?;
+    let head = group.heads.last()?.head;
+    Some(format!(" Layers and heads count from 0: {} is head {head} of {}.", group.head_name(head), group.name))
 }
 
 fn short(weight: f32) -> String {

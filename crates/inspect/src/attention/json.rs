@@ -25,7 +25,10 @@ fn maps_of(group: &MapGroup) -> Vec<Value> {
         let weights: Vec<Vec<Option<f64>>> =
             head.weights(group).map(|row| row.into_iter().map(rounded).collect()).collect();
         json!({
-            "layer": group.name, "head": head.head, "queries": group.queries, "keys": group.keys, "weights": weights,
+            "name": group.head_name(head.head), "words": group.name,
+            "side": group.site.map(|site| site.side), "layer": group.site.map(|site| site.layer),
+            "kind": group.site.map(|site| site.kind), "head": head.head,
+            "queries": group.queries, "keys": group.keys, "weights": weights,
         })
     };
     group.heads.iter().map(map).collect()

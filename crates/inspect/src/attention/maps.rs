@@ -8,8 +8,8 @@ use crate::error::InspectError;
 impl AttentionView {
     /// The maps of a [`Capture`](regard_nn::Capture), in its order of layers.
     ///
-    /// `describe` gives a layer's name and tokens as a [`MapGroup`] without heads, asked by the first of its maps;
-    /// `None` leaves the layer out. Rows of cached decoding, which grow with its steps, are filled up with zeros, and so
+    /// `describe` gives the name and the tokens of a map's layer as a [`MapGroup`] without heads; maps of the same layer and
+    /// the same tokens stand together, and `None` leaves a map out. Rows of cached decoding, which grow with its steps, are filled up with zeros, and so
     /// are queries that were not captured. What lies beyond the tokens is the padding of a batch and left out: an error
     /// if a query looks there. Rows that were captured twice are those of the later pass.
     pub fn from_maps(
@@ -17,18 +17,21 @@ impl AttentionView {
         maps: &[AttentionMap],
         mut describe: impl FnMut(&AttentionMap) -> Option<MapGroup>,
     ) -> Result<Self, InspectError> {
-        let mut found: Vec<(&str, usize, Option<MapGroup>)> = Vec::new();
+        let mut found: Vec<(usize, MapGroup)> = Vec::new();
         for map in maps {
-            let place = found.iter().position(|(layer, sequence, _)| *layer == map.layer && *sequence == map.sequence);
+            let Some(group) = describe(map) else { continue };
+            let is_same = |known: &MapGroup| {
+                (&known.name, known.site, &known.queries, &known.keys)
+                    == (&group.name, group.site, &group.queries, &group.keys)
+            };
+            let place = found.iter().position(|(sequence, known)| *sequence == map.sequence && is_same(known));
             let place = place.unwrap_or_else(|| {
-                found.push((&map.layer, map.sequence, describe(map)));
+                found.push((map.sequence, group));
                 found.len() - 1
             });
-            if let Some(group) = &mut found[place].2 {
-                add(group, map)?;
-            }
+            add(&mut found[place].1, map)?;
         }
-        Ok(Self { title: title.into(), groups: found.into_iter().filter_map(|(_, _, group)| group).collect() })
+        Ok(Self { title: title.into(), groups: found.into_iter().map(|(_, group)| group).collect() })
     }
 }
 
@@ -51,7 +54,11 @@ fn add(group: &mut MapGroup, map: &AttentionMap) -> Result<(), InspectError> {
                 Some(cell) => *cell = weight,
                 None if weight == 0.0 => {}
                 None => {
-                    return Err(InspectError::Keys { layer: map.layer.clone(), expected: keys, got: weights.len() });
+                    return Err(InspectError::Keys {
+                        layer: map.site.head(map.head),
+                        expected: keys,
+                        got: weights.len(),
+                    });
                 }
             }
         }

@@ -18,6 +18,8 @@ pub(crate) mod page;
 
 use std::path::Path;
 
+use regard_nn::Site;
+
 use crate::error::InspectError;
 use crate::figure::{Figure, Format};
 use crate::panel::strings;
@@ -37,8 +39,10 @@ pub struct AttentionView {
 pub struct MapGroup {
     /// The input it belongs to, where a view has several; empty says that of the view's title.
     pub input: String,
-    /// What people call the layer: `encoder layer 1`, `cross-attention of decoder layer 2`, `alignment`.
+    /// What people call the layer: `encoder layer 1`, `decoder layer 2, cross-attention`, `alignment`.
     pub name: String,
+    /// The layer of a model that it is; none for weights from elsewhere.
+    pub site: Option<Site>,
     /// The tokens that look, a row each.
     pub queries: Vec<String>,
     /// The tokens looked at, a column each.
@@ -50,7 +54,7 @@ pub struct MapGroup {
 /// The weights of one head.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HeadMap {
-    /// Its index, from 0; people are shown it from 1.
+    /// Its index, from 0.
     pub head: usize,
     /// A row a query, a weight a key. Missing ones are zero, those beyond queries and keys are left out.
     pub rows: Vec<Vec<f32>>,
@@ -118,9 +122,9 @@ impl AttentionView {
         page::page(self)
     }
 
-    /// For programs: `{"input", "tokens", "maps": [{"layer", "head", "queries", "keys", "weights"}]}`, a list of such
-    /// objects where there are several inputs. `tokens` are the keys of the first layer, heads count from 0, weights have
-    /// four decimals, and one that is not finite is `null`.
+    /// For programs: `{"input", "tokens", "maps": [{"name", "words", "side", "layer", "kind", "head", "queries", "keys",
+    /// "weights"}]}`, a list of such objects where there are several inputs. `tokens` are the keys of the first layer, layers
+    /// and heads count from 0, weights have four decimals, and one that is not finite is `null`.
     pub fn to_json(&self) -> serde_json::Value {
         json::document(self)
     }
@@ -167,7 +171,38 @@ impl MapGroup {
         keys: impl IntoIterator<Item = T>,
     ) -> Self {
         let (queries, keys) = (strings(queries), strings(keys));
-        Self { input: String::new(), name: name.into(), queries, keys, heads: Vec::new() }
+        Self { input: String::new(), name: name.into(), site: None, queries, keys, heads: Vec::new() }
+    }
+
+    /// A layer of a model, without heads.
+    pub fn of<S: Into<String>, T: Into<String>>(
+        site: Site,
+        queries: impl IntoIterator<Item = S>,
+        keys: impl IntoIterator<Item = T>,
+    ) -> Self {
+        Self { site: Some(site), ..Self::new(site.words(), queries, keys) }
+    }
+
+    /// The same under another name, such as one that says more.
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// The name of a head: `encoder.0.2`; its number alone where the layer is of no model.
+    pub fn head_name(&self, head: usize) -> String {
+        match self.site {
+            Some(site) if self.heads.len() == 1 && head == 0 && !site.is_numbered() => site.to_string(),
+            Some(site) => site.head(head),
+            None => format!("head {head}"),
+        }
+    }
+
+    /// The layer with its name: `encoder.0 (encoder layer 1)`.
+    fn label(&self) -> String {
+        match self.site.map(|site| site.to_string()) {
+            Some(site) if site != self.name => format!("{site} ({})", self.name),
+            _ => self.name.clone(),
+        }
     }
 
     /// The same as of a named input.

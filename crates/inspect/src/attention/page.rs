@@ -55,7 +55,7 @@ struct PageData<'a> {
 #[derive(Serialize)]
 struct PageGroup<'a> {
     input: &'a str,
-    name: &'a str,
+    name: String,
     queries: Vec<String>,
     keys: Vec<String>,
     heads: Vec<PageHead>,
@@ -65,6 +65,7 @@ struct PageGroup<'a> {
 #[derive(Serialize)]
 struct PageHead {
     head: usize,
+    name: String,
     rows: Vec<Vec<Option<i64>>>,
 }
 
@@ -73,7 +74,7 @@ impl<'a> PageGroup<'a> {
         let shown = |tokens: &[String]| tokens.iter().map(|token| visible(token)).collect();
         Self {
             input: &group.input,
-            name: &group.name,
+            name: group.label(),
             queries: shown(&group.queries),
             keys: shown(&group.keys),
             heads: group.heads.iter().map(|head| PageHead::new(group, head)).collect(),
@@ -89,7 +90,7 @@ impl PageHead {
             row.truncate(used);
             row
         });
-        Self { head: head.head, rows: rows.collect() }
+        Self { head: head.head, name: group.head_name(head.head), rows: rows.collect() }
     }
 }
 

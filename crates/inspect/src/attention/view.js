@@ -90,7 +90,12 @@ function mount(root) {
   }
 
   function headName(layer, head) {
-    return head === MEAN ? "mean of heads" : "head " + (layer.heads[head].head + 1);
+    return head === MEAN ? "mean of heads" : layer.heads[head].name;
+  }
+
+  // What stands above a column of heads.
+  function headNumber(layer, head) {
+    return head === MEAN ? "mean" : String(layer.heads[head].head);
   }
 
   // Heads of a layer as they can be chosen: the mean first where it is one of several.
@@ -129,11 +134,11 @@ function mount(root) {
     if (overview.hidden) return;
     const side = most <= 5 ? 96 : most <= 9 ? 72 : most <= 13 ? 56 : 44;
     overview.style.gridTemplateColumns = "max-content repeat(" + most + ", max-content)";
-    const first = headsOf(groups()[0]).map((head) => headName(groups()[0], head));
-    const isEven = groups().every((layer) => headsOf(layer).map((head) => headName(layer, head)).join() === first.join());
+    const first = headsOf(groups()[0]).map((head) => headNumber(groups()[0], head));
+    const isEven = groups().every((layer) => headsOf(layer).map((head) => headNumber(layer, head)).join() === first.join());
     if (isEven && most > 1) {
       overview.appendChild(element("span"));
-      for (const name of first) overview.appendChild(element("span", "top", name.replace(/^head | of heads$/, "")));
+      for (const name of first) overview.appendChild(element("span", "top", name));
     }
     const todo = [];
     groups().forEach((layer, index) => {

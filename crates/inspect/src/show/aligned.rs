@@ -3,7 +3,7 @@
 use crate::Table;
 
 /// The table with its columns aligned: words to the left, numbers to the right.
-pub(super) fn aligned(table: &Table) -> String {
+pub fn aligned(table: &Table) -> String {
     let numeric = table.numeric_columns();
     let lines = || std::iter::once(table.header()).chain(table.rows().iter().map(Vec::as_slice));
     let widths: Vec<usize> =

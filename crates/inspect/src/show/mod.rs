@@ -17,6 +17,7 @@ mod matrix;
 pub mod position;
 pub mod scaling;
 
+pub use aligned::aligned;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};

@@ -9,12 +9,13 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, OpError, attention, linear};
+use regard_ops::{AttentionOptions, linear};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads};
+use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
@@ -41,15 +42,15 @@ impl IntraAttentionConfig {
         check_positive("d_hidden", self.d_hidden)
     }
 
-    /// The layer. `B` starts as one matrix would; the bias is zero.
-    pub fn init(&self, init: &Init) -> Result<IntraAttention, ConfigError> {
+    /// The layer, as head `head` of what it is a part of. `B` starts as one matrix would; the bias is zero.
+    pub fn init(&self, head: usize, init: &Init) -> Result<IntraAttention, ConfigError> {
         self.validate()?;
         let Self { d_in, d_hidden } = *self;
         let fan = [d_in + 2 * d_hidden, d_hidden];
         let mut input = LinearConfig::new(d_in, d_hidden).init(&init.enter("input"))?;
         input.weight = init.enter("input").weight("weight", [d_in, d_hidden], fan);
         let past = init.weight("past", [2 * d_hidden, d_hidden], fan);
-        Ok(IntraAttention { input, past, path: init.path() })
+        Ok(IntraAttention { input, past, heads: init.more_heads(AttentionKind::SelfAttention, head, 1) })
     }
 }
 
@@ -61,7 +62,7 @@ pub struct IntraAttention {
     /// The part of `B` for `[y; C]`, `[2·d_hidden, d_hidden]`.
     pub past: Param<Tensor<2>>,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 /// What [`IntraAttention::forward`] returns; gradients flow from both.
@@ -124,16 +125,13 @@ impl IntraAttention {
         earlier: &Tensor<3>,
         lengths: Option<&[usize]>,
         pass: &Pass,
-    ) -> Result<Tensor<2>, OpError> {
+    ) -> Result<Tensor<2>, NnError> {
         let [batch, steps, d_hidden] = earlier.dims();
         let seen = |&length: &usize| if steps < length { steps } else { 0 };
         let lengths = lengths.map(|lengths| lengths.iter().map(seen).collect());
         let options = AttentionOptions { lengths, ..AttentionOptions::default() };
         let query = y.clone().reshape([batch, 1, 1, d_hidden]);
         let keys = earlier.clone().reshape([batch, 1, steps, d_hidden]);
-        if let Some(capture) = pass.capture() {
-            capture.record_attention(&self.path, &query, &keys, &options, steps)?;
-        }
-        Ok(attention(query, keys.clone(), keys, &options)?.reshape([batch, d_hidden]))
+        Ok(self.heads.attend(query, keys.clone(), keys, &options, steps, pass)?.reshape([batch, d_hidden]))
     }
 }

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{check_positive, no_settings};
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads, uniform, within};
+use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
@@ -67,15 +68,17 @@ impl PoolingConfig {
         let attention = match *self {
             Self::Attention { d_hidden } => {
                 let d_hidden = d_hidden.unwrap_or(d_model);
+                let heads = init.heads(AttentionKind::Pooling, 1);
                 let query = LinearConfig::new(d_hidden, 1).with_bias(Bias::None);
                 Some(PoolingScore {
                     hidden: LinearConfig::new(d_model, d_hidden).init(&init.enter("hidden"))?,
                     query: query.init(&init.enter("query"))?,
+                    heads,
                 })
             }
             _ => None,
         };
-        Ok(Pooling { attention, d_model, kind: *self, path: init.path() })
+        Ok(Pooling { attention, d_model, kind: *self })
     }
 }
 
@@ -87,8 +90,6 @@ pub struct Pooling {
     d_model: usize,
     #[module(skip)]
     kind: PoolingConfig,
-    #[module(skip)]
-    path: LayerPath,
 }
 
 /// How much of a token is taken.
@@ -98,6 +99,8 @@ pub struct PoolingScore {
     pub hidden: Linear,
     /// `v`, `[d_hidden, 1]`.
     pub query: Linear,
+    #[module(skip)]
+    heads: Heads,
 }
 
 impl Pooling {
@@ -123,10 +126,7 @@ impl Pooling {
                 let scores = fill(attention.scores(x.clone())?, f32::NEG_INFINITY);
                 // [batch, 1, seq]; nothing but zeros in a sequence without tokens.
                 let weights = softmax(scores.swap_dims(1, 2))?;
-                if let Some(capture) = pass.capture() {
-                    capture.record_weights(&self.path, &weights.clone().unsqueeze_dim(1), 0)?;
-                }
-                return Ok(weights.matmul(x).squeeze_dim(1));
+                return attention.mean(weights, x, lengths, pass);
             }
             (None, PoolingConfig::Mean) => match &padding {
                 Some(padding) => padding.mean(x),
@@ -144,6 +144,25 @@ impl Pooling {
 }
 
 impl PoolingScore {
+    /// `Σ α_i h_i`, of weights `[batch, 1, seq]`.
+    fn mean(
+        &self,
+        weights: Tensor<3>,
+        x: Tensor<3>,
+        lengths: Option<&[usize]>,
+        pass: &Pass,
+    ) -> Result<Tensor<2>, NnError> {
+        self.heads.look_at(&weights.clone().unsqueeze_dim(1), &within(lengths), 0, pass)?;
+        let pooled = weights.matmul(x.clone());
+        if !self.heads.are_apart(pass) {
+            return Ok(pooled.squeeze_dim(1));
+        }
+        let values = x.unsqueeze_dim::<4>(1);
+        let equally = || uniform(&values, 1, 1, &within(lengths));
+        let pooled = self.heads.changed(pooled.unsqueeze_dim(1), &values, equally, pass)?;
+        Ok(pooled.squeeze_dim::<3>(1).squeeze_dim(1))
+    }
+
     /// `vᵀ tanh(W h + b)`, `[batch, seq, d_model]` → `[batch, seq, 1]`.
     fn scores(&self, x: Tensor<3>) -> Result<Tensor<3>, OpError> {
         self.query.forward(self.hidden.forward_activated(x, Activation::Tanh)?)

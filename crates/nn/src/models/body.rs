@@ -251,13 +251,13 @@ impl Body {
 impl IntraBody {
     fn new(sizes: BodySizes, init: &Init) -> Result<Self, ConfigError> {
         let layer = |n| {
-            let init = init.enter("layers").enter(n);
+            let init = init.enter("layers").enter(n).layer(n);
             let d_in = if n == 0 { sizes.d_in } else { sizes.d_model };
             let config = IntraAttentionConfig::new(d_in, sizes.d_model / 2);
             let dropout = if n + 1 < sizes.n_layers { sizes.dropout } else { 0.0 };
             Ok(IntraLayer {
-                forward: config.init(&init.enter("forward"))?,
-                backward: config.init(&init.enter("backward"))?,
+                forward: config.init(0, &init.enter("forward"))?,
+                backward: config.init(1, &init.enter("backward"))?,
                 dropout: Dropout::new("dropout", dropout, &init.enter("dropout"))?,
             })
         };
@@ -295,8 +295,9 @@ impl TransformerBody {
 
     fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let x = self.norm.forward(self.input.forward(x)?)?;
-        let places = self.position.places(x.dims()[1], 0, &x.device());
-        let x = self.dropout.forward(self.position.add_to(x, 0)?, pass)?;
+        let seq = x.dims()[1];
+        let (x, places) = self.position.enter(x, &[(0, seq)], pass)?;
+        let x = self.dropout.forward(x, pass)?;
         let lengths = lengths.map(<[usize]>::to_vec);
         let options = AttentionOptions { mask: self.sight.mask(), lengths, ..AttentionOptions::default() };
         self.stack.forward(x, None, &options, &places, pass)

@@ -1,4 +1,4 @@
-//! The Transformer as published (Vaswani 2017, row E1): an encoder of the source, a decoder of the target that looks at
+//! The Transformer as published (Vaswani 2017): an encoder of the source, a decoder of the target that looks at
 //! it.
 
 use burn::module::Module;
@@ -8,6 +8,7 @@ use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
 use super::stack::{Output, Stack, TokenEmbedding, check_caches, last_norm};
 use super::transformer::{Memory, Sight, TransformerConfig};
 use crate::error::{ConfigError, NnError};
+use crate::heads::Side;
 use crate::init::Init;
 use crate::layers::attention::cache::KeyValueCache;
 use crate::layers::attention::cross_attention::Source;
@@ -71,12 +72,12 @@ impl EncoderDecoder {
         let target_vocab = config.target_vocab.unwrap_or(config.vocab);
         let target = |vocab| TokenEmbedding::new(config, vocab, &init.enter("target_embedding"));
         let block = config.block();
-        let decoder = |i| DecoderBlock::new(&block, &init.enter("decoder").enter(i));
+        let decoder = |i| DecoderBlock::new(&block, &init.enter("decoder").enter(i).on(Side::Decoder).layer(i));
         let layers = config.n_decoder_layers.unwrap_or(config.n_layers);
         Ok(Self {
             source_embedding: TokenEmbedding::new(config, config.vocab, &init.enter("source_embedding"))?,
             target_embedding: config.target_vocab.map(target).transpose()?,
-            encoder: Stack::new(config, &init.enter("encoder"))?,
+            encoder: Stack::new(config, &init.enter("encoder").on(Side::Encoder))?,
             decoder: (0..layers).map(decoder).collect::<Result<_, _>>()?,
             decoder_norm: last_norm(config, &init.enter("decoder"))?,
             output: Output::new(config, target_vocab, &init.enter("output"))?,
@@ -161,7 +162,7 @@ impl EncoderDecoder {
         caches: &mut [KeyValueCache],
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        check_caches(caches, self.decoder.len())?;
+        check_caches(caches.len(), self.decoder.len())?;
         let offset = caches.first().map_or(0, KeyValueCache::len);
         let (x, places) = self.target().forward(ids, offset, &target_pass(pass))?;
         let states = self.decoded(source, x, Some(caches), &places, pass)?;

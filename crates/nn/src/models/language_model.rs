@@ -1,10 +1,10 @@
-//! A causal language model such as GPT (row E4): the next token from those before.
+//! A causal language model such as GPT: the next token from those before.
 
 use burn::module::Module;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, Tensor, TensorData};
 use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
 
-use super::stack::{Output, Stack, TokenEmbedding};
+use super::stack::{Caches, Output, Stack, TokenEmbedding};
 use super::transformer::TransformerConfig;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
@@ -85,8 +85,52 @@ impl LanguageModel {
     ) -> Result<Tensor<3>, NnError> {
         let offset = caches.first().map_or(0, KeyValueCache::len);
         let (x, places) = self.embedding.forward(ids, offset, pass)?;
-        let states = self.stack.forward(x, Some(caches), &self.options(), &places, pass)?;
+        let states = self.stack.forward(x, Some(Caches::Together(caches)), &self.options(), &places, pass)?;
         Ok(self.output.logits(states, &self.embedding.tokens)?)
+    }
+
+    /// Empty caches for [`logits_apart`](Self::logits_apart): of each block one a sequence.
+    pub fn caches_apart(&self, sequences: usize) -> Vec<Vec<(KeyValueCache, usize)>> {
+        vec![vec![(KeyValueCache::new(), 0); sequences]; self.stack.layers.len()]
+    }
+
+    /// The logits after the last of the new tokens of each of several sequences, which differ in length and each follow
+    /// their own cache. All go through the model as one row of tokens. Each has at least one new token.
+    ///
+    /// # Shapes
+    /// → `[sequences, vocab]`.
+    pub fn logits_apart(
+        &self,
+        new: &[&[u32]],
+        caches: &mut [Vec<(KeyValueCache, usize)>],
+        pass: &Pass,
+    ) -> Result<Tensor<2>, NnError> {
+        let sequences = caches.first().map_or(0, Vec::len);
+        if new.len() != sequences || new.iter().any(|tokens| tokens.is_empty()) {
+            let expected = format!("some of each of {sequences} sequences");
+            return Err(NnError::input(
+                "new tokens",
+                expected,
+                format!("{:?}", new.iter().map(|row| row.len()).collect::<Vec<_>>()),
+            ));
+        }
+        let runs: Vec<(usize, usize)> =
+            caches[0].iter().zip(new).map(|((cache, _), tokens)| (cache.len(), tokens.len())).collect();
+        for block in caches.iter_mut() {
+            block.iter_mut().zip(new).for_each(|((_, count), tokens)| *count = tokens.len());
+        }
+        let ids: Vec<i32> = new.iter().copied().flatten().map(|&id| id as i32).collect();
+        let (total, device) = (ids.len(), self.embedding.tokens.weight.device());
+        let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, total]), &device);
+        let (x, places) = self.embedding.forward_runs(ids, &runs, pass)?;
+        let states = self.stack.forward(x, Some(Caches::Apart(caches)), &self.options(), &places, pass)?;
+        let ends = new.iter().scan(0, |end, tokens| {
+            *end += tokens.len();
+            Some(*end as i32 - 1)
+        });
+        let ends: Vec<i32> = ends.collect();
+        let last = Tensor::<1, Int>::from_data(TensorData::new(ends, [sequences]), &device);
+        Ok(self.output.logits(states.select(1, last), &self.embedding.tokens)?.squeeze_dim(0))
     }
 
     fn options(&self) -> AttentionOptions {

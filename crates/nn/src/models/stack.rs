@@ -7,7 +7,7 @@ use regard_ops::{AttentionOptions, CrossEntropyOptions, OpError, linear_cross_en
 use super::transformer::{EmbeddingScale, OutputWeights, TransformerConfig};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
-use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::cache::{Cached, KeyValueCache};
 use crate::layers::block::NormPlace;
 use crate::layers::block::encoder::EncoderBlock;
 use crate::layers::dropout::Dropout;
@@ -49,6 +49,20 @@ impl TokenEmbedding {
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
     pub fn forward(&self, ids: Tensor<2, Int>, offset: usize, pass: &Pass) -> Result<(Tensor<3>, Places), NnError> {
+        let seq = ids.dims()[1];
+        self.forward_runs(ids, &[(offset, seq)], pass)
+    }
+
+    /// The same for runs of tokens behind one another, each given by its first position and its number of tokens.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
+    pub fn forward_runs(
+        &self,
+        ids: Tensor<2, Int>,
+        runs: &[(usize, usize)],
+        pass: &Pass,
+    ) -> Result<(Tensor<3>, Places), NnError> {
         if ids.dims().contains(&0) {
             return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
         }
@@ -56,8 +70,7 @@ impl TokenEmbedding {
         if self.scale != 1.0 {
             x = x * self.scale;
         }
-        let places = self.position.places(x.dims()[1], offset, &x.device());
-        let x = self.position.add_to(x, offset)?;
+        let (x, places) = self.position.enter(x, runs, pass)?;
         Ok((self.dropout.forward(x, pass)?, places))
     }
 }
@@ -75,7 +88,7 @@ impl Stack {
     /// `config.n_layers` blocks.
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
         let block = config.block();
-        let layer = |i| EncoderBlock::new(&block, &init.enter("layers").enter(i));
+        let layer = |i| EncoderBlock::new(&block, &init.enter("layers").enter(i).layer(i));
         Ok(Self { layers: (0..config.n_layers).map(layer).collect::<Result<_, _>>()?, norm: last_norm(config, init)? })
     }
 
@@ -108,21 +121,46 @@ impl Stack {
     pub fn forward(
         &self,
         mut x: Tensor<3>,
-        mut caches: Option<&mut [KeyValueCache]>,
+        mut caches: Option<Caches>,
         options: &AttentionOptions,
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         if let Some(caches) = &caches {
-            check_caches(caches, self.layers.len())?;
+            check_caches(caches.blocks(), self.layers.len())?;
         }
         for (i, layer) in self.layers.iter().enumerate() {
-            x = layer.forward(x, caches.as_mut().map(|caches| &mut caches[i]), options, places, pass)?;
+            x = layer.forward(x, caches.as_mut().map(|caches| caches.of_block(i)), options, places, pass)?;
         }
         Ok(match &self.norm {
             Some(norm) => norm.forward(x)?,
             None => x,
         })
+    }
+}
+
+/// The caches of a stack.
+#[derive(Debug)]
+pub enum Caches<'a> {
+    /// One a block, for a batch of sequences that are equally long.
+    Together(&'a mut [KeyValueCache]),
+    /// Of each block one a sequence, with its number of new tokens; see [`Cached::Apart`].
+    Apart(&'a mut [Vec<(KeyValueCache, usize)>]),
+}
+
+impl Caches<'_> {
+    fn blocks(&self) -> usize {
+        match self {
+            Caches::Together(blocks) => blocks.len(),
+            Caches::Apart(blocks) => blocks.len(),
+        }
+    }
+
+    fn of_block(&mut self, block: usize) -> Cached<'_> {
+        match self {
+            Caches::Together(blocks) => Cached::Together(&mut blocks[block]),
+            Caches::Apart(blocks) => Cached::Apart(&mut blocks[block]),
+        }
     }
 }
 
@@ -135,11 +173,11 @@ pub(super) fn last_norm(config: &TransformerConfig, init: &Init) -> Result<Optio
 }
 
 /// Refuses another number of caches than blocks.
-pub(super) fn check_caches(caches: &[KeyValueCache], layers: usize) -> Result<(), NnError> {
-    if caches.len() == layers {
+pub(super) fn check_caches(caches: usize, layers: usize) -> Result<(), NnError> {
+    if caches == layers {
         return Ok(());
     }
-    Err(NnError::input("caches", format!("{layers}, one a block"), caches.len().to_string()))
+    Err(NnError::input("caches", format!("{layers}, one a block"), caches.to_string()))
 }
 
 /// From states to the logits of the next token.

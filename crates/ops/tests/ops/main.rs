@@ -2,6 +2,7 @@
 
 mod activation;
 mod adamw;
+mod add_rows;
 mod attention;
 mod cross_entropy;
 mod dropout;

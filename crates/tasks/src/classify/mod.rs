@@ -15,24 +15,23 @@ use regard_data::{
     Budget, END, Labelled, START, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, read_labelled,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
-use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::recurrent::Direction;
 use regard_nn::models::body::BodyConfig;
 use regard_nn::models::classifier::{Classifier, ClassifierConfig};
-use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_nn::{AttentionKind, Init, Pass};
 use serde_json::Value;
 
 use self::answers::{Answer, Answers};
 pub use self::config::{Config, DataConfig, TargetKind};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::look::layer_name;
+use crate::input::{Given, InputKind, beginning};
 use crate::model::{ModelKind, lookup, sizes};
 use crate::pretrained;
 use crate::rows::{device_of, padded, spread};
-use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Settings, Task};
+use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Sample, Settings, Task};
 
 const LABELS: &str = "labels.json";
 /// A batch where no gradients are kept.
@@ -46,6 +45,13 @@ struct Example {
     text: String,
     ids: Vec<u32>,
     answer: Answer,
+}
+
+/// A text to be classified.
+#[derive(Debug, Clone)]
+pub struct Typed {
+    text: String,
+    encoded: regard_data::Encoded,
 }
 
 /// A split.
@@ -176,6 +182,7 @@ impl Classify {
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let mut outputs = vec![Vec::new(); rows.len()];
         for batch in in_order(&lengths, SCORING) {
+            pass.go_on()?;
             let (ids, lengths) = padded(&batch.iter().map(|&row| rows[row].as_slice()).collect::<Vec<_>>(), &device);
             let found: Vec<f32> = model.predict(ids, &lengths, pass)?.into_data().iter::<f32>().collect();
             for (&row, output) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {
@@ -183,17 +190,6 @@ impl Classify {
             }
         }
         Ok(outputs)
-    }
-
-    /// The tokens of an input, refused if there are none or too many.
-    fn input(&self, text: &str) -> Result<regard_data::Encoded, TaskError> {
-        let encoded = self.tokenizer.encode(text);
-        let (most, got) = (self.config.data.max_length, encoded.ids.len());
-        if (1..=most).contains(&got) {
-            return Ok(encoded);
-        }
-        let expected = format!("1 to {most} tokens (data.max_length of this model)");
-        Err(TaskError::input(format!("input {text:?}"), expected, got.to_string()))
     }
 }
 
@@ -203,6 +199,8 @@ impl Task for Classify {
     type Config = Config;
     type Model = Classifier;
     type Part = Part;
+    type Input = Typed;
+    const INPUT: InputKind = InputKind::Text;
 
     fn start(mut config: Config) -> Result<Self, TaskError> {
         let texts = Self::texts(&config)?;
@@ -316,10 +314,16 @@ impl Task for Classify {
         Ok(Loss { mean, targets: batch.len(), tokens: lengths.iter().sum() })
     }
 
-    fn evaluate(&self, part: &Part, model: &Classifier, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &Classifier,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError> {
         let examples: Vec<&Example> = spread(part.examples.len(), limit).map(|at| &part.examples[at]).collect();
         let rows: Vec<&[u32]> = examples.iter().map(|example| example.ids.as_slice()).collect();
-        let outputs = self.outputs(model, &rows, &Pass::inference())?;
+        let outputs = self.outputs(model, &rows, pass)?;
         let truth: Vec<&Answer> = examples.iter().map(|example| &example.answer).collect();
         let outputs: Vec<&[f32]> = outputs.iter().map(Vec::as_slice).collect();
         let (main, better) = self.answers.main();
@@ -336,51 +340,58 @@ impl Task for Classify {
         Ok(evaluation)
     }
 
-    fn predict(&self, model: &Classifier, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        let encoded = inputs.iter().map(|input| self.input(input)).collect::<Result<Vec<_>, _>>()?;
-        let rows: Vec<&[u32]> = encoded.iter().map(|encoded| encoded.ids.as_slice()).collect();
-        let outputs = self.outputs(model, &rows, &Pass::inference())?;
-        let predict = |(input, output): (&String, &Vec<f32>)| Prediction {
-            input: input.clone(),
-            output: self.answers.text(&self.answers.decide(output), &[]),
-            more: self.answers.document(output),
+    fn input(&self, given: &Given) -> Result<Typed, TaskError> {
+        let text = given.text()?;
+        let encoded = self.tokenizer.encode(text);
+        let (most, got) = (self.config.data.max_length, encoded.ids.len());
+        if (1..=most).contains(&got) {
+            return Ok(Typed { text: text.to_string(), encoded });
+        }
+        let expected = format!("1 to {most} tokens (data.max_length of this model)");
+        Err(TaskError::input(format!("input {}", beginning(text)), expected, got.to_string()))
+    }
+
+    fn predict(&self, model: &Classifier, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
+        let rows: Vec<&[u32]> = inputs.iter().map(|input| input.encoded.ids.as_slice()).collect();
+        let outputs = self.outputs(model, &rows, pass)?;
+        let predict = |output: &Vec<f32>| {
+            let answer = self.answers.text(&self.answers.decide(output), &[]);
+            Prediction::new(answer, self.answers.document(output))
         };
-        Ok(inputs.iter().zip(&outputs).map(predict).collect())
+        Ok(outputs.iter().map(predict).collect())
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         // Spread over the split, since files are often sorted by label; what was cut cannot be given to `predict`.
-        let fits = |example: &&Example| self.input(&example.text).is_ok();
+        let fits = |example: &&Example| self.input(&example.text.as_str().into()).is_ok();
         let step = (part.examples.len() / count.max(1)).max(1);
         let sample = |example: &Example| Sample {
-            input: example.text.clone(),
+            given: example.text.as_str().into(),
             expected: self.answers.text(&example.answer, &part.unseen),
         };
         part.examples.iter().step_by(step).filter(fits).take(count).map(sample).collect()
     }
 
-    fn look(&self, model: &Classifier, input: Option<&str>) -> Result<AttentionView, TaskError> {
-        let input = match (input, &self.config.data.path) {
-            (Some(input), _) => input,
-            (None, None) => "The plot was not great, it was dull.",
-            (None, Some(_)) => {
-                let what = "choose an input for data that are not built in: give it a text".to_string();
-                return Err(TaskError::Unsupported { task: Self::NAME, what });
-            }
-        };
-        let encoded = self.input(input)?;
-        let capture = Capture::new(Wanted::default());
-        let outputs = self.outputs(model, &[&encoded.ids], &Pass::inference().with_capture(&capture))?;
+    fn telling(&self, _: &Classifier, _: &Pass) -> Result<Typed, TaskError> {
+        if self.config.data.path.is_some() {
+            let what = "choose an input for data that are not built in: give it a text".to_string();
+            return Err(TaskError::Unsupported { task: Self::NAME, what });
+        }
+        self.input(&Given::from("The plot was not great, it was dull."))
+    }
+
+    fn look(&self, model: &Classifier, Typed { text, encoded }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
+        let outputs = self.outputs(model, &[&encoded.ids], pass)?;
         let answer = self.answers.text(&self.answers.decide(&outputs[0]), &[]);
-        let mut tokens = encoded.tokens;
+        let mut tokens = encoded.tokens.clone();
         if self.config.model.from.is_some() {
             let name = |id| self.tokenizer.token(id).unwrap_or_default();
             tokens = [name(START)].into_iter().chain(tokens).chain([name(END)]).collect();
         }
-        let describe = |map: &AttentionMap| {
-            let queries = if map.layer == "pooling" { vec![answer.clone()] } else { tokens.clone() };
-            Some(MapGroup::new(layer_name(&map.layer), queries, tokens.clone()))
-        };
-        Ok(AttentionView::from_maps(format!("{input} → {answer}"), &capture.into_maps(), describe)?)
+        Ok(Legend::new(format!("{text} → {answer}"), move |map| {
+            let pools = map.site.kind == AttentionKind::Pooling;
+            let queries = if pools { vec![answer.clone()] } else { tokens.clone() };
+            (queries, tokens.clone(), map.site.words())
+        }))
     }
 }

@@ -16,21 +16,20 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_inspect::count::{Architecture, Description, Extra, RecurrentModel, Rows, Sizes};
-use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
-use regard_nn::{AttentionMap, Capture, Init, NnError, Pass, Wanted};
+use regard_nn::{Init, NnError, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::config::{Config, DataConfig, Form};
 use crate::error::TaskError;
-use crate::look::layer_name;
+use crate::input::{Given, InputKind, beginning};
 use crate::model::ModelConfig;
 use crate::rows::{device_of, spread};
-use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
+use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 use crate::train::TrainConfig;
 
 /// Examples of an epoch at most.
@@ -38,7 +37,7 @@ const LISTED: usize = 1_000_000;
 
 /// One example: what is looked up, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Example {
+pub struct Example {
     /// `p₁`, or the picture.
     values: Vec<usize>,
     /// `p₂`, or the map.
@@ -48,6 +47,11 @@ struct Example {
 impl Example {
     fn answer(&self) -> Vec<usize> {
         self.places.iter().map(|&place| self.values[place]).collect()
+    }
+
+    /// As programs give it.
+    fn given(&self) -> Given {
+        Given::Json(json!({ InputKind::Numbers.key(): [self.values, self.places] }))
     }
 
     fn text(&self) -> String {
@@ -165,7 +169,18 @@ impl Compose {
 
     /// An input as people write it: `p₁ | p₂`. `what` is said of one that is wrong.
     fn parse(&self, text: &str, what: &str) -> Result<Example, TaskError> {
-        let expected = match self.config.data.form {
+        let wrong = || TaskError::input(what, self.expected(), beginning(text));
+        let numbers =
+            |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
+        let (values, places) = text.split_once('|').ok_or_else(wrong)?;
+        let (values, places) = (numbers(values).ok_or_else(wrong)?, numbers(places).ok_or_else(wrong)?);
+        let example = Example { values, places };
+        if self.fits(&example) { Ok(example) } else { Err(wrong()) }
+    }
+
+    /// What an input should be.
+    fn expected(&self) -> String {
+        match self.config.data.form {
             Form::Permutations => format!("two permutations of 0 to {}, as \"1 0 2 … | 2 1 0 …\"", self.size() - 1),
             Form::Grid => format!(
                 "{} colours below {} and as many places below {}, as \"3 1 … | 0 2 …\"",
@@ -173,22 +188,18 @@ impl Compose {
                 self.n_values(),
                 self.size()
             ),
-        };
-        let wrong = || TaskError::input(what, expected.clone(), format!("{text:?}"));
-        let numbers =
-            |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
-        let (values, places) = text.split_once('|').ok_or_else(wrong)?;
-        let (values, places) = (numbers(values).ok_or_else(wrong)?, numbers(places).ok_or_else(wrong)?);
+        }
+    }
+
+    /// Whether the model can take an example.
+    fn fits(&self, example: &Example) -> bool {
         let fits = |numbers: &[usize], below: usize| {
             let permutation = || numbers.iter().collect::<std::collections::BTreeSet<_>>().len() == numbers.len();
             numbers.len() == self.size()
                 && numbers.iter().all(|&number| number < below)
                 && (self.config.data.form == Form::Grid || permutation())
         };
-        match fits(&values, self.n_values()) && fits(&places, self.size()) {
-            true => Ok(Example { values, places }),
-            false => Err(wrong()),
-        }
+        fits(&example.values, self.n_values()) && fits(&example.places, self.size())
     }
 }
 
@@ -231,6 +242,8 @@ impl Task for Compose {
     type Config = Config;
     type Model = Composer;
     type Part = Part;
+    type Input = Example;
+    const INPUT: InputKind = InputKind::Numbers;
 
     fn start(config: Config) -> Result<Self, TaskError> {
         Ok(Self { config })
@@ -335,7 +348,13 @@ impl Task for Compose {
         Ok(Loss { mean: cross_entropy(logits, targets, options)?, targets: count, tokens: 2 * count })
     }
 
-    fn evaluate(&self, part: &Part, model: &Composer, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &Composer,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError> {
         let Part::Fixed(examples) = part else {
             return Err(TaskError::Unsupported {
                 task: Self::NAME,
@@ -345,7 +364,7 @@ impl Task for Compose {
         let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].0.clone()).collect();
         let (mut right, mut whole) = (0, 0);
         for batch in examples.chunks(256) {
-            for (answer, example) in self.answers(model, batch, &Pass::inference())?.iter().zip(batch) {
+            for (answer, example) in self.answers(model, batch, pass)?.iter().zip(batch) {
                 let hits = answer.iter().zip(example.answer()).filter(|(a, b)| **a == *b).count();
                 right += hits;
                 whole += usize::from(hits == self.size());
@@ -357,15 +376,20 @@ impl Task for Compose {
         Ok(Evaluation { examples: examples.len(), ..Evaluation::new(scores, "accuracy", Better::Higher) })
     }
 
-    fn predict(&self, model: &Composer, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        let examples: Vec<Example> = inputs.iter().map(|input| self.parse(input, "input")).collect::<Result<_, _>>()?;
+    /// Two lists of numbers, as `{"numbers": [[…], […]]}` or `p₁ | p₂`.
+    fn input(&self, given: &Given) -> Result<Example, TaskError> {
+        let Some(numbers) = given.value(InputKind::Numbers)? else { return self.parse(&given.to_string(), "input") };
+        let read: Option<[Vec<usize>; 2]> = serde_json::from_value(numbers.clone()).ok();
+        let example = read.map(|[values, places]| Example { values, places }).filter(|example| self.fits(example));
+        example.ok_or_else(|| TaskError::input("input", self.expected(), beginning(&numbers.to_string())))
+    }
+
+    fn predict(&self, model: &Composer, inputs: &[Example], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let mut predictions = Vec::with_capacity(inputs.len());
-        for (inputs, examples) in inputs.chunks(256).zip(examples.chunks(256)) {
-            let answers = self.answers(model, examples, &Pass::inference())?;
-            predictions.extend(inputs.iter().zip(answers).map(|(input, answer)| Prediction {
-                input: input.clone(),
-                output: answer.iter().map(usize::to_string).collect::<Vec<_>>().join(" "),
-                more: BTreeMap::new(),
+        for examples in inputs.chunks(256) {
+            predictions.extend(self.answers(model, examples, pass)?.into_iter().map(|answer| {
+                let more = BTreeMap::from([("values".to_string(), Value::from(answer.clone()))]);
+                Prediction::new(answer.iter().map(usize::to_string).collect::<Vec<_>>().join(" "), more)
             }));
         }
         Ok(predictions)
@@ -374,26 +398,25 @@ impl Task for Compose {
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let Part::Fixed(examples) = part else { return Vec::new() };
         let text = |numbers: Vec<usize>| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-        let sample =
-            |FixedExample(example): &FixedExample| Sample { input: example.text(), expected: text(example.answer()) };
+        let sample = |FixedExample(example): &FixedExample| {
+            let given = match self.config.data.form {
+                Form::Permutations => example.text().into(),
+                Form::Grid => example.given(),
+            };
+            Sample { given, expected: text(example.answer()) }
+        };
         examples.iter().take(count).map(sample).collect()
     }
 
-    fn look(&self, model: &Composer, input: Option<&str>) -> Result<AttentionView, TaskError> {
-        let example = match input {
-            Some(text) => self.parse(text, "input")?,
-            None => self.example(Side::Test, 0),
-        };
-        let capture = Capture::new(Wanted::default());
-        self.answers(model, std::slice::from_ref(&example), &Pass::inference().with_capture(&capture))?;
-        let tokens: Vec<String> = example
-            .values
-            .iter()
-            .map(usize::to_string)
-            .chain(example.places.iter().map(|place| format!("[{place}]")))
-            .collect();
-        let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
-        Ok(AttentionView::from_maps(example.text(), &capture.into_maps(), describe)?)
+    fn telling(&self, _: &Composer, _: &Pass) -> Result<Example, TaskError> {
+        Ok(self.example(Side::Test, 0))
+    }
+
+    fn look(&self, model: &Composer, example: &Example, pass: &Pass) -> Result<Legend, TaskError> {
+        self.answers(model, std::slice::from_ref(example), pass)?;
+        let values = example.values.iter().map(usize::to_string);
+        let tokens = values.chain(example.places.iter().map(|place| format!("[{place}]"))).collect();
+        Ok(Legend::of_tokens(example.text(), tokens))
     }
 }
 
@@ -430,7 +453,7 @@ mod tests {
     fn of_nothing_there_is_no_score() {
         let task = task(&["model.d_model=8", "model.d_ff=8"]);
         let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let nothing = task.evaluate(&Part::Fixed(Vec::new()), &model, None).unwrap();
+        let nothing = task.evaluate(&Part::Fixed(Vec::new()), &model, None, &Pass::inference()).unwrap();
         assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
     }
 }

@@ -10,7 +10,7 @@ use regard_nn::models::recurrent_translator::{DecoderState, EncodedSentences, Re
 use regard_nn::{NnError, Pass, row_indices};
 use regard_ops::log_softmax;
 
-use super::Decoder;
+use super::{Decoder, check_prompts};
 use crate::rows::device_of;
 
 /// A Transformer that translates, with the keys and values of earlier tokens kept.
@@ -20,13 +20,14 @@ pub struct TranslatorDecoder<'a> {
     sources: Encoded<EncodedSource>,
     caches: Vec<KeyValueCache>,
     device: Device,
+    pass: Pass<'a>,
 }
 
 impl<'a> TranslatorDecoder<'a> {
     /// One row a source.
-    pub fn new(model: &'a EncoderDecoder, source: EncodedSource) -> Self {
+    pub fn new(model: &'a EncoderDecoder, source: EncodedSource, pass: Pass<'a>) -> Self {
         let sources = Encoded::new(source.batch(), source);
-        Self { caches: model.caches(), device: device_of(model), model, sources }
+        Self { caches: model.caches(), device: device_of(model), model, sources, pass }
     }
 }
 
@@ -36,8 +37,9 @@ impl Decoder for TranslatorDecoder<'_> {
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
+        self.pass.go_on()?;
         let ids = column(last, self.rows(), &self.device)?;
-        let logits = self.model.logits_cached(&self.sources.current, ids, &mut self.caches, &Pass::inference())?;
+        let logits = self.model.logits_cached(&self.sources.current, ids, &mut self.caches, &self.pass)?;
         log_probabilities(logits)
     }
 
@@ -55,13 +57,14 @@ pub struct RecurrentTranslatorDecoder<'a> {
     sources: Encoded<EncodedSentences>,
     state: DecoderState,
     device: Device,
+    pass: Pass<'a>,
 }
 
 impl<'a> RecurrentTranslatorDecoder<'a> {
     /// One row a source.
-    pub fn new(model: &'a RecurrentTranslator, source: EncodedSentences) -> Self {
+    pub fn new(model: &'a RecurrentTranslator, source: EncodedSentences, pass: Pass<'a>) -> Self {
         let state = model.start(&source).detach();
-        Self { model, sources: Encoded::new(source.batch(), source), state, device: device_of(model) }
+        Self { model, sources: Encoded::new(source.batch(), source), state, device: device_of(model), pass }
     }
 }
 
@@ -71,8 +74,9 @@ impl Decoder for RecurrentTranslatorDecoder<'_> {
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
+        self.pass.go_on()?;
         let ids = column(last, self.rows(), &self.device)?.squeeze_dim(1);
-        let logits = self.model.step(&self.sources.current, ids, &mut self.state, &Pass::inference())?;
+        let logits = self.model.step(&self.sources.current, ids, &mut self.state, &self.pass)?;
         self.state = self.state.clone().detach();
         log_probabilities(logits.unsqueeze_dim(1))
     }
@@ -83,51 +87,40 @@ impl Decoder for RecurrentTranslatorDecoder<'_> {
     }
 }
 
-/// A causal Transformer, with the keys and values of earlier tokens kept.
+/// A causal Transformer. Each row keeps the keys and values of its own tokens, so that rows may differ in length; the new
+/// tokens of all rows go through the model together.
 #[derive(Debug)]
 pub struct LanguageModelDecoder<'a> {
     model: &'a LanguageModel,
-    caches: Vec<KeyValueCache>,
+    /// Of each block one a row.
+    caches: Vec<Vec<(KeyValueCache, usize)>>,
     /// What each row has read, where it has a window.
     read: Vec<Vec<u32>>,
     window: Option<usize>,
-    device: Device,
+    pass: Pass<'a>,
 }
 
 impl<'a> LanguageModelDecoder<'a> {
     /// `rows` empty sequences. With a `window` the model never sees more tokens than that, as one with learned positions
     /// cannot: when they are reached it goes on from the last half of them, read again. Without one it sees all.
-    pub fn new(model: &'a LanguageModel, rows: usize, window: Option<usize>) -> Result<Self, NnError> {
+    pub fn new(model: &'a LanguageModel, rows: usize, window: Option<usize>, pass: Pass<'a>) -> Result<Self, NnError> {
         if let Some(window @ ..2) = window {
             return Err(NnError::input("window", "2 tokens or more", window.to_string()));
         }
-        Ok(Self { caches: model.caches(), read: vec![Vec::new(); rows], window, device: device_of(model), model })
+        Ok(Self { caches: model.caches_apart(rows), read: vec![Vec::new(); rows], window, model, pass })
     }
 
-    /// Takes in tokens of each row, the last of them as many as the window allows; gives the logits after each.
-    fn take(&mut self, tokens: &[Vec<u32>]) -> Result<Tensor<3>, NnError> {
-        let new = tokens.first().map_or(0, Vec::len);
-        for (read, tokens) in self.read.iter_mut().zip(tokens) {
-            read.extend(tokens);
-        }
-        let seen = self.caches.first().map_or(0, KeyValueCache::len);
-        let back = match self.window {
+    /// How many of a row's last tokens are read with `new` ones more; its cache begins anew where the window is full.
+    fn back(&mut self, row: usize, new: usize) -> usize {
+        let seen = self.caches.first().map_or(0, |block| block[row].0.len());
+        match self.window {
             Some(window) if seen + new > window => {
-                self.caches = self.model.caches();
+                self.caches.iter_mut().for_each(|block| block[row].0 = KeyValueCache::new());
                 // At least the new token; half a window, so that a token is read twice on average.
                 window.div_ceil(2)
             }
             _ => new,
-        };
-        let length = self.read.first().map_or(0, Vec::len);
-        let recent: Vec<&[u32]> = self.read.iter().map(|read| &read[length.saturating_sub(back)..]).collect();
-        let ids = matrix(&recent, &self.device)?;
-        let logits = self.model.logits_cached(ids, &mut self.caches, &Pass::inference())?;
-        for read in &mut self.read {
-            let unused = read.len().saturating_sub(self.window.unwrap_or(0));
-            read.drain(..unused);
         }
-        Ok(logits)
     }
 }
 
@@ -138,22 +131,36 @@ impl Decoder for LanguageModelDecoder<'_> {
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
         check_rows(last, self.rows())?;
-        let logits = self.take(&last.iter().map(|&token| vec![token]).collect::<Vec<_>>())?;
-        log_probabilities(logits)
+        self.begin(&last.iter().map(|&token| vec![token]).collect::<Vec<_>>())
     }
 
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
-        let indices = row_indices(rows, self.rows(), &self.device)?;
-        self.caches.iter_mut().filter(|cache| !cache.is_empty()).for_each(|cache| cache.select(indices.clone()));
+        check_selection(rows, self.rows())?;
+        for block in &mut self.caches {
+            *block = rows.iter().map(|&row| block[row].clone()).collect();
+        }
         self.read = rows.iter().map(|&row| self.read[row].clone()).collect();
         Ok(())
     }
 
-    fn read(&mut self, tokens: &[u32]) -> Result<(), NnError> {
-        if tokens.is_empty() || self.read.is_empty() {
-            return Ok(());
+    fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
+        self.pass.go_on()?;
+        check_prompts(prompts, self.rows())?;
+        let mut back = Vec::with_capacity(prompts.len());
+        for (row, prompt) in prompts.iter().enumerate() {
+            check_tokens(prompt)?;
+            self.read[row].extend(prompt);
+            back.push(self.back(row, prompt.len()));
         }
-        self.take(&vec![tokens.to_vec(); self.rows()]).map(drop)
+        let recent = |(read, &back): (&Vec<u32>, &usize)| read[read.len().saturating_sub(back)..].to_vec();
+        let new: Vec<Vec<u32>> = self.read.iter().zip(&back).map(recent).collect();
+        let new: Vec<&[u32]> = new.iter().map(Vec::as_slice).collect();
+        let logits = self.model.logits_apart(&new, &mut self.caches, &self.pass)?;
+        for read in &mut self.read {
+            let unused = read.len().saturating_sub(self.window.unwrap_or(0));
+            read.drain(..unused);
+        }
+        log_probabilities(logits.unsqueeze_dim(1))
     }
 }
 
@@ -163,12 +170,13 @@ pub struct RecurrentLanguageModelDecoder<'a> {
     model: &'a RecurrentLanguageModel,
     state: RecurrentState,
     device: Device,
+    pass: Pass<'a>,
 }
 
 impl<'a> RecurrentLanguageModelDecoder<'a> {
     /// `rows` empty sequences.
-    pub fn new(model: &'a RecurrentLanguageModel, rows: usize) -> Self {
-        Self { model, state: model.start(rows), device: device_of(model) }
+    pub fn new(model: &'a RecurrentLanguageModel, rows: usize, pass: Pass<'a>) -> Self {
+        Self { model, state: model.start(rows), device: device_of(model), pass }
     }
 }
 
@@ -178,8 +186,9 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
+        self.pass.go_on()?;
         let ids = column(last, self.rows(), &self.device)?;
-        let logits = self.model.logits_from(&mut self.state, ids, &Pass::inference())?;
+        let logits = self.model.logits_from(&mut self.state, ids, &self.pass)?;
         self.state = self.state.clone().detach();
         log_probabilities(logits)
     }
@@ -189,14 +198,19 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
         Ok(())
     }
 
-    fn read(&mut self, tokens: &[u32]) -> Result<(), NnError> {
-        if tokens.is_empty() || self.rows() == 0 {
-            return Ok(());
+    /// Each prompt by itself: they differ in length.
+    fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
+        check_prompts(prompts, self.rows())?;
+        let (mut states, mut found) = (Vec::with_capacity(prompts.len()), Vec::new());
+        for (row, prompt) in prompts.iter().enumerate() {
+            self.pass.go_on()?;
+            let mut state = self.state.select(row_indices(&[row], self.rows(), &self.device)?);
+            let ids = matrix(&[prompt.as_slice()], &self.device)?;
+            found.extend(log_probabilities(self.model.logits_from(&mut state, ids, &self.pass)?)?);
+            states.push(state.detach());
         }
-        let ids = matrix(&vec![tokens; self.rows()], &self.device)?;
-        self.model.logits_from(&mut self.state, ids, &Pass::inference())?;
-        self.state = self.state.clone().detach();
-        Ok(())
+        self.state = RecurrentState::side_by_side(states);
+        Ok(found)
     }
 }
 
@@ -225,6 +239,22 @@ impl<S> Encoded<S> {
     }
 }
 
+/// Refuses rows that there are not.
+fn check_selection(chosen: &[usize], rows: usize) -> Result<(), NnError> {
+    match chosen.iter().find(|&&row| row >= rows) {
+        Some(row) => Err(NnError::input("row", format!("below {rows}"), row.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Refuses tokens beyond what tensors count by.
+fn check_tokens(tokens: &[u32]) -> Result<(), NnError> {
+    match tokens.iter().find(|&&token| i32::try_from(token).is_err()) {
+        Some(token) => Err(NnError::input("token", format!("below {}", i32::MAX), token.to_string())),
+        None => Ok(()),
+    }
+}
+
 fn check_rows(last: &[u32], rows: usize) -> Result<(), NnError> {
     if last.len() == rows {
         return Ok(());
@@ -241,9 +271,9 @@ fn column(last: &[u32], rows: usize, device: &Device) -> Result<Tensor<2, Int>, 
 /// Tokens of each row, equally many, `[rows, tokens]`.
 fn matrix(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError> {
     let shape = [tokens.len(), tokens.first().map_or(0, |row| row.len())];
-    let too_large = |token: u32| NnError::input("token", format!("below {}", i32::MAX), token.to_string());
-    let ids = tokens.iter().copied().flatten().map(|&token| i32::try_from(token).map_err(|_| too_large(token)));
-    Ok(Tensor::from_data(TensorData::new(ids.collect::<Result<Vec<i32>, _>>()?, shape), device))
+    tokens.iter().try_for_each(|row| check_tokens(row))?;
+    let ids: Vec<i32> = tokens.iter().copied().flatten().map(|&token| token as i32).collect();
+    Ok(Tensor::from_data(TensorData::new(ids, shape), device))
 }
 
 /// Of the token after the last, `[rows, tokens, vocab]` → `rows × vocab`.

@@ -94,53 +94,47 @@ fn normalise(tokens: &mut [(u32, f64)]) {
     tokens.iter_mut().for_each(|(_, p)| *p /= sum);
 }
 
-/// The tokens after `prompt`, one by one as they are drawn; `decoder` has one row. Ends at a token of `options.stop`, or
-/// at the limit.
-pub fn sample<'a, D: Decoder, R: Rng>(
-    decoder: &'a mut D,
-    prompt: &[u32],
-    options: &'a SampleOptions,
-    random: &'a mut R,
-) -> Result<Sampled<'a, D, R>, NnError> {
+/// Draws the tokens after each prompt, a row of `decoder` each with random numbers of its own, and hands them out as they are
+/// drawn with the number of their row. A row ends at a token of `options.stop`, or at the limit.
+pub fn sample(
+    decoder: &mut impl Decoder,
+    prompts: &[Vec<u32>],
+    options: &SampleOptions,
+    random: &mut [impl Rng],
+    mut token: impl FnMut(usize, u32),
+) -> Result<(), NnError> {
     options.validate()?;
-    if decoder.rows() != 1 {
-        return Err(NnError::input("decoder", "one row", decoder.rows().to_string()));
+    if random.len() != prompts.len() {
+        let expected = format!("{}, one a prompt", prompts.len());
+        return Err(NnError::input("random numbers", expected, random.len().to_string()));
     }
-    let Some((&last, before)) = prompt.split_last() else {
-        return Err(NnError::input("prompt", "at least one token", "none"));
-    };
-    decoder.read(before)?;
-    Ok(Sampled { decoder, options, random, last: Some(last), drawn: 0 })
-}
-
-/// See [`sample`].
-#[derive(Debug)]
-pub struct Sampled<'a, D, R> {
-    decoder: &'a mut D,
-    options: &'a SampleOptions,
-    random: &'a mut R,
-    /// None when the sequence has ended.
-    last: Option<u32>,
-    drawn: usize,
-}
-
-impl<D: Decoder, R: Rng> Iterator for Sampled<'_, D, R> {
-    type Item = Result<u32, NnError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let last = self.last.take().filter(|_| self.drawn < self.options.max_len)?;
-        let log_probabilities = match self.decoder.next(&[last]) {
-            Ok(log_probabilities) => log_probabilities,
-            Err(error) => return Some(Err(error)),
-        };
-        let Some(token) = self.options.draw(&log_probabilities, self.random) else {
-            return Some(Err(NnError::input("log-probabilities", "a token that is possible", "none")));
-        };
-        if self.options.stop.contains(&token) {
-            return None;
+    if options.max_len == 0 || prompts.is_empty() {
+        return Ok(());
+    }
+    let mut found = decoder.begin(prompts)?;
+    // The prompts that the decoder's rows go on from.
+    let mut live: Vec<usize> = (0..prompts.len()).collect();
+    for drawn in 1.. {
+        let vocab = (found.len() / live.len()).max(1);
+        let (mut rows, mut last) = (Vec::new(), Vec::new());
+        for (row, (&prompt, log_probabilities)) in live.iter().zip(found.chunks(vocab)).enumerate() {
+            let Some(next) = options.draw(log_probabilities, &mut random[prompt]) else {
+                return Err(NnError::input("log-probabilities", "a token that is possible", "none"));
+            };
+            if !options.stop.contains(&next) {
+                token(prompt, next);
+                rows.push(row);
+                last.push(next);
+            }
         }
-        self.drawn += 1;
-        self.last = Some(token);
-        Some(Ok(token))
+        if drawn == options.max_len || rows.is_empty() {
+            return Ok(());
+        }
+        if rows.len() < live.len() {
+            decoder.select(&rows)?;
+            live = rows.iter().map(|&row| live[row]).collect();
+        }
+        found = decoder.next(&last)?;
     }
+    Ok(())
 }

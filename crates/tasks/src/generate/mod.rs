@@ -18,11 +18,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_data::{SPECIALS, Tokenizer, TokenizerKind, UNK, read_text};
 use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
-use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
 use regard_nn::models::transformer::OutputWeights;
-use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_nn::{Init, Pass};
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 
@@ -33,11 +32,11 @@ use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::look::layer_name;
+use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::plain_text;
 use crate::rows::device_of;
-use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
+use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
 
 /// Tokens that go through the model together where no gradients are kept.
 const EVALUATION_TOKENS: usize = 8_192;
@@ -95,34 +94,45 @@ impl Generate {
         Ok(encoded.ids)
     }
 
-    /// Text after `prompt`, in pieces.
+    /// Text after each prompt, in pieces with the number of their prompt; each prompt has a seed.
     fn write(
         &self,
         model: &Network,
-        prompt: &[u32],
+        prompts: &[(Vec<u32>, u64)],
         options: &SampleOptions,
-        seed: u64,
-        piece: &mut dyn FnMut(&str),
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
-        let mut writing = Writing::after(&self.tokenizer, prompt);
-        model.draw(prompt, self.config.window(), options, seed, |token| {
-            writing.add(token).iter().for_each(|text| piece(text));
+        let mut writings: Vec<Writing> =
+            prompts.iter().map(|(prompt, _)| Writing::after(&self.tokenizer, prompt)).collect();
+        model.draw(prompts, self.config.window(), options, pass, |prompt, token| {
+            writings[prompt].add(token).iter().for_each(|text| piece(prompt, text));
         })?;
-        piece(&writing.rest());
+        for (prompt, writing) in writings.into_iter().enumerate() {
+            piece(prompt, &writing.rest());
+        }
         Ok(())
     }
 
     /// The loss of all tokens after the first, in blocks of `block`, or of the first `limit` blocks.
-    fn loss_of(&self, ids: &[u32], model: &Network, block: usize, limit: Option<usize>) -> Result<TextLoss, TaskError> {
+    fn loss_of(
+        &self,
+        ids: &[u32],
+        model: &Network,
+        block: usize,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<TextLoss, TaskError> {
         let targets = ids.len().saturating_sub(1).min(limit.map_or(usize::MAX, |limit| limit.saturating_mul(block)));
         let whole = targets / block * block;
         let device = device_of(model);
         let mut nats = 0.0;
         let mut add = |from: usize, to: usize, length: usize| -> Result<(), TaskError> {
+            pass.go_on()?;
             let read: Vec<&[u32]> = ids[from..to].chunks(length).collect();
             let next: Vec<&[u32]> = ids[from + 1..to + 1].chunks(length).collect();
             let (read, next) = (rows(&read, &device), rows(&next, &device));
-            let loss = model.loss(read, next, CrossEntropyOptions::default(), &Pass::inference())?;
+            let loss = model.loss(read, next, CrossEntropyOptions::default(), pass)?;
             nats += f64::from(loss.into_scalar::<f32>()) * (to - from) as f64;
             Ok(())
         };
@@ -159,6 +169,8 @@ impl Task for Generate {
     type Config = Config;
     type Model = Network;
     type Part = Part;
+    type Input = Vec<u32>;
+    const INPUT: InputKind = InputKind::Text;
 
     fn start(config: Config) -> Result<Self, TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;
@@ -271,9 +283,15 @@ impl Task for Generate {
         Ok(Loss { mean, targets, tokens: targets })
     }
 
-    fn evaluate(&self, part: &Part, model: &Network, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &Network,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError> {
         let block = self.config.data.block;
-        let found = self.loss_of(&part.ids, model, block, limit)?;
+        let found = self.loss_of(&part.ids, model, block, limit, pass)?;
         let named = [
             ("loss", found.loss()),
             ("perplexity", found.perplexity()),
@@ -282,23 +300,24 @@ impl Task for Generate {
         let mut scores: Vec<_> = named.into_iter().filter_map(|(name, score)| Some((name, score?))).collect();
         if let Some(longer) = self.config.data.evaluate_block {
             let blocks = limit.map(|limit| limit.saturating_mul(block).div_ceil(longer));
-            let longer = self.loss_of(&part.ids, model, longer, blocks)?.loss();
+            let longer = self.loss_of(&part.ids, model, longer, blocks, pass)?.loss();
             scores.extend(longer.map(|loss| ("loss_longer", loss)));
         }
         let examples = (found.tokens as usize).div_ceil(block);
         Ok(Evaluation { examples, ..Evaluation::new(scores, "loss", Better::Lower) })
     }
 
-    fn predict(&self, model: &Network, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        let predict = |input: &String| {
-            let mut output = String::new();
-            let prompt = self.prompt(input)?;
-            let mut piece = |piece: &str| output.push_str(piece);
-            // The same seed for each, so that an answer does not depend on what else was asked.
-            self.write(model, &prompt, &self.config.decode, self.config.seed, &mut piece)?;
-            Ok(Prediction { input: input.clone(), output, more: BTreeMap::new() })
-        };
-        inputs.iter().map(predict).collect()
+    fn input(&self, given: &Given) -> Result<Vec<u32>, TaskError> {
+        self.prompt(given.text()?)
+    }
+
+    fn predict(&self, model: &Network, inputs: &[Vec<u32>], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
+        // The same seed for each, so that an answer does not depend on what else was asked.
+        let prompts: Vec<(Vec<u32>, u64)> = inputs.iter().map(|prompt| (prompt.clone(), self.config.seed)).collect();
+        let mut outputs = vec![String::new(); prompts.len()];
+        let mut piece = |prompt: usize, text: &str| outputs[prompt].push_str(text);
+        self.write(model, &prompts, &self.config.decode, pass, &mut piece)?;
+        Ok(outputs.into_iter().map(|output| Prediction::new(output, BTreeMap::new())).collect())
     }
 
     /// Beginnings of lines. Nothing is expected: a text can go on in many ways.
@@ -316,43 +335,40 @@ impl Task for Generate {
             }
         };
         let begins = lines.iter().step_by(step).map(begin).filter(|input| self.prompt(input).is_ok());
-        begins.take(count).map(|input| Sample { input, expected: String::new() }).collect()
+        begins.take(count).map(|input| Sample { given: input.into(), expected: String::new() }).collect()
     }
 
-    fn look(&self, model: &Network, input: Option<&str>) -> Result<AttentionView, TaskError> {
+    /// The model's own text, from a beginning.
+    fn telling(&self, model: &Network, pass: &Pass) -> Result<Vec<u32>, TaskError> {
+        let mut ids = self.beginning();
+        let most = SHOWN.min(self.config.data.block);
+        let options = SampleOptions { max_len: most.saturating_sub(ids.len()), ..self.config.decode.clone() };
+        let prompt = [(ids.clone(), self.config.seed)];
+        model.draw(&prompt, self.config.window(), &options, &pass.without_capture(), |_, token| ids.push(token))?;
+        Ok(ids)
+    }
+
+    fn look(&self, model: &Network, ids: &Vec<u32>, pass: &Pass) -> Result<Legend, TaskError> {
         let most = self.config.data.block;
-        let ids = match input {
-            Some(text) => self.prompt(text)?,
-            None => {
-                let mut ids = self.beginning();
-                let options =
-                    SampleOptions { max_len: SHOWN.min(most).saturating_sub(ids.len()), ..self.config.decode.clone() };
-                let prompt = ids.clone();
-                model.draw(&prompt, self.config.window(), &options, self.config.seed, |token| ids.push(token))?;
-                ids
-            }
-        };
         if ids.len() > most {
             let expected = format!("1 to {most} tokens (data.block of this model)");
             return Err(TaskError::input("prompt", expected, ids.len().to_string()));
         }
-        let capture = Capture::new(Wanted::default());
-        model.read(&ids, &Pass::inference().with_capture(&capture))?;
-        let tokens: Vec<String> = ids.iter().map(|&id| visible(self.tokenizer.token(id).unwrap_or_default())).collect();
-        let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
-        Ok(AttentionView::from_maps(self.tokenizer.decode(&ids), &capture.into_maps(), describe)?)
+        model.read(ids, pass)?;
+        let tokens = ids.iter().map(|&id| visible(self.tokenizer.token(id).unwrap_or_default())).collect();
+        Ok(Legend::of_tokens(self.tokenizer.decode(ids), tokens))
     }
 
     fn generate(
         &self,
         model: &Network,
-        prompt: &str,
+        prompts: &[Prompt<Vec<u32>>],
         options: &SampleOptions,
-        seed: u64,
-        piece: &mut dyn FnMut(&str),
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
-        let prompt = if prompt.is_empty() { self.beginning() } else { self.prompt(prompt)? };
-        self.write(model, &prompt, options, seed, piece)
+        let begin = |prompt: &Prompt<Vec<u32>>| (prompt.input.clone().unwrap_or_else(|| self.beginning()), prompt.seed);
+        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), options, pass, piece)
     }
 }
 

@@ -51,22 +51,23 @@ impl Network {
         }
     }
 
-    /// Draws the tokens after `prompt`, `window` being what a Transformer may look back on, and hands them to `token`.
+    /// Draws the tokens after each prompt, `window` being what a Transformer may look back on, and hands them to `token`
+    /// with the number of the prompt. Each prompt has a seed.
     pub(super) fn draw(
         &self,
-        prompt: &[u32],
+        prompts: &[(Vec<u32>, u64)],
         window: Option<usize>,
         options: &SampleOptions,
-        seed: u64,
-        mut token: impl FnMut(u32),
+        pass: &Pass,
+        token: impl FnMut(usize, u32),
     ) -> Result<(), TaskError> {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut go = |decoder: &mut dyn Decoder| {
-            sample(&mut Ordinary(decoder), prompt, options, &mut random)?.try_for_each(|drawn| drawn.map(&mut token))
-        };
+        let (prompts, mut random): (Vec<Vec<u32>>, Vec<ChaCha8Rng>) =
+            prompts.iter().map(|(prompt, seed)| (prompt.clone(), ChaCha8Rng::seed_from_u64(*seed))).unzip();
+        let rows = prompts.len();
+        let go = |decoder: &mut dyn Decoder| sample(&mut Ordinary(decoder), &prompts, options, &mut random, token);
         match self {
-            Network::Transformer(model) => go(&mut LanguageModelDecoder::new(model, 1, window)?)?,
-            Network::Recurrent(model) => go(&mut RecurrentLanguageModelDecoder::new(model, 1))?,
+            Network::Transformer(model) => go(&mut LanguageModelDecoder::new(model, rows, window, *pass)?)?,
+            Network::Recurrent(model) => go(&mut RecurrentLanguageModelDecoder::new(model, rows, *pass))?,
         }
         Ok(())
     }
@@ -91,19 +92,24 @@ impl Decoder for Ordinary<'_> {
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
-        let mut log_probabilities = self.0.next(last)?;
-        let vocab = log_probabilities.len() / last.len().max(1);
-        for row in log_probabilities.chunks_mut(vocab.max(1)) {
-            row.iter_mut().take(SPECIALS.len()).for_each(|x| *x = f32::NEG_INFINITY);
-        }
-        Ok(log_probabilities)
+        let found = self.0.next(last)?;
+        Ok(without_specials(found, last.len()))
     }
 
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
         self.0.select(rows)
     }
 
-    fn read(&mut self, tokens: &[u32]) -> Result<(), NnError> {
-        self.0.read(tokens)
+    fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
+        let found = self.0.begin(prompts)?;
+        Ok(without_specials(found, prompts.len()))
     }
+}
+
+fn without_specials(mut log_probabilities: Vec<f32>, rows: usize) -> Vec<f32> {
+    let vocab = log_probabilities.len() / rows.max(1);
+    for row in log_probabilities.chunks_mut(vocab.max(1)) {
+        row.iter_mut().take(SPECIALS.len()).for_each(|x| *x = f32::NEG_INFINITY);
+    }
+    log_probabilities
 }

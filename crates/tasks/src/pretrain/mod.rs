@@ -16,20 +16,19 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Budget, END, MASK, SPECIALS, START, Tokenizer, TokenizerKind, batches, in_order, read_text};
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
-use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
-use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_nn::{Init, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy, softmax};
 use serde_json::{Value, json};
 
 pub use self::config::Config;
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::look::layer_name;
+use crate::input::{Given, InputKind, beginning};
 use crate::model::sizes;
 use crate::plain_text;
 use crate::rows::{device_of, padded, spread};
-use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
+use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
 /// Tokens that go through the model together where no gradients are kept.
 const EVALUATION_TOKENS: usize = 8_192;
@@ -44,6 +43,13 @@ const LOOKED_AT: &str = "The king put on his coat, for he was cold.";
 #[derive(Debug)]
 pub struct Part {
     rows: Vec<Vec<u32>>,
+}
+
+/// A text with its tokens, some of which may be hidden.
+#[derive(Debug, Clone)]
+pub struct Typed {
+    text: String,
+    row: Vec<u32>,
 }
 
 /// Rows with tokens to be guessed.
@@ -102,7 +108,7 @@ impl Pretrain {
     }
 
     /// The tokens of an input, `<mask>` as the token that hides another; refused if there are none or too many.
-    fn input(&self, text: &str) -> Result<Vec<u32>, TaskError> {
+    fn typed_row(&self, text: &str) -> Result<Vec<u32>, TaskError> {
         let name = SPECIALS[MASK as usize];
         let parts: Vec<&str> = text.split(name).collect();
         let mut ids = Vec::new();
@@ -142,14 +148,20 @@ impl Pretrain {
     }
 
     /// The loss and the share of right guesses of some rows, and how many guesses there were.
-    fn score(&self, rows: &[(usize, &Vec<u32>)], model: &MaskedLanguageModel) -> Result<(f64, f64, usize), TaskError> {
+    fn score(
+        &self,
+        rows: &[(usize, &Vec<u32>)],
+        model: &MaskedLanguageModel,
+        pass: &Pass,
+    ) -> Result<(f64, f64, usize), TaskError> {
         let (device, mut nats, mut right, mut all) = (device_of(model), 0.0, 0, 0);
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.len()).collect();
         for batch in in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 }) {
+            pass.go_on()?;
             let batch: Vec<(&[u32], u64)> =
                 batch.iter().map(|&at| (rows[at].1.as_slice(), rows[at].0 as u64)).collect();
             let Guesses { ids, lengths, positions, targets } = self.guesses(&batch, FIXED, &device)?;
-            let logits = model.logits(ids, Some(lengths), &positions, &Pass::inference())?;
+            let logits = model.logits(ids, Some(lengths), &positions, pass)?;
             let best = logits.clone().argmax(1).into_data();
             right += best.iter::<i64>().zip(&targets).filter(|(best, target)| *best == i64::from(**target)).count();
             let count = targets.len();
@@ -202,6 +214,8 @@ impl Task for Pretrain {
     type Config = Config;
     type Model = MaskedLanguageModel;
     type Part = Part;
+    type Input = Typed;
+    const INPUT: InputKind = InputKind::Text;
 
     fn start(config: Config) -> Result<Self, TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;
@@ -306,30 +320,42 @@ impl Task for Pretrain {
         part: &Part,
         model: &MaskedLanguageModel,
         limit: Option<usize>,
+        pass: &Pass,
     ) -> Result<Evaluation, TaskError> {
         let rows: Vec<(usize, &Vec<u32>)> = spread(part.rows.len(), limit).map(|at| (at, &part.rows[at])).collect();
         let longest = self.config.data.longest.unwrap_or(usize::MAX);
         let longer: Vec<(usize, &Vec<u32>)> = rows.iter().copied().filter(|(_, row)| tokens(row) > longest).collect();
         let mut scores = Vec::new();
         if !rows.is_empty() {
-            let (loss, accuracy, _) = self.score(&rows, model)?;
+            let (loss, accuracy, _) = self.score(&rows, model, pass)?;
             scores.extend([("loss", loss), ("perplexity", loss.exp()), ("accuracy", accuracy)]);
         }
         if !longer.is_empty() {
-            let (loss, accuracy, _) = self.score(&longer, model)?;
+            let (loss, accuracy, _) = self.score(&longer, model, pass)?;
             scores.extend([("loss_longer", loss), ("accuracy_longer", accuracy)]);
         }
         Ok(Evaluation { examples: rows.len(), ..Evaluation::new(scores, "loss", Better::Lower) })
     }
 
-    fn predict(&self, model: &MaskedLanguageModel, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        let predict = |input: &String| {
-            let mut row = self.input(input)?;
+    fn input(&self, given: &Given) -> Result<Typed, TaskError> {
+        let text = given.text()?;
+        Ok(Typed { text: text.to_string(), row: self.typed_row(text)? })
+    }
+
+    fn predict(
+        &self,
+        model: &MaskedLanguageModel,
+        inputs: &[Typed],
+        pass: &Pass,
+    ) -> Result<Vec<Prediction>, TaskError> {
+        let predict = |input: &Typed| {
+            let mut row = input.row.clone();
             let masks: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
             if masks.is_empty() {
-                return Err(TaskError::input("input", "<mask> for each token to be guessed", format!("{input:?}")));
+                let got = beginning(&input.text);
+                return Err(TaskError::input("input", "<mask> for each token to be guessed", got));
             }
-            let found = self.probabilities(model, &row, &Pass::inference())?;
+            let found = self.probabilities(model, &row, pass)?;
             let found: Vec<Vec<(u32, f32)>> = found.iter().map(|probabilities| self.best(probabilities)).collect();
             for (&place, best) in masks.iter().zip(&found) {
                 row[place] = best.first().map_or(MASK, |best| best.0);
@@ -338,7 +364,7 @@ impl Task for Pretrain {
             let candidate = |&(id, probability): &(u32, f32)| json!({ "token": name(id), "probability": probability });
             let candidates: Vec<Vec<Value>> = found.iter().map(|best| best.iter().map(candidate).collect()).collect();
             let more = BTreeMap::from([("candidates".to_string(), Value::from(candidates))]);
-            Ok(Prediction { input: input.clone(), output: self.tokenizer.decode(&row).trim_start().to_string(), more })
+            Ok(Prediction::new(self.tokenizer.decode(&row).trim_start(), more))
         };
         inputs.iter().map(predict).collect()
     }
@@ -346,21 +372,21 @@ impl Task for Pretrain {
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let step = (part.rows.len() / count.max(1)).max(1);
         let sample = |row: &Vec<u32>| {
-            let input = self.typed(row, self.word(row)?);
-            Some(Sample { input, expected: self.tokenizer.decode(row) })
+            let given = self.typed(row, self.word(row)?).into();
+            Some(Sample { given, expected: self.tokenizer.decode(row) })
         };
         part.rows.iter().step_by(step).filter_map(sample).take(count).collect()
     }
 
-    fn look(&self, model: &MaskedLanguageModel, input: Option<&str>) -> Result<AttentionView, TaskError> {
-        let input = input.unwrap_or(LOOKED_AT);
-        let row = self.input(input)?;
-        let capture = Capture::new(Wanted::default());
-        let (ids, _) = padded(std::slice::from_ref(&row), &device_of(model));
-        model.encoder.forward(ids, None, &Pass::inference().with_capture(&capture))?;
+    fn telling(&self, _: &MaskedLanguageModel, _: &Pass) -> Result<Typed, TaskError> {
+        self.input(&Given::from(LOOKED_AT))
+    }
+
+    fn look(&self, model: &MaskedLanguageModel, Typed { text, row }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
+        let (ids, _) = padded(std::slice::from_ref(row), &device_of(model));
+        model.encoder.forward(ids, None, pass)?;
         let tokens: Vec<String> = row.iter().map(|&id| self.tokenizer.token(id).unwrap_or_default()).collect();
-        let describe = |map: &AttentionMap| Some(MapGroup::new(layer_name(&map.layer), tokens.clone(), tokens.clone()));
-        Ok(AttentionView::from_maps(input, &capture.into_maps(), describe)?)
+        Ok(Legend::of_tokens(text, tokens))
     }
 }
 

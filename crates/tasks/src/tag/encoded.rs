@@ -28,7 +28,7 @@ pub(super) struct Lexicon {
 
 /// A sentence in numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Encoded {
+pub struct Encoded {
     pub tokens: Vec<String>,
     /// The number of each word.
     pub words: Vec<u32>,

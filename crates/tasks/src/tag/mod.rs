@@ -18,9 +18,8 @@ use regard_data::{
     Budget, Source, Splits, Tagged, Vocabulary, batches, builtin, hash, in_order, load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
-use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::models::tagger::{Tagger, TaggerConfig};
-use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_nn::{Init, Pass, Side};
 use serde_json::Value;
 
 pub use self::config::Config;
@@ -30,11 +29,11 @@ use self::pieces::{ENCODER, PieceEncoder};
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::look::layer_name;
-use crate::model::sizes;
+use crate::input::{Given, InputKind, beginning};
+use crate::model::{ModelKind, sizes};
 use crate::pretrained;
 use crate::rows::{device_of, spread};
-use crate::task::{Evaluation, Loss, Parts, Prediction, Sample, Task};
+use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
 const WORDS: &str = "words.json";
 const CHARACTERS: &str = "characters.json";
@@ -138,6 +137,7 @@ impl Tag {
         let mut found: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
         let (mut nats, mut words) = (0.0, 0usize);
         for batch in in_order(&lengths, SCORED_TOGETHER) {
+            pass.go_on()?;
             let batch_rows: Vec<&Encoded> = batch.iter().map(|&at| rows[at].1).collect();
             let input = self.lexicon.batch(&batch_rows, &self.config.words.characters, &device);
             let logits = model.logits(&input, pass)?;
@@ -168,17 +168,15 @@ impl Tag {
         Ok(Tagging { tags, loss: (words > 0).then(|| nats / words as f64) })
     }
 
-    /// The words of an input, refused if there are none or too many.
-    fn input(&self, text: &str) -> Result<Encoded, TaskError> {
-        let words = typed::words(text, |word| self.lexicon.word(word).is_some());
-        let most = self.config.data.max_length;
-        if words.is_empty() || words.len() > most {
-            let beginning: String = text.chars().take(40).collect();
-            let expected = format!("1 to {most} words (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {beginning:?}"), expected, words.len().to_string()));
-        }
+    /// The words of a sentence as it is typed.
+    fn words(&self, text: &str) -> Vec<String> {
+        typed::words(text, |word| self.lexicon.word(word).is_some())
+    }
+
+    /// Words whose tags are asked for.
+    fn asked(&self, words: Vec<String>) -> Encoded {
         let tags = vec![0; words.len()];
-        Ok(self.lexicon.encode(words, tags, self.encoder.as_ref()))
+        self.lexicon.encode(words, tags, self.encoder.as_ref())
     }
 }
 
@@ -194,6 +192,8 @@ impl Task for Tag {
     type Config = Config;
     type Model = Tagger;
     type Part = Part;
+    type Input = Encoded;
+    const INPUT: InputKind = InputKind::Text;
 
     fn start(config: Config) -> Result<Self, TaskError> {
         let encoder = PieceEncoder::of(&config.model)?;
@@ -299,7 +299,13 @@ impl Task for Tag {
         Ok(Loss { mean, targets: words, tokens: words })
     }
 
-    fn evaluate(&self, part: &Part, model: &Tagger, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &Tagger,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError> {
         let chosen: Vec<Encoded>;
         let sentences = match limit {
             None => &part.sentences[..],
@@ -308,30 +314,39 @@ impl Task for Tag {
                 &chosen
             }
         };
-        let Tagging { tags: found, loss } = self.tagged(model, sentences, &Pass::inference())?;
+        let Tagging { tags: found, loss } = self.tagged(model, sentences, pass)?;
         let outcome = Outcome { sentences, found, loss };
         evaluation(&outcome, &self.lexicon.labels, &part.extra, self.config.data.longest)
     }
 
-    fn predict(&self, model: &Tagger, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        let sentences: Vec<Encoded> = inputs.iter().map(|input| self.input(input)).collect::<Result<_, _>>()?;
-        let found = self.tagged(model, &sentences, &Pass::inference())?.tags;
-        let predict = |((input, sentence), tags): ((&String, &Encoded), &Vec<usize>)| {
+    fn input(&self, given: &Given) -> Result<Encoded, TaskError> {
+        let text = given.text()?;
+        let (words, most) = (self.words(text), self.config.data.max_length);
+        if words.is_empty() || words.len() > most {
+            let expected = format!("1 to {most} words (data.max_length of this model)");
+            return Err(TaskError::input(format!("input {}", beginning(text)), expected, words.len().to_string()));
+        }
+        Ok(self.asked(words))
+    }
+
+    fn predict(&self, model: &Tagger, inputs: &[Encoded], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
+        let found = self.tagged(model, inputs, pass)?.tags;
+        let predict = |(sentence, tags): (&Encoded, &Vec<usize>)| {
             let tags: Vec<&str> = tags.iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
             let more = BTreeMap::from([
                 ("tokens".to_string(), Value::from(sentence.tokens.clone())),
                 ("tags".to_string(), Value::from(tags.clone())),
             ]);
-            Prediction { input: input.clone(), output: written(&sentence.tokens, &tags), more }
+            Prediction::new(written(&sentence.tokens, &tags), more)
         };
-        Ok(inputs.iter().zip(&sentences).zip(&found).map(predict).collect())
+        Ok(inputs.iter().zip(&found).map(predict).collect())
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         // Spread over the split, whose neighbours are often alike; those that a person could have typed.
         let fits = |sentence: &&Encoded| {
-            let typed = self.input(&sentence.tokens.join(" "));
-            typed.is_ok_and(|typed| typed.tokens == sentence.tokens)
+            sentence.tokens.len() <= self.config.data.max_length
+                && self.words(&sentence.tokens.join(" ")) == sentence.tokens
         };
         let sentences: Vec<&Encoded> = part.sentences.iter().filter(fits).collect();
         let apart = sentences.len().div_ceil(count.max(1)).max(1);
@@ -342,39 +357,34 @@ impl Task for Tag {
         };
         let sample = |sentence: &&Encoded| {
             let tags: Vec<&str> = sentence.tags.iter().map(name).collect();
-            Sample { input: sentence.tokens.join(" "), expected: written(&sentence.tokens, &tags) }
+            Sample { given: sentence.tokens.join(" ").into(), expected: written(&sentence.tokens, &tags) }
         };
         sentences.iter().step_by(apart).map(sample).collect()
     }
 
-    fn look(&self, model: &Tagger, input: Option<&str>) -> Result<AttentionView, TaskError> {
-        let sentence = match input {
-            Some(text) => self.input(text)?,
-            None => {
-                let words = typed::words(TELLING, |word| self.lexicon.word(word).is_some());
-                let words: Vec<String> = words.into_iter().take(self.config.data.max_length).collect();
-                let tags = vec![0; words.len()];
-                self.lexicon.encode(words, tags, self.encoder.as_ref())
-            }
-        };
-        let capture = Capture::new(Wanted::default());
-        let tagging = self.tagged(model, std::slice::from_ref(&sentence), &Pass::inference().with_capture(&capture))?;
+    fn telling(&self, _: &Tagger, _: &Pass) -> Result<Encoded, TaskError> {
+        Ok(self.asked(self.words(TELLING).into_iter().take(self.config.data.max_length).collect()))
+    }
+
+    fn look(&self, model: &Tagger, sentence: &Encoded, pass: &Pass) -> Result<Legend, TaskError> {
+        let tagging = self.tagged(model, std::slice::from_ref(sentence), pass)?;
         let tags: Vec<&str> = tagging.tags[0].iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
-        let backwards: Vec<String> = sentence.tokens.iter().rev().cloned().collect();
-        let describe = |map: &AttentionMap| {
-            let name = layer_name(&map.layer);
-            let pieces = sentence.pieces.as_ref().filter(|_| map.layer.starts_with("encoder."));
-            let (name, tokens) = match (pieces, map.layer.rsplit('.').next()) {
-                (Some(pieces), _) => (name, &pieces.tokens),
-                // A layer of intra-attention reads both ways; a map has the words as they were read.
-                (None, Some("backward")) => (format!("{name}, read backwards"), &backwards),
-                (None, Some("forward")) => (format!("{name}, read forwards"), &sentence.tokens),
-                (None, _) => (name, &sentence.tokens),
-            };
-            Some(MapGroup::new(name, tokens.clone(), tokens.clone()))
-        };
         let title = written(&sentence.tokens, &tags);
-        Ok(AttentionView::from_maps(title, &capture.into_maps(), describe)?)
+        let (words, pieces) = (sentence.tokens.clone(), sentence.pieces.as_ref().map(|pieces| pieces.tokens.clone()));
+        let reads_both_ways = self.config.model.kind == ModelKind::Intra;
+        Ok(Legend::new(title, move |map| {
+            let name = map.site.words();
+            let (name, tokens) = match (&pieces, map.site.side, map.head) {
+                (Some(pieces), Some(Side::Encoder), _) => (name, pieces.clone()),
+                // Each head of intra-attention reads one way; a map has the words as they were read.
+                (_, _, 0) if reads_both_ways => (format!("{name}, read forwards"), words.clone()),
+                (_, _, _) if reads_both_ways => {
+                    (format!("{name}, read backwards"), words.iter().rev().cloned().collect())
+                }
+                _ => (name, words.clone()),
+            };
+            (tokens.clone(), tokens, name)
+        }))
     }
 }
 

@@ -16,14 +16,14 @@ pub(super) const ENCODER: &str = "encoder.json";
 
 /// An encoder of pieces, without its weights.
 #[derive(Debug)]
-pub(super) struct PieceEncoder {
+pub struct PieceEncoder {
     pub config: TransformerConfig,
     pub tokenizer: Tokenizer,
 }
 
 /// A sentence as the encoder reads it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Pieces {
+pub struct Pieces {
     /// With `<s>` and `</s>`.
     pub ids: Vec<u32>,
     /// As people read them.

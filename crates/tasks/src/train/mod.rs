@@ -288,7 +288,8 @@ impl<'a, T: Task> Run<'a, T> {
     fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<(), TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
-        let evaluation: Evaluation = self.task.evaluate(&self.parts.dev, &self.model().valid(), limit)?;
+        let evaluation: Evaluation =
+            self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &Pass::inference())?;
         let step = self.state.step;
         let worth = evaluation.worth();
         let best = self.state.best.is_none_or(|best| worth > f64::from_bits(best.worth_bits));

@@ -15,12 +15,11 @@ use regard_data::{
     Budget, END, PAD, Pair, START, Source, Splits, Tokenizer, batches, builtin, in_order, load_pairs, read_pairs,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
-use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::layers::attention::context::Selection;
 use regard_nn::layers::attention::score_function::Baseline;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::recurrent_translator::RecurrentTranslator;
-use regard_nn::{AttentionMap, Capture, Init, Pass, Wanted};
+use regard_nn::{AttentionKind, Init, Pass, Side};
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 
@@ -28,13 +27,13 @@ pub use self::config::Config;
 use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::look::layer_name;
+use crate::input::{Given, InputKind, beginning};
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
 use crate::model::sizes;
 use crate::rows::{device_of, padded, spread};
-use crate::task::{Better, Evaluation, Loss, Parts, Prediction, Sample, Task};
+use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
 /// What a baseline of earlier rewards keeps of them each step.
 const BASELINE_DECAY: f32 = 0.99;
@@ -65,6 +64,13 @@ struct Encoded {
 struct Sentence {
     source: String,
     references: Vec<String>,
+}
+
+/// A sentence to be translated.
+#[derive(Debug, Clone)]
+pub struct Typed {
+    text: String,
+    ids: Vec<u32>,
 }
 
 /// A split.
@@ -170,7 +176,7 @@ impl Translate {
     }
 
     /// The best translations of each source.
-    fn search(&self, model: &Translator, sources: &[Vec<u32>]) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
+    fn search(&self, model: &Translator, sources: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
         let device = device_of(model);
         let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
         let budget = Budget { tokens: SEARCH_TOKENS / self.config.decode.size.max(1), examples: 256 };
@@ -181,15 +187,15 @@ impl Translate {
             let (ids, lengths) = padded(&rows, &device);
             // No translation is three times as long as its source, but for very short ones.
             let limits: Vec<usize> = lengths.iter().map(|&length| 3 * length + 10).collect();
-            let pass = Pass::inference();
             let options = &self.config.decode;
             let hypotheses = match model {
                 Translator::Transformer(model) => {
-                    let mut decoder = TranslatorDecoder::new(model, model.encode(ids, Some(lengths), &pass)?);
-                    beam(&mut decoder, START, END, &self.within(&limits), options)?
+                    let source = model.encode(ids, Some(lengths), pass)?;
+                    beam(&mut TranslatorDecoder::new(model, source, *pass), START, END, &self.within(&limits), options)?
                 }
                 Translator::Recurrent(model) => {
-                    let mut decoder = RecurrentTranslatorDecoder::new(model, model.encode(ids, Some(lengths), &pass)?);
+                    let source = model.encode(ids, Some(lengths), pass)?;
+                    let mut decoder = RecurrentTranslatorDecoder::new(model, source, *pass);
                     beam(&mut decoder, START, END, &self.within(&limits), options)?
                 }
             };
@@ -208,17 +214,6 @@ impl Translate {
     fn text(&self, hypotheses: &[Hypothesis]) -> String {
         hypotheses.first().map_or_else(String::new, |best| self.tokenizer.decode(&best.tokens))
     }
-
-    /// The tokens of an input, refused if there are none or too many.
-    fn input(&self, text: &str) -> Result<Vec<u32>, TaskError> {
-        let ids = self.tokenizer.ids(text);
-        let most = self.config.data.max_length;
-        if ids.is_empty() || ids.len() > most {
-            let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {text:?}"), expected, ids.len().to_string()));
-        }
-        Ok(ids)
-    }
 }
 
 impl Task for Translate {
@@ -227,6 +222,8 @@ impl Task for Translate {
     type Config = Config;
     type Model = Translator;
     type Part = Part;
+    type Input = Typed;
+    const INPUT: InputKind = InputKind::Text;
 
     fn start(config: Config) -> Result<Self, TaskError> {
         let pairs = Self::pairs(&config)?;
@@ -321,13 +318,20 @@ impl Task for Translate {
         matches!(self.config.model.selection, Selection::Soft)
     }
 
-    fn evaluate(&self, part: &Part, model: &Translator, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &Translator,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError> {
         let pairs: Vec<&Encoded> = spread(part.pairs.len(), limit).map(|at| &part.pairs[at]).collect();
         let lengths: Vec<usize> = pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
         let (mut nats, mut targets) = (0.0, 0usize);
         for batch in in_order(&lengths, Budget { tokens: SEARCH_TOKENS, examples: 256 }) {
+            pass.go_on()?;
             let pairs: Vec<&Encoded> = batch.iter().map(|&index| pairs[index]).collect();
-            let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, &Pass::inference())?;
+            let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, pass)?;
             nats += f64::from(loss.mean.into_scalar::<f32>()) * loss.targets as f64;
             targets += loss.targets;
         }
@@ -339,7 +343,8 @@ impl Task for Translate {
         let longer: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].len() > longest).collect();
         // What is too long for the model is scored by the translation of its beginning.
         sources.iter_mut().for_each(|source| source.truncate(most));
-        let found: Vec<String> = self.search(model, &sources)?.iter().map(|found| self.text(found)).collect();
+        let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
+        let found: Vec<String> = self.search(model, &sources, pass)?.iter().map(|found| self.text(found)).collect();
         let references: Vec<Vec<String>> = sentences.iter().map(|sentence| sentence.references.clone()).collect();
         let mut scores = Vec::new();
         if targets > 0 {
@@ -363,49 +368,59 @@ impl Task for Translate {
         Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "chrf", Better::Higher) })
     }
 
-    fn predict(&self, model: &Translator, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
-        let sources: Vec<Vec<u32>> = inputs.iter().map(|input| self.input(input)).collect::<Result<_, _>>()?;
-        let found = self.search(model, &sources)?;
-        let predict = |(input, found): (&String, &Vec<Hypothesis>)| {
+    fn input(&self, given: &Given) -> Result<Typed, TaskError> {
+        let text = given.text()?;
+        let (ids, most) = (self.tokenizer.ids(text), self.config.data.max_length);
+        if ids.is_empty() || ids.len() > most {
+            let expected = format!("1 to {most} tokens (data.max_length of this model)");
+            return Err(TaskError::input(format!("input {}", beginning(text)), expected, ids.len().to_string()));
+        }
+        Ok(Typed { text: text.to_string(), ids })
+    }
+
+    fn predict(&self, model: &Translator, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
+        let sources: Vec<&[u32]> = inputs.iter().map(|input| input.ids.as_slice()).collect();
+        let found = self.search(model, &sources, pass)?;
+        let predict = |found: &Vec<Hypothesis>| {
             let output = self.text(found);
             let score = found.first().map_or(f64::NAN, |best| best.log_probability);
             let more = BTreeMap::from([
                 ("translation".to_string(), Value::from(output.clone())),
                 ("log_probability".to_string(), Value::from(score)),
             ]);
-            Prediction { input: input.clone(), output, more }
+            Prediction::new(output, more)
         };
-        Ok(inputs.iter().zip(&found).map(predict).collect())
+        Ok(found.iter().map(predict).collect())
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         // Spread over the split, whose neighbours are often alike.
         let step = (part.sentences.len() / count.max(1)).max(1);
         let sample = |sentence: &Sentence| Sample {
-            input: sentence.source.clone(),
+            given: sentence.source.as_str().into(),
             expected: sentence.references.first().cloned().unwrap_or_default(),
         };
         part.sentences.iter().step_by(step).take(count).map(sample).collect()
     }
 
-    fn look(&self, model: &Translator, input: Option<&str>) -> Result<AttentionView, TaskError> {
-        let input = input.unwrap_or("I saw a saw.");
-        let source = self.input(input)?;
-        let found = self.search(model, std::slice::from_ref(&source))?;
+    fn telling(&self, _: &Translator, _: &Pass) -> Result<Typed, TaskError> {
+        self.input(&Given::from("I saw a saw."))
+    }
+
+    fn look(&self, model: &Translator, Typed { text, ids: source }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
+        let found = self.search(model, &[source], &pass.without_capture())?;
         let best = found[0].first().map_or(Vec::new(), |best| best.tokens.clone());
-        let capture = Capture::new(Wanted::default());
-        let pass = Pass::inference().with_capture(&capture);
         let device = device_of(model);
         let (ids, lengths) = padded(&[source.iter().copied().chain([END]).collect::<Vec<_>>()], &device);
         let (read, _) = padded(&[[START].into_iter().chain(best.iter().copied()).collect::<Vec<_>>()], &device);
         match model {
             Translator::Transformer(model) => {
-                let encoded = model.encode(ids, Some(lengths), &pass)?;
-                model.logits(&encoded, read, &pass)?;
+                let encoded = model.encode(ids, Some(lengths), pass)?;
+                model.logits(&encoded, read, pass)?;
             }
             Translator::Recurrent(model) => {
-                let encoded = model.encode(ids, Some(lengths), &pass)?;
-                model.logits(&encoded, read, &pass)?;
+                let encoded = model.encode(ids, Some(lengths), pass)?;
+                model.logits(&encoded, read, pass)?;
             }
         }
         let pieces = |ids: &[u32]| -> Vec<String> {
@@ -415,20 +430,19 @@ impl Task for Translate {
             tokens.push("</s>".to_string());
             tokens
         };
-        let source = ended(pieces(&source));
+        let source = ended(pieces(source));
         // A row of the decoder is named by the token it predicts, a column of its own by the token it has read.
         let written = ended(pieces(&best));
         let read: Vec<String> = ["<s>".to_string()].into_iter().chain(pieces(&best)).collect();
-        let describe = |map: &AttentionMap| {
-            let (queries, keys) = match map.layer.as_str() {
-                layer if layer.ends_with("cross_attention") || layer == "attention" => (&written, &source),
-                layer if layer.starts_with("decoder") => (&read, &read),
+        let title = format!("{text} → {}", self.tokenizer.decode(&best));
+        Ok(Legend::new(title, move |map| {
+            let (queries, keys) = match (map.site.kind, map.site.side) {
+                (AttentionKind::Cross | AttentionKind::Alignment, _) => (&written, &source),
+                (_, Some(Side::Decoder)) => (&read, &read),
                 _ => (&source, &source),
             };
-            Some(MapGroup::new(layer_name(&map.layer), queries.clone(), keys.clone()))
-        };
-        let title = format!("{input} → {}", self.tokenizer.decode(&best));
-        Ok(AttentionView::from_maps(title, &capture.into_maps(), describe)?)
+            (queries.clone(), keys.clone(), map.site.words())
+        }))
     }
 }
 
@@ -465,10 +479,10 @@ mod tests {
         assert_eq!((parts.train.pairs.len(), parts.test.pairs.len(), parts.test.sentences.len()), (4, 5, 6));
         assert!(parts.notes.iter().any(|note| note.contains("1 pairs are longer than 4 tokens")), "{:?}", parts.notes);
         let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let found = task.evaluate(&parts.test, &model, None).unwrap().scores;
+        let found = task.evaluate(&parts.test, &model, None, &Pass::inference()).unwrap().scores;
         assert!(["bleu_longer", "exact_longer", "loss", "exact"].iter().all(|name| found.contains_key(*name)));
         // The first is a short one.
-        let found = task.evaluate(&parts.test, &model, Some(1)).unwrap().scores;
+        let found = task.evaluate(&parts.test, &model, Some(1), &Pass::inference()).unwrap().scores;
         assert!(!found.contains_key("exact_longer") && found.contains_key("exact"));
     }
 
@@ -476,7 +490,9 @@ mod tests {
     fn of_nothing_there_is_no_score() {
         let (task, _place) = task(&[]);
         let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let nothing = task.evaluate(&Part { pairs: Vec::new(), sentences: Vec::new() }, &model, None).unwrap();
+        let nothing = task
+            .evaluate(&Part { pairs: Vec::new(), sentences: Vec::new() }, &model, None, &Pass::inference())
+            .unwrap();
         assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
     }
 

@@ -19,8 +19,8 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Splits, builtin, read_text, split_text};
+use regard_inspect::Content;
 use regard_inspect::count::{Description, Extra, Sizes};
-use regard_inspect::{AttentionView, Content};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
 use regard_nn::{Init, Pass};
 use serde_json::{Value, json};
@@ -30,9 +30,10 @@ pub use self::config::{Config, Kind, ModelConfig};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
+use crate::input::{Given, InputKind};
 use crate::model::lookup;
 use crate::rows::{device_of, spread};
-use crate::task::{Better, Evaluation, Loss, Parts, Picture, Prediction, Sample, Task};
+use crate::task::{Better, Evaluation, Legend, Loss, Parts, Picture, Prediction, Sample, Task};
 use crate::train::TrainConfig;
 
 const VOCABULARY: &str = "vocabulary.json";
@@ -151,7 +152,7 @@ impl Words {
             Question::Pair(one, other) => {
                 let cosine = table.cosine(*one, *other);
                 more.insert("cosine".to_string(), json!(cosine));
-                return Ok(Prediction { input: input.to_string(), output: format!("{cosine:.3}"), more });
+                return Ok(Prediction::new(format!("{cosine:.3}"), more));
             }
         };
         let list: Vec<Value> =
@@ -164,7 +165,7 @@ impl Words {
                 near.iter().map(|&(word, cosine)| format!("{} {cosine:.2}", name(word))).collect::<Vec<_>>().join(", ")
             }
         };
-        Ok(Prediction { input: input.to_string(), output, more })
+        Ok(Prediction::new(output, more))
     }
 }
 
@@ -174,6 +175,8 @@ impl Task for Words {
     type Config = Config;
     type Model = WordVectors;
     type Part = Part;
+    type Input = String;
+    const INPUT: InputKind = InputKind::Text;
 
     fn start(config: Config) -> Result<Self, TaskError> {
         let texts = Self::texts(&config)?;
@@ -289,11 +292,18 @@ impl Task for Words {
         Ok(Loss { mean, targets, tokens })
     }
 
-    fn evaluate(&self, part: &Part, model: &WordVectors, limit: Option<usize>) -> Result<Evaluation, TaskError> {
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &WordVectors,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError> {
         let passages: Vec<(usize, u64)> = spread(part.len(), limit).map(|p| (p, p as u64)).collect();
         let random = generator(SCORING_SEED);
         let (mut nats, mut targets) = (0.0, 0usize);
         for some in passages.chunks((SCORED_WORDS * part.len() / part.words().max(1)).max(1)) {
+            pass.go_on()?;
             if let Some((mean, count)) = self.drawn_loss(part, some, &random, model)? {
                 nats += f64::from(mean.into_scalar::<f32>()) * count as f64;
                 targets += count;
@@ -308,7 +318,11 @@ impl Task for Words {
         Ok(Evaluation { examples: passages.len(), contents, ..Evaluation::new(scores, "loss", Better::Lower) })
     }
 
-    fn predict(&self, model: &WordVectors, inputs: &[String]) -> Result<Vec<Prediction>, TaskError> {
+    fn input(&self, given: &Given) -> Result<String, TaskError> {
+        given.text().map(str::to_string)
+    }
+
+    fn predict(&self, model: &WordVectors, inputs: &[String], _: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let table = self.table(model);
         inputs.iter().map(|input| self.answer(&table, input)).collect()
     }
@@ -325,21 +339,25 @@ impl Task for Words {
             // Words of the middle range, whose neighbours tell most.
             let first = (self.lexicon.words.len() / 20).min(200);
             let words = (first..self.lexicon.words.len()).step_by(7).take(count);
-            return words.map(|word| Sample { input: name(word), expected: String::new() }).collect();
+            return words.map(|word| Sample { given: name(word).into(), expected: String::new() }).collect();
         }
         let sample = |index: usize| {
             let questions = &sections[index % sections.len()];
             let [a, b, c, d] = questions[index * 31 % questions.len()];
-            Sample { input: format!("{} - {} + {}", name(b), name(a), name(c)), expected: name(d) }
+            Sample { given: format!("{} - {} + {}", name(b), name(a), name(c)).into(), expected: name(d) }
         };
         (0..count).map(sample).collect()
     }
 
-    fn look(&self, _: &WordVectors, _: Option<&str>) -> Result<AttentionView, TaskError> {
+    fn telling(&self, _: &WordVectors, _: &Pass) -> Result<String, TaskError> {
         Err(TaskError::Unsupported { task: Self::NAME, what: "show attention: word vectors have none".to_string() })
     }
 
-    fn picture(&self, model: &WordVectors, input: Option<&str>) -> Result<Option<Picture>, TaskError> {
+    fn look(&self, model: &WordVectors, _: &String, pass: &Pass) -> Result<Legend, TaskError> {
+        self.telling(model, pass).map(|input| Legend::of_tokens(input, Vec::new()))
+    }
+
+    fn picture(&self, model: &WordVectors, input: Option<&String>) -> Result<Option<Picture>, TaskError> {
         let table = self.table(model);
         let (title, groups) = match input {
             Some(input) => {
@@ -349,7 +367,7 @@ impl Task for Words {
                 if asked.is_empty() {
                     return Err(TaskError::input(format!("input {input:?}"), "one word or more", "none"));
                 }
-                (input, picture::around(&table, &self.lexicon, asked, usize::MAX))
+                (input.as_str(), picture::around(&table, &self.lexicon, asked, usize::MAX))
             }
             None => ("groups", self.groups(&table)),
         };

@@ -13,6 +13,15 @@ pub struct KeyValueCache {
     len: usize,
 }
 
+/// The caches that the tokens of a pass follow.
+#[derive(Debug)]
+pub enum Cached<'a> {
+    /// One for a batch of sequences that are equally long.
+    Together(&'a mut KeyValueCache),
+    /// One for each of several sequences, whose new tokens, so many each, stand behind one another as a batch of one.
+    Apart(&'a mut [(KeyValueCache, usize)]),
+}
+
 impl KeyValueCache {
     /// Empty.
     pub fn new() -> Self {

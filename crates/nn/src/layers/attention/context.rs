@@ -17,11 +17,11 @@ use regard_ops::{AttentionOptions, log_softmax, softmax};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, blank, check_input, check_lengths, padding};
-use super::multi_head::attend;
 use super::score::{PreparedKeys, Score, ScoreConfig};
 use crate::config::{name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads, uniform, within};
+use crate::init::Init;
 use crate::pass::Pass;
 use crate::rows::row_indices;
 
@@ -85,7 +85,7 @@ impl ContextConfig {
     pub fn init(&self, init: &Init) -> Result<ContextAttention, ConfigError> {
         self.validate()?;
         let score = self.score.init(&init.enter("score"))?;
-        Ok(ContextAttention { score, selection: self.selection, path: init.path() })
+        Ok(ContextAttention { score, selection: self.selection, heads: init.heads(AttentionKind::Alignment, 1) })
     }
 }
 
@@ -97,7 +97,7 @@ pub struct ContextAttention {
     #[module(skip)]
     selection: Selection,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 /// What is attended to, made ready once for all steps of a decoder.
@@ -181,8 +181,9 @@ impl ContextAttention {
         let scores = sources.hide(self.score.forward(queries, &sources.keys)?, f32::NEG_INFINITY);
         let log_weights = log_softmax(scores)?;
         let weights = log_weights.clone().exp();
-        self.record(&weights, first_row, pass)?;
+        self.record(&weights, sources, first_row, pass)?;
         let (keys, context) = self.choose(estimator, &log_weights, &weights, sources, pass)?;
+        let context = self.changed(context, sources, pass)?;
         // Zero in place of −∞, so that neither 0 · ∞ nor a sequence without keys gives NaN.
         let log_weights = sources.hide(log_weights, 0.0);
         let log_probability = log_weights.clone().gather(2, keys.clone().unsqueeze_dim(2)).squeeze_dim(2);
@@ -197,13 +198,14 @@ impl ContextAttention {
                 AttentionOptions { scale: Some(scale), lengths: sources.lengths.clone(), ..Default::default() };
             let heads = |x: &Tensor<3>| x.clone().unsqueeze_dim::<4>(1);
             let (q, k, v) = (heads(&queries), heads(&sources.keys.keys), heads(&sources.values));
-            let context = attend(&self.path, q, k, v, &options, first_row, pass)?.squeeze_dim(1);
+            let context = self.heads.attend(q, k, v, &options, first_row, pass)?.squeeze_dim(1);
             return Ok(Context { context, choice: None });
         }
         let scores = self.score.forward(queries, &sources.keys)?;
         let weights = softmax(sources.hide(scores, f32::NEG_INFINITY))?;
-        self.record(&weights, first_row, pass)?;
-        Ok(Context { context: weights.matmul(sources.values.clone()), choice: None })
+        self.record(&weights, sources, first_row, pass)?;
+        let context = self.changed(weights.matmul(sources.values.clone()), sources, pass)?;
+        Ok(Context { context, choice: None })
     }
 
     /// The chosen keys, `[batch, queries]`, and their values.
@@ -222,7 +224,7 @@ impl ContextAttention {
             Tensor::<2, Int>::from_data(TensorData::new(chosen, [batch, queries]), &device)
         };
         let rows = |x: &Tensor<3>| x.clone().into_data().iter::<f32>().collect::<Vec<_>>();
-        let (chosen, straight_through) = match (pass.random(&self.path), estimator) {
+        let (chosen, straight_through) = match (pass.random(self.heads.path()), estimator) {
             (None, _) => (rows(weights).chunks_exact(keys).map(largest).collect::<Vec<_>>(), None),
             (Some(mut random), Estimator::ScoreFunction) => {
                 let draw = |row: &[f32]| drawn(row, StandardUniform.sample(&mut random));
@@ -256,13 +258,20 @@ impl ContextAttention {
         Ok((indices(&chosen), context))
     }
 
-    fn record(&self, weights: &Tensor<3>, first_row: usize, pass: &Pass) -> Result<(), NnError> {
-        match pass.capture() {
-            Some(capture) => {
-                Ok(capture.record_weights(&self.path, &weights.clone().unsqueeze_dim::<4>(1), first_row)?)
-            }
-            None => Ok(()),
+    fn record(&self, weights: &Tensor<3>, sources: &Sources, first_row: usize, pass: &Pass) -> Result<(), NnError> {
+        let (weights, seen) = (weights.clone().unsqueeze_dim::<4>(1), within(sources.lengths.as_deref()));
+        self.heads.look_at(&weights, &seen, first_row, pass)
+    }
+
+    /// The context `[batch, queries, d_value]` that the pass leaves.
+    fn changed(&self, context: Tensor<3>, sources: &Sources, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        if !self.heads.are_apart(pass) {
+            return Ok(context);
         }
+        let queries = context.dims()[1];
+        let values = sources.values.clone().unsqueeze_dim::<4>(1);
+        let equally = || uniform(&values, 1, queries, &within(sources.lengths.as_deref()));
+        Ok(self.heads.changed(context.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1))
     }
 }
 

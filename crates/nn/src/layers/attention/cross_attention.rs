@@ -1,14 +1,14 @@
-//! Multi-head attention of one sequence over another, rows B2 and E1: queries from the one, keys and values from the
-//! other.
+//! Multi-head attention of one sequence over another: queries from the one, keys and values from the other.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, OpError, attention_crossed};
 
-use super::multi_head::{MultiHeadConfig, split_heads};
+use super::multi_head::{MultiHeadConfig, join_heads, split_heads};
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads};
+use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::pass::Pass;
 
@@ -26,7 +26,7 @@ pub struct CrossAttention {
     d_head: usize,
     dropout: f32,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 /// Keys and values of a source, made once for all queries.
@@ -54,7 +54,7 @@ impl CrossAttention {
             kv_heads,
             d_head,
             dropout,
-            path: init.path(),
+            heads: init.heads(AttentionKind::Cross, n_heads),
         })
     }
 
@@ -95,15 +95,29 @@ impl CrossAttention {
         first_row: usize,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        let dropout = pass.dropout(&self.path, self.dropout).or(options.dropout);
+        let dropout = pass.dropout(self.heads.path(), self.dropout).or(options.dropout);
         let options = AttentionOptions { dropout, ..options.clone() };
+        let shape = x.dims();
         let (q, kv) = (self.query.forward(x)?, source.keys_values.clone());
-        if let Some(capture) = pass.capture() {
+        let apart = || {
             let heads = |x: &Tensor<3>| split_heads(x.clone(), self.d_head);
-            let (q, k) = (heads(&q), heads(&kv).narrow(1, 0, self.kv_heads));
-            capture.record_attention(&self.path, &q, &k, &options, first_row)?;
+            let (q, kv) = (heads(&q), heads(&kv));
+            let [k, v] = [0, self.kv_heads].map(|first| kv.clone().narrow(1, first, self.kv_heads));
+            [q, k, v]
+        };
+        let mixed = if self.heads.are_apart(pass) {
+            let [q, k, v] = apart();
+            join_heads(self.heads.attend(q, k, v, &options, first_row, pass)?)
+        } else {
+            if pass.capture().is_some() {
+                let [q, k, _] = apart();
+                self.heads.look(&q, &k, &options, first_row, pass)?;
+            }
+            attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?
+        };
+        if self.heads.are_off(pass) {
+            return Ok(onto.unwrap_or_else(|| Tensor::zeros(shape, &mixed.device())));
         }
-        let mixed = attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?;
         Ok(self.output.forward_onto(mixed, onto)?)
     }
 }

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::check::{Size, blank, check_input, check_lengths, padding};
 use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads, uniform, within};
+use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::pass::Pass;
 
@@ -67,7 +68,7 @@ impl WindowConfig {
         let still = Tensor::zeros([2 * n_components], init.device());
         let moving = Tensor::full([n_components], first_move.ln(), init.device());
         projection.bias = Some(Param::from_tensor(Tensor::cat(vec![still, moving], 0)));
-        Ok(GaussianWindow { projection, n_components, path: init.path() })
+        Ok(GaussianWindow { projection, n_components, heads: init.heads(AttentionKind::Alignment, 1) })
     }
 }
 
@@ -78,7 +79,7 @@ pub struct GaussianWindow {
     pub projection: Linear,
     n_components: usize,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 /// The text that windows slide along.
@@ -213,10 +214,14 @@ impl GaussianWindow {
         let exponents = log_height - sharpness * (distance.clone() * distance);
         let density = exponents.clone().narrow(2, 0, width).exp().sum_dim(3).squeeze_dim::<3>(3);
         let weights = density.mask_fill(text.padding.clone().expand([batch, seq, width]), 0.0);
-        if let Some(capture) = pass.capture() {
-            capture.record_weights(&self.path, &weights.clone().unsqueeze_dim(1), first_row)?;
+        let seen = || within(Some(&text.lengths));
+        self.heads.look_at(&weights.clone().unsqueeze_dim(1), &seen(), first_row, pass)?;
+        let mut windows = weights.clone().matmul(text.characters.clone());
+        if self.heads.are_apart(pass) {
+            let values = text.characters.clone().unsqueeze_dim::<4>(1);
+            let equally = || uniform(&values, 1, seq, &seen());
+            windows = self.heads.changed(windows.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1);
         }
-        let windows = weights.clone().matmul(text.characters.clone());
         Ok((Window { windows, position, weights }, exponents.detach()))
     }
 }

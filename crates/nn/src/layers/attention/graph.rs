@@ -1,4 +1,4 @@
-//! Graph attention (GAT, Veličković 2018), row E7: a node mixes the nodes with an edge to it.
+//! Graph attention (GAT, Veličković 2018): a node mixes the nodes with an edge to it.
 //!
 //! `h = x W`, `e_ij = LeakyReLU(a_source·h_j + a_target·h_i)`, `α_ij = softmax_j e_ij` over the edges into `i`,
 //! `y_i = Σ_j α_ij h_j + b`, the heads side by side or, in a last layer, their mean.
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{check_dropout, check_positive, check_product};
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads};
+use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
@@ -93,7 +94,7 @@ impl GraphAttentionConfig {
             slope,
             dropout,
             join,
-            path: init.path(),
+            heads: init.heads(AttentionKind::Edges, n_heads),
         })
     }
 }
@@ -114,7 +115,7 @@ pub struct GraphAttention {
     #[module(skip)]
     join: Join,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 impl GraphAttention {
@@ -127,12 +128,23 @@ impl GraphAttention {
         let [n_heads, d_head] = self.source.dims();
         let h = self.values.forward(x)?.reshape([nodes, n_heads, d_head]);
         let [sources, targets] = [&self.source, &self.target].map(|a| scores(&h, a));
-        let options = GraphAttentionOptions { slope: self.slope, dropout: pass.dropout(&self.path, self.dropout) };
+        let options =
+            GraphAttentionOptions { slope: self.slope, dropout: pass.dropout(self.heads.path(), self.dropout) };
         if let Some(capture) = pass.capture() {
             let weights = graph_attention_weights(sources.clone(), targets.clone(), graph, &options)?;
-            capture.record_edges(&self.path, graph, &weights);
+            capture.record_edges(&self.heads.site(), graph, &weights);
         }
-        let mixed = graph_attention(h, sources, targets, graph, &options)?;
+        let mut mixed = graph_attention(h.clone(), sources.clone(), targets.clone(), graph, &options)?;
+        if self.heads.are_apart(pass) {
+            // As one sequence of nodes.
+            let as_heads = |x: Tensor<3>| x.swap_dims(0, 1).unsqueeze_dim::<4>(0);
+            let equally = || {
+                let (sources, targets) = (sources.zeros_like(), targets.zeros_like());
+                Ok(as_heads(graph_attention(h.clone(), sources, targets, graph, &options)?))
+            };
+            let changed = self.heads.changed(as_heads(mixed), &as_heads(h.clone()), equally, pass)?;
+            mixed = changed.squeeze_dim::<3>(0).swap_dims(0, 1);
+        }
         let y: Tensor<2> = match self.join {
             Join::Concat => mixed.reshape([nodes, n_heads * d_head]),
             Join::Mean => mixed.mean_dim(1).squeeze_dim(1),

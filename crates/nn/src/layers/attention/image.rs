@@ -14,10 +14,10 @@ use regard_ops::AttentionOptions;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
-use super::multi_head::attend;
 use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads};
+use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
@@ -100,7 +100,7 @@ impl SpatialAttentionConfig {
             gate: residual.gate(init),
             scale,
             residual,
-            path: init.path(),
+            heads: init.heads(AttentionKind::SelfAttention, 1),
         })
     }
 }
@@ -122,7 +122,7 @@ pub struct SpatialAttention {
     #[module(skip)]
     residual: SkipConnection,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 impl SpatialAttention {
@@ -138,7 +138,7 @@ impl SpatialAttention {
         let tokens = x.clone().reshape([batch, channels, height * width]).swap_dims(1, 2);
         let head = |linear: &Linear| linear.forward(tokens.clone()).map(|y| y.unsqueeze_dim::<4>(1));
         let (q, k, v) = (head(&self.query)?, head(&self.key)?, head(&self.value)?);
-        let attended = attend(&self.path, q, k, v, &options(self.scale), 0, pass)?.squeeze_dim::<3>(1);
+        let attended = self.heads.attend(q, k, v, &options(self.scale), 0, pass)?.squeeze_dim::<3>(1);
         let y = self.output.forward(attended)?.swap_dims(1, 2).reshape(dims);
         Ok(self.residual.join(x, y, self.gate.as_ref()))
     }
@@ -173,7 +173,8 @@ impl ChannelAttentionConfig {
     pub fn init(&self, init: &Init) -> Result<ChannelAttention, ConfigError> {
         self.validate()?;
         let Self { scale, residual } = *self;
-        Ok(ChannelAttention { gate: residual.gate(init), scale, residual, path: init.path() })
+        let heads = init.heads(AttentionKind::SelfAttention, 1);
+        Ok(ChannelAttention { gate: residual.gate(init), scale, residual, heads })
     }
 }
 
@@ -186,7 +187,7 @@ pub struct ChannelAttention {
     #[module(skip)]
     residual: SkipConnection,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 impl ChannelAttention {
@@ -198,8 +199,7 @@ impl ChannelAttention {
         check_input("feature map", &x, ["batch", "channels", "height", "width"].map(Size::Any))?;
         let dims @ [batch, channels, height, width] = x.dims();
         let tokens = x.clone().reshape([batch, 1, channels, height * width]);
-        let y =
-            attend(&self.path, tokens.clone(), tokens.clone(), tokens, &options(self.scale), 0, pass)?.reshape(dims);
+        let y = self.heads.attend(tokens.clone(), tokens.clone(), tokens, &options(self.scale), 0, pass)?.reshape(dims);
         Ok(self.residual.join(x, y, self.gate.as_ref()))
     }
 }

@@ -22,13 +22,16 @@ use std::ops::Range;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
-use regard_ops::{Direction, FeatureMap, LinearAttentionOptions, Normalization, linear_attention};
+use regard_ops::{
+    AttentionOptions, Direction, FeatureMap, LinearAttentionOptions, Mask, Normalization, linear_attention,
+};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
 use crate::config::{check_positive, name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads, uniform};
+use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
@@ -120,7 +123,7 @@ impl LinearAttentionConfig {
             output: if matrices >= 4 { Some(linear("output", width, d_model)?) } else { None },
             n_heads,
             options: LinearAttentionOptions { feature_map, normalization, direction },
-            path: init.path(),
+            heads: init.heads(AttentionKind::SelfAttention, n_heads),
         })
     }
 }
@@ -140,7 +143,7 @@ pub struct LinearAttention {
     #[module(skip)]
     options: LinearAttentionOptions,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 /// All that causal attention keeps of the tokens so far, of a size that does not grow.
@@ -150,6 +153,8 @@ pub struct LinearAttentionState {
     pub products: Tensor<4>,
     /// `Σ_j φ(k_j)`, `[batch, n_heads, 1, d_head]`
     pub keys: Tensor<4>,
+    /// `Σ_j v_j`, `[batch, n_heads, 1, d_value]`
+    pub values: Tensor<4>,
     /// Tokens so far.
     pub count: usize,
 }
@@ -161,13 +166,15 @@ impl LinearAttention {
     /// `x` `[batch, seq, d_model]` → the same.
     pub fn forward(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let [q, k, v] = self.project(x)?;
-        if let Some(capture) = pass.capture() {
-            let [batch, n_heads, seq, _] = k.dims();
-            capture.record(&self.path, [batch, n_heads, seq, seq], 0, |sequence, head, rows| {
-                Ok(self.weights(&q, &k, (sequence, head), rows))
-            })?;
+        let [batch, n_heads, seq, _] = k.dims();
+        self.heads.record([batch, n_heads, seq, seq], &self.seen(), 0, pass, |sequence, head, rows| {
+            Ok(self.weights(&q, &k, (sequence, head), rows))
+        })?;
+        let mut mixed = linear_attention(q, k, v.clone(), self.options)?;
+        if self.heads.are_apart(pass) {
+            mixed = self.heads.changed(mixed, &v, || uniform(&v, n_heads, seq, &self.seen()), pass)?;
         }
-        self.merge(linear_attention(q, k, v, self.options)?)
+        self.merge(mixed)
     }
 
     /// The next token of causal attention; equal to the last of [`forward`](Self::forward) over all tokens so far. No
@@ -179,18 +186,22 @@ impl LinearAttention {
         &self,
         x: Tensor<2>,
         state: Option<LinearAttentionState>,
+        pass: &Pass,
     ) -> Result<(Tensor<2>, LinearAttentionState), NnError> {
         if self.options.direction != Direction::Causal {
             return Err(ConfigError::new("direction", "bidirectional", "causal, to go token by token").into());
         }
         let [q, k, v] = self.project(x.unsqueeze_dim(1))?;
         let [q, k] = [q, k].map(|x| features(x, self.options.feature_map));
-        let mut next = LinearAttentionState { products: k.clone().swap_dims(2, 3).matmul(v), keys: k, count: 1 };
-        if let Some(LinearAttentionState { products, keys, count }) = state {
+        let products = k.clone().swap_dims(2, 3).matmul(v.clone());
+        let mut next = LinearAttentionState { products, keys: k, values: v.clone(), count: 1 };
+        if let Some(LinearAttentionState { products, keys, values, count }) = state {
             check_input("state products", &products, next.products.dims().map(Size::Is))?;
             check_input("state keys", &keys, next.keys.dims().map(Size::Is))?;
             next.products = next.products + products;
+            check_input("state values", &values, next.values.dims().map(Size::Is))?;
             next.keys = next.keys + keys;
+            next.values = next.values + values;
             next.count += count;
         }
         let sum = q.clone().matmul(next.products.clone());
@@ -204,7 +215,20 @@ impl LinearAttention {
                 (sum / denominator.mask_fill(empty.clone(), 1.0)).mask_fill(empty.expand(dims), 0.0)
             }
         };
+        let out = match self.heads.are_apart(pass) {
+            true => self.heads.changed(out, &v, || Ok(next.values.clone() / next.count as f32), pass)?,
+            false => out,
+        };
         Ok((self.merge(out)?.squeeze_dim(1), next))
+    }
+
+    /// What a token may look at.
+    fn seen(&self) -> AttentionOptions {
+        let mask = match self.options.direction {
+            Direction::Bidirectional => Mask::Full,
+            Direction::Causal => Mask::Causal,
+        };
+        AttentionOptions { mask, ..AttentionOptions::default() }
     }
 
     /// What the queries `rows` of one head give to each key, row by row.

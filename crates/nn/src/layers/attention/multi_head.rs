@@ -3,14 +3,11 @@
 //! `concat_i softmax(Q_i K_iᵀ/√d_head) V_i · W_O`, with fewer heads for keys and values if wanted (Ainslie 2023).
 
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, OpError, attention};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{check_dropout, check_positive, check_product};
 use crate::error::ConfigError;
-use crate::init::LayerPath;
 use crate::layers::linear::Bias;
-use crate::pass::Pass;
 
 /// The sizes of a multi-head attention.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -101,20 +98,4 @@ pub(super) fn split_heads(x: Tensor<3>, d_head: usize) -> Tensor<4> {
 pub(super) fn join_heads(x: Tensor<4>) -> Tensor<3> {
     let [batch, n_heads, seq, d_head] = x.dims();
     x.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head])
-}
-
-/// Attention of separate heads, with a look at the weights if the pass asks for one.
-pub(super) fn attend(
-    path: &LayerPath,
-    q: Tensor<4>,
-    k: Tensor<4>,
-    v: Tensor<4>,
-    options: &AttentionOptions,
-    first_row: usize,
-    pass: &Pass,
-) -> Result<Tensor<4>, OpError> {
-    if let Some(capture) = pass.capture() {
-        capture.record_attention(path, &q, &k, options, first_row)?;
-    }
-    attention(q, k, v, options)
 }

@@ -1,13 +1,14 @@
-//! Multi-head attention of a sequence over itself, rows C1 and C2.
+//! Multi-head attention of a sequence over itself.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, attention_packed, rope_packed};
 
-use super::cache::KeyValueCache;
-use super::multi_head::{MultiHeadConfig, attend, join_heads, split_heads};
+use super::cache::{Cached, KeyValueCache};
+use super::multi_head::{MultiHeadConfig, join_heads, split_heads};
 use crate::error::{ConfigError, NnError};
-use crate::init::{Init, LayerPath};
+use crate::heads::{AttentionKind, Heads};
+use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::position::{Places, Rotation};
 use crate::pass::Pass;
@@ -24,7 +25,7 @@ pub struct SelfAttention {
     d_head: usize,
     dropout: f32,
     #[module(skip)]
-    path: LayerPath,
+    heads: Heads,
 }
 
 impl SelfAttention {
@@ -42,7 +43,7 @@ impl SelfAttention {
             kv_heads,
             d_head,
             dropout,
-            path: init.path(),
+            heads: init.heads(AttentionKind::SelfAttention, n_heads),
         })
     }
 
@@ -61,7 +62,7 @@ impl SelfAttention {
         self.forward_onto(x, None, None, options, places, pass)
     }
 
-    /// The same added to `onto`; with a `cache`, [`forward_cached`](Self::forward_cached).
+    /// The same added to `onto`; the tokens follow those in the `cache`, if there is one.
     ///
     /// # Shapes
     /// `x` and `onto` `[batch, seq, d_model]` → the same.
@@ -69,25 +70,32 @@ impl SelfAttention {
         &self,
         x: Tensor<3>,
         onto: Option<Tensor<3>>,
-        cache: Option<&mut KeyValueCache>,
+        cache: Option<Cached>,
         options: &AttentionOptions,
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        let options = self.options(options, places, pass)?;
+        let (shape, options) = (x.dims(), self.options(options, places, pass)?);
         let qkv = self.turned(self.qkv.forward(x)?, places)?;
         let mixed = match cache {
             Some(cache) => self.mixed_cached(qkv, cache, &options, pass)?,
             None => self.mixed(qkv, &options, pass)?,
         };
+        if self.heads.are_off(pass) {
+            return Ok(onto.unwrap_or_else(|| Tensor::zeros(shape, &mixed.device())));
+        }
         Ok(self.output.forward_onto(mixed, onto)?)
     }
 
     /// The heads side by side.
     fn mixed(&self, qkv: Tensor<3>, options: &AttentionOptions, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        if let Some(capture) = pass.capture() {
+        if self.heads.are_apart(pass) {
+            let [q, k, v] = self.split(qkv);
+            return Ok(join_heads(self.heads.attend(q, k, v, options, 0, pass)?));
+        }
+        if pass.capture().is_some() {
             let [q, k, _] = self.split(qkv.clone());
-            capture.record_attention(&self.path, &q, &k, options, 0)?;
+            self.heads.look(&q, &k, options, 0, pass)?;
         }
         Ok(attention_packed(qkv, self.n_heads, self.kv_heads, options)?)
     }
@@ -96,14 +104,29 @@ impl SelfAttention {
     fn mixed_cached(
         &self,
         qkv: Tensor<3>,
-        cache: &mut KeyValueCache,
+        cache: Cached,
         options: &AttentionOptions,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        let first_row = cache.len();
         let [q, k, v] = self.split(qkv);
-        let (k, v) = cache.append(k, v)?;
-        Ok(join_heads(attend(&self.path, q, k, v, options, first_row, pass)?))
+        let attend = |q, k, v, cache: &mut KeyValueCache| {
+            let first_row = cache.len();
+            let (k, v) = cache.append(k, v)?;
+            self.heads.attend(q, k, v, options, first_row, pass)
+        };
+        let mixed = match cache {
+            Cached::Together(cache) => attend(q, k, v, cache)?,
+            Cached::Apart(rows) => {
+                let (mut first, mut mixed) = (0, Vec::with_capacity(rows.len()));
+                for (cache, new) in rows {
+                    let own = |x: &Tensor<4>| x.clone().narrow(2, first, *new);
+                    mixed.push(attend(own(&q), own(&k), own(&v), cache)?);
+                    first += *new;
+                }
+                Tensor::cat(mixed, 2)
+            }
+        };
+        Ok(join_heads(mixed))
     }
 
     /// The same for tokens that follow those in `cache`, whose keys and values they join. `places` are those of the new
@@ -119,13 +142,13 @@ impl SelfAttention {
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        self.forward_onto(x, None, Some(cache), options, places, pass)
+        self.forward_onto(x, None, Some(Cached::Together(cache)), options, places, pass)
     }
 
     /// The options of the caller with what the positions and the pass add.
     fn options(&self, options: &AttentionOptions, places: &Places, pass: &Pass) -> Result<AttentionOptions, NnError> {
         let options = places.apply(options)?;
-        Ok(AttentionOptions { dropout: pass.dropout(&self.path, self.dropout).or(options.dropout), ..options })
+        Ok(AttentionOptions { dropout: pass.dropout(self.heads.path(), self.dropout).or(options.dropout), ..options })
     }
 
     /// Queries and keys turned, where the positions turn them.

@@ -8,7 +8,7 @@ use super::BlockConfig;
 use super::residual::Residual;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
-use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::cache::{Cached, KeyValueCache};
 use crate::layers::attention::cross_attention::{CrossAttention, Source};
 use crate::layers::attention::self_attention::SelfAttention;
 use crate::layers::feed_forward::FeedForward;
@@ -79,7 +79,8 @@ impl DecoderBlock {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let first_row = cache.as_ref().map_or(0, |cache| cache.len());
-        let attention = |x, onto| self.attention.forward_onto(x, onto, cache, view.target, view.places, pass);
+        let attention =
+            |x, onto| self.attention.forward_onto(x, onto, cache.map(Cached::Together), view.target, view.places, pass);
         let x = self.attention_residual.around(x, pass, attention)?;
         let cross = |x, onto| self.cross_attention.forward_onto(x, onto, source, view.source, first_row, pass);
         let x = self.cross_residual.around(x, pass, cross)?;

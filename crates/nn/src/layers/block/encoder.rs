@@ -8,7 +8,7 @@ use super::BlockConfig;
 use super::residual::Residual;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
-use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::cache::Cached;
 use crate::layers::attention::self_attention::SelfAttention;
 use crate::layers::feed_forward::FeedForward;
 use crate::layers::position::Places;
@@ -46,7 +46,7 @@ impl EncoderBlock {
     pub fn forward(
         &self,
         x: Tensor<3>,
-        cache: Option<&mut KeyValueCache>,
+        cache: Option<Cached>,
         options: &AttentionOptions,
         places: &Places,
         pass: &Pass,

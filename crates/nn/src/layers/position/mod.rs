@@ -1,4 +1,4 @@
-//! Positions: one enum, [`Position`], selects among all kinds in every model (rows D1-D8).
+//! Positions: one enum, [`Position`], selects among all kinds in every model.
 //!
 //! | kind | where it enters | beyond the trained length |
 //! |---|---|---|
@@ -20,12 +20,14 @@ pub mod sinusoidal;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use regard_ops::{AttentionOptions, Distance, OpError, Pairing};
+use regard_ops::{AttentionOptions, Distance, OpError, Pairing, add_rows};
 use serde::{Deserialize, Serialize};
 
+use crate::ablation::Ablation;
 use crate::config::no_settings;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
+use crate::pass::Pass;
 use floater::{Floater, FloaterConfig};
 use learned::{LearnedConfig, LearnedPosition};
 use recurrent::{RecurrentPosition, RecurrentPositionConfig};
@@ -90,6 +92,9 @@ impl Position {
 
     /// The layer for a model of these sizes.
     pub fn init(&self, sizes: PositionSizes, init: &Init) -> Result<Positions, ConfigError> {
+        if *self != Position::None {
+            init.note_positions();
+        }
         Ok(match self {
             Position::None => Positions::None(NoPosition {}),
             Position::Sinusoidal => Positions::Sinusoidal(Sinusoidal::new(sizes.d_model, Self::SINUSOIDAL_BASE)?),
@@ -144,6 +149,26 @@ impl Positions {
         })
     }
 
+    /// Tokens with their positions, and what attention needs to know of them, unless the pass leaves positions out. The
+    /// tokens stand in runs behind one another, each given by its first position and its number of tokens.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn enter(&self, x: Tensor<3>, runs: &[(usize, usize)], pass: &Pass) -> Result<(Tensor<3>, Places), NnError> {
+        if pass.ablation().is_some_and(Ablation::without_positions) {
+            return Ok((x, Places::default()));
+        }
+        let device = x.device();
+        if let &[(offset, seq)] = runs {
+            return Ok((self.add_to(x, offset)?, self.places(seq, offset, &device)));
+        }
+        let tables = runs.iter().filter_map(|&(offset, seq)| self.table(seq, offset, &device).transpose());
+        let tables = tables.collect::<Result<Vec<_>, _>>()?;
+        let x = if tables.is_empty() { x } else { add_rows(x, Tensor::cat(tables, 0))? };
+        let places: Vec<Places> = runs.iter().map(|&(offset, seq)| self.places(seq, offset, &device)).collect();
+        Ok((x, Places::in_a_row(places)))
+    }
+
     /// Tokens with their positions, the first at `offset`.
     ///
     /// # Shapes
@@ -155,7 +180,7 @@ impl Positions {
                 let expected = format!("[batch, seq, {}]", table.dims()[1]);
                 Err(NnError::input("tokens", expected, format!("{:?}", x.dims())))
             }
-            Some(table) => Ok(x + table.unsqueeze()),
+            Some(table) => Ok(add_rows(x, table)?),
             None => Ok(x),
         }
     }
@@ -193,6 +218,15 @@ pub struct Rotation {
 }
 
 impl Places {
+    /// Those of several runs of tokens as those of all.
+    fn in_a_row(all: Vec<Self>) -> Self {
+        let angles: Vec<Tensor<2>> =
+            all.iter().filter_map(|places| Some(places.rotation.as_ref()?.angles.clone())).collect();
+        let Some(Places { rotation, distance }) = all.into_iter().next() else { return Self::default() };
+        let turned = |rotation: Rotation| Rotation { angles: Tensor::cat(angles, 0), ..rotation };
+        Places { rotation: rotation.map(turned), distance }
+    }
+
     /// `options` with the bias by distance; refuses two of them.
     pub fn apply(&self, options: &AttentionOptions) -> Result<AttentionOptions, OpError> {
         let mut options = options.clone();

@@ -168,6 +168,13 @@ impl RecurrentState {
         Self { hidden: select(&self.hidden), cell: self.cell.as_ref().map(select) }
     }
 
+    /// Those of several batches as that of all of their sequences.
+    pub fn side_by_side(states: Vec<Self>) -> Self {
+        let cells: Option<Vec<_>> = states.iter().map(|state| state.cell.clone()).collect();
+        let hidden = states.into_iter().map(|state| state.hidden).collect();
+        Self { hidden: Tensor::cat(hidden, 1), cell: cells.map(|cells| Tensor::cat(cells, 1)) }
+    }
+
     /// The same values, from which no gradient flows back.
     pub fn detach(self) -> Self {
         Self { hidden: self.hidden.detach(), cell: self.cell.map(Tensor::detach) }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Tagger;
 use crate::config::{check_dropout, check_positive, name_or_table};
 use crate::error::ConfigError;
+use crate::heads::Side;
 use crate::init::Init;
 use crate::layers::characters::CharactersConfig;
 use crate::layers::crf::CrfConfig;
@@ -126,7 +127,8 @@ impl TaggerConfig {
         let d_out = self.body.d_out(self.sizes());
         let words = EmbeddingConfig { vocab: self.vocab, d_model: self.d_word };
         let crf = (self.output == TagOutput::Crf).then(|| CrfConfig::new(self.tags).init(&init.enter("crf")));
-        let encoder = self.encoder.as_ref().map(|config| Encoder::new(config, &init.enter("encoder")));
+        let encoder =
+            self.encoder.as_ref().map(|config| Encoder::new(config, &init.enter("encoder").on(Side::Encoder)));
         let dropout = |name| Dropout::new("dropout", self.dropout, &init.enter(name));
         Ok(Tagger {
             words: (self.d_word > 0).then(|| words.init(&init.enter("words"))).transpose()?,

@@ -1,0 +1,82 @@
+//! `regard eval`: the scores of a model.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use regard_data::Split;
+use regard_nn::Pass;
+use regard_tasks::run::Examples;
+use regard_tasks::task::Evaluation;
+use serde_json::{Value, json};
+
+use super::{Without, dev_or, opened};
+use crate::failure::Failure;
+use crate::print::print;
+
+/// The arguments of `regard eval`.
+#[derive(Args)]
+pub struct Eval {
+    /// A model folder
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// Score all of this file instead of the model's own data
+    #[arg(long, value_name = "PATH", conflicts_with = "split")]
+    data: Option<PathBuf>,
+    /// Which split of the model's own data
+    #[arg(long, value_name = "SPLIT", default_value = "test", value_parser = ["dev", "test"])]
+    split: String,
+    #[command(flatten)]
+    without: Without,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Eval {
+    /// Scores.
+    pub fn run(self) -> Result<()> {
+        let model = opened(&self.model)?;
+        let split: Split = self.split.parse()?;
+        let examples = self.data.as_deref().map_or(Examples::Split(split), Examples::File);
+        let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
+        let whole = model.evaluate(examples, &Pass::inference()).map_err(Failure)?;
+        let less = match &ablation {
+            Some(ablation) => {
+                Some(model.evaluate(examples, &Pass::inference().with_ablation(ablation)).map_err(Failure)?)
+            }
+            None => None,
+        };
+        let name = self.data.as_ref().map_or(self.split, |path| path.display().to_string());
+        if self.json {
+            let mut document = scored(&whole);
+            document["task"] = json!(model.description().task);
+            document["split"] = json!(name);
+            if let Some(less) = &less {
+                document["without"] = scored(less);
+            }
+            return print(&format!("{document}\n"));
+        }
+        print(&text(&name, &whole, less.as_ref().map(|less| (self.without.names(), less))))
+    }
+}
+
+fn scored(evaluation: &Evaluation) -> Value {
+    json!({ "examples": evaluation.examples, "metrics": evaluation.scores })
+}
+
+/// A line a score; with something left out, before and after.
+fn text(name: &str, whole: &Evaluation, less: Option<(&str, &Evaluation)>) -> String {
+    let number = |value: f64| regard_inspect::number(value, 4);
+    let mut text = format!("{name}: {} examples\n", whole.examples);
+    if let Some((names, _)) = less {
+        text += &format!("  {:<20} {:>10}  without {names}\n", "", "whole");
+    }
+    for (metric, value) in &whole.scores {
+        text += &match less.and_then(|(_, less)| less.scores.get(metric)) {
+            Some(after) => format!("  {metric:<20} {:>10}  {}\n", number(*value), number(*after)),
+            None => format!("  {metric:<20} {}\n", number(*value)),
+        };
+    }
+    text
+}

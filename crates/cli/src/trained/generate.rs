@@ -1,0 +1,83 @@
+//! `regard generate`: text from a language model.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use regard_nn::Pass;
+use regard_tasks::decode::SampleOptions;
+use regard_tasks::input::Given;
+use regard_tasks::task::Prompt;
+use serde_json::json;
+
+use super::opened;
+use crate::failure::Failure;
+use crate::print::print;
+use crate::value::{from_one, from_zero, number, take_negatives};
+
+/// The arguments of `regard generate`.
+#[derive(Args)]
+#[command(mut_args(take_negatives))]
+pub struct Generate {
+    /// A model folder of the task generate
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// What the text begins with
+    #[arg(value_name = "PROMPT", default_value = "")]
+    prompt: String,
+    /// Tokens to write
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = from_one::<usize>)]
+    tokens: usize,
+    /// Below 1 more likely tokens, above 1 more daring ones, 0 always the likeliest
+    #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = number)]
+    temperature: f64,
+    /// Draw among the K likeliest only
+    #[arg(long, value_name = "K", value_parser = from_one::<usize>)]
+    top_k: Option<usize>,
+    /// Draw among the likeliest that together have this probability
+    #[arg(long, value_name = "P", value_parser = number)]
+    top_p: Option<f64>,
+    /// Selects the draws
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
+    seed: u64,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Generate {
+    /// Writes.
+    pub fn run(self) -> Result<()> {
+        let model = opened(&self.model)?;
+        let options = SampleOptions {
+            temperature: self.temperature as f32,
+            top_k: self.top_k,
+            top_p: self.top_p.map(|p| p as f32),
+            max_len: self.tokens,
+            stop: Vec::new(),
+        };
+        options.validate().map_err(|error| Failure(error.into()))?;
+        let mut text = String::new();
+        let live = !self.json;
+        // Not before the model has taken it.
+        let mut prompt = Some(self.prompt.as_str());
+        let mut hear = |_: usize, piece: &str| {
+            if live {
+                let piece = format!("{}{piece}", prompt.take().unwrap_or_default());
+                let mut out = std::io::stdout().lock();
+                // A closed pipe shows itself when the text ends.
+                let _ = out.write_all(piece.as_bytes()).and_then(|()| out.flush());
+            } else {
+                text.push_str(piece);
+            }
+        };
+        let input = (!self.prompt.is_empty()).then(|| Given::from(self.prompt.as_str()));
+        let prompts = [Prompt { input, seed: self.seed }];
+        model.generate(&prompts, &options, &Pass::inference(), &mut hear).map_err(Failure)?;
+        match self.json {
+            true => print(&format!("{}\n", json!({ "input": self.prompt, "output": text }))),
+            false => print("\n"),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `regard heads`: what each head is worth, and what it looks at.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use regard_inspect::{Figure, show};
+use regard_nn::Pass;
+use regard_tasks::heads::Heads as Found;
+
+use super::{dev_or, opened};
+use crate::failure::Failure;
+use crate::print::print;
+use crate::value::from_one;
+
+/// The arguments of `regard heads`.
+#[derive(Args)]
+pub struct Heads {
+    /// A model folder
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// Use this file instead of the dev split of the model's own data
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+    /// Score at most so many examples, spread over them all, for each head
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = from_one::<usize>)]
+    examples: usize,
+    /// Draw it: .svg, .png or .html
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Heads {
+    /// Switches one head off after the other.
+    pub fn run(self) -> Result<()> {
+        if let Some(path) = &self.out {
+            Figure::check_path(path).map_err(|error| Failure(error.into()))?;
+        }
+        let model = opened(&self.model)?;
+        let shows = std::io::stderr().is_terminal();
+        let mut progress = |done: usize, all: usize| {
+            if shows {
+                let end = if done == all { "\r\u{1b}[K" } else { "" };
+                eprint!("\r{done} of {all} heads{end}");
+            }
+        };
+        let examples = dev_or(self.data.as_deref());
+        let found = model.heads(examples, self.examples, &Pass::inference(), &mut progress).map_err(Failure)?;
+        if let Some(path) = &self.out {
+            let figure = found.figure().and_then(|figure| figure.save(path));
+            figure.map_err(|error| Failure(error.into()))?;
+        }
+        match self.json {
+            true => print(&format!("{}\n", serde_json::to_string(&found)?)),
+            false => print(&text(&found)),
+        }
+    }
+}
+
+fn text(found: &Found) -> String {
+    let score = regard_inspect::number(found.score, 4);
+    format!(
+        "{}, {} examples: {} {score} with all heads\n\n{}",
+        found.split,
+        found.examples,
+        found.metric,
+        show::aligned(&found.table())
+    )
+}

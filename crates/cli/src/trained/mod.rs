@@ -1,0 +1,65 @@
+//! The commands that use a trained model, one file each.
+
+mod eval;
+mod generate;
+mod heads;
+mod look;
+mod predict;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use regard_data::Split;
+use regard_nn::{Ablation, Pass};
+use regard_tasks::run::Examples;
+use regard_tasks::{Opened, open};
+
+pub use eval::Eval;
+pub use generate::Generate;
+pub use heads::Heads;
+pub use look::Look;
+pub use predict::Predict;
+
+use crate::failure::Failure;
+
+fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
+    Ok(open(folder).map_err(Failure)?)
+}
+
+/// What is switched off for a comparison.
+#[derive(Args)]
+struct Without {
+    /// Show the same without these heads or layers, as NAME[=zero|mean|uniform|self],… (`regard heads` has the names), or
+    /// without positions
+    #[arg(long, value_name = "NAMES")]
+    without: Option<String>,
+}
+
+impl Without {
+    /// What it names in a model. Means are taken over `examples`.
+    fn ablation(&self, model: &dyn Opened, examples: Examples) -> Result<Option<Ablation>> {
+        let Some(text) = &self.without else { return Ok(None) };
+        let inventory = model.inventory();
+        let mut ablation = Ablation::parse(text, inventory).map_err(|error| Failure(error.into()))?;
+        if ablation.takes_all(inventory) && !inventory.layers.is_empty() {
+            eprintln!("note: no head of this model is left");
+        }
+        if ablation.needs_means() {
+            let means = model.means(examples, &Pass::inference()).map_err(Failure)?;
+            ablation = ablation.with_means(means);
+        }
+        Ok(Some(ablation))
+    }
+
+    /// As it was written.
+    fn names(&self) -> &str {
+        self.without.as_deref().unwrap_or_default()
+    }
+}
+
+/// The file, or the split that means and heads are looked at by where none is given.
+fn dev_or(data: Option<&Path>) -> Examples<'_> {
+    data.map_or(Examples::Split(Split::Dev), Examples::File)
+}

@@ -1,0 +1,195 @@
+//! `regard predict`: what a model makes of inputs.
+
+use std::io::{BufRead, BufReader, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use regard_nn::{Ablation, Pass};
+use regard_tasks::input::Given;
+use regard_tasks::task::Prediction;
+use regard_tasks::{Opened, TaskError};
+use serde_json::{Value, json};
+
+use super::{Without, dev_or, opened};
+use crate::failure::Failure;
+use crate::print::print;
+
+/// Inputs that go through the model together.
+const TOGETHER: usize = 64;
+
+/// An input, or what is wrong with it.
+type Read = Result<Given, TaskError>;
+
+/// The arguments of `regard predict`.
+#[derive(Args)]
+pub struct Predict {
+    /// A model folder
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// Inputs; with none and no --input, lines from standard input
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<String>,
+    /// A file with an input a line, one JSON document a line if it ends in .jsonl, or - for standard input
+    #[arg(long, value_name = "F", conflicts_with = "inputs")]
+    input: Option<PathBuf>,
+    #[command(flatten)]
+    without: Without,
+    /// Print one JSON document a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Predict {
+    /// Predicts.
+    pub fn run(self) -> Result<()> {
+        let model = opened(&self.model)?;
+        let ablation = self.without.ablation(model.as_ref(), dev_or(None))?;
+        let mut answers = Answers { predict: &self, model: model.as_ref(), ablation, line: 0, refused: 0 };
+        if !self.inputs.is_empty() {
+            let read = self.inputs.iter().map(|input| Given::argument(input, model.input_kind())).collect();
+            answers.show(read)?;
+            return answers.all_given();
+        }
+        let file = self.input.as_deref().filter(|path| path.as_os_str() != "-");
+        let mut reader: Box<dyn BufRead> = match file {
+            Some(path) => {
+                Box::new(BufReader::new(std::fs::File::open(path).with_context(|| path.display().to_string())?))
+            }
+            None => {
+                if std::io::stdin().is_terminal() {
+                    eprintln!("type an input a line; Ctrl-D ends");
+                }
+                Box::new(std::io::stdin().lock())
+            }
+        };
+        let is_json = file.is_some_and(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+        // A person gets an answer to each line, a file goes through in groups.
+        let together = if self.input.is_none() && std::io::stdin().is_terminal() { 1 } else { TOGETHER };
+        loop {
+            let mut inputs = Vec::with_capacity(together);
+            while inputs.len() < together {
+                let mut line = Vec::new();
+                if reader.read_until(b'\n', &mut line).context("the input could not be read")? == 0 {
+                    break;
+                }
+                inputs.push(read(line, is_json, file, model.as_ref()));
+            }
+            if inputs.is_empty() {
+                return answers.all_given();
+            }
+            answers.show(inputs)?;
+        }
+    }
+}
+
+/// A line as an input.
+fn read(line: Vec<u8>, is_json: bool, file: Option<&Path>, model: &dyn Opened) -> Read {
+    let line = String::from_utf8(line).map_err(|_| {
+        let got = match file {
+            Some(path) => format!("other bytes; is {} no text?", path.display()),
+            None => "other bytes".to_string(),
+        };
+        TaskError::input("line", "text in UTF-8", got)
+    })?;
+    let line = line.trim_end_matches(['\n', '\r']);
+    if is_json { Given::line(line) } else { Given::argument(line, model.input_kind()) }
+}
+
+/// Answers under way.
+struct Answers<'a> {
+    predict: &'a Predict,
+    model: &'a dyn Opened,
+    ablation: Option<Ablation>,
+    /// Inputs so far.
+    line: usize,
+    /// Those that got no answer.
+    refused: usize,
+}
+
+impl Answers<'_> {
+    /// Answers each input; those that cannot be answered are told on standard error, and the rest goes on.
+    fn show(&mut self, inputs: Vec<Read>) -> Result<()> {
+        let given: Vec<Given> = inputs.iter().flatten().cloned().collect();
+        let whole = self.model.predict(&given, &Pass::inference()).map_err(Failure)?;
+        let less = match &self.ablation {
+            Some(ablation) => {
+                let pass = Pass::inference().with_ablation(ablation);
+                self.model.predict(&given, &pass).map_err(Failure)?.into_iter().map(Some).collect()
+            }
+            None => given.iter().map(|_| None).collect::<Vec<_>>(),
+        };
+        let mut answered = given.iter().zip(whole.into_iter().zip(less));
+        for input in inputs {
+            self.line += 1;
+            let line = match input {
+                Err(error) => self.refusal(&error, Value::Null),
+                Ok(_) => match answered.next() {
+                    Some((_, (Ok(whole), None))) => self.line(whole, None)?,
+                    Some((_, (Ok(whole), Some(Ok(less))))) => self.line(whole, Some(less))?,
+                    Some((given, (Err(error), _) | (_, Some(Err(error))))) => {
+                        if !matches!(error, TaskError::Input { .. }) {
+                            return Err(Failure(error).into());
+                        }
+                        self.refusal(&error, given.to_json())
+                    }
+                    None => continue,
+                },
+            };
+            print(&format!("{line}\n"))?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, whole: Prediction, less: Option<Prediction>) -> Result<String> {
+        if self.predict.json {
+            let mut document = serde_json::to_value(&whole)?;
+            if let Some(less) = less {
+                let mut less = serde_json::to_value(&less)?;
+                less.as_object_mut().map(|fields| fields.remove("input"));
+                document["without"] = less;
+            }
+            return Ok(document.to_string());
+        }
+        Ok(match less {
+            None => whole.output,
+            Some(less) => {
+                let before = format!("{}{}", whole.output, certainty(&whole));
+                format!("{before}\n  without {}: {}{}", self.predict.without.names(), less.output, certainty(&less))
+            }
+        })
+    }
+
+    /// A line for a line, so that the answers can be laid beside the inputs.
+    fn refusal(&mut self, error: &TaskError, input: Value) -> String {
+        self.refused += 1;
+        eprintln!("input {}: {error}", self.line);
+        if self.predict.json {
+            json!({ "input": input, "error": error.to_string() }).to_string()
+        } else {
+            String::new()
+        }
+    }
+
+    /// Fails if some inputs were refused.
+    fn all_given(&self) -> Result<()> {
+        match self.refused {
+            0 => Ok(()),
+            refused => {
+                let error = TaskError::input("inputs", "those that the model takes", format!("{refused} it does not"));
+                Err(Failure(error).into())
+            }
+        }
+    }
+}
+
+/// How sure the model is, where a prediction says so.
+fn certainty(prediction: &Prediction) -> String {
+    let label = prediction.more.get("probabilities").and_then(|all| all.get(&prediction.output));
+    let log = prediction.more.get("log_probability");
+    match (label.and_then(Value::as_f64), log.and_then(Value::as_f64)) {
+        (Some(probability), _) => format!(" (probability {})", regard_inspect::number(probability, 3)),
+        (None, Some(log)) => format!(" (log-probability {})", regard_inspect::number(log, 3)),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,199 @@
+//! What a pass leaves out: heads, whole attention layers, positions.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use burn::tensor::TensorData;
+
+use crate::error::{ConfigError, NnError};
+use crate::heads::{AttentionKind, Inventory, Site};
+
+/// What a head does instead of attending.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing: its output is zero. A whole layer then adds nothing to the residual stream.
+    #[default]
+    Zero,
+    /// The same for every token: its mean output over some data.
+    Mean,
+    /// It looks at every key that it may see, equally.
+    Uniform,
+    /// It looks at its own position alone.
+    Itself,
+}
+
+impl FromStr for Mode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "zero" => Ok(Mode::Zero),
+            "mean" => Ok(Mode::Mean),
+            "uniform" => Ok(Mode::Uniform),
+            "self" => Ok(Mode::Itself),
+            _ => Err(()),
+        }
+    }
+}
+
+/// The mean output of heads.
+pub type Means = BTreeMap<(Site, usize), Vec<f32>>;
+
+/// See the [module](self).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ablation {
+    switched: Vec<Switched>,
+    positions: bool,
+    means: Means,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Switched {
+    site: Site,
+    /// All of the layer's heads without one.
+    head: Option<usize>,
+    mode: Mode,
+}
+
+/// What is switched off by that name.
+const POSITIONS: &str = "positions";
+
+impl Ablation {
+    /// One head, or all heads of a layer.
+    pub fn of(site: Site, head: Option<usize>, mode: Mode) -> Self {
+        Self { switched: vec![Switched { site, head, mode }], ..Self::default() }
+    }
+
+    /// Reads `NAME[=MODE],…`, names of what `inventory` has.
+    pub fn parse(text: &str, inventory: &Inventory) -> Result<Self, ConfigError> {
+        let mut ablation = Self::default();
+        for part in text.split(',').map(str::trim) {
+            let (name, mode) = part.split_once('=').unwrap_or((part, "zero"));
+            let Ok(mode) = mode.parse() else {
+                return Err(ConfigError::new("without", part, "a mode zero, mean, uniform or self"));
+            };
+            if name == POSITIONS && inventory.positions && mode == Mode::Zero {
+                ablation.positions = true;
+                continue;
+            }
+            let Some((site, head)) = inventory.find(name) else { return Err(unknown(part, inventory)) };
+            let has_place = matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
+            if mode == Mode::Itself && !has_place {
+                let allowed = "a mode zero, mean or uniform: what looks there is not among what it looks at";
+                return Err(ConfigError::new("without", part, allowed));
+            }
+            ablation.switched.push(Switched { site, head, mode });
+        }
+        Ok(ablation)
+    }
+
+    /// The same with the mean outputs that [`Mode::Mean`] needs.
+    pub fn with_means(self, means: Means) -> Self {
+        Self { means, ..self }
+    }
+
+    /// Whether a head is to give its mean output.
+    pub fn needs_means(&self) -> bool {
+        self.switched.iter().any(|switched| switched.mode == Mode::Mean)
+    }
+
+    /// Whether no head of the model is left.
+    pub fn takes_all(&self, inventory: &Inventory) -> bool {
+        inventory.heads().all(|(site, head)| self.mode(&site, head).is_some())
+    }
+
+    /// Whether positions are left out.
+    pub fn without_positions(&self) -> bool {
+        self.positions
+    }
+
+    /// Whether anything of a layer is switched off.
+    pub fn touches(&self, site: &Site) -> bool {
+        self.switched.iter().any(|switched| switched.site == *site)
+    }
+
+    /// Whether a layer as a whole adds nothing.
+    pub fn is_off(&self, site: &Site) -> bool {
+        let off = |switched: &Switched| switched.head.is_none() && switched.mode == Mode::Zero;
+        self.switched.iter().any(|switched| switched.site == *site && off(switched))
+    }
+
+    /// What a head does instead of attending, if it is switched off. What is said of a head counts more than what is said of
+    /// its layer.
+    pub fn mode(&self, site: &Site, head: usize) -> Option<Mode> {
+        let of = |wanted: Option<usize>| {
+            self.switched.iter().find(move |switched| switched.site == *site && switched.head == wanted)
+        };
+        of(Some(head)).or_else(|| of(None)).map(|switched| switched.mode)
+    }
+
+    /// The mean output of a head.
+    pub(crate) fn mean(&self, site: &Site, head: usize, d_value: usize) -> Result<TensorData, NnError> {
+        match self.means.get(&(*site, head)) {
+            Some(mean) if mean.len() == d_value => Ok(TensorData::new(mean.clone(), [d_value])),
+            found => {
+                let expected = format!("{d_value} numbers for {}", site.head(head));
+                Err(NnError::input("mean output of a head", expected, found.map_or(0, Vec::len).to_string()))
+            }
+        }
+    }
+}
+
+fn unknown(name: &str, inventory: &Inventory) -> ConfigError {
+    let allowed = match inventory.layers.is_empty() && !inventory.positions {
+        true => "nothing: this model has no attention".to_string(),
+        false => format!("one of {}; or a layer, such as {}", inventory.listed(), first_layer(inventory)),
+    };
+    ConfigError::new("without", name, allowed)
+}
+
+fn first_layer(inventory: &Inventory) -> String {
+    inventory.layers.first().map_or_else(|| POSITIONS.to_string(), |(site, _)| site.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heads::Side;
+
+    fn inventory() -> Inventory {
+        let site = |side, kind| Site { side: Some(side), layer: 0, kind };
+        Inventory {
+            layers: vec![
+                (site(Side::Encoder, AttentionKind::SelfAttention), 2),
+                (site(Side::Decoder, AttentionKind::Cross), 2),
+            ],
+            positions: true,
+        }
+    }
+
+    #[test]
+    fn names_are_read_with_their_modes() {
+        let inventory = inventory();
+        let [(own, _), (cross, _)] = inventory.layers[..] else { panic!("two layers") };
+        let ablation = Ablation::parse("encoder.0.1=self, decoder.0.cross=mean,positions", &inventory).unwrap();
+        assert!(ablation.without_positions() && ablation.needs_means());
+        assert_eq!((ablation.mode(&own, 0), ablation.mode(&own, 1)), (None, Some(Mode::Itself)));
+        assert_eq!(ablation.mode(&cross, 1), Some(Mode::Mean));
+        assert!(!ablation.is_off(&cross) && !ablation.takes_all(&inventory));
+        let all = Ablation::parse("encoder.0,decoder.0.cross,decoder.0.cross.1=uniform", &inventory).unwrap();
+        assert!(all.is_off(&own) && all.takes_all(&inventory));
+        assert_eq!(all.mode(&cross, 1), Some(Mode::Uniform));
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_is() {
+        let message = |text: &str| Ablation::parse(text, &inventory()).unwrap_err().to_string();
+        for (text, has) in [
+            ("encoder.0.2", "encoder.0.0 to encoder.0.1, decoder.0.cross.0 to decoder.0.cross.1, positions"),
+            ("encoder.0.1=off", "zero, mean, uniform or self"),
+            ("decoder.0.cross=self", "zero, mean or uniform"),
+            ("", "one of"),
+            ("positions=mean", "one of"),
+        ] {
+            assert!(message(text).contains(has), "{text}: {}", message(text));
+        }
+        let nothing = Ablation::parse("0.1", &Inventory::default()).unwrap_err().to_string();
+        assert!(nothing.contains("no attention"), "{nothing}");
+    }
+}

@@ -1,0 +1,407 @@
+//! Attention layers and their heads as everyone outside a model knows them: by name, with weights to look at, and each can
+//! be switched off.
+//!
+//! An attention layer asks [`Init::heads`](crate::Init::heads) for its [`Heads`] and hands them what it has computed; capture
+//! and ablation follow from that alone. A pass that asks for neither costs one comparison.
+
+use std::fmt;
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use regard_ops::{AttentionOptions, Distance, OpError, attention, attention_weights};
+use serde::Serialize;
+
+use crate::ablation::{Ablation, Mode};
+use crate::capture::Capture;
+use crate::error::NnError;
+use crate::init::LayerPath;
+use crate::pass::Pass;
+
+/// The part of a model with two stacks that a layer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The stack that reads.
+    Encoder,
+    /// The stack that writes.
+    Decoder,
+}
+
+/// What looks at what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionKind {
+    /// A sequence at itself.
+    #[serde(rename = "self")]
+    SelfAttention,
+    /// A sequence at another one.
+    Cross,
+    /// The state of a recurrent decoder at its source.
+    Alignment,
+    /// A learned query at all tokens, which makes one vector of them.
+    Pooling,
+    /// A node of a graph at its neighbours.
+    Edges,
+}
+
+/// An attention layer, by name `[side.]layer[.kind]`: `encoder.0`, `decoder.1.cross`, `2`, `alignment`, `pooling`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Site {
+    /// None in a model with one stack.
+    pub side: Option<Side>,
+    /// From 0.
+    pub layer: usize,
+    /// What it looks at.
+    pub kind: AttentionKind,
+}
+
+impl Site {
+    /// The name of one of its heads: `encoder.0.2`.
+    pub fn head(&self, head: usize) -> String {
+        format!("{self}.{head}")
+    }
+
+    /// Whether its name has the number of the layer.
+    pub fn is_numbered(&self) -> bool {
+        !matches!(self.kind, AttentionKind::Alignment | AttentionKind::Pooling)
+    }
+
+    /// The layer in words, counted from 1: `encoder layer 1`, `decoder layer 2, cross-attention`.
+    pub fn words(&self) -> String {
+        let layer = self.layer + 1;
+        match (self.side, self.kind) {
+            (_, AttentionKind::Alignment) => "alignment".to_string(),
+            (_, AttentionKind::Pooling) => "pooling".to_string(),
+            (Some(side), AttentionKind::Cross) => format!("{side} layer {layer}, cross-attention"),
+            (Some(Side::Decoder), AttentionKind::SelfAttention) => format!("decoder layer {layer}, self-attention"),
+            (Some(side), _) => format!("{side} layer {layer}"),
+            (None, AttentionKind::Cross) => format!("layer {layer}, cross-attention"),
+            (None, _) => format!("layer {layer}"),
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Encoder => "encoder",
+            Side::Decoder => "decoder",
+        })
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(side) = self.side {
+            write!(f, "{side}.")?;
+        }
+        match self.kind {
+            AttentionKind::SelfAttention | AttentionKind::Edges => write!(f, "{}", self.layer),
+            AttentionKind::Cross => write!(f, "{}.cross", self.layer),
+            AttentionKind::Alignment => f.write_str("alignment"),
+            AttentionKind::Pooling => f.write_str("pooling"),
+        }
+    }
+}
+
+/// The attention layers of a model, in the order they were built, and whether it knows positions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Each layer with its number of heads.
+    pub layers: Vec<(Site, usize)>,
+    /// Whether there are positions to switch off.
+    pub positions: bool,
+}
+
+impl Inventory {
+    /// What a name stands for: a layer, or one of its heads.
+    pub fn find(&self, name: &str) -> Option<(Site, Option<usize>)> {
+        self.layers.iter().find_map(|&(site, n_heads)| match name.strip_prefix(&site.to_string())? {
+            "" => Some((site, None)),
+            rest => {
+                let head = rest.strip_prefix('.')?.parse().ok()?;
+                (head < n_heads).then_some((site, Some(head)))
+            }
+        })
+    }
+
+    /// What people call a head. A layer that has but one, and no number of its own, is called like its head.
+    pub fn name(&self, site: &Site, head: usize) -> String {
+        let n_heads = self.layers.iter().find(|(known, _)| known == site).map_or(0, |&(_, n_heads)| n_heads);
+        match site.is_numbered() || n_heads > 1 {
+            true => site.head(head),
+            false => site.to_string(),
+        }
+    }
+
+    /// Every head.
+    pub fn heads(&self) -> impl Iterator<Item = (Site, usize)> {
+        self.layers.iter().flat_map(|&(site, n_heads)| (0..n_heads).map(move |head| (site, head)))
+    }
+
+    /// All names in a line, for messages.
+    pub fn listed(&self) -> String {
+        let layer = |&(site, n_heads): &(Site, usize)| match n_heads {
+            1 => self.name(&site, 0),
+            _ => format!("{} to {}", site.head(0), site.head(n_heads - 1)),
+        };
+        let positions = self.positions.then(|| "positions".to_string());
+        let all: Vec<String> = self.layers.iter().map(layer).chain(positions).collect();
+        all.join(", ")
+    }
+
+    /// Adds the heads from `first` on of a layer, which may have some already.
+    pub(crate) fn add(&mut self, site: Site, first: usize, n_heads: usize) {
+        match self.layers.iter_mut().find(|(known, _)| *known == site) {
+            Some((_, known)) => *known = (*known).max(first + n_heads),
+            None => self.layers.push((site, first + n_heads)),
+        }
+    }
+}
+
+/// The heads of one attention layer. See the [module](self).
+#[derive(Debug, Clone)]
+pub struct Heads {
+    site: Site,
+    /// The number of the first of them; not 0 where two networks make up a layer.
+    first: usize,
+    path: LayerPath,
+}
+
+impl Heads {
+    pub(crate) fn new(site: Site, first: usize, path: LayerPath) -> Self {
+        Self { site, first, path }
+    }
+
+    /// The layer that they are of.
+    pub fn site(&self) -> Site {
+        self.site
+    }
+
+    /// Where the layer stands in its model, by which its random numbers are drawn.
+    pub fn path(&self) -> &LayerPath {
+        &self.path
+    }
+
+    /// Whether the pass wants the outputs of single heads, to keep or to change them.
+    pub fn are_apart(&self, pass: &Pass) -> bool {
+        self.ablation(pass).is_some() || pass.capture().is_some_and(Capture::wants_outputs)
+    }
+
+    /// Whether the layer as a whole is switched off, so that it adds nothing to the residual stream.
+    pub fn are_off(&self, pass: &Pass) -> bool {
+        self.ablation(pass).is_some_and(|ablation| ablation.is_off(&self.site))
+    }
+
+    /// Dot-product attention of separate heads as the pass wants it. `first_row` is the place of the first query in its
+    /// sequence.
+    ///
+    /// # Shapes
+    /// `q` `[batch, n_heads, queries, d_head]`, `k` and `v` `[batch, kv_heads, keys, …]` → `[batch, n_heads, queries, …]`.
+    pub fn attend(
+        &self,
+        q: Tensor<4>,
+        k: Tensor<4>,
+        v: Tensor<4>,
+        options: &AttentionOptions,
+        first_row: usize,
+        pass: &Pass,
+    ) -> Result<Tensor<4>, NnError> {
+        self.look(&q, &k, options, first_row, pass)?;
+        if !self.are_apart(pass) {
+            return Ok(attention(q, k, v, options)?);
+        }
+        let (n_heads, queries) = (q.dims()[1], q.dims()[2]);
+        let mixed = attention(q, k, v.clone(), options)?;
+        self.changed(mixed, &v, || uniform(&v, n_heads, queries, options), pass)
+    }
+
+    /// Keeps the weights of dot-product attention if the pass wants them.
+    ///
+    /// # Shapes
+    /// `q` and `k` as in [`regard_ops::attention`].
+    pub fn look(
+        &self,
+        q: &Tensor<4>,
+        k: &Tensor<4>,
+        options: &AttentionOptions,
+        first_row: usize,
+        pass: &Pass,
+    ) -> Result<(), NnError> {
+        let ([batch, n_heads, queries, _], keys) = (q.dims(), k.dims()[2]);
+        self.record([batch, n_heads, queries, keys], options, first_row, pass, |sequence, head, rows| {
+            let weights = attention_weights(q.clone(), k.clone(), options, (sequence, head), rows)?;
+            Ok(weights.into_data().iter().collect())
+        })
+    }
+
+    /// Keeps weights that a layer has made anyway if the pass wants them. `seen` says which keys a query may look at.
+    ///
+    /// # Shapes
+    /// `weights` `[batch, n_heads, queries, keys]`.
+    pub fn look_at(
+        &self,
+        weights: &Tensor<4>,
+        seen: &AttentionOptions,
+        first_row: usize,
+        pass: &Pass,
+    ) -> Result<(), NnError> {
+        let shape @ [_, _, _, keys] = weights.dims();
+        self.record(shape, seen, first_row, pass, |sequence, head, rows| {
+            let part = weights.clone().slice([sequence..sequence + 1, head..head + 1, rows, 0..keys]);
+            Ok(part.into_data().iter().collect())
+        })
+    }
+
+    /// Keeps the weights that are wanted of `[batch, n_heads, queries, keys]`; `weights` makes the rows of a sequence's head.
+    /// A head that is switched off has the weights that it is left with.
+    pub(crate) fn record(
+        &self,
+        shape @ [batch, _, queries, keys]: [usize; 4],
+        seen: &AttentionOptions,
+        first_row: usize,
+        pass: &Pass,
+        weights: impl Fn(usize, usize, Range<usize>) -> Result<Vec<f32>, OpError>,
+    ) -> Result<(), NnError> {
+        let Some(capture) = pass.capture() else { return Ok(()) };
+        let ablation = self.ablation(pass);
+        let rows_of = |sequence, head, rows: Range<usize>| match ablation
+            .and_then(|ablation| ablation.mode(&self.site, self.first + head))
+        {
+            None => weights(sequence, head, rows),
+            Some(Mode::Zero | Mode::Mean) => Ok(vec![0.0; rows.len() * keys]),
+            Some(Mode::Itself) => {
+                let before = keys.saturating_sub(queries);
+                let weight = |row: usize, key: usize| f32::from(u8::from(key == before + row));
+                Ok(rows.flat_map(|row| (0..keys).map(move |key| weight(row, key))).collect())
+            }
+            Some(Mode::Uniform) => {
+                let nothing = |n: usize| Tensor::<4>::zeros([batch, 1, n, 1], &seen_device(seen));
+                let options = visible(seen);
+                let weights = attention_weights(nothing(queries), nothing(keys), &options, (sequence, 0), rows)?;
+                Ok(weights.into_data().iter().collect())
+            }
+        };
+        Ok(capture.record(&self.site, self.first, shape, first_row, rows_of)?)
+    }
+
+    /// The outputs of the heads with those changed that the pass switches off. `uniform` are the outputs of equal weights on
+    /// every key that a query may see; it is called only where they are needed.
+    ///
+    /// # Shapes
+    /// `mixed` `[batch, n_heads, queries, d_value]`, `values` `[batch, kv_heads, keys, d_value]` → as `mixed`.
+    pub fn changed(
+        &self,
+        mixed: Tensor<4>,
+        values: &Tensor<4>,
+        uniform: impl FnOnce() -> Result<Tensor<4>, OpError>,
+        pass: &Pass,
+    ) -> Result<Tensor<4>, NnError> {
+        if let Some(capture) = pass.capture() {
+            capture.add_outputs(&self.site, self.first, &mixed);
+        }
+        let Some(ablation) = self.ablation(pass) else { return Ok(mixed) };
+        let [batch, n_heads, queries, d_value] = mixed.dims();
+        let modes: Vec<Option<Mode>> = (0..n_heads).map(|head| ablation.mode(&self.site, self.first + head)).collect();
+        let uniform = modes.contains(&Some(Mode::Uniform)).then(uniform).transpose()?;
+        let [_, kv_heads, keys, _] = values.dims();
+        let head = |(head, mode): (usize, &Option<Mode>)| -> Result<Tensor<4>, NnError> {
+            let own = mixed.clone().narrow(1, head, 1);
+            Ok(match mode {
+                None => own,
+                Some(Mode::Zero) => own.zeros_like(),
+                Some(Mode::Uniform) => uniform.as_ref().map_or(own, |outputs| outputs.clone().narrow(1, head, 1)),
+                Some(Mode::Itself) => {
+                    let group = head * kv_heads / n_heads;
+                    values.clone().narrow(1, group, 1).narrow(2, keys.saturating_sub(queries), queries)
+                }
+                Some(Mode::Mean) => {
+                    let mean = ablation.mean(&self.site, self.first + head, d_value)?;
+                    let mean = Tensor::<1>::from_data(mean, &own.device());
+                    mean.reshape([1, 1, 1, d_value]).expand([batch, 1, queries, d_value])
+                }
+            })
+        };
+        let heads = modes.iter().enumerate().map(head).collect::<Result<Vec<_>, _>>()?;
+        Ok(Tensor::cat(heads, 1))
+    }
+
+    /// What the pass does to this layer, if anything.
+    fn ablation<'a>(&self, pass: &Pass<'a>) -> Option<&'a Ablation> {
+        pass.ablation().filter(|ablation| ablation.touches(&self.site))
+    }
+}
+
+/// Equal weights on every key that a query may see.
+///
+/// # Shapes
+/// `values` `[batch, kv_heads, keys, d_value]` → `[batch, n_heads, queries, d_value]`.
+pub(crate) fn uniform(
+    values: &Tensor<4>,
+    n_heads: usize,
+    queries: usize,
+    seen: &AttentionOptions,
+) -> Result<Tensor<4>, OpError> {
+    let ([batch, kv_heads, keys, _], device) = (values.dims(), values.device());
+    let nothing = |heads: usize, n: usize| Tensor::<4>::zeros([batch, heads, n, 1], &device);
+    attention(nothing(n_heads, queries), nothing(kv_heads, keys), values.clone(), &visible(seen))
+}
+
+/// What a query may see, without anything that would prefer one key to another.
+fn visible(options: &AttentionOptions) -> AttentionOptions {
+    AttentionOptions { scale: None, bias: None, distance: Distance::None, dropout: None, ..options.clone() }
+}
+
+/// Where the mask lives, if there is one; weights are computed on the CPU otherwise.
+fn seen_device(seen: &AttentionOptions) -> burn::tensor::Device {
+    seen.allowed.as_ref().map_or_else(burn::tensor::Device::flex, Tensor::device)
+}
+
+/// Keys that exist in each sequence, and no other limit.
+pub(crate) fn within(lengths: Option<&[usize]>) -> AttentionOptions {
+    AttentionOptions { lengths: lengths.map(<[usize]>::to_vec), ..AttentionOptions::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SITES: [(Option<Side>, usize, AttentionKind, &str, &str); 6] = [
+        (Some(Side::Encoder), 0, AttentionKind::SelfAttention, "encoder.0", "encoder layer 1"),
+        (Some(Side::Decoder), 1, AttentionKind::SelfAttention, "decoder.1", "decoder layer 2, self-attention"),
+        (Some(Side::Decoder), 1, AttentionKind::Cross, "decoder.1.cross", "decoder layer 2, cross-attention"),
+        (None, 2, AttentionKind::SelfAttention, "2", "layer 3"),
+        (None, 0, AttentionKind::Alignment, "alignment", "alignment"),
+        (None, 0, AttentionKind::Pooling, "pooling", "pooling"),
+    ];
+
+    #[test]
+    fn a_layer_has_one_name() {
+        let mut inventory = Inventory::default();
+        for (side, layer, kind, name, words) in SITES {
+            let site = Site { side, layer, kind };
+            assert_eq!((site.to_string().as_str(), site.words().as_str()), (name, words));
+            inventory.add(site, 0, if kind == AttentionKind::Alignment { 1 } else { 4 });
+        }
+        for (side, layer, kind, name, _) in SITES {
+            let site = Site { side, layer, kind };
+            assert_eq!(inventory.find(name), Some((site, None)));
+            assert_eq!(inventory.find(&format!("{name}.0")), Some((site, Some(0))));
+            assert_eq!(inventory.find(&format!("{name}.4")), None);
+        }
+        assert_eq!(inventory.find("decoder.2"), None);
+        assert_eq!(inventory.find("decoder.1.cross.x"), None);
+        let (alignment, pooling) = (inventory.layers[4].0, inventory.layers[5].0);
+        assert_eq!(inventory.name(&alignment, 0), "alignment");
+        assert_eq!(inventory.name(&pooling, 3), "pooling.3");
+    }
+
+    #[test]
+    fn two_networks_can_make_up_a_layer() {
+        let site = Site { side: None, layer: 0, kind: AttentionKind::SelfAttention };
+        let mut inventory = Inventory::default();
+        inventory.add(site, 0, 1);
+        inventory.add(site, 1, 1);
+        assert_eq!(inventory.layers, [(site, 2)]);
+    }
+}

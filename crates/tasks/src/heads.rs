@@ -1,0 +1,376 @@
+//! Which heads matter, and what they look at: `regard heads`.
+//!
+//! The cost of a head is how much worse the score gets when the head is switched off. Entropy, distance and pattern are means
+//! over the tokens of some inputs; special tokens are left out as queries.
+
+use std::collections::BTreeMap;
+
+use regard_data::SPECIALS;
+use regard_inspect::{
+    AttentionView, ColourScale, Figure, Heatmap, InspectError, MapGroup, ScaleBar, Table, ValueRange, number,
+};
+use regard_nn::{AttentionKind, Inventory, Site};
+use serde::Serialize;
+
+use crate::task::{Better, Evaluation};
+
+/// The share of the weight from which a head has a pattern.
+const PATTERN: f64 = 0.5;
+
+/// What a head looks at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// The token before.
+    Previous,
+    /// The token after.
+    Next,
+    /// The token itself.
+    Itself,
+    /// The first token.
+    First,
+    /// The last token.
+    Last,
+    /// Other tokens of the same text.
+    Same,
+    /// Special tokens and punctuation.
+    Separator,
+    /// None of these.
+    Broad,
+}
+
+impl Pattern {
+    const CLASSES: [Self; 7] =
+        [Self::Previous, Self::Next, Self::Itself, Self::First, Self::Last, Self::Same, Self::Separator];
+
+    /// As tables write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Previous => "previous",
+            Self::Next => "next",
+            Self::Itself => "itself",
+            Self::First => "first",
+            Self::Last => "last",
+            Self::Same => "same",
+            Self::Separator => "separator",
+            Self::Broad => "broad",
+        }
+    }
+}
+
+/// What was found of one head.
+#[derive(Debug, Clone, Serialize)]
+pub struct Head {
+    /// As every command calls it.
+    pub name: String,
+    /// The layer that it is of.
+    #[serde(flatten)]
+    pub site: Site,
+    /// Its number in the layer.
+    pub head: usize,
+    /// The score without it.
+    pub score_without: f64,
+    /// The loss without it, of a task that scores one.
+    pub loss_without: Option<f64>,
+    /// How much worse the score is without it; below zero it is better.
+    pub cost: f64,
+    /// `−Σ a ln a` in nats.
+    pub entropy: Option<f64>,
+    /// `Σ a |i − j|` in tokens; where two sequences are compared, both are scaled to the length of the keys.
+    pub distance: Option<f64>,
+    /// What it looks at.
+    pub pattern: Option<Pattern>,
+    /// The share of its weight that the largest class has.
+    pub mass: Option<f64>,
+}
+
+/// The heads of a model.
+#[derive(Debug, Clone, Serialize)]
+pub struct Heads {
+    /// The task of the model.
+    pub task: String,
+    /// The split, or the file.
+    pub split: String,
+    /// Examples that were scored.
+    pub examples: usize,
+    /// The score that decides.
+    pub metric: &'static str,
+    /// Its value with all heads.
+    pub score: f64,
+    /// The loss with all heads, of a task that scores one.
+    pub loss: Option<f64>,
+    /// In the order of the model.
+    pub heads: Vec<Head>,
+}
+
+impl Heads {
+    /// Before any head is looked at.
+    pub(crate) fn new(task: &str, split: &str, whole: &Evaluation) -> Self {
+        Self {
+            task: task.to_string(),
+            split: split.to_string(),
+            examples: whole.examples,
+            metric: whole.main,
+            score: whole.main_score(),
+            loss: whole.scores.get("loss").copied(),
+            heads: Vec::new(),
+        }
+    }
+
+    /// Adds a head, given the scores without it and how it looks at things.
+    pub(crate) fn add(&mut self, name: String, site: Site, head: usize, without: &Evaluation, look: Option<&Look>) {
+        let score_without = without.main_score();
+        let cost = match without.better {
+            Better::Higher => self.score - score_without,
+            Better::Lower => score_without - self.score,
+        };
+        let (pattern, mass) = look.map(Look::pattern).unzip();
+        self.heads.push(Head {
+            name,
+            site,
+            head,
+            score_without,
+            loss_without: without.scores.get("loss").copied(),
+            cost,
+            entropy: look.map(Look::entropy),
+            distance: look.map(Look::distance),
+            pattern,
+            mass,
+        });
+    }
+
+    /// A line a head, the one that matters most first.
+    pub fn table(&self) -> Table {
+        let without = format!("{} without", self.metric);
+        let mut table =
+            Table::new(["head", "cost", without.as_str(), "loss without", "entropy", "distance", "pattern", "mass"]);
+        let mut heads: Vec<&Head> = self.heads.iter().collect();
+        heads.sort_by(|a, b| b.cost.total_cmp(&a.cost));
+        let shown = |value: Option<f64>| value.map_or_else(|| "–".to_string(), |value| number(value, 3));
+        for head in heads {
+            table.push([
+                head.name.clone(),
+                number(head.cost, 3),
+                number(head.score_without, 4),
+                shown(head.loss_without),
+                shown(head.entropy),
+                shown(head.distance),
+                head.pattern.map_or("–", Pattern::name).to_string(),
+                shown(head.mass),
+            ]);
+        }
+        table
+    }
+
+    /// What switching each head off costs, how widely and how far it looks, and at what: a cell a head, a row a layer.
+    pub fn figure(&self) -> Result<Figure, InspectError> {
+        let worst = self.heads.iter().map(|head| head.cost.abs()).filter(|cost| cost.is_finite()).fold(1e-9, f64::max);
+        let range = ValueRange::Fixed { low: -worst as f32, high: worst as f32 };
+        let cost = self.map(ColourScale::diverging(range), |head| (Some(head.cost), number(head.cost, 2)))?;
+        let plain = ColourScale::sequential(ValueRange::Data);
+        let number_of = |value: Option<f64>| (value, value.map_or_else(String::new, |value| number(value, 2)));
+        let entropy = self.map(plain, |head| number_of(head.entropy))?;
+        let distance = self.map(plain, |head| number_of(head.distance))?;
+        let masses = ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 });
+        let pattern = self.map(masses, |head| (head.mass, head.pattern.map_or("", Pattern::name).to_string()))?;
+        let title = format!("Heads of {}, {}: {} {}", self.task, self.split, self.metric, number(self.score, 4));
+        Ok(Figure::new(title)
+            .columns(2)
+            .panel(format!("Cost: how much worse {} gets without the head", self.metric), cost)
+            .panel("Pattern, the darker the more of the weight", pattern)
+            .panel("Entropy of the weights, in nats", entropy)
+            .panel("Distance looked at, in tokens", distance)
+            .note("A row is an attention layer, a column a head of it; a head is named row.column."))
+    }
+
+    /// One map of all heads, with a value and a text for each.
+    fn map(&self, scale: ColourScale, cell: impl Fn(&Head) -> (Option<f64>, String)) -> Result<Heatmap, InspectError> {
+        let mut layers: Vec<Site> = self.heads.iter().map(|head| head.site).collect();
+        layers.dedup();
+        let columns = self.heads.iter().map(|head| head.head + 1).max().unwrap_or(0);
+        let (mut values, mut texts) = (Vec::new(), Vec::new());
+        for layer in &layers {
+            for column in 0..columns {
+                let head = self.heads.iter().find(|head| head.site == *layer && head.head == column);
+                let (value, text) = head.map_or((None, String::new()), &cell);
+                values.push(value.map_or(f32::NAN, |value| value as f32));
+                texts.push(text);
+            }
+        }
+        let map = Heatmap::new(layers.len(), columns, values)?
+            .row_labels(layers.iter().map(Site::to_string))
+            .column_labels((0..columns).map(|head| head.to_string()))
+            .axes("layer", "head")
+            .scale(scale)
+            .cell_texts(texts)
+            .scale_bar(ScaleBar::Hidden)
+            .absent("no such head");
+        Ok(map)
+    }
+}
+
+impl Evaluation {
+    /// The score that decides, as it is.
+    fn main_score(&self) -> f64 {
+        self.scores.get(self.main).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// How a head looks at things: sums over queries.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Look {
+    entropy: f64,
+    distance: f64,
+    queries: usize,
+    /// The weight on each class.
+    classes: BTreeMap<Pattern, f64>,
+}
+
+impl Look {
+    fn entropy(&self) -> f64 {
+        self.entropy / self.queries.max(1) as f64
+    }
+
+    fn distance(&self) -> f64 {
+        self.distance / self.queries.max(1) as f64
+    }
+
+    /// The class with the largest share of the weight, if that is large enough, and the share.
+    fn pattern(&self) -> (Pattern, f64) {
+        let share =
+            |pattern: Pattern| self.classes.get(&pattern).map_or(0.0, |&(mass, queries)| mass / queries.max(1) as f64);
+        let largest = |best: (Pattern, f64), pattern: Pattern| {
+            if share(pattern) > best.1 { (pattern, share(pattern)) } else { best }
+        };
+        let (pattern, mass) = Pattern::CLASSES.into_iter().fold((Pattern::Broad, 0.0), largest);
+        (if mass >= PATTERN { pattern } else { Pattern::Broad }, mass)
+    }
+
+    /// Adds the weights of a query.
+    fn add(&mut self, group: &MapGroup, query: usize, weights: &[f32]) {
+        let place = own_place(group, query);
+        self.queries += 1;
+        for (key, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+            let weight = f64::from(weight);
+            self.entropy -= weight * weight.ln();
+            self.distance += weight * (place - key as f64).abs();
+        }
+        for pattern in Pattern::CLASSES {
+            let keys = (0..group.keys.len()).filter(|&key| is_of(pattern, group, query, place, key));
+            let mass: f64 = keys.map(|key| f64::from(weights.get(key).copied().unwrap_or(0.0))).sum();
+            *self.classes.entry(pattern).or_default() += mass;
+        }
+    }
+}
+
+/// Where a query stands among the keys; of two sequences that differ in length one is scaled to the other.
+fn own_place(group: &MapGroup, query: usize) -> f64 {
+    let of_itself = group.site.is_none_or(|site| site.kind == AttentionKind::SelfAttention);
+    match (of_itself, group.queries.len()) {
+        (true, _) | (_, ..2) => query as f64,
+        (false, queries) => query as f64 * (group.keys.len().max(1) - 1) as f64 / (queries - 1) as f64,
+    }
+}
+
+fn is_of(pattern: Pattern, group: &MapGroup, query: usize, place: f64, key: usize) -> bool {
+    let own = place.round() as usize;
+    // One query for all tokens stands nowhere.
+    let stands = group.site.is_none_or(|site| site.kind != AttentionKind::Pooling);
+    match pattern {
+        Pattern::Previous => stands && key + 1 == own,
+        Pattern::Next => stands && key == own + 1,
+        Pattern::Itself => stands && key == own,
+        Pattern::First => key == 0,
+        Pattern::Last => key + 1 == group.keys.len(),
+        Pattern::Same => key != own && group.keys[key] == group.queries[query],
+        Pattern::Separator => is_separator(&group.keys[key]),
+        Pattern::Broad => false,
+    }
+}
+
+fn is_special(token: &str) -> bool {
+    SPECIALS.contains(&token)
+}
+
+fn is_separator(token: &str) -> bool {
+    is_special(token) || !token.chars().any(char::is_alphanumeric)
+}
+
+/// Adds what the heads of a view look at.
+pub(crate) fn watch(view: &AttentionView, looks: &mut BTreeMap<(Site, usize), Look>) {
+    for group in &view.groups {
+        let Some(site) = group.site else { continue };
+        for head in &group.heads {
+            let look = looks.entry((site, head.head)).or_default();
+            let rows = head.rows.iter().enumerate().take(group.queries.len());
+            // A row of zeros is of a query that was not asked, as the first of a network that reads its past.
+            let counts = |(query, row): &(usize, &Vec<f32>)| {
+                !is_special(&group.queries[*query]) && row.iter().any(|&weight| weight > 0.0)
+            };
+            rows.filter(counts).for_each(|(query, row)| look.add(group, query, row));
+        }
+    }
+}
+
+/// The heads in the order of the model, each with its name.
+pub(crate) fn named(inventory: &Inventory) -> Vec<(Site, usize, String)> {
+    inventory.heads().map(|(site, head)| (site, head, inventory.name(&site, head))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use regard_inspect::HeadMap;
+
+    use super::*;
+
+    fn look(tokens: &[&str], rows: Vec<Vec<f32>>) -> Look {
+        let site = Site { side: None, layer: 0, kind: AttentionKind::SelfAttention };
+        let group = MapGroup::of(site, tokens.iter().copied(), tokens.iter().copied()).head(HeadMap { head: 0, rows });
+        let mut looks = BTreeMap::new();
+        watch(&AttentionView::new("x").group(group), &mut looks);
+        looks.remove(&(site, 0)).unwrap()
+    }
+
+    #[test]
+    fn patterns_are_what_they_are_called() {
+        let tokens = ["<s>", "a", "b", "a", "."];
+        let at = |keys: [usize; 5]| {
+            keys.iter().map(|&key| (0..5).map(|k| if k == key { 1.0 } else { 0.0 }).collect()).collect()
+        };
+        for (keys, pattern, distance) in [
+            ([0, 0, 1, 2, 3], Pattern::Previous, 1.0),
+            ([1, 2, 3, 4, 4], Pattern::Next, 0.75),
+            ([0, 1, 2, 3, 4], Pattern::Itself, 0.0),
+            ([0, 0, 0, 0, 0], Pattern::First, 2.5),
+            ([4, 4, 4, 4, 4], Pattern::Last, 1.5),
+        ] {
+            let look = look(&tokens, at(keys));
+            assert_eq!(look.pattern(), (pattern, 1.0), "{keys:?}");
+            assert!((look.distance() - distance).abs() < 1e-12 && look.entropy() == 0.0, "{keys:?}");
+        }
+        // Two of the same are looked at by each other; other queries have no such key.
+        let same = look(&tokens, at([0, 3, 4, 1, 0]));
+        assert_eq!(same.pattern().0, Pattern::Same);
+        let even = look(&tokens, vec![vec![0.2; 5]; 5]);
+        assert!((even.entropy() - 5f64.ln()).abs() < 1e-6);
+        assert_eq!(even.pattern().0, Pattern::Broad);
+    }
+
+    #[test]
+    fn special_tokens_do_not_ask() {
+        let look = look(&["<s>", "</s>", "word"], vec![vec![1.0, 0.0, 0.0], vec![1.0, 0.0, 0.0], vec![0.0, 0.6, 0.4]]);
+        assert_eq!(look.queries, 1);
+        assert_eq!(look.pattern().0, Pattern::Previous);
+    }
+
+    #[test]
+    fn two_sequences_are_scaled_to_one_length() {
+        let site = Site { side: None, layer: 0, kind: AttentionKind::Cross };
+        let rows = vec![vec![1.0, 0.0, 0.0, 0.0, 0.0], vec![0.0, 0.0, 1.0, 0.0, 0.0], vec![0.0, 0.0, 0.0, 0.0, 1.0]];
+        let group = MapGroup::of(site, ["x", "y", "z"], ["a", "b", "c", "d", "e"]).head(HeadMap { head: 0, rows });
+        let mut looks = BTreeMap::new();
+        watch(&AttentionView::new("x").group(group), &mut looks);
+        let look = &looks[&(site, 0)];
+        assert_eq!((look.pattern(), look.distance()), ((Pattern::Itself, 1.0), 0.0));
+    }
+}
