@@ -27,6 +27,7 @@ use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 
 pub use self::config::Config;
+use self::config::NetworkConfig;
 pub use self::network::Network;
 use self::network::rows;
 use self::writing::Writing;
@@ -209,10 +210,10 @@ impl Task for Generate {
 
     fn described(&self) -> Option<Description> {
         let (vocab, block) = (self.tokenizer.vocab(), self.config.data.block);
-        let architecture = match self.config.model.recurrent_language_model(vocab) {
-            None => Architecture::Decoder(self.config.transformer(vocab)),
+        let architecture = match self.config.network(vocab) {
+            NetworkConfig::Transformer(config) => Architecture::Decoder(config),
             // An output layer that is the embedding is counted once, as the output layer.
-            Some(model) => Architecture::Recurrent(RecurrentModel {
+            NetworkConfig::Recurrent(model) => Architecture::Recurrent(RecurrentModel {
                 cell: model.cell,
                 d_in: model.d_model,
                 d_hidden: model.d_hidden,
@@ -227,10 +228,11 @@ impl Task for Generate {
     }
 
     fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        let (vocab, init) = (self.tokenizer.vocab(), self.config.model.spread(init));
-        Ok(match self.config.model.recurrent_language_model(vocab) {
-            Some(config) => Network::Recurrent(RecurrentLanguageModel::new(&config, &init)?),
-            None => Network::Transformer(LanguageModel::new(&self.config.transformer(vocab), &init)?),
+        let (first_weights, n_layers) = self.config.first_weights();
+        let init = first_weights.spread(n_layers, init);
+        Ok(match self.config.network(self.tokenizer.vocab()) {
+            NetworkConfig::Transformer(config) => Network::Transformer(LanguageModel::new(&config, &init)?),
+            NetworkConfig::Recurrent(config) => Network::Recurrent(RecurrentLanguageModel::new(&config, &init)?),
         })
     }
 
@@ -295,7 +297,7 @@ impl Task for Generate {
             let prompt = self.prompt(input)?;
             let mut piece = |piece: &str| output.push_str(piece);
             // The same seed for each, so that an answer does not depend on what else was asked.
-            self.write(model, &prompt, &self.config.decode, self.config.seed, &mut piece)?;
+            self.write(model, &prompt, &self.config.more.decode, self.config.seed, &mut piece)?;
             Ok(Prediction { input: input.clone(), output, more: BTreeMap::new() })
         };
         inputs.iter().map(predict).collect()
@@ -325,8 +327,10 @@ impl Task for Generate {
             Some(text) => self.prompt(text)?,
             None => {
                 let mut ids = self.beginning();
-                let options =
-                    SampleOptions { max_len: SHOWN.min(most).saturating_sub(ids.len()), ..self.config.decode.clone() };
+                let options = SampleOptions {
+                    max_len: SHOWN.min(most).saturating_sub(ids.len()),
+                    ..self.config.more.decode.clone()
+                };
                 let prompt = ids.clone();
                 model.draw(&prompt, self.config.window(), &options, self.config.seed, |token| ids.push(token))?;
                 ids
