@@ -43,7 +43,7 @@ pub struct Compare {
     /// The folder to write; runs/compare-TASK by default
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// One setting of all runs, such as model.d_model=64; may be repeated
+    /// One setting of all variants that have it, such as model.d_model=64; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// Steps of training
@@ -78,6 +78,7 @@ impl Compare {
                 out: self.out,
                 steps: self.steps,
                 seed: self.seed,
+                ..Request::default()
             },
             vary,
             seeds: self.seeds,
@@ -98,7 +99,7 @@ impl Compare {
         } else if self.seeds == 1 {
             text += "one run each: --seeds 3 adds two more of each, and deviations\n";
         }
-        let settings = kind.configured(&Request::default()).map_err(Failure)?;
+        let settings = kind.configured(&Request::default()).map_err(Failure)?.config;
         let longer = ["longest", "evaluate_block"].into_iter().find(|&key| settings["data"].get(key).is_some());
         if let Some(key) = longer.filter(|_| positions && !text.contains("_longer")) {
             text += &format!("scores on longer inputs than trained on: --set data.{key}=N\n");

@@ -73,6 +73,7 @@ impl Train {
             out: self.out,
             steps: self.steps,
             seed: self.seed,
+            ..Request::default()
         };
         let from = if self.resume { Origin::Checkpoint } else { Origin::Scratch };
         let mut listener: Box<dyn Observer> = match (self.json, std::io::stderr().is_terminal()) {

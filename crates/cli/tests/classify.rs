@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use binary::{document, documents, done, fails_with, last_document, path, read_document, regard, sets, write};
+use binary::{
+    document, documents, done, fails_with, last_document, path, read_document, regard, sets, sets_beside, write,
+};
 use serde_json::{Value, json};
 
 /// A network small enough to learn in a second.
@@ -33,7 +35,7 @@ fn reviews(label: impl Fn(usize) -> (&'static str, &'static str)) -> String {
 fn trained(place: &Path, data: &str, settings: &[&str]) -> (PathBuf, Value) {
     let folder = place.join(format!("run-{}", fs::read_dir(place).unwrap().count()));
     let train = ["train", "classify", "--data", data, "--out", path(&folder), "--steps", "80", "--json"];
-    let last = last_document(&done(&regard(&[&train[..], &sets(&SMALL), &sets(settings)].concat())));
+    let last = last_document(&done(&regard(&[&train[..], &sets_beside(settings, &SMALL), &sets(settings)].concat())));
     assert_eq!((&last["finished"], &last["split"]), (&Value::Bool(true), &Value::from("test")));
     (folder, last)
 }
@@ -101,7 +103,7 @@ fn several_labels_and_numbers() {
     assert_eq!((&found[1]["labels"], &found[1]["output"]), (&json!([]), &Value::from("(none)")));
 
     let data = write(&place, "numbers.tsv", reviews(|n| [("good", "108"), ("fair", "104.5"), ("bad", "101")][n % 3]));
-    let (folder, last) = trained(place.path(), &data, &["data.target=value", "model.kind=bag"]);
+    let (folder, last) = trained(place.path(), &data, &["data.target=value", "model.kind=bag", "model.d_ff=32"]);
     assert!(last["metrics"]["r2"].as_f64().unwrap() > 0.8, "{last}");
     let found = predicted(&folder, &["number 7 is a good one"]);
     assert!((found[0]["value"].as_f64().unwrap() - 108.0).abs() < 2.0, "{}", found[0]);
@@ -148,7 +150,7 @@ fn data_and_settings_that_make_no_sense_are_refused() {
     }
     train(path(&folder), &[], 1, &["line 2", "data.target is label", "--set data.target=value"]);
     train(&good, &["model.colour=red"], 2, &["colour"]);
-    train(&good, &["model.kind=intra"], 2, &["model.kind", "transformer, rnn, lstm, gru, bag"]);
+    train(&good, &["model.kind=intra"], 2, &["model.kind", "`transformer`, `rnn`, `lstm`, `gru`, `bag`"]);
     train(&good, &["model.kind=lstm", "model.from=nowhere"], 2, &["model.from", "model.kind=transformer"]);
     train(&good, &["model.from=nowhere"], 1, &["nowhere", "no model folder"]);
     train(&good, &["data.target=value", "train.label_smoothing=0.1"], 2, &["train.label_smoothing"]);

@@ -66,7 +66,7 @@ fn variants_and_seeds_side_by_side() {
     assert_eq!(fs::metadata(folder.join("model.safetensors")).unwrap().modified().unwrap(), weights);
 
     // Another comparison has no place there.
-    let output = compare(&out, &["--vary", "model.kind=gru,lstm"]).output().unwrap();
+    let output = compare(&out, &["--vary", "model.kind=transformer,lstm"]).output().unwrap();
     fails_with(&output, 1, &["another comparison"]);
 }
 
@@ -121,6 +121,7 @@ fn wrong_settings_are_refused_before_anything_is_trained() {
         ("model.positon=rope,alibi", "positon"),
         ("model.kind=transformer,lsmt", "lsmt"),
         ("model.n_heads=4,3", "n_heads"),
+        ("model.kind=gru,lstm", "--set model.d_ff=16: model.kind=gru has no d_ff; model.kind=transformer has it"),
         ("model.kind", "key=a,b,c"),
         ("model.kind=gru,gru", "twice"),
         ("seed=1,2", "--seeds"),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use binary::{documents, done, fails_with, last_document, read_document, regard_in, sets, write};
+use binary::{documents, done, fails_with, last_document, read_document, regard_in, sets_beside, write};
 
 const SMALL: [&str; 10] = [
     "train.learning_rate=5e-3",
@@ -22,7 +22,8 @@ const SMALL: [&str; 10] = [
 ];
 
 fn train(place: &Path, more: &[&str]) -> Output {
-    regard_in(place, &[&["train", "generate", "--steps", "40", "--out", "m"][..], &sets(&SMALL), more].concat())
+    let train = ["train", "generate", "--steps", "40", "--out", "m"];
+    regard_in(place, &[&train[..], &sets_beside(more, &SMALL), more].concat())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use binary::{documents, done, fails_with, read_document, regard_in, sets, text, write};
+use binary::{documents, done, fails_with, read_document, regard_in, sets, sets_beside, text, write};
 use serde_json::{Value, json};
 
 /// Small enough to be trained in a second or two.
@@ -23,7 +23,7 @@ const TINY: [&str; 8] = [
 
 fn train(place: &Path, out: &str, more: &[&str]) -> Output {
     let train = ["train", "tag", "--out", out, "--steps", "40", "--json"];
-    regard_in(place, &[&train[..], &sets(&TINY), more].concat())
+    regard_in(place, &[&train[..], &sets_beside(more, &TINY), more].concat())
 }
 
 /// Sentences whose tags follow from the words, `n` of them.

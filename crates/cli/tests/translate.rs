@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use binary::{document, documents, done, fails_with, last_document, path, regard, sets, write};
+use binary::{
+    document, documents, done, fails_with, last_document, path, read_document, regard, sets, sets_beside, text, write,
+};
 
 /// Numbers as words, which a tiny model can learn.
 fn pairs(place: &Path) -> String {
@@ -33,7 +35,7 @@ const TINY: [&str; 6] = [
 
 fn train(data: &str, out: &Path, more: &[&str]) -> String {
     let train = ["train", "translate", "--data", data, "--out", path(out)];
-    done(&regard(&[&train[..], &sets(&TINY), more].concat()))
+    done(&regard(&[&train[..], &sets_beside(more, &TINY), more].concat()))
 }
 
 #[test]
@@ -50,6 +52,8 @@ fn a_file_becomes_a_model_that_translates() {
         assert_eq!(last["finished"], true);
         let exact = last["metrics"]["exact"].as_f64().unwrap();
         assert!(exact > 0.5, "{name}: {printed}");
+        let model = &read_document(&out.join("config.json"))["config"]["model"];
+        assert_eq!((&model["kind"], model.get("n_heads").is_some()), (&name.into(), name == "transformer"), "{model}");
         let out = path(&out);
         let found = documents(&done(&regard(&["predict", out, "--json", "three one two", "five five five"])));
         assert_eq!(found[0]["input"], "three one two");
@@ -108,11 +112,15 @@ fn wrong_settings_are_wrong_use() {
     refused(&["--set", "train.learning_rate=-1"], &["train.learning_rate"]);
     refused(&["--set", "model.kind=bag"], &["model.kind", "lstm"]);
     refused(&["--set", "steps"], &["key=value"]);
+    let other = ["--set model.n_heads=8: model.kind=lstm has no n_heads", "model.kind=transformer has it"];
+    refused(&["--set", "model.n_heads=8", "--set", "model.kind=lstm"], &other);
     fails_with(&regard(&["train", "nothing"]), 2, &["translate"]);
     let place = tempfile::tempdir().unwrap();
     let config = place.path().join("c.toml");
     fs::write(&config, "[train]\nsteps = \"many\"\n").unwrap();
     refused(&["--config", path(&config)], &["c.toml", "train.steps"]);
+    fs::write(&config, "[model]\nkind = \"gru\"\nmemory = \"layer_by_layer\"\n").unwrap();
+    refused(&["--config", path(&config)], &["c.toml: model.kind=gru has no memory", "model.kind=transformer has it"]);
     fs::write(&config, "[train\n").unwrap();
     refused(&["--config", path(&config)], &["c.toml", "line 1"]);
     fails_with(
@@ -146,6 +154,16 @@ fn damaged_folders_are_named() {
         fs::write(&file, &good).unwrap();
     }
     done(&regard(&["predict", folder, "one"]));
+
+    // As an earlier version wrote it, with the keys of all kinds of networks.
+    let config = out.join("config.json");
+    let mut old = read_document(&config);
+    old["format"] = 1.into();
+    old["config"]["model"]["score"] = "general".into();
+    fs::write(&config, old.to_string()).unwrap();
+    let output = regard(&["predict", folder, "one"]);
+    fails_with(&output, 1, &["config.json: written by an earlier version", "cannot be opened"]);
+    assert_eq!(text(&output.stderr).lines().count(), 1);
 }
 
 /// A limit on the size of files stands for a disk that is full: writing fails in the middle.

@@ -70,7 +70,7 @@ impl Ablation {
         for part in text.split(',').map(str::trim) {
             let (name, mode) = part.split_once('=').unwrap_or((part, "zero"));
             let Ok(mode) = mode.parse() else {
-                return Err(ConfigError::new("without", part, "a mode zero, mean, uniform or self"));
+                return Err(ConfigError::new("--without", part, "a mode zero, mean, uniform or self"));
             };
             if name == POSITIONS && inventory.positions && mode == Mode::Zero {
                 ablation.positions = true;
@@ -80,7 +80,7 @@ impl Ablation {
             let has_place = matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
             if mode == Mode::Itself && !has_place {
                 let allowed = "a mode zero, mean or uniform: what looks there is not among what it looks at";
-                return Err(ConfigError::new("without", part, allowed));
+                return Err(ConfigError::new("--without", part, allowed));
             }
             ablation.switched.push(Switched { site, head, mode });
         }
@@ -144,7 +144,7 @@ fn unknown(name: &str, inventory: &Inventory) -> ConfigError {
         true => "nothing: this model has no attention".to_string(),
         false => format!("one of {}; or a layer, such as {}", inventory.listed(), first_layer(inventory)),
     };
-    ConfigError::new("without", name, allowed)
+    ConfigError::new("--without", name, allowed)
 }
 
 fn first_layer(inventory: &Inventory) -> String {

@@ -44,15 +44,20 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
 
+/// The names that serde's `message` about an unknown field or variant says are expected.
+pub fn expected_names(message: &str) -> impl Iterator<Item = &str> {
+    let (_, expected) = message.split_once(", expected ").unwrap_or_default();
+    expected.split('`').skip(1).step_by(2)
+}
+
 /// Adds the nearest valid name to serde's `message` about an unknown field or variant; any other message stays as it is.
 ///
 /// `elsewhere` may know the name from another place than the one that the message is about, if nothing there is near.
 pub fn name_the_nearest(message: &str, elsewhere: impl FnOnce(&str) -> Option<String>) -> String {
     let unknown = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"));
-    let meant = unknown.and_then(|rest| rest.split_once('`')).and_then(|(given, rest)| {
-        let known = rest.split('`').skip(1).step_by(2);
-        nearest(given, known).map(String::from).or_else(|| elsewhere(given))
-    });
+    let meant = unknown
+        .and_then(|rest| rest.split_once('`'))
+        .and_then(|(given, _)| nearest(given, expected_names(message)).map(String::from).or_else(|| elsewhere(given)));
     match (meant, message.split_once(", expected ")) {
         (Some(name), Some((what, known))) => format!("{what}; did you mean `{name}`? Expected {known}"),
         (Some(name), None) => format!("{message}; did you mean `{name}`?"),

@@ -29,8 +29,8 @@ pub const REPORT: &str = "report.html";
 /// Held by the process that trains; of no meaning afterwards.
 const LOCK: &str = ".training";
 
-/// The layout of folders that this version writes.
-const FORMAT: u32 = 1;
+/// The layout of folders that this version writes: in format 1, `[model]` had the keys of all kinds of networks.
+const FORMAT: u32 = 2;
 
 /// What `config.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,7 +104,12 @@ impl Folder {
         let description: Description =
             serde_json::from_str(&text).map_err(|error| TaskError::folder(&file, format!("damaged: {error}")))?;
         if description.format != FORMAT {
-            let problem = format!("written in format {}, this version reads {FORMAT}", description.format);
+            let age = if description.format < FORMAT { "an earlier" } else { "a later" };
+            let format = description.format;
+            let problem = format!(
+                "written by {age} version of Regard (format {format}; this one reads {FORMAT}) and cannot be opened; \
+                 train the model again"
+            );
             return Err(TaskError::folder(&file, problem));
         }
         Ok((Self { path: path.to_path_buf(), _lock: None }, description))
@@ -235,6 +240,18 @@ mod tests {
         fs::remove_file(folder.file(MODEL)).unwrap();
         assert!(folder.read(&description, MODEL).unwrap_err().to_string().contains("missing"));
         assert!(Folder::create(place.path()).unwrap_err().to_string().contains("--resume"));
+    }
+
+    #[test]
+    fn folders_of_other_versions_are_refused_in_one_line() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(place.path()).unwrap();
+        for (format, age) in [(1, "an earlier version"), (FORMAT + 1, "a later version")] {
+            let config = serde_json::json!({ "model": { "kind": "lstm", "n_heads": 4 } });
+            folder.describe(&Description { format, ..Description::new("tag", config) }).unwrap();
+            let error = Folder::open(place.path()).unwrap_err().to_string();
+            assert!(error.contains(age) && error.contains("cannot be opened") && error.lines().count() == 1, "{error}");
+        }
     }
 
     #[test]

@@ -237,8 +237,7 @@ impl Look {
 
     /// The class with the largest share of the weight, if that is large enough, and the share.
     fn pattern(&self) -> (Pattern, f64) {
-        let share =
-            |pattern: Pattern| self.classes.get(&pattern).map_or(0.0, |&(mass, queries)| mass / queries.max(1) as f64);
+        let share = |pattern| self.classes.get(&pattern).copied().unwrap_or(0.0) / self.queries.max(1) as f64;
         let largest = |best: (Pattern, f64), pattern: Pattern| {
             if share(pattern) > best.1 { (pattern, share(pattern)) } else { best }
         };
@@ -348,9 +347,9 @@ mod tests {
             assert_eq!(look.pattern(), (pattern, 1.0), "{keys:?}");
             assert!((look.distance() - distance).abs() < 1e-12 && look.entropy() == 0.0, "{keys:?}");
         }
-        // Two of the same are looked at by each other; other queries have no such key.
+        // Two of the same look at each other, and two others at what they like.
         let same = look(&tokens, at([0, 3, 4, 1, 0]));
-        assert_eq!(same.pattern().0, Pattern::Same);
+        assert_eq!(same.pattern(), (Pattern::Same, 0.5));
         let even = look(&tokens, vec![vec![0.2; 5]; 5]);
         assert!((even.entropy() - 5f64.ln()).abs() < 1e-6);
         assert_eq!(even.pattern().0, Pattern::Broad);

@@ -6,6 +6,7 @@ pub mod compare;
 mod compose;
 pub mod decode;
 mod error;
+mod extended;
 pub mod folder;
 mod generate;
 pub mod heads;
@@ -19,6 +20,7 @@ mod pretrained;
 mod report;
 mod rows;
 pub mod run;
+mod run_config;
 pub mod settings;
 mod tag;
 pub mod task;
@@ -54,13 +56,17 @@ pub fn kind(name: &str) -> Option<&'static dyn Kind> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::Value;
 
+    use crate::Request;
     use crate::task::Task;
 
-    /// The keys of a section that a task's commented file does not name, but for those it has no use for.
-    fn unnamed<T: Task>(unused: &[&str]) -> Vec<String> {
-        let config: T::Config = crate::settings::resolve(T::CONFIG, None, &[], &[]).unwrap();
+    /// The keys that a task's commented file does not name, for one kind of network.
+    fn unnamed<T: Task>(kind: &str) -> Vec<String> {
+        let sets = [format!("model.kind={kind}")];
+        let config: T::Config = crate::settings::resolve(T::CONFIG, None, &sets, &[]).unwrap();
         let Value::Object(sections) = serde_json::to_value(config).unwrap() else { panic!("sections") };
         let keys = sections.into_iter().flat_map(|(section, keys)| match keys {
             Value::Object(keys) => keys.into_iter().map(|(key, _)| key).collect(),
@@ -70,27 +76,39 @@ mod tests {
             let begins = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} ="));
             T::CONFIG.lines().any(begins) || T::CONFIG.contains(&format!("[data.{key}]"))
         };
-        keys.filter(|key| !named(key) && !unused.contains(&key.as_str())).collect()
+        keys.filter(|key| !named(key)).collect()
     }
 
     #[test]
-    fn each_file_names_every_key_that_its_task_uses() {
-        let decoder = ["n_decoder_layers", "memory", "score", "attend", "selection"];
-        let output = ["output_weights", "output_bias"];
-        let of = |lists: &[&[&'static str]]| lists.concat();
+    fn the_files_of_the_results_have_keys_of_their_kind_alone() {
+        for (task, file) in [
+            ("classify", "classify-polarity"),
+            ("classify", "classify-polarity-bag"),
+            ("generate", "generate-shakespeare"),
+            ("tag", "tag-ewt"),
+            ("translate", "translate-tatoeba"),
+        ] {
+            let config = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{file}.toml"));
+            let request = Request { config: Some(config), ..Request::default() };
+            let resolved = crate::kind(task).unwrap().configured(&request).unwrap();
+            assert_eq!(resolved.unused, [], "{file}");
+        }
+    }
+
+    #[test]
+    fn each_file_names_every_key_that_its_task_has() {
         let none: Vec<String> = Vec::new();
-        let translate = of(&[&["from", "freeze", "word_dropout", "first_weights"]]);
-        assert_eq!(unnamed::<crate::translate::Translate>(&translate), none, "translate");
-        let tag = of(&[&decoder, &output, &["first_weights", "embedding_scale"]]);
-        assert_eq!(unnamed::<crate::tag::Tag>(&tag), none, "tag");
-        let classify = of(&[&decoder, &output, &["first_weights"]]);
-        assert_eq!(unnamed::<crate::classify::Classify>(&classify), none, "classify");
-        let generate = of(&[&decoder, &["from", "freeze", "word_dropout"]]);
-        assert_eq!(unnamed::<crate::generate::Generate>(&generate), none, "generate");
-        let pretrain = of(&[&decoder, &output, &["from", "freeze", "word_dropout", "d_hidden"]]);
-        assert_eq!(unnamed::<crate::pretrain::Pretrain>(&pretrain), none, "pretrain");
-        assert_eq!(unnamed::<crate::words::Words>(&["label_smoothing"]), none, "words");
-        let compose = of(&[&decoder, &output, &["from", "freeze", "word_dropout", "first_weights"]]);
-        assert_eq!(unnamed::<crate::compose::Compose>(&compose), none, "compose");
+        for kind in ["transformer", "rnn", "lstm", "gru"] {
+            assert_eq!(unnamed::<crate::translate::Translate>(kind), none, "translate {kind}");
+            assert_eq!(unnamed::<crate::tag::Tag>(kind), none, "tag {kind}");
+            assert_eq!(unnamed::<crate::classify::Classify>(kind), none, "classify {kind}");
+            assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
+            assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
+        }
+        assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
+        assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
+        assert_eq!(unnamed::<crate::pretrain::Pretrain>("transformer"), none, "pretrain");
+        // Word vectors are refused with any other smoothing than none.
+        assert_eq!(unnamed::<crate::words::Words>("cbow"), ["label_smoothing"], "words");
     }
 }

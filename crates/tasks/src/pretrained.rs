@@ -8,10 +8,13 @@ use regard_data::Tokenizer;
 use regard_nn::ConfigError;
 use regard_nn::models::encoder::Encoder;
 
+use crate::classify::EncoderKeys;
 use crate::error::TaskError;
+use crate::extended::Extended;
 use crate::folder::TOKENIZER;
 use crate::folder::{CONFIG, Description, Folder, MODEL};
-use crate::model::{ModelConfig, ModelKind};
+use crate::model::TransformerKeys;
+use crate::pretrain::ModelConfig;
 use crate::weights;
 
 const TASK: &str = "pretrain";
@@ -27,21 +30,21 @@ pub(crate) fn described(path: &Path) -> Result<(Tokenizer, ModelConfig), TaskErr
     Ok((tokenizer, model))
 }
 
-/// What a new model takes over before it is built: the tokeniser, and `model` with the sizes of the encoder. What says how
-/// it is trained, such as dropout, stays as it is in `model`.
-pub(crate) fn start(path: &Path, model: &ModelConfig) -> Result<(Tokenizer, ModelConfig), TaskError> {
-    let (tokenizer, theirs) = described(path)?;
-    let ours = model.clone();
-    let merged = ModelConfig {
+/// What a new classifier takes over before it is built: the tokeniser, and `ours` with the sizes of the encoder. What says
+/// how it is trained, such as dropout, stays as it is in `ours`.
+pub(crate) fn start(
+    path: &Path,
+    ours: &Extended<TransformerKeys, EncoderKeys>,
+) -> Result<(Tokenizer, Extended<TransformerKeys, EncoderKeys>), TaskError> {
+    let (tokenizer, ModelConfig::Transformer(theirs)) = described(path)?;
+    let base =
+        TransformerKeys { dropout: ours.base.dropout, attention_dropout: ours.base.attention_dropout, ..theirs.base };
+    let more = EncoderKeys {
         from: Some(path.canonicalize().map_err(TaskError::io(path))?),
-        freeze: ours.freeze,
-        dropout: ours.dropout,
-        attention_dropout: ours.attention_dropout,
-        word_dropout: ours.word_dropout,
-        pooling: ours.pooling,
-        ..theirs
+        embedding_scale: theirs.more.embedding_scale,
+        ..ours.more.clone()
     };
-    Ok((tokenizer, merged))
+    Ok((tokenizer, Extended { base, more }))
 }
 
 /// The encoder of a new model with the weights of the one in the folder.
@@ -54,18 +57,15 @@ pub(crate) fn warm(path: &Path, encoder: Encoder) -> Result<Encoder, TaskError> 
     weights::load(encoder, tensors.collect(), &file)
 }
 
-/// The encoder as `model` wants it trained: not at all if it is to stay as it is.
-pub(crate) fn tracked(encoder: Encoder, model: &ModelConfig) -> Encoder {
-    if model.freeze { encoder.no_grad() } else { encoder }
+/// The encoder as it is to be trained: not at all with `freeze`.
+pub(crate) fn tracked(encoder: Encoder, freeze: bool) -> Encoder {
+    if freeze { encoder.no_grad() } else { encoder }
 }
 
-/// Refuses a network that has no encoder to start from.
-pub(crate) fn validate(model: &ModelConfig) -> Result<(), ConfigError> {
-    match (&model.from, model.kind) {
-        (Some(path), kind) if kind != ModelKind::Transformer => {
-            let expected = "nothing, or model.kind=transformer: only an encoder can be taken over";
-            Err(ConfigError::new("model.from", path.display(), expected))
-        }
+/// Refuses to keep an encoder as it is where none is taken over.
+pub(crate) fn check_freeze(freeze: bool, from: Option<&Path>) -> Result<(), ConfigError> {
+    match (freeze, from) {
+        (true, None) => Err(ConfigError::new("freeze", true, "false without model.from: there is nothing to be kept")),
         _ => Ok(()),
     }
 }
@@ -89,12 +89,12 @@ mod tests {
 
     /// A folder as `pretrain` writes it, and the parameters of its encoder.
     fn folder(path: &Path, task: &str) -> weights::Tensors {
-        let model =
-            ModelConfig { d_model: 8, n_layers: 1, n_heads: 2, d_ff: 16, dropout: 0.1, ..ModelConfig::default() };
+        let base = TransformerKeys { d_model: 8, n_layers: 1, n_heads: 2, d_ff: 16, ..TransformerKeys::default() };
+        let model = ModelConfig::Transformer(Extended { base, ..Extended::default() });
         let tokenizer = TokenizerConfig { kind: TokenizerKind::Word, vocab: 50, case: Case::Lower, min_count: 1 };
         let tokenizer = Tokenizer::train(&tokenizer, ["one two three"].into_iter()).unwrap();
         let init = Init::new(3, &Device::flex());
-        let network = MaskedLanguageModel::new(&model.transformer(tokenizer.vocab(), None), &init).unwrap();
+        let network = MaskedLanguageModel::new(&model.transformer(tokenizer.vocab()), &init).unwrap();
         let folder = Folder::create(path).unwrap();
         let mut description = Description::new(task, serde_json::json!({ "model": model }));
         let tensors = weights::to_bytes(&weights::parameters(&network));
@@ -108,19 +108,22 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("bert");
         let theirs = folder(&path, TASK);
-        let ours = ModelConfig { dropout: 0.3, word_dropout: 0.2, ..ModelConfig::default() };
-        let (tokenizer, model) = start(&path, &ours).unwrap();
-        assert_eq!((model.d_model, model.n_layers, model.dropout, model.word_dropout), (8, 1, 0.3, 0.2));
+        let ours = Extended {
+            base: TransformerKeys { dropout: 0.3, ..TransformerKeys::default() },
+            more: EncoderKeys { word_dropout: 0.2, ..EncoderKeys::default() },
+        };
+        let (tokenizer, Extended { base: model, more }) = start(&path, &ours).unwrap();
+        assert_eq!((model.d_model, model.n_layers, model.dropout, more.word_dropout), (8, 1, 0.3, 0.2));
         assert!(tokenizer.id("three").is_some());
         let device = Device::flex().autodiff();
-        let encoder = |model: &ModelConfig| {
-            Encoder::new(&model.transformer(tokenizer.vocab(), None), &Init::new(4, &device)).unwrap()
+        let encoder = |model: &TransformerKeys| {
+            Encoder::new(&model.transformer(tokenizer.vocab()), &Init::new(4, &device)).unwrap()
         };
         assert_ne!(weights::parameters(&encoder(&model)), theirs);
         let warmed = warm(&path, encoder(&model)).unwrap();
         assert_eq!(weights::parameters(&warmed), theirs);
         assert!(warmed.embedding.tokens.weight.val().is_require_grad(), "it is trained on");
-        let other = ModelConfig { d_model: 16, ..model };
+        let other = TransformerKeys { d_model: 16, ..model };
         let error = warm(&path, encoder(&other)).unwrap_err().to_string();
         assert!(error.contains("model.safetensors") && error.contains("expected"), "{error}");
     }
@@ -130,7 +133,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("other");
         folder(&path, "translate");
-        let error = start(&path, &ModelConfig::default()).unwrap_err().to_string();
+        let error = start(&path, &Extended::default()).unwrap_err().to_string();
         assert!(error.contains("pretrain") && error.contains("translate"), "{error}");
     }
 }

@@ -19,8 +19,8 @@ use crate::heads::{self, Heads};
 use crate::input::{Given, InputKind};
 use crate::memory;
 use crate::report::{Story, page};
-use crate::settings::resolve;
-use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Prompt, Sample, Settings, Task};
+use crate::settings::{Resolved, resolve_loosely};
+use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Prompt, Sample, Settings, Task, Validate};
 use crate::train::{Event, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint};
 use crate::weights;
 
@@ -44,6 +44,18 @@ pub struct Request {
     pub steps: Option<u64>,
     /// Of weights, order and dropout.
     pub seed: Option<u64>,
+    /// What becomes of given keys that the chosen kind of network does not have.
+    pub unused: UnusedKeys,
+}
+
+/// What becomes of keys of `[model]` that were given although the chosen kind of network does not have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnusedKeys {
+    /// They are refused.
+    #[default]
+    Refused,
+    /// They are dropped: another variant of a comparison uses them.
+    Dropped,
 }
 
 /// What a run has given.
@@ -83,9 +95,9 @@ pub trait Kind: Sync {
     /// Its commented configuration.
     fn config(&self) -> &'static str;
 
-    /// The configuration that a request asks for, with all defaults. Refuses one that makes no sense, before data are read
-    /// or anything is written.
-    fn configured(&self, request: &Request) -> Result<serde_json::Value, TaskError>;
+    /// The configuration that a request asks for, with all defaults, and the keys that it does not use. Refuses one that makes
+    /// no sense, before data are read or anything is written.
+    fn configured(&self, request: &Request) -> Result<Resolved<serde_json::Value>, TaskError>;
 
     /// Trains a model and writes its folder.
     fn train(
@@ -179,8 +191,9 @@ impl<T: Task> Kind for Of<T> {
         T::CONFIG
     }
 
-    fn configured(&self, request: &Request) -> Result<serde_json::Value, TaskError> {
-        configured::<T>(request).map(|config| serde_json::to_value(config).expect("plain values"))
+    fn configured(&self, request: &Request) -> Result<Resolved<serde_json::Value>, TaskError> {
+        let Resolved { config, unused } = configured::<T>(request)?;
+        Ok(Resolved { config: serde_json::to_value(config).expect("plain values"), unused })
     }
 
     fn train(
@@ -225,16 +238,16 @@ impl<T: Task> Kind for Of<T> {
 }
 
 /// The configuration that a request asks for.
-fn configured<T: Task>(request: &Request) -> Result<T::Config, TaskError> {
+fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
     let flags = [
         ("--data", "data.path", request.data.as_ref().map(|path| toml::Value::String(path.display().to_string()))),
         ("--steps", "train.steps", request.steps.map(number).transpose()?),
         ("--seed", "seed", request.seed.map(number).transpose()?),
     ];
-    let config: T::Config = resolve(T::CONFIG, request.config.as_deref(), &request.sets, &flags)?;
-    config.train().validate()?;
-    config.validate()?;
-    Ok(config)
+    let resolved: Resolved<T::Config> = resolve_loosely(T::CONFIG, request.config.as_deref(), &request.sets, &flags)?;
+    resolved.config.train().validate()?;
+    resolved.config.validate()?;
+    Ok(resolved)
 }
 
 /// A number of a flag as a configuration has it.
@@ -260,7 +273,11 @@ fn untrained<T: Task>(task: &T) -> Result<T::Model, TaskError> {
 
 /// A new run in a new folder, which is made when nothing of the request can be refused any more.
 fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
-    let config = configured::<T>(request)?;
+    let resolved = configured::<T>(request)?;
+    let config = match request.unused {
+        UnusedKeys::Refused => resolved.all_used()?,
+        UnusedKeys::Dropped => resolved.config,
+    };
     let data = config.data_path().map(Path::to_path_buf);
     let task = T::start(config).map_err(TaskError::in_file(data.as_deref()))?;
     if let Some(described) = task.described() {

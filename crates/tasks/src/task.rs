@@ -18,8 +18,14 @@ use crate::error::TaskError;
 use crate::input::{Given, InputKind};
 use crate::train::TrainConfig;
 
+/// A configuration that can be checked before anything is read or written.
+pub trait Validate {
+    /// Refuses what makes no sense.
+    fn validate(&self) -> Result<(), TaskError>;
+}
+
 /// The configuration of a task.
-pub trait Settings: Serialize + DeserializeOwned + Debug + Clone {
+pub trait Settings: Validate + Serialize + DeserializeOwned + Debug + Clone {
     /// Its `[train]` section.
     fn train(&self) -> &TrainConfig;
 
@@ -28,9 +34,6 @@ pub trait Settings: Serialize + DeserializeOwned + Debug + Clone {
 
     /// Where the examples come from; nothing for built-in data.
     fn data_path(&self) -> Option<&Path>;
-
-    /// Refuses what makes no sense.
-    fn validate(&self) -> Result<(), TaskError>;
 }
 
 /// A task with all that is known before its model: configuration, tokenisers, labels.

@@ -32,6 +32,15 @@ pub fn sets<'a>(settings: &[&'a str]) -> Vec<&'a str> {
     settings.iter().flat_map(|&setting| ["--set", setting]).collect()
 }
 
+/// `--set` before each `key=value`, without the keys of a Transformer where `more` chooses another kind of network.
+pub fn sets_beside<'a>(more: &[&str], settings: &[&'a str]) -> Vec<&'a str> {
+    let is_transformer = !more.iter().any(|one| one.starts_with("model.kind="));
+    let is_used = |setting: &&str| {
+        is_transformer || !["model.n_heads=", "model.d_ff="].iter().any(|key| setting.starts_with(key))
+    };
+    sets(&settings.iter().copied().filter(is_used).collect::<Vec<_>>())
+}
+
 /// What stands in standard output or error.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()

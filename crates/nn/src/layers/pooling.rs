@@ -47,6 +47,12 @@ pub enum PoolingConfig {
     },
 }
 
+impl Default for PoolingConfig {
+    fn default() -> Self {
+        Self::attention()
+    }
+}
+
 impl PoolingConfig {
     /// Attention with as many hidden units as features.
     pub fn attention() -> Self {

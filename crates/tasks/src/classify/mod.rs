@@ -18,20 +18,19 @@ use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Recurre
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::recurrent::Direction;
-use regard_nn::models::body::BodyConfig;
 use regard_nn::models::classifier::{Classifier, ClassifierConfig};
 use regard_nn::{AttentionKind, Init, Pass};
 use serde_json::Value;
 
 use self::answers::{Answer, Answers};
-pub use self::config::{Config, DataConfig, TargetKind};
+pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig, TargetKind};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::input::{Given, InputKind, beginning};
-use crate::model::{ModelKind, lookup, sizes};
+use crate::model::{lookup, sizes};
 use crate::pretrained;
 use crate::rows::{device_of, padded, spread};
-use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Sample, Settings, Task};
+use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Sample, Task, Validate};
 
 const LABELS: &str = "labels.json";
 /// A batch where no gradients are kept.
@@ -135,41 +134,17 @@ impl Classify {
     }
 
     fn network(&self) -> ClassifierConfig {
-        let model = &self.config.model;
-        let vocab = self.tokenizer.vocab();
-        let config = ClassifierConfig {
-            vocab,
+        ClassifierConfig {
             unknown: UNK as usize,
             outputs: self.answers.outputs(),
             target: self.answers.target(),
-            d_word: model.d_model,
-            body: BodyConfig::None,
-            d_model: 2 * model.d_hidden(),
-            n_layers: model.n_layers,
-            pooling: model.pooling.unwrap_or(PoolingConfig::attention()),
-            dropout: model.dropout,
-            word_dropout: model.word_dropout,
-            ..ClassifierConfig::default()
-        };
-        match model.kind {
-            ModelKind::Rnn => ClassifierConfig { body: BodyConfig::Rnn, ..config },
-            ModelKind::Lstm => ClassifierConfig { body: BodyConfig::Lstm, ..config },
-            ModelKind::Gru => ClassifierConfig { body: BodyConfig::Gru, ..config },
-            ModelKind::Bag => ClassifierConfig {
-                pooling: model.pooling.unwrap_or(PoolingConfig::Mean),
-                hidden: vec![model.d_ff; model.n_layers],
-                ..config
-            },
-            // `validate` lets no other kind through.
-            ModelKind::Transformer | ModelKind::Intra => {
-                ClassifierConfig { encoder: Some(model.transformer(vocab, None)), ..config }
-            }
+            ..self.config.model.classifier(self.tokenizer.vocab())
         }
     }
 
     /// A text as the network reads it: as a pre-trained encoder has learnt to, where there is one.
     fn framed(&self, ids: &[u32]) -> Vec<u32> {
-        match self.config.model.from {
+        match self.config.model.pretrained() {
             Some(_) => [START].into_iter().chain(ids.iter().copied()).chain([END]).collect(),
             None => ids.to_vec(),
         }
@@ -205,10 +180,10 @@ impl Task for Classify {
     fn start(mut config: Config) -> Result<Self, TaskError> {
         let texts = Self::texts(&config)?;
         let answers = Answers::learn(config.data.target, &texts.train)?;
-        let tokenizer = match &config.model.from {
-            Some(path) => {
-                let (tokenizer, model) = pretrained::start(path, &config.model)?;
-                config.model = model;
+        let tokenizer = match config.model.pretrained() {
+            Some((keys, path)) => {
+                let (tokenizer, keys) = pretrained::start(path, keys)?;
+                config.model = ModelConfig::Transformer(keys);
                 tokenizer
             }
             None => Tokenizer::train(&config.data.tokenizer, texts.train.iter().map(|example| example.text.as_str()))?,
@@ -245,14 +220,14 @@ impl Task for Classify {
 
     fn described(&self) -> Option<Description> {
         let network = self.network();
-        let (vocab, model) = (network.vocab, &self.config.model);
-        let (architecture, width) = match (network.encoder, model.cell()) {
+        let vocab = network.vocab;
+        let (architecture, width) = match (network.encoder, self.config.model.cell()) {
             (Some(encoder), _) => (Architecture::Encoder(encoder), encoder.d_model),
             (None, Some(cell)) => {
                 let layers = RecurrentModel {
                     cell,
                     d_in: network.d_word,
-                    d_hidden: model.d_hidden(),
+                    d_hidden: network.d_model / 2,
                     n_layers: network.n_layers,
                     direction: Direction::Both,
                     vocab: Some(vocab),
@@ -280,12 +255,14 @@ impl Task for Classify {
 
     fn model(&self, init: &Init) -> Result<Classifier, TaskError> {
         let mut model = self.network().init(init)?;
-        model.encoder = model.encoder.map(|encoder| pretrained::tracked(encoder, &self.config.model));
+        if let Some((keys, _)) = self.config.model.pretrained() {
+            model.encoder = model.encoder.map(|encoder| pretrained::tracked(encoder, keys.more.freeze));
+        }
         Ok(model)
     }
 
     fn warm(&self, mut model: Classifier) -> Result<Classifier, TaskError> {
-        if let Some(path) = &self.config.model.from {
+        if let Some((_, path)) = self.config.model.pretrained() {
             model.encoder = model.encoder.map(|encoder| pretrained::warm(path, encoder)).transpose()?;
         }
         Ok(model)
@@ -384,7 +361,7 @@ impl Task for Classify {
         let outputs = self.outputs(model, &[&encoded.ids], pass)?;
         let answer = self.answers.text(&self.answers.decide(&outputs[0]), &[]);
         let mut tokens = encoded.tokens.clone();
-        if self.config.model.from.is_some() {
+        if self.config.model.pretrained().is_some() {
             let name = |id| self.tokenizer.token(id).unwrap_or_default();
             tokens = [name(START)].into_iter().chain(tokens).chain([name(END)]).collect();
         }

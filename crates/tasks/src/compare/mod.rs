@@ -20,7 +20,8 @@ pub use self::summary::{Row, Spread};
 pub use self::vary::{Variant, Vary, combinations};
 use crate::error::TaskError;
 use crate::folder::{CONFIG, save, sha256};
-use crate::run::{Finished, Kind, Request};
+use crate::run::{Finished, Kind, Request, UnusedKeys};
+use crate::settings::Unused;
 use crate::task::Better;
 use crate::train::{Event, Observer, Origin, Stop};
 
@@ -71,7 +72,7 @@ pub struct Plan {
     pub steps: Option<u64>,
     /// The first seed.
     pub seed: u64,
-    /// Of the data and of the variants' whole configurations: defaults and files change.
+    /// Hash of the data and of every variant's full configuration. A comparison is resumed only if it is unchanged.
     #[serde(default)]
     pub fingerprint: String,
 }
@@ -215,8 +216,7 @@ pub fn compare(
     stop: &Stop,
 ) -> Result<Compared, TaskError> {
     let variants = combinations(&comparison.vary);
-    let configs = variants.iter().map(|variant| kind.configured(&request(comparison, variant, None)));
-    let plan = plan(kind, comparison, &configs.collect::<Result<Vec<_>, _>>()?)?;
+    let plan = plan(kind, comparison, &configs(kind, comparison, &variants)?)?;
     let (folder, known) = place(&plan, comparison.request.out.as_deref())?;
     let names = vary::folder_names(&variants);
     let seeds = || plan.seed..plan.seed.saturating_add(comparison.seeds);
@@ -265,6 +265,24 @@ pub fn compare(
     Ok(Compared { folder, document })
 }
 
+/// The configurations of the variants. Refuses a key that none of them uses, and a varied one that any of them does not use:
+/// variants that differ in nothing else would be the same.
+fn configs(kind: &dyn Kind, comparison: &Comparison, variants: &[Variant]) -> Result<Vec<Value>, TaskError> {
+    let resolved = variants.iter().map(|variant| kind.configured(&request(comparison, variant, None)));
+    let resolved = resolved.collect::<Result<Vec<_>, _>>()?;
+    let is_varied = |one: &&Unused| comparison.vary.iter().any(|vary| vary.is_of(&one.key));
+    let is_never_used = |one: &&Unused| {
+        resolved
+            .iter()
+            .all(|variant| variant.unused.iter().any(|other| (&other.place, &other.key) == (&one.place, &one.key)))
+    };
+    let mut unused = resolved.iter().flat_map(|variant| &variant.unused);
+    match unused.find(|one| is_varied(one) || is_never_used(one)) {
+        Some(refused) => Err(refused.clone().into()),
+        None => Ok(resolved.into_iter().map(|variant| variant.config).collect()),
+    }
+}
+
 /// What one run is asked for; without a seed and a folder it is to be checked only.
 fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>) -> Request {
     let sets = variant.iter().map(|(key, value)| format!("{key}={value}"));
@@ -272,6 +290,7 @@ fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>
         sets: comparison.request.sets.iter().cloned().chain(sets).collect(),
         seed: run.map_or(comparison.request.seed, |(seed, _)| Some(seed)),
         out: run.map(|(_, folder)| folder.to_path_buf()),
+        unused: UnusedKeys::Dropped,
         ..comparison.request.clone()
     }
 }
@@ -385,5 +404,40 @@ struct Forward<'a>(&'a mut dyn FnMut(&Progress));
 impl Observer for Forward<'_> {
     fn hear(&mut self, event: &Event) {
         (self.0)(&Progress::Event(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(vary: &[&str], sets: &[&str]) -> Result<Vec<Value>, String> {
+        let vary: Vec<Vary> = vary.iter().map(|text| Vary::parse(text).unwrap()).collect();
+        let request = Request { sets: sets.iter().map(|set| set.to_string()).collect(), ..Request::default() };
+        let variants = combinations(&vary);
+        let kind = crate::kind("compose").unwrap();
+        configs(kind, &Comparison { request, vary, seeds: 1 }, &variants).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_key_is_for_the_variants_that_have_it() {
+        let found = resolved(&["model.kind=transformer,lstm"], &["model.d_hidden=84", "model.n_heads=2"]).unwrap();
+        let [transformer, lstm] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((&transformer["model"]["n_heads"], transformer["model"].get("d_hidden")), (&2.into(), None));
+        assert_eq!((&lstm["model"]["d_hidden"], lstm["model"].get("n_heads")), (&84.into(), None));
+    }
+
+    #[test]
+    fn a_key_that_no_variant_has_is_refused() {
+        let error = resolved(&["model.kind=gru,lstm"], &["model.n_heads=2"]).unwrap_err();
+        assert_eq!(error, "--set model.n_heads=2: model.kind=gru has no n_heads; model.kind=transformer has it");
+        assert!(resolved(&["model.kind=transformer,lstm"], &["model.heads=2"]).unwrap_err().contains("unknown field"));
+    }
+
+    #[test]
+    fn a_varied_key_is_for_all_variants() {
+        let error = resolved(&["model.kind=transformer,lstm", "model.position.kind=rope,alibi"], &[]).unwrap_err();
+        assert!(error.contains("model.kind=lstm has no position"), "{error}");
+        assert_eq!(resolved(&["model.kind=transformer,lstm", "model.n_layers=1,2"], &[]).unwrap().len(), 4);
     }
 }

@@ -36,6 +36,11 @@ impl Vary {
         }
         Ok(Self { key, values })
     }
+
+    /// Whether it is `key` that varies, or a key within its table.
+    pub(super) fn is_of(&self, key: &str) -> bool {
+        self.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
 }
 
 fn pieces(text: &str) -> Vec<String> {

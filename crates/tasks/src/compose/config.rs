@@ -4,12 +4,14 @@ use std::path::Path;
 
 use regard_nn::ConfigError;
 use regard_nn::config::check_positive;
+use regard_nn::models::transformer::{EmbeddingScale, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
-use crate::model::{ModelConfig, ModelKind};
-use crate::task::Settings;
-use crate::train::TrainConfig;
+use crate::extended::Extended;
+use crate::model::{Chosen, RecurrentKeys, TransformerKeys, TransformerOrRecurrent};
+use crate::run_config::{DataSection, RunConfig};
+use crate::task::Validate;
 
 /// The largest permutation, grid and number of colours.
 const MOST: usize = 4_096;
@@ -49,33 +51,32 @@ impl Default for DataConfig {
     }
 }
 
-/// The configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, examples and dropout.
-    pub seed: u64,
-    /// The examples.
-    pub data: DataConfig,
-    /// The network.
-    pub model: ModelConfig,
-    /// How it is trained.
-    pub train: TrainConfig,
-}
-
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn data_path(&self) -> Option<&Path> {
+impl DataSection for DataConfig {
+    fn path(&self) -> Option<&Path> {
         None
     }
+}
 
+/// The keys that this task adds to those of a Transformer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EncoderKeys {
+    /// Factor on the embedding.
+    pub embedding_scale: EmbeddingScale,
+}
+
+/// The `[model]` section.
+pub type ModelConfig = TransformerOrRecurrent<Extended<TransformerKeys, EncoderKeys>, RecurrentKeys>;
+
+/// The configuration.
+pub type Config = RunConfig<DataConfig, ModelConfig>;
+
+/// The encoder of a Transformer.
+pub(super) fn encoder(keys: &Extended<TransformerKeys, EncoderKeys>, vocab: usize) -> TransformerConfig {
+    TransformerConfig { embedding_scale: keys.more.embedding_scale, ..keys.base.transformer(vocab) }
+}
+
+impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         let DataConfig { form, size, width, colours, dev, test } = self.data;
         let check = || {
@@ -100,7 +101,10 @@ impl Settings for Config {
             Ok(())
         };
         check().map_err(|error: ConfigError| error.within("data"))?;
-        let kinds = [ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru];
-        Ok(self.model.validate(&kinds)?)
+        let model = match self.model.chosen() {
+            Chosen::Transformer(keys) => encoder(keys, 1).validate(),
+            Chosen::Recurrent(_, keys) => keys.validate(),
+        };
+        Ok(model.map_err(|error| error.within("model"))?)
     }
 }

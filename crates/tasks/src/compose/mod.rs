@@ -24,10 +24,11 @@ use regard_nn::{Init, NnError, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
 use serde_json::{Value, json};
 
+use self::config::encoder;
 pub use self::config::{Config, DataConfig, Form};
 use crate::error::TaskError;
 use crate::input::{Given, InputKind, beginning};
-use crate::model::ModelConfig;
+use crate::model::Chosen;
 use crate::rows::{device_of, spread};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 use crate::train::TrainConfig;
@@ -281,21 +282,20 @@ impl Task for Compose {
     }
 
     fn described(&self) -> Option<Description> {
-        let model = &self.config.model;
         let vocab = self.n_values() + self.size();
-        let (architecture, width) = match model.cell() {
-            None => (Architecture::Encoder(model.transformer(vocab, None)), model.d_model),
-            Some(cell) => {
+        let (architecture, width) = match self.config.model.chosen() {
+            Chosen::Transformer(keys) => (Architecture::Encoder(encoder(keys, vocab)), keys.base.d_model),
+            Chosen::Recurrent(cell, keys) => {
                 let layers = RecurrentModel {
                     cell,
-                    d_in: model.d_model,
-                    d_hidden: model.d_hidden(),
-                    n_layers: model.n_layers,
+                    d_in: keys.d_model,
+                    d_hidden: keys.d_hidden(),
+                    n_layers: keys.n_layers,
                     direction: Direction::Both,
                     vocab: Some(vocab),
                     ..RecurrentModel::default()
                 };
-                (Architecture::Recurrent(layers), model.d_hidden().saturating_mul(2))
+                (Architecture::Recurrent(layers), keys.d_hidden().saturating_mul(2))
             }
         };
         let extra = vec![Extra::linear("answer", width, self.n_values(), Rows::Tokens)];
@@ -304,19 +304,18 @@ impl Task for Compose {
     }
 
     fn model(&self, init: &Init) -> Result<Composer, TaskError> {
-        let ModelConfig { d_model, n_layers, dropout, .. } = self.config.model;
         let vocab = self.n_values() + self.size();
-        let (body, width) = match self.config.model.cell() {
-            None => (
-                Body::Attention(Encoder::new(&self.config.model.transformer(vocab, None), &init.enter("body"))?),
-                d_model,
-            ),
-            Some(cell) => {
+        let (body, width) = match self.config.model.chosen() {
+            Chosen::Transformer(keys) => {
+                (Body::Attention(Encoder::new(&encoder(keys, vocab), &init.enter("body"))?), keys.base.d_model)
+            }
+            Chosen::Recurrent(cell, keys) => {
+                let d_model = keys.d_model;
                 let layers = RecurrentConfig {
-                    n_layers,
+                    n_layers: keys.n_layers,
                     direction: Direction::Both,
-                    dropout,
-                    ..RecurrentConfig::new(cell, d_model, self.config.model.d_hidden())
+                    dropout: keys.dropout,
+                    ..RecurrentConfig::new(cell, d_model, keys.d_hidden())
                 };
                 let embedding = EmbeddingConfig { vocab, d_model }.init(&init.enter("body").enter("embedding"))?;
                 let body = RecurrentBody { embedding, layers: layers.init(&init.enter("body").enter("layers"))? };

@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 
 use regard_data::{Case, TokenizerConfig, TokenizerKind};
 use regard_nn::ConfigError;
-use regard_nn::config::check_positive;
+use regard_nn::config::{check_positive, name_or_table};
+use regard_nn::layers::linear::Bias;
 use regard_nn::layers::position::Position;
 use regard_nn::layers::position::learned::LearnedConfig;
-use regard_nn::models::transformer::TransformerConfig;
+use regard_nn::models::recurrent_language_model::RecurrentLanguageModelConfig;
+use regard_nn::models::transformer::{EmbeddingScale, OutputWeights, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
-use crate::model::{ModelConfig, ModelKind};
-use crate::task::Settings;
-use crate::train::TrainConfig;
+use crate::extended::Extended;
+use crate::model::{Chosen, FirstWeights, RecurrentKeys, TransformerKeys, TransformerOrRecurrent};
+use crate::run_config::{DataSection, RunConfig};
+use crate::task::Validate;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,35 +40,71 @@ impl Default for DataConfig {
     }
 }
 
-/// The configuration.
+impl DataSection for DataConfig {
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+}
+
+/// The keys that a language model adds to those of a Transformer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, blocks and dropout.
-    pub seed: u64,
-    /// The text.
-    pub data: DataConfig,
-    /// The network.
-    pub model: ModelConfig,
-    /// How it is trained.
-    pub train: TrainConfig,
+pub struct DecoderKeys {
+    /// Factor on the embedding.
+    pub embedding_scale: EmbeddingScale,
+    /// Matrix of the output layer.
+    pub output_weights: OutputWeights,
+    /// Bias of the output layer.
+    pub output_bias: Bias,
+    /// How matrices start.
+    #[serde(deserialize_with = "name_or_table")]
+    pub first_weights: FirstWeights,
+}
+
+/// The keys that a language model adds to those of a recurrent network.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OutputKeys {
+    /// Matrix of the output layer.
+    pub output_weights: OutputWeights,
+    /// How matrices start.
+    #[serde(deserialize_with = "name_or_table")]
+    pub first_weights: FirstWeights,
+}
+
+/// The `[model]` section.
+pub type ModelConfig =
+    TransformerOrRecurrent<Extended<TransformerKeys, DecoderKeys>, Extended<RecurrentKeys, OutputKeys>>;
+
+/// The sections of this task alone.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Decoding {
     /// How `predict` goes on from a prompt; `regard generate` has flags for it.
     pub decode: SampleOptions,
 }
 
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
-    }
+/// The configuration.
+pub type Config = RunConfig<DataConfig, ModelConfig, Decoding>;
 
-    fn seed(&self) -> u64 {
-        self.seed
-    }
+/// The network of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "one a model")]
+pub(super) enum NetworkConfig {
+    Transformer(TransformerConfig),
+    Recurrent(RecurrentLanguageModelConfig),
+}
 
-    fn data_path(&self) -> Option<&Path> {
-        self.data.path.as_deref()
+impl NetworkConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Transformer(config) => config.sight.causal_mask().and_then(|_| config.validate()),
+            Self::Recurrent(config) => config.validate(),
+        }
     }
+}
 
+impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         let DataConfig { block, evaluate_block, tokenizer, .. } = &self.data;
         check_positive("data.block", *block)?;
@@ -75,31 +114,55 @@ impl Settings for Config {
             );
         }
         tokenizer.validate()?;
-        self.decode.validate().map_err(|error| error.within("decode"))?;
-        self.model.validate(&[ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru])?;
-        match self.model.recurrent_language_model(1) {
-            Some(config) => config.validate(),
-            None => self.model.sight.causal_mask().map(drop),
-        }
-        .map_err(|error| error.within("model"))?;
+        self.more.decode.validate().map_err(|error| error.within("decode"))?;
+        let (first_weights, _) = self.first_weights();
+        let network = self.network(1).validate();
+        network.and_then(|()| first_weights.validate()).map_err(|error| error.within("model"))?;
         Ok(())
     }
 }
 
 impl Config {
-    /// The Transformer; a table of positions has as many rows as are ever trained.
-    pub(super) fn transformer(&self, vocab: usize) -> TransformerConfig {
-        let mut config = self.model.transformer(vocab, None);
-        if let Position::Learned(LearnedConfig { max_length, .. }) = &mut config.position {
-            *max_length = (*max_length).min(self.data.block);
+    /// The network; a table of positions has as many rows as are ever trained.
+    pub(super) fn network(&self, vocab: usize) -> NetworkConfig {
+        match self.model.chosen() {
+            Chosen::Transformer(Extended { base, more }) => NetworkConfig::Transformer(TransformerConfig {
+                position: trained(base.position, self.data.block),
+                embedding_scale: more.embedding_scale,
+                output_weights: more.output_weights,
+                output_bias: more.output_bias,
+                ..base.transformer(vocab)
+            }),
+            Chosen::Recurrent(cell, Extended { base, more }) => {
+                let tied = more.output_weights == OutputWeights::Embedding;
+                NetworkConfig::Recurrent(RecurrentLanguageModelConfig {
+                    vocab,
+                    cell,
+                    n_layers: base.n_layers,
+                    d_model: base.d_model,
+                    d_hidden: base.d_hidden(),
+                    // The embedding's matrix fits features of its own width only.
+                    d_projection: (tied && base.d_hidden() != base.d_model).then_some(base.d_model),
+                    output_weights: more.output_weights,
+                    dropout: base.dropout,
+                })
+            }
         }
-        config
     }
 
-    /// What the model may look back on when it writes: no more than in training, unless it knows tokens by how far away
-    /// they are.
+    /// How matrices start, and the number of layers, which some of them depend on.
+    pub(super) fn first_weights(&self) -> (FirstWeights, usize) {
+        match self.model.chosen() {
+            Chosen::Transformer(keys) => (keys.more.first_weights, keys.base.n_layers),
+            Chosen::Recurrent(_, keys) => (keys.more.first_weights, keys.base.n_layers),
+        }
+    }
+
+    /// What a Transformer may look back on when it writes: no more than in training, unless it knows tokens by how far away
+    /// they are. A recurrent network looks back on everything.
     pub(super) fn window(&self) -> Option<usize> {
-        match self.model.position {
+        let Chosen::Transformer(keys) = self.model.chosen() else { return None };
+        match keys.base.position {
             Position::None | Position::Relative(_) | Position::Alibi => None,
             Position::Sinusoidal
             | Position::Learned(_)
@@ -108,4 +171,12 @@ impl Config {
             | Position::Rnn(_) => Some(self.data.block.max(2)),
         }
     }
+}
+
+/// The positions of a model that is trained upon `block` tokens.
+fn trained(mut position: Position, block: usize) -> Position {
+    if let Position::Learned(LearnedConfig { max_length, .. }) = &mut position {
+        *max_length = (*max_length).min(block);
+    }
+    position
 }

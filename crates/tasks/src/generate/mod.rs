@@ -26,6 +26,7 @@ use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 
 pub use self::config::Config;
+use self::config::NetworkConfig;
 pub use self::network::Network;
 use self::network::rows;
 use self::writing::Writing;
@@ -221,10 +222,10 @@ impl Task for Generate {
 
     fn described(&self) -> Option<Description> {
         let (vocab, block) = (self.tokenizer.vocab(), self.config.data.block);
-        let architecture = match self.config.model.recurrent_language_model(vocab) {
-            None => Architecture::Decoder(self.config.transformer(vocab)),
+        let architecture = match self.config.network(vocab) {
+            NetworkConfig::Transformer(config) => Architecture::Decoder(config),
             // An output layer that is the embedding is counted once, as the output layer.
-            Some(model) => Architecture::Recurrent(RecurrentModel {
+            NetworkConfig::Recurrent(model) => Architecture::Recurrent(RecurrentModel {
                 cell: model.cell,
                 d_in: model.d_model,
                 d_hidden: model.d_hidden,
@@ -239,10 +240,11 @@ impl Task for Generate {
     }
 
     fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        let (vocab, init) = (self.tokenizer.vocab(), self.config.model.spread(init));
-        Ok(match self.config.model.recurrent_language_model(vocab) {
-            Some(config) => Network::Recurrent(RecurrentLanguageModel::new(&config, &init)?),
-            None => Network::Transformer(LanguageModel::new(&self.config.transformer(vocab), &init)?),
+        let (first_weights, n_layers) = self.config.first_weights();
+        let init = first_weights.spread(n_layers, init);
+        Ok(match self.config.network(self.tokenizer.vocab()) {
+            NetworkConfig::Transformer(config) => Network::Transformer(LanguageModel::new(&config, &init)?),
+            NetworkConfig::Recurrent(config) => Network::Recurrent(RecurrentLanguageModel::new(&config, &init)?),
         })
     }
 
@@ -316,7 +318,7 @@ impl Task for Generate {
         let prompts: Vec<(Vec<u32>, u64)> = inputs.iter().map(|prompt| (prompt.clone(), self.config.seed)).collect();
         let mut outputs = vec![String::new(); prompts.len()];
         let mut piece = |prompt: usize, text: &str| outputs[prompt].push_str(text);
-        self.write(model, &prompts, &self.config.decode, pass, &mut piece)?;
+        self.write(model, &prompts, &self.config.more.decode, pass, &mut piece)?;
         Ok(outputs.into_iter().map(|output| Prediction::new(output, BTreeMap::new())).collect())
     }
 
@@ -342,7 +344,7 @@ impl Task for Generate {
     fn telling(&self, model: &Network, pass: &Pass) -> Result<Vec<u32>, TaskError> {
         let mut ids = self.beginning();
         let most = SHOWN.min(self.config.data.block);
-        let options = SampleOptions { max_len: most.saturating_sub(ids.len()), ..self.config.decode.clone() };
+        let options = SampleOptions { max_len: most.saturating_sub(ids.len()), ..self.config.more.decode.clone() };
         let prompt = [(ids.clone(), self.config.seed)];
         model.draw(&prompt, self.config.window(), &options, &pass.without_capture(), |_, token| ids.push(token))?;
         Ok(ids)

@@ -1,17 +1,29 @@
 use burn::tensor::Device;
 use proptest::prelude::*;
 use regard_nn::layers::position::Position;
+use regard_nn::models::transformer::TransformerConfig;
 
 use super::*;
 use crate::settings::resolve;
-use crate::task::Settings;
+use crate::task::Validate;
 
 const TEXT: &str = "the cat sat on the mat. a dog ate the hat, and the cat sat on it.\n";
 
+fn resolved(sets: &[&str]) -> Result<Config, TaskError> {
+    let small = ["model.d_model=16", "model.n_layers=1", "data.block=8"];
+    let is_recurrent = sets.iter().any(|set| ["model.kind=lstm", "model.kind=gru"].contains(set));
+    let attention = ["model.n_heads=2", "model.d_ff=16"].iter().filter(|_| !is_recurrent);
+    let sets: Vec<String> = small.iter().chain(attention).chain(sets).map(|set| set.to_string()).collect();
+    resolve(Generate::CONFIG, None, &sets, &[])
+}
+
 fn config(sets: &[&str]) -> Config {
-    let small = ["model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=16", "data.block=8"];
-    let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-    resolve(Generate::CONFIG, None, &sets, &[]).unwrap()
+    resolved(sets).unwrap()
+}
+
+fn transformer(config: &Config, vocab: usize) -> TransformerConfig {
+    let NetworkConfig::Transformer(config) = config.network(vocab) else { panic!("{config:?}") };
+    config
 }
 
 fn task(sets: &[&str]) -> Generate {
@@ -36,13 +48,13 @@ fn both_configurations_are_whole() {
     // the tokens and the 64 positions.
     let d = 128;
     let count = 4 * (12 * d * d + 2 * d) + d + (65 + 5) * d + 64 * d;
-    let model = LanguageModel::new(&nano.transformer(70), &nano.model.spread(&Init::new(1, &Device::flex()))).unwrap();
+    let model = LanguageModel::new(&transformer(&nano, 70), &Init::new(1, &Device::flex())).unwrap();
     assert_eq!(burn::module::Module::num_params(&model), count);
 }
 
 #[test]
 fn nonsense_is_refused_by_name() {
-    let wrong = |set: &str| config(&[set]).validate().unwrap_err().to_string();
+    let wrong = |set: &str| resolved(&[set]).and_then(|config| config.validate()).unwrap_err().to_string();
     for (set, field) in [
         ("data.block=0", "data.block"),
         ("data.evaluate_block=8", "data.evaluate_block"),
@@ -117,7 +129,7 @@ fn bits_are_those_of_the_characters_that_were_scored() {
 #[test]
 fn learned_positions_are_those_of_the_block() {
     let task = task(&["model.position=learned"]);
-    let Position::Learned(learned) = task.config.transformer(9).position else { panic!() };
+    let Position::Learned(learned) = transformer(&task.config, 9).position else { panic!() };
     assert_eq!((learned.max_length, task.config.window()), (8, Some(8)));
     // Far longer than the table.
     let model = network(&task);

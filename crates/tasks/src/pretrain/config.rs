@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use regard_data::{Case, TokenizerConfig, TokenizerKind};
-use regard_nn::ConfigError;
-use regard_nn::config::{check_above_zero, check_positive};
+use regard_nn::config::{check_above_zero, check_positive, name_or_table};
+use regard_nn::models::transformer::{EmbeddingScale, TransformerConfig};
+use regard_nn::{ConfigError, Init};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
-use crate::model::{ModelConfig, ModelKind};
-use crate::task::Settings;
-use crate::train::TrainConfig;
+use crate::extended::Extended;
+use crate::model::{FirstWeights, TransformerKeys};
+use crate::run_config::{DataSection, RunConfig};
+use crate::task::Validate;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,33 +37,61 @@ impl Default for DataConfig {
     }
 }
 
-/// The configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, order, hidden tokens and dropout.
-    pub seed: u64,
-    /// The text.
-    pub data: DataConfig,
-    /// The network.
-    pub model: ModelConfig,
-    /// How it is trained.
-    pub train: TrainConfig,
+impl DataSection for DataConfig {
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
 }
 
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
+/// The keys that pre-training adds to those of a Transformer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EncoderKeys {
+    /// Factor on the embedding.
+    pub embedding_scale: EmbeddingScale,
+    /// How matrices start.
+    #[serde(deserialize_with = "name_or_table")]
+    pub first_weights: FirstWeights,
+}
+
+/// The `[model]` section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ModelConfig {
+    /// Self-attention throughout.
+    Transformer(Extended<TransformerKeys, EncoderKeys>),
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self::Transformer(Extended::default())
+    }
+}
+
+impl ModelConfig {
+    /// The encoder.
+    pub fn transformer(&self, vocab: usize) -> TransformerConfig {
+        let Self::Transformer(Extended { base, more }) = self;
+        TransformerConfig { embedding_scale: more.embedding_scale, ..base.transformer(vocab) }
     }
 
-    fn seed(&self) -> u64 {
-        self.seed
+    /// The root of a model that starts as `first_weights` says.
+    pub fn spread(&self, init: &Init) -> Init {
+        let Self::Transformer(Extended { base, more }) = self;
+        more.first_weights.spread(base.n_layers, init)
     }
 
-    fn data_path(&self) -> Option<&Path> {
-        self.data.path.as_deref()
+    fn validate(&self) -> Result<(), ConfigError> {
+        let Self::Transformer(keys) = self;
+        self.transformer(1).validate()?;
+        keys.more.first_weights.validate()
     }
+}
 
+/// The configuration.
+pub type Config = RunConfig<DataConfig, ModelConfig>;
+
+impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         let DataConfig { max_length, longest, masked, tokenizer, .. } = &self.data;
         check_positive("data.max_length", *max_length)?;
@@ -74,6 +104,6 @@ impl Settings for Config {
             return Err(ConfigError::new("data.masked", masked, "a number above 0, up to 1").into());
         }
         tokenizer.validate()?;
-        Ok(self.model.validate(&[ModelKind::Transformer])?)
+        Ok(self.model.validate().map_err(|error| error.within("model"))?)
     }
 }

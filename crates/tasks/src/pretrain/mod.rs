@@ -21,7 +21,7 @@ use regard_nn::{Init, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy, softmax};
 use serde_json::{Value, json};
 
-pub use self::config::Config;
+pub use self::config::{Config, ModelConfig};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::input::{Given, InputKind, beginning};
@@ -265,21 +265,21 @@ impl Task for Pretrain {
     }
 
     fn described(&self) -> Option<Description> {
-        let (vocab, model) = (self.tokenizer.vocab(), &self.config.model);
-        let width = model.d_model;
-        let norm = ExtraKind::Norm { norm: model.norm, width };
+        let vocab = self.tokenizer.vocab();
+        let encoder = self.config.model.transformer(vocab);
+        let width = encoder.d_model;
+        let norm = ExtraKind::Norm { norm: encoder.norm, width };
         let extra = vec![
             Extra::linear("transform", width, width, Rows::Tokens),
             Extra { name: "head_norm".to_string(), part: norm },
             Extra::table("bias", vocab, 1),
         ];
         let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length.saturating_add(2));
-        let encoder = Architecture::Encoder(model.transformer(vocab, None));
-        Some(Description { sizes, extra, ..Description::new(encoder) })
+        Some(Description { sizes, extra, ..Description::new(Architecture::Encoder(encoder)) })
     }
 
     fn model(&self, init: &Init) -> Result<MaskedLanguageModel, TaskError> {
-        let config = self.config.model.transformer(self.tokenizer.vocab(), None);
+        let config = self.config.model.transformer(self.tokenizer.vocab());
         Ok(MaskedLanguageModel::new(&config, &self.config.model.spread(init))?)
     }
 

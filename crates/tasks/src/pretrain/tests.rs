@@ -1,15 +1,19 @@
 use super::*;
 use crate::settings::resolve;
-use crate::task::Settings;
+use crate::task::Validate;
 use crate::weights;
 
 const TEXT: &str = "the cat sat on the mat\na dog ate the hat of the cat\n\n   \nthe dog and the cat sat on the hat\n";
 
-fn config(sets: &[&str]) -> Config {
+fn resolved(sets: &[&str]) -> Result<Config, TaskError> {
     let small =
         ["model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=16", "data.tokenizer.vocab=300"];
     let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-    resolve(Pretrain::CONFIG, None, &sets, &[]).unwrap()
+    resolve(Pretrain::CONFIG, None, &sets, &[])
+}
+
+fn config(sets: &[&str]) -> Config {
+    resolved(sets).unwrap()
 }
 
 fn task(sets: &[&str]) -> Pretrain {
@@ -32,7 +36,7 @@ fn nonsense_is_refused_by_name() {
         ("data.masked=0", "data.masked"),
         ("model.kind=lstm", "model.kind"),
     ] {
-        let told = config(&[set]).validate().unwrap_err().to_string();
+        let told = resolved(&[set]).and_then(|config| config.validate()).unwrap_err().to_string();
         assert!(told.contains(field), "{set}: {told}");
     }
 }

@@ -4,17 +4,18 @@ use std::path::{Path, PathBuf};
 
 use regard_data::{Case, Fold, TagColumn};
 use regard_nn::ConfigError;
-use regard_nn::config::{check_positive, name_or_table};
+use regard_nn::config::{check_dropout, check_positive, name_or_table};
 use regard_nn::layers::characters::CharactersConfig;
 use regard_nn::models::body::{BodyConfig, TransformerBodyConfig};
 use regard_nn::models::tagger::{PieceUse, TagOutput, TaggerConfig};
-use regard_nn::models::transformer::EmbeddingScale;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
-use crate::model::{ModelConfig, ModelKind};
-use crate::task::Settings;
-use crate::train::TrainConfig;
+use crate::extended::Extended;
+use crate::model::{RecurrentKeys, TransformerKeys};
+use crate::pretrained;
+use crate::run_config::{DataSection, RunConfig};
+use crate::task::Validate;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,23 +88,129 @@ pub struct TagsConfig {
     pub output: TagOutput,
 }
 
-/// The configuration.
+impl DataSection for DataConfig {
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+}
+
+/// The keys that a tagger adds to those of any network.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, order and dropout.
-    pub seed: u64,
-    /// The examples.
-    pub data: DataConfig,
+pub struct TaggerKeys {
+    /// A model folder of `pretrain` whose encoder is added to the words' vectors.
+    pub from: Option<PathBuf>,
+    /// Whether that encoder stays as it is.
+    pub freeze: bool,
+    /// The probability that a training word becomes the unknown one.
+    pub word_dropout: f32,
+}
+
+/// The `[model]` section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ModelConfig {
+    /// Self-attention throughout.
+    Transformer(Extended<TransformerKeys, TaggerKeys>),
+    /// A plain recurrent network.
+    Rnn(Extended<RecurrentKeys, TaggerKeys>),
+    /// Long short-term memory.
+    Lstm(Extended<RecurrentKeys, TaggerKeys>),
+    /// Gated recurrent units.
+    Gru(Extended<RecurrentKeys, TaggerKeys>),
+    /// A recurrent network that attends to its own past.
+    Intra(Extended<RecurrentKeys, TaggerKeys>),
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self::Transformer(Extended::default())
+    }
+}
+
+impl ModelConfig {
+    /// The keys that a tagger adds.
+    pub(super) fn tagger_keys(&self) -> &TaggerKeys {
+        match self {
+            Self::Transformer(keys) => &keys.more,
+            Self::Rnn(keys) | Self::Lstm(keys) | Self::Gru(keys) | Self::Intra(keys) => &keys.more,
+        }
+    }
+
+    /// The folder that the encoder of pieces comes from.
+    pub(super) fn from(&self) -> Option<&Path> {
+        self.tagger_keys().from.as_deref()
+    }
+
+    /// A tagger by what its words learn of each other; all else has its default.
+    fn tagger(&self) -> TaggerConfig {
+        let tagger = match self {
+            Self::Transformer(keys) => attending(&keys.base),
+            Self::Rnn(keys) => reading(BodyConfig::Rnn, &keys.base),
+            Self::Lstm(keys) => reading(BodyConfig::Lstm, &keys.base),
+            Self::Gru(keys) => reading(BodyConfig::Gru, &keys.base),
+            Self::Intra(keys) => reading(BodyConfig::IntraAttention, &keys.base),
+        };
+        TaggerConfig { word_dropout: self.tagger_keys().word_dropout, ..tagger }
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let TaggerKeys { freeze, word_dropout, .. } = *self.tagger_keys();
+        pretrained::check_freeze(freeze, self.from())?;
+        check_dropout("word_dropout", word_dropout)?;
+        match self {
+            Self::Transformer(keys) => keys.base.transformer(1).validate(),
+            Self::Rnn(keys) | Self::Lstm(keys) | Self::Gru(keys) | Self::Intra(keys) => keys.base.validate(),
+        }
+    }
+}
+
+/// A tagger whose words attend to each other.
+fn attending(keys: &TransformerKeys) -> TaggerConfig {
+    let body = TransformerBodyConfig {
+        n_heads: keys.n_heads,
+        kv_heads: keys.kv_heads,
+        d_ff: Some(keys.d_ff),
+        activation: keys.activation,
+        norm: keys.norm,
+        bias: keys.bias,
+        norm_place: keys.norm_place,
+        position: keys.position,
+        sight: keys.sight,
+        attention_dropout: keys.attention_dropout,
+    };
+    TaggerConfig {
+        body: BodyConfig::Transformer(body),
+        d_model: keys.d_model,
+        n_layers: keys.n_layers,
+        dropout: keys.dropout,
+        ..TaggerConfig::default()
+    }
+}
+
+/// A tagger whose words are read in both directions.
+fn reading(body: BodyConfig, keys: &RecurrentKeys) -> TaggerConfig {
+    TaggerConfig {
+        body,
+        d_model: keys.d_hidden.map_or(keys.d_model, |each_way| 2 * each_way),
+        n_layers: keys.n_layers,
+        dropout: keys.dropout,
+        ..TaggerConfig::default()
+    }
+}
+
+/// The sections of this task alone.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WordsAndTags {
     /// What a word's vector is made of.
     pub words: WordsConfig,
-    /// How words learn of each other.
-    pub model: ModelConfig,
     /// How tags are chosen.
     pub tags: TagsConfig,
-    /// How it is trained.
-    pub train: TrainConfig,
 }
+
+/// The configuration.
+pub type Config = RunConfig<DataConfig, ModelConfig, WordsAndTags>;
 
 /// What the data decide of the network.
 #[derive(Debug, Clone, Copy)]
@@ -117,41 +224,18 @@ pub(super) struct Sizes {
 impl Config {
     /// The network of this description, without an encoder of pieces.
     pub(super) fn tagger(&self, sizes: Sizes) -> TaggerConfig {
-        let model = &self.model;
-        let body = match model.kind {
-            ModelKind::Rnn => BodyConfig::Rnn,
-            ModelKind::Lstm => BodyConfig::Lstm,
-            ModelKind::Gru => BodyConfig::Gru,
-            ModelKind::Intra => BodyConfig::IntraAttention,
-            ModelKind::Transformer | ModelKind::Bag => BodyConfig::Transformer(TransformerBodyConfig {
-                n_heads: model.n_heads,
-                kv_heads: model.kv_heads,
-                d_ff: Some(model.d_ff),
-                activation: model.activation,
-                norm: model.norm,
-                bias: model.bias,
-                norm_place: model.norm_place,
-                position: model.position,
-                sight: model.sight,
-                attention_dropout: model.attention_dropout,
-            }),
-        };
-        let both_ways = model.d_hidden.filter(|_| model.kind != ModelKind::Transformer).map(|hidden| 2 * hidden);
+        let WordsAndTags { words, tags } = &self.more;
         TaggerConfig {
             vocab: sizes.words,
             unknown: sizes.unknown,
             char_vocab: sizes.characters,
             tags: sizes.tags,
-            d_word: self.words.d_word,
-            characters: self.words.characters.clone(),
+            d_word: words.d_word,
+            characters: words.characters.clone(),
             encoder: None,
-            pieces: self.words.pieces,
-            body,
-            d_model: both_ways.unwrap_or(model.d_model),
-            n_layers: model.n_layers,
-            output: self.tags.output,
-            dropout: model.dropout,
-            word_dropout: model.word_dropout,
+            pieces: words.pieces,
+            output: tags.output,
+            ..self.model.tagger()
         }
     }
 
@@ -174,43 +258,26 @@ impl Config {
     }
 
     fn check_words(&self) -> Result<(), ConfigError> {
-        check_positive("min_count", self.words.min_count)?;
-        self.words.characters.validate().map_err(|error| error.within("characters"))?;
-        let nothing = self.words.d_word == 0 && self.words.characters == CharactersConfig::None;
-        match nothing && self.model.from.is_none() {
+        check_positive("min_count", self.more.words.min_count)?;
+        self.more.words.characters.validate().map_err(|error| error.within("characters"))?;
+        let nothing = self.more.words.d_word == 0 && self.more.words.characters == CharactersConfig::None;
+        match nothing && self.model.from().is_none() {
             true => Err(ConfigError::new("d_word", 0, "1 or more, where there are no characters either")),
             false => Ok(()),
         }
     }
 }
 
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn data_path(&self) -> Option<&Path> {
-        self.data.path.as_deref()
-    }
-
+impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         self.check_data().map_err(|error| error.within("data"))?;
         self.check_words().map_err(|error| error.within("words"))?;
-        let kinds = [ModelKind::Transformer, ModelKind::Rnn, ModelKind::Lstm, ModelKind::Gru, ModelKind::Intra];
-        self.model.validate(&kinds)?;
-        if self.model.embedding_scale != EmbeddingScale::default() {
-            let expected = "root, the default: a norm makes words' vectors as large as positions";
-            return Err(ConfigError::new("model.embedding_scale", "none", expected).into());
-        }
-        if self.tags.output == TagOutput::Crf && self.train.label_smoothing != 0.0 {
+        self.model.validate().map_err(|error| error.within("model"))?;
+        if self.more.tags.output == TagOutput::Crf && self.train.label_smoothing != 0.0 {
             let smoothing = self.train.label_smoothing;
             return Err(ConfigError::new("train.label_smoothing", smoothing, "0 where tags.output is crf").into());
         }
-        if self.words.d_word > 0 || self.words.characters != CharactersConfig::None {
+        if self.more.words.d_word > 0 || self.more.words.characters != CharactersConfig::None {
             // Sizes that any data would give: what is wrong now is wrong in the file.
             let sizes = Sizes { words: 2, unknown: 1, characters: 2, tags: 2 };
             self.tagger(sizes).validate().map_err(|error| error.within("model"))?;
@@ -249,11 +316,10 @@ mod tests {
 
     #[test]
     fn what_would_be_ignored_is_refused() {
-        for (set, field) in [
-            ("model.embedding_scale=none", "model.embedding_scale"),
-            ("model.kv_heads=3", "kv_heads"),
-            ("data.fold=1/10", "data.fold"),
-        ] {
+        let sets = ["model.embedding_scale=none".to_string()];
+        let error = resolve::<Config>(Tag::CONFIG, None, &sets, &[]).unwrap_err().to_string();
+        assert!(error.contains("unknown field `embedding_scale`"), "{error}");
+        for (set, field) in [("model.kv_heads=3", "kv_heads"), ("data.fold=1/10", "data.fold")] {
             let error = config(&[set]).validate().unwrap_err().to_string();
             assert!(error.contains(field), "{set}: {error}");
         }

@@ -22,7 +22,7 @@ use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{Init, Pass, Side};
 use serde_json::Value;
 
-pub use self::config::Config;
+pub use self::config::{Config, ModelConfig};
 use self::config::Sizes;
 use self::encoded::{Encoded, Lexicon, UNKNOWN, tag_tensor};
 use self::pieces::{ENCODER, PieceEncoder};
@@ -30,7 +30,7 @@ use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::input::{Given, InputKind, beginning};
-use crate::model::{ModelKind, sizes};
+use crate::model::sizes;
 use crate::pretrained;
 use crate::rows::{device_of, spread};
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
@@ -139,7 +139,7 @@ impl Tag {
         for batch in in_order(&lengths, SCORED_TOGETHER) {
             pass.go_on()?;
             let batch_rows: Vec<&Encoded> = batch.iter().map(|&at| rows[at].1).collect();
-            let input = self.lexicon.batch(&batch_rows, &self.config.words.characters, &device);
+            let input = self.lexicon.batch(&batch_rows, &self.config.more.words.characters, &device);
             let logits = model.logits(&input, pass)?;
             let is_known = |row: &&Encoded| row.tags.iter().all(|&tag| tag < self.lexicon.labels.len());
             let (tags, loss) = match &model.crf {
@@ -196,10 +196,10 @@ impl Task for Tag {
     const INPUT: InputKind = InputKind::Text;
 
     fn start(config: Config) -> Result<Self, TaskError> {
-        let encoder = PieceEncoder::of(&config.model)?;
+        let encoder = config.model.from().map(PieceEncoder::of).transpose()?;
         let (splits, _) = Self::sentences(&config)?;
         let train: Vec<&Tagged> = splits.train.iter().collect();
-        let lexicon = Lexicon::learn(&train, config.words.min_count, config.words.case);
+        let lexicon = Lexicon::learn(&train, config.more.words.min_count, config.more.words.case);
         if lexicon.labels.len() < 2 {
             let got = lexicon.labels.names().first().map_or("none", String::as_str);
             return Err(TaskError::input("training data", "two or more different tags", format!("only {got}")));
@@ -232,11 +232,11 @@ impl Task for Tag {
             }
         };
         let (words, characters, labels) = (list(WORDS, 2)?, list(CHARACTERS, 2)?, list(LABELS, 2)?);
-        let encoder = match config.model.from {
+        let encoder = match config.model.from() {
             Some(_) => Some(PieceEncoder::open(&file(ENCODER)?, &file(TOKENIZER)?)?),
             None => None,
         };
-        let lexicon = Lexicon::new(words, characters, labels, config.words.case);
+        let lexicon = Lexicon::new(words, characters, labels, config.more.words.case);
         Ok(Self { config, lexicon, encoder })
     }
 
@@ -264,12 +264,13 @@ impl Task for Tag {
 
     fn model(&self, init: &Init) -> Result<Tagger, TaskError> {
         let mut model = self.tagger().init(init).map_err(|error| error.within("model"))?;
-        model.encoder = model.encoder.map(|encoder| pretrained::tracked(encoder, &self.config.model));
+        model.encoder =
+            model.encoder.map(|encoder| pretrained::tracked(encoder, self.config.model.tagger_keys().freeze));
         Ok(model)
     }
 
     fn warm(&self, mut model: Tagger) -> Result<Tagger, TaskError> {
-        if let (Some(path), Some(encoder)) = (&self.config.model.from, model.encoder.take()) {
+        if let (Some(path), Some(encoder)) = (self.config.model.from(), model.encoder.take()) {
             model.encoder = Some(pretrained::warm(path, encoder)?);
         }
         Ok(model)
@@ -292,7 +293,7 @@ impl Task for Tag {
     ) -> Result<Loss, TaskError> {
         let device = device_of(model);
         let sentences: Vec<&Encoded> = batch.iter().map(|&index| &train.sentences[index]).collect();
-        let input = self.lexicon.batch(&sentences, &self.config.words.characters, &device);
+        let input = self.lexicon.batch(&sentences, &self.config.more.words.characters, &device);
         let words = input.lengths.iter().sum();
         let tags = tag_tensor(&sentences, &device);
         let mean = model.loss(&input, tags, self.config.train.label_smoothing, pass)?;
@@ -371,7 +372,7 @@ impl Task for Tag {
         let tags: Vec<&str> = tagging.tags[0].iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
         let title = written(&sentence.tokens, &tags);
         let (words, pieces) = (sentence.tokens.clone(), sentence.pieces.as_ref().map(|pieces| pieces.tokens.clone()));
-        let reads_both_ways = self.config.model.kind == ModelKind::Intra;
+        let reads_both_ways = matches!(self.config.model, ModelConfig::Intra(_));
         Ok(Legend::new(title, move |map| {
             let name = map.site.words();
             let (name, tokens) = match (&pieces, map.site.side, map.head) {

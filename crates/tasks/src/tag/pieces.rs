@@ -8,7 +8,6 @@ use regard_nn::models::transformer::TransformerConfig;
 
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::model::ModelConfig;
 use crate::pretrained;
 
 /// The file with the encoder's description, so that a finished folder does not need the one it started from.
@@ -33,12 +32,11 @@ pub struct Pieces {
 }
 
 impl PieceEncoder {
-    /// That of the folder of `pretrain` that `model` starts from; none without one. It keeps the dropout that it was
-    /// trained with: what few tagged sentences call for would undo it.
-    pub fn of(model: &ModelConfig) -> Result<Option<Self>, TaskError> {
-        let Some(path) = &model.from else { return Ok(None) };
+    /// The encoder of a folder of `pretrain`. It keeps the dropout that it was trained with: what few tagged sentences call
+    /// for would undo it.
+    pub fn of(path: &Path) -> Result<Self, TaskError> {
         let (tokenizer, theirs) = pretrained::described(path)?;
-        Ok(Some(Self { config: theirs.transformer(tokenizer.vocab(), None), tokenizer }))
+        Ok(Self { config: theirs.transformer(tokenizer.vocab()), tokenizer })
     }
 
     /// That of a tagger's own files.
@@ -83,14 +81,14 @@ mod tests {
         Tokenizer::train(&config, ["I saw a saw in the old house.", "the right to right wrongs"].into_iter()).unwrap()
     }
 
-    fn model_config() -> ModelConfig {
-        ModelConfig { d_model: 8, n_heads: 2, d_ff: 8, n_layers: 1, ..ModelConfig::default() }
+    fn encoder_config(vocab: usize) -> TransformerConfig {
+        TransformerConfig { vocab, d_model: 8, n_heads: 2, d_ff: 8, n_layers: 1, ..TransformerConfig::default() }
     }
 
     #[test]
     fn a_description_goes_into_a_file_and_back() {
         let tokenizer = trained(TokenizerKind::Bpe);
-        let encoder = PieceEncoder { config: model_config().transformer(tokenizer.vocab(), None), tokenizer };
+        let encoder = PieceEncoder { config: encoder_config(tokenizer.vocab()), tokenizer };
         let json = serde_json::to_vec(&encoder.config).unwrap();
         let again = PieceEncoder::open(&json, encoder.tokenizer.to_json().as_bytes()).unwrap();
         assert_eq!((again.config, again.tokenizer.tokens()), (encoder.config, encoder.tokenizer.tokens()));
@@ -103,7 +101,7 @@ mod tests {
         fn every_word_has_its_pieces(words in prop::collection::vec("[a-zé.!]{1,6}", 1..8)) {
             for kind in [TokenizerKind::Bpe, TokenizerKind::Word, TokenizerKind::Char] {
                 let tokenizer = trained(kind);
-                let encoder = PieceEncoder { config: model_config().transformer(tokenizer.vocab(), None), tokenizer };
+                let encoder = PieceEncoder { config: encoder_config(tokenizer.vocab()), tokenizer };
                 let pieces = encoder.pieces(&words);
                 prop_assert_eq!(pieces.ids.len(), pieces.tokens.len());
                 prop_assert_eq!(pieces.words.len(), words.len());

@@ -404,7 +404,6 @@ mod tests {
             "train.steps=3",
             "train.keep=last",
             "model.d_model=32",
-            "model.d_ff=64",
         ];
         let folder = tempfile::tempdir().unwrap();
         let sets = sets.iter().chain(more).map(|set| set.to_string()).collect();
@@ -419,7 +418,7 @@ mod tests {
     #[test]
     fn threads_that_share_a_batch_make_the_same_step() {
         for (task, more) in [
-            ("compose", &["data.test=20", "data.dev=20"][..]),
+            ("compose", &["data.test=20", "data.dev=20", "model.d_ff=64"][..]),
             ("tag", &["data.sentences=200", "model.kind=lstm", "model.dropout=0", "model.word_dropout=0"]),
         ] {
             let one = trained(task, 1, more);

@@ -24,6 +24,7 @@ use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 
 pub use self::config::Config;
+use self::config::NetworkConfig;
 use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
@@ -31,7 +32,7 @@ use crate::input::{Given, InputKind, beginning};
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
-use crate::model::sizes;
+use crate::model::{Chosen, sizes};
 use crate::rows::{device_of, padded, spread};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
@@ -179,7 +180,7 @@ impl Translate {
     fn search(&self, model: &Translator, sources: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
         let device = device_of(model);
         let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
-        let budget = Budget { tokens: SEARCH_TOKENS / self.config.decode.size.max(1), examples: 256 };
+        let budget = Budget { tokens: SEARCH_TOKENS / self.config.more.decode.size.max(1), examples: 256 };
         let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
         for batch in in_order(&lengths, budget) {
             let rows: Vec<Vec<u32>> =
@@ -187,7 +188,7 @@ impl Translate {
             let (ids, lengths) = padded(&rows, &device);
             // No translation is three times as long as its source, but for very short ones.
             let limits: Vec<usize> = lengths.iter().map(|&length| 3 * length + 10).collect();
-            let options = &self.config.decode;
+            let options = &self.config.more.decode;
             let hypotheses = match model {
                 Translator::Transformer(model) => {
                     let source = model.encode(ids, Some(lengths), pass)?;
@@ -270,14 +271,14 @@ impl Task for Translate {
     }
 
     fn described(&self) -> Option<Description> {
-        let (vocab, model) = (self.tokenizer.vocab(), &self.config.model);
-        let architecture = match model.cell() {
-            None => Architecture::EncoderDecoder(model.transformer(vocab, None)),
+        let vocab = self.tokenizer.vocab();
+        let architecture = match NetworkConfig::of(&self.config.model, vocab) {
+            NetworkConfig::Transformer(config) => Architecture::EncoderDecoder(config),
             // Encoder and decoder as one stack: what attention adds is small beside them.
-            Some(cell) => Architecture::Recurrent(RecurrentModel {
-                cell,
+            NetworkConfig::Recurrent(model) => Architecture::Recurrent(RecurrentModel {
+                cell: model.cell,
                 d_in: model.d_model,
-                d_hidden: model.d_hidden(),
+                d_hidden: model.d_hidden,
                 n_layers: 2 * model.n_layers,
                 vocab: Some(vocab),
                 outputs: Some(vocab),
@@ -289,10 +290,9 @@ impl Task for Translate {
     }
 
     fn model(&self, init: &Init) -> Result<Translator, TaskError> {
-        let vocab = self.tokenizer.vocab();
-        Ok(match self.config.model.recurrent_translator(vocab) {
-            Some(config) => Translator::Recurrent(RecurrentTranslator::new(&config, init)?),
-            None => Translator::Transformer(EncoderDecoder::new(&self.config.model.transformer(vocab, None), init)?),
+        Ok(match NetworkConfig::of(&self.config.model, self.tokenizer.vocab()) {
+            NetworkConfig::Transformer(config) => Translator::Transformer(EncoderDecoder::new(&config, init)?),
+            NetworkConfig::Recurrent(config) => Translator::Recurrent(RecurrentTranslator::new(&config, init)?),
         })
     }
 
@@ -315,7 +315,10 @@ impl Task for Translate {
 
     /// Not with a baseline of rewards, which all of a batch goes into.
     fn is_divisible(&self) -> bool {
-        matches!(self.config.model.selection, Selection::Soft)
+        match self.config.model.chosen() {
+            Chosen::Transformer(_) => true,
+            Chosen::Recurrent(_, keys) => keys.more.selection == Selection::Soft,
+        }
     }
 
     fn evaluate(
@@ -452,7 +455,7 @@ mod tests {
 
     use super::*;
     use crate::settings::resolve;
-    use crate::task::Settings;
+    use crate::task::Validate;
 
     fn config(sets: &[&str]) -> Config {
         let small = ["model.d_model=8", "model.d_ff=8", "model.n_heads=2", "model.n_layers=1"];

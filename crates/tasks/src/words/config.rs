@@ -8,8 +8,8 @@ use regard_nn::config::{check_positive, check_product};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
-use crate::task::Settings;
-use crate::train::TrainConfig;
+use crate::run_config::{DataSection, RunConfig};
+use crate::task::Validate;
 
 /// The largest `model.window` and `model.negatives`: a batch grows with their product.
 const MOST_WINDOW: usize = 256;
@@ -70,33 +70,16 @@ impl Default for ModelConfig {
     }
 }
 
-/// The configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Of weights, order and draws.
-    pub seed: u64,
-    /// The text.
-    pub data: DataConfig,
-    /// The vectors.
-    pub model: ModelConfig,
-    /// How they are trained.
-    pub train: TrainConfig,
+impl DataSection for DataConfig {
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
 }
 
-impl Settings for Config {
-    fn train(&self) -> &TrainConfig {
-        &self.train
-    }
+/// The configuration.
+pub type Config = RunConfig<DataConfig, ModelConfig>;
 
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn data_path(&self) -> Option<&Path> {
-        self.data.path.as_deref()
-    }
-
+impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         let ModelConfig { d_model, window, negatives, .. } = self.model;
         for (field, value) in [

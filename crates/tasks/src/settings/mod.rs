@@ -1,59 +1,182 @@
 //! The configuration of a run: the task's commented TOML file, a file of the user's over it, single keys over both.
 
+mod kinds;
+
 use std::path::Path;
 
-use regard_nn::config::name_the_nearest;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use self::kinds::{KIND, Kinds};
 use crate::error::TaskError;
+
+/// A configuration, and the keys that were given for it in vain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved<C> {
+    /// The configuration without those keys.
+    pub config: C,
+    /// Keys of other kinds of networks than the chosen one.
+    pub unused: Vec<Unused>,
+}
+
+/// A key of `[model]` that was given by hand although the chosen kind of network does not have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unused {
+    /// The file, or `--set key=value`.
+    pub place: String,
+    /// The key with its section, such as `model.n_heads`.
+    pub key: String,
+    /// Which kinds have the key.
+    pub problem: String,
+}
+
+impl From<Unused> for TaskError {
+    fn from(Unused { place, problem, .. }: Unused) -> Self {
+        Self::Settings { place, problem }
+    }
+}
+
+impl<C> Resolved<C> {
+    /// The configuration, if every key that was given is used.
+    pub fn all_used(self) -> Result<C, TaskError> {
+        match self.unused.into_iter().next() {
+            Some(unused) => Err(unused.into()),
+            None => Ok(self.config),
+        }
+    }
+}
 
 /// Reads `defaults`, lays `file` over it key by key, then each `key=value` of `sets`, then what flags with a key of their own
 /// say, as `(flag, key, value)`.
 ///
-/// A key that the task does not know is refused with those it knows. A path to data becomes absolute: the configuration will
-/// be read from elsewhere.
-pub fn resolve<C: DeserializeOwned>(
+/// A key that the task does not know is refused with those it knows, and so is a key of `[model]` that was given although the
+/// chosen kind of network does not have it. A path to data becomes absolute: the configuration will be read from elsewhere.
+pub fn resolve<C: Serialize + DeserializeOwned>(
     defaults: &str,
     file: Option<&Path>,
     sets: &[String],
     flags: &[(&str, &str, Option<Value>)],
 ) -> Result<C, TaskError> {
+    resolve_loosely(defaults, file, sets, flags)?.all_used()
+}
+
+/// The same as [`resolve`], but keys that the chosen kind of network does not have are dropped and listed.
+pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
+    defaults: &str,
+    file: Option<&Path>,
+    sets: &[String],
+    flags: &[(&str, &str, Option<Value>)],
+) -> Result<Resolved<C>, TaskError> {
     let mut table: Table = defaults.parse().expect("the task's own configuration");
-    let mut layers: Vec<(String, Table)> = Vec::new();
+    let given = given(file, &table, sets, flags)?;
+    leave_the_end_to(&given, &mut table);
+    let kinds = Kinds::of::<C>();
+    // Wherever the kind is given, it decides about all other keys.
+    let (chosen, others): (Vec<Given>, Vec<Given>) = given.into_iter().partition(Given::is_kind);
+    for kind in chosen {
+        kinds.choose::<C>(kind, &mut table)?;
+    }
+    kinds.keep_known(&mut table);
+    let mut unused = Vec::new();
+    for one in others {
+        match kinds.unused(&table, &one) {
+            Some(found) => unused.push(found),
+            None => kinds.lay::<C>(one, &mut table)?,
+        }
+    }
+    make_absolute(&mut table)?;
+    let config =
+        read(&table).map_err(|Problem { path, message }| settings("configuration", format!("{path}: {message}")))?;
+    Ok(Resolved { config, unused })
+}
+
+/// Makes the path to the data absolute.
+fn make_absolute(table: &mut Table) -> Result<(), TaskError> {
+    if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
+        *path = Path::new(path).canonicalize().map_err(TaskError::io(&*path))?.display().to_string();
+    }
+    Ok(())
+}
+
+/// One key that was given by hand.
+#[derive(Debug)]
+struct Given {
+    /// The file, or `--set key=value`.
+    place: String,
+    /// The key with its section.
+    key: String,
+    /// The value, in the tables that the key names.
+    over: Table,
+}
+
+/// All keys of the file, of `sets` and of `flags`, in this order. Keys of the file's `[model]` that only repeat a default are
+/// left out: the file may be a copy of all defaults, which are those of several kinds.
+fn given(
+    file: Option<&Path>,
+    defaults: &Table,
+    sets: &[String],
+    flags: &[(&str, &str, Option<Value>)],
+) -> Result<Vec<Given>, TaskError> {
+    let mut all = Vec::new();
     if let Some(path) = file {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| settings(&place, error))?;
-        let over = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
-        layers.push((place, over));
+        let over: Table = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
+        let default = |key: &str| defaults.get("model").and_then(|model| model.get(key));
+        let repeats = |one: &Given| one.of_model().is_some_and(|(key, value)| default(key) == Some(value));
+        all.extend(single_keys(over, &place).into_iter().filter(|one| !repeats(one)));
     }
     for set in sets {
         let place = format!("--set {set}");
         let Some((key, text)) = set.split_once('=') else {
             return Err(settings(&place, "expected key=value, such as train.steps=500"));
         };
-        let over = nested(key.trim(), value(text.trim()), &place)?;
-        layers.push((place, over));
+        all.extend(single_keys(nested(key.trim(), value(text.trim()), &place)?, &place));
     }
     for (flag, key, value) in flags {
         if let Some(value) = value {
-            layers.push((flag.to_string(), nested(key, value.clone(), flag)?));
+            all.extend(single_keys(nested(key, value.clone(), flag)?, flag));
         }
     }
-    leave_the_end_to(&layers, &mut table);
-    for (place, over) in layers {
-        lay::<C>(&mut table, over, &place)?;
-    }
-    if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
-        *path = Path::new(path).canonicalize().map_err(TaskError::io(&*path))?.display().to_string();
-    }
-    read(&table, "configuration")
+    Ok(all)
 }
 
-/// Whoever says in steps or in epochs when a run ends does not mean the default end in the other measure as well.
-fn leave_the_end_to(layers: &[(String, Table)], defaults: &mut Table) {
-    let says =
-        |key: &str| layers.iter().any(|(_, over)| over.get("train").is_some_and(|train| train.get(key).is_some()));
+/// The keys of all sections, one by one. A section without keys stands for itself.
+fn single_keys(sections: Table, place: &str) -> Vec<Given> {
+    let one = |key: String, section: String, value: Value| Given {
+        place: place.to_string(),
+        key,
+        over: Table::from_iter([(section, value)]),
+    };
+    let mut all = Vec::new();
+    for (section, value) in sections {
+        match value {
+            Value::Table(keys) if !keys.is_empty() => all.extend(keys.into_iter().map(|(key, value)| {
+                let path = format!("{section}.{key}");
+                one(path, section.clone(), Value::Table(Table::from_iter([(key, value)])))
+            })),
+            value => all.push(one(section.clone(), section, value)),
+        }
+    }
+    all
+}
+
+impl Given {
+    /// The key without its section and the value, if the section is `[model]`.
+    fn of_model(&self) -> Option<(&str, &Value)> {
+        let (key, value) = self.over.get("model")?.as_table()?.iter().next()?;
+        Some((key, value))
+    }
+
+    fn is_kind(&self) -> bool {
+        self.of_model().is_some_and(|(key, _)| key == KIND)
+    }
+}
+
+/// Setting `steps` replaces the default `epochs`, and the other way round.
+fn leave_the_end_to(given: &[Given], defaults: &mut Table) {
+    let says = |key: &str| given.iter().any(|one| one.key.strip_prefix("train.") == Some(key));
     if let Some(Value::Table(train)) = defaults.get_mut("train") {
         for (said, other) in [("steps", "epochs"), ("epochs", "steps")] {
             if says(said) && !says(other) {
@@ -67,15 +190,21 @@ fn settings(place: &str, problem: impl std::fmt::Display) -> TaskError {
     TaskError::Settings { place: place.to_string(), problem: problem.to_string().trim_end().to_string() }
 }
 
+/// Why a table is no configuration.
+#[derive(Debug)]
+struct Problem {
+    /// The key that is wrong, as far as it is known.
+    path: String,
+    message: String,
+}
+
 /// Reads a configuration as a model folder's `config.json` is read, from JSON: one reader to compile, and one set of messages.
-fn read<C: DeserializeOwned>(table: &Table, place: &str) -> Result<C, TaskError> {
-    let json = Value::Table(table.clone());
-    let json = to_json(&json).map_err(|(key, problem)| settings(place, format!("{key}: {problem}")))?;
+fn read<C: DeserializeOwned>(table: &Table) -> Result<C, Problem> {
+    let json = to_json(&Value::Table(table.clone()))
+        .map_err(|(path, message)| Problem { path, message: message.to_string() })?;
     serde_path_to_error::deserialize(&json).map_err(|error| {
         let path = error.path().to_string();
-        let inner = error.into_inner().to_string();
-        let inner = name_the_nearest(inner.trim_end(), |key| in_another_section(key, table));
-        if path == "." { settings(place, inner) } else { settings(place, format!("{path}: {inner}")) }
+        Problem { path, message: error.into_inner().to_string().trim_end().to_string() }
     })
 }
 
@@ -100,12 +229,6 @@ fn to_json(value: &Value) -> Result<serde_json::Value, (String, &'static str)> {
             table.iter().map(entry).collect::<Result<_, _>>()?
         }
     })
-}
-
-/// A key that `table` has in one of its sections, with the section before it.
-fn in_another_section(key: &str, table: &Table) -> Option<String> {
-    let section = table.iter().find(|(_, keys)| keys.as_table().is_some_and(|keys| keys.contains_key(key)));
-    section.map(|(section, _)| format!("{section}.{key}"))
 }
 
 /// A value as TOML writes it; what is none is text: `rope` is `"rope"`.
@@ -139,17 +262,6 @@ enum Others {
     Stay,
     /// They go, as the base of rotations does for positions of another kind.
     Go,
-}
-
-/// Lays `over` upon the table: others stay where the configuration can be read so, else they go.
-fn lay<C: DeserializeOwned>(table: &mut Table, over: Table, place: &str) -> Result<(), TaskError> {
-    let with = |others| {
-        let mut laid = table.clone();
-        lay_over(&mut laid, over.clone(), others);
-        read::<C>(&laid, place).map(|_| laid)
-    };
-    *table = with(Others::Stay).or_else(|error| with(Others::Go).map_err(|_| error))?;
-    Ok(())
 }
 
 /// Sections are merged key by key, and so are tables within them.
@@ -190,35 +302,35 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug, PartialEq, Deserialize)]
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Model {
         size: usize,
         name: String,
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
     enum Place {
         Rope { base: f64 },
         Alibi {},
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Tokens {
         kind: String,
         vocab: usize,
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Kinds {
         place: Place,
         tokens: Tokens,
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Nested {
         model: Kinds,
@@ -236,7 +348,7 @@ mod tests {
         assert_eq!(config.model.place, Place::Rope { base: 5.0 });
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Config {
         seed: u64,
@@ -260,7 +372,7 @@ mod tests {
         assert_eq!(config, Config { seed: 8, model: Model { size: 5, name: "alibi".into() } });
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct End {
         steps: Option<u64>,
@@ -269,7 +381,7 @@ mod tests {
 
     #[test]
     fn an_end_in_epochs_replaces_one_in_steps() {
-        #[derive(Deserialize)]
+        #[derive(Serialize, Deserialize)]
         struct Training {
             train: End,
         }

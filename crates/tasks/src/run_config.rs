@@ -1,0 +1,79 @@
+//! The configuration of a run: the sections that every task has, and those that a task adds.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::extended::Extended;
+use crate::task::{Settings, Validate};
+use crate::train::TrainConfig;
+
+/// A section of a configuration, with a default for each of its keys.
+pub trait Section: Serialize + DeserializeOwned + Default + Debug + Clone {}
+
+impl<T: Serialize + DeserializeOwned + Default + Debug + Clone> Section for T {}
+
+/// The `[data]` section of a task.
+pub trait DataSection: Section {
+    /// Where the examples come from; nothing for built-in data.
+    fn path(&self) -> Option<&Path>;
+}
+
+/// The configuration of a task, from its `[data]` and `[model]` sections and the sections of its own.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(from = "Extended<Shared<Data, Model>, More>")]
+#[serde(bound(deserialize = "Data: Section, Model: Section, More: Section"))]
+pub struct RunConfig<Data, Model, More = NoMore> {
+    /// Seed of weights, examples and dropout.
+    pub seed: u64,
+    /// The examples.
+    pub data: Data,
+    /// The network.
+    pub model: Model,
+    /// How the network is trained.
+    pub train: TrainConfig,
+    /// Sections that only this task has; they stand beside the others.
+    #[serde(flatten)]
+    pub more: More,
+}
+
+/// A task has no further sections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoMore {}
+
+/// What every configuration has, as it is read.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Shared<Data, Model> {
+    seed: u64,
+    data: Data,
+    model: Model,
+    train: TrainConfig,
+}
+
+impl<Data, Model, More> From<Extended<Shared<Data, Model>, More>> for RunConfig<Data, Model, More> {
+    fn from(read: Extended<Shared<Data, Model>, More>) -> Self {
+        let Extended { base: Shared { seed, data, model, train }, more } = read;
+        Self { seed, data, model, train, more }
+    }
+}
+
+impl<Data: DataSection, Model: Section, More: Section> Settings for RunConfig<Data, Model, More>
+where
+    Self: Validate,
+{
+    fn train(&self) -> &TrainConfig {
+        &self.train
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn data_path(&self) -> Option<&Path> {
+        self.data.path()
+    }
+}
