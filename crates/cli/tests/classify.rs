@@ -68,11 +68,11 @@ fn one_label_from_a_file_to_maps() {
 
     let page = place.path().join("look.html");
     done(&regard(&["look", name, "one bad", "one good", "--out", path(&page)]));
-    assert!(fs::read_to_string(&page).unwrap().contains("encoder layer 1"));
+    assert!(fs::read_to_string(&page).unwrap().contains("0 (layer 1)"));
     let maps = place.path().join("look.json");
     done(&regard(&["look", name, "one bad", "--out", path(&maps)]));
     let maps = read_document(&maps);
-    let pooling = maps["maps"].as_array().unwrap().iter().find(|map| map["layer"] == "pooling").unwrap();
+    let pooling = maps["maps"].as_array().unwrap().iter().find(|map| map["name"] == "pooling").unwrap();
     assert_eq!((&pooling["queries"], &pooling["keys"]), (&json!(["neg"]), &json!(["one", "bad"])));
     let sum: f64 = pooling["weights"][0].as_array().unwrap().iter().map(|weight| weight.as_f64().unwrap()).sum();
     assert!((sum - 1.0).abs() < 1e-3, "{sum}");

@@ -102,7 +102,10 @@ fn spans_of_two_columns_by_every_other_network() {
     assert!(score["metrics"]["accuracy"].as_f64().unwrap() <= 0.5, "{score}");
     done(&at(&["look", "intra", "Anna1 saw Rome2.", "--out", "look.json"]));
     let view = read_document(&place.path().join("look.json"));
-    assert_eq!(view["maps"][1]["layer"], "layer 1, read backwards");
+    assert_eq!(
+        (&view["maps"][1]["name"], &view["maps"][1]["words"]),
+        (&json!("0.1"), &json!("layer 1, read backwards"))
+    );
     assert_eq!(view["maps"][1]["keys"], json!([".", "Rome2", "saw", "Anna1"]));
     fails_with(&at(&["look", "lstm", "Anna1 saw Rome2."]), 2, &["has none", "model.kind=transformer"]);
 }
@@ -174,5 +177,5 @@ fn a_pretrained_encoder_is_taken_over_and_then_not_needed() {
     done(&at(&["look", "model", "I saw a saw.", "--out", "look.json"]));
     let view = read_document(&place.path().join("look.json"));
     let map = &view["maps"][0];
-    assert_eq!((&map["layer"], &map["keys"][0]), (&Value::from("encoder layer 1"), &Value::from("<s>")), "{map}");
+    assert_eq!((&map["name"], &map["keys"][0]), (&Value::from("encoder.0.0"), &Value::from("<s>")), "{map}");
 }

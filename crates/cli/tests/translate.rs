@@ -7,22 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use binary::{
-    document, documents, done, fails_with, last_document, path, read_document, regard, sets, sets_beside, text, write,
+    document, documents, done, fails_with, last_document, pairs, path, read_document, regard, sets, sets_beside, text,
+    write,
 };
-
-/// Numbers as words, which a tiny model can learn.
-fn pairs(place: &Path) -> String {
-    let words = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq")];
-    let mut text = String::new();
-    for a in words {
-        for b in words {
-            for c in words {
-                text += &format!("{} {} {}\t{} {} {}\n", a.0, b.0, c.0, a.1, b.1, c.1);
-            }
-        }
-    }
-    write(place, "pairs.tsv", text)
-}
 
 const TINY: [&str; 6] = [
     "model.d_model=32",

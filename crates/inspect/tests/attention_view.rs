@@ -2,16 +2,20 @@
 
 use proptest::prelude::*;
 use regard_inspect::{AttentionView, HeadMap, InspectError, MapGroup, ViewFormat};
-use regard_nn::AttentionMap;
+use regard_nn::{AttentionKind, AttentionMap, Side, Site};
 use serde_json::Value;
+
+fn site(side: Side, kind: AttentionKind) -> Site {
+    Site { side: Some(side), layer: 0, kind }
+}
 
 fn view() -> AttentionView {
     let source = ["the", " cat", "sat"];
     let target = ["le", "chat"];
-    let own = MapGroup::new("encoder layer 1", source, source)
+    let own = MapGroup::of(site(Side::Encoder, AttentionKind::SelfAttention), source, source)
         .head(HeadMap { head: 0, rows: vec![vec![1.0, 0.0, 0.0], vec![0.25, 0.75], vec![0.12344, 0.12346, 0.7531]] })
         .head(HeadMap { head: 1, rows: vec![vec![0.5, f32::NAN, 0.5]] });
-    let cross = MapGroup::new("cross-attention of decoder layer 1", target, source)
+    let cross = MapGroup::of(site(Side::Decoder, AttentionKind::Cross), target, source)
         .head(HeadMap { head: 0, rows: vec![vec![0.1, 0.2, 0.7, 99.0], vec![0.3, 0.3, 0.4], vec![9.0]] });
     AttentionView::new("the cat sat").group(own).group(cross)
 }
@@ -57,7 +61,8 @@ fn json_says_layers_heads_and_tokens() {
     assert_eq!(json["tokens"], serde_json::json!(["the", " cat", "sat"]));
     let maps = json["maps"].as_array().unwrap();
     assert_eq!(maps.len(), 3);
-    assert_eq!((&maps[1]["layer"], &maps[1]["head"]), (&"encoder layer 1".into(), &1.into()));
+    assert_eq!((&maps[1]["name"], &maps[1]["layer"], &maps[1]["head"]), (&"encoder.0.1".into(), &0.into(), &1.into()));
+    assert_eq!((&maps[2]["name"], &maps[2]["kind"]), (&"decoder.0.cross.0".into(), &"cross".into()));
     assert_eq!(maps[1]["weights"], serde_json::json!([[0.5, null, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]));
     assert_eq!(maps[2]["queries"], serde_json::json!(["le", "chat"]));
     assert_eq!(maps[2]["keys"], serde_json::json!(["the", " cat", "sat"]));
@@ -84,7 +89,8 @@ fn several_inputs_stay_apart() {
 fn a_drawing_has_a_panel_a_head() {
     let figure = view().to_figure().unwrap();
     let titles: Vec<&str> = figure.panels.iter().map(|panel| panel.title.as_str()).collect();
-    assert_eq!(titles, ["encoder layer 1, head 1", "encoder layer 1, head 2", "cross-attention of decoder layer 1"]);
+    assert_eq!(titles, ["encoder.0.0", "encoder.0.1", "decoder.0.cross.0"]);
+    assert!(figure.notes[0].ends_with("Names count layers and heads from 0, as encoder.0.1."), "{}", figure.notes[0]);
     let svg = figure.to_svg();
     roxmltree::Document::parse(&svg).unwrap();
     assert!(svg.contains(">chat</text>") && svg.contains(">␣cat</text>"));
@@ -144,25 +150,26 @@ fn the_extension_chooses_the_format() {
     assert!(matches!(nowhere, Err(InspectError::Folder { .. })));
 }
 
-fn map(layer: &str, sequence: usize, head: usize, first_row: usize, rows: Vec<Vec<f32>>) -> AttentionMap {
-    AttentionMap { layer: layer.to_string(), sequence, head, first_row, rows, keys: None }
+fn map(layer: usize, sequence: usize, head: usize, first_row: usize, rows: Vec<Vec<f32>>) -> AttentionMap {
+    let site = Site { side: Some(Side::Decoder), layer, kind: AttentionKind::SelfAttention };
+    AttentionMap { site, sequence, head, first_row, rows, keys: None }
 }
 
 #[test]
 fn captured_maps_become_groups() {
     let maps = [
-        map("decoder.0", 0, 0, 0, vec![vec![1.0], vec![0.4, 0.6]]),
-        map("decoder.0", 0, 1, 0, vec![vec![1.0], vec![0.5, 0.5]]),
-        map("skipped", 0, 0, 0, vec![vec![1.0]]),
-        map("decoder.0", 1, 0, 0, vec![vec![1.0]]),
+        map(0, 0, 0, 0, vec![vec![1.0], vec![0.4, 0.6]]),
+        map(0, 0, 1, 0, vec![vec![1.0], vec![0.5, 0.5]]),
+        map(9, 0, 0, 0, vec![vec![1.0]]),
+        map(0, 1, 0, 0, vec![vec![1.0]]),
         // Decoding went on after something else, and a row was done again.
-        map("decoder.0", 0, 0, 2, vec![vec![0.1, 0.2, 0.7]]),
-        map("decoder.0", 0, 1, 1, vec![vec![0.0, 1.0]]),
+        map(0, 0, 0, 2, vec![vec![0.1, 0.2, 0.7]]),
+        map(0, 0, 1, 1, vec![vec![0.0, 1.0]]),
     ];
     let tokens = ["a", "b", "c"];
     let described = |map: &AttentionMap| {
-        let group = MapGroup::new(format!("{} of {}", map.layer, map.sequence), tokens, tokens);
-        (map.layer != "skipped").then(|| group.input(format!("input {}", map.sequence)))
+        let group = MapGroup::new(format!("{} of {}", map.site, map.sequence), tokens, tokens);
+        (map.site.layer != 9).then(|| group.input(format!("input {}", map.sequence)))
     };
     let view = AttentionView::from_maps("t", &maps, described).unwrap();
     let names: Vec<&str> = view.groups.iter().map(|group| group.name.as_str()).collect();
@@ -176,18 +183,18 @@ fn captured_maps_become_groups() {
 #[test]
 fn padding_is_left_out_and_a_wrong_token_list_refused() {
     let described = |_: &AttentionMap| Some(MapGroup::new("l", ["a", "b"], ["a", "b"]));
-    let padded = [map("l", 0, 0, 0, vec![vec![0.5, 0.5, 0.0], vec![0.1, 0.9, 0.0], vec![0.2, 0.2, 0.6]])];
+    let padded = [map(0, 0, 0, 0, vec![vec![0.5, 0.5, 0.0], vec![0.1, 0.9, 0.0], vec![0.2, 0.2, 0.6]])];
     let view = AttentionView::from_maps("", &padded, described).unwrap();
     assert_eq!(view.groups[0].heads[0].rows, [vec![0.5, 0.5], vec![0.1, 0.9]]);
-    let wrong = [map("encoder.3", 0, 0, 0, vec![vec![0.5, 0.25, 0.25]])];
+    let wrong = [map(3, 0, 0, 0, vec![vec![0.5, 0.25, 0.25]])];
     let error = AttentionView::from_maps("", &wrong, described).unwrap_err().to_string();
-    assert!(error.contains("encoder.3") && error.contains("2 keys"), "{error}");
+    assert!(error.contains("decoder.3.0") && error.contains("2 keys"), "{error}");
 }
 
 #[test]
 fn edges_of_a_graph_find_their_keys() {
     let keys = Some(vec![vec![2, 0], vec![]]);
-    let maps = [AttentionMap { keys, ..map("graph", 0, 0, 0, vec![vec![0.25, 0.75], vec![]]) }];
+    let maps = [AttentionMap { keys, ..map(0, 0, 0, 0, vec![vec![0.25, 0.75], vec![]]) }];
     let describe = |_: &AttentionMap| Some(MapGroup::new("graph", ["a", "b"], ["x", "y", "z"]));
     let view = AttentionView::from_maps("", &maps, describe).unwrap();
     assert_eq!(view.groups[0].heads[0].rows, [vec![0.75, 0.0, 0.25], vec![0.0; 3]]);

@@ -336,15 +336,15 @@ mod tests {
         let at = |keys: [usize; 5]| {
             keys.iter().map(|&key| (0..5).map(|k| if k == key { 1.0 } else { 0.0 }).collect()).collect()
         };
-        for (keys, pattern, distance) in [
-            ([0, 0, 1, 2, 3], Pattern::Previous, 1.0),
-            ([1, 2, 3, 4, 4], Pattern::Next, 0.75),
-            ([0, 1, 2, 3, 4], Pattern::Itself, 0.0),
-            ([0, 0, 0, 0, 0], Pattern::First, 2.5),
-            ([4, 4, 4, 4, 4], Pattern::Last, 1.5),
+        for (keys, pattern, mass, distance) in [
+            ([0, 0, 1, 2, 3], Pattern::Previous, 1.0, 1.0),
+            ([1, 2, 3, 4, 4], Pattern::Next, 0.75, 0.75),
+            ([0, 1, 2, 3, 4], Pattern::Itself, 1.0, 0.0),
+            ([0, 0, 0, 0, 0], Pattern::First, 1.0, 2.5),
+            ([4, 4, 4, 4, 4], Pattern::Last, 1.0, 1.5),
         ] {
             let look = look(&tokens, at(keys));
-            assert_eq!(look.pattern(), (pattern, 1.0), "{keys:?}");
+            assert_eq!(look.pattern(), (pattern, mass), "{keys:?}");
             assert!((look.distance() - distance).abs() < 1e-12 && look.entropy() == 0.0, "{keys:?}");
         }
         // Two of the same look at each other, and two others at what they like.

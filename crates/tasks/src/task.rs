@@ -373,3 +373,27 @@ pub struct Sample {
     /// The right answer, as a prediction's `output` would be.
     pub expected: String,
 }
+
+/// Asking a task as callers do, for its tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use regard_nn::Wanted;
+
+    use super::*;
+    use crate::run::viewed;
+
+    /// What the model makes of texts.
+    pub(crate) fn answers<T: Task>(task: &T, model: &T::Model, texts: &[&str]) -> Result<Vec<Prediction>, TaskError> {
+        let inputs = texts.iter().map(|&text| task.input(&text.into())).collect::<Result<Vec<_>, _>>()?;
+        task.predict(model, &inputs, &Pass::inference())
+    }
+
+    /// The maps of a text, or of an input that the task finds telling.
+    pub(crate) fn maps<T: Task>(task: &T, model: &T::Model, text: Option<&str>) -> Result<AttentionView, TaskError> {
+        let input = match text {
+            Some(text) => task.input(&text.into())?,
+            None => task.telling(model, &Pass::inference())?,
+        };
+        viewed(task, model, &input, Wanted::default(), &Pass::inference())
+    }
+}

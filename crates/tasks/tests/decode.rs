@@ -1,10 +1,18 @@
 //! Searches against all sequences there are, sampling against its distribution, cached decoders against whole models.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use regard_nn::layers::position::Position;
+use regard_nn::layers::position::floater::FloaterConfig;
+use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
+use regard_nn::layers::position::recurrent::RecurrentPositionConfig;
+use regard_nn::layers::position::relative::RelativeConfig;
+use regard_nn::layers::position::rope::RopeConfig;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::{RecurrentLanguageModel, RecurrentLanguageModelConfig};
@@ -59,6 +67,27 @@ impl Decoder for Table {
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
         self.rows = rows.iter().map(|&row| self.rows[row].clone()).collect();
         Ok(())
+    }
+}
+
+/// A decoder of any kind.
+struct Any<'a>(&'a mut dyn Decoder);
+
+impl Decoder for Any<'_> {
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
+        self.0.next(last)
+    }
+
+    fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
+        self.0.select(rows)
+    }
+
+    fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
+        self.0.begin(prompts)
     }
 }
 
@@ -234,20 +263,21 @@ fn nothing_possible_ends_in_a_cut_and_wrong_use_is_refused() {
     }
     let found = greedy(&mut Lost, START, END, &[5]).unwrap();
     assert_eq!(tokens(&found), vec![(vec![], Ending::Cut)]);
-    let mut random = ChaCha8Rng::seed_from_u64(1);
     let options = SampleOptions::default();
-    let mut lost = Lost;
-    let mut drawn = sample(&mut lost, &[START], &options, &mut random).unwrap();
-    assert!(drawn.next().unwrap().is_err());
-    assert!(drawn.next().is_none());
+    let refused = |decoder: &mut dyn Decoder, prompts: &[Vec<u32>]| {
+        let mut random = vec![ChaCha8Rng::seed_from_u64(1); prompts.len()];
+        sample(&mut Any(decoder), prompts, &options, &mut random, |_, _| {}).unwrap_err().to_string()
+    };
+    assert!(refused(&mut Lost, &[vec![START]]).contains("a token that is possible"));
 
     let mut table = Table::new(3, &[1, 2]);
     let error = greedy(&mut table, START, END, &[5]).unwrap_err().to_string();
     assert_eq!(error, "max_len: expected 2, one a row, got 1");
     let none = BeamOptions { size: 0, ..BeamOptions::default() };
     assert!(beam(&mut table, START, END, &[1, 1], &none).unwrap_err().to_string().starts_with("size = 0"));
-    assert!(sample(&mut table, &[START], &options, &mut random).unwrap_err().to_string().contains("one row"));
-    assert!(sample(&mut Lost, &[], &options, &mut random).unwrap_err().to_string().starts_with("prompt"));
+    assert!(refused(&mut table, &[vec![START]]).contains("one a row"));
+    assert!(refused(&mut Lost, &[vec![]]).starts_with("prompt"));
+    assert!(refused(&mut table, &[vec![START], vec![START, 3]]).starts_with("prompts"));
     for options in [
         SampleOptions { temperature: f32::NAN, ..SampleOptions::default() },
         SampleOptions { top_k: Some(0), ..SampleOptions::default() },
@@ -292,9 +322,9 @@ fn a_sample_follows_its_prompt_and_stops() {
     let mut lengths = Vec::new();
     for seed in 0..40 {
         let mut table = Table::new(5, &[seed]);
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let drawn: Vec<u32> =
-            sample(&mut table, &[START, 3, 2], &options, &mut random).unwrap().map(Result::unwrap).collect();
+        let mut random = [ChaCha8Rng::seed_from_u64(seed)];
+        let mut drawn = Vec::new();
+        sample(&mut table, &[vec![START, 3, 2]], &options, &mut random, |_, token| drawn.push(token)).unwrap();
         assert!(!drawn.contains(&END));
         let read = &table.rows[0].1;
         assert_eq!(read[..3], [START, 3, 2]);
@@ -303,6 +333,26 @@ fn a_sample_follows_its_prompt_and_stops() {
         lengths.push(drawn.len());
     }
     assert!(lengths.contains(&12) && lengths.iter().any(|&length| length < 5), "{lengths:?}");
+}
+
+/// Each row of several is what it would be alone, whatever the others do.
+#[test]
+fn samples_side_by_side_are_those_drawn_alone() {
+    let options = SampleOptions { max_len: 9, stop: vec![END], ..SampleOptions::default() };
+    let seeds: Vec<u64> = (0..12).collect();
+    let draw = |seeds: &[u64]| {
+        let mut random: Vec<ChaCha8Rng> = seeds.iter().map(|&seed| ChaCha8Rng::seed_from_u64(seed)).collect();
+        let prompts = vec![vec![START, 2]; seeds.len()];
+        let mut drawn = vec![Vec::new(); seeds.len()];
+        let mut table = Table::new(5, seeds);
+        sample(&mut table, &prompts, &options, &mut random, |row, token| drawn[row].push(token)).unwrap();
+        (drawn, table.work)
+    };
+    let (together, work) = draw(&seeds);
+    let alone: Vec<Vec<u32>> = seeds.iter().flat_map(|&seed| draw(&[seed]).0).collect();
+    assert_eq!(together, alone);
+    assert!(together.iter().any(|row| row.len() < 9) && together.iter().any(|row| row.len() == 9));
+    assert!(work < 12 * 10, "rows that have ended cost nothing");
 }
 
 fn device() -> Device {
@@ -333,7 +383,10 @@ fn close(got: &[f32], want: &[f32]) {
 fn follow(decoder: &mut impl Decoder, prefix: &[u32], whole: impl Fn(&[usize], &[Vec<u32>]) -> Vec<f32>) {
     let mut sentences: Vec<usize> = (0..decoder.rows()).collect();
     let mut read: Vec<Vec<u32>> = vec![prefix.to_vec(); sentences.len()];
-    decoder.read(prefix).unwrap();
+    if !prefix.is_empty() {
+        let found = decoder.begin(&vec![prefix.to_vec(); sentences.len()]).unwrap();
+        close(&found, &whole(&sentences, &read));
+    }
     let selections: [&[usize]; 6] = [&[0, 0, 1, 1], &[1, 0, 3, 2], &[0, 1, 2, 3], &[2, 3], &[1, 0, 1], &[2]];
     for (step, rows) in selections.into_iter().enumerate() {
         let last: Vec<u32> = (0..sentences.len()).map(|row| ((step * 5 + row * 3) % 7) as u32).collect();
@@ -367,7 +420,7 @@ fn a_cached_translator_is_one_from_scratch() {
         let (ids, lengths) = source_rows(sentences);
         model.encode(ids, lengths, &pass).unwrap()
     };
-    let mut decoder = TranslatorDecoder::new(&model, encode(&[0, 1]));
+    let mut decoder = TranslatorDecoder::new(&model, encode(&[0, 1]), pass);
     follow(&mut decoder, &[], |sentences, read| {
         after_last(model.logits(&encode(sentences), matrix(read), &pass).unwrap())
     });
@@ -393,7 +446,7 @@ fn a_recurrent_translator_is_one_from_scratch() {
             let (ids, lengths) = source_rows(sentences);
             model.encode(ids, lengths, &pass).unwrap()
         };
-        let mut decoder = RecurrentTranslatorDecoder::new(&model, encode(&[0, 1]));
+        let mut decoder = RecurrentTranslatorDecoder::new(&model, encode(&[0, 1]), pass);
         follow(&mut decoder, &[], |sentences, read| {
             after_last(model.logits(&encode(sentences), matrix(read), &pass).unwrap())
         });
@@ -404,16 +457,16 @@ fn a_recurrent_translator_is_one_from_scratch() {
 fn a_cached_language_model_is_one_from_scratch() {
     let model = LanguageModel::new(&transformer(), &Init::new(1, &device())).unwrap();
     let whole = |_: &[usize], read: &[Vec<u32>]| after_last(model.logits(matrix(read), &Pass::inference()).unwrap());
-    follow(&mut LanguageModelDecoder::new(&model, 2, None).unwrap(), &[2, 5, 1], whole);
-    follow(&mut LanguageModelDecoder::new(&model, 2, Some(9)).unwrap(), &[2, 5, 1], whole);
-    assert!(LanguageModelDecoder::new(&model, 1, Some(1)).is_err());
+    follow(&mut LanguageModelDecoder::new(&model, 2, None, Pass::inference()).unwrap(), &[2, 5, 1], whole);
+    follow(&mut LanguageModelDecoder::new(&model, 2, Some(9), Pass::inference()).unwrap(), &[2, 5, 1], whole);
+    assert!(LanguageModelDecoder::new(&model, 1, Some(1), Pass::inference()).is_err());
 }
 
 /// With a window of 4, whenever a fifth token would come the last 2 are read anew.
 #[test]
 fn a_window_slides_by_halves() {
     let model = LanguageModel::new(&transformer(), &Init::new(1, &device())).unwrap();
-    let mut decoder = LanguageModelDecoder::new(&model, 1, Some(4)).unwrap();
+    let mut decoder = LanguageModelDecoder::new(&model, 1, Some(4), Pass::inference()).unwrap();
     let mut seen: Vec<u32> = Vec::new();
     let all: Vec<u32> = (0..13).map(|i| i * 3 % 7).collect();
     for (i, &token) in all.iter().enumerate() {
@@ -424,8 +477,8 @@ fn a_window_slides_by_halves() {
         let want = after_last(model.logits(matrix(&[seen.clone()]), &Pass::inference()).unwrap());
         close(&decoder.next(&[token]).unwrap(), &want);
     }
-    let mut fresh = LanguageModelDecoder::new(&model, 1, Some(4)).unwrap();
-    fresh.read(&all[..9]).unwrap();
+    let mut fresh = LanguageModelDecoder::new(&model, 1, Some(4), Pass::inference()).unwrap();
+    fresh.begin(&[all[..9].to_vec()]).unwrap();
     let want = after_last(model.logits(matrix(&[all[7..10].to_vec()]), &Pass::inference()).unwrap());
     close(&fresh.next(&all[9..10]).unwrap(), &want);
 }
@@ -435,7 +488,7 @@ fn a_recurrent_language_model_is_one_from_scratch() {
     let config = RecurrentLanguageModelConfig { vocab: 7, n_layers: 2, d_model: 4, d_hidden: 6, ..Default::default() };
     let model = RecurrentLanguageModel::new(&config, &Init::new(1, &device())).unwrap();
     let whole = |_: &[usize], read: &[Vec<u32>]| after_last(model.logits(matrix(read), &Pass::inference()).unwrap());
-    follow(&mut RecurrentLanguageModelDecoder::new(&model, 2), &[2, 5, 1], whole);
+    follow(&mut RecurrentLanguageModelDecoder::new(&model, 2, Pass::inference()), &[2, 5, 1], whole);
 }
 
 /// Beam search with a real model: what it says of a sentence is what the whole sentence gives.
@@ -446,7 +499,7 @@ fn a_translators_beam_knows_the_probability_of_its_sentence() {
     let (ids, lengths) = source_rows(&[0, 1]);
     let encode = || model.encode(ids.clone(), lengths.clone(), &pass).unwrap();
     let options = BeamOptions { size: 5, length_penalty: 0.0 };
-    let found = beam(&mut TranslatorDecoder::new(&model, encode()), START, END, &[6, 4], &options).unwrap();
+    let found = beam(&mut TranslatorDecoder::new(&model, encode(), pass), START, END, &[6, 4], &options).unwrap();
     for (sentence, found) in found.iter().enumerate() {
         assert_eq!(found.len(), 5);
         for hypothesis in found {
@@ -458,4 +511,58 @@ fn a_translators_beam_knows_the_probability_of_its_sentence() {
             assert!((hypothesis.log_probability - sum).abs() < 1e-4, "{} {sum}", hypothesis.log_probability);
         }
     }
+}
+
+/// Rows of different lengths, each with its own cache, are what each would be alone: for every kind of position, since each
+/// row stands at positions of its own.
+#[test]
+fn prompts_of_different_lengths_are_read_together() {
+    let positions = [
+        Position::None,
+        Position::Sinusoidal,
+        Position::Learned(LearnedConfig { max_length: 12, beyond: Beyond::Refuse }),
+        Position::Relative(RelativeConfig { max_distance: 3 }),
+        Position::Rope(RopeConfig::default()),
+        Position::Alibi,
+        Position::Floater(FloaterConfig::default()),
+        Position::Rnn(RecurrentPositionConfig::default()),
+    ];
+    let prompts = [vec![2, 5, 1, 4, 3], vec![6], vec![3, 3]];
+    for position in positions {
+        let config = TransformerConfig { position, ..transformer() };
+        let model = LanguageModel::new(&config, &Init::new(1, &device())).unwrap();
+        let alone = |read: &[u32]| after_last(model.logits(matrix(&[read.to_vec()]), &Pass::inference()).unwrap());
+        let mut decoder = LanguageModelDecoder::new(&model, 3, None, Pass::inference()).unwrap();
+        let want: Vec<f32> = prompts.iter().flat_map(|prompt| alone(prompt)).collect();
+        close(&decoder.begin(&prompts).unwrap(), &want);
+        decoder.select(&[2, 0]).unwrap();
+        let read = [[prompts[2].clone(), vec![1]].concat(), [prompts[0].clone(), vec![6]].concat()];
+        let want: Vec<f32> = read.iter().flat_map(|read| alone(read)).collect();
+        close(&decoder.next(&[1, 6]).unwrap(), &want);
+    }
+    let config = RecurrentLanguageModelConfig { vocab: 7, d_model: 4, d_hidden: 6, ..Default::default() };
+    let model = RecurrentLanguageModel::new(&config, &Init::new(1, &device())).unwrap();
+    let alone = |read: &Vec<u32>| after_last(model.logits(matrix(&[read.clone()]), &Pass::inference()).unwrap());
+    let mut decoder = RecurrentLanguageModelDecoder::new(&model, 3, Pass::inference());
+    close(&decoder.begin(&prompts).unwrap(), &prompts.iter().flat_map(alone).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_search_can_be_given_up() {
+    let cancelled = AtomicBool::new(false);
+    let pass = Pass::inference().until(&cancelled);
+    let model = LanguageModel::new(&transformer(), &Init::new(1, &device())).unwrap();
+    let mut decoder = LanguageModelDecoder::new(&model, 1, None, pass).unwrap();
+    let options = SampleOptions { max_len: 1_000_000, ..SampleOptions::default() };
+    let mut drawn = 0;
+    let ended = sample(&mut decoder, &[vec![START]], &options, &mut [ChaCha8Rng::seed_from_u64(1)], |_, _| {
+        drawn += 1;
+        cancelled.store(drawn == 5, Ordering::Relaxed);
+    });
+    assert_eq!((ended, drawn), (Err(NnError::Cancelled), 5));
+    let translator = EncoderDecoder::new(&transformer(), &Init::new(1, &device())).unwrap();
+    let (ids, lengths) = source_rows(&[0]);
+    let source = translator.encode(ids, lengths, &pass).unwrap();
+    let ended = greedy(&mut TranslatorDecoder::new(&translator, source, pass), START, END, &[5]);
+    assert_eq!(ended, Err(NnError::Cancelled));
 }

@@ -41,6 +41,20 @@ pub fn sets_beside<'a>(more: &[&str], settings: &[&'a str]) -> Vec<&'a str> {
     sets(&settings.iter().copied().filter(is_used).collect::<Vec<_>>())
 }
 
+/// Numbers as words, which a tiny model can learn.
+pub fn pairs(place: &Path) -> String {
+    let words = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq")];
+    let mut text = String::new();
+    for a in words {
+        for b in words {
+            for c in words {
+                text += &format!("{} {} {}\t{} {} {}\n", a.0, b.0, c.0, a.1, b.1, c.1);
+            }
+        }
+    }
+    write(place, "pairs.tsv", text)
+}
+
 /// What stands in standard output or error.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()

@@ -61,11 +61,11 @@ fn panel_name(group: &MapGroup, head: &HeadMap) -> String {
     }
 }
 
-/// What the first name means.
+/// How names are to be read.
 fn explained(view: &AttentionView) -> Option<String> {
     let group = view.groups.iter().find(|group| group.site.is_some_and(|site| site.is_numbered()))?;
     let head = group.heads.last()?.head;
-    Some(format!(" Layers and heads count from 0: {} is head {head} of {}.", group.head_name(head), group.name))
+    Some(format!(" Names count layers and heads from 0, as {}.", group.head_name(head)))
 }
 
 fn short(weight: f32) -> String {

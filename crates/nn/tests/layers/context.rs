@@ -4,7 +4,7 @@ use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use regard_nn::layers::attention::context::{ContextAttention, ContextConfig, Estimator, Selection};
 use regard_nn::layers::attention::score::{ScoreConfig, ScoreKind};
-use regard_nn::{AttentionMap, Capture, Init, NnError, Pass, Wanted};
+use regard_nn::{AttentionKind, AttentionMap, Capture, Init, NnError, Pass, Side, Site, Wanted};
 use regard_ops::OpError;
 
 use crate::case::{Case, each_case};
@@ -238,7 +238,8 @@ fn a_capture_changes_nothing() {
     let sources = layer.prepare(leaf([1, 6, 5], 1), leaf([1, 6, 3], 2), None).unwrap();
     let queries = Tensor::<3>::from_data(TensorData::new(vec![0.5f32; 8], [1, 2, 4]), &training());
     let run = |pass: &Pass| values(layer.forward(queries.clone(), &sources, 0, pass).unwrap().context);
-    let capture = Capture::new(Wanted { layers: Some(vec!["encoder".to_string()]), ..Wanted::default() });
+    let other = Site { side: Some(Side::Encoder), layer: 0, kind: AttentionKind::SelfAttention };
+    let capture = Capture::new(Wanted { layers: Some(vec![other]), ..Wanted::default() });
     assert_eq!(run(&Pass::inference()), run(&Pass::inference().with_capture(&capture)));
     assert!(capture.into_maps().is_empty());
 }

@@ -3,7 +3,7 @@
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
 use regard_nn::layers::attention::graph::{GraphAttention, GraphAttentionConfig, Join};
-use regard_nn::{Capture, Init, Pass, Wanted};
+use regard_nn::{AttentionKind, Capture, Init, Pass, Wanted};
 use regard_ops::{Graph, SelfLoops};
 
 use crate::support::{close, gradient, leaf, training, values};
@@ -102,7 +102,7 @@ fn captured_weights_are_those_of_the_edges() {
     layer(Join::Concat).forward(leaf([NODES, 5], 1), &graph, &pass).unwrap();
     let maps = capture.into_maps();
     assert_eq!(maps.len(), 1);
-    assert_eq!((maps[0].layer.as_str(), maps[0].head, maps[0].first_row), ("gat", 1, 1));
+    assert_eq!((maps[0].site.kind, maps[0].head, maps[0].first_row), (AttentionKind::Edges, 1, 1));
     assert_eq!(maps[0].keys, Some(vec![vec![0, 2, 3], vec![], vec![1, 2]]));
     let sums: Vec<f32> = maps[0].rows.iter().map(|row| row.iter().sum()).collect();
     close("sums of weights", &sums, &[1.0, 0.0, 1.0], 1e-6);

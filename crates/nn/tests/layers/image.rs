@@ -117,7 +117,7 @@ fn a_capture_of_channels_is_channels_by_channels() {
     let capture = Capture::default();
     layer.forward(leaf([1, 4, 3, 2], 1), &Pass::inference().with_capture(&capture)).unwrap();
     let maps = capture.into_maps();
-    assert_eq!((maps.len(), maps[0].layer.as_str(), maps[0].rows.len()), (1, "channel", 4));
+    assert_eq!((maps.len(), maps[0].head, maps[0].rows.len()), (1, 0, 4));
     assert!(maps[0].rows.iter().all(|row| row.len() == 4 && (row.iter().sum::<f32>() - 1.0).abs() < 1e-6));
 }
 

@@ -14,7 +14,7 @@ fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1>
 }
 
 fn layer(d_in: usize, d_hidden: usize) -> IntraAttention {
-    IntraAttentionConfig::new(d_in, d_hidden).init(&Init::new(3, &training()).enter("encoder")).unwrap()
+    IntraAttentionConfig::new(d_in, d_hidden).init(0, &Init::new(3, &training()).enter("encoder")).unwrap()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn outputs_weights_and_gradients_agree_with_pytorch() {
         assert_eq!(maps.len(), batch);
         let want = golden.floats(&name("maps"));
         for (map, want) in maps.iter().zip(want.chunks(seq * seq)) {
-            assert_eq!((map.layer.as_str(), map.first_row, map.rows.len()), ("encoder", 1, seq - 1));
+            assert_eq!((map.head, map.first_row, map.rows.len()), (0, 1, seq - 1));
             for (row, want) in map.rows.iter().zip(want.chunks(seq).skip(1)) {
                 close("weights", row, &want[..row.len()], 2e-6);
             }

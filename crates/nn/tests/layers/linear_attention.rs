@@ -63,7 +63,7 @@ fn steps(layer: &LinearAttention, x: &Tensor<3>) -> Tensor<3> {
     let mut state = None;
     let mut out = Vec::new();
     for t in 0..x.dims()[1] {
-        let (y, next) = layer.step(x.clone().narrow(1, t, 1).squeeze_dim(1), state).unwrap();
+        let (y, next) = layer.step(x.clone().narrow(1, t, 1).squeeze_dim(1), state, &Pass::inference()).unwrap();
         assert_eq!(next.count, t + 1);
         out.push(y.unsqueeze_dim::<3>(1));
         state = Some(next);
@@ -159,7 +159,7 @@ fn captured_weights_give_the_output() {
         let x = values(x);
         let mut want = Vec::new();
         for map in &maps {
-            assert_eq!((map.layer.as_str(), map.rows.len()), ("attention", 5));
+            assert_eq!((map.head, map.rows.len()), (0, 5));
             for (i, row) in map.rows.iter().enumerate() {
                 assert!(direction == Direction::Bidirectional || row[i + 1..].iter().all(|&weight| weight == 0.0));
                 for feature in 0..4 {
@@ -193,14 +193,14 @@ fn bad_fields_and_inputs_are_named() {
     let layer = heads(5, None).init(&Init::new(1, &training())).unwrap();
     let error = layer.forward(leaf([1, 3, 4], 1), &Pass::inference()).unwrap_err();
     assert!(matches!(error, NnError::Op(OpError::Shape { what: "tokens", .. })), "{error}");
-    let error = layer.step(leaf([1, 5], 1), None).unwrap_err();
+    let error = layer.step(leaf([1, 5], 1), None, &Pass::inference()).unwrap_err();
     assert_eq!(error.to_string(), "direction = bidirectional: expected causal, to go token by token");
     let causal = LinearAttentionConfig { direction: Direction::Causal, ..heads(5, None) };
     let layer = causal.init(&Init::new(1, &training())).unwrap();
-    let (_, state) = layer.step(leaf([1, 5], 1), None).unwrap();
-    let error = layer.step(leaf([2, 5], 1), Some(state.clone())).unwrap_err();
+    let (_, state) = layer.step(leaf([1, 5], 1), None, &Pass::inference()).unwrap();
+    let error = layer.step(leaf([2, 5], 1), Some(state.clone()), &Pass::inference()).unwrap_err();
     assert!(matches!(error, NnError::Op(OpError::Shape { what: "state products", .. })), "{error}");
     let wrong = LinearAttentionState { keys: leaf([1, 5, 1, 2], 1), ..state };
-    let error = layer.step(leaf([1, 5], 1), Some(wrong)).unwrap_err();
+    let error = layer.step(leaf([1, 5], 1), Some(wrong), &Pass::inference()).unwrap_err();
     assert!(matches!(error, NnError::Op(OpError::Shape { what: "state keys", .. })), "{error}");
 }

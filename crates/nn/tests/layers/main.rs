@@ -7,6 +7,7 @@ mod golden;
 #[allow(dead_code, reason = "shared with the tests of the operations")]
 mod support;
 
+mod ablation;
 mod backpropagation;
 mod blocks;
 mod body;

@@ -8,7 +8,7 @@ use regard_nn::layers::attention::cross_attention::CrossAttention;
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::position::{Places, Position, PositionSizes, Positions};
-use regard_nn::{Capture, Init, Pass, Wanted};
+use regard_nn::{AttentionKind, Capture, Init, Pass, Site, Wanted};
 use regard_ops::{AttentionOptions, Mask, SparseRows};
 
 use crate::golden::Golden;
@@ -221,13 +221,14 @@ fn a_cache_keeps_the_chosen_sequences() {
 fn a_capture_keeps_what_is_wanted_and_changes_nothing() {
     let (layer, x) = (layer(), leaf([2, SEQ, 16], 3));
     let wanted = Wanted {
-        layers: Some(vec!["layer".into()]),
+        layers: Some(vec![Site { side: None, layer: 0, kind: AttentionKind::SelfAttention }]),
         sequences: Some(vec![1]),
         heads: Some(vec![0, 3]),
         rows: Some(2..4),
     };
     let capture = Capture::new(wanted.clone());
-    let elsewhere = Capture::new(Wanted { layers: Some(vec!["lay".into()]), ..wanted });
+    let other = Site { side: None, layer: 1, kind: AttentionKind::SelfAttention };
+    let elsewhere = Capture::new(Wanted { layers: Some(vec![other]), ..wanted });
     let options = AttentionOptions::default();
     let plain = run(&layer, x.clone(), &options, &Places::default());
     for capture in [&capture, &elsewhere] {

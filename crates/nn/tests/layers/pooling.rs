@@ -50,7 +50,7 @@ fn outputs_weights_and_gradients_agree_with_pytorch() {
         }
         assert_eq!(maps.len(), 3);
         for (map, want) in maps.iter().zip(golden.floats(&name("weights")).chunks(4)) {
-            assert_eq!((map.layer.as_str(), map.rows.len()), ("pooling", 1));
+            assert_eq!((map.site.to_string().as_str(), map.rows.len()), ("pooling", 1));
             close("weights", &map.rows[0], want, 2e-6);
         }
     }

@@ -9,7 +9,7 @@ use regard_nn::layers::recurrent::{Cell, Direction, Recurrent};
 use regard_nn::models::recurrent_language_model::{RecurrentLanguageModel, RecurrentLanguageModelConfig};
 use regard_nn::models::recurrent_translator::{Alignment, Attend, RecurrentTranslator, RecurrentTranslatorConfig};
 use regard_nn::models::transformer::OutputWeights;
-use regard_nn::{Capture, Init, NnError, Pass};
+use regard_nn::{AttentionKind, Capture, Init, NnError, Pass};
 use regard_ops::{CrossEntropyOptions, log_softmax};
 
 use crate::golden::Golden;
@@ -78,7 +78,7 @@ fn the_recurrent_translators_loss_logits_maps_and_all_gradients_are_pytorchs() {
         let maps = capture.into_maps();
         assert_eq!(maps.len(), if config.attention == Alignment::None { 0 } else { 2 }, "{case}");
         if !maps.is_empty() {
-            assert!(maps.iter().all(|map| map.layer == "attention" && map.first_row == 0), "{case}");
+            assert!(maps.iter().all(|map| map.site.kind == AttentionKind::Alignment && map.first_row == 0), "{case}");
             let rows: Vec<f32> = maps.iter().flat_map(|map| map.rows.concat()).collect();
             close(&case, &rows, &floats("maps"), 1e-5);
         }

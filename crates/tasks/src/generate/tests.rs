@@ -6,6 +6,7 @@ use regard_nn::models::transformer::TransformerConfig;
 use super::*;
 use crate::settings::resolve;
 use crate::task::Validate;
+use crate::task::testing::{answers, maps};
 
 const TEXT: &str = "the cat sat on the mat. a dog ate the hat, and the cat sat on it.\n";
 
@@ -92,7 +93,7 @@ fn a_score_counts_every_token_once() {
         let task = task(&[&format!("model.kind={kind}"), "data.evaluate_block=20"]);
         let model = network(&task);
         let part = task.encoded(TEXT.to_string());
-        let found = task.evaluate(&part, &model, None).unwrap();
+        let found = task.evaluate(&part, &model, None, &Pass::inference()).unwrap();
         for (name, block) in [("loss", 8), ("loss_longer", 20)] {
             let expected = plain_loss(&task, &part.ids, &model, block);
             assert!((found.scores[name] - expected).abs() < 1e-5, "{kind} {name}: {found:?}, {expected}");
@@ -101,7 +102,7 @@ fn a_score_counts_every_token_once() {
         let bits = found.scores["loss"] / std::f64::consts::LN_2;
         assert!((found.scores["bits_per_character"] - bits).abs() < 1e-12, "a token is a character here");
         // A part of the text: its first blocks.
-        let few = task.evaluate(&part, &model, Some(2)).unwrap();
+        let few = task.evaluate(&part, &model, Some(2), &Pass::inference()).unwrap();
         let expected = plain_loss(&task, &part.ids[..17], &model, 8);
         assert!((few.scores["loss"] - expected).abs() < 1e-5 && few.examples == 2);
     }
@@ -113,16 +114,16 @@ fn bits_are_those_of_the_characters_that_were_scored() {
     let text = format!("{}{}", "the cat ".repeat(40), "x q z ".repeat(40));
     let bpe = task(&["data.tokenizer.kind=bpe", "data.tokenizer.vocab=300"]);
     let part = bpe.encoded(text.clone());
-    let found = bpe.evaluate(&part, &network(&bpe), Some(2)).unwrap();
+    let found = bpe.evaluate(&part, &network(&bpe), Some(2), &Pass::inference()).unwrap();
     let characters = bpe.tokenizer.decode(&part.ids[1..17]).chars().count();
     let bits = found.scores["loss"] * 16.0 / std::f64::consts::LN_2 / characters as f64;
     assert!((found.scores["bits_per_character"] - bits).abs() < 1e-9, "{found:?}");
     assert!(characters as f64 / 16.0 > 1.2 * text.len() as f64 / part.ids.len() as f64, "{characters}");
     let words = task(&["data.tokenizer.kind=word"]);
-    let found = words.evaluate(&words.encoded(TEXT.to_string()), &network(&words), None).unwrap();
+    let found = words.evaluate(&words.encoded(TEXT.to_string()), &network(&words), None, &Pass::inference()).unwrap();
     assert!(found.scores.contains_key("loss") && !found.scores.contains_key("bits_per_character"));
     // Of nothing there is no score, and nothing is worth less.
-    let nothing = words.evaluate(&words.encoded(String::new()), &network(&words), None).unwrap();
+    let nothing = words.evaluate(&words.encoded(String::new()), &network(&words), None, &Pass::inference()).unwrap();
     assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY && nothing.examples == 0);
 }
 
@@ -135,7 +136,9 @@ fn learned_positions_are_those_of_the_block() {
     let model = network(&task);
     let mut text = String::new();
     let options = SampleOptions { max_len: 50, ..SampleOptions::default() };
-    task.generate(&model, "the cat", &options, 1, &mut |piece| text.push_str(piece)).unwrap();
+    let prompts = [Prompt { input: Some(task.prompt("the cat").unwrap()), seed: 1 }];
+    let mut hear = |_: usize, piece: &str| text.push_str(piece);
+    task.generate(&model, &prompts, &options, &Pass::inference(), &mut hear).unwrap();
     assert_eq!(text.chars().count(), 50);
 }
 
@@ -147,7 +150,9 @@ fn writing_is_a_function_of_the_seed_and_never_special() {
         let write = |seed, temperature| {
             let mut text = String::new();
             let options = SampleOptions { temperature, max_len: 200, ..SampleOptions::default() };
-            task.generate(&model, "", &options, seed, &mut |piece| text.push_str(piece)).unwrap();
+            let prompts = [Prompt { input: None, seed }];
+            let mut hear = |_: usize, piece: &str| text.push_str(piece);
+            task.generate(&model, &prompts, &options, &Pass::inference(), &mut hear).unwrap();
             text
         };
         assert_eq!(write(1, 5.0), write(1, 5.0));
@@ -155,7 +160,7 @@ fn writing_is_a_function_of_the_seed_and_never_special() {
         assert_eq!(write(1, 0.0), write(2, 0.0));
         // Special tokens have no text: each drawn one would be missing.
         assert_eq!(write(3, 50.0).chars().count(), 200);
-        let found = task.predict(&model, &["the".into(), "a dog".into(), "the".into()]).unwrap();
+        let found = answers(&task, &model, &["the", "a dog", "the"]).unwrap();
         assert_eq!(found[0], found[2]);
     }
 }
@@ -164,18 +169,18 @@ fn writing_is_a_function_of_the_seed_and_never_special() {
 fn unknown_characters_are_named() {
     let task = task(&[]);
     let model = network(&task);
-    let told = task.predict(&model, &["the κατ is €5".to_string()]).unwrap_err().to_string();
+    let told = answers(&task, &model, &["the κατ is €5"]).unwrap_err().to_string();
     for unknown in ["\"κ\"", "\"α\"", "\"τ\"", "\"€\"", "\"5\""] {
         assert!(told.contains(unknown), "{told}");
     }
-    assert!(task.predict(&model, &[String::new()]).unwrap_err().to_string().contains("at least one"));
-    let told = task.look(&model, Some("the cat sat")).unwrap_err().to_string();
+    assert!(answers(&task, &model, &[""]).unwrap_err().to_string().contains("at least one"));
+    let told = maps(&task, &model, Some("the cat sat")).unwrap_err().to_string();
     assert!(told.contains("1 to 8") && told.contains("data.block") && told.contains("11"), "{told}");
-    let view = task.look(&model, Some("the cat")).unwrap();
+    let view = maps(&task, &model, Some("the cat")).unwrap();
     assert_eq!(view.groups[0].queries[3], "␣");
-    assert_eq!(task.look(&model, None).unwrap().groups[0].queries.len(), 8);
+    assert_eq!(maps(&task, &model, None).unwrap().groups[0].queries.len(), 8);
     for sample in task.samples(&task.encoded(TEXT.to_string()), 2) {
-        task.look(&model, Some(&sample.input)).unwrap();
+        maps(&task, &model, Some(&sample.given.to_string())).unwrap();
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::settings::resolve;
 use crate::task::Validate;
+use crate::task::testing::{answers, maps};
 use crate::weights;
 
 const TEXT: &str = "the cat sat on the mat\na dog ate the hat of the cat\n\n   \nthe dog and the cat sat on the hat\n";
@@ -93,20 +94,20 @@ fn a_score_is_the_same_whatever_the_seed_of_the_run() {
     let (one, two) = (task(&[]), task(&["seed=2"]));
     let model = network(&one);
     let part = one.encoded(TEXT);
-    let scores = |task: &Pretrain| task.evaluate(&part, &model, None).unwrap().scores;
+    let scores = |task: &Pretrain| task.evaluate(&part, &model, None, &Pass::inference()).unwrap().scores;
     assert_eq!(scores(&one), scores(&two));
     assert!((scores(&one)["perplexity"].ln() - scores(&one)["loss"]).abs() < 1e-9);
     // Each row by itself gives the same mean: padding changes nothing.
     let (mut nats, mut count) = (0.0, 0);
     for row in part.rows.iter().enumerate() {
-        let (loss, _, guesses) = one.score(&[row], &model).unwrap();
+        let (loss, _, guesses) = one.score(&[row], &model, &Pass::inference()).unwrap();
         nats += loss * guesses as f64;
         count += guesses;
     }
     assert!((nats / count as f64 - scores(&one)["loss"]).abs() < 1e-5);
     let longer = task(&["data.longest=7", "data.tokenizer.kind=word"]);
     let part = longer.encoded(TEXT);
-    let found = longer.evaluate(&part, &network(&longer), None).unwrap();
+    let found = longer.evaluate(&part, &network(&longer), None, &Pass::inference()).unwrap();
     assert!(found.scores.contains_key("accuracy_longer") && found.scores["loss_longer"] != found.scores["loss"]);
 }
 
@@ -115,7 +116,7 @@ fn masks_are_filled() {
     for kind in ["bpe", "word", "char"] {
         let task = task(&[&format!("data.tokenizer.kind={kind}")]);
         let model = network(&task);
-        let found = &task.predict(&model, &["the <mask> sat on <mask>".to_string()]).unwrap()[0];
+        let found = &answers(&task, &model, &["the <mask> sat on <mask>"]).unwrap()[0];
         assert!(!found.output.contains("<mask>"), "{found:?}");
         let candidates = found.more["candidates"].as_array().unwrap();
         assert_eq!(candidates.len(), 2);
@@ -128,7 +129,7 @@ fn masks_are_filled() {
         // What a sample hides comes back as the same tokens but for the hidden one.
         let part = task.encoded(TEXT);
         for (sample, row) in task.samples(&part, 3).iter().zip(&part.rows) {
-            let typed = task.input(&sample.input).unwrap();
+            let typed = task.input(&sample.given).unwrap().row;
             let differ: Vec<usize> = (0..row.len()).filter(|&place| typed.get(place) != Some(&row[place])).collect();
             assert_eq!((typed.len(), differ.len()), (row.len(), 1), "{kind}: {sample:?}");
             assert_eq!(typed[differ[0]], MASK);
@@ -141,12 +142,12 @@ fn masks_are_filled() {
 fn wrong_inputs_are_refused() {
     let task = task(&["data.max_length=6"]);
     let model = network(&task);
-    let told = |text: &str| task.predict(&model, &[text.to_string()]).unwrap_err().to_string();
+    let told = |text: &str| answers(&task, &model, &[text]).unwrap_err().to_string();
     assert!(told("the cat").contains("<mask>"));
     assert!(told("").contains("1 to 6"));
     let long = told("<mask> zzzzzzzzzzzzzz");
     assert!(long.contains("data.max_length") && long.contains("1 to 6"), "{long}");
-    assert_eq!(task.look(&model, Some("the <mask>")).unwrap().groups[0].keys[2], "<mask>");
+    assert_eq!(maps(&task, &model, Some("the <mask>")).unwrap().groups[0].keys[2], "<mask>");
 }
 
 #[test]

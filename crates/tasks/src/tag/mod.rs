@@ -22,8 +22,8 @@ use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{Init, Pass, Side};
 use serde_json::Value;
 
-pub use self::config::{Config, ModelConfig};
 use self::config::Sizes;
+pub use self::config::{Config, ModelConfig};
 use self::encoded::{Encoded, Lexicon, UNKNOWN, tag_tensor};
 use self::pieces::{ENCODER, PieceEncoder};
 use self::scores::{Outcome, evaluation};
