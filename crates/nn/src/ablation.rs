@@ -39,7 +39,7 @@ impl FromStr for Mode {
 /// The mean output of heads.
 pub type Means = BTreeMap<(Site, usize), Vec<f32>>;
 
-/// See the [module](self).
+/// What a pass leaves out: heads, whole attention layers, positions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ablation {
     switched: Vec<Switched>,

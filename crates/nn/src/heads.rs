@@ -159,7 +159,7 @@ impl Inventory {
     }
 }
 
-/// The heads of one attention layer. See the [module](self).
+/// The heads of one attention layer, which it owns to be looked into and switched off.
 #[derive(Debug, Clone)]
 pub struct Heads {
     site: Site,

@@ -1,7 +1,5 @@
 //! AdamW (Loshchilov 2019) over a whole module, in place, with clipping by the global norm.
 
-use std::collections::HashMap;
-
 use burn::backend::TensorMetadata;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
@@ -110,7 +108,7 @@ impl AdamW {
         self.step = self.step.saturating_add(1);
         // PyTorch's clip_grad_norm_ has the same small number in the denominator.
         let scale = self.max_norm.map_or(1.0, |max| (max / (norm + 1e-6)).min(1.0));
-        let mut take = Take { found: found.into_iter(), path: Vec::new(), at: 0, taken: Vec::new() };
+        let mut take = Take { found: found.into_iter(), path: Path::default(), at: 0, taken: Vec::new() };
         let module = module.map(&mut take);
         let mut taken = take.taken;
         self.update(&mut taken, scale);
@@ -122,10 +120,11 @@ impl AdamW {
         for one in &*taken {
             self.make_moments(one.at, &one.path, elements(&one.gradient).len());
         }
-        let moments = self.moments.iter_mut().map(|Moments { path, first, second }| (path.as_str(), (first, second)));
-        let mut moments: HashMap<&str, (&mut Vec<f32>, &mut Vec<f32>)> = moments.collect();
+        let mut moments: Vec<&mut Moments> = self.moments.iter_mut().collect();
         let tensors = taken.iter_mut().map(|one| {
-            let (first, second) = moments.remove(one.path.as_str()).expect("just made; a path is in a module once");
+            // Nearly always the first that is left: both are in the order of the module.
+            let place = moments.iter().position(|moments| moments.path == one.path);
+            let Moments { first, second, .. } = moments.remove(place.expect("just made; a path is in a module once"));
             let decay = self.decay == Decay::All || one.data.shape().num_dims() > 1;
             AdamWTensor {
                 parameter: one.data.storage_mut(),
@@ -230,18 +229,31 @@ struct Taken {
 /// Takes each parameter that has a gradient out of its module, so that nothing else holds its memory.
 struct Take {
     found: std::vec::IntoIter<Option<FlexTensor>>,
-    path: Vec<String>,
+    path: Path,
     at: usize,
     taken: Vec<Taken>,
 }
 
+/// The names of the modules around a parameter, as one text.
+#[derive(Default)]
+struct Path {
+    text: String,
+    /// Where each name begins.
+    begins: Vec<usize>,
+}
+
 impl ModuleMapper for Take {
     fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_string());
+        let Path { text, begins } = &mut self.path;
+        begins.push(text.len());
+        if begins.len() > 1 {
+            text.push('.');
+        }
+        text.push_str(name);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
+        self.path.text.truncate(self.path.begins.pop().unwrap_or(0));
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -253,7 +265,7 @@ impl ModuleMapper for Take {
         let (dtype, device) = (value.dtype(), value.device());
         let (is_tracked, is_fused) = (value.is_require_grad(), is_fused(&value));
         let data = own_memory(contiguous(host(in_f32(value))));
-        let path = self.path.join(".");
+        let path = self.path.text.clone();
         self.taken.push(Taken { at, path, data, gradient, dtype, device, is_tracked, is_fused });
         Param::from_mapped_value(id, Tensor::empty([0; D], &Device::flex()), mapper)
     }

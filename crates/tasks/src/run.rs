@@ -627,3 +627,53 @@ impl<T: Task> Opened for Model<T> {
         self.model.num_params()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tiny model of `compose`, opened from its folder.
+    fn opened(place: &Path) -> Arc<dyn Opened> {
+        let sets = ["data.size=4", "model.d_model=8", "model.d_ff=8", "model.n_heads=2", "data.dev=8", "data.test=8"];
+        let request = Request {
+            sets: sets.iter().map(|set| set.to_string()).collect(),
+            out: Some(place.join("model")),
+            steps: Some(3),
+            ..Request::default()
+        };
+        let kind = crate::kind("compose").unwrap();
+        kind.train(&request, Origin::Scratch, &mut (), &Stop::default()).unwrap();
+        open(&place.join("model")).unwrap()
+    }
+
+    #[test]
+    fn threads_share_an_opened_model() {
+        let place = tempfile::tempdir().unwrap();
+        let model = opened(place.path());
+        let inputs: Vec<Given> = ["0 1 2 3 | 3 2 1 0", "nonsense", "3 2 1 0 | 0 1 2 3"].map(Given::from).to_vec();
+        let answers = |model: &dyn Opened| -> Vec<Option<String>> {
+            let found = model.predict(&inputs, &Pass::inference()).unwrap();
+            found.into_iter().map(|answer| answer.ok().map(|answer| answer.output)).collect()
+        };
+        let alone = answers(model.as_ref());
+        assert_eq!(alone.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        let threads: Vec<_> = (0..4).map(|_| Arc::clone(&model)).collect();
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> = threads.iter().map(|model| scope.spawn(|| answers(model.as_ref()))).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|found| *found == alone), "{found:?}");
+    }
+
+    #[test]
+    fn an_evaluation_can_be_given_up() {
+        let place = tempfile::tempdir().unwrap();
+        let model = opened(place.path());
+        let cancelled = std::sync::atomic::AtomicBool::new(true);
+        let pass = Pass::inference().until(&cancelled);
+        let mut progress = |_: usize, _: usize| {};
+        let heads = model.heads(Examples::Split(Split::Dev), 8, &pass, &mut progress).unwrap_err();
+        assert_eq!(heads.to_string(), "cancelled");
+        assert!(model.evaluate(Examples::Split(Split::Test), &pass).is_err());
+    }
+}

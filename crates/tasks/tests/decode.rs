@@ -542,7 +542,8 @@ fn prompts_of_different_lengths_are_read_together() {
     }
     let config = RecurrentLanguageModelConfig { vocab: 7, d_model: 4, d_hidden: 6, ..Default::default() };
     let model = RecurrentLanguageModel::new(&config, &Init::new(1, &device())).unwrap();
-    let alone = |read: &Vec<u32>| after_last(model.logits(matrix(&[read.clone()]), &Pass::inference()).unwrap());
+    let alone =
+        |read: &Vec<u32>| after_last(model.logits(matrix(std::slice::from_ref(read)), &Pass::inference()).unwrap());
     let mut decoder = RecurrentLanguageModelDecoder::new(&model, 3, Pass::inference());
     close(&decoder.begin(&prompts).unwrap(), &prompts.iter().flat_map(alone).collect::<Vec<_>>());
 }

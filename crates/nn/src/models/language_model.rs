@@ -1,7 +1,7 @@
 //! A causal language model such as GPT: the next token from those before.
 
 use burn::module::Module;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
 
 use super::stack::{Caches, Output, Stack, TokenEmbedding};
@@ -124,16 +124,21 @@ impl LanguageModel {
         let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, total]), &device);
         let (x, places) = self.embedding.forward_runs(ids, &runs, pass)?;
         let states = self.stack.forward(x, Some(Caches::Apart(caches)), &self.options(), &places, pass)?;
-        let ends = new.iter().scan(0, |end, tokens| {
-            *end += tokens.len();
-            Some(*end as i32 - 1)
-        });
-        let ends: Vec<i32> = ends.collect();
-        let last = Tensor::<1, Int>::from_data(TensorData::new(ends, [sequences]), &device);
-        Ok(self.output.logits(states.select(1, last), &self.embedding.tokens)?.squeeze_dim(0))
+        let states = if total == sequences { states } else { states.select(1, ends(new, &device)) };
+        Ok(self.output.logits(states, &self.embedding.tokens)?.squeeze_dim(0))
     }
 
     fn options(&self) -> AttentionOptions {
         AttentionOptions { mask: self.mask, ..AttentionOptions::default() }
     }
+}
+
+/// The place of the last token of each row where all stand behind one another.
+fn ends(rows: &[&[u32]], device: &Device) -> Tensor<1, Int> {
+    let mut end = -1;
+    let ends = rows.iter().map(|row| {
+        end += row.len() as i32;
+        end
+    });
+    Tensor::from_data(TensorData::new(ends.collect::<Vec<i32>>(), [rows.len()]), device)
 }

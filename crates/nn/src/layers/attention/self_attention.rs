@@ -115,7 +115,7 @@ impl SelfAttention {
             self.heads.attend(q, k, v, options, first_row, pass)
         };
         let mixed = match cache {
-            Cached::Together(cache) => attend(q, k, v, cache)?,
+            Cached::Together(cache) | Cached::Apart([(cache, _)]) => attend(q, k, v, cache)?,
             Cached::Apart(rows) => {
                 let (mut first, mut mixed) = (0, Vec::with_capacity(rows.len()));
                 for (cache, new) in rows {
