@@ -14,8 +14,9 @@ use regard_tasks::train::Event;
 use serde_json::json;
 
 use crate::failure::{Failure, task_named};
-use crate::print::print;
-use crate::train::{scores_text, stop_on_signal, task_names};
+use crate::print::{print, tell};
+use crate::signal::stop_on_signal;
+use crate::train::{scores_text, task_names};
 use crate::value::{from_one, from_zero, take_negatives};
 
 /// The arguments of `regard compare`.
@@ -83,15 +84,17 @@ impl Compare {
             vary,
             seeds: self.seeds,
         };
-        let stop = stop_on_signal("what is trained so far will be saved")?;
+        let signals = stop_on_signal("what is trained so far will be saved")?;
         let mut teller = Teller::new()?;
-        let compared = compare(kind, &comparison, &mut |progress| teller.hear(progress), &stop).map_err(Failure)?;
+        let compared =
+            compare(kind, &comparison, &mut |progress| teller.hear(progress), &signals.stop).map_err(Failure)?;
         drop(teller);
         let folder = compared.folder.display();
         if self.json {
             let mut document = serde_json::to_value(&compared.document)?;
             document["folder"] = json!(compared.folder);
-            return print(&format!("{document}\n"));
+            print(&format!("{document}\n"))?;
+            return if compared.document.finished { Ok(()) } else { signals.check() };
         }
         let mut text = compared.document.text();
         if !compared.document.finished {
@@ -105,7 +108,8 @@ impl Compare {
             text += &format!("scores on longer inputs than trained on: --set data.{key}=N\n");
         }
         text += &format!("wrote {folder}; open {folder}/compare.html\n");
-        print(&text)
+        print(&text)?;
+        if compared.document.finished { Ok(()) } else { signals.check() }
     }
 }
 
@@ -137,7 +141,7 @@ impl Teller {
     fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => tell!("{text}"),
         }
     }
 
@@ -172,7 +176,7 @@ impl Teller {
                     bar.set_message(format!("loss {loss:.3}"));
                 }
                 None if self.last.elapsed() >= Duration::from_secs(10) => {
-                    eprintln!("{}  step {step}/{}  loss {loss:.3}", self.run, self.steps);
+                    tell!("{}  step {step}/{}  loss {loss:.3}", self.run, self.steps);
                     self.last = Instant::now();
                 }
                 None => {}

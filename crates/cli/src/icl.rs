@@ -21,9 +21,9 @@ use regard_theory::solver::{Method, Options};
 use regard_theory::sweep::{Done, Settings, Sweep};
 use regard_theory::train::{Model, TrainOptions};
 
-use crate::print::print;
+use crate::print::{print, tell};
 use crate::show::picture_report;
-use crate::train::stop_on_signal;
+use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard icl`.
@@ -287,18 +287,15 @@ impl Icl {
         if let Some(path) = &out {
             Figure::check_path(path).map_err(picture_report)?;
         }
-        let Some(shown) = work.show(seed)? else {
-            eprintln!("stopped; the same command goes on");
-            return Ok(());
-        };
+        let Some(shown) = work.show(seed)? else { return Ok(()) };
         print(&if json { format!("{}\n", shown.json) } else { shown.text })?;
         if let Some(path) = csv {
             save_atomically(&path, shown.csv.as_bytes())?;
-            eprintln!("wrote {}", path.display());
+            tell!("wrote {}", path.display());
         }
         if let Some(path) = out {
             shown.figure.save(&path).map_err(picture_report)?;
-            eprintln!("wrote {}", path.display());
+            tell!("wrote {}", path.display());
         }
         Ok(())
     }
@@ -354,7 +351,7 @@ impl Work {
                     seed,
                 };
                 let sweep = Sweep { d, n, p, lambda, c, repeats, settings };
-                let stop = stop_on_signal("finished runs are kept")?;
+                let signals = stop_on_signal("finished runs are kept")?;
                 let teller = Teller::counted();
                 let hear = |done: Done| {
                     if done.kept > 0 && done.runs == done.kept {
@@ -362,8 +359,14 @@ impl Work {
                     }
                     teller.tell("runs", done.runs, done.all);
                 };
-                let shown = regard_theory::show::sweep::show(&sweep, Some(&journal), &|| stop.is_asked(), &hear);
-                return Ok(shown.map_err(IclFailure)?);
+                let shown =
+                    regard_theory::show::sweep::show(&sweep, Some(&journal), &|| signals.stop.is_asked(), &hear);
+                let shown = shown.map_err(IclFailure)?;
+                if shown.is_none() {
+                    tell!("stopped; the same command goes on");
+                    signals.check()?;
+                }
+                return Ok(shown);
             }
             Self::Landscape { prompts, p, lambda, reach, points } => {
                 staged(|tell| ShowLandscape { task: prompts.task(), p, lambda, reach, points, seed }.show(tell))
@@ -410,7 +413,7 @@ impl Teller {
     fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => tell!("{text}"),
         }
     }
 
@@ -427,7 +430,7 @@ impl Teller {
                 if last.elapsed() >= Self::PAUSE {
                     *last = Instant::now();
                     let count = if all > 0 { format!("{done}/{all} ") } else { String::new() };
-                    eprintln!("{count}{what}");
+                    tell!("{count}{what}");
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! `regard`: the commands.
 #![deny(unsafe_code)]
+#![deny(clippy::print_stderr, reason = "a line that cannot be printed must not end a run: tell!")]
 
 mod bench;
 mod compare;
@@ -10,6 +11,7 @@ mod icl;
 mod print;
 mod shell;
 mod show;
+mod signal;
 mod train;
 mod trained;
 mod value;
@@ -19,7 +21,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::print::print;
+use crate::print::{print, tell};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -42,7 +44,7 @@ fn keep_memory_for_the_next_step() {
 #[command(name = "regard", version, about)]
 struct Cli {
     /// Threads to compute with; all cores by default
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     #[command(subcommand)]
     command: Option<Command>,
@@ -99,9 +101,13 @@ fn main() -> ExitCode {
     keep_memory_for_the_next_step();
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<print::ReaderGone>() => ExitCode::SUCCESS,
+        Err(error) if error.is::<signal::Stopped>() => {
+            ExitCode::from(error.downcast_ref::<signal::Stopped>().map_or(1, |stopped| stopped.0))
+        }
         Err(error) => {
             // In a line, with every cause, and in the words of clap.
-            eprintln!("error: {error:#}");
+            tell!("error: {error:#}");
             // 2 is wrong use, as for the flags that clap refuses.
             let wrong_use = error.is::<bench::UnknownWork>()
                 || error.is::<WrongIsa>()

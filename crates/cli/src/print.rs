@@ -1,20 +1,39 @@
-//! Results on standard output.
+//! Results on standard output, and everything else that is said on standard error.
 
+use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-/// Prints `text` as it is. A reader who has seen enough and closed the pipe, as `head` does, is no error.
+/// Prints `text` as it is.
+///
+/// A reader who has seen enough and closed the pipe, as `head` does, ends the command: [`ReaderGone`], which is a success.
 pub fn print(text: &str) -> Result<()> {
-    let written = write(&mut io::stdout().lock(), text);
-    written.context("standard output could not be written")
+    write(&mut io::stdout().lock(), text)
 }
 
-fn write(out: &mut impl Write, text: &str) -> io::Result<()> {
+/// Nobody reads what is printed any more.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads standard output any more")]
+pub struct ReaderGone;
+
+fn write(out: &mut impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        written => written.context("standard output could not be written"),
     }
+}
+
+/// Says a line on standard error. A line that cannot be written, as on a full disk, costs nothing else: `eprintln!` would
+/// panic.
+macro_rules! tell {
+    ($($said:tt)*) => { $crate::print::say(format_args!($($said)*)) };
+}
+pub(crate) use tell;
+
+/// See the macro [`tell!`].
+pub fn say(line: Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 #[cfg(test)]
@@ -34,9 +53,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_closed_pipe_is_quiet() {
-        assert!(write(&mut Broken(ErrorKind::BrokenPipe), "text").is_ok());
-        assert!(write(&mut Broken(ErrorKind::StorageFull), "text").is_err());
+    fn a_closed_pipe_is_told_from_a_full_disk() {
+        assert!(write(&mut Broken(ErrorKind::BrokenPipe), "text").unwrap_err().is::<ReaderGone>());
+        assert!(!write(&mut Broken(ErrorKind::StorageFull), "text").unwrap_err().is::<ReaderGone>());
         let mut out = Vec::new();
         write(&mut out, "text\n").unwrap();
         assert_eq!(out, b"text\n");

@@ -23,7 +23,7 @@ use regard_inspect::{Figure, InspectError};
 use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
 
-use crate::print::print;
+use crate::print::{print, tell};
 use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard show`.
@@ -293,7 +293,7 @@ impl Show {
         print(&if json { format!("{}\n", shown.json) } else { shown.text })?;
         if let Some(path) = out {
             shown.figure.save(&path).map_err(picture_report)?;
-            eprintln!("wrote {}", path.display());
+            tell!("wrote {}", path.display());
         }
         Ok(())
     }

@@ -9,12 +9,13 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use regard_tasks::task::{Prediction, Sample};
-use regard_tasks::train::{Event, Observer, Origin, Stop};
+use regard_tasks::train::{Event, Observer, Origin};
 use regard_tasks::{Finished, Request};
 use serde_json::json;
 
 use crate::failure::{Failure, task_named};
-use crate::print::print;
+use crate::print::{print, tell};
+use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, take_negatives};
 
 /// The arguments of `regard train`.
@@ -65,7 +66,7 @@ impl Train {
         if self.print_config {
             return print(kind.config());
         }
-        let stop = stop_on_signal("what is trained so far will be saved")?;
+        let signals = stop_on_signal("what is trained so far will be saved")?;
         let request = Request {
             config: self.config,
             sets: self.sets,
@@ -81,27 +82,15 @@ impl Train {
             (false, true) => Box::new(Bar::new()?),
             (false, false) => Box::new(Log::new()),
         };
-        let finished = kind.train(&request, from, listener.as_mut(), &stop).map_err(Failure)?;
+        let finished = kind.train(&request, from, listener.as_mut(), &signals.stop).map_err(Failure)?;
         drop(listener);
         match self.json {
-            true => print(&format!("{}\n", document(&finished))),
-            false => print(&summary(&finished)),
+            true => print(&format!("{}\n", document(&finished)))?,
+            false => print(&summary(&finished))?,
         }
+        // A run that came to its end before the signal was seen is none that was stopped.
+        if finished.finished { Ok(()) } else { signals.check() }
     }
-}
-
-/// Ctrl-C asks to stop and says what is kept; a second one ends at once.
-pub fn stop_on_signal(kept: &'static str) -> Result<Stop> {
-    let stop = Stop::default();
-    let asked = stop.clone();
-    ctrlc::set_handler(move || {
-        if asked.is_asked() {
-            std::process::exit(130);
-        }
-        eprintln!("\nstopping; {kept}. Ctrl-C again ends at once");
-        asked.ask();
-    })?;
-    Ok(stop)
 }
 
 fn document(finished: &Finished) -> serde_json::Value {
@@ -153,19 +142,18 @@ fn summary(finished: &Finished) -> String {
     let scores: Vec<String> =
         finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4))).collect();
     text += &format!("\ntest split: {}\n", scores.join(", "));
+    if let Some(step) = finished.kept {
+        text +=
+            &format!("the weights are those of step {step}, which had the best {} on the dev split\n", finished.main);
+    }
     text += &format!("{} steps in {:.0} s, {rate:.0} tokens/s\n", finished.step, finished.seconds);
     text += &format!("\nwrote {folder}; open {folder}/report.html, or try\n");
-    text += &match finished.task {
-        "generate" => {
-            let prompt = finished.samples.first().map_or_else(String::new, |(sample, _)| sample.given.to_string());
-            format!("  regard generate {folder} {prompt:?}\n  regard look {folder} {prompt:?} --out look.html\n")
-        }
-        _ => {
-            let input =
-                finished.samples.first().map_or_else(|| "…".to_string(), |(sample, _)| sample.given.to_string());
-            format!("  regard predict {folder} {input:?}\n  regard look {folder} {input:?} --out look.html\n")
-        }
-    };
+    let (command, nothing) = if finished.task == "generate" { ("generate", "") } else { ("predict", "…") };
+    let input = finished.samples.first().map_or_else(|| nothing.to_string(), |(sample, _)| sample.given.to_string());
+    text += &format!("  regard {command} {folder} {input:?}\n");
+    if finished.is_seen {
+        text += &format!("  regard look {folder} {input:?} --out look.html\n");
+    }
     text
 }
 
@@ -221,8 +209,8 @@ impl Observer for Bar {
                 self.bar.set_message(format!("loss {loss:.3}  {rate:.0} tokens/s"));
                 self.bar.set_position(*step);
             }
-            Event::Evaluated { step, loss, scores, best } => {
-                let mark = if *best { "  best so far" } else { "" };
+            Event::Evaluated { step, loss, scores, main, best } => {
+                let mark = if *best { format!("  best {main} so far") } else { String::new() };
                 self.bar.println(format!("step {step}  train loss {loss:.3}  dev {}{mark}", scores_text(scores)));
                 (self.tokens, self.since) = (0, Instant::now());
             }
@@ -263,7 +251,7 @@ impl Observer for Log {
     fn hear(&mut self, event: &Event) {
         match event {
             Event::Started { step, steps, .. } => {
-                eprintln!("{}", opening(event).unwrap_or_default());
+                tell!("{}", opening(event).unwrap_or_default());
                 (self.first_step, self.steps) = (*step, *steps);
                 (self.start, self.last) = (Instant::now(), Instant::now());
             }
@@ -274,17 +262,17 @@ impl Observer for Log {
                     let took = self.start.elapsed().as_secs_f64();
                     let left = took / (step - self.first_step).max(1) as f64 * (self.steps - step) as f64;
                     let rate = self.tokens as f64 / took;
-                    eprintln!("step {step}/{}  loss {loss:.3}  {rate:.0} tokens/s  {left:.0} s left", self.steps);
+                    tell!("step {step}/{}  loss {loss:.3}  {rate:.0} tokens/s  {left:.0} s left", self.steps);
                     self.last = Instant::now();
                 }
             }
-            Event::Evaluated { step, loss, scores, best } => {
-                let mark = if *best { "  best so far" } else { "" };
-                eprintln!("step {step}/{}  train loss {loss:.3}  dev {}{mark}", self.steps, scores_text(scores));
+            Event::Evaluated { step, loss, scores, main, best } => {
+                let mark = if *best { format!("  best {main} so far") } else { String::new() };
+                tell!("step {step}/{}  train loss {loss:.3}  dev {}{mark}", self.steps, scores_text(scores));
             }
-            Event::Note(text) => eprintln!("{text}"),
-            Event::Warning(text) => eprintln!("warning: {text}"),
-            Event::Doing(text) => eprintln!("{text} …"),
+            Event::Note(text) => tell!("{text}"),
+            Event::Warning(text) => tell!("warning: {text}"),
+            Event::Doing(text) => tell!("{text} …"),
         }
     }
 }
@@ -295,16 +283,16 @@ struct Documents;
 impl Observer for Documents {
     fn hear(&mut self, event: &Event) {
         match event {
-            Event::Evaluated { step, loss, scores, best } => {
+            Event::Evaluated { step, loss, scores, best, .. } => {
                 let line = json!({
                     "finished": false, "step": step, "split": "dev", "loss": loss, "metrics": scores, "best": best,
                 });
                 // A reader that has gone away does not stop a run.
                 let _ = print(&format!("{line}\n"));
             }
-            Event::Started { .. } => eprintln!("{}", opening(event).unwrap_or_default()),
-            Event::Note(text) => eprintln!("{text}"),
-            Event::Warning(text) => eprintln!("warning: {text}"),
+            Event::Started { .. } => tell!("{}", opening(event).unwrap_or_default()),
+            Event::Note(text) => tell!("{text}"),
+            Event::Warning(text) => tell!("warning: {text}"),
             Event::Step { .. } | Event::Doing(_) => {}
         }
     }

@@ -113,20 +113,141 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
     assert!(fs::read(folder.join("model.safetensors")).unwrap() == expected);
 }
 
+/// A script that goes on after a stopped run would deploy half a model.
 #[test]
-fn ctrl_c_saves_and_says_how_to_go_on() {
+fn a_signal_saves_says_how_to_go_on_and_is_no_success() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("run");
+        let child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
+        wait_for_checkpoint(&folder);
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("--resume") && text(&output.stderr).contains("will be saved"));
+        // What was saved can be used at once, and says what it is.
+        let output = regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]);
+        done(&output);
+        assert!(text(&output.stderr).contains("its training has not ended"), "{}", text(&output.stderr));
+    }
+}
+
+/// A step of a million batches is given up between two of them, and the run goes on as if it had not begun.
+#[test]
+fn a_long_step_is_given_up() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    let child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
-    while !has_checkpoint(&folder) {
+    let child = begin(&folder, &sets(&["train.accumulate=1000000"])).spawn().unwrap();
+    let start = Instant::now();
+    while !folder.join("metrics.jsonl").exists() && start.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let told = done(&child.wait_with_output().unwrap());
-    assert!(told.contains("--resume"), "{told}");
-    // What was saved can be used at once.
-    done(&regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]));
+    std::thread::sleep(Duration::from_millis(300));
+    let asked = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(asked.elapsed() < Duration::from_secs(20) && text(&output.stdout).contains("step 0;"), "{output:?}");
+}
+
+/// Scores stand beside the weights they are of, never beside others.
+#[test]
+fn a_stopped_run_has_no_scores_of_an_earlier_end() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    done(&begin(&folder, &["--steps", "30"]).output().unwrap());
+    let scores = || serde_json::from_str::<Value>(&fs::read_to_string(folder.join("config.json")).unwrap()).unwrap();
+    assert!(scores()["scores"].is_object());
+    let child = train(&folder, &["--resume", "--steps", "100000"]).spawn().unwrap();
+    let start = Instant::now();
+    while !folder.join("checkpoints/step-45").exists() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(text(&output.stderr).contains("schedule of 100000 steps"), "{}", text(&output.stderr));
+    assert!(!scores()["scores"].is_object() && !folder.join("report.html").exists());
+}
+
+/// A log on a full disk costs its lines and nothing else.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_line_that_cannot_be_printed_costs_no_run() {
+    let place = tempfile::tempdir().unwrap();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let folder = place.path().join("run");
+    let output = begin(&folder, &["--steps", "20"]).stderr(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(folder.join("report.html").exists());
+}
+
+/// What a new run would refuse, an edited folder is refused for as well.
+#[test]
+fn an_edited_folder_is_checked_like_a_new_run() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    done(&begin(&folder, &["--steps", "15"]).output().unwrap());
+    let file = folder.join("config.json");
+    let written = fs::read_to_string(&file).unwrap();
+    for (section, key, value, words) in [
+        ("train", "accumulate", 0u64, &["config.json", "train.accumulate"][..]),
+        ("data", "size", 1_000_000_000, &["config.json", "data.size"]),
+        ("model", "d_model", 1 << 40, &[]),
+        ("model", "n_layers", 1_000_000_000, &[]),
+        ("model", "n_heads", 3, &["config.json", "n_heads"]),
+    ] {
+        let mut document: Value = serde_json::from_str(&written).unwrap();
+        document["config"][section][key] = value.into();
+        fs::write(&file, document.to_string()).unwrap();
+        for arguments in [&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"][..], &["eval", path(&folder)]] {
+            fails_with(&regard(arguments), 1, words);
+        }
+        let output = train(&folder, &["--resume"]).output().unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{section}.{key}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn weights_that_are_no_numbers_answer_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    done(&begin(&folder, &["--steps", "15"]).output().unwrap());
+    let (model, config) = (folder.join("model.safetensors"), folder.join("config.json"));
+    let mut bytes = fs::read(&model).unwrap();
+    let end = bytes.len();
+    bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    // As a run that has failed would have written it: with the right sum.
+    let sum = |bytes: &[u8]| regard_tasks::folder::sha256(bytes);
+    let (old, new) = (sum(&fs::read(&model).unwrap()), sum(&bytes));
+    fs::write(&config, fs::read_to_string(&config).unwrap().replace(&old, &new)).unwrap();
+    fs::write(&model, bytes).unwrap();
+    fails_with(&regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]), 1, &["no numbers", "train it again"]);
+}
+
+/// A reader who has seen enough ends the work.
+#[test]
+fn a_closed_pipe_ends_predictions() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    done(&begin(&folder, &["--steps", "15"]).output().unwrap());
+    let lines = "5 4 3 2 1 0 | 0 1 2 3 4 5\n".repeat(2_000_000);
+    let input = place.path().join("many.txt");
+    fs::write(&input, lines).unwrap();
+    let mut child =
+        command(&["predict", path(&folder), "--input", path(&input)]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let start = Instant::now();
+    assert!(child.wait().unwrap().success());
+    assert!(start.elapsed() < Duration::from_secs(20), "it went on for {:?}", start.elapsed());
+}
+
+fn wait_for_checkpoint(folder: &Path) {
+    let start = Instant::now();
+    while !has_checkpoint(folder) {
+        assert!(start.elapsed() < Duration::from_secs(120), "no checkpoint in {}", folder.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -134,9 +255,7 @@ fn one_process_trains_in_a_folder() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     let mut child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
-    while !has_checkpoint(&folder) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for_checkpoint(&folder);
     fails_with(&train(&folder, &["--resume"]).output().unwrap(), 1, &["run", "another process"]);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -107,7 +107,7 @@ fn spans_of_two_columns_by_every_other_network() {
         (&json!("0.1"), &json!("layer 1, read backwards"))
     );
     assert_eq!(view["maps"][1]["keys"], json!([".", "Rome2", "saw", "Anna1"]));
-    fails_with(&at(&["look", "lstm", "Anna1 saw Rome2."]), 2, &["has none", "model.kind=transformer"]);
+    fails_with(&at(&["look", "lstm", "Anna1 saw Rome2."]), 2, &["has no attention", "model.kind=transformer"]);
 }
 
 #[test]

@@ -69,6 +69,7 @@ impl Ablation {
         let mut ablation = Self::default();
         for part in text.split(',').map(str::trim) {
             let (name, mode) = part.split_once('=').unwrap_or((part, "zero"));
+            let (name, mode) = (name.trim(), mode.trim());
             let Ok(mode) = mode.parse() else {
                 return Err(ConfigError::new("--without", part, "a mode zero, mean, uniform or self"));
             };
@@ -81,6 +82,9 @@ impl Ablation {
             if mode == Mode::Itself && !has_place {
                 let allowed = "a mode zero, mean or uniform: what looks there is not among what it looks at";
                 return Err(ConfigError::new("--without", part, allowed));
+            }
+            if ablation.switched.iter().any(|known| (known.site, known.head) == (site, head)) {
+                return Err(ConfigError::new("--without", part, "each name once"));
             }
             ablation.switched.push(Switched { site, head, mode });
         }
@@ -97,9 +101,9 @@ impl Ablation {
         self.switched.iter().any(|switched| switched.mode == Mode::Mean)
     }
 
-    /// Whether no head of the model is left.
+    /// Whether every head of the model is silent.
     pub fn takes_all(&self, inventory: &Inventory) -> bool {
-        inventory.heads().all(|(site, head)| self.mode(&site, head).is_some())
+        inventory.heads().all(|(site, head)| self.mode(&site, head) == Some(Mode::Zero))
     }
 
     /// Whether positions are left out.
@@ -112,10 +116,10 @@ impl Ablation {
         self.switched.iter().any(|switched| switched.site == *site)
     }
 
-    /// Whether a layer as a whole adds nothing.
+    /// Whether a layer as a whole adds nothing: it is switched off, and nothing else is said of any of its heads.
     pub fn is_off(&self, site: &Site) -> bool {
         let off = |switched: &Switched| switched.head.is_none() && switched.mode == Mode::Zero;
-        self.switched.iter().any(|switched| switched.site == *site && off(switched))
+        self.touches(site) && self.switched.iter().filter(|switched| switched.site == *site).all(off)
     }
 
     /// What a head does instead of attending, if it is switched off. What is said of a head counts more than what is said of
@@ -141,7 +145,7 @@ impl Ablation {
 
 fn unknown(name: &str, inventory: &Inventory) -> ConfigError {
     let allowed = match inventory.layers.is_empty() && !inventory.positions {
-        true => "nothing: this model has no attention".to_string(),
+        true => "no name: this model has no attention".to_string(),
         false => format!("one of {}; or a layer, such as {}", inventory.listed(), first_layer(inventory)),
     };
     ConfigError::new("--without", name, allowed)
@@ -177,8 +181,10 @@ mod tests {
         assert_eq!(ablation.mode(&cross, 1), Some(Mode::Mean));
         assert!(!ablation.is_off(&cross) && !ablation.takes_all(&inventory));
         let all = Ablation::parse("encoder.0,decoder.0.cross,decoder.0.cross.1=uniform", &inventory).unwrap();
-        assert!(all.is_off(&own) && all.takes_all(&inventory));
-        assert_eq!(all.mode(&cross, 1), Some(Mode::Uniform));
+        assert!(all.is_off(&own) && !all.is_off(&cross), "one head of it looks everywhere");
+        assert!(!all.takes_all(&inventory));
+        assert_eq!((all.mode(&cross, 0), all.mode(&cross, 1)), (Some(Mode::Zero), Some(Mode::Uniform)));
+        assert!(Ablation::parse("encoder.0, decoder.0.cross = zero", &inventory).unwrap().takes_all(&inventory));
     }
 
     #[test]
@@ -189,6 +195,8 @@ mod tests {
             ("encoder.0.1=off", "zero, mean, uniform or self"),
             ("decoder.0.cross=self", "zero, mean or uniform"),
             ("", "one of"),
+            ("encoder.0.+1", "one of"),
+            ("encoder.0.1,encoder.0.1=mean", "each name once"),
             ("positions=mean", "one of"),
         ] {
             assert!(message(text).contains(has), "{text}: {}", message(text));

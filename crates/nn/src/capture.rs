@@ -44,6 +44,16 @@ pub struct AttentionMap {
     pub keys: Option<Vec<Vec<usize>>>,
 }
 
+/// Where the weights of a layer belong.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub site: Site,
+    /// The numbers of the first head, the first query and the first sequence that come.
+    pub first_head: usize,
+    pub first_row: usize,
+    pub first_sequence: usize,
+}
+
 /// Collects attention weights, or the mean outputs of heads, during a pass.
 #[derive(Debug, Default)]
 pub struct Capture {
@@ -125,11 +135,9 @@ impl Capture {
         }
     }
 
-    /// Keeps the weights of a graph's edges, a map a head.
-    ///
-    /// # Shapes
-    /// `weights` `[edges, n_heads]`, in the order of the graph.
-    pub(crate) fn record_edges(&self, site: &Site, graph: &Graph, weights: &Tensor<2>) {
+    /// Keeps the weights of a graph's edges, a map a head; `values` has those of all heads for each edge, in the order of the
+    /// graph.
+    pub(crate) fn record_edges(&self, site: &Site, graph: &Graph, n_heads: usize, values: &[f32]) {
         let Keeps::Weights(all) = &self.keeps else { return };
         if !self.wants(site) || !is_among(&all.sequences, 0) {
             return;
@@ -138,8 +146,6 @@ impl Capture {
         let rows = rows.start.min(graph.n_nodes())..rows.end.min(graph.n_nodes());
         let keys: Vec<Vec<usize>> = rows.clone().map(|node| graph.sources(node).collect()).collect();
         let first_edge: usize = (0..rows.start).map(|node| graph.sources(node).count()).sum();
-        let n_heads = weights.dims()[1];
-        let values: Vec<f32> = weights.to_data().iter().collect();
         for head in (0..n_heads).filter(|&head| is_among(&all.heads, head)) {
             let mut edges = values.iter().skip(head).step_by(n_heads).skip(first_edge);
             let rows_of_head = keys.iter().map(|keys| edges.by_ref().take(keys.len()).copied().collect()).collect();
@@ -159,27 +165,26 @@ impl Capture {
     }
 
     /// Keeps the weights that are wanted of `[batch, n_heads, queries, keys]`; `weights` makes the rows of a sequence's
-    /// head, both counted within the layer, whose first head has the number `first_head`.
+    /// head, both counted from those of the place.
     pub(crate) fn record(
         &self,
-        site: &Site,
-        first_head: usize,
+        Place { site, first_head, first_row, first_sequence }: Place,
         [batch, n_heads, queries, keys]: [usize; 4],
-        first_row: usize,
         weights: impl Fn(usize, usize, Range<usize>) -> Result<Vec<f32>, OpError>,
     ) -> Result<(), OpError> {
         let Keeps::Weights(all) = &self.keeps else { return Ok(()) };
         let rows = all.rows.clone().unwrap_or(0..usize::MAX);
         let within = |row: usize| row.saturating_sub(first_row).min(queries);
         let (rows, first_row) = (within(rows.start)..within(rows.end), first_row.max(rows.start));
-        if !self.wants(site) || rows.is_empty() || keys == 0 {
+        if !self.wants(&site) || rows.is_empty() || keys == 0 {
             return Ok(());
         }
-        for sequence in (0..batch).filter(|&sequence| is_among(&all.sequences, sequence)) {
+        for sequence in (0..batch).filter(|sequence| is_among(&all.sequences, first_sequence + sequence)) {
             for head in (0..n_heads).filter(|head| is_among(&all.heads, first_head + head)) {
                 let weights = weights(sequence, head, rows.clone())?;
                 let rows = weights.chunks_exact(keys).map(<[f32]>::to_vec).collect();
-                self.keep(AttentionMap { site: *site, sequence, head: first_head + head, first_row, rows, keys: None });
+                let (sequence, head) = (first_sequence + sequence, first_head + head);
+                self.keep(AttentionMap { site, sequence, head, first_row, rows, keys: None });
             }
         }
         Ok(())

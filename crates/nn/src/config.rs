@@ -13,6 +13,12 @@ pub fn check_positive(field: &str, value: usize) -> Result<(), ConfigError> {
     if value > 0 { Ok(()) } else { Err(ConfigError::new(field, value, "a whole number, 1 or more")) }
 }
 
+/// Refuses no layers, and more than anyone means: each costs memory and time before a size is known to be too large.
+pub fn check_layers(field: &str, value: usize) -> Result<(), ConfigError> {
+    const MOST: usize = 10_000;
+    if (1..=MOST).contains(&value) { Ok(()) } else { Err(ConfigError::new(field, value, format!("from 1 to {MOST}"))) }
+}
+
 /// Refuses what is no probability of dropping something: `[0, 1)`.
 pub fn check_dropout(field: &str, value: f32) -> Result<(), ConfigError> {
     if (0.0..1.0).contains(&value) { Ok(()) } else { Err(ConfigError::new(field, value, "a number from 0 to below 1")) }

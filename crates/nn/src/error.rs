@@ -11,7 +11,7 @@ pub enum NnError {
     /// An operation refused its arguments.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// Whoever asked for it has given up on it.
+    /// The caller cancelled the pass.
     #[error("cancelled")]
     Cancelled,
     /// An input does not fit the layer.

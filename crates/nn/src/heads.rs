@@ -8,11 +8,11 @@ use std::fmt;
 use std::ops::Range;
 
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, Distance, OpError, attention, attention_weights};
+use regard_ops::{AttentionOptions, Distance, Graph, OpError, attention, attention_weights};
 use serde::Serialize;
 
 use crate::ablation::{Ablation, Mode};
-use crate::capture::Capture;
+use crate::capture::{Capture, Place};
 use crate::error::NnError;
 use crate::init::LayerPath;
 use crate::pass::Pass;
@@ -119,7 +119,8 @@ impl Inventory {
         self.layers.iter().find_map(|&(site, n_heads)| match name.strip_prefix(&site.to_string())? {
             "" => Some((site, None)),
             rest => {
-                let head = rest.strip_prefix('.')?.parse().ok()?;
+                let head = rest.strip_prefix('.')?;
+                let head = head.parse().ok().filter(|_| head.bytes().all(|byte| byte.is_ascii_digit()))?;
                 (head < n_heads).then_some((site, Some(head)))
             }
         })
@@ -253,6 +254,33 @@ impl Heads {
         })
     }
 
+    /// Keeps the weights of a graph's edges if the pass wants them.
+    ///
+    /// # Shapes
+    /// `weights` `[edges, n_heads]`, in the order of the graph.
+    pub(crate) fn look_along(&self, graph: &Graph, weights: &Tensor<2>, pass: &Pass) {
+        let Some(capture) = pass.capture() else { return };
+        let n_heads = weights.dims()[1];
+        let mut values: Vec<f32> = weights.to_data().iter().collect();
+        if let Some(ablation) = self.ablation(pass) {
+            let edges = (0..graph.n_nodes()).flat_map(|node| {
+                let degree = graph.sources(node).count() as f32;
+                graph.sources(node).map(move |source| (node, source, degree))
+            });
+            for ((node, source, degree), weights) in edges.zip(values.chunks_exact_mut(n_heads.max(1))) {
+                for (head, weight) in weights.iter_mut().enumerate() {
+                    match ablation.mode(&self.site, self.first + head) {
+                        None => {}
+                        Some(Mode::Zero | Mode::Mean) => *weight = 0.0,
+                        Some(Mode::Uniform) => *weight = 1.0 / degree,
+                        Some(Mode::Itself) => *weight = f32::from(u8::from(node == source)),
+                    }
+                }
+            }
+        }
+        capture.record_edges(&self.site, graph, n_heads, &values);
+    }
+
     /// Keeps the weights that are wanted of `[batch, n_heads, queries, keys]`; `weights` makes the rows of a sequence's head.
     /// A head that is switched off has the weights that it is left with.
     pub(crate) fn record(
@@ -282,7 +310,8 @@ impl Heads {
                 Ok(weights.into_data().iter().collect())
             }
         };
-        Ok(capture.record(&self.site, self.first, shape, first_row, rows_of)?)
+        let place = Place { site: self.site, first_head: self.first, first_row, first_sequence: pass.first_sequence() };
+        Ok(capture.record(place, shape, rows_of)?)
     }
 
     /// The outputs of the heads with those changed that the pass switches off. `uniform` are the outputs of equal weights on

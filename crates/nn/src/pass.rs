@@ -21,6 +21,7 @@ pub struct Pass<'a> {
     capture: Option<&'a Capture>,
     ablation: Option<&'a Ablation>,
     cancelled: Option<&'a AtomicBool>,
+    first_sequence: usize,
 }
 
 impl<'a> Pass<'a> {
@@ -78,6 +79,16 @@ impl<'a> Pass<'a> {
     pub fn dropout(&self, layer: &LayerPath, probability: f32) -> Option<Dropout> {
         let seed = self.seed(layer)?;
         (probability > 0.0).then_some(Dropout { probability, seed })
+    }
+
+    /// The same for a part of a batch that begins with its sequence `first`.
+    pub(crate) fn beginning_with(self, first: usize) -> Self {
+        Self { first_sequence: first, ..self }
+    }
+
+    /// The number that the first sequence has in the whole batch.
+    pub(crate) fn first_sequence(&self) -> usize {
+        self.first_sequence
     }
 
     /// Fails if nobody waits for the pass any more.

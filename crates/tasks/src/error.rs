@@ -98,6 +98,14 @@ impl TaskError {
         Self::Input { what: what.into(), expected: expected.into(), got: got.into() }
     }
 
+    /// The same of an input that stands in a line of a file.
+    pub fn at_line(self, line: usize) -> Self {
+        match self {
+            Self::Input { expected, got, .. } => Self::Input { what: format!("line {line}"), expected, got },
+            other => other,
+        }
+    }
+
     /// For `map_err` on what is made of the examples in `path`, which a message then begins with.
     pub fn in_file(path: Option<&Path>) -> impl Fn(Self) -> Self {
         move |error| match (error, path) {

@@ -211,7 +211,7 @@ pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), TaskError> {
 }
 
 /// In hexadecimal.
-pub(crate) fn sha256(content: &[u8]) -> String {
+pub fn sha256(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

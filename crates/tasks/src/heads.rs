@@ -93,6 +93,8 @@ pub struct Heads {
     pub split: String,
     /// Examples that were scored.
     pub examples: usize,
+    /// Inputs that entropy, distance and pattern are means over.
+    pub watched: usize,
     /// The score that decides.
     pub metric: &'static str,
     /// Its value with all heads.
@@ -110,6 +112,7 @@ impl Heads {
             task: task.to_string(),
             split: split.to_string(),
             examples: whole.examples,
+            watched: 0,
             metric: whole.main,
             score: whole.main_score(),
             loss: whole.scores.get("loss").copied(),
@@ -133,7 +136,8 @@ impl Heads {
             loss_without: without.scores.get("loss").copied(),
             cost,
             entropy: look.map(Look::entropy),
-            distance: look.map(Look::distance),
+            // One query for all tokens stands nowhere.
+            distance: look.filter(|_| site.kind != AttentionKind::Pooling).map(Look::distance),
             pattern,
             mass,
         });
@@ -142,22 +146,18 @@ impl Heads {
     /// A line a head, the one that matters most first.
     pub fn table(&self) -> Table {
         let without = format!("{} without", self.metric);
-        let mut table =
-            Table::new(["head", "cost", without.as_str(), "loss without", "entropy", "distance", "pattern", "mass"]);
+        // The loss may be the score itself.
+        let loss = (self.metric != "loss").then_some("loss without");
+        let columns = ["head", "cost", without.as_str()].into_iter().chain(loss);
+        let mut table = Table::new(columns.chain(["entropy", "distance", "pattern", "mass"]));
         let mut heads: Vec<&Head> = self.heads.iter().collect();
         heads.sort_by(|a, b| b.cost.total_cmp(&a.cost));
         let shown = |value: Option<f64>| value.map_or_else(|| "–".to_string(), |value| number(value, 3));
         for head in heads {
-            table.push([
-                head.name.clone(),
-                number(head.cost, 3),
-                number(head.score_without, 4),
-                shown(head.loss_without),
-                shown(head.entropy),
-                shown(head.distance),
-                head.pattern.map_or("–", Pattern::name).to_string(),
-                shown(head.mass),
-            ]);
+            let score = [head.name.clone(), number(head.cost, 3), number(head.score_without, 4)];
+            let pattern = head.pattern.map_or("–", Pattern::name).to_string();
+            let look = [shown(head.entropy), shown(head.distance), pattern, shown(head.mass)];
+            table.push(score.into_iter().chain(loss.map(|_| shown(head.loss_without))).chain(look));
         }
         table
     }

@@ -1,6 +1,6 @@
 //! Whether a run fits in memory, before anything of it is built.
 
-use regard_inspect::count::{Description, available_memory, count};
+use regard_inspect::count::{Count, CountError, Description, available_memory, count};
 
 use crate::error::TaskError;
 
@@ -9,11 +9,34 @@ const CHECKPOINT: u128 = 10;
 
 /// Refuses a run whose model, optimiser and activations need more memory than there is. What cannot be counted passes.
 pub(crate) fn check(description: &Description) -> Result<(), TaskError> {
-    let Ok(counted) = count(description) else { return Ok(()) };
-    let Some(available) = available_memory() else { return Ok(()) };
+    let Some((counted, available)) = counted(description)? else { return Ok(()) };
     // Threads that share a batch have gradients each, and a checkpoint is a copy of weights, best weights and averages.
     let copies = regard_kernels::parts() as u128 - 1 + CHECKPOINT;
     fits(counted.memory.training + 4 * counted.parameters() * copies, counted.parameters(), available)
+}
+
+/// What a model needs and what there is; nothing where one of them is not known. Refuses what is too large to be counted.
+fn counted(description: &Description) -> Result<Option<(Count, u128)>, TaskError> {
+    match count(description) {
+        Ok(counted) => Ok(available_memory().map(|available| (counted, available))),
+        Err(CountError::TooLarge) => {
+            Err(TaskError::input("model", "sizes that some memory can hold", "sizes too large to be counted"))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Refuses a model whose weights alone need more memory than there is.
+pub(crate) fn check_weights(description: &Description) -> Result<(), TaskError> {
+    let Some((counted, available)) = counted(description)? else { return Ok(()) };
+    // Once as they are read, once as they are used.
+    let needed = 8 * counted.parameters();
+    if needed <= available {
+        return Ok(());
+    }
+    let expected = format!("at most {} of memory, which is free", gigabytes(available));
+    let got = format!("about {} for {} parameters", gigabytes(needed), counted.parameters());
+    Err(TaskError::input("memory", expected, got))
 }
 
 fn fits(needed: u128, parameters: u128, available: u128) -> Result<(), TaskError> {

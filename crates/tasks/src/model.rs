@@ -4,7 +4,10 @@
 //! adds to them by [`Extended`](crate::extended::Extended). [`TransformerOrRecurrent`] is that enum for most tasks.
 
 use regard_inspect::count::{Architecture, RecurrentModel, Sizes};
-use regard_nn::config::{ActivationName, check_above_zero, check_dropout, check_positive, name_or_table, no_settings};
+use regard_nn::config::{
+    ActivationName, check_above_zero, check_dropout, check_layers, check_positive, check_product, name_or_table,
+    no_settings,
+};
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::norm::NormKind;
@@ -122,8 +125,11 @@ impl RecurrentKeys {
     /// Refuses what makes no sense.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
-        check_positive("n_layers", self.n_layers)?;
+        check_layers("n_layers", self.n_layers)?;
         check_positive("d_hidden", self.d_hidden())?;
+        // The weights of the gates of both directions.
+        let widest = self.d_hidden().max(self.d_model);
+        check_product(if self.d_hidden.is_some() { "d_hidden" } else { "d_model" }, &[widest, widest, 8])?;
         check_dropout("dropout", self.dropout)
     }
 }

@@ -1,4 +1,4 @@
-//! Starting from a pre-trained encoder (row E3): `model.from` names a folder of `pretrain`, whose tokeniser, sizes and
+//! Starting from a pre-trained encoder: `model.from` names a folder of `pretrain`, whose tokeniser, sizes and
 //! encoder a new model takes over.
 
 use std::path::Path;

@@ -29,8 +29,8 @@ fn predictions(samples: &[(Sample, Prediction)]) -> Table {
     table
 }
 
-/// The page.
-pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
+/// The page, and whether it shows how the model looks at things.
+pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskError> {
     let Story { task, model, evaluation, journal, finished } = story;
     let seconds = finished.seconds.max(1e-9);
     let mut report = Report::new(format!("regard train {}", T::NAME))
@@ -60,12 +60,14 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
     let mut section =
         Section::new("Attention").text("Where the model looks, for a few inputs. Choose a layer and a head.");
     let mut views = Vec::new();
-    if let Some(picture) = task.picture(model, None)? {
+    let picture = task.picture(model, None)?;
+    let is_seen = picture.is_some();
+    if let Some(picture) = picture {
         report = report.section(Section::new("Picture").content(Content::Figure(picture.figure)));
     }
     let pass = Pass::inference();
     let samples = finished.samples.iter().map(|(sample, _)| task.input(&sample.given)).take(LOOKED_AT);
-    for input in [task.telling(model, &pass)].into_iter().chain(samples) {
+    for input in [task.telling(model)].into_iter().chain(samples) {
         match input.and_then(|input| viewed(task, model, &input, Wanted::default(), &pass)) {
             Ok(view) if !view.groups.is_empty() => views.push(view),
             // An example of the task's own may be too long for this model.
@@ -73,13 +75,14 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<String, TaskError> {
             Err(error) => return Err(error),
         }
     }
+    let is_seen = is_seen || !views.is_empty();
     section.content.extend(views.into_iter().map(Content::Attention));
     if !section.content.is_empty() {
         report = report.section(section);
     }
     let config = serde_json::to_string_pretty(task.config()).expect("plain values");
     report = report.section(Section::new("Configuration").content(Content::Code(config)));
-    Ok(report.to_html()?)
+    Ok((report.to_html()?, is_seen))
 }
 
 /// Losses and scores over the steps.

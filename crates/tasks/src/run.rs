@@ -21,7 +21,7 @@ use crate::memory;
 use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
 use crate::task::{Better, Evaluation, Looked, Parts, Prediction, Prompt, Sample, Settings, Task, Validate};
-use crate::train::{Event, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint};
+use crate::train::{Event, Keep, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint};
 use crate::weights;
 
 /// Examples that are shown after training.
@@ -81,6 +81,10 @@ pub struct Finished {
     pub better: Better,
     /// Parameters of the network.
     pub parameters: usize,
+    /// The step whose weights were kept because their score was the best; none where the last ones are.
+    pub kept: Option<u64>,
+    /// Whether `look` has something to show of it.
+    pub is_seen: bool,
     /// Examples of the test split with what the model makes of them.
     pub samples: Vec<(Sample, Prediction)>,
     /// A few examples of the training split with a right answer, and what the model makes of them.
@@ -98,6 +102,9 @@ pub trait Kind: Sync {
     /// The configuration that a request asks for, with all defaults, and the keys that it does not use. Refuses one that makes
     /// no sense, before data are read or anything is written.
     fn configured(&self, request: &Request) -> Result<Resolved<serde_json::Value>, TaskError>;
+
+    /// By what the data of a configuration are known again.
+    fn fingerprint(&self, config: &serde_json::Value) -> Result<String, TaskError>;
 
     /// Trains a model and writes its folder.
     fn train(
@@ -155,7 +162,7 @@ pub trait Opened: Send + Sync {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Heads, TaskError>;
 
-    /// Goes on from prompts, all at once; nothing lets the model begin. Pieces of text are handed out with the number of
+    /// Goes on from prompts, all at once; the model begins a prompt that is empty. Pieces of text are handed out with the number of
     /// their prompt.
     fn generate(
         &self,
@@ -196,6 +203,12 @@ impl<T: Task> Kind for Of<T> {
         Ok(Resolved { config: serde_json::to_value(config).expect("plain values"), unused })
     }
 
+    fn fingerprint(&self, config: &serde_json::Value) -> Result<String, TaskError> {
+        let config: T::Config = serde_json::from_value(config.clone())
+            .map_err(|error| TaskError::Settings { place: "configuration".to_string(), problem: error.to_string() })?;
+        config.fingerprint()
+    }
+
     fn train(
         &self,
         request: &Request,
@@ -209,7 +222,7 @@ impl<T: Task> Kind for Of<T> {
             Origin::Checkpoint => go_on::<T>(request)?,
         };
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        let data = task.fingerprint()?;
+        let data = task.config().fingerprint()?;
         // A run that ended before its first checkpoint begins again.
         let from = if has_checkpoint(&folder)? { from } else { Origin::Scratch };
         if from == Origin::Scratch {
@@ -220,7 +233,8 @@ impl<T: Task> Kind for Of<T> {
         // They will be written anew; what is there of the model stays good until then.
         description.files.remove(METRICS);
         description.files.remove(REPORT);
-        (description.finished, description.data) = (false, data.clone());
+        // Scores of an earlier end are not those of the weights to come.
+        (description.finished, description.scores, description.data) = (false, None, data.clone());
         folder.describe(&description)?;
         let trained = run.go(&folder, observer, stop)?;
         finish(&task, &parts, trained, &folder, &mut description, observer)
@@ -228,10 +242,17 @@ impl<T: Task> Kind for Of<T> {
 
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
         let task: T = opened(&folder, &description)?;
+        if let Some(described) = task.described() {
+            memory::check_weights(&described)?;
+        }
         let init = Init::for_weights(&Device::flex());
         let model = task.model(&init)?;
         let path = folder.file(MODEL);
         let tensors = weights::from_bytes(&folder.read(&description, MODEL)?, &path)?;
+        if let Some(name) = weights::not_finite(&tensors) {
+            let problem = format!("{name} has values that are no numbers: training has failed; train it again");
+            return Err(TaskError::folder(path, problem));
+        }
         let model = weights::load(model, tensors, &path)?.no_grad();
         Ok(Arc::new(Model { task, model, description, inventory: init.inventory() }))
     }
@@ -314,13 +335,20 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         let problem = format!("its task is {}: regard train {} --resume", description.task, description.task);
         return Err(TaskError::folder(path, problem));
     }
-    let mut task: T = opened(&folder, &description)?;
+    let (mut task, mut notes): (T, Vec<String>) = (opened(&folder, &description)?, Vec::new());
     if let Some(steps) = request.steps {
         description.config["train"]["steps"] = steps.into();
         description.config["train"]["epochs"] = serde_json::Value::Null;
         task = opened(&folder, &description)?;
+        notes.push(format!(
+            "the learning rate follows a schedule of {steps} steps now; it may be higher than where the run ended"
+        ));
     }
-    let (parts, model) = (parts_of(&task)?, untrained(&task)?);
+    if let Some(described) = task.described() {
+        memory::check(&described)?;
+    }
+    let (mut parts, model) = (parts_of(&task)?, untrained(&task)?);
+    parts.notes.extend(notes);
     Ok(Start { task, parts, model, folder, description })
 }
 
@@ -334,6 +362,9 @@ fn opened<T: Task>(folder: &Folder, description: &Description) -> Result<T, Task
         let problem = format!("config.{}: {}", error.path(), error.inner());
         TaskError::folder(folder.file(crate::folder::CONFIG), problem)
     })?;
+    // A file can be edited; what a new run would refuse, an old one has no better use for.
+    let checked = config.train().validate().map_err(TaskError::from).and_then(|()| config.validate());
+    checked.map_err(|error| TaskError::folder(folder.file(crate::folder::CONFIG), format!("config.{error}")))?;
     T::open(config, &mut |name| folder.read(description, name))
 }
 
@@ -372,6 +403,8 @@ fn finish<T: Task>(
         main: "",
         better: Better::Higher,
         parameters: model.num_params(),
+        kept: state.best.filter(|_| task.config().train().keep == Keep::Best).map(|best| best.step),
+        is_seen: false,
         samples: Vec::new(),
         seen: Vec::new(),
     };
@@ -393,10 +426,16 @@ fn finish<T: Task>(
         let metrics = folder.file(METRICS);
         let journal = fs::read_to_string(&metrics).map_err(TaskError::io(&metrics))?;
         let story = Story { task, model: &model, evaluation, journal: &journal, finished: &done };
-        files.insert(REPORT.to_string(), page(story)?.into_bytes());
+        let (report, is_seen) = page(story)?;
+        files.insert(REPORT.to_string(), report.into_bytes());
+        done.is_seen = is_seen;
         description.files.insert(METRICS.to_string(), sha256(journal.as_bytes()));
     }
     folder.commit(description, &files)?;
+    if !finished {
+        // That of an earlier end tells of other weights.
+        let _ = fs::remove_file(folder.file(REPORT));
+    }
     Ok(done)
 }
 
@@ -458,6 +497,15 @@ pub(crate) fn viewed<T: Task>(
     Ok(legend.view(&capture.into_maps())?)
 }
 
+/// What is said where a model has no attention.
+fn no_attention<T: Task>(asked: &str) -> TaskError {
+    let instead = match T::CONFIG.contains("kind = \"transformer\"") {
+        true => "; train one with model.kind=transformer",
+        false => "",
+    };
+    TaskError::Unsupported { task: T::NAME, what: format!("{asked}: this model has no attention{instead}") }
+}
+
 /// Inputs of a split that are looked at for what heads do on the mean.
 const WATCHED: usize = 200;
 
@@ -478,9 +526,9 @@ impl<T: Task> Model<T> {
                 Ok((part, path.display().to_string()))
             }
             Examples::Split(split) => {
-                if let Some(path) = self.task.config().data_path()
-                    && self.task.fingerprint()? != self.description.data
-                {
+                let config = self.task.config();
+                if config.fingerprint()? != self.description.data {
+                    let path = config.data_path().unwrap_or_else(|| Path::new("built-in data"));
                     let problem = "not the data that the model was trained on, so its parts are others; \
                                    name a file with --data to score all of it";
                     return Err(TaskError::folder(path, problem));
@@ -490,22 +538,24 @@ impl<T: Task> Model<T> {
         }
     }
 
-    /// Takes some inputs of a split through the model, one after the other, each with a capture of its own.
+    /// Takes some inputs of a split through the model, one after the other, and says how many there were.
     fn watch(
         &self,
         part: &T::Part,
         pass: &Pass,
         mut with: impl FnMut(&T::Input, &Pass) -> Result<(), TaskError>,
-    ) -> Result<(), TaskError> {
+    ) -> Result<usize, TaskError> {
+        let mut watched = 0;
         for sample in self.task.samples(part, WATCHED) {
             pass.go_on()?;
             match self.task.input(&sample.given).and_then(|input| with(&input, pass)) {
+                Ok(()) => watched += 1,
                 // Some examples are too long to be given as an input.
-                Ok(()) | Err(TaskError::Input { .. }) => {}
+                Err(TaskError::Input { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(watched)
     }
 
     fn answer(&self, given: &Given, pass: &Pass) -> Result<Prediction, TaskError> {
@@ -563,18 +613,29 @@ impl<T: Task> Opened for Model<T> {
         }
         let input = match input {
             Some(input) => input,
-            None => self.task.telling(&self.model, pass)?,
+            None => self.task.telling(&self.model)?,
         };
-        Ok(viewed(&self.task, &self.model, &input, wanted, pass)?.into())
+        let view = viewed(&self.task, &self.model, &input, wanted, pass)?;
+        if view.groups.is_empty() {
+            return Err(no_attention::<T>("show attention"));
+        }
+        Ok(view.into())
     }
 
     fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError> {
         let capture = Capture::of_outputs();
-        let (part, _) = self.part(examples)?;
-        self.watch(&part, &pass.with_capture(&capture), |input, pass| {
+        let (part, name) = self.part(examples)?;
+        let watched = self.watch(&part, &pass.with_capture(&capture), |input, pass| {
             self.task.look(&self.model, input, pass).map(drop)
         })?;
-        Ok(capture.into_means())
+        match watched {
+            0 => Err(TaskError::input(
+                name,
+                "an input to take the mean output of heads over",
+                "none that the model takes",
+            )),
+            _ => Ok(capture.into_means()),
+        }
     }
 
     fn heads(
@@ -587,13 +648,12 @@ impl<T: Task> Opened for Model<T> {
         let (part, split) = self.part(examples)?;
         let named = heads::named(&self.inventory);
         if named.is_empty() {
-            let what = "show heads: this model has no attention; train one with model.kind=transformer".to_string();
-            return Err(TaskError::Unsupported { task: T::NAME, what });
+            return Err(no_attention::<T>("show heads"));
         }
         let score = |pass: &Pass| self.task.evaluate(&part, &self.model, Some(limit), pass);
         let mut found = Heads::new(T::NAME, &split, &score(pass)?);
         let mut looks = BTreeMap::new();
-        self.watch(&part, pass, |input, pass| {
+        found.watched = self.watch(&part, pass, |input, pass| {
             heads::watch(&viewed(&self.task, &self.model, input, Wanted::default(), pass)?, &mut looks);
             Ok(())
         })?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::task::{Settings, Validate};
 use crate::train::TrainConfig;
@@ -19,6 +20,15 @@ impl<T: Serialize + DeserializeOwned + Default + Debug + Clone> Section for T {}
 pub trait DataSection: Section {
     /// Where the examples come from; nothing for built-in data.
     fn path(&self) -> Option<&Path>;
+
+    /// By what the data are known again: the content of the file or the files at the path. A task that reads something else
+    /// says so here.
+    fn fingerprint(&self) -> Result<String, TaskError> {
+        match self.path() {
+            Some(path) => Ok(regard_data::fingerprint(path)?),
+            None => Ok("built-in".to_string()),
+        }
+    }
 }
 
 /// The configuration of a task, from its `[data]` and `[model]` sections and the sections of its own.
@@ -75,5 +85,9 @@ where
 
     fn data_path(&self) -> Option<&Path> {
         self.data.path()
+    }
+
+    fn fingerprint(&self) -> Result<String, TaskError> {
+        self.data.fingerprint()
     }
 }

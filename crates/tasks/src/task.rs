@@ -6,8 +6,10 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_data::{Split, fingerprint};
-use regard_inspect::{AttentionView, Content, Figure, InspectError, MapGroup, ViewFormat, count, save_atomically};
+use regard_data::Split;
+use regard_inspect::{
+    AttentionView, Content, Figure, InspectError, MapGroup, ViewFormat, count, number, save_atomically,
+};
 use regard_nn::{AttentionMap, Init, Pass};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,9 @@ pub trait Settings: Validate + Serialize + DeserializeOwned + Debug + Clone {
 
     /// Where the examples come from; nothing for built-in data.
     fn data_path(&self) -> Option<&Path>;
+
+    /// By what the data are known again.
+    fn fingerprint(&self) -> Result<String, TaskError>;
 }
 
 /// A task with all that is known before its model: configuration, tokenisers, labels.
@@ -67,14 +72,6 @@ pub trait Task: Sized + Send + Sync + 'static {
 
     /// The examples of the run.
     fn parts(&self) -> Result<Parts<Self::Part>, TaskError>;
-
-    /// By what the data are known again: that of the file or folder it reads, by default.
-    fn fingerprint(&self) -> Result<String, TaskError> {
-        match self.config().data_path() {
-            Some(path) => Ok(fingerprint(path)?),
-            None => Ok("built-in".to_string()),
-        }
-    }
 
     /// All examples of a file, for `eval --data`.
     fn part(&self, path: &Path) -> Result<Self::Part, TaskError>;
@@ -131,7 +128,7 @@ pub trait Task: Sized + Send + Sync + 'static {
     fn samples(&self, part: &Self::Part, count: usize) -> Vec<Sample>;
 
     /// An input to look at where none is given.
-    fn telling(&self, model: &Self::Model, pass: &Pass) -> Result<Self::Input, TaskError>;
+    fn telling(&self, model: &Self::Model) -> Result<Self::Input, TaskError>;
 
     /// Takes an input through the model, whose attention the caller's pass captures, and says how to read the maps.
     fn look(&self, model: &Self::Model, input: &Self::Input, pass: &Pass) -> Result<Legend, TaskError>;
@@ -277,9 +274,9 @@ impl Legend {
 /// What a text goes on from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt<I> {
-    /// Its beginning; nothing lets the model begin.
+    /// The beginning of the text; without one the model begins it.
     pub input: Option<I>,
-    /// Of what is drawn.
+    /// The seed of what is drawn.
     pub seed: u64,
 }
 
@@ -296,6 +293,17 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// How sure the model is, where the prediction says so: ` (probability 0.93)`.
+    pub fn certainty(&self) -> String {
+        let label = self.more.get("probabilities").and_then(|all| all.get(&self.output)).and_then(Value::as_f64);
+        let log = self.more.get("log_probability").and_then(Value::as_f64);
+        match (label, log) {
+            (Some(probability), _) => format!(" (probability {})", number(probability, 3)),
+            (None, Some(log)) => format!(" (log-probability {})", number(log, 3)),
+            (None, None) => String::new(),
+        }
+    }
+
     /// As a task gives it.
     pub fn new(output: impl Into<String>, more: BTreeMap<String, Value>) -> Self {
         Self { input: Value::Null, output: output.into(), more }
@@ -392,7 +400,7 @@ pub(crate) mod testing {
     pub(crate) fn maps<T: Task>(task: &T, model: &T::Model, text: Option<&str>) -> Result<AttentionView, TaskError> {
         let input = match text {
             Some(text) => task.input(&text.into())?,
-            None => task.telling(model, &Pass::inference())?,
+            None => task.telling(model)?,
         };
         viewed(task, model, &input, Wanted::default(), &Pass::inference())
     }

@@ -48,6 +48,12 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Tensors, TaskError> {
     Ok(tensors)
 }
 
+/// The first tensor with a value that is no number.
+pub fn not_finite(tensors: &Tensors) -> Option<&str> {
+    let broken = |(_, (_, values)): &(&String, &(Vec<usize>, Vec<f32>))| values.iter().any(|value| !value.is_finite());
+    tensors.iter().find(broken).map(|(name, _)| name.as_str())
+}
+
 /// The module with the parameters in `tensors`, which were read from `path`: each must be there and fit, and none be left.
 pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, TaskError> {
     let mut fill = Fill { path: Vec::new(), tensors, problem: None };

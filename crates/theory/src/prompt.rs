@@ -1,4 +1,4 @@
-//! The task of row F1: examples of an unknown linear function, and a query.
+//! The task: examples of an unknown linear function, and a query.
 //!
 //! A prompt is the matrix `X = [[x_1 … x_N, x̃], [y_1 … y_N, 0]]` with `y = w·x/√D`; what is asked for is `ỹ = w·x̃/√D`.
 //! Inputs and `w` are standard normal, `w` is new in each prompt. Prompt `μ` of a seed is always the same, whoever draws

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::print::print;
+use crate::print::{print, tell};
 pub use work::{UnknownWork, Work};
 
 /// Measure the speed of the kernels, of a training step or of the solver of in-context learning.
@@ -73,13 +73,13 @@ impl Bench {
         let works = self.works()?;
         let isa = regard_kernels::Isa::current().name();
         let threads = rayon::current_num_threads();
-        eprintln!("{isa}, {threads} threads, least of about {} s each", self.seconds);
+        tell!("{isa}, {threads} threads, least of about {} s each", self.seconds);
         let mut results = Vec::new();
         for work in works {
             let name = work.name();
             let mut call = work.prepare()?;
             let ours_ms = least_ms(self.seconds, &mut call)?;
-            eprintln!("{name:<44} {ours_ms:>10.3} ms");
+            tell!("{name:<44} {ours_ms:>10.3} ms");
             let peak_bytes = peak_bytes();
             results.push(Measurement {
                 work: name,

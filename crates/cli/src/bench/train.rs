@@ -11,7 +11,7 @@ use regard_nn::{Init, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 
 use super::gpt::GptShape;
-use crate::print::print;
+use crate::print::{print, tell};
 
 /// A model in training on a text that can be learnt: most tokens follow from the one before.
 struct Training {
@@ -89,7 +89,7 @@ pub fn show(steps: u32) -> Result<()> {
         bar.set_message(format!("loss {last:.3}"));
         bar.inc(1);
         if !live {
-            eprintln!("step {number}/{steps}  loss {last:.3}  {:.0} ms", took * 1e3);
+            tell!("step {number}/{steps}  loss {last:.3}  {:.0} ms", took * 1e3);
         }
     }
     bar.finish_and_clear();

@@ -1,6 +1,6 @@
 //! `regard heads`: what each head is worth, and what it looks at.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub struct Heads {
     /// Use this file instead of the dev split of the model's own data
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// Score at most so many examples, spread over them all, for each head
+    /// Score at most so many examples for each head
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = from_one::<usize>)]
     examples: usize,
     /// Draw it: .svg, .png or .html
@@ -45,7 +45,7 @@ impl Heads {
         let mut progress = |done: usize, all: usize| {
             if shows {
                 let end = if done == all { "\r\u{1b}[K" } else { "" };
-                eprint!("\r{done} of {all} heads{end}");
+                let _ = write!(std::io::stderr().lock(), "\r{done} of {all} heads{end}");
             }
         };
         let examples = dev_or(self.data.as_deref());
@@ -64,10 +64,11 @@ impl Heads {
 fn text(found: &Found) -> String {
     let score = regard_inspect::number(found.score, 4);
     format!(
-        "{}, {} examples: {} {score} with all heads\n\n{}",
+        "{}, {} examples: {} {score} with all heads; entropy, distance and pattern are means over {} inputs\n\n{}",
         found.split,
         found.examples,
         found.metric,
+        found.watched,
         show::aligned(&found.table())
     )
 }

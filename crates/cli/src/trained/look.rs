@@ -27,7 +27,7 @@ pub struct Look {
     /// Where to write: .html, .svg, .png or .json
     #[arg(long, value_name = "FILE", default_value = "look.html")]
     out: PathBuf,
-    /// Only layers whose name has this in it, such as encoder.0, cross or "decoder layer 2"
+    /// Only layers of this name or with this part in it, such as encoder, decoder.1, cross or "decoder layer 2"
     #[arg(long, value_name = "NAME")]
     layer: Option<String>,
     /// Only this head of each layer, from 0
@@ -35,6 +35,9 @@ pub struct Look {
     head: Option<usize>,
     #[command(flatten)]
     without: Without,
+    /// Take the means of --without NAME=mean over this file instead of the dev split
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
 }
 
 impl Look {
@@ -43,7 +46,7 @@ impl Look {
         AttentionView::check_path(&self.out).map_err(|error| Failure(error.into()))?;
         let model = opened(&self.model)?;
         let wanted = self.wanted(model.as_ref())?;
-        let ablation = self.without.ablation(model.as_ref(), dev_or(None))?;
+        let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let inputs = self.inputs.iter().map(|input| Given::argument(input, model.input_kind()).map(Some));
         let mut inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(Failure)?;
         if inputs.is_empty() {
@@ -59,13 +62,6 @@ impl Look {
             }
         }
         let Some(all) = all else { return Ok(()) };
-        if let Looked::Attention(view) = &all
-            && view.groups.is_empty()
-        {
-            let what = "show attention: this model has none; train one with model.kind=transformer".to_string();
-            let task = regard_tasks::kind(&model.description().task).map_or("the model", |kind| kind.name());
-            return Err(Failure(TaskError::Unsupported { task, what }).into());
-        }
         all.save(&self.out).map_err(|error| Failure(error.into()))?;
         let what = match &all {
             Looked::Attention(view) => {
@@ -103,9 +99,7 @@ impl Look {
         if inventory.layers.is_empty() && (self.layer.is_some() || self.head.is_some()) {
             return Err(none_of("this model has no attention"));
         }
-        let is_asked = |site: &Site| {
-            self.layer.as_ref().is_none_or(|layer| site.to_string().contains(layer) || site.words().contains(layer))
-        };
+        let is_asked = |site: &Site| self.layer.as_ref().is_none_or(|layer| is_called(site, layer));
         let has_head = |n_heads: usize| self.head.is_none_or(|head| head < n_heads);
         let layers: Vec<Site> =
             inventory.layers.iter().filter(|(site, n)| is_asked(site) && has_head(*n)).map(|(site, _)| *site).collect();
@@ -116,7 +110,38 @@ impl Look {
     }
 }
 
+/// Whether a layer is meant by `asked`: parts of its name that follow one another (`encoder`, `decoder.1`, `cross`), or its words
+/// (`decoder layer 2`).
+fn is_called(site: &Site, asked: &str) -> bool {
+    let (name, words) = (site.to_string(), site.words());
+    let (parts, wanted): (Vec<&str>, Vec<&str>) = (name.split('.').collect(), asked.split('.').collect());
+    parts.windows(wanted.len()).any(|some| some == wanted)
+        || words == asked
+        || words.split(", ").any(|part| part == asked)
+}
+
 fn none_of(there_are: &str) -> anyhow::Error {
     let problem = format!("nothing of that name; {there_are}");
     Failure(TaskError::Settings { place: "--layer, --head".to_string(), problem }).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use regard_nn::{AttentionKind, Side};
+
+    use super::*;
+
+    #[test]
+    fn layers_are_asked_for_by_parts_of_their_names() {
+        let site = |side, layer, kind| Site { side, layer, kind };
+        let own = site(None, 1, AttentionKind::SelfAttention);
+        assert!(is_called(&own, "1") && is_called(&own, "layer 2"));
+        assert!(!is_called(&own, "0") && !is_called(&own, "layer 1") && !is_called(&own, ""));
+        assert!(!is_called(&site(None, 10, AttentionKind::SelfAttention), "1"));
+        let cross = site(Some(Side::Decoder), 1, AttentionKind::Cross);
+        for asked in ["decoder", "decoder.1", "1.cross", "cross", "1", "decoder layer 2", "cross-attention"] {
+            assert!(is_called(&cross, asked), "{asked}");
+        }
+        assert!(!is_called(&cross, "encoder") && !is_called(&cross, "decoder.cross"));
+    }
 }

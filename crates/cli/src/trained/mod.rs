@@ -23,9 +23,15 @@ pub use look::Look;
 pub use predict::Predict;
 
 use crate::failure::Failure;
+use crate::print::tell;
 
 fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
-    Ok(open(folder).map_err(Failure)?)
+    let model = open(folder).map_err(Failure)?;
+    let description = model.description();
+    if !description.finished {
+        tell!("note: {} was stopped at step {}; its training has not ended", folder.display(), description.step);
+    }
+    Ok(model)
 }
 
 /// What is switched off for a comparison.
@@ -44,7 +50,7 @@ impl Without {
         let inventory = model.inventory();
         let mut ablation = Ablation::parse(text, inventory).map_err(|error| Failure(error.into()))?;
         if ablation.takes_all(inventory) && !inventory.layers.is_empty() {
-            eprintln!("note: no head of this model is left");
+            tell!("note: no head of this model is left");
         }
         if ablation.needs_means() {
             let means = model.means(examples, &Pass::inference()).map_err(Failure)?;

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use super::{Without, dev_or, opened};
 use crate::failure::Failure;
-use crate::print::print;
+use crate::print::{print, tell};
 
 /// Inputs that go through the model together.
 const TOGETHER: usize = 64;
 
-/// An input, or what is wrong with it.
-type Read = Result<Given, TaskError>;
+/// An input, or what came and what is wrong with it.
+type Read = Result<Given, (String, TaskError)>;
 
 /// The arguments of `regard predict`.
 #[derive(Args)]
@@ -35,6 +35,9 @@ pub struct Predict {
     input: Option<PathBuf>,
     #[command(flatten)]
     without: Without,
+    /// Take the means of --without NAME=mean over this file instead of the dev split
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
     /// Print one JSON document a line
     #[arg(long)]
     json: bool,
@@ -44,10 +47,12 @@ impl Predict {
     /// Predicts.
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
-        let ablation = self.without.ablation(model.as_ref(), dev_or(None))?;
+        let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let mut answers = Answers { predict: &self, model: model.as_ref(), ablation, line: 0, refused: 0 };
         if !self.inputs.is_empty() {
-            let read = self.inputs.iter().map(|input| Given::argument(input, model.input_kind())).collect();
+            let argument =
+                |input: &String| Given::argument(input, model.input_kind()).map_err(|error| (input.clone(), error));
+            let read = self.inputs.iter().map(argument).collect();
             answers.show(read)?;
             return answers.all_given();
         }
@@ -58,7 +63,7 @@ impl Predict {
             }
             None => {
                 if std::io::stdin().is_terminal() {
-                    eprintln!("type an input a line; Ctrl-D ends");
+                    tell!("type an input a line; Ctrl-D ends");
                 }
                 Box::new(std::io::stdin().lock())
             }
@@ -85,15 +90,17 @@ impl Predict {
 
 /// A line as an input.
 fn read(line: Vec<u8>, is_json: bool, file: Option<&Path>, model: &dyn Opened) -> Read {
-    let line = String::from_utf8(line).map_err(|_| {
+    let line = String::from_utf8(line).map_err(|error| {
         let got = match file {
             Some(path) => format!("other bytes; is {} no text?", path.display()),
             None => "other bytes".to_string(),
         };
-        TaskError::input("line", "text in UTF-8", got)
+        let line = String::from_utf8_lossy(error.as_bytes()).trim_end().to_string();
+        (line, TaskError::input("line", "text in UTF-8", got))
     })?;
     let line = line.trim_end_matches(['\n', '\r']);
-    if is_json { Given::line(line) } else { Given::argument(line, model.input_kind()) }
+    let given = if is_json { Given::line(line) } else { Given::argument(line, model.input_kind()) };
+    given.map_err(|error| (line.to_string(), error))
 }
 
 /// Answers under way.
@@ -123,7 +130,7 @@ impl Answers<'_> {
         for input in inputs {
             self.line += 1;
             let line = match input {
-                Err(error) => self.refusal(&error, Value::Null),
+                Err((line, error)) => self.refusal(&error, Value::from(line)),
                 Ok(_) => match answered.next() {
                     Some((_, (Ok(whole), None))) => self.line(whole, None)?,
                     Some((_, (Ok(whole), Some(Ok(less))))) => self.line(whole, Some(less))?,
@@ -145,17 +152,15 @@ impl Answers<'_> {
         if self.predict.json {
             let mut document = serde_json::to_value(&whole)?;
             if let Some(less) = less {
-                let mut less = serde_json::to_value(&less)?;
-                less.as_object_mut().map(|fields| fields.remove("input"));
-                document["without"] = less;
+                document["without"] = serde_json::to_value(&less)?;
             }
             return Ok(document.to_string());
         }
         Ok(match less {
             None => whole.output,
             Some(less) => {
-                let before = format!("{}{}", whole.output, certainty(&whole));
-                format!("{before}\n  without {}: {}{}", self.predict.without.names(), less.output, certainty(&less))
+                let before = format!("{}{}", whole.output, whole.certainty());
+                format!("{before}\n  without {}: {}{}", self.predict.without.names(), less.output, less.certainty())
             }
         })
     }
@@ -163,7 +168,7 @@ impl Answers<'_> {
     /// A line for a line, so that the answers can be laid beside the inputs.
     fn refusal(&mut self, error: &TaskError, input: Value) -> String {
         self.refused += 1;
-        eprintln!("input {}: {error}", self.line);
+        tell!("input {}: {error}", self.line);
         if self.predict.json {
             json!({ "input": input, "error": error.to_string() }).to_string()
         } else {
@@ -180,16 +185,5 @@ impl Answers<'_> {
                 Err(Failure(error).into())
             }
         }
-    }
-}
-
-/// How sure the model is, where a prediction says so.
-fn certainty(prediction: &Prediction) -> String {
-    let label = prediction.more.get("probabilities").and_then(|all| all.get(&prediction.output));
-    let log = prediction.more.get("log_probability");
-    match (label.and_then(Value::as_f64), log.and_then(Value::as_f64)) {
-        (Some(probability), _) => format!(" (probability {})", regard_inspect::number(probability, 3)),
-        (None, Some(log)) => format!(" (log-probability {})", regard_inspect::number(log, 3)),
-        (None, None) => String::new(),
     }
 }

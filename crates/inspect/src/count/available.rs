@@ -1,9 +1,55 @@
 //! What there is, beside what a model needs.
 
-/// Bytes that programs can still have, where the system tells.
+use std::fs::read_to_string;
+use std::path::Path;
+
+/// Bytes that this program can still have, where the system tells: those that are free, or fewer where a container has less.
 pub fn available_memory() -> Option<u128> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let free = meminfo(&read_to_string("/proc/meminfo").ok()?)?;
+    Some(group_memory(Path::new("/sys/fs/cgroup")).map_or(free, |left| left.min(free)))
+}
+
+fn meminfo(text: &str) -> Option<u128> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u128 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+/// What a control group, the limit of a container, leaves: of version 2, or of version 1. Pages of files that were read count
+/// as used there, though the system takes them back; they are added again.
+fn group_memory(root: &Path) -> Option<u128> {
+    let number = |name: &str| read_to_string(root.join(name)).ok()?.trim().parse::<u128>().ok();
+    let (limit, used, statistics) = match number("memory.max") {
+        Some(limit) => (limit, number("memory.current")?, "memory.stat"),
+        None => {
+            (number("memory/memory.limit_in_bytes")?, number("memory/memory.usage_in_bytes")?, "memory/memory.stat")
+        }
+    };
+    let statistics = read_to_string(root.join(statistics)).unwrap_or_default();
+    let files = statistics.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u128>().ok());
+    Some(limit.saturating_sub(used.saturating_sub(files.unwrap_or(0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_has_what_its_group_leaves() {
+        assert_eq!(meminfo("MemTotal: 9 kB\nMemAvailable:    5 kB\n"), Some(5 * 1024));
+        let place = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text).unwrap();
+        assert_eq!(group_memory(place.path()), None);
+        write("memory.max", "max\n");
+        assert_eq!(group_memory(place.path()), None, "no limit");
+        write("memory.max", "1000\n");
+        write("memory.current", "700\n");
+        write("memory.stat", "anon 500\ninactive_file 150\n");
+        assert_eq!(group_memory(place.path()), Some(450));
+        std::fs::remove_file(place.path().join("memory.max")).unwrap();
+        std::fs::create_dir(place.path().join("memory")).unwrap();
+        write("memory/memory.limit_in_bytes", "100\n");
+        write("memory/memory.usage_in_bytes", "120\n");
+        assert_eq!(group_memory(place.path()), Some(0));
+    }
 }

@@ -1,4 +1,4 @@
-//! Attention worked out with small numbers (row C1): tokens `x`, queries, keys and values, `Q Kᵀ`, `Q Kᵀ/√d`, weights,
+//! Attention worked out with small numbers: tokens `x`, queries, keys and values, `Q Kᵀ`, `Q Kᵀ/√d`, weights,
 //! output, each printed, with one row by hand.
 //!
 //! `x` and the weight matrices have one decimal, so that queries, keys and values are exact with the two that are shown.

@@ -1,4 +1,4 @@
-//! RNN, LSTM and GRU side by side (row A3): parameters, time of a training step, and the score on a task that needs
+//! RNN, LSTM and GRU side by side: parameters, time of a training step, and the score on a task that needs
 //! memory: name the first symbol of a sequence after a number of others that do not matter.
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! A convolution as attention (row C5 vi; Cordonnier et al. 2020): `K × K` weights are `K²` heads, one for each shift
+//! A convolution as attention (Cordonnier et al. 2020): `K × K` weights are `K²` heads, one for each shift
 //! `Δ_h`, whose scores are quadratic in the distance, `−α ‖δ − Δ_h‖²`, with `δ` from the query's pixel to the key's. The
 //! softmax is then nearly 1 at `δ = Δ_h`, and `W_V^h W_O^h` is the kernel's slice at that shift.
 //!

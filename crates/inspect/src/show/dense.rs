@@ -1,4 +1,4 @@
-//! Attention as a dense layer (row C5 v): on the flattened input, a dense layer from `n` tokens of `d` features to as
+//! Attention as a dense layer: on the flattened input, a dense layer from `n` tokens of `d` features to as
 //! many has `n²d²` weights. Attention is such a layer, `vec(Y) = (A ⊗ W_Vᵀ) vec(X)` with `vec` token after token: one
 //! small block `W_Vᵀ` at every pair of tokens, times a number that is computed from the input.
 

@@ -1,4 +1,4 @@
-//! Order (row C5 iv): without positions self-attention is permutation-equivariant, tokens in another order give the same
+//! Order: without positions self-attention is permutation-equivariant, tokens in another order give the same
 //! outputs in that order, and their mean is invariant; with positions neither holds.
 
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;

@@ -1,4 +1,4 @@
-//! What heads add up to (row C5 iii): without biases, multi-head attention is a sum over its heads,
+//! What heads add up to: without biases, multi-head attention is a sum over its heads,
 //! `Y = Σ_i softmax(Q_i K_iᵀ/√d_head) X (W_V^i W_O^i)`, each of which mixes the tokens by its own weights and then turns
 //! every token by one matrix of rank `d_head`.
 

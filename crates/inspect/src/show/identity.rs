@@ -1,4 +1,4 @@
-//! When attention changes nothing (row C5 i): with `Q = K = V = X`, tokens with large, nearly orthogonal vectors give
+//! When attention changes nothing: with `Q = K = V = X`, tokens with large, nearly orthogonal vectors give
 //! `A ≈ I` and `y_n ≈ x_n`.
 //!
 //! A token of norm `s√d` has the score `s²√d` with itself. If `n` such tokens are orthogonal, `1 − A_ii` is

@@ -1,4 +1,4 @@
-//! An LSTM at work (row A3): its gates `Γ_f, Γ_u, Γ_o` over time, with weights set by hand so that every unit does one
+//! An LSTM at work: its gates `Γ_f, Γ_u, Γ_o` over time, with weights set by hand so that every unit does one
 //! thing a reader can name, or with random ones.
 //!
 //! Hidden and cell states come from our operation; the gates are made again in f64 from its states and the same weights,

@@ -1,4 +1,4 @@
-//! Who may see whom (row C2): every mask and bias as the weights that attention really gives when all scores are equal,
+//! Who may see whom: every mask and bias as the weights that attention really gives when all scores are equal,
 //! so that a query that sees `n` keys gives each `1/n`.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};

@@ -1,4 +1,4 @@
-//! Why scores are divided by `√d` (row C5 ii): for standard normal vectors `Var(q·k) = d`, and a softmax over scores of
+//! Why scores are divided by `√d`: for standard normal vectors `Var(q·k) = d`, and a softmax over scores of
 //! that size is nearly a choice of one key, with no gradient left.
 
 use burn::tensor::{Device, Tensor, TensorData};

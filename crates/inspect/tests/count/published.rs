@@ -1,4 +1,4 @@
-//! Published totals, and those of the exercise in row E10.
+//! Published totals, and those of a textbook exercise.
 
 use regard_inspect::count::{CountError, PRESETS, count, preset};
 

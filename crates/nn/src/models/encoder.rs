@@ -1,4 +1,4 @@
-//! An encoder: a vector for each token that knows its context, for tagging, classifying and pre-training (rows E2, E3).
+//! An encoder: a vector for each token that knows its context, for tagging, classifying and pre-training.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};

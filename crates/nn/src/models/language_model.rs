@@ -89,7 +89,7 @@ impl LanguageModel {
         Ok(self.output.logits(states, &self.embedding.tokens)?)
     }
 
-    /// Empty caches for [`logits_apart`](Self::logits_apart): of each block one a sequence.
+    /// Empty caches for [`logits_apart`](Self::logits_apart): one a sequence for each block.
     pub fn caches_apart(&self, sequences: usize) -> Vec<Vec<(KeyValueCache, usize)>> {
         vec![vec![(KeyValueCache::new(), 0); sequences]; self.stack.layers.len()]
     }

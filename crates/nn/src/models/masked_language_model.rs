@@ -1,4 +1,4 @@
-//! A masked language model (BERT, Devlin 2019, row E3): an encoder that learns from plain text by guessing hidden tokens.
+//! A masked language model (BERT, Devlin 2019): an encoder that learns from plain text by guessing hidden tokens.
 //!
 //! `logits = norm(gelu(h W + b)) Eᵀ + c` with `E` the embedding of the tokens, at the hidden places alone: they are
 //! gathered first, so the product with the vocabulary is over about 15 % of the tokens.

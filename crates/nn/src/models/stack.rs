@@ -144,7 +144,7 @@ impl Stack {
 pub enum Caches<'a> {
     /// One a block, for a batch of sequences that are equally long.
     Together(&'a mut [KeyValueCache]),
-    /// Of each block one a sequence, with its number of new tokens; see [`Cached::Apart`].
+    /// For each block one cache a sequence, with the number of its new tokens; see [`Cached::Apart`].
     Apart(&'a mut [Vec<(KeyValueCache, usize)>]),
 }
 

@@ -7,7 +7,9 @@ use regard_nn::layers::attention::context::ContextConfig;
 use regard_nn::layers::attention::cross_attention::CrossAttention;
 use regard_nn::layers::attention::gaussian_window::{WindowConfig, WindowText};
 use regard_nn::layers::attention::graph::GraphAttentionConfig;
-use regard_nn::layers::attention::image::SpatialAttentionConfig;
+use regard_nn::layers::attention::image::{
+    ChannelAttentionConfig, SkipConnection, SpatialAttention, SpatialAttentionConfig,
+};
 use regard_nn::layers::attention::linear_attention::{LinearAttentionConfig, LinearAttentionKind};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::score::{ScoreConfig, ScoreKind};
@@ -17,6 +19,7 @@ use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::position::{Places, Position};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
+use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Ablation, Capture, Init, Mode, Pass};
 use regard_ops::{AttentionOptions, Direction, Graph, Mask, SelfLoops};
@@ -256,6 +259,11 @@ fn edges_of_a_graph_can_be_left_out() {
         assert_eq!(zero[node * 4 + 2..node * 4 + 4], [0.0, 0.0]);
     }
     close("itself", &run("0=self"), &h, 1e-6);
+    let off = ablation(&init, "0.0=uniform,0.1");
+    let capture = Capture::default();
+    layer.forward(x.clone(), &graph, &Pass::inference().with_ablation(&off).with_capture(&capture)).unwrap();
+    let maps = capture.into_maps();
+    assert_eq!((&maps[0].rows[1], &maps[1].rows[1]), (&vec![0.5, 0.5], &vec![0.0, 0.0]), "the weights that are left");
     let uniform = run("0.0=uniform");
     let want = [0, 1].map(|at| (h[at] + h[2 * 4 + at]) / 2.0);
     close("uniform", &uniform[4..6], &want, 1e-6);
@@ -298,11 +306,26 @@ fn what_reads_its_own_past_and_what_looks_at_pictures_can_be_left_out() {
     close("past", &found, &values(plain.forward(x.clone(), None, &Pass::inference()).unwrap().hidden), 1e-6);
 
     let init = Init::new(3, &training());
-    let layer = SpatialAttentionConfig::new(4, 2, 2).init(&init).unwrap();
-    let off = ablation(&init, "0.0");
+    let mut layer = SpatialAttentionConfig { residual: SkipConnection::Sum, ..SpatialAttentionConfig::new(4, 2, 2) }
+        .init(&init)
+        .unwrap();
+    layer.output.bias = Some(Param::from_tensor(leaf([4], 5).detach()));
     let picture = leaf([1, 4, 3, 3], 1);
-    let found = layer.forward(picture.clone(), &Pass::inference().with_ablation(&off)).unwrap();
-    assert!(values(found).iter().all(|x| x.is_finite()));
+    let run = |layer: &SpatialAttention, names: &str| {
+        let off = ablation(&init, names);
+        values(layer.forward(picture.clone(), &Pass::inference().with_ablation(&off)).unwrap())
+    };
+    assert_eq!(run(&layer, "0"), values(picture.clone()), "a layer that is off adds nothing, not even its bias");
+    let head = run(&layer, "0.0");
+    layer.output.weight = blanked(&layer.output.weight, 0, 0, 2);
+    close("head", &head, &values(layer.forward(picture.clone(), &Pass::inference()).unwrap()), 1e-6);
+
+    let init = Init::new(3, &training());
+    let layer = ChannelAttentionConfig { residual: SkipConnection::Sum, ..Default::default() }.init(&init).unwrap();
+    let off = ablation(&init, "0");
+    let found = values(layer.forward(picture.clone(), &Pass::inference().with_ablation(&off)).unwrap());
+    assert_eq!(found, values(picture.clone()));
+    assert_ne!(found, values(layer.forward(picture, &Pass::inference()).unwrap()));
 }
 
 fn ids(rows: &[i32], batch: usize) -> Tensor<2, Int> {
@@ -335,4 +358,26 @@ fn a_translator_names_all_its_layers() {
     assert!(values(model.output.linear.as_ref().unwrap().weight.val()).iter().all(|&x| x == 0.0), "nothing is drawn");
     let names: Vec<String> = init.inventory().layers.iter().map(|(site, _)| site.to_string()).collect();
     assert_eq!(names, ["encoder.0", "encoder.1", "decoder.0", "decoder.0.cross", "decoder.1", "decoder.1.cross"]);
+}
+
+/// What is captured of several sequences that go through a model as one row of tokens is told apart.
+#[test]
+fn sequences_with_caches_of_their_own_keep_their_own_maps() {
+    let config = TransformerConfig { vocab: 9, n_layers: 1, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
+    let model = LanguageModel::new(&config, &Init::new(1, &training())).unwrap();
+    let capture = Capture::default();
+    let pass = Pass::inference().with_capture(&capture);
+    let mut caches = model.caches_apart(2);
+    model.logits_apart(&[&[1, 2, 3], &[4]], &mut caches, &pass).unwrap();
+    model.logits_apart(&[&[5], &[6]], &mut caches, &pass).unwrap();
+    let maps = capture.into_maps();
+    let found: Vec<_> = maps.iter().map(|map| (map.sequence, map.head, map.rows.len())).collect();
+    assert_eq!(found, [(0, 0, 4), (0, 1, 4), (1, 0, 2), (1, 1, 2)]);
+    let alone = Capture::default();
+    model.logits(ids(&[1, 2, 3, 5], 1), &Pass::inference().with_capture(&alone)).unwrap();
+    for (together, alone) in maps.iter().zip(alone.into_maps()) {
+        for (row, (one, other)) in together.rows.iter().zip(&alone.rows).enumerate() {
+            close("weights", &one[..row + 1], &other[..row + 1], 1e-6);
+        }
+    }
 }

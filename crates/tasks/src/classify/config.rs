@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use regard_data::{Case, Fold, TokenizerConfig, TokenizerKind};
 use regard_nn::ConfigError;
-use regard_nn::config::{check_dropout, check_positive, name_or_table};
+use regard_nn::config::{check_dropout, check_layers, check_positive, check_product, name_or_table};
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::recurrent::Cell;
 use regard_nn::models::body::BodyConfig;
@@ -195,8 +195,9 @@ impl ModelConfig {
             Self::Bag(keys) => {
                 check_dropout("word_dropout", keys.word_dropout)?;
                 check_positive("d_model", keys.d_model)?;
-                check_positive("n_layers", keys.n_layers)?;
+                check_layers("n_layers", keys.n_layers)?;
                 check_positive("d_ff", keys.d_ff)?;
+                check_product("d_ff", &[keys.d_ff, keys.d_ff.max(keys.d_model)])?;
                 check_dropout("dropout", keys.dropout)
             }
         }
@@ -227,7 +228,7 @@ fn reading(body: BodyConfig, keys: &Extended<RecurrentKeys, ReaderKeys>, vocab: 
         vocab,
         d_word: base.d_model,
         body,
-        d_model: 2 * base.d_hidden(),
+        d_model: base.d_hidden().saturating_mul(2),
         n_layers: base.n_layers,
         pooling: more.pooling,
         dropout: base.dropout,

@@ -1,4 +1,4 @@
-//! Classification, n → 1 (rows E2, A1): one label, several, or a number for a whole text.
+//! Classification, n → 1: one label, several, or a number for a whole text.
 //!
 //! A text's tokens go through a Transformer's encoder or a recurrent network; attention pooling makes one vector of them.
 //! The baseline, `model.kind=bag`, is a dense network on the mean of the words' vectors, which knows no order.
@@ -349,7 +349,7 @@ impl Task for Classify {
         part.examples.iter().step_by(step).filter(fits).take(count).map(sample).collect()
     }
 
-    fn telling(&self, _: &Classifier, _: &Pass) -> Result<Typed, TaskError> {
+    fn telling(&self, _: &Classifier) -> Result<Typed, TaskError> {
         if self.config.data.path.is_some() {
             let what = "choose an input for data that are not built in: give it a text".to_string();
             return Err(TaskError::Unsupported { task: Self::NAME, what });
@@ -360,12 +360,13 @@ impl Task for Classify {
     fn look(&self, model: &Classifier, Typed { text, encoded }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
         let outputs = self.outputs(model, &[&encoded.ids], pass)?;
         let answer = self.answers.text(&self.answers.decide(&outputs[0]), &[]);
+        let sure = Prediction::new(answer.clone(), self.answers.document(&outputs[0])).certainty();
         let mut tokens = encoded.tokens.clone();
         if self.config.model.pretrained().is_some() {
             let name = |id| self.tokenizer.token(id).unwrap_or_default();
             tokens = [name(START)].into_iter().chain(tokens).chain([name(END)]).collect();
         }
-        Ok(Legend::new(format!("{text} → {answer}"), move |map| {
+        Ok(Legend::new(format!("{text} → {answer}{sure}"), move |map| {
             let pools = map.site.kind == AttentionKind::Pooling;
             let queries = if pools { vec![answer.clone()] } else { tokens.clone() };
             (queries, tokens.clone(), map.site.words())

@@ -7,11 +7,10 @@ mod page;
 mod summary;
 mod vary;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use regard_data::fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -301,8 +300,13 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
     let read = |path: &PathBuf| fs::read_to_string(path).map_err(TaskError::io(path));
     let whole = |path: &PathBuf| path.canonicalize().map_err(TaskError::io(path));
     let mut all = serde_json::to_vec(configs).expect("plain values");
-    for path in configs.iter().filter_map(|config| config["data"]["path"].as_str()).collect::<BTreeSet<_>>() {
-        all.extend(fingerprint(Path::new(path))?.bytes());
+    // Variants mostly have the same data, which are read once.
+    let mut known: Vec<&Value> = Vec::new();
+    for config in configs.iter().filter(|config| !config["data"]["path"].is_null()) {
+        if !known.contains(&&config["data"]) {
+            all.extend(kind.fingerprint(config)?.bytes());
+            known.push(&config["data"]);
+        }
     }
     Ok(Plan {
         task: kind.name().to_string(),

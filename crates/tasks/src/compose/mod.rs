@@ -1,4 +1,4 @@
-//! The pointer task (row C6): `p₃[i] = p₁[p₂[i]]` for two permutations, which attention solves and a recurrent network of
+//! The pointer task: `p₃[i] = p₁[p₂[i]]` for two permutations, which attention solves and a recurrent network of
 //! the same size does not.
 //!
 //! The input is `p₁` and `p₂` one behind the other, a token a number, those of `p₂` marked as such; the output at the place
@@ -56,8 +56,7 @@ impl Example {
     }
 
     fn text(&self) -> String {
-        let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-        format!("{} | {}", list(&self.values), list(&self.places))
+        format!("{} | {}", written(&self.values), written(&self.places))
     }
 }
 
@@ -204,6 +203,11 @@ impl Compose {
     }
 }
 
+/// Numbers as people write them.
+fn written(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
+}
+
 /// Which split an example belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -273,7 +277,10 @@ impl Task for Compose {
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let examples = lines.map(|(at, line)| self.parse(line, &format!("line {}", at + 1)).map(FixedExample));
+        let examples = lines.map(|(at, line)| {
+            let example = Given::argument(line, Self::INPUT).and_then(|given| self.input(&given));
+            example.map(FixedExample).map_err(|error| error.at_line(at + 1))
+        });
         let examples = examples.collect::<Result<Vec<_>, _>>()?;
         if examples.is_empty() {
             return Err(TaskError::input("examples", "one a line", "none"));
@@ -387,9 +394,10 @@ impl Task for Compose {
     fn predict(&self, model: &Composer, inputs: &[Example], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let mut predictions = Vec::with_capacity(inputs.len());
         for examples in inputs.chunks(256) {
+            pass.go_on()?;
             predictions.extend(self.answers(model, examples, pass)?.into_iter().map(|answer| {
                 let more = BTreeMap::from([("values".to_string(), Value::from(answer.clone()))]);
-                Prediction::new(answer.iter().map(usize::to_string).collect::<Vec<_>>().join(" "), more)
+                Prediction::new(written(&answer), more)
             }));
         }
         Ok(predictions)
@@ -397,26 +405,25 @@ impl Task for Compose {
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let Part::Fixed(examples) = part else { return Vec::new() };
-        let text = |numbers: Vec<usize>| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
         let sample = |FixedExample(example): &FixedExample| {
             let given = match self.config.data.form {
                 Form::Permutations => example.text().into(),
                 Form::Grid => example.given(),
             };
-            Sample { given, expected: text(example.answer()) }
+            Sample { given, expected: written(&example.answer()) }
         };
         examples.iter().take(count).map(sample).collect()
     }
 
-    fn telling(&self, _: &Composer, _: &Pass) -> Result<Example, TaskError> {
+    fn telling(&self, _: &Composer) -> Result<Example, TaskError> {
         Ok(self.example(Side::Test, 0))
     }
 
     fn look(&self, model: &Composer, example: &Example, pass: &Pass) -> Result<Legend, TaskError> {
-        self.answers(model, std::slice::from_ref(example), pass)?;
+        let answer = self.answers(model, std::slice::from_ref(example), pass)?.concat();
         let values = example.values.iter().map(usize::to_string);
         let tokens = values.chain(example.places.iter().map(|place| format!("[{place}]"))).collect();
-        Ok(Legend::of_tokens(example.text(), tokens))
+        Ok(Legend::of_tokens(format!("{} → {}", example.text(), written(&answer)), tokens))
     }
 }
 

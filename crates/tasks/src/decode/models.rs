@@ -92,7 +92,7 @@ impl Decoder for RecurrentTranslatorDecoder<'_> {
 #[derive(Debug)]
 pub struct LanguageModelDecoder<'a> {
     model: &'a LanguageModel,
-    /// Of each block one a row.
+    /// One a row for each block.
     caches: Vec<Vec<(KeyValueCache, usize)>>,
     /// What each row has read, where it has a window.
     read: Vec<Vec<u32>>,

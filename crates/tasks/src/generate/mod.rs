@@ -1,4 +1,4 @@
-//! Language models (rows E4, B1): a Transformer such as GPT or a recurrent network learns plain text token by token, and
+//! Language models: a Transformer such as GPT or a recurrent network learns plain text token by token, and
 //! goes on from a prompt.
 //!
 //! A training example is a block of the text from a random place. A score is over the whole text of a
@@ -207,7 +207,13 @@ impl Task for Generate {
             }
         }
         let unknown = test.ids.iter().filter(|&&id| id == UNK).count();
-        let note = || format!("{unknown} of {} tokens of the test text are not in the training text", test.ids.len());
+        let note = || {
+            let all = test.ids.len();
+            format!(
+                "{unknown} of {all} tokens of the test text are unknown: not in the training text, or beyond \
+                     data.tokenizer.vocab and min_count"
+            )
+        };
         let notes = if unknown > 0 { vec![note()] } else { Vec::new() };
         Ok(Parts { train, dev, test, notes })
     }
@@ -324,7 +330,10 @@ impl Task for Generate {
 
     /// Beginnings of lines. Nothing is expected: a text can go on in many ways.
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        let lines: Vec<&str> = part.text.lines().filter(|line| line.chars().count() >= PROMPT / 2).collect();
+        let mut lines: Vec<&str> = part.text.lines().filter(|line| line.chars().count() >= PROMPT / 2).collect();
+        if lines.is_empty() {
+            lines = part.text.lines().filter(|line| !line.trim().is_empty()).collect();
+        }
         let step = (lines.len() / count.max(1)).max(1);
         // No longer than what `look` can show.
         let begin = |line: &&str| {
@@ -341,12 +350,12 @@ impl Task for Generate {
     }
 
     /// The model's own text, from a beginning.
-    fn telling(&self, model: &Network, pass: &Pass) -> Result<Vec<u32>, TaskError> {
+    fn telling(&self, model: &Network) -> Result<Vec<u32>, TaskError> {
         let mut ids = self.beginning();
         let most = SHOWN.min(self.config.data.block);
         let options = SampleOptions { max_len: most.saturating_sub(ids.len()), ..self.config.more.decode.clone() };
         let prompt = [(ids.clone(), self.config.seed)];
-        model.draw(&prompt, self.config.window(), &options, &pass.without_capture(), |_, token| ids.push(token))?;
+        model.draw(&prompt, self.config.window(), &options, &Pass::inference(), |_, token| ids.push(token))?;
         Ok(ids)
     }
 

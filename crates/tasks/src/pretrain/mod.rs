@@ -1,4 +1,4 @@
-//! Pre-training (BERT, row E3): an encoder learns from plain text by guessing tokens that are hidden from it. `tag` and
+//! Pre-training (BERT): an encoder learns from plain text by guessing tokens that are hidden from it. `tag` and
 //! `classify` start from its folder with `--set model.from=DIR`.
 //!
 //! A line is an example, `<s> … </s>`; one that is too long makes several. What is hidden is a function of the seed, the
@@ -349,6 +349,7 @@ impl Task for Pretrain {
         pass: &Pass,
     ) -> Result<Vec<Prediction>, TaskError> {
         let predict = |input: &Typed| {
+            pass.go_on()?;
             let mut row = input.row.clone();
             let masks: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
             if masks.is_empty() {
@@ -378,15 +379,21 @@ impl Task for Pretrain {
         part.rows.iter().step_by(step).filter_map(sample).take(count).collect()
     }
 
-    fn telling(&self, _: &MaskedLanguageModel, _: &Pass) -> Result<Typed, TaskError> {
+    fn telling(&self, _: &MaskedLanguageModel) -> Result<Typed, TaskError> {
         self.input(&Given::from(LOOKED_AT))
     }
 
     fn look(&self, model: &MaskedLanguageModel, Typed { text, row }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
         let (ids, _) = padded(std::slice::from_ref(row), &device_of(model));
         model.encoder.forward(ids, None, pass)?;
+        let filled = self.predict(model, &[Typed { text: text.clone(), row: row.clone() }], &pass.without_capture());
+        let title = match filled {
+            Ok(found) if !found.is_empty() => format!("{text} → {}", found[0].output),
+            // A text without masks has nothing to fill.
+            _ => text.clone(),
+        };
         let tokens: Vec<String> = row.iter().map(|&id| self.tokenizer.token(id).unwrap_or_default()).collect();
-        Ok(Legend::of_tokens(text, tokens))
+        Ok(Legend::of_tokens(title, tokens))
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::{Given, Others, Problem, Unused, lay_over, read, settings};
+use super::{GivenKey, Others, Problem, Unused, lay_over, read, settings};
 use crate::error::TaskError;
 
 /// The key of `[model]` that decides which others there are.
@@ -26,7 +26,7 @@ impl Kinds {
     }
 
     /// Makes a kind of network the one of the table.
-    pub fn choose<C: Serialize + DeserializeOwned>(&self, kind: Given, table: &mut Table) -> Result<(), TaskError> {
+    pub fn choose<C: Serialize + DeserializeOwned>(&self, kind: GivenKey, table: &mut Table) -> Result<(), TaskError> {
         if let Some((_, name)) = kind.of_model() {
             keys_of::<C>(name).map_err(|problem| self.refused(&kind, &problem, table))?;
         }
@@ -35,7 +35,7 @@ impl Kinds {
     }
 
     /// Lays a key upon the table: others stay where the configuration can be read so, else they go.
-    pub fn lay<C: DeserializeOwned>(&self, one: Given, table: &mut Table) -> Result<(), TaskError> {
+    pub fn lay<C: DeserializeOwned>(&self, one: GivenKey, table: &mut Table) -> Result<(), TaskError> {
         let with = |others| {
             let mut laid = table.clone();
             lay_over(&mut laid, one.over.clone(), others);
@@ -47,7 +47,7 @@ impl Kinds {
     }
 
     /// The error, with the nearest valid name if there is one: here, in another section, or in another kind of network.
-    fn refused(&self, one: &Given, Problem { path, message }: &Problem, table: &Table) -> TaskError {
+    fn refused(&self, one: &GivenKey, Problem { path, message }: &Problem, table: &Table) -> TaskError {
         let all = self.0.iter().flat_map(|(_, keys)| keys).map(String::as_str);
         let of_another_kind = |unknown: &str| {
             let (key, _) = one.of_model().filter(|(key, _)| *key == unknown)?;
@@ -69,7 +69,7 @@ impl Kinds {
     }
 
     /// The key as an unused one, if it is a key of other kinds than the table's.
-    pub fn unused(&self, table: &Table, one: &Given) -> Option<Unused> {
+    pub fn unused(&self, table: &Table, one: &GivenKey) -> Option<Unused> {
         let (key, _) = one.of_model()?;
         if self.keys(table)?.contains(key) {
             return None;

@@ -73,7 +73,7 @@ pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
     leave_the_end_to(&given, &mut table);
     let kinds = Kinds::of::<C>();
     // Wherever the kind is given, it decides about all other keys.
-    let (chosen, others): (Vec<Given>, Vec<Given>) = given.into_iter().partition(Given::is_kind);
+    let (chosen, others): (Vec<GivenKey>, Vec<GivenKey>) = given.into_iter().partition(GivenKey::is_kind);
     for kind in chosen {
         kinds.choose::<C>(kind, &mut table)?;
     }
@@ -101,7 +101,7 @@ fn make_absolute(table: &mut Table) -> Result<(), TaskError> {
 
 /// One key that was given by hand.
 #[derive(Debug)]
-struct Given {
+struct GivenKey {
     /// The file, or `--set key=value`.
     place: String,
     /// The key with its section.
@@ -110,21 +110,24 @@ struct Given {
     over: Table,
 }
 
-/// All keys of the file, of `sets` and of `flags`, in this order. Keys of the file's `[model]` that only repeat a default are
-/// left out: the file may be a copy of all defaults, which are those of several kinds.
+/// All keys of the file, of `sets` and of `flags`, in this order. A file that has all keys of the defaults is a copy of them,
+/// made to be changed: what it repeats in `[model]` is left out, since the defaults are those of several kinds.
 fn given(
     file: Option<&Path>,
     defaults: &Table,
     sets: &[String],
     flags: &[(&str, &str, Option<Value>)],
-) -> Result<Vec<Given>, TaskError> {
+) -> Result<Vec<GivenKey>, TaskError> {
     let mut all = Vec::new();
     if let Some(path) = file {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| settings(&place, error))?;
         let over: Table = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
-        let default = |key: &str| defaults.get("model").and_then(|model| model.get(key));
-        let repeats = |one: &Given| one.of_model().is_some_and(|(key, value)| default(key) == Some(value));
+        let keys = |table: &Table| table.get("model").and_then(Value::as_table).cloned().unwrap_or_default();
+        let (defaults, own) = (keys(defaults), keys(&over));
+        let is_copy = defaults.keys().all(|key| own.contains_key(key));
+        let repeats =
+            |one: &GivenKey| is_copy && one.of_model().is_some_and(|(key, value)| defaults.get(key) == Some(value));
         all.extend(single_keys(over, &place).into_iter().filter(|one| !repeats(one)));
     }
     for set in sets {
@@ -143,8 +146,8 @@ fn given(
 }
 
 /// The keys of all sections, one by one. A section without keys stands for itself.
-fn single_keys(sections: Table, place: &str) -> Vec<Given> {
-    let one = |key: String, section: String, value: Value| Given {
+fn single_keys(sections: Table, place: &str) -> Vec<GivenKey> {
+    let one = |key: String, section: String, value: Value| GivenKey {
         place: place.to_string(),
         key,
         over: Table::from_iter([(section, value)]),
@@ -162,7 +165,7 @@ fn single_keys(sections: Table, place: &str) -> Vec<Given> {
     all
 }
 
-impl Given {
+impl GivenKey {
     /// The key without its section and the value, if the section is `[model]`.
     fn of_model(&self) -> Option<(&str, &Value)> {
         let (key, value) = self.over.get("model")?.as_table()?.iter().next()?;
@@ -175,7 +178,7 @@ impl Given {
 }
 
 /// Setting `steps` replaces the default `epochs`, and the other way round.
-fn leave_the_end_to(given: &[Given], defaults: &mut Table) {
+fn leave_the_end_to(given: &[GivenKey], defaults: &mut Table) {
     let says = |key: &str| given.iter().any(|one| one.key.strip_prefix("train.") == Some(key));
     if let Some(Value::Table(train)) = defaults.get_mut("train") {
         for (said, other) in [("steps", "epochs"), ("epochs", "steps")] {

@@ -192,7 +192,7 @@ fn attending(keys: &TransformerKeys) -> TaggerConfig {
 fn reading(body: BodyConfig, keys: &RecurrentKeys) -> TaggerConfig {
     TaggerConfig {
         body,
-        d_model: keys.d_hidden.map_or(keys.d_model, |each_way| 2 * each_way),
+        d_model: keys.d_hidden.map_or(keys.d_model, |each_way| each_way.saturating_mul(2)),
         n_layers: keys.n_layers,
         dropout: keys.dropout,
         ..TaggerConfig::default()

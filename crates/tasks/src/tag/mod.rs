@@ -1,4 +1,4 @@
-//! Tagging, n → n (rows B4, E2): a tag for each word of a sentence, from the word, its characters and the words around it.
+//! Tagging, n → n: a tag for each word of a sentence, from the word, its characters and the words around it.
 //!
 //! Words that are rare in training have no vector of their own; their characters and the context remain. `model.from` adds
 //! the state of a word's pieces in a pre-trained encoder.
@@ -134,7 +134,7 @@ impl Tag {
         let whole = sentences.iter().enumerate().filter(|(_, sentence)| sentence.tokens.len() <= most);
         let rows: Vec<(usize, &Encoded)> = whole.chain(windows.iter().map(|(at, window)| (*at, window))).collect();
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.tokens.len()).collect();
-        let mut found: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
+        let mut found: Vec<Probable> = vec![Default::default(); rows.len()];
         let (mut nats, mut words) = (0.0, 0usize);
         for batch in in_order(&lengths, SCORED_TOGETHER) {
             pass.go_on()?;
@@ -149,7 +149,8 @@ impl Tag {
                     let loss = known.then(|| crf.loss(logits.clone(), right(), Some(&input.lengths))).transpose()?;
                     let count: usize = input.lengths.iter().sum();
                     let loss = loss.map(|loss| (f64::from(loss.into_scalar::<f32>()) * count as f64, count));
-                    (crf.decode(logits, Some(&input.lengths))?, loss)
+                    let tags = crf.decode(logits, Some(&input.lengths))?;
+                    (tags.into_iter().map(|tags| (tags, Vec::new())).collect(), loss)
                 }
                 None => most_probable(logits, &batch_rows),
             };
@@ -162,10 +163,12 @@ impl Tag {
             }
         }
         let mut tags: Vec<Vec<usize>> = vec![Vec::new(); sentences.len()];
-        for ((at, _), found) in rows.iter().zip(found) {
+        let mut probabilities: Vec<Vec<f64>> = vec![Vec::new(); sentences.len()];
+        for ((at, _), (found, probable)) in rows.iter().zip(found) {
             tags[*at].extend(found);
+            probabilities[*at].extend(probable);
         }
-        Ok(Tagging { tags, loss: (words > 0).then(|| nats / words as f64) })
+        Ok(Tagging { tags, probabilities, loss: (words > 0).then(|| nats / words as f64) })
     }
 
     /// The words of a sentence as it is typed.
@@ -180,9 +183,14 @@ impl Tag {
     }
 }
 
+/// The tags of a sentence, and how probable each is by itself.
+type Probable = (Vec<usize>, Vec<f64>);
+
 /// What [`Tag::tagged`] gives.
 struct Tagging {
     tags: Vec<Vec<usize>>,
+    /// How probable each tag is by itself; nothing where a CRF has chosen them together.
+    probabilities: Vec<Vec<f64>>,
     loss: Option<f64>,
 }
 
@@ -315,7 +323,7 @@ impl Task for Tag {
                 &chosen
             }
         };
-        let Tagging { tags: found, loss } = self.tagged(model, sentences, pass)?;
+        let Tagging { tags: found, loss, .. } = self.tagged(model, sentences, pass)?;
         let outcome = Outcome { sentences, found, loss };
         evaluation(&outcome, &self.lexicon.labels, &part.extra, self.config.data.longest)
     }
@@ -331,16 +339,19 @@ impl Task for Tag {
     }
 
     fn predict(&self, model: &Tagger, inputs: &[Encoded], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
-        let found = self.tagged(model, inputs, pass)?.tags;
-        let predict = |(sentence, tags): (&Encoded, &Vec<usize>)| {
+        let Tagging { tags: found, probabilities, .. } = self.tagged(model, inputs, pass)?;
+        let predict = |((sentence, tags), probabilities): ((&Encoded, &Vec<usize>), &Vec<f64>)| {
             let tags: Vec<&str> = tags.iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
-            let more = BTreeMap::from([
+            let mut more = BTreeMap::from([
                 ("tokens".to_string(), Value::from(sentence.tokens.clone())),
                 ("tags".to_string(), Value::from(tags.clone())),
             ]);
+            if !probabilities.is_empty() {
+                more.insert("probabilities".to_string(), Value::from(probabilities.clone()));
+            }
             Prediction::new(written(&sentence.tokens, &tags), more)
         };
-        Ok(inputs.iter().zip(&found).map(predict).collect())
+        Ok(inputs.iter().zip(&found).zip(&probabilities).map(predict).collect())
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
@@ -363,7 +374,7 @@ impl Task for Tag {
         sentences.iter().step_by(apart).map(sample).collect()
     }
 
-    fn telling(&self, _: &Tagger, _: &Pass) -> Result<Encoded, TaskError> {
+    fn telling(&self, _: &Tagger) -> Result<Encoded, TaskError> {
         Ok(self.asked(self.words(TELLING).into_iter().take(self.config.data.max_length).collect()))
     }
 
@@ -411,9 +422,9 @@ fn built_in(train: usize) -> Splits<Tagged> {
     Splits { train, dev, test }
 }
 
-/// The most probable tag of each word; the sum of negative log-likelihoods of the right ones that are labels, and how
-/// many those are.
-fn most_probable(logits: Tensor<3>, rows: &[&Encoded]) -> (Vec<Vec<usize>>, Option<(f64, usize)>) {
+/// The most probable tag of each word with its probability; the sum of negative log-likelihoods of the right ones that are
+/// labels, and how many those are.
+fn most_probable(logits: Tensor<3>, rows: &[&Encoded]) -> (Vec<Probable>, Option<(f64, usize)>) {
     let [_, seq, n_tags] = logits.dims();
     let logits: Vec<f32> = logits.into_data().iter().collect();
     let (mut nats, mut count) = (0.0, 0);
@@ -421,14 +432,14 @@ fn most_probable(logits: Tensor<3>, rows: &[&Encoded]) -> (Vec<Vec<usize>>, Opti
         let words = logits.chunks_exact(n_tags).zip(&row.tags);
         let tag = |(logits, &right): (&[f32], &usize)| {
             let best = (1..n_tags).fold(0, |best, tag| if logits[tag] > logits[best] { tag } else { best });
+            let sum: f64 = logits.iter().map(|&other| f64::from(other - logits[best]).exp()).sum();
             if let Some(&logit) = logits.get(right) {
-                let sum: f64 = logits.iter().map(|&other| f64::from(other - logits[best]).exp()).sum();
                 nats += sum.ln() - f64::from(logit - logits[best]);
                 count += 1;
             }
-            best
+            (best, 1.0 / sum)
         };
-        words.map(tag).collect()
+        words.map(tag).unzip()
     });
     let tags = tags.collect();
     (tags, (count > 0).then_some((nats, count)))

@@ -161,7 +161,9 @@ impl<'a, T: Task> Run<'a, T> {
                 self.save()?;
                 return self.end(false);
             }
-            self.step(observer)?;
+            if !self.step(observer, stop)? {
+                continue;
+            }
             let step = self.state.step;
             if step.is_multiple_of(self.steps.div_ceil(CURVE_POINTS)) || step == self.steps {
                 self.add_point()?;
@@ -209,15 +211,21 @@ impl<'a, T: Task> Run<'a, T> {
         self.plan[self.state.batch - 1].clone()
     }
 
-    /// One update of the weights.
-    fn step(&mut self, observer: &mut dyn Observer) -> Result<(), TaskError> {
+    /// One update of the weights; none if it is given up between two of its batches.
+    fn step(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let start = Instant::now();
+        let before = (self.config.accumulate > 1).then(|| self.state.clone());
         let step = self.state.step + 1;
         let rate = self.config.rate(step, self.steps);
         let pass = Pass::training(self.seed).at(step as usize);
         let mut sum: Option<ParameterGradients> = None;
         let (mut loss, mut targets, mut tokens) = (0.0f64, 0usize, 0usize);
         for part in 0..self.config.accumulate {
+            if part > 0 && stop.is_asked() {
+                self.state = before.expect("there are several batches");
+                self.plan = self.task.plan(&self.parts.train, self.state.epoch);
+                return Ok(false);
+            }
             let batch = self.next_batch();
             let pass = if part == 0 { pass } else { pass.at(part) };
             for Share { gradients, loss: mean, targets: new, tokens: more } in self.shares(&batch, &pass)? {
@@ -245,7 +253,7 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.tokens += tokens as u64;
         self.state.seconds += start.elapsed().as_secs_f64();
         observer.hear(&Event::Step { step, loss: loss as f32, rate, tokens });
-        Ok(())
+        Ok(true)
     }
 
     /// The gradients of a batch in parts, one a worker.
@@ -305,7 +313,8 @@ impl<'a, T: Task> Run<'a, T> {
         line["metrics"] = json!(evaluation.scores);
         line["best"] = json!(best);
         self.journal.write(&line)?;
-        observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, best });
+        let main = evaluation.main;
+        observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, main, best });
         Ok(())
     }
 

@@ -67,6 +67,8 @@ pub enum Event {
         loss: f64,
         /// The scores.
         scores: BTreeMap<String, f64>,
+        /// The one that decides.
+        main: &'static str,
         /// Whether none was better.
         best: bool,
     },

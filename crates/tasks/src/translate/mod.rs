@@ -1,4 +1,4 @@
-//! Translation, n → m (rows B1-B3, E1): pairs of sentences, a Transformer or a recurrent network with attention, searched
+//! Translation, n → m: pairs of sentences, a Transformer or a recurrent network with attention, searched
 //! greedily or with a beam.
 //!
 //! Source and target share one tokeniser and one embedding. A source is its tokens and `</s>`; the decoder reads `<s>`
@@ -212,6 +212,17 @@ impl Translate {
         limits.iter().map(|&limit| limit.min(self.config.data.max_length)).collect()
     }
 
+    /// The best of what a search has found.
+    fn predicted(&self, found: &[Hypothesis]) -> Prediction {
+        let output = self.text(found);
+        let score = found.first().map_or(f64::NAN, |best| best.log_probability);
+        let more = BTreeMap::from([
+            ("translation".to_string(), Value::from(output.clone())),
+            ("log_probability".to_string(), Value::from(score)),
+        ]);
+        Prediction::new(output, more)
+    }
+
     fn text(&self, hypotheses: &[Hypothesis]) -> String {
         hypotheses.first().map_or_else(String::new, |best| self.tokenizer.decode(&best.tokens))
     }
@@ -384,16 +395,7 @@ impl Task for Translate {
     fn predict(&self, model: &Translator, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let sources: Vec<&[u32]> = inputs.iter().map(|input| input.ids.as_slice()).collect();
         let found = self.search(model, &sources, pass)?;
-        let predict = |found: &Vec<Hypothesis>| {
-            let output = self.text(found);
-            let score = found.first().map_or(f64::NAN, |best| best.log_probability);
-            let more = BTreeMap::from([
-                ("translation".to_string(), Value::from(output.clone())),
-                ("log_probability".to_string(), Value::from(score)),
-            ]);
-            Prediction::new(output, more)
-        };
-        Ok(found.iter().map(predict).collect())
+        Ok(found.iter().map(|found| self.predicted(found)).collect())
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
@@ -406,7 +408,7 @@ impl Task for Translate {
         part.sentences.iter().step_by(step).take(count).map(sample).collect()
     }
 
-    fn telling(&self, _: &Translator, _: &Pass) -> Result<Typed, TaskError> {
+    fn telling(&self, _: &Translator) -> Result<Typed, TaskError> {
         self.input(&Given::from("I saw a saw."))
     }
 
@@ -437,7 +439,8 @@ impl Task for Translate {
         // A row of the decoder is named by the token it predicts, a column of its own by the token it has read.
         let written = ended(pieces(&best));
         let read: Vec<String> = ["<s>".to_string()].into_iter().chain(pieces(&best)).collect();
-        let title = format!("{text} → {}", self.tokenizer.decode(&best));
+        let sure = self.predicted(&found[0]).certainty();
+        let title = format!("{text} → {}{sure}", self.tokenizer.decode(&best));
         Ok(Legend::new(title, move |map| {
             let (queries, keys) = match (map.site.kind, map.site.side) {
                 (AttentionKind::Cross | AttentionKind::Alignment, _) => (&written, &source),

@@ -1,4 +1,4 @@
-//! Word vectors (row A4): skip-gram and CBOW with negative sampling (Mikolov 2013) on plain text.
+//! Word vectors: skip-gram and CBOW with negative sampling (Mikolov 2013) on plain text.
 //!
 //! An example of the trainer is a passage of text; what is learnt from it in an epoch is drawn from the seed, the epoch
 //! and the passage alone ([`draws`]).
@@ -349,12 +349,12 @@ impl Task for Words {
         (0..count).map(sample).collect()
     }
 
-    fn telling(&self, _: &WordVectors, _: &Pass) -> Result<String, TaskError> {
+    fn telling(&self, _: &WordVectors) -> Result<String, TaskError> {
         Err(TaskError::Unsupported { task: Self::NAME, what: "show attention: word vectors have none".to_string() })
     }
 
-    fn look(&self, model: &WordVectors, _: &String, pass: &Pass) -> Result<Legend, TaskError> {
-        self.telling(model, pass).map(|input| Legend::of_tokens(input, Vec::new()))
+    fn look(&self, model: &WordVectors, _: &String, _: &Pass) -> Result<Legend, TaskError> {
+        self.telling(model).map(|input| Legend::of_tokens(input, Vec::new()))
     }
 
     fn picture(&self, model: &WordVectors, input: Option<&String>) -> Result<Option<Picture>, TaskError> {

@@ -1,4 +1,4 @@
-//! What a layer costs (row E9): self-attention, truncated and linear attention, convolution and recurrence, by formula
+//! What a layer costs: self-attention, truncated and linear attention, convolution and recurrence, by formula
 //! and measured with our operations over growing lengths.
 //!
 //! Measured is the mixing of tokens alone, one sequence and one head, without the projections that all kinds of

@@ -1,4 +1,4 @@
-//! Every kind of positions (rows D1-D8): vectors as an image of position × dimension, biases as a matrix, rotations as the
+//! Every kind of positions: vectors as an image of position × dimension, biases as a matrix, rotations as the
 //! cosines of their angles, each with what remains of it over a distance; and the rotation that moves sinusoids.
 
 mod panels;

@@ -130,9 +130,9 @@ impl GraphAttention {
         let [sources, targets] = [&self.source, &self.target].map(|a| scores(&h, a));
         let options =
             GraphAttentionOptions { slope: self.slope, dropout: pass.dropout(self.heads.path(), self.dropout) };
-        if let Some(capture) = pass.capture() {
+        if pass.capture().is_some() {
             let weights = graph_attention_weights(sources.clone(), targets.clone(), graph, &options)?;
-            capture.record_edges(&self.heads.site(), graph, &weights);
+            self.heads.look_along(graph, &weights, pass);
         }
         let mut mixed = graph_attention(h.clone(), sources.clone(), targets.clone(), graph, &options)?;
         if self.heads.are_apart(pass) {

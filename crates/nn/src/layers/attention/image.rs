@@ -139,7 +139,10 @@ impl SpatialAttention {
         let head = |linear: &Linear| linear.forward(tokens.clone()).map(|y| y.unsqueeze_dim::<4>(1));
         let (q, k, v) = (head(&self.query)?, head(&self.key)?, head(&self.value)?);
         let attended = self.heads.attend(q, k, v, &options(self.scale), 0, pass)?.squeeze_dim::<3>(1);
-        let y = self.output.forward(attended)?.swap_dims(1, 2).reshape(dims);
+        let y = match self.heads.are_off(pass) {
+            true => x.zeros_like(),
+            false => self.output.forward(attended)?.swap_dims(1, 2).reshape(dims),
+        };
         Ok(self.residual.join(x, y, self.gate.as_ref()))
     }
 }

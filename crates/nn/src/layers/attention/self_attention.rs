@@ -109,18 +109,18 @@ impl SelfAttention {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let [q, k, v] = self.split(qkv);
-        let attend = |q, k, v, cache: &mut KeyValueCache| {
+        let attend = |q, k, v, cache: &mut KeyValueCache, sequence: usize| {
             let first_row = cache.len();
             let (k, v) = cache.append(k, v)?;
-            self.heads.attend(q, k, v, options, first_row, pass)
+            self.heads.attend(q, k, v, options, first_row, &pass.beginning_with(sequence))
         };
         let mixed = match cache {
-            Cached::Together(cache) | Cached::Apart([(cache, _)]) => attend(q, k, v, cache)?,
+            Cached::Together(cache) | Cached::Apart([(cache, _)]) => attend(q, k, v, cache, 0)?,
             Cached::Apart(rows) => {
                 let (mut first, mut mixed) = (0, Vec::with_capacity(rows.len()));
-                for (cache, new) in rows {
+                for (sequence, (cache, new)) in rows.iter_mut().enumerate() {
                     let own = |x: &Tensor<4>| x.clone().narrow(2, first, *new);
-                    mixed.push(attend(own(&q), own(&k), own(&v), cache)?);
+                    mixed.push(attend(own(&q), own(&k), own(&v), cache, sequence)?);
                     first += *new;
                 }
                 Tensor::cat(mixed, 2)

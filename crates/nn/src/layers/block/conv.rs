@@ -1,5 +1,5 @@
 //! A convolution over the sequence with residual and norm, to compare with attention: `k n d²` operations, and paths of
-//! length `n/k` between tokens instead of 1 (rows E9, A).
+//! length `n/k` between tokens instead of 1.
 
 use burn::module::Module;
 use burn::tensor::Tensor;

@@ -1,4 +1,4 @@
-//! Learned absolute positions (Gehring 2017, BERT, GPT-2), row D2: a row of a table for each.
+//! Learned absolute positions (Gehring 2017, BERT, GPT-2): a row of a table for each.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;

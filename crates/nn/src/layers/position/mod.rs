@@ -218,7 +218,7 @@ pub struct Rotation {
 }
 
 impl Places {
-    /// Those of several runs of tokens as those of all.
+    /// Joins the places of several runs of tokens, in their order.
     fn in_a_row(all: Vec<Self>) -> Self {
         let angles: Vec<Tensor<2>> =
             all.iter().filter_map(|places| Some(places.rotation.as_ref()?.angles.clone())).collect();

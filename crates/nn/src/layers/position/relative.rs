@@ -1,4 +1,4 @@
-//! Positions that enter the scores by distance: a learned bias for each (rows D3; Shaw 2018, T5 without its buckets),
+//! Positions that enter the scores by distance: a learned bias for each (Shaw 2018, T5 without its buckets),
 //! and ALiBi (D5; Press 2022), `−m|i − j|` with a slope `m` a head.
 
 use burn::module::{Module, Param};

@@ -1,4 +1,4 @@
-//! Rotary positions (Su 2021), row D4: each pair of features of queries and keys is turned by an angle in proportion
+//! Rotary positions (Su 2021): each pair of features of queries and keys is turned by an angle in proportion
 //! to the position, so that `q·k` depends on the distance alone.
 
 use burn::module::{Module, Param};

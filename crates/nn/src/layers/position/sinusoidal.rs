@@ -1,4 +1,4 @@
-//! Sinusoidal positions (Vaswani 2017), row D1: `sin(p / base^(2i/d))` and `cos(p / base^(2i/d))`, interleaved.
+//! Sinusoidal positions (Vaswani 2017): `sin(p / base^(2i/d))` and `cos(p / base^(2i/d))`, interleaved.
 //!
 //! `PE(p + k)` is `PE(p)` with pair `i` turned by `k / base^(2i/d)`, whatever `p`: see [`Sinusoidal::shift`].
 

@@ -168,7 +168,7 @@ impl RecurrentState {
         Self { hidden: select(&self.hidden), cell: self.cell.as_ref().map(select) }
     }
 
-    /// Those of several batches as that of all of their sequences.
+    /// Joins the states of several batches into that of one batch with all their sequences.
     pub fn side_by_side(states: Vec<Self>) -> Self {
         let cells: Option<Vec<_>> = states.iter().map(|state| state.cell.clone()).collect();
         let hidden = states.into_iter().map(|state| state.hidden).collect();

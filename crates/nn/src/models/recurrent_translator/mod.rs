@@ -1,4 +1,4 @@
-//! A recurrent translator, rows B1 to B3: an encoder of the source and a decoder of the target, with soft, hard or no
+//! A recurrent translator: an encoder of the source and a decoder of the target, with soft, hard or no
 //! attention between them.
 //!
 //! ```text
