@@ -7,16 +7,24 @@ use std::time::Duration;
 
 use anyhow::Result;
 use regard_tasks::train::Stop;
+#[cfg(unix)]
+use signal_hook::consts::SIGHUP;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::print::tell;
 
+/// The signals that ask a run to stop: Ctrl-C, `kill`, and a terminal that is closed.
+#[cfg(unix)]
+const ASK_TO_STOP: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+#[cfg(not(unix))]
+const ASK_TO_STOP: [i32; 2] = [SIGINT, SIGTERM];
+
 /// How often the signals are looked at.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// The command was stopped by a signal, and all that is to be said of it has been said. The number is its exit code: 130 after
-/// Ctrl-C, 143 after SIGTERM.
+/// Ctrl-C, 143 after SIGTERM, 129 after a closed terminal.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by a signal")]
 pub struct Stopped(pub u8);
@@ -25,7 +33,7 @@ pub struct Stopped(pub u8);
 pub struct Signals {
     /// Asked when the first signal comes.
     pub stop: Stop,
-    /// Its number; 0 before.
+    /// The number of the last signal; 0 before the first.
     number: Arc<AtomicUsize>,
 }
 
@@ -43,7 +51,7 @@ impl Signals {
 pub fn stop_on_signal(kept: &'static str) -> Result<Signals> {
     let signals = Signals { stop: Stop::default(), number: Arc::default() };
     let asked = Arc::new(AtomicBool::new(false));
-    for number in [SIGINT, SIGTERM] {
+    for number in ASK_TO_STOP {
         // In this order: the first signal finds `asked` false and sets it.
         flag::register_conditional_shutdown(number, 128 + number, Arc::clone(&asked))?;
         flag::register(number, Arc::clone(&asked))?;

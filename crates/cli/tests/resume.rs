@@ -116,7 +116,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
 /// A script that goes on after a stopped run would deploy half a model.
 #[test]
 fn a_signal_saves_says_how_to_go_on_and_is_no_success() {
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("run");
         let child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();

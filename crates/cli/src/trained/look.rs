@@ -73,7 +73,7 @@ impl Look {
         print(&format!("wrote {}{what}\n", self.out.display()))
     }
 
-    /// What there is to see of an input, before and after something is left out.
+    /// Looks at an input with the whole model and, where `--without` is given, once more without the parts it names.
     fn looked(
         &self,
         model: &dyn Opened,

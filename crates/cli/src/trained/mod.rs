@@ -59,7 +59,7 @@ impl Without {
         Ok(Some(ablation))
     }
 
-    /// As it was written.
+    /// The names as the user wrote them, for titles and messages.
     fn names(&self) -> &str {
         self.without.as_deref().unwrap_or_default()
     }

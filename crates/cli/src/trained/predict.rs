@@ -110,7 +110,7 @@ struct Answers<'a> {
     ablation: Option<Ablation>,
     /// Inputs so far.
     line: usize,
-    /// Those that got no answer.
+    /// Inputs that got no answer.
     refused: usize,
 }
 
