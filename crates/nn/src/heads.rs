@@ -61,6 +61,12 @@ impl Site {
         format!("{self}.{head}")
     }
 
+    /// What people call one of its `n_heads` heads. A layer that has but one, and no number of its own, is called like its
+    /// head.
+    pub fn head_of(&self, head: usize, n_heads: usize) -> String {
+        if self.is_numbered() || n_heads > 1 { self.head(head) } else { self.to_string() }
+    }
+
     /// Whether its name has the number of the layer.
     pub fn is_numbered(&self) -> bool {
         !matches!(self.kind, AttentionKind::Alignment | AttentionKind::Pooling)
@@ -126,13 +132,10 @@ impl Inventory {
         })
     }
 
-    /// What people call a head. A layer that has but one, and no number of its own, is called like its head.
+    /// What people call a head.
     pub fn name(&self, site: &Site, head: usize) -> String {
         let n_heads = self.layers.iter().find(|(known, _)| known == site).map_or(0, |&(_, n_heads)| n_heads);
-        match site.is_numbered() || n_heads > 1 {
-            true => site.head(head),
-            false => site.to_string(),
-        }
+        site.head_of(head, n_heads)
     }
 
     /// Every head.
@@ -172,11 +175,6 @@ pub struct Heads {
 impl Heads {
     pub(crate) fn new(site: Site, first: usize, path: LayerPath) -> Self {
         Self { site, first, path }
-    }
-
-    /// The layer that they are of.
-    pub fn site(&self) -> Site {
-        self.site
     }
 
     /// Where the layer stands in its model, by which its random numbers are drawn.
@@ -236,22 +234,45 @@ impl Heads {
         })
     }
 
-    /// Keeps weights that a layer has made anyway if the pass wants them. `seen` says which keys a query may look at.
+    /// Keeps the weights that a layer of one head has made anyway if the pass wants them. `lengths` are the keys that exist in
+    /// each sequence.
     ///
     /// # Shapes
-    /// `weights` `[batch, n_heads, queries, keys]`.
+    /// `weights` `[batch, queries, keys]`.
     pub fn look_at(
         &self,
-        weights: &Tensor<4>,
-        seen: &AttentionOptions,
+        weights: &Tensor<3>,
+        lengths: Option<&[usize]>,
         first_row: usize,
         pass: &Pass,
     ) -> Result<(), NnError> {
-        let shape @ [_, _, _, keys] = weights.dims();
-        self.record(shape, seen, first_row, pass, |sequence, head, rows| {
-            let part = weights.clone().slice([sequence..sequence + 1, head..head + 1, rows, 0..keys]);
+        if pass.capture().is_none() {
+            return Ok(());
+        }
+        let [batch, queries, keys] = weights.dims();
+        self.record([batch, 1, queries, keys], &within(lengths), first_row, pass, |sequence, _, rows| {
+            let part = weights.clone().slice([sequence..sequence + 1, rows, 0..keys]);
             Ok(part.into_data().iter().collect())
         })
+    }
+
+    /// The output of a layer of one head as the pass leaves it.
+    ///
+    /// # Shapes
+    /// `mixed` `[batch, queries, d_value]`, `values` `[batch, keys, d_value]` → as `mixed`.
+    pub fn changed_alone(
+        &self,
+        mixed: Tensor<3>,
+        values: &Tensor<3>,
+        lengths: Option<&[usize]>,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        if !self.are_apart(pass) {
+            return Ok(mixed);
+        }
+        let (queries, values) = (mixed.dims()[1], values.clone().unsqueeze_dim::<4>(1));
+        let equally = || uniform(&values, 1, queries, &within(lengths));
+        Ok(self.changed(mixed.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1))
     }
 
     /// Keeps the weights of a graph's edges if the pass wants them.
@@ -387,7 +408,7 @@ fn seen_device(seen: &AttentionOptions) -> burn::tensor::Device {
 }
 
 /// Keys that exist in each sequence, and no other limit.
-pub(crate) fn within(lengths: Option<&[usize]>) -> AttentionOptions {
+fn within(lengths: Option<&[usize]>) -> AttentionOptions {
     AttentionOptions { lengths: lengths.map(<[usize]>::to_vec), ..AttentionOptions::default() }
 }
 

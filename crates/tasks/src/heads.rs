@@ -43,7 +43,7 @@ impl Pattern {
     const CLASSES: [Self; 7] =
         [Self::Previous, Self::Next, Self::Itself, Self::First, Self::Last, Self::Same, Self::Separator];
 
-    /// As tables write it.
+    /// The name of the pattern in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Previous => "previous",
@@ -61,7 +61,7 @@ impl Pattern {
 /// What was found of one head.
 #[derive(Debug, Clone, Serialize)]
 pub struct Head {
-    /// As every command calls it.
+    /// The name of the head, the same in every command: `encoder.0.2`.
     pub name: String,
     /// The layer that it is of.
     #[serde(flatten)]

@@ -14,6 +14,7 @@ pub mod input;
 mod memory;
 pub mod metrics;
 mod model;
+pub mod opened;
 mod plain_text;
 mod pretrain;
 mod pretrained;
@@ -32,7 +33,8 @@ mod words;
 use std::marker::PhantomData;
 
 pub use error::TaskError;
-pub use run::{Finished, Kind, Opened, Request, open};
+pub use opened::{Examples, Opened, open};
+pub use run::{Finished, Kind, Request};
 
 /// The tasks, in the order people are told of them.
 // Inlined into the binary, its table would have the compiler make all the code of every task there once more.

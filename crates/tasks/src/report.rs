@@ -5,7 +5,8 @@ use regard_nn::{Pass, Wanted};
 use serde_json::Value;
 
 use crate::error::TaskError;
-use crate::run::{Finished, viewed};
+use crate::opened::viewed;
+use crate::run::Finished;
 use crate::task::{Evaluation, Prediction, Sample, Task};
 
 /// Inputs whose maps are shown.

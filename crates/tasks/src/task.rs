@@ -388,7 +388,7 @@ pub(crate) mod testing {
     use regard_nn::Wanted;
 
     use super::*;
-    use crate::run::viewed;
+    use crate::opened::viewed;
 
     /// What the model makes of texts.
     pub(crate) fn answers<T: Task>(task: &T, model: &T::Model, texts: &[&str]) -> Result<Vec<Prediction>, TaskError> {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use regard_data::Split;
 use regard_nn::Pass;
-use regard_tasks::run::Examples;
+use regard_tasks::Examples;
 use regard_tasks::task::Evaluation;
 use serde_json::{Value, json};
 

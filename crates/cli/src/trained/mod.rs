@@ -13,8 +13,7 @@ use anyhow::Result;
 use clap::Args;
 use regard_data::Split;
 use regard_nn::{Ablation, Pass};
-use regard_tasks::run::Examples;
-use regard_tasks::{Opened, open};
+use regard_tasks::{Examples, Opened, open};
 
 pub use eval::Eval;
 pub use generate::Generate;

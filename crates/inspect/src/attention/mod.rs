@@ -54,7 +54,7 @@ pub struct MapGroup {
 /// The weights of one head.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HeadMap {
-    /// Its index, from 0.
+    /// The number of the head in its layer, from 0.
     pub head: usize,
     /// A row a query, a weight a key. Missing ones are zero, those beyond queries and keys are left out.
     pub rows: Vec<Vec<f32>>,
@@ -191,8 +191,7 @@ impl MapGroup {
     /// The name of a head: `encoder.0.2`; its number alone where the layer is of no model.
     pub fn head_name(&self, head: usize) -> String {
         match self.site {
-            Some(site) if self.heads.len() == 1 && head == 0 && !site.is_numbered() => site.to_string(),
-            Some(site) => site.head(head),
+            Some(site) => site.head_of(head, self.heads.len().max(head + 1)),
             None => format!("head {head}"),
         }
     }

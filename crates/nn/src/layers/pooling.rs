@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{check_positive, no_settings};
 use crate::error::{ConfigError, NnError};
-use crate::heads::{AttentionKind, Heads, uniform, within};
+use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::lengths::Lengths;
@@ -158,15 +158,9 @@ impl PoolingScore {
         lengths: Option<&[usize]>,
         pass: &Pass,
     ) -> Result<Tensor<2>, NnError> {
-        self.heads.look_at(&weights.clone().unsqueeze_dim(1), &within(lengths), 0, pass)?;
+        self.heads.look_at(&weights, lengths, 0, pass)?;
         let pooled = weights.matmul(x.clone());
-        if !self.heads.are_apart(pass) {
-            return Ok(pooled.squeeze_dim(1));
-        }
-        let values = x.unsqueeze_dim::<4>(1);
-        let equally = || uniform(&values, 1, 1, &within(lengths));
-        let pooled = self.heads.changed(pooled.unsqueeze_dim(1), &values, equally, pass)?;
-        Ok(pooled.squeeze_dim::<3>(1).squeeze_dim(1))
+        Ok(self.heads.changed_alone(pooled, &x, lengths, pass)?.squeeze_dim(1))
     }
 
     /// `vᵀ tanh(W h + b)`, `[batch, seq, d_model]` → `[batch, seq, 1]`.

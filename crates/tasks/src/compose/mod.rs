@@ -50,7 +50,7 @@ impl Example {
         self.places.iter().map(|&place| self.values[place]).collect()
     }
 
-    /// As programs give it.
+    /// The example as JSON, `{"numbers": [[…], […]]}`.
     fn given(&self) -> Given {
         Given::Json(json!({ InputKind::Numbers.key(): [self.values, self.places] }))
     }

@@ -20,7 +20,7 @@ use super::check::{Size, blank, check_input, check_lengths, padding};
 use super::score::{PreparedKeys, Score, ScoreConfig};
 use crate::config::{name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
-use crate::heads::{AttentionKind, Heads, uniform, within};
+use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
 use crate::pass::Pass;
 use crate::rows::row_indices;
@@ -181,9 +181,9 @@ impl ContextAttention {
         let scores = sources.hide(self.score.forward(queries, &sources.keys)?, f32::NEG_INFINITY);
         let log_weights = log_softmax(scores)?;
         let weights = log_weights.clone().exp();
-        self.record(&weights, sources, first_row, pass)?;
+        self.heads.look_at(&weights, sources.lengths.as_deref(), first_row, pass)?;
         let (keys, context) = self.choose(estimator, &log_weights, &weights, sources, pass)?;
-        let context = self.changed(context, sources, pass)?;
+        let context = self.heads.changed_alone(context, &sources.values, sources.lengths.as_deref(), pass)?;
         // Zero in place of −∞, so that neither 0 · ∞ nor a sequence without keys gives NaN.
         let log_weights = sources.hide(log_weights, 0.0);
         let log_probability = log_weights.clone().gather(2, keys.clone().unsqueeze_dim(2)).squeeze_dim(2);
@@ -203,8 +203,9 @@ impl ContextAttention {
         }
         let scores = self.score.forward(queries, &sources.keys)?;
         let weights = softmax(sources.hide(scores, f32::NEG_INFINITY))?;
-        self.record(&weights, sources, first_row, pass)?;
-        let context = self.changed(weights.matmul(sources.values.clone()), sources, pass)?;
+        self.heads.look_at(&weights, sources.lengths.as_deref(), first_row, pass)?;
+        let context = weights.matmul(sources.values.clone());
+        let context = self.heads.changed_alone(context, &sources.values, sources.lengths.as_deref(), pass)?;
         Ok(Context { context, choice: None })
     }
 
@@ -256,22 +257,6 @@ impl ContextAttention {
             }
         };
         Ok((indices(&chosen), context))
-    }
-
-    fn record(&self, weights: &Tensor<3>, sources: &Sources, first_row: usize, pass: &Pass) -> Result<(), NnError> {
-        let (weights, seen) = (weights.clone().unsqueeze_dim::<4>(1), within(sources.lengths.as_deref()));
-        self.heads.look_at(&weights, &seen, first_row, pass)
-    }
-
-    /// The context `[batch, queries, d_value]` that the pass leaves.
-    fn changed(&self, context: Tensor<3>, sources: &Sources, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        if !self.heads.are_apart(pass) {
-            return Ok(context);
-        }
-        let queries = context.dims()[1];
-        let values = sources.values.clone().unsqueeze_dim::<4>(1);
-        let equally = || uniform(&values, 1, queries, &within(sources.lengths.as_deref()));
-        Ok(self.heads.changed(context.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1))
     }
 }
 

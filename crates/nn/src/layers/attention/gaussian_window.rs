@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::check::{Size, blank, check_input, check_lengths, padding};
 use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
-use crate::heads::{AttentionKind, Heads, uniform, within};
+use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::pass::Pass;
@@ -214,14 +214,10 @@ impl GaussianWindow {
         let exponents = log_height - sharpness * (distance.clone() * distance);
         let density = exponents.clone().narrow(2, 0, width).exp().sum_dim(3).squeeze_dim::<3>(3);
         let weights = density.mask_fill(text.padding.clone().expand([batch, seq, width]), 0.0);
-        let seen = || within(Some(&text.lengths));
-        self.heads.look_at(&weights.clone().unsqueeze_dim(1), &seen(), first_row, pass)?;
-        let mut windows = weights.clone().matmul(text.characters.clone());
-        if self.heads.are_apart(pass) {
-            let values = text.characters.clone().unsqueeze_dim::<4>(1);
-            let equally = || uniform(&values, 1, seq, &seen());
-            windows = self.heads.changed(windows.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1);
-        }
+        let lengths = Some(text.lengths.as_slice());
+        self.heads.look_at(&weights, lengths, first_row, pass)?;
+        let windows = weights.clone().matmul(text.characters.clone());
+        let windows = self.heads.changed_alone(windows, &text.characters, lengths, pass)?;
         Ok((Window { windows, position, weights }, exponents.detach()))
     }
 }

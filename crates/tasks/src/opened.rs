@@ -1,0 +1,362 @@
+//! A trained model, opened from its folder and ready to be asked.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::tensor::Device;
+use regard_data::Split;
+use regard_inspect::AttentionView;
+use regard_nn::{Ablation, Capture, Init, Inventory, Means, Mode, Pass, Wanted};
+
+use crate::decode::SampleOptions;
+use crate::error::TaskError;
+use crate::folder::{Description, Folder, MODEL};
+use crate::heads::{self, Heads};
+use crate::input::{Given, InputKind};
+use crate::memory;
+use crate::run::{parts_of, restored};
+use crate::task::{Evaluation, Looked, Prediction, Prompt, Settings, Task};
+use crate::weights;
+
+/// Examples to be scored: a file, or a split of the model's own data.
+#[derive(Debug, Clone, Copy)]
+pub enum Examples<'a> {
+    /// All of a file.
+    File(&'a Path),
+    /// A split.
+    Split(Split),
+}
+
+/// A trained model, ready to use by any number of threads. What is captured, left out or given up comes from the caller's
+/// [`Pass`].
+pub trait Opened: Send + Sync {
+    /// What its folder says.
+    fn description(&self) -> &Description;
+
+    /// What it is asked about.
+    fn input_kind(&self) -> InputKind;
+
+    /// Its attention layers.
+    fn inventory(&self) -> &Inventory;
+
+    /// Scores examples.
+    fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError>;
+
+    /// What it makes of inputs, each by itself: one that it does not take spoils no other.
+    fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError>;
+
+    /// What there is to see of it for an input; without one, for an input that the task finds telling.
+    fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError>;
+
+    /// The mean output of every head over examples, for [`Mode::Mean`].
+    fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError>;
+
+    /// What each head is worth and what it looks at, by at most `limit` examples. `progress` hears how many heads are done,
+    /// and of how many.
+    fn heads(
+        &self,
+        examples: Examples,
+        limit: usize,
+        pass: &Pass,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Heads, TaskError>;
+
+    /// Goes on from prompts, all at once; the model begins a prompt that is empty. Pieces of text are handed out with the number of
+    /// their prompt.
+    fn generate(
+        &self,
+        prompts: &[Prompt<Given>],
+        options: &SampleOptions,
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
+    ) -> Result<(), TaskError>;
+
+    /// Parameters of the network.
+    fn parameters(&self) -> usize;
+}
+
+/// Opens a model folder, whatever its task.
+pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
+    let (folder, description) = Folder::open(path)?;
+    let Some(kind) = crate::kind(&description.task) else {
+        let problem = format!("its task is {:?}, which this version does not know", description.task);
+        return Err(TaskError::folder(path, problem));
+    };
+    kind.open(folder, description)
+}
+
+/// The attention maps of an input.
+pub(crate) fn viewed<T: Task>(
+    task: &T,
+    model: &T::Model,
+    input: &T::Input,
+    wanted: Wanted,
+    pass: &Pass,
+) -> Result<AttentionView, TaskError> {
+    let capture = Capture::new(wanted);
+    let legend = task.look(model, input, &pass.with_capture(&capture))?;
+    Ok(legend.view(&capture.into_maps())?)
+}
+
+/// What is said where a model has no attention.
+fn no_attention<T: Task>(asked: &str) -> TaskError {
+    let instead = match T::CONFIG.contains("kind = \"transformer\"") {
+        true => "; train one with model.kind=transformer",
+        false => "",
+    };
+    TaskError::Unsupported { task: T::NAME, what: format!("{asked}: this model has no attention{instead}") }
+}
+
+/// Inputs of a split that are looked at for what heads do on the mean.
+const WATCHED: usize = 200;
+
+/// An opened model.
+pub(crate) struct Model<T: Task> {
+    task: T,
+    model: T::Model,
+    description: Description,
+    inventory: Inventory,
+}
+
+impl<T: Task> Model<T> {
+    /// The model of a folder.
+    pub fn open(folder: Folder, description: Description) -> Result<Self, TaskError> {
+        let task: T = restored(&folder, &description)?;
+        if let Some(described) = task.described() {
+            memory::check_weights(&described)?;
+        }
+        let init = Init::for_weights(&Device::flex());
+        let model = task.model(&init)?;
+        let path = folder.file(MODEL);
+        let tensors = weights::from_bytes(&folder.read(&description, MODEL)?, &path)?;
+        if let Some(name) = weights::not_finite(&tensors) {
+            let problem = format!("{name} has values that are no numbers: training has failed; train it again");
+            return Err(TaskError::folder(path, problem));
+        }
+        let model = weights::load(model, tensors, &path)?.no_grad();
+        Ok(Self { task, model, description, inventory: init.inventory() })
+    }
+
+    /// The examples, and what they are called.
+    fn part(&self, examples: Examples) -> Result<(T::Part, String), TaskError> {
+        match examples {
+            Examples::File(path) => {
+                let part = self.task.part(path).map_err(TaskError::in_file(Some(path)))?;
+                Ok((part, path.display().to_string()))
+            }
+            Examples::Split(split) => {
+                let config = self.task.config();
+                if config.fingerprint()? != self.description.data {
+                    let path = config.data_path().unwrap_or_else(|| Path::new("built-in data"));
+                    let problem = "not the data that the model was trained on, so its parts are others; \
+                                   name a file with --data to score all of it";
+                    return Err(TaskError::folder(path, problem));
+                }
+                Ok((parts_of(&self.task)?.take(split), split.to_string()))
+            }
+        }
+    }
+
+    /// Takes some inputs of a split through the model, one after the other, and says how many there were.
+    fn watch(
+        &self,
+        part: &T::Part,
+        pass: &Pass,
+        mut with: impl FnMut(&T::Input, &Pass) -> Result<(), TaskError>,
+    ) -> Result<usize, TaskError> {
+        let mut watched = 0;
+        for sample in self.task.samples(part, WATCHED) {
+            pass.go_on()?;
+            match self.task.input(&sample.given).and_then(|input| with(&input, pass)) {
+                Ok(()) => watched += 1,
+                // Some examples are too long to be given as an input.
+                Err(TaskError::Input { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(watched)
+    }
+
+    fn answer(&self, given: &Given, pass: &Pass) -> Result<Prediction, TaskError> {
+        let input = self.task.input(given)?;
+        let found = self.task.predict(&self.model, std::slice::from_ref(&input), pass)?.pop();
+        let found = found.ok_or_else(|| TaskError::input("prediction", "one", "none"))?;
+        Ok(Prediction { input: given.to_json(), ..found })
+    }
+}
+
+impl<T: Task> Opened for Model<T> {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn input_kind(&self) -> InputKind {
+        T::INPUT
+    }
+
+    fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError> {
+        self.task.evaluate(&self.part(examples)?.0, &self.model, None, pass)
+    }
+
+    fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError> {
+        let read: Vec<Result<T::Input, TaskError>> = inputs.iter().map(|given| self.task.input(given)).collect();
+        let mut good = Vec::with_capacity(read.len());
+        let refused: Vec<Option<TaskError>> =
+            read.into_iter().map(|one| one.map(|input| good.push(input)).err()).collect();
+        let mut answers = match self.task.predict(&self.model, &good, pass) {
+            Ok(predictions) => predictions.into_iter(),
+            // One of them is not what the model can answer: each by itself tells which.
+            Err(TaskError::Input { .. }) => {
+                return Ok(inputs.iter().map(|given| self.answer(given, pass)).collect());
+            }
+            Err(error) => return Err(error),
+        };
+        let answer = |(given, refused): (&Given, Option<TaskError>)| match refused {
+            Some(error) => Err(error),
+            None => {
+                let found = answers.next().ok_or_else(|| TaskError::input("prediction", "one an input", "fewer"))?;
+                Ok(Prediction { input: given.to_json(), ..found })
+            }
+        };
+        Ok(inputs.iter().zip(refused).map(answer).collect())
+    }
+
+    fn look(&self, given: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError> {
+        let input = given.map(|given| self.task.input(given)).transpose()?;
+        if let Some(picture) = self.task.picture(&self.model, input.as_ref())? {
+            return Ok(picture.into());
+        }
+        let input = match input {
+            Some(input) => input,
+            None => self.task.telling(&self.model)?,
+        };
+        let view = viewed(&self.task, &self.model, &input, wanted, pass)?;
+        if view.groups.is_empty() {
+            return Err(no_attention::<T>("show attention"));
+        }
+        Ok(view.into())
+    }
+
+    fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError> {
+        let capture = Capture::of_outputs();
+        let (part, name) = self.part(examples)?;
+        let watched = self.watch(&part, &pass.with_capture(&capture), |input, pass| {
+            self.task.look(&self.model, input, pass).map(drop)
+        })?;
+        match watched {
+            0 => Err(TaskError::input(
+                name,
+                "an input to take the mean output of heads over",
+                "none that the model takes",
+            )),
+            _ => Ok(capture.into_means()),
+        }
+    }
+
+    fn heads(
+        &self,
+        examples: Examples,
+        limit: usize,
+        pass: &Pass,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Heads, TaskError> {
+        let (part, split) = self.part(examples)?;
+        let named = heads::named(&self.inventory);
+        if named.is_empty() {
+            return Err(no_attention::<T>("show heads"));
+        }
+        let score = |pass: &Pass| self.task.evaluate(&part, &self.model, Some(limit), pass);
+        let mut found = Heads::new(T::NAME, &split, &score(pass)?);
+        let mut looks = BTreeMap::new();
+        found.watched = self.watch(&part, pass, |input, pass| {
+            heads::watch(&viewed(&self.task, &self.model, input, Wanted::default(), pass)?, &mut looks);
+            Ok(())
+        })?;
+        let all = named.len();
+        for (done, (site, head, name)) in named.into_iter().enumerate() {
+            progress(done, all);
+            let without = Ablation::of(site, Some(head), Mode::Zero);
+            let evaluation = score(&pass.with_ablation(&without))?;
+            found.add(name, site, head, &evaluation, looks.get(&(site, head)));
+        }
+        progress(all, all);
+        Ok(found)
+    }
+
+    fn generate(
+        &self,
+        prompts: &[Prompt<Given>],
+        options: &SampleOptions,
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
+    ) -> Result<(), TaskError> {
+        let read = |prompt: &Prompt<Given>| {
+            let input = prompt.input.as_ref().map(|given| self.task.input(given)).transpose()?;
+            Ok(Prompt { input, seed: prompt.seed })
+        };
+        let prompts = prompts.iter().map(read).collect::<Result<Vec<_>, TaskError>>()?;
+        self.task.generate(&self.model, &prompts, options, pass, piece)
+    }
+
+    fn parameters(&self) -> usize {
+        self.model.num_params()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Request;
+    use crate::train::{Origin, Stop};
+
+    /// A tiny model of `compose`, opened from its folder.
+    fn opened(place: &Path) -> Arc<dyn Opened> {
+        let sets = ["data.size=4", "model.d_model=8", "model.d_ff=8", "model.n_heads=2", "data.dev=8", "data.test=8"];
+        let request = Request {
+            sets: sets.iter().map(|set| set.to_string()).collect(),
+            out: Some(place.join("model")),
+            steps: Some(3),
+            ..Request::default()
+        };
+        let kind = crate::kind("compose").unwrap();
+        kind.train(&request, Origin::Scratch, &mut (), &Stop::default()).unwrap();
+        open(&place.join("model")).unwrap()
+    }
+
+    #[test]
+    fn threads_share_an_opened_model() {
+        let place = tempfile::tempdir().unwrap();
+        let model = opened(place.path());
+        let inputs: Vec<Given> = ["0 1 2 3 | 3 2 1 0", "nonsense", "3 2 1 0 | 0 1 2 3"].map(Given::from).to_vec();
+        let answers = |model: &dyn Opened| -> Vec<Option<String>> {
+            let found = model.predict(&inputs, &Pass::inference()).unwrap();
+            found.into_iter().map(|answer| answer.ok().map(|answer| answer.output)).collect()
+        };
+        let alone = answers(model.as_ref());
+        assert_eq!(alone.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        let threads: Vec<_> = (0..4).map(|_| Arc::clone(&model)).collect();
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> = threads.iter().map(|model| scope.spawn(|| answers(model.as_ref()))).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|found| *found == alone), "{found:?}");
+    }
+
+    #[test]
+    fn an_evaluation_can_be_given_up() {
+        let place = tempfile::tempdir().unwrap();
+        let model = opened(place.path());
+        let cancelled = std::sync::atomic::AtomicBool::new(true);
+        let pass = Pass::inference().until(&cancelled);
+        let mut progress = |_: usize, _: usize| {};
+        let heads = model.heads(Examples::Split(Split::Dev), 8, &pass, &mut progress).unwrap_err();
+        assert_eq!(heads.to_string(), "cancelled");
+        assert!(model.evaluate(Examples::Split(Split::Test), &pass).is_err());
+    }
+}
