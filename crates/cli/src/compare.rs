@@ -14,7 +14,7 @@ use regard_tasks::train::Event;
 use serde_json::json;
 
 use crate::failure::{Failure, task_named};
-use crate::print::{print, tell};
+use crate::print::{percent, print, tell};
 use crate::signal::stop_on_signal;
 use crate::train::{scores_text, task_names};
 use crate::value::{from_one, from_zero, take_negatives};
@@ -50,6 +50,9 @@ pub struct Compare {
     /// Steps of training
     #[arg(long, value_name = "N", value_parser = from_one::<u64>)]
     steps: Option<u64>,
+    /// Go on with runs although their next steps cannot have the same bits, as after a change of --threads
+    #[arg(long)]
+    force: bool,
     /// Print one JSON document instead of the table
     #[arg(long)]
     json: bool,
@@ -79,6 +82,7 @@ impl Compare {
                 out: self.out,
                 steps: self.steps,
                 seed: self.seed,
+                force: self.force,
                 ..Request::default()
             },
             vary,
@@ -182,6 +186,11 @@ impl Teller {
                 None => {}
             },
             Event::Warning(text) => self.say(&format!("{}  warning: {text}", self.run)),
+            Event::Scored { done, all } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_message(percent("scoring", *done, *all));
+                }
+            }
             Event::Evaluated { .. } | Event::Doing(_) | Event::Note(_) => {}
         }
     }

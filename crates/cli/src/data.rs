@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use regard_data::builtin::{self, Opinion, Parts, Sizes};
-use regard_data::write_atomic;
+use regard_inspect::save_atomically;
 
 use crate::print::print;
 use crate::value::from_zero;
@@ -60,7 +60,7 @@ impl Data {
         std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
         for (name, content) in files {
             let path = out.join(name);
-            write_atomic(&path, content.as_bytes())?;
+            save_atomically(&path, content.as_bytes())?;
             print(&format!("wrote {}\n", path.display()))?;
         }
         Ok(())

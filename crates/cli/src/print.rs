@@ -36,6 +36,11 @@ pub fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// What is done, and how far: `scoring, 40 %`.
+pub fn percent(what: &str, done: usize, all: usize) -> String {
+    format!("{what}, {} %", 100 * done / all.max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

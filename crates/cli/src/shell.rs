@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use regard_data::write_atomic;
+use regard_inspect::save_atomically;
 
 use crate::Cli;
 use crate::print::print;
@@ -60,7 +60,7 @@ impl Manual {
             collect(&root, &mut pages);
             for command in &pages {
                 let path = folder.join(format!("{}.1", page_name(command)));
-                write_atomic(&path, &page(command)?)?;
+                save_atomically(&path, &page(command)?)?;
             }
             return print(&format!("wrote {} pages to {}\n", pages.len(), folder.display()));
         }

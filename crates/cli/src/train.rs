@@ -14,9 +14,9 @@ use regard_tasks::{Finished, Request};
 use serde_json::json;
 
 use crate::failure::{Failure, task_named};
-use crate::print::{print, tell};
+use crate::print::{percent, print, tell};
 use crate::signal::stop_on_signal;
-use crate::value::{from_one, from_zero, take_negatives};
+use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard train`.
 #[derive(Args)]
@@ -40,12 +40,18 @@ pub struct Train {
     /// Steps of training
     #[arg(long, value_name = "N", value_parser = from_one::<u64>)]
     steps: Option<u64>,
+    /// End after so many minutes, wherever the run is: it is scored, and --resume goes on with it
+    #[arg(long, value_name = "M", value_parser = number)]
+    minutes: Option<f64>,
     /// Selects first weights, order and dropout
     #[arg(long, value_name = "N", value_parser = from_zero::<u64>)]
     seed: Option<u64>,
     /// Go on with the run in the folder, exactly where its last checkpoint is
     #[arg(long)]
     resume: bool,
+    /// Go on although the next steps cannot have the same bits, as after a change of --threads
+    #[arg(long, requires = "resume")]
+    force: bool,
     /// Print one JSON document an evaluation instead of text
     #[arg(long)]
     json: bool,
@@ -73,7 +79,9 @@ impl Train {
             data: self.data,
             out: self.out,
             steps: self.steps,
+            minutes: self.minutes,
             seed: self.seed,
+            force: self.force,
             ..Request::default()
         };
         let from = if self.resume { Origin::Checkpoint } else { Origin::Scratch };
@@ -147,6 +155,12 @@ fn summary(finished: &Finished) -> String {
             &format!("the weights are those of step {step}, which had the best {} on the dev split\n", finished.main);
     }
     text += &format!("{} steps in {:.0} s, {rate:.0} tokens/s\n", finished.step, finished.seconds);
+    if finished.out_of_time {
+        text += &format!(
+            "the minutes were over before all steps were made; go on with\n  regard train {} --resume --out {folder}\n",
+            finished.task
+        );
+    }
     text += &format!("\nwrote {folder}; open {folder}/report.html, or try\n");
     let (command, nothing) = if finished.task == "generate" { ("generate", "") } else { ("predict", "…") };
     let input = finished.samples.first().map_or_else(|| nothing.to_string(), |(sample, _)| sample.given.to_string());
@@ -182,13 +196,16 @@ struct Bar {
     /// Tokens and time since the last evaluation.
     tokens: usize,
     since: Instant,
+    /// What is scored.
+    doing: String,
 }
 
 impl Bar {
     fn new() -> Result<Self> {
         let steps = ProgressStyle::with_template("{bar:32} step {pos}/{len}  {msg}  {eta} left")?;
         let words = ProgressStyle::with_template("{msg} …")?;
-        Ok(Self { bar: ProgressBar::no_length(), steps, words, tokens: 0, since: Instant::now() })
+        let doing = "scoring the dev split".to_string();
+        Ok(Self { bar: ProgressBar::no_length(), steps, words, tokens: 0, since: Instant::now(), doing })
     }
 }
 
@@ -220,7 +237,12 @@ impl Observer for Bar {
                 self.bar.set_style(self.words.clone());
                 self.bar.set_message(text.clone());
                 self.bar.tick();
+                // After the first step, what is done in words is the scoring at the end.
+                if self.bar.position() > 0 {
+                    self.doing.clone_from(text);
+                }
             }
+            Event::Scored { done, all } => self.bar.set_message(percent(&self.doing, *done, *all)),
         }
     }
 }
@@ -230,6 +252,9 @@ impl Drop for Bar {
         self.bar.finish_and_clear();
     }
 }
+
+/// A line each ten seconds is enough for a log.
+pub const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
 /// Plain lines for a file.
 struct Log {
@@ -257,8 +282,7 @@ impl Observer for Log {
             }
             Event::Step { step, loss, tokens, .. } => {
                 self.tokens += tokens;
-                // A line each ten seconds is enough for a log.
-                if self.last.elapsed() >= Duration::from_secs(10) {
+                if self.last.elapsed() >= BETWEEN_LINES {
                     let took = self.start.elapsed().as_secs_f64();
                     let left = took / (step - self.first_step).max(1) as f64 * (self.steps - step) as f64;
                     let rate = self.tokens as f64 / took;
@@ -273,6 +297,12 @@ impl Observer for Log {
             Event::Note(text) => tell!("{text}"),
             Event::Warning(text) => tell!("warning: {text}"),
             Event::Doing(text) => tell!("{text} …"),
+            Event::Scored { done, all } => {
+                if self.last.elapsed() >= BETWEEN_LINES {
+                    tell!("{}", percent("scoring", *done, *all));
+                    self.last = Instant::now();
+                }
+            }
         }
     }
 }
@@ -293,7 +323,7 @@ impl Observer for Documents {
             Event::Started { .. } => tell!("{}", opening(event).unwrap_or_default()),
             Event::Note(text) => tell!("{text}"),
             Event::Warning(text) => tell!("warning: {text}"),
-            Event::Step { .. } | Event::Doing(_) => {}
+            Event::Step { .. } | Event::Doing(_) | Event::Scored { .. } => {}
         }
     }
 }

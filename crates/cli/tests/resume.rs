@@ -2,12 +2,14 @@
 
 mod binary;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use binary::{command, documents, done, fails_with, path, regard, sets, text};
+use regard_tasks::folder::Folder;
 use serde_json::Value;
 
 /// Dropout, accumulation and a cosine, so that everything that could drift is there.
@@ -188,8 +190,7 @@ fn an_edited_folder_is_checked_like_a_new_run() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     done(&begin(&folder, &["--steps", "15"]).output().unwrap());
-    let file = folder.join("config.json");
-    let written = fs::read_to_string(&file).unwrap();
+    let (opened, written) = Folder::open(&folder).unwrap();
     for (section, key, value, words) in [
         ("train", "accumulate", 0u64, &["config.json", "train.accumulate"][..]),
         ("data", "size", 1_000_000_000, &["config.json", "data.size"]),
@@ -197,9 +198,9 @@ fn an_edited_folder_is_checked_like_a_new_run() {
         ("model", "n_layers", 1_000_000_000, &[]),
         ("model", "n_heads", 3, &["config.json", "n_heads"]),
     ] {
-        let mut document: Value = serde_json::from_str(&written).unwrap();
-        document["config"][section][key] = value.into();
-        fs::write(&file, document.to_string()).unwrap();
+        let mut description = written.clone();
+        description.config[section][key] = value.into();
+        opened.describe(&description).unwrap();
         for arguments in [&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"][..], &["eval", path(&folder)]] {
             fails_with(&regard(arguments), 1, words);
         }
@@ -213,15 +214,13 @@ fn weights_that_are_no_numbers_answer_nothing() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     done(&begin(&folder, &["--steps", "15"]).output().unwrap());
-    let (model, config) = (folder.join("model.safetensors"), folder.join("config.json"));
+    let model = folder.join("model.safetensors");
     let mut bytes = fs::read(&model).unwrap();
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     // As a run that has failed would have written it: with the right sum.
-    let sum = |bytes: &[u8]| regard_tasks::folder::sha256(bytes);
-    let (old, new) = (sum(&fs::read(&model).unwrap()), sum(&bytes));
-    fs::write(&config, fs::read_to_string(&config).unwrap().replace(&old, &new)).unwrap();
-    fs::write(&model, bytes).unwrap();
+    let (opened, mut description) = Folder::open(&folder).unwrap();
+    opened.commit(&mut description, &BTreeMap::from([("model.safetensors".to_string(), bytes)])).unwrap();
     fails_with(&regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]), 1, &["no numbers", "train it again"]);
 }
 

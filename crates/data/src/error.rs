@@ -26,14 +26,6 @@ pub enum DataError {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// The system could not write.
-    #[error("{path}: could not be written: {cause}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        cause: std::io::Error,
-    },
     /// Compressed data that do not unpack.
     #[error("{path}: expected whole gzip data, found {found}")]
     Gzip {

@@ -1,9 +1,9 @@
-//! A whole file as checked text, and files written all or not at all.
+//! A whole file as checked text.
 
 use crate::DataError;
 use crate::error::excerpt;
 use flate2::read::MultiGzDecoder;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -70,32 +70,6 @@ pub(crate) fn format_of(path: &Path) -> String {
 /// Whether the file holds one JSON object a line.
 pub(crate) fn is_jsonl(path: &Path) -> bool {
     matches!(format_of(path).as_str(), "jsonl" | "ndjson" | "json")
-}
-
-/// Writes aside, syncs and renames, so that a crash leaves the old file or the new one.
-///
-/// # Errors
-/// What the system says; nothing half-written is left.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    let fail = |cause| DataError::Write { path: path.to_path_buf(), cause };
-    let name = path.file_name().ok_or_else(|| fail(std::io::ErrorKind::InvalidFilename.into()))?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let aside = folder.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-    let write = || {
-        let mut file = std::fs::File::create(&aside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&aside, path)?;
-        // The new name lasts only once the folder itself is on disk; some systems cannot open one.
-        std::fs::File::open(folder).and_then(|f| f.sync_all()).or(Ok(()))
-    };
-    write().map_err(|source| {
-        let _ = std::fs::remove_file(&aside);
-        fail(source)
-    })
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
@@ -206,20 +180,5 @@ mod tests {
         assert!(matches!(read_file(dir.path()).unwrap_err(), DataError::IsFolder { .. }));
         let error = read_file(&dir.path().join("none.txt")).unwrap_err();
         assert!(error.to_string().ends_with("none.txt: there is no such file or folder"), "{error}");
-    }
-
-    #[test]
-    fn writing_replaces_at_once_and_leaves_nothing_aside() {
-        let dir = tempdir().unwrap();
-        let path = write(&dir, "a.json", b"old");
-        write_atomic(&path, b"new").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
-        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
-        let error = write_atomic(&dir.path().join("no/such/a.json"), b"new").unwrap_err();
-        assert!(matches!(error, DataError::Write { .. }));
-        // A folder in the way makes the rename fail after the writing.
-        std::fs::create_dir(dir.path().join("b.json")).unwrap();
-        assert!(write_atomic(&dir.path().join("b.json"), b"new").is_err());
-        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2);
     }
 }

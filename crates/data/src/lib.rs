@@ -23,7 +23,7 @@ mod vocabulary;
 
 pub use batch::{Budget, Padded, batches, in_order, pad};
 pub use error::DataError;
-pub use file::{TextFile, read_file, write_atomic};
+pub use file::{TextFile, read_file};
 pub use hash::hash;
 pub use labelled::{LabelColumn, Labelled, load_labelled, read_labelled};
 pub use pairs::{Pair, load_pairs, read_pairs};

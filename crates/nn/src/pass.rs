@@ -1,6 +1,7 @@
 //! What a forward pass carries beside its tensors: whether it trains, its random numbers, what to look at, what to leave out,
 //! and whether anyone still waits for it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rand::SeedableRng;
@@ -21,7 +22,18 @@ pub struct Pass<'a> {
     capture: Option<&'a Capture>,
     ablation: Option<&'a Ablation>,
     cancelled: Option<&'a AtomicBool>,
+    progress: Option<Teller<'a>>,
     first_sequence: usize,
+}
+
+/// Hears how far a loop over batches is.
+#[derive(Clone, Copy)]
+struct Teller<'a>(&'a (dyn Fn(usize, usize) + Sync));
+
+impl fmt::Debug for Teller<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        to.write_str("Teller")
+    }
 }
 
 impl<'a> Pass<'a> {
@@ -55,9 +67,15 @@ impl<'a> Pass<'a> {
         Self { cancelled: Some(cancelled), ..self }
     }
 
-    /// The same for step `step` of a loop that uses a layer many times: other random numbers.
-    pub fn at(self, step: usize) -> Self {
-        Self { seed: self.seed.map(|seed| mix(seed, step as u64 + 1)), ..self }
+    /// The same; a loop over batches tells `progress` how many are done, and of how many.
+    pub fn telling(self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
+        Self { progress: Some(Teller(progress)), ..self }
+    }
+
+    /// The same for the `index`th time that `what` happens in this pass, with other random numbers. The name keeps loops apart
+    /// that count the same indices: `at("batch", 1)` and `at("word", 1)` have nothing in common.
+    pub fn at(self, what: &str, index: usize) -> Self {
+        Self { seed: self.seed.map(|seed| mix(stream(seed, what), index as u64 + 1)), ..self }
     }
 
     /// Whether dropout and sampling are on.
@@ -99,6 +117,14 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Tells that `done` of `all` batches are done, and fails if nobody waits for the others any more.
+    pub fn reached(&self, done: usize, all: usize) -> Result<(), NnError> {
+        if let Some(Teller(progress)) = self.progress {
+            progress(done, all);
+        }
+        self.go_on()
+    }
+
     /// What is left out, if anything.
     pub fn ablation(&self) -> Option<&'a Ablation> {
         self.ablation
@@ -107,5 +133,50 @@ impl<'a> Pass<'a> {
     /// What to look at, if anything.
     pub fn capture(&self) -> Option<&'a Capture> {
         self.capture
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::init::Init;
+
+    /// A run with accumulation and threads, over a translator whose two embeddings are one layer.
+    #[test]
+    fn random_numbers_of_steps_batches_shares_words_and_layers_never_coincide() {
+        let init = Init::new(1, &Device::flex());
+        let layers =
+            [init.enter("embedding").path(), init.enter("encoder").enter(0).path(), init.enter("decoder").path()];
+        let (mut seeds, mut count) = (HashSet::new(), 0);
+        for step in 0..20 {
+            for batch in 0..4 {
+                for share in 0..4 {
+                    let pass = Pass::training(1).at("step", step).at("batch", batch).at("share", share);
+                    let words = (0..5).map(|word| pass.at("word", word));
+                    for pass in [pass, pass.at("target", 0)].into_iter().chain(words) {
+                        seeds.extend(layers.iter().map(|layer| pass.seed(layer).unwrap()));
+                        count += layers.len();
+                    }
+                }
+            }
+        }
+        assert_eq!(seeds.len(), count);
+    }
+
+    #[test]
+    fn progress_is_told_until_nobody_waits() {
+        let told = std::sync::Mutex::new(Vec::new());
+        let tell = |done, all| told.lock().unwrap().push((done, all));
+        let cancelled = AtomicBool::new(false);
+        let pass = Pass::inference().telling(&tell).until(&cancelled);
+        pass.reached(0, 2).unwrap();
+        cancelled.store(true, Ordering::Relaxed);
+        assert!(matches!(pass.reached(1, 2), Err(NnError::Cancelled)));
+        assert_eq!(*told.lock().unwrap(), [(0, 2), (1, 2)]);
+        Pass::inference().reached(1, 2).unwrap();
     }
 }

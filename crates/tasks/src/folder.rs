@@ -1,19 +1,22 @@
 //! A model folder: what a trained model needs, in files that are checked when they are read.
 //!
-//! `config.json` describes the model and holds a SHA-256 of every other file but the lock of the process that trains. New
-//! files are first written beside their places, then `config.json` names them, then they take their places: a folder is as
-//! it was or as it should be, and one that was interrupted between the last two is read from beside.
+//! `config.json` describes the model and holds a SHA-256 of every other file but the lock of the process that trains, and one
+//! of itself. New files are first written beside their places, then `config.json` names them, then they take their places: a
+//! folder is as it was or as it should be. One that was interrupted between the last two is read from beside, and whoever
+//! trains in it next brings that to its end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use regard_inspect::save_atomically;
+use regard_inspect::{remove_temporary_files, save_atomically, sync_folder};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::error::TaskError;
+pub use crate::seal::sha256;
+use crate::seal::{sealed, unsealed};
 
 /// The files of a folder beside its checkpoints.
 pub const CONFIG: &str = "config.json";
@@ -29,8 +32,15 @@ pub const REPORT: &str = "report.html";
 /// Held by the process that trains; of no meaning afterwards.
 const LOCK: &str = ".training";
 
-/// The layout of folders that this version writes: in format 1, `[model]` had the keys of all kinds of networks.
-const FORMAT: u32 = 2;
+/// The folder of the checkpoints.
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
+
+/// What the name of a file ends with that waits for `config.json` to name it.
+const BESIDE: &str = ".new";
+
+/// The layout of folders that this version writes. In format 1, `[model]` had the keys of all kinds of networks; in format 2,
+/// `config.json` had no hash of itself.
+const FORMAT: u32 = 3;
 
 /// What `config.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +57,7 @@ pub struct Description {
     pub step: u64,
     /// The resolved configuration of the run.
     pub config: serde_json::Value,
-    /// The fingerprint of the data it was trained on; `built-in` for those.
+    /// The fingerprint of the data it was trained on.
     pub data: String,
     /// Scores of the test split, once training is finished.
     pub scores: Option<BTreeMap<String, f64>>,
@@ -67,30 +77,44 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new folder to train in; one that has a model or a run in it is refused.
+    /// A new folder to train in; one that has anything in it is refused.
     pub fn create(path: &Path) -> Result<Self, TaskError> {
-        let check = || match path.join(CONFIG).exists() {
-            true => {
-                let problem = "there is a run in it; go on with it by --resume, or name another folder with --out";
-                Err(TaskError::folder(path, problem))
-            }
-            false => Ok(()),
-        };
-        check()?;
+        check_free(path)?;
         fs::create_dir_all(path).map_err(TaskError::io(path))?;
         let lock = lock(path)?;
         // Another process may have been the first.
-        check()?;
+        check_free(path)?;
+        remove_temporary_files(path, Duration::ZERO);
         Ok(Self { path: path.to_path_buf(), _lock: Some(lock) })
     }
 
-    /// A folder that is there, to train on in it.
+    /// A folder that is there, to train on in it. What a crash has left aside is moved into its place or removed.
     pub fn resume(path: &Path) -> Result<(Self, Description), TaskError> {
         Self::open(path)?;
         let lock = lock(path)?;
         // As the process that trained in it before has left it.
         let (folder, description) = Self::open(path)?;
+        folder.settle(&description)?;
         Ok((Self { _lock: Some(lock), ..folder }, description))
+    }
+
+    /// Brings to its end a commit that was interrupted, and removes what nobody will ask for.
+    fn settle(&self, description: &Description) -> Result<(), TaskError> {
+        remove_temporary_files(&self.path, Duration::ZERO);
+        let known = description.files.keys().map(String::as_str).chain([MODEL, TOKENIZER, METRICS, REPORT]);
+        for name in known {
+            let (place, beside) = (self.file(name), self.beside(name));
+            let is_named = |path: &Path| {
+                fs::read(path).is_ok_and(|content| description.files.get(name) == Some(&sha256(&content)))
+            };
+            match beside.is_file() {
+                true if !is_named(&place) && is_named(&beside) => fs::rename(&beside, &place),
+                true => fs::remove_file(&beside),
+                false => Ok(()),
+            }
+            .map_err(TaskError::io(&beside))?;
+        }
+        sync_folder(&self.path).map_err(TaskError::io(&self.path))
     }
 
     /// A folder that is there.
@@ -100,18 +124,24 @@ impl Folder {
             let problem = "is no model folder: it has no config.json (regard train writes one)";
             return Err(TaskError::folder(path, problem));
         }
-        let text = fs::read_to_string(&file).map_err(TaskError::io(&file))?;
-        let description: Description =
-            serde_json::from_str(&text).map_err(|error| TaskError::folder(&file, format!("damaged: {error}")))?;
-        if description.format != FORMAT {
-            let age = if description.format < FORMAT { "an earlier" } else { "a later" };
-            let format = description.format;
+        let text = fs::read(&file).map_err(TaskError::io(&file))?;
+        let text = String::from_utf8_lossy(&text);
+        let damaged = |error: serde_json::Error| TaskError::folder(&file, format!("damaged: {error}"));
+        let Layout { format } = serde_json::from_str(&text).map_err(damaged)?;
+        if format != FORMAT {
+            let age = if format < FORMAT { "an earlier" } else { "a later" };
             let problem = format!(
                 "written by {age} version of Regard (format {format}; this one reads {FORMAT}) and cannot be opened; \
                  train the model again"
             );
             return Err(TaskError::folder(&file, problem));
         }
+        let Some(text) = unsealed(&text) else {
+            let problem = "changed since Regard has written it: its SHA-256 is not the one under \"sha256\"; put back \
+                           what it was, or train a model with the other settings";
+            return Err(TaskError::folder(&file, problem));
+        };
+        let description = serde_json::from_str(&text).map_err(damaged)?;
         Ok((Self { path: path.to_path_buf(), _lock: None }, description))
     }
 
@@ -135,17 +165,19 @@ impl Folder {
             };
             return Err(TaskError::folder(path, problem));
         };
-        let found = [self.file(name), self.beside(name)]
-            .into_iter()
-            .find(|path| fs::read(path).is_ok_and(|content| sha256(&content) == *expected));
-        match found {
-            Some(found) => fs::read(&found).map_err(TaskError::io(&found)),
-            None if path.is_file() => {
-                let problem = "damaged: its SHA-256 is not the one in config.json; copy the folder again";
-                Err(TaskError::folder(path, problem))
+        for place in [self.file(name), self.beside(name)] {
+            match fs::read(&place) {
+                Ok(content) if sha256(&content) == *expected => return Ok(content),
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(TaskError::io(&place)(error)),
             }
-            None => Err(TaskError::folder(path, "missing, though config.json names it: the folder is damaged")),
         }
+        let problem = match path.is_file() {
+            true => "damaged: its SHA-256 is not the one in config.json; copy the folder again",
+            false => "missing, though config.json names it: the folder is damaged",
+        };
+        Err(TaskError::folder(path, problem))
     }
 
     /// Makes `files` those of the folder, all of them or none.
@@ -158,18 +190,53 @@ impl Folder {
         for name in files.keys() {
             fs::rename(self.beside(name), self.file(name)).map_err(TaskError::io(self.file(name)))?;
         }
-        Ok(())
+        sync_folder(&self.path).map_err(TaskError::io(&self.path))
     }
 
     /// Where a file waits for `config.json` to name it.
     fn beside(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}.new"))
+        self.path.join(format!("{name}{BESIDE}"))
     }
 
     /// Writes `config.json`.
     pub fn describe(&self, description: &Description) -> Result<(), TaskError> {
-        let text = serde_json::to_string_pretty(description).expect("plain values");
-        save(&self.file(CONFIG), text.as_bytes())
+        save(&self.file(CONFIG), sealed(description).as_bytes())
+    }
+}
+
+/// What decides whether the rest of a `config.json` can be read.
+#[derive(Deserialize)]
+struct Layout {
+    format: u32,
+}
+
+/// Refuses a folder in which there is something already: a run, or files that are not ours. What a run leaves that ended
+/// before its first `config.json` is nobody's.
+pub(crate) fn check_free(path: &Path) -> Result<(), TaskError> {
+    if path.join(CONFIG).exists() {
+        let problem = "there is a run in it; go on with it by --resume, or name another folder with --out";
+        return Err(TaskError::folder(path, problem));
+    }
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(TaskError::io(path))?,
+    };
+    let mut names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into()).collect();
+    names.sort();
+    let is_empty = |name: &str| fs::read_dir(path.join(name)).is_ok_and(|mut entries| entries.next().is_none());
+    let is_nobodys =
+        |name: &str| name.starts_with('.') || name.ends_with(BESIDE) || (name == CHECKPOINTS && is_empty(name));
+    match names.iter().find(|name| !is_nobodys(name)) {
+        Some(name) if name == CHECKPOINTS => {
+            let problem = "there are checkpoints in it, but the config.json of their run is gone; name another folder \
+                           with --out";
+            Err(TaskError::folder(path, problem))
+        }
+        Some(name) => {
+            let problem = format!("there are other files in it, such as {name}; name a new folder with --out");
+            Err(TaskError::folder(path, problem))
+        }
+        None => Ok(()),
     }
 }
 
@@ -192,7 +259,7 @@ impl Description {
 }
 
 /// Keeps other processes from training in a folder for as long as the file is open.
-fn lock(folder: &Path) -> Result<Arc<File>, TaskError> {
+pub(crate) fn lock(folder: &Path) -> Result<Arc<File>, TaskError> {
     let path = folder.join(LOCK);
     let file = File::create(&path).map_err(TaskError::io(&path))?;
     match file.try_lock() {
@@ -210,20 +277,9 @@ pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), TaskError> {
     Ok(save_atomically(path, content)?)
 }
 
-/// In hexadecimal.
-pub fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_hash_is_that_of_the_standard() {
-        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256(b"abc"), abc);
-    }
 
     #[test]
     fn a_flipped_byte_and_a_missing_file_are_named() {
@@ -246,7 +302,7 @@ mod tests {
     fn folders_of_other_versions_are_refused_in_one_line() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::create(place.path()).unwrap();
-        for (format, age) in [(1, "an earlier version"), (FORMAT + 1, "a later version")] {
+        for (format, age) in [(1, "an earlier version"), (2, "an earlier version"), (FORMAT + 1, "a later version")] {
             let config = serde_json::json!({ "model": { "kind": "lstm", "n_heads": 4 } });
             folder.describe(&Description { format, ..Description::new("tag", config) }).unwrap();
             let error = Folder::open(place.path()).unwrap_err().to_string();
@@ -280,7 +336,60 @@ mod tests {
         let mut new = old.clone();
         new.files.insert(MODEL.to_string(), sha256(b"new"));
         folder.describe(&new).unwrap();
-        let (folder, read) = Folder::open(place.path()).unwrap();
+        let (opened, read) = Folder::open(place.path()).unwrap();
+        assert_eq!(opened.read(&read, MODEL).unwrap(), b"new");
+        // Whoever trains in it next brings it to its end.
+        fs::write(folder.beside(REPORT), b"never named").unwrap();
+        fs::write(folder.file(".regard-killed.tmp"), b"half").unwrap();
+        drop(folder);
+        let (folder, read) = Folder::resume(place.path()).unwrap();
+        assert_eq!(fs::read(folder.file(MODEL)).unwrap(), b"new");
         assert_eq!(folder.read(&read, MODEL).unwrap(), b"new");
+        let mut names: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [LOCK, CONFIG, MODEL]);
+    }
+
+    #[test]
+    fn a_changed_description_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(place.path()).unwrap();
+        folder.describe(&Description::new("tag", serde_json::json!({ "model": { "n_heads": 4 } }))).unwrap();
+        Folder::open(place.path()).unwrap();
+        let text = fs::read_to_string(folder.file(CONFIG)).unwrap();
+        for (from, to, said) in [
+            ("\"n_heads\": 4", "\"n_heads\": 2", "changed since"),
+            ("sha256", "sha255", "changed since"),
+            ("{", "", "damaged"),
+        ] {
+            fs::write(folder.file(CONFIG), text.replacen(from, to, 1)).unwrap();
+            let error = Folder::open(place.path()).unwrap_err().to_string();
+            assert!(error.contains(CONFIG) && error.contains(said) && error.lines().count() == 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn only_a_free_folder_is_trained_in() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = |files: &[&str]| {
+            let folder = tempfile::tempdir_in(place.path()).unwrap().keep();
+            for file in files {
+                let file = folder.join(file);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, b"something").unwrap();
+            }
+            folder
+        };
+        let refused = |files: &[&str]| Folder::create(&folder(files)).map(drop).unwrap_err().to_string();
+        assert!(refused(&["thesis.tex"]).contains("such as thesis.tex"));
+        // The checkpoints of one run are not lent to another.
+        assert!(
+            refused(&["checkpoints/step-10/state.json", "metrics.jsonl"]).contains("config.json of their run is gone")
+        );
+        // Killed before it had a description: the same command begins again.
+        let begun = folder(&[".training", "tokenizer.json.new", ".regard-a.tmp"]);
+        fs::create_dir(begun.join(CHECKPOINTS)).unwrap();
+        Folder::create(&begun).unwrap();
+        assert!(!begun.join(".regard-a.tmp").exists());
     }
 }

@@ -22,6 +22,7 @@ mod report;
 mod rows;
 pub mod run;
 mod run_config;
+mod seal;
 pub mod settings;
 mod tag;
 pub mod task;

@@ -18,6 +18,7 @@ use crate::input::{Given, InputKind};
 use crate::memory;
 use crate::run::{parts_of, restored};
 use crate::task::{Evaluation, Looked, Prediction, Prompt, Settings, Task};
+use crate::train::newest_weights;
 use crate::weights;
 
 /// Examples to be scored: a file, or a split of the model's own data.
@@ -121,8 +122,8 @@ pub(crate) struct Model<T: Task> {
 }
 
 impl<T: Task> Model<T> {
-    /// The model of a folder.
-    pub fn open(folder: Folder, description: Description) -> Result<Self, TaskError> {
+    /// The model of a folder: of a run that has not ended, the weights of its newest checkpoint.
+    pub fn open(folder: Folder, mut description: Description) -> Result<Self, TaskError> {
         let task: T = restored(&folder, &description)?;
         if let Some(described) = task.described() {
             memory::check_weights(&described)?;
@@ -130,7 +131,15 @@ impl<T: Task> Model<T> {
         let init = Init::for_weights(&Device::flex());
         let model = task.model(&init)?;
         let path = folder.file(MODEL);
-        let tensors = weights::from_bytes(&folder.read(&description, MODEL)?, &path)?;
+        let written = description.files.contains_key(MODEL).then_some(description.step);
+        let newer = if description.finished { None } else { newest_weights(folder.path(), written) };
+        let tensors = match newer {
+            Some((step, tensors)) => {
+                description.step = step;
+                tensors
+            }
+            None => weights::from_bytes(&folder.read(&description, MODEL)?, &path)?,
+        };
         if let Some(name) = weights::not_finite(&tensors) {
             let problem = format!("{name} has values that are no numbers: training has failed; train it again");
             return Err(TaskError::folder(path, problem));

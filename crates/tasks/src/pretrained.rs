@@ -97,7 +97,7 @@ mod tests {
         let network = MaskedLanguageModel::new(&model.transformer(tokenizer.vocab()), &init).unwrap();
         let folder = Folder::create(path).unwrap();
         let mut description = Description::new(task, serde_json::json!({ "model": model }));
-        let tensors = weights::to_bytes(&weights::parameters(&network));
+        let tensors = weights::to_bytes(&weights::stored(&network));
         let files = [(TOKENIZER.to_string(), tokenizer.to_json().into_bytes()), (MODEL.to_string(), tensors)];
         folder.commit(&mut description, &files.into_iter().collect()).unwrap();
         weights::parameters(&network.encoder)

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
 use regard_inspect::count;
-use regard_nn::{Init, Pass};
+use regard_nn::{Init, NnError, Pass};
 
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, METRICS, MODEL, REPORT, sha256};
@@ -17,8 +18,8 @@ use crate::memory;
 use crate::opened::{Model, Opened};
 use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
-use crate::task::{Better, Parts, Prediction, Sample, Settings, Task, Validate};
-use crate::train::{Event, Keep, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint};
+use crate::task::{Better, Evaluation, Parts, Prediction, Sample, Settings, Task, Validate};
+use crate::train::{End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint, hear_scored};
 use crate::weights;
 
 /// Examples that are shown after training.
@@ -39,8 +40,12 @@ pub struct Request {
     pub out: Option<PathBuf>,
     /// Steps.
     pub steps: Option<u64>,
+    /// Minutes after which the run ends wherever it is; it can be gone on with.
+    pub minutes: Option<f64>,
     /// Of weights, order and dropout.
     pub seed: Option<u64>,
+    /// Whether a run goes on although the next steps cannot have the bits that they would have had.
+    pub force: bool,
     /// What becomes of given keys that the chosen kind of network does not have.
     pub unused: UnusedKeys,
 }
@@ -62,8 +67,10 @@ pub struct Finished {
     pub task: &'static str,
     /// The model folder.
     pub folder: PathBuf,
-    /// Whether training came to its end; otherwise it was asked to stop.
+    /// Whether it has a model with scores; otherwise it was asked to stop.
     pub finished: bool,
+    /// Whether it ended because its minutes were over.
+    pub out_of_time: bool,
     /// Steps made.
     pub step: u64,
     /// Seconds of training, without evaluation.
@@ -146,6 +153,7 @@ impl<T: Task> Kind for Of<T> {
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Finished, TaskError> {
+        let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
         observer.hear(&Event::Doing("reading the data".to_string()));
         let Start { task, parts, mut model, folder, mut description } = match from {
             Origin::Scratch => begin::<T>(request)?,
@@ -159,15 +167,21 @@ impl<T: Task> Kind for Of<T> {
             model = task.warm(model)?;
             description.counted = counted(&task, &model);
         }
-        let run = Run::new(&task, &parts, model, Place { folder: &folder, data: &data, from }, observer)?;
+        let run = Run::new(
+            &task,
+            &parts,
+            model,
+            Place { folder: &folder, data: &data, from, force: request.force },
+            observer,
+        )?;
         // They will be written anew; what is there of the model stays good until then.
         description.files.remove(METRICS);
         description.files.remove(REPORT);
         // Scores of an earlier end are not those of the weights to come.
         (description.finished, description.scores, description.data) = (false, None, data.clone());
         folder.describe(&description)?;
-        let trained = run.go(&folder, observer, stop)?;
-        finish(&task, &parts, trained, &folder, &mut description, observer)
+        let trained = run.go(&folder, observer, stop, deadline)?;
+        finish(&task, &parts, trained, &folder, &mut description, observer, stop)
     }
 
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
@@ -186,6 +200,13 @@ fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskErr
     resolved.config.train().validate()?;
     resolved.config.validate()?;
     Ok(resolved)
+}
+
+/// When a run that began at `start` has had its minutes.
+fn deadline(start: Instant, minutes: f64) -> Result<Instant, TaskError> {
+    let after = Duration::try_from_secs_f64(60.0 * minutes).ok().filter(|after| !after.is_zero());
+    let found = after.and_then(|after| start.checked_add(after));
+    found.ok_or_else(|| TaskError::input("--minutes", "a number above 0", minutes.to_string()))
 }
 
 /// A number of a flag as a configuration has it.
@@ -236,11 +257,12 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let others = [
         ("--config", request.config.is_some()),
         ("--set", !request.sets.is_empty()),
-        ("--data", request.data.is_some()),
         ("--seed", request.seed.is_some()),
     ];
     if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
-        let problem = "--resume goes on with the run's own configuration; only --steps may change".to_string();
+        let problem = "--resume goes on with the run's own configuration; only --steps may change, and where the same \
+                       data are now (--data)"
+            .to_string();
         return Err(TaskError::Settings { place: flag.to_string(), problem });
     }
     let path = match &request.out {
@@ -251,6 +273,10 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     if description.task != T::NAME {
         let problem = format!("its task is {}: regard train {} --resume", description.task, description.task);
         return Err(TaskError::folder(path, problem));
+    }
+    if let Some(data) = &request.data {
+        let moved = data.canonicalize().map_err(TaskError::io(data))?;
+        description.config["data"]["path"] = serde_json::to_value(moved).expect("a path that is text");
     }
     let (mut task, mut notes): (T, Vec<String>) = (restored(&folder, &description)?, Vec::new());
     if let Some(steps) = request.steps {
@@ -305,15 +331,22 @@ fn finish<T: Task>(
     folder: &Folder,
     description: &mut Description,
     observer: &mut dyn Observer,
+    stop: &Stop,
 ) -> Result<Finished, TaskError> {
-    let Trained { model, state, finished } = trained;
+    let Trained { model, state, end } = trained;
+    let evaluation = match end {
+        End::Stopped => None,
+        End::Whole | End::OutOfTime => scored(task, parts, &model, observer, stop)?,
+    };
+    let finished = evaluation.is_some();
     (description.step, description.finished) = (state.step, finished);
     let mut files = task.extras(&model)?;
-    files.insert(MODEL.to_string(), weights::to_bytes(&weights::parameters(&model)));
+    files.insert(MODEL.to_string(), weights::to_bytes(&weights::stored(&model)));
     let mut done = Finished {
         task: T::NAME,
         folder: folder.path().to_path_buf(),
         finished,
+        out_of_time: end == End::OutOfTime,
         step: state.step,
         seconds: state.seconds,
         tokens: state.tokens,
@@ -326,9 +359,7 @@ fn finish<T: Task>(
         samples: Vec::new(),
         seen: Vec::new(),
     };
-    if finished {
-        observer.hear(&Event::Doing("scoring the test split".to_string()));
-        let evaluation = task.evaluate(&parts.test, &model, None, &Pass::inference())?;
+    if let Some(evaluation) = evaluation {
         done.scores = evaluation.scores.clone();
         (done.main, done.better) = (evaluation.main, evaluation.better);
         // JSON has no number for what is not finite, and a folder must be readable.
@@ -355,6 +386,24 @@ fn finish<T: Task>(
         let _ = fs::remove_file(folder.file(REPORT));
     }
     Ok(done)
+}
+
+/// The scores of the test split; nothing if the run was asked to stop meanwhile.
+fn scored<T: Task>(
+    task: &T,
+    parts: &Parts<T::Part>,
+    model: &T::Model,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TaskError> {
+    observer.hear(&Event::Doing("scoring the test split".to_string()));
+    let observer = Mutex::new(observer);
+    let tell = |done, all| hear_scored(&observer, done, all);
+    match task.evaluate(&parts.test, model, None, &Pass::inference().until(stop.flag()).telling(&tell)) {
+        Ok(evaluation) => Ok(Some(evaluation)),
+        Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// At most `count` examples with what the model makes of them; those that it does not take, such as too long ones, are passed over.

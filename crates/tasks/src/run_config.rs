@@ -21,12 +21,12 @@ pub trait DataSection: Section {
     /// Where the examples come from; nothing for built-in data.
     fn path(&self) -> Option<&Path>;
 
-    /// By what the data are known again: the content of the file or the files at the path. A task that reads something else
-    /// says so here.
+    /// By what the data are known again: the content of the file or the files at the path, or that of the built-in data. A task
+    /// that reads something else says so here.
     fn fingerprint(&self) -> Result<String, TaskError> {
         match self.path() {
             Some(path) => Ok(regard_data::fingerprint(path)?),
-            None => Ok("built-in".to_string()),
+            None => Ok(format!("built-in {}", regard_data::builtin::fingerprint())),
         }
     }
 }

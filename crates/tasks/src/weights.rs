@@ -1,11 +1,13 @@
 //! Weights as safetensors: a tensor a parameter, named by its path in the module.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData};
-use safetensors::tensor::TensorView;
+use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
 
 use crate::error::TaskError;
@@ -13,23 +15,67 @@ use crate::error::TaskError;
 /// Named tensors of f32 with their shapes.
 pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// The parameters of a module.
-pub fn parameters<M: Module>(module: &M) -> Tensors {
-    let mut collect = Collect { path: Vec::new(), tensors: Tensors::new() };
+/// A tensor to be written, whose values are fetched when its turn comes.
+pub struct Stored<'a> {
+    shape: Vec<usize>,
+    values: Box<dyn Fn() -> Cow<'a, [f32]> + 'a>,
+}
+
+impl<'a> Stored<'a> {
+    /// A row of values.
+    pub fn row(values: &'a [f32]) -> Self {
+        Self { shape: vec![values.len()], values: Box::new(move || Cow::Borrowed(values)) }
+    }
+
+    /// The tensors by name, without a copy of their values.
+    pub fn all(tensors: &'a Tensors) -> BTreeMap<String, Self> {
+        let stored = |(shape, values): &'a (Vec<usize>, Vec<f32>)| Stored { shape: shape.clone(), ..Self::row(values) };
+        tensors.iter().map(|(name, tensor)| (name.clone(), stored(tensor))).collect()
+    }
+}
+
+/// The parameters of a module, to be written: none is copied before its turn.
+pub fn stored<'a, M: Module>(module: &M) -> BTreeMap<String, Stored<'a>> {
+    let mut collect = Collect { path: Vec::new(), tensors: BTreeMap::new() };
     module.visit(&mut collect);
     collect.tensors
 }
 
-/// The bytes of a safetensors file; the same tensors give the same bytes.
-pub fn to_bytes(tensors: &Tensors) -> Vec<u8> {
-    let bytes: Vec<(&String, &Vec<usize>, Vec<u8>)> = tensors
-        .iter()
-        .map(|(name, (shape, values))| (name, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()))
-        .collect();
-    let views = bytes.iter().map(|(name, shape, data)| {
-        (name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), data).expect("as many values as the shape says"))
-    });
-    safetensors::serialize(views, None).expect("plain tensors")
+/// The parameters of a module.
+pub fn parameters<M: Module>(module: &M) -> Tensors {
+    stored(module).into_iter().map(|(name, one)| (name, (one.shape, (one.values)().into_owned()))).collect()
+}
+
+/// Writes a safetensors file, tensor by tensor; the same tensors give the same bytes.
+pub fn write(tensors: &BTreeMap<String, Stored>, to: &mut dyn Write) -> std::io::Result<()> {
+    let mut end = 0;
+    let info = |(name, one): (&String, &Stored)| {
+        let start = end;
+        end += size_of::<f32>() * one.shape.iter().product::<usize>();
+        (name.clone(), TensorInfo { dtype: Dtype::F32, shape: one.shape.clone(), data_offsets: (start, end) })
+    };
+    let metadata = Metadata::new(None, tensors.iter().map(info).collect()).expect("offsets that follow the shapes");
+    let mut header = serde_json::to_vec(&metadata)?;
+    // The format wants the values to begin at a multiple of eight bytes.
+    header.resize(header.len().next_multiple_of(8), b' ');
+    to.write_all(&(header.len() as u64).to_le_bytes())?;
+    to.write_all(&header)?;
+    for one in tensors.values() {
+        let values = (one.values)();
+        debug_assert_eq!(values.len(), one.shape.iter().product::<usize>());
+        // In pieces, so that the bytes of a large table are no second copy of it.
+        for piece in values.chunks(1 << 16) {
+            to.write_all(&piece.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a safetensors file.
+pub fn to_bytes(tensors: &BTreeMap<String, Stored>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(tensors, &mut bytes).expect("memory takes all that is written");
+    bytes
 }
 
 /// The tensors of a safetensors file that was read from `path`.
@@ -65,12 +111,12 @@ pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, Ta
     }
 }
 
-struct Collect {
+struct Collect<'a> {
     path: Vec<String>,
-    tensors: Tensors,
+    tensors: BTreeMap<String, Stored<'a>>,
 }
 
-impl ModuleVisitor for Collect {
+impl ModuleVisitor for Collect<'_> {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_string());
     }
@@ -82,7 +128,8 @@ impl ModuleVisitor for Collect {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let value = param.val();
         let shape = value.dims().to_vec();
-        self.tensors.insert(self.path.join("."), (shape, value.into_data().iter::<f32>().collect()));
+        let values = Box::new(move || Cow::Owned(value.to_data().iter::<f32>().collect()));
+        self.tensors.insert(self.path.join("."), Stored { shape, values });
     }
 }
 
@@ -121,5 +168,31 @@ impl ModuleMapper for Fill {
             }
         };
         Param::from_mapped_value(id, value, mapper)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use safetensors::tensor::TensorView;
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_format_and_come_back() {
+        let tensors = Tensors::from([
+            ("b".to_string(), (vec![2, 3], vec![0.1, -2.0, 3e-38, f32::MAX, 5.0, -0.0])),
+            ("a.b".to_string(), (vec![1], vec![7.0])),
+            ("nothing".to_string(), (vec![0, 4], Vec::new())),
+        ]);
+        let bytes = to_bytes(&Stored::all(&tensors));
+        assert_eq!(from_bytes(&bytes, Path::new("here")).unwrap(), tensors);
+        let values: BTreeMap<&String, (&Vec<usize>, Vec<u8>)> = tensors
+            .iter()
+            .map(|(name, (shape, values))| (name, (shape, values.iter().flat_map(|v| v.to_le_bytes()).collect())))
+            .collect();
+        let views = values
+            .iter()
+            .map(|(name, (shape, data))| (name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), data).unwrap()));
+        assert_eq!(bytes, safetensors::serialize(views, None).unwrap());
     }
 }

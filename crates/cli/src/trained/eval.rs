@@ -1,9 +1,13 @@
 //! `regard eval`: the scores of a model.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
+use indicatif::ProgressBar;
 use regard_data::Split;
 use regard_nn::Pass;
 use regard_tasks::Examples;
@@ -12,7 +16,8 @@ use serde_json::{Value, json};
 
 use super::{Without, dev_or, opened};
 use crate::failure::Failure;
-use crate::print::print;
+use crate::print::{percent, print, tell};
+use crate::train::BETWEEN_LINES;
 
 /// The arguments of `regard eval`.
 #[derive(Args)]
@@ -40,13 +45,15 @@ impl Eval {
         let split: Split = self.split.parse()?;
         let examples = self.data.as_deref().map_or(Examples::Split(split), Examples::File);
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
-        let whole = model.evaluate(examples, &Pass::inference()).map_err(Failure)?;
+        let progress = Scoring::new();
+        let tell = |done, all| progress.hear(done, all);
+        let pass = Pass::inference().telling(&tell);
+        let whole = model.evaluate(examples, &pass).map_err(Failure)?;
         let less = match &ablation {
-            Some(ablation) => {
-                Some(model.evaluate(examples, &Pass::inference().with_ablation(ablation)).map_err(Failure)?)
-            }
+            Some(ablation) => Some(model.evaluate(examples, &pass.with_ablation(ablation)).map_err(Failure)?),
             None => None,
         };
+        drop(progress);
         let name = self.data.as_ref().map_or(self.split, |path| path.display().to_string());
         if self.json {
             let mut document = scored(&whole);
@@ -58,6 +65,39 @@ impl Eval {
             return print(&format!("{document}\n"));
         }
         print(&text(&name, &whole, less.as_ref().map(|less| (self.without.names(), less))))
+    }
+}
+
+/// How far the scoring is: a line that changes on a terminal, now and then a new one in a log.
+struct Scoring {
+    bar: ProgressBar,
+    last: Mutex<Instant>,
+}
+
+impl Scoring {
+    fn new() -> Self {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new_spinner(),
+            false => ProgressBar::hidden(),
+        };
+        Self { bar, last: Mutex::new(Instant::now()) }
+    }
+
+    fn hear(&self, done: usize, all: usize) {
+        let Ok(mut last) = self.last.lock() else { return };
+        let text = percent("scoring", done, all);
+        if self.bar.is_hidden() && last.elapsed() >= BETWEEN_LINES {
+            tell!("{text}");
+            *last = Instant::now();
+        }
+        self.bar.set_message(text);
+        self.bar.tick();
+    }
+}
+
+impl Drop for Scoring {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 

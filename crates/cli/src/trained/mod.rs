@@ -28,7 +28,7 @@ fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
     let model = open(folder).map_err(Failure)?;
     let description = model.description();
     if !description.finished {
-        tell!("note: {} was stopped at step {}; its training has not ended", folder.display(), description.step);
+        tell!("note: {} is at step {}; its training has not ended", folder.display(), description.step);
     }
     Ok(model)
 }

@@ -27,7 +27,9 @@ pub use parts::{Parts, Sizes};
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
 
+use crate::hash::Fnv;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// A universal part of speech, as in Universal Dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +109,28 @@ impl Sentence {
         }
         text
     }
+}
+
+/// A hash of the built-in data: another one if a version of this crate writes other sentences, opinions or stories.
+pub fn fingerprint() -> &'static str {
+    static FINGERPRINT: OnceLock<String> = OnceLock::new();
+    FINGERPRINT.get_or_init(|| {
+        // As many as meet every word and every form.
+        let sizes = Sizes { train: 20_000, dev: 200, test: 200 };
+        let Parts { train, dev, test } = english_french(sizes, 1);
+        let mut state = Fnv::default();
+        for sentence in [train, dev, test].iter().flatten() {
+            sentence.english.iter().for_each(|token| state.write(format!("{}/{} ", token.text, token.tag).as_bytes()));
+            state.write(sentence.french.as_bytes());
+        }
+        let Parts { train, dev, test } = sentiment(Opinion::sizes(), 1);
+        for Opinion { text, label, value } in [train, dev, test].iter().flatten() {
+            state.write(format!("{text}/{}/{value}", label.name()).as_bytes());
+        }
+        state.write(text(1).as_bytes());
+        analogies().iter().flatten().for_each(|word| state.write(word.as_bytes()));
+        format!("{:016x}", state.0)
+    })
 }
 
 /// English sentences and their French translations. Every test sentence has a pair of words (adjective and noun, verb

@@ -8,7 +8,7 @@ mod bytes;
 mod train;
 mod words;
 
-use crate::file::{read_bytes, write_atomic};
+use crate::file::read_bytes;
 use crate::{DataError, Vocabulary};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -117,7 +117,7 @@ impl Tokenizer {
         Ok(Self::finish(inner, config.kind))
     }
 
-    /// Reads a `tokenizer.json` that [`Tokenizer::save`] wrote.
+    /// Reads a `tokenizer.json` that [`Tokenizer::to_json`] wrote.
     ///
     /// # Errors
     /// A file that is missing, damaged or of another kind.
@@ -158,15 +158,7 @@ impl Tokenizer {
         }
     }
 
-    /// Writes a `tokenizer.json`, all or nothing.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn save(&self, path: &Path) -> Result<(), DataError> {
-        write_atomic(path, self.to_json().as_bytes())
-    }
-
-    /// What [`Tokenizer::save`] writes.
+    /// The text of a `tokenizer.json`.
     pub fn to_json(&self) -> String {
         self.inner.to_string(true).expect("a tokeniser is plain data")
     }

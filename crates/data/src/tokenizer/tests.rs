@@ -134,7 +134,7 @@ fn a_file_comes_back() {
     let path = dir.path().join("tokenizer.json");
     for kind in KINDS {
         let tokenizer = trained(kind);
-        tokenizer.save(&path).unwrap();
+        std::fs::write(&path, tokenizer.to_json()).unwrap();
         let opened = Tokenizer::open(&path).unwrap();
         assert_eq!(opened.kind(), kind);
         assert_eq!(opened.to_json(), tokenizer.to_json());

@@ -201,5 +201,5 @@ impl EncoderDecoder {
 
 /// The pass of the target's embedding: where it is the source's too, it draws a dropout of its own.
 fn target_pass<'a>(pass: &Pass<'a>) -> Pass<'a> {
-    pass.at(1)
+    pass.at("target", 0)
 }

@@ -233,5 +233,5 @@ fn source_and_target_draw_their_own_dropout() {
     let pass = Pass::training(3);
     let ids = Tensor::<2, Int>::ones([1, 4], &training());
     let first = |pass: &Pass| values(model.source_embedding.forward(ids.clone(), 0, pass).unwrap().0);
-    assert_ne!(first(&pass), first(&pass.at(1)));
+    assert_ne!(first(&pass), first(&pass.at("word", 1)));
 }

@@ -39,7 +39,7 @@ fn dropout_is_of_training_and_of_its_seed() {
     let run = |pass: Pass| values(layer.forward(x.clone(), &pass).unwrap());
     assert_eq!(run(Pass::training(1)), run(Pass::training(1)));
     assert_ne!(run(Pass::training(1)), run(Pass::training(2)));
-    assert_ne!(run(Pass::training(1)), run(Pass::training(1).at(0)));
+    assert_ne!(run(Pass::training(1)), run(Pass::training(1).at("word", 0)));
     assert_eq!(run(Pass::inference()), run(Pass::inference()));
 }
 

@@ -155,7 +155,7 @@ fn the_seed_repeats_and_inference_takes_the_most_probable() {
         };
         assert_eq!(run(Pass::training(1)), run(Pass::training(1)));
         assert_ne!(run(Pass::training(1)), run(Pass::training(2)));
-        assert_ne!(run(Pass::training(1)), run(Pass::training(1).at(0)));
+        assert_ne!(run(Pass::training(1)), run(Pass::training(1).at("word", 0)));
         assert_eq!(run(Pass::inference()), vec![2; 40]);
     }
 }

@@ -156,8 +156,9 @@ impl Classify {
         let rows: Vec<Vec<u32>> = rows.iter().map(|row| self.framed(row)).collect();
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let mut outputs = vec![Vec::new(); rows.len()];
-        for batch in in_order(&lengths, SCORING) {
-            pass.go_on()?;
+        let batches = in_order(&lengths, SCORING);
+        for (done, batch) in batches.iter().enumerate() {
+            pass.reached(done, batches.len())?;
             let (ids, lengths) = padded(&batch.iter().map(|&row| rows[row].as_slice()).collect::<Vec<_>>(), &device);
             let found: Vec<f32> = model.predict(ids, &lengths, pass)?.into_data().iter::<f32>().collect();
             for (&row, output) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {

@@ -18,7 +18,7 @@ use self::summary::Main;
 pub use self::summary::{Row, Spread};
 pub use self::vary::{Variant, Vary, combinations};
 use crate::error::TaskError;
-use crate::folder::{CONFIG, save, sha256};
+use crate::folder::{CONFIG, check_free, lock, save, sha256};
 use crate::run::{Finished, Kind, Request, UnusedKeys};
 use crate::settings::Unused;
 use crate::task::Better;
@@ -211,12 +211,16 @@ impl Document {
 pub fn compare(
     kind: &dyn Kind,
     comparison: &Comparison,
-    hear: &mut dyn FnMut(&Progress),
+    hear: &mut (dyn FnMut(&Progress) + Send),
     stop: &Stop,
 ) -> Result<Compared, TaskError> {
     let variants = combinations(&comparison.vary);
     let plan = plan(kind, comparison, &configs(kind, comparison, &variants)?)?;
-    let (folder, known) = place(&plan, comparison.request.out.as_deref())?;
+    let (folder, _) = place(&plan, comparison.request.out.as_deref())?;
+    fs::create_dir_all(&folder).map_err(TaskError::io(&folder))?;
+    let _lock = lock(&folder)?;
+    // As the process that compared in it before has left it.
+    let (folder, known) = place(&plan, Some(&folder))?;
     let names = vary::folder_names(&variants);
     let seeds = || plan.seed..plan.seed.saturating_add(comparison.seeds);
     let entry = |variant: &Variant, name: &String, seed: u64| {
@@ -228,7 +232,6 @@ pub fn compare(
         variants.iter().zip(&names).flat_map(|(variant, name)| seeds().map(move |seed| entry(variant, name, seed)));
     let runs: Vec<Entry> = runs.collect();
     let mut document = Document { plan, seeds: comparison.seeds, finished: false, table: Vec::new(), runs };
-    fs::create_dir_all(&folder).map_err(TaskError::io(&folder))?;
     write(&mut document, &folder)?;
     let (mut failure, count) = (None, document.runs.len());
     for at in 0..count {
@@ -267,7 +270,10 @@ pub fn compare(
 /// The configurations of the variants. Refuses a key that none of them uses, and a varied one that any of them does not use:
 /// variants that differ in nothing else would be the same.
 fn configs(kind: &dyn Kind, comparison: &Comparison, variants: &[Variant]) -> Result<Vec<Value>, TaskError> {
-    let resolved = variants.iter().map(|variant| kind.configured(&request(comparison, variant, None)));
+    let configured = |variant: &Variant| {
+        kind.configured(&request(comparison, variant, None)).map_err(|error| blame_vary(error, variant))
+    };
+    let resolved = variants.iter().map(configured);
     let resolved = resolved.collect::<Result<Vec<_>, _>>()?;
     let is_varied = |one: &&Unused| comparison.vary.iter().any(|vary| vary.is_of(&one.key));
     let is_never_used = |one: &&Unused| {
@@ -277,8 +283,20 @@ fn configs(kind: &dyn Kind, comparison: &Comparison, variants: &[Variant]) -> Re
     };
     let mut unused = resolved.iter().flat_map(|variant| &variant.unused);
     match unused.find(|one| is_varied(one) || is_never_used(one)) {
-        Some(refused) => Err(refused.clone().into()),
+        Some(refused) => Err(variants.iter().fold(refused.clone().into(), blame_vary)),
         None => Ok(resolved.into_iter().map(|variant| variant.config).collect()),
+    }
+}
+
+/// The values of a variant reach its run as `--set` would; an error names the flag that the user has given.
+fn blame_vary(error: TaskError, variant: &Variant) -> TaskError {
+    match error {
+        TaskError::Settings { place, problem } => {
+            let varied = variant.iter().map(|(key, value)| format!("{key}={value}"));
+            let varied = varied.into_iter().find(|varied| place.strip_prefix("--set ") == Some(varied));
+            TaskError::Settings { place: varied.map_or(place, |varied| format!("--vary {varied}")), problem }
+        }
+        other => other,
     }
 }
 
@@ -300,9 +318,11 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
     let read = |path: &PathBuf| fs::read_to_string(path).map_err(TaskError::io(path));
     let whole = |path: &PathBuf| path.canonicalize().map_err(TaskError::io(path));
     let mut all = serde_json::to_vec(configs).expect("plain values");
+    // Runs of two versions are not to be compared.
+    all.extend(env!("CARGO_PKG_VERSION").bytes());
     // Variants mostly have the same data, which are read once.
     let mut known: Vec<&Value> = Vec::new();
-    for config in configs.iter().filter(|config| !config["data"]["path"].is_null()) {
+    for config in configs {
         if !known.contains(&&config["data"]) {
             all.extend(kind.fingerprint(config)?.bytes());
             known.push(&config["data"]);
@@ -325,7 +345,7 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
 fn place(plan: &Plan, asked: Option<&Path>) -> Result<(PathBuf, Vec<Entry>), TaskError> {
     if let Some(folder) = asked {
         return match there(folder)? {
-            There::Nothing => Ok((folder.to_path_buf(), Vec::new())),
+            There::Nothing => check_free(folder).map(|()| (folder.to_path_buf(), Vec::new())),
             There::Comparison(found) if found.plan == *plan => Ok((folder.to_path_buf(), found.runs)),
             There::Comparison(_) => {
                 Err(TaskError::folder(folder, "there is another comparison in it; name another folder with --out"))
@@ -378,12 +398,13 @@ fn train(
     comparison: &Comparison,
     entry: &Entry,
     folder: &Path,
-    hear: &mut dyn FnMut(&Progress),
+    hear: &mut (dyn FnMut(&Progress) + Send),
     stop: &Stop,
 ) -> Result<Finished, TaskError> {
     let mut observer = Forward(hear);
     if folder.join(CONFIG).exists() {
-        let request = Request { out: Some(folder.to_path_buf()), ..Request::default() };
+        let force = comparison.request.force;
+        let request = Request { out: Some(folder.to_path_buf()), force, ..Request::default() };
         return kind.train(&request, Origin::Checkpoint, &mut observer, stop);
     }
     kind.train(&request(comparison, &entry.settings, Some((entry.seed, folder))), Origin::Scratch, &mut observer, stop)
@@ -403,7 +424,7 @@ fn measured(finished: &Finished) -> Measured {
 }
 
 /// Hands a run's events on.
-struct Forward<'a>(&'a mut dyn FnMut(&Progress));
+struct Forward<'a>(&'a mut (dyn FnMut(&Progress) + Send));
 
 impl Observer for Forward<'_> {
     fn hear(&mut self, event: &Event) {

@@ -369,8 +369,8 @@ impl Task for Compose {
         };
         let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].0.clone()).collect();
         let (mut right, mut whole) = (0, 0);
-        for batch in examples.chunks(256) {
-            pass.go_on()?;
+        for (done, batch) in examples.chunks(256).enumerate() {
+            pass.reached(done, examples.len().div_ceil(256))?;
             for (answer, example) in self.answers(model, batch, pass)?.iter().zip(batch) {
                 let hits = answer.iter().zip(example.answer()).filter(|(a, b)| **a == *b).count();
                 right += hits;

@@ -19,6 +19,9 @@ use crate::model::{Chosen, FirstWeights, RecurrentKeys, TransformerKeys, Transfo
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
 
+/// The most tokens that a sample of a report or an answer may have: a model that never ends its text would go on for ever.
+const MOST_SHOWN: usize = 10_000;
+
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -115,6 +118,11 @@ impl Validate for Config {
         }
         tokenizer.validate()?;
         self.more.decode.validate().map_err(|error| error.within("decode"))?;
+        if self.more.decode.max_len > MOST_SHOWN {
+            let expected =
+                format!("at most {MOST_SHOWN}, in samples and answers; `regard generate --tokens` takes more");
+            return Err(ConfigError::new("decode.max_len", self.more.decode.max_len, expected).into());
+        }
         let (first_weights, _) = self.first_weights();
         let network = self.network(1).validate();
         network.and_then(|()| first_weights.validate()).map_err(|error| error.within("model"))?;

@@ -60,6 +60,7 @@ fn nonsense_is_refused_by_name() {
         ("data.block=0", "data.block"),
         ("data.evaluate_block=8", "data.evaluate_block"),
         ("decode.temperature=-1", "decode.temperature"),
+        ("decode.max_len=1000000", "decode.max_len"),
         ("model.kind=bag", "model.kind"),
         ("model.sight={ kind = \"window\", left = 3, right = 1 }", "model.sight.right"),
         ("model.first_weights={ kind = \"residual\", deviation = 0.0 }", "model.first_weights.deviation"),

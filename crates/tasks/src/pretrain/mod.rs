@@ -156,8 +156,9 @@ impl Pretrain {
     ) -> Result<(f64, f64, usize), TaskError> {
         let (device, mut nats, mut right, mut all) = (device_of(model), 0.0, 0, 0);
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.len()).collect();
-        for batch in in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 }) {
-            pass.go_on()?;
+        let batches = in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 });
+        for (done, batch) in batches.iter().enumerate() {
+            pass.reached(done, batches.len())?;
             let batch: Vec<(&[u32], u64)> =
                 batch.iter().map(|&at| (rows[at].1.as_slice(), rows[at].0 as u64)).collect();
             let Guesses { ids, lengths, positions, targets } = self.guesses(&batch, FIXED, &device)?;

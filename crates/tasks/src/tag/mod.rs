@@ -136,8 +136,9 @@ impl Tag {
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.tokens.len()).collect();
         let mut found: Vec<Probable> = vec![Default::default(); rows.len()];
         let (mut nats, mut words) = (0.0, 0usize);
-        for batch in in_order(&lengths, SCORED_TOGETHER) {
-            pass.go_on()?;
+        let batches = in_order(&lengths, SCORED_TOGETHER);
+        for (done, batch) in batches.iter().enumerate() {
+            pass.reached(done, batches.len())?;
             let batch_rows: Vec<&Encoded> = batch.iter().map(|&at| rows[at].1).collect();
             let input = self.lexicon.batch(&batch_rows, &self.config.more.words.characters, &device);
             let logits = model.logits(&input, pass)?;
@@ -158,7 +159,7 @@ impl Tag {
                 nats += sum;
                 words += count;
             }
-            for (at, tags) in batch.into_iter().zip(tags) {
+            for (&at, tags) in batch.iter().zip(tags) {
                 found[at] = tags;
             }
         }

@@ -1,18 +1,24 @@
 //! Checkpoints: everything that a run needs to go on to the same bits.
 //!
 //! A checkpoint is a folder `checkpoints/step-N`, written beside its place, synced and renamed; `state.json` holds the
-//! SHA-256 of its other files. Two are kept, so that one is there while the next is written and if the last is damaged.
+//! SHA-256 of its other files and of itself. Two whole ones are kept, so that one is there while the next is written and if
+//! the last is damaged. What is written goes from the model to the disk tensor by tensor.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use regard_inspect::{save_streamed, sync_folder};
+use regard_kernels::Isa;
 use regard_ops::Moments;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::error::TaskError;
-use crate::folder::sha256;
-use crate::weights::{Tensors, from_bytes, to_bytes};
+use crate::folder::{CHECKPOINTS, save};
+use crate::seal::{hexadecimal, sealed, sha256, unsealed};
+use crate::weights::{self, Stored, Tensors};
 
 const STATE: &str = "state.json";
 const WEIGHTS: &str = "model.safetensors";
@@ -50,10 +56,53 @@ pub struct State {
     pub tokens: u64,
     /// What the task keeps between steps.
     pub memory: serde_json::Value,
-    /// The data it was trained on.
-    pub data: String,
-    /// Threads that it runs on: they share its batches.
+    /// What its bits depend on.
+    pub conditions: Conditions,
+}
+
+/// What the bits of a step depend on beside the configuration and the seed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The version of Regard.
+    pub regard: String,
+    /// The instruction set of the kernels.
+    pub instructions: String,
+    /// The threads that share its batches.
     pub threads: usize,
+    /// The fingerprint of its data.
+    pub data: String,
+}
+
+impl Conditions {
+    /// The conditions of this process, with data of this fingerprint.
+    pub fn of(data: &str) -> Self {
+        Self {
+            regard: env!("CARGO_PKG_VERSION").to_string(),
+            instructions: Isa::current().name().to_string(),
+            threads: rayon::current_num_threads(),
+            data: data.to_string(),
+        }
+    }
+
+    /// What is other in `now`, in words, each with what would make it the same.
+    pub fn differences(&self, now: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.regard != now.regard {
+            found.push(format!("it was begun by Regard {}, and this is {}", self.regard, now.regard));
+        }
+        if self.instructions != now.instructions {
+            let (before, now) = (&self.instructions, &now.instructions);
+            found.push(format!("it was begun with {before} instructions, and these are {now} (REGARD_ISA chooses)"));
+        }
+        if self.threads != now.threads {
+            let (before, now) = (self.threads, now.threads);
+            found.push(format!("it was begun on {before} threads, and these are {now} (--threads {before})"));
+        }
+        if self.data != now.data {
+            found.push("the built-in data are others in this version".to_string());
+        }
+        found
+    }
 }
 
 /// Losses of some steps, to be averaged.
@@ -88,7 +137,19 @@ pub struct Best {
     pub worth_bits: u64,
 }
 
-/// A whole checkpoint.
+/// A run as it is, to be saved.
+pub struct Snapshot<'a> {
+    /// Where it stands.
+    pub state: &'a State,
+    /// The weights.
+    pub weights: BTreeMap<String, Stored<'a>>,
+    /// The best weights so far, where they are others.
+    pub best: Option<&'a Tensors>,
+    /// The optimiser's averages.
+    pub moments: &'a [Moments],
+}
+
+/// A checkpoint that was read.
 #[derive(Debug)]
 pub struct Checkpoint {
     /// Where it stands.
@@ -113,74 +174,84 @@ struct StateFile {
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     folder: PathBuf,
+    /// The steps of those that this process has written or read, and which so are whole; the last last.
+    whole: Vec<u64>,
 }
 
 impl Checkpoints {
-    /// Those in `folder`, a model folder. What an earlier run left half-written is removed.
+    /// The checkpoints of a model folder that this process trains in. What an earlier run left half-written is removed.
     pub fn new(folder: &Path) -> Result<Self, TaskError> {
-        let folder = folder.join("checkpoints");
+        let Self { folder, whole } = Self::of(folder);
         fs::create_dir_all(&folder).map_err(TaskError::io(&folder))?;
         for entry in fs::read_dir(&folder).map_err(TaskError::io(&folder))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(".tmp-") {
                 fs::remove_dir_all(entry.path()).map_err(TaskError::io(entry.path()))?;
             }
         }
-        Ok(Self { folder })
+        Ok(Self { folder, whole })
     }
 
-    /// Saves one and removes the oldest; what was there stays until it is complete.
-    pub fn save(&self, checkpoint: &Checkpoint) -> Result<PathBuf, TaskError> {
-        let step = checkpoint.state.step;
+    /// The checkpoints of a model folder that another process may be training in.
+    pub fn of(folder: &Path) -> Self {
+        Self { folder: folder.join(CHECKPOINTS), whole: Vec::new() }
+    }
+
+    /// Saves one and removes all but the newest whole ones; what was there stays until it is complete.
+    pub fn save(&mut self, snapshot: &Snapshot) -> Result<(), TaskError> {
+        let step = snapshot.state.step;
+        if self.whole.contains(&step) {
+            // A run that was asked to stop before its first step is where it was.
+            return Ok(());
+        }
         let aside = self.folder.join(format!(".tmp-step-{step}"));
-        let place = self.folder.join(format!("step-{step}"));
-        let written = self.write(checkpoint, &aside);
+        let place = self.place(step);
+        let written = self.write(snapshot, &aside);
         if written.is_err() {
             // A full disk is no better for half a checkpoint.
             let _ = fs::remove_dir_all(&aside);
         }
         written?;
         if place.exists() {
-            // A run that went on from here is here again: the same bits, unless what is there is damaged.
-            if self.read(&place).is_ok() {
-                fs::remove_dir_all(&aside).map_err(TaskError::io(&aside))?;
-                return Ok(place);
-            }
+            // A damaged one, which this run did not go on from.
             fs::remove_dir_all(&place).map_err(TaskError::io(&place))?;
         }
         fs::rename(&aside, &place).map_err(TaskError::io(&place))?;
-        sync(&self.folder)?;
-        for old in self.steps()?.into_iter().rev().skip(KEPT) {
-            let old = self.folder.join(format!("step-{old}"));
-            fs::remove_dir_all(&old).map_err(TaskError::io(&old))?;
+        sync_folder(&self.folder).map_err(TaskError::io(&self.folder))?;
+        self.whole.push(step);
+        let kept = self.whole.len().saturating_sub(KEPT);
+        self.whole.drain(..kept);
+        for old in self.steps()?.into_iter().filter(|step| !self.whole.contains(step)) {
+            fs::remove_dir_all(self.place(old)).map_err(TaskError::io(self.place(old)))?;
         }
-        Ok(place)
+        Ok(())
     }
 
-    fn write(&self, checkpoint: &Checkpoint, aside: &Path) -> Result<(), TaskError> {
+    fn write(&self, snapshot: &Snapshot, aside: &Path) -> Result<(), TaskError> {
         if aside.exists() {
             fs::remove_dir_all(aside).map_err(TaskError::io(aside))?;
         }
         fs::create_dir_all(aside).map_err(TaskError::io(aside))?;
-        let mut averages = Tensors::new();
-        for Moments { path, first, second } in &checkpoint.moments {
-            averages.insert(format!("first.{path}"), (vec![first.len()], first.clone()));
-            averages.insert(format!("second.{path}"), (vec![second.len()], second.clone()));
-        }
+        let Snapshot { state, weights, best, moments } = snapshot;
+        let averages = moments.iter().flat_map(|Moments { path, first, second }| {
+            [(format!("first.{path}"), Stored::row(first)), (format!("second.{path}"), Stored::row(second))]
+        });
         let mut files = BTreeMap::new();
-        let mut put = |name: &str, content: Vec<u8>| -> Result<(), TaskError> {
-            files.insert(name.to_string(), sha256(&content));
-            write_synced(&aside.join(name), &content)
+        let mut put = |name: &str, tensors: &BTreeMap<String, Stored>| -> Result<(), TaskError> {
+            let mut hasher = Sha256::new();
+            save_streamed(&aside.join(name), |file| {
+                weights::write(tensors, &mut Hashed { to: file, hasher: &mut hasher })
+            })?;
+            files.insert(name.to_string(), hexadecimal(hasher));
+            Ok(())
         };
-        put(WEIGHTS, to_bytes(&checkpoint.weights))?;
-        put(OPTIMISER, to_bytes(&averages))?;
-        if let Some(best) = &checkpoint.best {
-            put(BEST, to_bytes(best))?;
+        put(WEIGHTS, weights)?;
+        put(OPTIMISER, &averages.collect())?;
+        if let Some(best) = best {
+            put(BEST, &Stored::all(best))?;
         }
-        let order = checkpoint.moments.iter().map(|m| m.path.clone()).collect();
-        let state = StateFile { state: checkpoint.state.clone(), order, files };
-        let state = serde_json::to_vec_pretty(&state).expect("plain values");
-        write_synced(&aside.join(STATE), &state)?;
-        sync(aside)
+        let order = moments.iter().map(|m| m.path.clone()).collect();
+        let state = StateFile { state: State::clone(state), order, files };
+        save(&aside.join(STATE), sealed(&state).as_bytes())
     }
 
     /// Whether there is any.
@@ -189,28 +260,37 @@ impl Checkpoints {
     }
 
     /// The newest that is whole; each damaged one is told to `damaged`.
-    pub fn newest(&self, mut damaged: impl FnMut(TaskError)) -> Result<Checkpoint, TaskError> {
+    pub fn newest(&mut self, mut damaged: impl FnMut(TaskError)) -> Result<Checkpoint, TaskError> {
         for step in self.steps()?.into_iter().rev() {
-            match self.read(&self.folder.join(format!("step-{step}"))) {
-                Ok(checkpoint) => return Ok(checkpoint),
+            match self.read(&self.place(step)) {
+                Ok(checkpoint) => {
+                    self.whole = vec![step];
+                    return Ok(checkpoint);
+                }
                 Err(error) => damaged(error),
             }
         }
         Err(TaskError::folder(&self.folder, "no whole checkpoint to go on from; start a new run in another folder"))
     }
 
+    fn place(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("step-{step}"))
+    }
+
     fn read(&self, place: &Path) -> Result<Checkpoint, TaskError> {
         let path = place.join(STATE);
         let text = fs::read(&path).map_err(TaskError::io(&path))?;
+        let text = unsealed(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| TaskError::folder(&path, "damaged: its SHA-256 is not the one under \"sha256\""))?;
         let StateFile { state, order, files } =
-            serde_json::from_slice(&text).map_err(|error| TaskError::folder(&path, format!("damaged: {error}")))?;
+            serde_json::from_str(&text).map_err(|error| TaskError::folder(&path, format!("damaged: {error}")))?;
         let tensors = |name: &str| -> Result<Tensors, TaskError> {
             let path = place.join(name);
             let content = fs::read(&path).map_err(TaskError::io(&path))?;
             if files.get(name) != Some(&sha256(&content)) {
                 return Err(TaskError::folder(&path, "damaged: its SHA-256 is not the one in state.json"));
             }
-            from_bytes(&content, &path)
+            weights::from_bytes(&content, &path)
         };
         let weights = tensors(WEIGHTS)?;
         let best = files.contains_key(BEST).then(|| tensors(BEST)).transpose()?;
@@ -239,16 +319,35 @@ impl Checkpoints {
     }
 }
 
-fn write_synced(path: &Path, content: &[u8]) -> Result<(), TaskError> {
-    use std::io::Write;
-    let mut file = File::create(path).map_err(TaskError::io(path))?;
-    file.write_all(content).map_err(TaskError::io(path))?;
-    file.sync_all().map_err(TaskError::io(path))
+/// The weights of the newest checkpoint of a run in `folder`, which another process may be training in: the best so far where
+/// the run keeps those. The step of the checkpoint comes with them; nothing if there is no whole one after step `after`.
+pub fn newest_weights(folder: &Path, after: Option<u64>) -> Option<(u64, Tensors)> {
+    let mut checkpoints = Checkpoints::of(folder);
+    let last = checkpoints.steps().ok()?.pop()?;
+    if after.is_some_and(|after| last <= after) {
+        return None;
+    }
+    // The other process may remove one while it is read, and has then written a newer one.
+    let found = (0..3).find_map(|_| checkpoints.newest(drop).ok())?;
+    Some((found.state.step, found.best.unwrap_or(found.weights)))
 }
 
-/// Makes the names in a folder durable.
-fn sync(folder: &Path) -> Result<(), TaskError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(TaskError::io(folder))
+/// Hashes what it hands on.
+struct Hashed<'a> {
+    to: &'a mut dyn Write,
+    hasher: &'a mut Sha256,
+}
+
+impl Write for Hashed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 #[cfg(test)]
@@ -265,32 +364,74 @@ mod tests {
         }
     }
 
+    fn save(checkpoints: &mut Checkpoints, step: u64) {
+        let Checkpoint { state, weights, best, moments } = checkpoint(step);
+        let weights = Stored::all(&weights);
+        checkpoints.save(&Snapshot { state: &state, weights, best: best.as_ref(), moments: &moments }).unwrap();
+    }
+
+    /// Changes the last byte of a file.
+    fn damage(path: &Path) {
+        let mut content = fs::read(path).unwrap();
+        *content.last_mut().unwrap() ^= 1;
+        fs::write(path, content).unwrap();
+    }
+
     #[test]
     fn the_newest_whole_one_is_used_and_a_damaged_one_named() {
-        let place = tempfile::tempdir().unwrap();
-        let checkpoints = Checkpoints::new(place.path()).unwrap();
-        for step in [5, 10, 100] {
-            checkpoints.save(&checkpoint(step)).unwrap();
+        for file in [WEIGHTS, OPTIMISER, BEST, STATE] {
+            let place = tempfile::tempdir().unwrap();
+            let mut checkpoints = Checkpoints::new(place.path()).unwrap();
+            for step in [5, 10, 100] {
+                save(&mut checkpoints, step);
+            }
+            assert_eq!(checkpoints.steps().unwrap(), [10, 100]);
+            let read = checkpoints.newest(|error| panic!("{error}")).unwrap();
+            let saved = checkpoint(100);
+            assert_eq!((read.state, read.weights, read.best), (saved.state, saved.weights, saved.best));
+            assert_eq!(read.moments, saved.moments);
+            damage(&checkpoints.place(100).join(file));
+            let mut told = Vec::new();
+            assert_eq!(checkpoints.newest(|error| told.push(error.to_string())).unwrap().state.step, 10);
+            assert!(told.len() == 1 && told[0].contains("step-100"), "{told:?}");
         }
-        assert_eq!(checkpoints.steps().unwrap(), [10, 100]);
-        let read = checkpoints.newest(|error| panic!("{error}")).unwrap();
-        let saved = checkpoint(100);
-        assert_eq!((read.state, read.weights, read.best), (saved.state, saved.weights, saved.best));
-        assert_eq!(read.moments, saved.moments);
-        let weights = place.path().join("checkpoints/step-100").join(WEIGHTS);
-        let mut content = fs::read(&weights).unwrap();
-        *content.last_mut().unwrap() ^= 1;
-        fs::write(&weights, content).unwrap();
-        let mut told = Vec::new();
-        assert_eq!(checkpoints.newest(|error| told.push(error.to_string())).unwrap().state.step, 10);
-        assert!(told.len() == 1 && told[0].contains("step-100"), "{told:?}");
+    }
+
+    #[test]
+    fn a_damaged_one_takes_no_place_of_those_that_are_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let mut checkpoints = Checkpoints::new(place.path()).unwrap();
+        for step in [10, 100] {
+            save(&mut checkpoints, step);
+        }
+        damage(&checkpoints.place(100).join(WEIGHTS));
+        // Another process goes on from the one before.
+        let mut checkpoints = Checkpoints::new(place.path()).unwrap();
+        checkpoints.newest(drop).unwrap();
+        save(&mut checkpoints, 20);
+        assert_eq!(checkpoints.steps().unwrap(), [10, 20]);
+    }
+
+    #[test]
+    fn what_would_change_the_bits_is_said() {
+        let before = Conditions::of("data");
+        assert!(before.differences(&before.clone()).is_empty());
+        let now = Conditions {
+            regard: "0.0.0".into(),
+            instructions: "plain".into(),
+            threads: before.threads + 1,
+            data: "other".into(),
+        };
+        let said = before.differences(&now);
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert!(said[2].contains(&format!("--threads {}", before.threads)));
     }
 
     #[test]
     fn half_a_checkpoint_is_swept_away() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir_all(place.path().join("checkpoints/.tmp-step-3")).unwrap();
-        let checkpoints = Checkpoints::new(place.path()).unwrap();
+        let mut checkpoints = Checkpoints::new(place.path()).unwrap();
         assert!(fs::read_dir(place.path().join("checkpoints")).unwrap().next().is_none());
         assert!(checkpoints.newest(|_| ()).unwrap_err().to_string().contains("no whole checkpoint"));
     }

@@ -9,6 +9,7 @@ mod config;
 mod journal;
 mod observer;
 
+use std::sync::Mutex;
 use std::time::Instant;
 
 use burn::module::Module;
@@ -18,14 +19,15 @@ use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
 use serde_json::{Value, json};
 
 pub use self::checkpoint::State;
-use self::checkpoint::{Best, Checkpoint, Checkpoints};
+pub(crate) use self::checkpoint::newest_weights;
+use self::checkpoint::{Best, Checkpoints, Conditions, Snapshot};
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
 use crate::rows::device_of;
-use crate::task::{Evaluation, Loss, Parts, Settings, Task};
+use crate::task::{Loss, Parts, Settings, Task};
 use crate::weights::{self, Tensors};
 
 /// Points of the loss curve that a run writes to its metrics, give or take what does not divide its steps.
@@ -51,6 +53,8 @@ pub struct Place<'a> {
     pub data: &'a str,
     /// Where it starts.
     pub from: Origin,
+    /// Whether it goes on although the next steps cannot have the bits that they would have had.
+    pub force: bool,
 }
 
 /// What a run has come to.
@@ -60,8 +64,19 @@ pub struct Trained<M> {
     pub model: M,
     /// Where it ended.
     pub state: State,
-    /// Whether that is the end, and not where it was asked to stop.
-    pub finished: bool,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// All its steps are made, or it has stopped getting better.
+    Whole,
+    /// Its minutes are over.
+    OutOfTime,
+    /// It was asked to stop.
+    Stopped,
 }
 
 /// A run in progress.
@@ -86,38 +101,41 @@ pub(crate) fn has_checkpoint(folder: &Folder) -> Result<bool, TaskError> {
 }
 
 impl<'a, T: Task> Run<'a, T> {
-    /// A run of `model`, the task's network with its first weights, or of the newest checkpoint. Refuses other data than the
-    /// checkpoint's.
+    /// A run of `model`, the task's network with its first weights, or of the newest checkpoint. Refuses to go on from one
+    /// where the next steps could not have the bits that they would have had, unless forced, and with other data in any case.
     pub(crate) fn new(
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
-        Place { folder, data, from }: Place,
+        Place { folder, data, from, force }: Place,
         observer: &mut dyn Observer,
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
-        let checkpoints = Checkpoints::new(folder.path())?;
+        let mut checkpoints = Checkpoints::new(folder.path())?;
         let mut optimiser =
             AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
-        let threads = rayon::current_num_threads();
-        let (mut state, mut best) = (State { data: data.to_string(), threads, ..State::default() }, None);
+        let conditions = Conditions::of(data);
+        let (mut state, mut best) = (State { conditions: conditions.clone(), ..State::default() }, None);
         if from == Origin::Checkpoint {
             let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using the one before")));
             let saved = checkpoints.newest(warn)?;
-            if saved.state.data != data {
+            let began = &saved.state.conditions;
+            if began.data != data && task.config().data_path().is_some() {
                 let problem = "the data are not those that this run began with; give it the same, or start a new run";
                 return Err(TaskError::folder(folder.path(), problem));
+            }
+            for difference in began.differences(&conditions) {
+                if !force {
+                    let problem =
+                        format!("{difference}: it would not go on to the same bits; --force goes on all the same");
+                    return Err(TaskError::folder(folder.path(), problem));
+                }
+                observer.hear(&Event::Warning(format!("{difference}: from here on, not to the same bits")));
             }
             model = weights::load(model, saved.weights, folder.path())?;
             optimiser.restore(saved.state.optimiser_steps, saved.moments)?;
             (state, best) = (saved.state, saved.best);
-            if state.threads != threads {
-                let (before, now) = (state.threads, threads);
-                let message =
-                    format!("this run began on {before} threads and goes on with {now}: not to the same bits");
-                observer.hear(&Event::Warning(message));
-            }
-            state.threads = threads;
+            state.conditions = conditions;
         }
         let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
         let plan = task.plan(&parts.train, state.epoch);
@@ -142,12 +160,14 @@ impl<'a, T: Task> Run<'a, T> {
         Ok(run)
     }
 
-    /// Trains to the end, or until asked to stop, and writes checkpoints and metrics into the folder.
+    /// Trains to the end, until asked to stop or until the deadline, and writes checkpoints and metrics into the folder. At least
+    /// one step is made before the deadline counts.
     pub(crate) fn go(
         mut self,
         folder: &Folder,
         observer: &mut dyn Observer,
         stop: &Stop,
+        deadline: Option<Instant>,
     ) -> Result<Trained<T::Model>, TaskError> {
         observer.hear(&Event::Started {
             task: T::NAME,
@@ -156,10 +176,16 @@ impl<'a, T: Task> Run<'a, T> {
             steps: self.steps,
             folder: folder.path().to_path_buf(),
         });
+        let first = self.state.step;
         while self.state.step < self.steps && !self.is_stale() {
-            if stop.is_asked() {
+            let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            let end = match stop.is_asked() {
+                true => Some(End::Stopped),
+                false => (self.state.step > first && is_late()).then_some(End::OutOfTime),
+            };
+            if let Some(end) = end {
                 self.save()?;
-                return self.end(false);
+                return self.end(end);
             }
             if !self.step(observer, stop)? {
                 continue;
@@ -175,25 +201,20 @@ impl<'a, T: Task> Run<'a, T> {
                 self.save()?;
             }
         }
-        self.end(true)
+        self.end(End::Whole)
     }
 
     fn model(&self) -> &T::Model {
         self.model.as_ref().expect("put back after each step")
     }
 
-    /// Steps of the whole run.
+    /// Steps of the whole run. All epochs count as many batches as the first: another order of the examples may make one more
+    /// or less of them, and to know it, all epochs would have to be planned before the first step.
     fn total(&self) -> u64 {
         let steps = self.config.steps.unwrap_or(u64::MAX);
         let Some(epochs) = self.config.epochs else { return steps };
-        let mut batches = 0;
-        for epoch in 0..epochs {
-            batches += self.task.plan(&self.parts.train, epoch).len() as u64;
-            if batches / self.config.accumulate as u64 >= steps {
-                return steps;
-            }
-        }
-        (batches / self.config.accumulate as u64).max(1)
+        let batches = self.task.plan(&self.parts.train, 0).len() as u64;
+        (batches.saturating_mul(epochs) / self.config.accumulate as u64).clamp(1, steps)
     }
 
     fn is_stale(&self) -> bool {
@@ -217,7 +238,7 @@ impl<'a, T: Task> Run<'a, T> {
         let before = (self.config.accumulate > 1).then(|| self.state.clone());
         let step = self.state.step + 1;
         let rate = self.config.rate(step, self.steps);
-        let pass = Pass::training(self.seed).at(step as usize);
+        let pass = Pass::training(self.seed).at("step", step as usize);
         let mut sum: Option<ParameterGradients> = None;
         let (mut loss, mut targets, mut tokens) = (0.0f64, 0usize, 0usize);
         for part in 0..self.config.accumulate {
@@ -227,7 +248,7 @@ impl<'a, T: Task> Run<'a, T> {
                 return Ok(false);
             }
             let batch = self.next_batch();
-            let pass = if part == 0 { pass } else { pass.at(part) };
+            let pass = pass.at("batch", part);
             for Share { gradients, loss: mean, targets: new, tokens: more } in self.shares(&batch, &pass)? {
                 // The mean over all targets of the step, whatever the batches' sizes.
                 let all = (targets + new).max(1) as f64;
@@ -269,7 +290,7 @@ impl<'a, T: Task> Run<'a, T> {
         // Parameters of its own for each part: one graph for all would have one lock.
         let inputs = pieces.map(|part| (part, model.clone().fork(&device))).collect();
         let shares = share(inputs, |part, (examples, model)| {
-            let pass = if part == 0 { *pass } else { pass.at(part).at(part) };
+            let pass = pass.at("share", part);
             let found = task.loss(train, examples, &model, &mut Value::Null, &pass)?;
             Ok(Share::new(found, &model))
         });
@@ -296,8 +317,11 @@ impl<'a, T: Task> Run<'a, T> {
     fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<(), TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
-        let evaluation: Evaluation =
-            self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &Pass::inference())?;
+        let evaluation = {
+            let observer = Mutex::new(&mut *observer);
+            let tell = |done, all| hear_scored(&observer, done, all);
+            self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &Pass::inference().telling(&tell))?
+        };
         let step = self.state.step;
         let worth = evaluation.worth();
         let best = self.state.best.is_none_or(|best| worth > f64::from_bits(best.worth_bits));
@@ -342,22 +366,26 @@ impl<'a, T: Task> Run<'a, T> {
         let (steps, moments) = self.optimiser.state();
         self.state.optimiser_steps = steps;
         self.state.metrics_bytes = self.journal.sync()?;
-        let checkpoint = Checkpoint {
-            state: self.state.clone(),
-            weights: weights::parameters(self.model()),
-            best: self.best.clone(),
-            moments: moments.to_vec(),
-        };
-        self.checkpoints.save(&checkpoint).map(|_| ())
+        let model = self.model.as_ref().expect("put back after each step");
+        let snapshot =
+            Snapshot { state: &self.state, weights: weights::stored(model), best: self.best.as_ref(), moments };
+        self.checkpoints.save(&snapshot)
     }
 
-    fn end(mut self, finished: bool) -> Result<Trained<T::Model>, TaskError> {
+    fn end(mut self, end: End) -> Result<Trained<T::Model>, TaskError> {
         let model = self.model.take().expect("put back after each step");
         let model = match self.best.take() {
             Some(best) => weights::load(model, best, std::path::Path::new("best weights"))?,
             None => model,
         };
-        Ok(Trained { model: model.valid(), state: self.state, finished })
+        Ok(Trained { model: model.valid(), state: self.state, end })
+    }
+}
+
+/// Tells an observer how far an evaluation is, from whatever thread.
+pub(crate) fn hear_scored(observer: &Mutex<&mut (dyn Observer + '_)>, done: usize, all: usize) {
+    if let Ok(mut observer) = observer.lock() {
+        observer.hear(&Event::Scored { done, all });
     }
 }
 

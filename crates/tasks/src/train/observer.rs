@@ -19,10 +19,15 @@ impl Stop {
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// What becomes true when it is asked, for [`Pass::until`](regard_nn::Pass::until).
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
 }
 
 /// Hears of a run.
-pub trait Observer {
+pub trait Observer: Send {
     /// Something has happened.
     fn hear(&mut self, event: &Event);
 }
@@ -78,4 +83,11 @@ pub enum Event {
     Warning(String),
     /// A part of the work that has no steps, such as the last evaluation.
     Doing(String),
+    /// Some batches of an evaluation are done.
+    Scored {
+        /// So many.
+        done: usize,
+        /// Of so many.
+        all: usize,
+    },
 }

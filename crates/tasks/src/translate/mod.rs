@@ -182,7 +182,9 @@ impl Translate {
         let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
         let budget = Budget { tokens: SEARCH_TOKENS / self.config.more.decode.size.max(1), examples: 256 };
         let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
-        for batch in in_order(&lengths, budget) {
+        let batches = in_order(&lengths, budget);
+        for (done, batch) in batches.iter().enumerate() {
+            pass.reached(done, batches.len())?;
             let rows: Vec<Vec<u32>> =
                 batch.iter().map(|&row| sources[row].iter().copied().chain([END]).collect()).collect();
             let (ids, lengths) = padded(&rows, &device);
@@ -200,7 +202,7 @@ impl Translate {
                     beam(&mut decoder, START, END, &self.within(&limits), options)?
                 }
             };
-            for (row, hypotheses) in batch.into_iter().zip(hypotheses) {
+            for (&row, hypotheses) in batch.iter().zip(hypotheses) {
                 found[row] = hypotheses;
             }
         }

@@ -302,8 +302,9 @@ impl Task for Words {
         let passages: Vec<(usize, u64)> = spread(part.len(), limit).map(|p| (p, p as u64)).collect();
         let random = generator(SCORING_SEED);
         let (mut nats, mut targets) = (0.0, 0usize);
-        for some in passages.chunks((SCORED_WORDS * part.len() / part.words().max(1)).max(1)) {
-            pass.go_on()?;
+        let together = (SCORED_WORDS * part.len() / part.words().max(1)).max(1);
+        for (done, some) in passages.chunks(together).enumerate() {
+            pass.reached(done, passages.len().div_ceil(together))?;
             if let Some((mean, count)) = self.drawn_loss(part, some, &random, model)? {
                 nats += f64::from(mean.into_scalar::<f32>()) * count as f64;
                 targets += count;

@@ -259,7 +259,7 @@ impl RecurrentTranslator {
     ) -> Result<Decoded, NnError> {
         let (mut states, mut contexts, mut choices) = (Vec::new(), Vec::new(), Vec::new());
         for word in 0..words.dims()[1] {
-            let pass = pass.at(first + word);
+            let pass = pass.at("word", first + word);
             let found = attention.forward(state.top().unsqueeze_dim(1), sources, first + word, &pass)?;
             let x = Tensor::cat(vec![words.clone().narrow(1, word, 1), found.context.clone()], 2);
             state = self.decoder.step(x.squeeze_dim(1), state, &pass)?;

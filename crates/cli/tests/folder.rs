@@ -1,0 +1,171 @@
+//! What a model folder is trusted for: nothing in it is mixed with what is not its own, and nothing goes on in silence to other bits.
+
+mod binary;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use binary::{command, document, done, fails_with, pairs, path, regard, sets, text};
+use regard_tasks::folder::Folder;
+
+const SETTINGS: [&str; 7] = [
+    "data.size=4",
+    "model.d_model=16",
+    "model.d_ff=16",
+    "model.n_heads=2",
+    "data.dev=20",
+    "data.test=20",
+    "train.checkpoint_every=10",
+];
+const INPUT: &str = "3 2 1 0 | 0 1 2 3";
+
+fn train(out: &Path, more: &[&str]) -> Command {
+    let mut command = command(&[&["train", "compose", "--out", path(out)], more].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A run of so many steps on two threads.
+fn begin(out: &Path, steps: &str) -> Command {
+    train(out, &[&["--threads", "2", "--steps", steps], &sets(&SETTINGS)[..]].concat())
+}
+
+/// Waits until a run in the background has come so far.
+fn wait_for(file: &Path, child: &mut Child) {
+    let start = Instant::now();
+    while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the run has ended without {}", file.display());
+        assert!(start.elapsed() < Duration::from_secs(120), "no {} after two minutes", file.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_description_that_was_edited_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    done(&begin(&folder, "5").output().unwrap());
+    let file = folder.join("config.json");
+    let written = fs::read_to_string(&file).unwrap();
+    let edited = written.replacen("\"n_heads\": 2", "\"n_heads\": 4", 1);
+    assert_ne!(edited, written);
+    fs::write(&file, edited).unwrap();
+    for arguments in [&["predict", path(&folder), INPUT][..], &["eval", path(&folder)], &["look", path(&folder)]] {
+        fails_with(&regard(arguments), 1, &["config.json", "changed since Regard has written it"]);
+    }
+    fails_with(&train(&folder, &["--resume"]).output().unwrap(), 1, &["changed since"]);
+    fs::write(&file, written).unwrap();
+    done(&regard(&["predict", path(&folder), INPUT]));
+}
+
+#[test]
+fn a_run_is_written_among_no_other_files() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("thesis");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("chapter.tex"), "words").unwrap();
+    fails_with(&begin(&folder, "5").output().unwrap(), 1, &["thesis", "chapter.tex", "--out"]);
+    let compare = ["compare", "compose", "--vary", "model.n_heads=1,2", "--out", path(&folder)];
+    fails_with(&regard(&compare), 1, &["thesis", "chapter.tex", "--out"]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    // Checkpoints whose run is gone are not lent to another.
+    let folder = place.path().join("run");
+    done(&begin(&folder, "15").output().unwrap());
+    fs::remove_file(folder.join("config.json")).unwrap();
+    fails_with(&begin(&folder, "15").output().unwrap(), 1, &["checkpoints", "config.json of their run is gone"]);
+}
+
+#[test]
+fn other_conditions_are_refused_or_said() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    done(&begin(&folder, "5").output().unwrap());
+    let resume = |more: &[&str]| train(&folder, &[&["--resume", "--steps", "6"], more].concat());
+    fails_with(&resume(&["--threads", "1"]).output().unwrap(), 1, &["begun on 2 threads", "--threads 2", "--force"]);
+    let other = resume(&["--threads", "2"]).env("REGARD_ISA", "scalar").output().unwrap();
+    fails_with(&other, 1, &["instructions", "REGARD_ISA", "--force"]);
+    let forced = resume(&["--threads", "1", "--force"]).output().unwrap();
+    done(&forced);
+    let told = text(&forced.stderr);
+    assert!(told.contains("warning") && told.contains("not to the same bits"), "{told}");
+    fails_with(&regard(&["train", "compose", "--force"]), 2, &["--resume"]);
+}
+
+#[test]
+fn a_run_ends_with_its_minutes_and_goes_on_to_the_same_bits() {
+    let place = tempfile::tempdir().unwrap();
+    let [whole, short] = ["whole", "short"].map(|name| place.path().join(name));
+    done(&begin(&whole, "300").output().unwrap());
+    let printed = done(&begin(&short, "300").args(["--minutes", "0.0001"]).output().unwrap());
+    assert!(printed.contains("test split") && printed.contains("--resume"), "{printed}");
+    let (_, description) = Folder::open(&short).unwrap();
+    assert!(description.finished && description.scores.is_some() && (1..300).contains(&description.step));
+    assert!(short.join("report.html").exists());
+    done(&train(&short, &["--resume", "--threads", "2"]).output().unwrap());
+    let model = |folder: &Path| fs::read(folder.join("model.safetensors")).unwrap();
+    assert!(model(&short) == model(&whole), "the model is another one");
+    for wrong in ["0", "-1", "nan", "soon"] {
+        let output = begin(&place.path().join("none"), "5").args(["--minutes", wrong]).output().unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{wrong}: {output:?}");
+    }
+}
+
+#[test]
+fn a_run_that_still_goes_answers_from_its_newest_checkpoint() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    let mut child = begin(&folder, "1000000").spawn().unwrap();
+    wait_for(&folder.join("checkpoints/step-10"), &mut child);
+    let output = regard(&["predict", path(&folder), INPUT, "--json"]);
+    assert!(document(&done(&output))["output"].is_string());
+    let told = text(&output.stderr);
+    assert!(told.contains("its training has not ended") && !told.contains("step 0"), "{told}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_comparison_has_its_folder_for_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("both");
+    let compare = || {
+        let fixed =
+            ["compare", "compose", "--vary", "model.n_layers=1,2", "--steps", "1000000", "--out", path(&folder)];
+        let mut command = command(&[&fixed[..], &sets(&SETTINGS)].concat());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    let mut child = compare().spawn().unwrap();
+    wait_for(&folder.join("model.n_layers=1/seed-1/checkpoints/step-10"), &mut child);
+    fails_with(&compare().output().unwrap(), 1, &["another process"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_comparison_blames_the_flag_that_was_given() {
+    let output = regard(&["compare", "compose", "--vary", "model.n_heads=2,many"]);
+    fails_with(&output, 2, &["--vary model.n_heads=many"]);
+    assert!(!text(&output.stderr).contains("--set model"), "{}", text(&output.stderr));
+    let output = regard(&["compare", "compose", "--vary", "model.d_hidden=2,4"]);
+    fails_with(&output, 2, &["--vary model.d_hidden=2"]);
+}
+
+#[test]
+fn data_that_have_moved_are_found_again_and_others_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let data = pairs(place.path());
+    let folder = place.path().join("run");
+    let small = sets(&["model.d_model=16", "model.n_heads=2", "model.d_ff=16", "model.n_layers=1", "train.warmup=1"]);
+    let fixed = ["train", "translate", "--threads", "2", "--out", path(&folder)];
+    done(&regard(&[&fixed[..], &["--data", &data, "--steps", "2"], &small[..]].concat()));
+    let moved = place.path().join("moved.tsv");
+    fs::rename(&data, &moved).unwrap();
+    let resume = |data: &str| regard(&[&fixed[..], &["--resume", "--steps", "3", "--data", data]].concat());
+    done(&resume(path(&moved)));
+    let other = place.path().join("other.tsv");
+    fs::write(&other, fs::read_to_string(&moved).unwrap() + "six\tsix\n").unwrap();
+    fails_with(&resume(path(&other)), 1, &["not those that this run began with"]);
+}
