@@ -104,6 +104,7 @@ impl Train {
 fn document(finished: &Finished) -> serde_json::Value {
     json!({
         "finished": finished.finished,
+        "out_of_time": finished.out_of_time,
         "task": finished.task,
         "step": finished.step,
         "split": "test",

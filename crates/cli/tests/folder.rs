@@ -106,6 +106,11 @@ fn a_run_ends_with_its_minutes_and_goes_on_to_the_same_bits() {
     done(&train(&short, &["--resume", "--threads", "2"]).output().unwrap());
     let model = |folder: &Path| fs::read(folder.join("model.safetensors")).unwrap();
     assert!(model(&short) == model(&whole), "the model is another one");
+    // However many epochs are to come, they are not planned before the first step.
+    let endless = sets(&["train.epochs=1000000000000"]);
+    let output =
+        train(&place.path().join("endless"), &[&endless[..], &sets(&SETTINGS), &["--minutes", "0.01"]].concat());
+    done(&{ output }.output().unwrap());
     for wrong in ["0", "-1", "nan", "soon"] {
         let output = begin(&place.path().join("none"), "5").args(["--minutes", wrong]).output().unwrap();
         assert!(matches!(output.status.code(), Some(1 | 2)), "{wrong}: {output:?}");

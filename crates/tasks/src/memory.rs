@@ -4,14 +4,15 @@ use regard_inspect::count::{Count, CountError, Description, available_memory, co
 
 use crate::error::TaskError;
 
-/// Copies of all parameters that are held at once while a checkpoint is written, beyond those that training holds.
-const CHECKPOINT: u128 = 10;
+/// Copies of all parameters beside those that a step needs: the best weights so far, and what is read or written of a checkpoint or
+/// a model at once.
+const BESIDE: u128 = 2;
 
 /// Refuses a run whose model, optimiser and activations need more memory than there is. What cannot be counted passes.
 pub(crate) fn check(description: &Description) -> Result<(), TaskError> {
     let Some((counted, available)) = counted(description)? else { return Ok(()) };
-    // Threads that share a batch have gradients each, and a checkpoint is a copy of weights, best weights and averages.
-    let copies = regard_kernels::parts() as u128 - 1 + CHECKPOINT;
+    // Threads that share a batch have gradients each.
+    let copies = regard_kernels::parts() as u128 - 1 + BESIDE;
     fits(counted.memory.training + 4 * counted.parameters() * copies, counted.parameters(), available)
 }
 
