@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Device;
+use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, Pass};
 
@@ -70,7 +71,9 @@ pub struct Finished {
     pub seconds: f64,
     /// Tokens seen.
     pub tokens: u64,
-    /// Scores of the test split; empty if it was stopped.
+    /// The split that was scored: test, or dev where the data have no test.
+    pub split: Split,
+    /// Its scores; empty if the run was stopped.
     pub scores: BTreeMap<String, f64>,
     /// The score that decides.
     pub main: &'static str,
@@ -82,7 +85,7 @@ pub struct Finished {
     pub kept: Option<u64>,
     /// Whether `look` has something to show of it.
     pub is_seen: bool,
-    /// Examples of the test split with what the model makes of them.
+    /// Examples of that split with what the model makes of them.
     pub samples: Vec<(Sample, Prediction)>,
     /// A few examples of the training split with a right answer, and what the model makes of them.
     pub seen: Vec<(Sample, Prediction)>,
@@ -307,6 +310,7 @@ fn finish<T: Task>(
     observer: &mut dyn Observer,
 ) -> Result<Finished, TaskError> {
     let Trained { model, state, finished } = trained;
+    let (split, held_out) = parts.held_out();
     (description.step, description.finished) = (state.step, finished);
     let mut files = task.extras(&model)?;
     files.insert(MODEL.to_string(), weights::to_bytes(&weights::parameters(&model)));
@@ -317,6 +321,7 @@ fn finish<T: Task>(
         step: state.step,
         seconds: state.seconds,
         tokens: state.tokens,
+        split,
         scores: BTreeMap::new(),
         main: "",
         better: Better::Higher,
@@ -327,14 +332,14 @@ fn finish<T: Task>(
         seen: Vec::new(),
     };
     if finished {
-        observer.hear(&Event::Doing("scoring the test split".to_string()));
-        let evaluation = task.evaluate(&parts.test, &model, None, &Pass::inference())?;
+        observer.hear(&Event::Doing(format!("scoring the {split} split")));
+        let evaluation = task.evaluate(held_out, &model, None, &Pass::inference())?;
         done.scores = evaluation.scores.clone();
         (done.main, done.better) = (evaluation.main, evaluation.better);
         // JSON has no number for what is not finite, and a folder must be readable.
         let finite = |(_, value): &(String, f64)| value.is_finite();
         description.scores = Some(evaluation.scores.clone().into_iter().filter(finite).collect());
-        let unseen = task.samples(&parts.test, 4 * SHOWN);
+        let unseen = task.samples(held_out, 4 * SHOWN);
         // Some tasks ask the same questions whatever the split.
         let seen = task.samples(&parts.train, 4 * SEEN).into_iter();
         let seen = seen.filter(|sample| !sample.expected.is_empty() && !unseen.contains(sample)).collect();
