@@ -38,7 +38,7 @@ pub struct Compare {
     /// Settings over those of configs/TASK.toml
     #[arg(long, value_name = "F.toml")]
     config: Option<PathBuf>,
-    /// A file, or a folder with train.*, dev.* and test.*; built-in data if left out
+    /// A file, or a folder with train.*, dev.* (or val.*) and test.*; built-in data if left out
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// The folder to write; runs/compare-TASK by default

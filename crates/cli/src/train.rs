@@ -28,7 +28,7 @@ pub struct Train {
     /// Settings over those of configs/TASK.toml
     #[arg(long, value_name = "F.toml")]
     config: Option<PathBuf>,
-    /// A file, or a folder with train.*, dev.* and test.*; built-in data if left out
+    /// A file, or a folder with train.*, dev.* (or val.*) and test.*; built-in data if left out
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// The folder to write; by default the first of runs/TASK, runs/TASK-2, … that is free, with --resume the newest
@@ -107,7 +107,7 @@ fn document(finished: &Finished) -> serde_json::Value {
         "out_of_time": finished.out_of_time,
         "task": finished.task,
         "step": finished.step,
-        "split": "test",
+        "split": finished.split.to_string(),
         "metrics": finished.scores,
         "seconds": finished.seconds,
         "tokens_per_second": finished.tokens as f64 / finished.seconds.max(1e-9),
@@ -150,7 +150,7 @@ fn summary(finished: &Finished) -> String {
     finished.samples.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
     let scores: Vec<String> =
         finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4))).collect();
-    text += &format!("\ntest split: {}\n", scores.join(", "));
+    text += &format!("\n{} split: {}\n", finished.split, scores.join(", "));
     if let Some(step) = finished.kept {
         text +=
             &format!("the weights are those of step {step}, which had the best {} on the dev split\n", finished.main);

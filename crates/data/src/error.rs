@@ -18,6 +18,20 @@ pub enum DataError {
         /// The folder.
         path: PathBuf,
     },
+    /// The path leads to what can be read only once.
+    #[error(
+        "{path}: expected a file, which can be read more than once, found a pipe or a device; save it to a file first"
+    )]
+    NotFile {
+        /// The pipe or device.
+        path: PathBuf,
+    },
+    /// A compressed file whose content is more than the memory holds.
+    #[error("{path}: unpacked, it does not fit in memory; give a smaller file")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
     /// The system could not read.
     #[error("{path}: could not be read: {cause}")]
     Read {
@@ -114,7 +128,7 @@ pub enum DataError {
         found: String,
     },
     /// A list of names that is no vocabulary.
-    #[error("vocabulary: expected distinct names, found {found:?} twice")]
+    #[error("vocabulary: expected distinct names, found {found} twice")]
     Duplicate {
         /// The name.
         found: String,
@@ -135,6 +149,21 @@ pub(crate) fn excerpt(text: &str) -> String {
         return format!("{text:?}");
     }
     format!("{:?}…", text.chars().take(MOST).collect::<String>())
+}
+
+/// The first of many names, for a message.
+pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    const MOST: usize = 8;
+    let short = |name: &S| match name.as_ref().char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &name.as_ref()[..end]),
+        None => name.as_ref().to_string(),
+    };
+    let shown: Vec<String> = names.iter().take(MOST).map(short).collect();
+    match names.len() {
+        0 => "none".into(),
+        n if n > MOST => format!("{} and {} more", shown.join(", "), n - MOST),
+        _ => shown.join(", "),
+    }
 }
 
 /// "1 column", "3 columns".

@@ -3,10 +3,13 @@
 use crate::DataError;
 use crate::error::excerpt;
 use flate2::read::MultiGzDecoder;
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// The byte-order mark of UTF-8.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A file's text, with where it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +43,7 @@ impl TextFile {
 /// Reads a file as text, unpacked when its name or its first bytes say gzip.
 ///
 /// # Errors
-/// A missing or empty file, a folder, damaged compression, or bytes that are not text.
+/// A missing or empty file, a folder, a pipe, damaged compression, or bytes that are not text.
 pub fn read_file(path: &Path) -> Result<TextFile, DataError> {
     let bytes = unpack(path, read_bytes(path)?)?;
     let text = into_text(path, bytes)?;
@@ -50,15 +53,57 @@ pub fn read_file(path: &Path) -> Result<TextFile, DataError> {
     Ok(TextFile { path: path.to_path_buf(), text })
 }
 
+/// Opens a text to be read line by line: a file, gzipped or not, or a pipe. A byte-order mark is skipped.
+///
+/// # Errors
+/// A missing file, a folder, other data under the name of `.gz`, or UTF-16.
+pub fn open_text(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
+    if path.is_dir() {
+        return Err(DataError::IsFolder { path: path.to_path_buf() });
+    }
+    let fail = |cause| read_error(path, cause);
+    let mut packed = BufReader::new(File::open(path).map_err(fail)?);
+    let first = packed.fill_buf().map_err(fail)?;
+    let mut reader: Box<dyn BufRead> = match first.starts_with(&GZIP_MAGIC) {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(packed))),
+        false if has_extension(path, "gz") && !first.is_empty() => return Err(not_gzip(path)),
+        false => Box::new(packed),
+    };
+    let first = reader.fill_buf().map_err(|cause| unpack_error(path, &cause))?;
+    if let Some(found) = wide_encoding(first) {
+        return Err(DataError::NotText { path: path.to_path_buf(), line: 1, found });
+    }
+    if first.starts_with(MARK) {
+        reader.consume(MARK.len());
+    }
+    Ok(reader)
+}
+
+/// Refuses what cannot be read more than once: data are read for their hash, for the tokeniser and for training.
+///
+/// # Errors
+/// A pipe or a device.
+pub fn check_rereadable(path: &Path) -> Result<(), DataError> {
+    match path.metadata() {
+        Ok(data) if !data.is_file() && !data.is_dir() => Err(DataError::NotFile { path: path.to_path_buf() }),
+        _ => Ok(()),
+    }
+}
+
 /// The bytes of a file as they lie on disk.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     if path.is_dir() {
         return Err(DataError::IsFolder { path: path.to_path_buf() });
     }
-    std::fs::read(path).map_err(|cause| match cause.kind() {
+    check_rereadable(path)?;
+    std::fs::read(path).map_err(|cause| read_error(path, cause))
+}
+
+pub(crate) fn read_error(path: &Path, cause: std::io::Error) -> DataError {
+    match cause.kind() {
         std::io::ErrorKind::NotFound => DataError::Missing { path: path.to_path_buf() },
         _ => DataError::Read { path: path.to_path_buf(), cause },
-    })
+    }
 }
 
 /// The extension that names the format: that of `train.tsv.gz` is `tsv`.
@@ -67,8 +112,8 @@ pub(crate) fn format_of(path: &Path) -> String {
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
-/// Whether the file holds one JSON object a line.
-pub(crate) fn is_jsonl(path: &Path) -> bool {
+/// Whether the file holds one JSON object a line, by its extension.
+pub fn is_jsonl(path: &Path) -> bool {
     matches!(format_of(path).as_str(), "jsonl" | "ndjson" | "json")
 }
 
@@ -77,25 +122,36 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 }
 
 fn unpack(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, DataError> {
-    let fail = |found: String| DataError::Gzip { path: path.to_path_buf(), found };
     if !bytes.starts_with(&GZIP_MAGIC) {
-        if has_extension(path, "gz") && !bytes.is_empty() {
-            return Err(fail("other data under the name of .gz".into()));
-        }
-        return Ok(bytes);
+        return if has_extension(path, "gz") && !bytes.is_empty() { Err(not_gzip(path)) } else { Ok(bytes) };
     }
     let mut unpacked = Vec::new();
-    match MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked) {
-        Ok(_) => Ok(unpacked),
-        Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Err(fail("a truncated file".into())),
-        Err(e) => Err(fail(format!("damage: {e}"))),
+    let read = MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked);
+    read.map(|_| unpacked).map_err(|cause| unpack_error(path, &cause))
+}
+
+fn not_gzip(path: &Path) -> DataError {
+    DataError::Gzip { path: path.to_path_buf(), found: "other data under the name of .gz".into() }
+}
+
+fn unpack_error(path: &Path, cause: &std::io::Error) -> DataError {
+    use std::io::ErrorKind::{OutOfMemory, UnexpectedEof};
+    let path = path.to_path_buf();
+    match cause.kind() {
+        OutOfMemory => DataError::TooLarge { path },
+        UnexpectedEof => DataError::Gzip { path, found: "a truncated file".into() },
+        _ => DataError::Gzip { path, found: format!("damage: {cause}") },
     }
 }
 
 fn into_text(path: &Path, mut bytes: Vec<u8>) -> Result<String, DataError> {
-    if bytes.starts_with("\u{feff}".as_bytes()) {
-        bytes.drain(..3);
+    if let Some(found) = wide_encoding(&bytes) {
+        return Err(DataError::NotText { path: path.to_path_buf(), line: 1, found });
     }
+    if bytes.starts_with(MARK) {
+        bytes.drain(..MARK.len());
+    }
+    end_lines_with_lf(&mut bytes);
     let not_text = |bytes: &[u8], at: usize, found: String| DataError::NotText {
         path: path.to_path_buf(),
         line: bytes[..at].iter().filter(|&&b| b == b'\n').count() + 1,
@@ -111,7 +167,42 @@ fn into_text(path: &Path, mut bytes: Vec<u8>) -> Result<String, DataError> {
         let before = String::from_utf8_lossy(&bytes[start..at]);
         not_text(bytes, at, format!("byte 0x{:02X} after {}", bytes[at], excerpt(&before)))
     })?;
-    Ok(if text.contains('\r') { text.replace("\r\n", "\n") } else { text })
+    if !text.contains('\n') && text.trim_end().contains('\r') {
+        let found = "lines that end with CR alone, as on old Macintoshes; convert them: tr '\\r' '\\n'";
+        return Err(DataError::line(path, 1, "lines that end with LF or CR LF", found));
+    }
+    Ok(text)
+}
+
+/// The name of an encoding with two or four bytes a character, and what to do about it.
+fn wide_encoding(bytes: &[u8]) -> Option<String> {
+    // Without a mark, every other byte of text that is mostly ASCII is zero.
+    let start = &bytes[..bytes.len().min(512)];
+    let zeros = |from: usize| start.iter().skip(from).step_by(2).filter(|&&b| b == 0).count();
+    let most = start.len() * 2 / 5;
+    let name = match bytes {
+        [0xff, 0xfe, 0, 0, ..] => "UTF-32LE",
+        [0, 0, 0xfe, 0xff, ..] => "UTF-32BE",
+        [0xff, 0xfe, ..] => "UTF-16LE",
+        [0xfe, 0xff, ..] => "UTF-16BE",
+        _ if start.len() >= 8 && zeros(1) > most && zeros(0) == 0 => "UTF-16LE",
+        _ if start.len() >= 8 && zeros(0) > most && zeros(1) == 0 => "UTF-16BE",
+        _ => return None,
+    };
+    Some(format!("{name}; convert it: iconv -f {name} -t UTF-8"))
+}
+
+/// Drops the CR of each CR LF, in place: a large file is not held twice.
+fn end_lines_with_lf(bytes: &mut Vec<u8>) {
+    let Some(first) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return };
+    let mut to = first;
+    for from in first..bytes.len() {
+        if bytes[from] != b'\r' || bytes.get(from + 1) != Some(&b'\n') {
+            bytes[to] = bytes[from];
+            to += 1;
+        }
+    }
+    bytes.truncate(to);
 }
 
 #[cfg(test)]
@@ -166,8 +257,58 @@ mod tests {
         assert!(error.to_string().contains("line 3 is not UTF-8 text: found byte 0xFF after \"th\""), "{error}");
         let error = read_file(&write(&dir, "a.txt", b"one\n\0\x01")).unwrap_err();
         assert!(error.to_string().contains("line 2 is not UTF-8 text: found a NUL byte"), "{error}");
-        let error = read_file(&write(&dir, "a.txt.gz", &gzip(b"\xff\xfe"))).unwrap_err();
+        let error = read_file(&write(&dir, "a.txt.gz", &gzip(b"\xff\xf8"))).unwrap_err();
         assert!(matches!(error, DataError::NotText { line: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn other_encodings_and_line_ends_are_called_by_their_names() {
+        let dir = tempdir().unwrap();
+        let text = "text,label\ngood,pos\nété,neg\n";
+        let wide = |order: fn(u16) -> [u8; 2], mark: &[u16]| -> Vec<u8> {
+            mark.iter().copied().chain(text.encode_utf16()).flat_map(order).collect()
+        };
+        for (bytes, name) in [
+            (wide(u16::to_le_bytes, &[0xfeff]), "UTF-16LE"),
+            (wide(u16::to_be_bytes, &[0xfeff]), "UTF-16BE"),
+            (wide(u16::to_le_bytes, &[]), "UTF-16LE"),
+            (wide(u16::to_be_bytes, &[]), "UTF-16BE"),
+        ] {
+            let path = write(&dir, "a.csv", &bytes);
+            let error = read_file(&path).unwrap_err().to_string();
+            assert!(error.contains(&format!("found {name}; convert it: iconv -f {name} -t UTF-8")), "{error}");
+            assert!(open_text(&path).err().unwrap().to_string().contains(name));
+        }
+        let error = read_file(&write(&dir, "a.csv", b"text,label\rgood,pos\rbad,neg\r")).unwrap_err().to_string();
+        assert!(error.contains("CR alone") && error.contains("tr '\\r' '\\n'"), "{error}");
+        assert_eq!(read_file(&write(&dir, "a.txt", b"one\rtwo\r\nthree\r\n")).unwrap().text(), "one\rtwo\nthree\n");
+    }
+
+    #[test]
+    fn too_much_for_the_memory_is_no_damage() {
+        let cause = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+        let error = unpack_error(Path::new("a.gz"), &cause).to_string();
+        assert!(error.contains("does not fit in memory") && !error.contains("damage"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_refused_at_once() {
+        let error = read_file(Path::new("/dev/null")).unwrap_err();
+        assert!(matches!(error, DataError::NotFile { .. }), "{error}");
+    }
+
+    #[test]
+    fn lines_are_read_from_packed_and_marked_files() {
+        let dir = tempdir().unwrap();
+        let text = b"\xef\xbb\xbfone\ntwo\n";
+        for (name, content) in [("a.txt", text.to_vec()), ("a.txt.gz", gzip(text))] {
+            let lines: Vec<String> =
+                open_text(&write(&dir, name, &content)).unwrap().lines().map(Result::unwrap).collect();
+            assert_eq!(lines, ["one", "two"]);
+        }
+        assert!(matches!(open_text(&write(&dir, "b.gz", b"text")).err(), Some(DataError::Gzip { .. })));
+        assert!(matches!(open_text(dir.path()).err(), Some(DataError::IsFolder { .. })));
     }
 
     #[test]

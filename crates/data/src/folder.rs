@@ -1,35 +1,70 @@
 //! Which file of a folder is which part of a data set.
 
+use crate::error::listed;
+use crate::file::check_rereadable;
 use crate::{DataError, Split};
 use std::path::{Path, PathBuf};
 
-/// The files of a data set: one, or one a part.
+/// The files of a data set: one, or those of its parts. A part is one file, or in a data set of translations one a language.
+#[derive(Debug)]
 pub(crate) enum Files {
     /// A single file, still to be split.
     One(PathBuf),
-    /// A folder; a part may be missing, but not `train`.
-    Parts { train: PathBuf, dev: Option<PathBuf>, test: Option<PathBuf> },
+    /// A folder; `dev` or `test` may have no file, but not `train`.
+    Parts { train: Vec<PathBuf>, dev: Vec<PathBuf>, test: Vec<PathBuf> },
 }
 
 impl Files {
-    /// Looks at a file or into a folder.
-    pub(crate) fn find(path: &Path) -> Result<Self, DataError> {
+    /// Looks at a file or into a folder with one file a part.
+    pub(crate) fn of_one(path: &Path) -> Result<Self, DataError> {
+        Self::find(path, |split, files| match files {
+            [] | [_] => Ok(()),
+            _ => Err(several(path, split, files)),
+        })
+    }
+
+    /// The same, or a folder with two files a part, such as `train.en` and `train.de`.
+    pub(crate) fn of_one_or_two(path: &Path) -> Result<Self, DataError> {
+        let files = Self::find(path, |split, files| match files {
+            [] | [_] => Ok(()),
+            [one, other] if language(one).is_some() && language(other).is_some() => Ok(()),
+            _ => Err(several(path, split, files)),
+        })?;
+        if let Self::Parts { train, dev, test } = &files {
+            let languages = |files: &[PathBuf]| files.iter().filter_map(|file| language(file)).collect::<Vec<_>>();
+            for part in [dev, test] {
+                if !part.is_empty() && (train.len(), languages(train)) != (part.len(), languages(part)) {
+                    let expected = format!("the languages of {} for each part", named(train));
+                    return Err(DataError::Folder { path: path.to_path_buf(), expected, found: named(part) });
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn find(path: &Path, check: impl Fn(Split, &[PathBuf]) -> Result<(), DataError>) -> Result<Self, DataError> {
         if !path.exists() {
             return Err(DataError::Missing { path: path.to_path_buf() });
         }
         if !path.is_dir() {
+            check_rereadable(path)?;
             return Ok(Self::One(path.to_path_buf()));
         }
         let names = names(path).map_err(|cause| DataError::Read { path: path.to_path_buf(), cause })?;
-        let one = |split| part(path, &names, split);
-        let Some(train) = one(Split::Train)? else {
+        let part = |split| -> Result<Vec<PathBuf>, DataError> {
+            let files: Vec<PathBuf> =
+                names.iter().filter(|name| is_part(name, split)).map(|name| path.join(name)).collect();
+            check(split, &files).map(|()| files)
+        };
+        let train = part(Split::Train)?;
+        if train.is_empty() {
             return Err(DataError::Folder {
                 path: path.to_path_buf(),
-                expected: "train.* (and dev.*, test.*)".into(),
+                expected: "train.* (and dev.* or val.*, test.*)".into(),
                 found: listed(&names),
             });
-        };
-        Ok(Self::Parts { train, dev: one(Split::Dev)?, test: one(Split::Test)? })
+        }
+        Ok(Self::Parts { train, dev: part(Split::Dev)?, test: part(Split::Test)? })
     }
 
     /// The files there are, with what each is.
@@ -37,11 +72,34 @@ impl Files {
         match self {
             Self::One(path) => vec![("all", path)],
             Self::Parts { train, dev, test } => {
-                let parts = [("train", Some(train)), ("dev", dev.as_ref()), ("test", test.as_ref())];
-                parts.into_iter().filter_map(|(name, path)| Some((name, path?.as_path()))).collect()
+                let parts = [("train", train), ("dev", dev), ("test", test)];
+                parts
+                    .into_iter()
+                    .flat_map(|(name, files)| files.iter().map(move |file| (name, file.as_path())))
+                    .collect()
             }
         }
     }
+}
+
+/// The language that a file is named by, `de` of `train.de` or `zh-CN` of `train.zh-CN.gz`.
+pub(crate) fn language(path: &Path) -> Option<String> {
+    const FORMATS: [&str; 7] = ["txt", "tsv", "csv", "tok", "bpe", "xml", "md"];
+    let name = path.file_name()?.to_str()?;
+    let (_, extension) = name.strip_suffix(".gz").unwrap_or(name).rsplit_once('.')?;
+    let code = extension.split(['-', '_']).next().unwrap_or_default();
+    let is_code =
+        (2..=3).contains(&code.len()) && extension.bytes().all(|b| b.is_ascii_alphabetic() || b"-_".contains(&b));
+    (is_code && !FORMATS.contains(&extension)).then(|| extension.to_string())
+}
+
+fn several(folder: &Path, split: Split, files: &[PathBuf]) -> DataError {
+    DataError::Folder { path: folder.to_path_buf(), expected: format!("one file for {split}"), found: named(files) }
+}
+
+fn named(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy()).collect();
+    listed(&names)
 }
 
 /// The names of the folder's visible files, sorted.
@@ -58,36 +116,20 @@ fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-fn part(folder: &Path, names: &[String], split: Split) -> Result<Option<PathBuf>, DataError> {
-    let candidates: Vec<String> = names.iter().filter(|name| is_part(name, split)).cloned().collect();
-    match &candidates[..] {
-        [] => Ok(None),
-        [one] => Ok(Some(folder.join(one))),
-        _ => Err(DataError::Folder {
-            path: folder.to_path_buf(),
-            expected: format!("one file for {split}"),
-            found: listed(&candidates),
-        }),
-    }
-}
-
-/// `train.tsv`, `train.tsv.gz` and `en_ewt-ud-train.conllu` are all training data.
+/// `train.tsv`, `train.tsv.gz` and `en_ewt-ud-train.conllu` are all training data; dev has several usual names.
 fn is_part(name: &str, split: Split) -> bool {
-    let split = split.to_string();
+    let called: &[&str] = match split {
+        Split::Train => &["train"],
+        Split::Dev => &["dev", "val", "valid", "validation"],
+        Split::Test => &["test"],
+    };
     let name = name.strip_suffix(".gz").unwrap_or(name);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    stem == split
-        || name.starts_with(&format!("{split}."))
-        || stem.strip_suffix(&split).is_some_and(|rest| rest.ends_with(['-', '_']))
-}
-
-fn listed(names: &[String]) -> String {
-    const MOST: usize = 8;
-    match names.len() {
-        0 => "no file".into(),
-        n if n > MOST => format!("{} and {} more", names[..MOST].join(", "), n - MOST),
-        _ => names.join(", "),
-    }
+    called.iter().any(|called| {
+        stem == *called
+            || name.strip_prefix(called).is_some_and(|rest| rest.starts_with('.'))
+            || stem.strip_suffix(called).is_some_and(|rest| rest.ends_with(['-', '_']))
+    })
 }
 
 #[cfg(test)]
@@ -112,6 +154,17 @@ mod tests {
         for name in ["training.tsv", "trained.txt", "strain.txt", "test.tsv", "README.md", "train-notes.md"] {
             assert!(!is_part(name, Split::Train), "{name}");
         }
+        for name in ["dev.tsv", "val.csv", "valid.jsonl.gz", "validation.txt", "x-val.conllu"] {
+            assert!(is_part(name, Split::Dev), "{name}");
+        }
+        for name in ["value.csv", "validate.py", "interval.txt", "validity.tsv"] {
+            assert!(!is_part(name, Split::Dev), "{name}");
+        }
+        for (name, expected) in
+            [("train.en", Some("en")), ("a.zh-CN.gz", Some("zh-CN")), ("train.tsv", None), ("de", None)]
+        {
+            assert_eq!(language(Path::new(name)).as_deref(), expected, "{name}");
+        }
     }
 
     #[test]
@@ -119,17 +172,39 @@ mod tests {
         let dir = tempdir().unwrap();
         write(&dir, "LICENSE", b"x");
         write(&dir, ".train.tsv.swp", b"x");
-        let error = Files::find(dir.path()).err().unwrap().to_string();
-        assert!(error.contains("expected train.* (and dev.*, test.*), found LICENSE"), "{error}");
+        let error = Files::of_one(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("expected train.* (and dev.* or val.*, test.*), found LICENSE"), "{error}");
         write(&dir, "a-train.tsv", b"x");
         write(&dir, "a-dev.tsv", b"x");
-        let files = Files::find(dir.path()).unwrap();
+        let files = Files::of_one(dir.path()).unwrap();
         let names: Vec<_> = files.present().iter().map(|(part, _)| *part).collect();
         assert_eq!(names, ["train", "dev"]);
         write(&dir, "train.tsv.gz", b"x");
-        let error = Files::find(dir.path()).err().unwrap().to_string();
+        let error = Files::of_one(dir.path()).err().unwrap().to_string();
         assert!(error.contains("expected one file for train, found a-train.tsv, train.tsv.gz"), "{error}");
-        let error = Files::find(&dir.path().join("none")).err().unwrap();
+        write(&dir, "a-val.tsv", b"x");
+        let error = Files::of_one(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("expected one file for"), "{error}");
+        let error = Files::of_one(&dir.path().join("none")).err().unwrap();
         assert!(matches!(error, DataError::Missing { .. }));
+    }
+
+    #[test]
+    fn two_languages_make_a_part_for_translation_alone() {
+        let dir = tempdir().unwrap();
+        for name in ["train.en", "train.de", "valid.en", "valid.de"] {
+            write(&dir, name, b"x");
+        }
+        let names = |files: Files| files.present().iter().map(|(part, _)| *part).collect::<Vec<_>>();
+        assert_eq!(names(Files::of_one_or_two(dir.path()).unwrap()), ["train", "train", "dev", "dev"]);
+        let error = Files::of_one(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("expected one file for train, found train.de, train.en"), "{error}");
+        write(&dir, "test.en", b"x");
+        let error = Files::of_one_or_two(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("expected the languages of train.de, train.en for each part, found test.en"), "{error}");
+        write(&dir, "test.fr", b"x");
+        assert!(Files::of_one_or_two(dir.path()).is_err());
+        write(&dir, "train.fr", b"x");
+        assert!(Files::of_one_or_two(dir.path()).is_err());
     }
 }

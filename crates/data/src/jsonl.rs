@@ -1,42 +1,96 @@
 //! One JSON object a line.
 
 use crate::DataError;
-use crate::error::excerpt;
+use crate::error::{excerpt, listed};
 use crate::file::TextFile;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 
 /// One line's object, able to say what it lacks.
 pub(crate) struct Record<'a> {
     pub(crate) path: &'a Path,
     pub(crate) line: usize,
-    fields: Map<String, Value>,
+    fields: Fields,
 }
 
 /// The objects of a file; blank lines are skipped.
 pub(crate) fn records(file: &TextFile) -> impl Iterator<Item = Result<Record<'_>, DataError>> {
     file.lines().filter(|(_, text)| !text.trim().is_empty()).map(|(line, text)| {
-        match serde_json::from_str::<Value>(text) {
-            Ok(Value::Object(fields)) => Ok(Record { path: file.path(), line, fields }),
-            Ok(_) => Err(DataError::line(file.path(), line, "a JSON object", excerpt(text))),
+        match serde_json::from_str::<Fields>(text) {
+            Ok(fields) => Ok(Record { path: file.path(), line, fields }),
             Err(e) => {
-                let found = format!("{} ({e})", excerpt(text));
+                // A parser's message may quote a value whole.
+                let why = e.to_string();
+                let why = why.char_indices().nth(100).map_or(why.as_str(), |(end, _)| &why[..end]);
+                let found = format!("{} ({why})", excerpt(text));
                 Err(DataError::line(file.path(), line, "a JSON object", found))
             }
         }
     })
 }
 
+/// An object in which no key comes twice: the usual reader would keep the last and say nothing.
+struct Fields(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Unique;
+        impl<'de> Visitor<'de> for Unique {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Fields, A::Error> {
+                let mut fields = Map::new();
+                while let Some(key) = access.next_key::<String>()? {
+                    if fields.contains_key(&key) {
+                        return Err(A::Error::custom(format!("the key {} comes twice", excerpt(&key))));
+                    }
+                    fields.insert(key, access.next_value()?);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_any(Unique)
+    }
+}
+
+/// The keys of a file's records that nobody asked for.
+#[derive(Default)]
+pub(crate) struct Unused(BTreeSet<String>);
+
+impl Unused {
+    /// Looks at one record more.
+    pub(crate) fn add(&mut self, record: &Record, used: &[&str]) {
+        for key in record.fields.0.keys().filter(|key| !used.contains(&key.as_str())) {
+            if !self.0.contains(key) {
+                self.0.insert(key.clone());
+            }
+        }
+    }
+
+    /// What is to be said of them.
+    pub(crate) fn note(&self, path: &Path) -> Option<String> {
+        let keys: Vec<&String> = self.0.iter().collect();
+        (!keys.is_empty()).then(|| format!("{}: not used are the keys {}", path.display(), listed(&keys)))
+    }
+}
+
 impl Record<'_> {
     /// The value under a key.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
-        self.fields.get(key)
+        self.fields.0.get(key)
     }
 
     /// The text under a key.
-    pub(crate) fn text(&self, key: &str) -> Result<String, DataError> {
+    pub(crate) fn text(&self, key: &str) -> Result<&str, DataError> {
         match self.get(key) {
-            Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.clone()),
+            Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
             Some(other) => Err(self.error(format!("text under {key:?}"), excerpt(&other.to_string()))),
             None => Err(self.error(format!("the key {key:?}"), self.keys())),
         }
@@ -44,11 +98,8 @@ impl Record<'_> {
 
     /// The keys there are, for a message.
     pub(crate) fn keys(&self) -> String {
-        if self.fields.is_empty() {
-            return "no key".into();
-        }
-        let keys: Vec<_> = self.fields.keys().map(|k| format!("{k:?}")).collect();
-        format!("only {}", keys.join(", "))
+        let keys: Vec<_> = self.fields.0.keys().map(|k| format!("{k:?}")).collect();
+        if keys.is_empty() { "no key".into() } else { format!("only {}", listed(&keys)) }
     }
 
     /// An error at this line.

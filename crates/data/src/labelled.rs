@@ -1,10 +1,14 @@
 //! Texts with a label: CSV or TSV with a header, or JSON lines. The label is kept as it is written; the task reads it
 //! as one class, several or a number.
 
-use crate::error::{counted, excerpt};
+use crate::columns::{Column, Row, Rows, Separator};
+use crate::error::{counted, excerpt, listed};
 use crate::file::{TextFile, format_of, is_jsonl, read_file};
-use crate::{DataError, Source, Splits, jsonl, load_splits};
+use crate::folder::Files;
+use crate::split::load_splits;
+use crate::{DataError, Loaded, Source, Splits, hash, jsonl};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A text and what is said about it.
@@ -51,55 +55,133 @@ impl LabelColumn {
     }
 }
 
-/// Reads labelled texts. The header has `text` and one of `label`, `labels`, `value`; other columns are left out.
-/// In CSV a field may be quoted and so hold commas and line ends; in TSV a quote is a letter like any other.
-/// In JSON lines the label is a string, a number or a list of strings. Only `labels` may be empty: no class applies.
+/// The columns or keys that texts and labels are read from. By default the header has `text` and one of `label`, `labels`,
+/// `value`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelledColumns {
+    /// The column of the text.
+    pub text: Option<Column>,
+    /// The column of the label.
+    pub label: Option<Column>,
+}
+
+/// Reads labelled texts. The header has the [`columns`](LabelledColumns); other columns are left out with a note. Where the
+/// columns are numbers, the file has no header. In CSV a field may be quoted and so hold commas and line ends; in TSV a quote
+/// is a letter like any other. In JSON lines the label is a string, a number or a list of strings. Only `labels` may be
+/// empty: no class applies.
 ///
 /// # Errors
-/// What [`read_file`] refuses; a header without these columns; a line with another number of columns than the header;
-/// an empty field; a quote that is never closed.
-pub fn read_labelled(path: &Path) -> Result<Vec<Labelled>, DataError> {
+/// What [`read_file`] refuses; a header without these columns or with one of them twice; a line with another number of
+/// columns than the header; an empty field; a stray quote; a key that comes twice.
+pub fn read_labelled(path: &Path, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
     let file = read_file(path)?;
-    let examples = if is_jsonl(path) { from_jsonl(&file) } else { from_columns(&file) }?;
-    if examples.is_empty() {
+    let loaded = if is_jsonl(path) { from_jsonl(&file, columns) } else { from_columns(&file, columns) }?;
+    if loaded.examples.is_empty() {
         return Err(DataError::Empty { path: path.to_path_buf(), expected: "labelled texts after the header" });
     }
-    Ok(examples)
+    Ok(loaded)
+}
+
+/// The texts of a file of columns, labelled or not, to be asked about; nothing of a file that is no such one: JSON lines, or
+/// plain text whose first line is no header.
+///
+/// # Errors
+/// Those of [`read_labelled`], but for labels.
+pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<String>>, DataError> {
+    if is_jsonl(path) {
+        return Ok(None);
+    }
+    let file = read_file(path)?;
+    let separator = Separator::of(&file);
+    let is_table = matches!(format_of(path).as_str(), "csv" | "tsv");
+    let mut rows = Rows::of(&file, separator).peekable();
+    let (text_at, width) = match (&columns.text, rows.peek()) {
+        (_, None) => return Ok(None),
+        (Some(Column::Number(number)), Some(Ok(first))) if is_table => {
+            (numbered(path, first, "data.text", *number)?, first.fields.len())
+        }
+        (Some(Column::Number(_)), _) => return Ok(None),
+        (_, Some(Ok(header))) => {
+            let has = |name: &str| header.fields.iter().any(|field| is_named(field, name));
+            if !is_table && (!has("text") || !LabelColumn::ALL.iter().any(|column| has(column.name()))) {
+                return Ok(None);
+            }
+            let name = columns.text.as_ref().and_then(Column::name).unwrap_or("text");
+            let Some(at) = place(path, header, name)? else {
+                return Err(no_header(path, header, format!("a header with {name}")));
+            };
+            let width = header.fields.len();
+            rows.next();
+            (at, width)
+        }
+        // A quote in plain text is a letter.
+        (_, Some(Err(_))) if !is_table => return Ok(None),
+        (_, Some(Err(_))) => (0, 0),
+    };
+    let text = |row: Result<Row, DataError>| {
+        let row = row?;
+        check_width(path, &row, width, separator)?;
+        Ok(row.fields[text_at].trim().to_string())
+    };
+    rows.map(text).collect::<Result<_, _>>().map(Some)
 }
 
 /// The parts of a data set of labelled texts, by the hash of the text.
 ///
 /// # Errors
-/// Those of [`read_labelled`] and [`load_splits`].
-pub fn load_labelled(source: &Source) -> Result<Splits<Labelled>, DataError> {
-    load_splits(&source.path, source.fold, read_labelled, |example| &example.text)
+/// Those of [`read_labelled`], and of a data set that cannot be split.
+pub fn load_labelled(source: &Source, columns: &LabelledColumns) -> Result<Splits<Labelled>, DataError> {
+    let files = Files::of_one(&source.path)?;
+    load_splits(source, files, |files| read_labelled(&files[0], columns), |example| hash(example.text.as_bytes()))
 }
 
-fn from_jsonl(file: &TextFile) -> Result<Vec<Labelled>, DataError> {
-    jsonl::records(file)
-        .map(|record| {
-            let record = record?;
-            let text = record.text("text")?.trim().to_string();
-            let present: Vec<_> =
-                LabelColumn::ALL.iter().filter_map(|&column| Some((column, record.get(column.name())?))).collect();
-            let (column, value) = match present[..] {
-                [one] => one,
-                [] => return Err(record.error("one of the keys label, labels, value", record.keys())),
-                _ => return Err(record.error("only one of the keys label, labels, value", record.keys())),
-            };
-            let wrong = || record.error("a string, a number or a list of strings", excerpt(&value.to_string()));
-            let label = match value {
-                Value::String(label) => label.trim().to_string(),
-                Value::Number(number) => number.to_string(),
-                Value::Array(labels) => joined(labels).ok_or_else(wrong)?,
-                _ => return Err(wrong()),
-            };
-            if label.is_empty() && column != LabelColumn::Labels {
-                return Err(record.error(format!("a {}", column.name()), "an empty one"));
+fn from_jsonl(file: &TextFile, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
+    let [text_key, label_key] = [("data.text", &columns.text), ("data.label", &columns.label)].map(key);
+    let (text_key, label_key) = (text_key?.unwrap_or("text"), label_key?);
+    let mut unused = jsonl::Unused::default();
+    let mut examples = Vec::new();
+    for record in jsonl::records(file) {
+        let record = record?;
+        let text = record.text(text_key)?.trim().to_string();
+        let (column, name, value) = match label_key {
+            Some(key) => match record.get(key) {
+                Some(value) => (LabelColumn::Label, key, value),
+                None => return Err(record.error(format!("the key {key:?}"), record.keys())),
+            },
+            None => {
+                let present = LabelColumn::ALL.iter().filter_map(|&c| Some((c, c.name(), record.get(c.name())?)));
+                match present.collect::<Vec<_>>()[..] {
+                    [one] => one,
+                    [] => return Err(record.error("one of the keys label, labels, value", record.keys())),
+                    _ => return Err(record.error("only one of the keys label, labels, value", record.keys())),
+                }
             }
-            Ok(Labelled { text, label, column, line: Some(record.line) })
-        })
-        .collect()
+        };
+        let wrong = || record.error("a string, a number or a list of strings", excerpt(&value.to_string()));
+        let label = match value {
+            Value::String(label) => label.trim().to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::Array(labels) => joined(labels).ok_or_else(wrong)?,
+            _ => return Err(wrong()),
+        };
+        if label.is_empty() && column != LabelColumn::Labels {
+            return Err(record.error(format!("a {}", column.name()), "an empty one"));
+        }
+        unused.add(&record, &[text_key, name]);
+        examples.push(Labelled { text, label, column, line: Some(record.line) });
+    }
+    Ok(Loaded { examples, notes: unused.note(file.path()).into_iter().collect() })
+}
+
+/// The key that a setting names; a number names none.
+fn key<'a>((field, column): (&'static str, &'a Option<Column>)) -> Result<Option<&'a str>, DataError> {
+    match column {
+        Some(Column::Number(number)) => {
+            let expected = "the name of a key, for JSON lines".into();
+            Err(DataError::Setting { field, expected, found: number.to_string() })
+        }
+        column => Ok(column.as_ref().and_then(Column::name)),
+    }
 }
 
 /// The labels of a list in one string; none with the sign that parts them.
@@ -109,68 +191,182 @@ fn joined(labels: &[Value]) -> Option<String> {
     Some(labels?.join("|"))
 }
 
-fn from_columns(file: &TextFile) -> Result<Vec<Labelled>, DataError> {
-    let header_line = file.text().lines().find(|line| !line.is_empty()).unwrap_or_default();
-    let tabs = match format_of(file.path()).as_str() {
-        "tsv" => true,
-        "csv" => false,
-        _ => header_line.contains('\t'),
+/// Where the text and the label stand in a row.
+struct Places {
+    text: usize,
+    label: usize,
+    column: LabelColumn,
+    /// Fields of every row.
+    width: usize,
+}
+
+fn from_columns(file: &TextFile, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
+    let (path, separator) = (file.path(), Separator::of(file));
+    let mut rows = Rows::of(file, separator).peekable();
+    let first = match rows.peek() {
+        Some(Ok(first)) => first,
+        Some(Err(_)) => return Err(rows.find_map(Result::err).expect("just seen")),
+        None => return Ok(Loaded::default()),
     };
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(if tabs { b'\t' } else { b',' })
-        .quoting(!tabs)
-        .from_reader(file.text().as_bytes());
-    let header = reader.headers().map_err(|e| csv_error(file, &e))?.clone();
-    let (text_at, label_at, column) = columns(file.path(), &header)?;
+    let (places, notes) = places(path, first, columns)?;
+    if !is_numbered(columns) {
+        rows.next();
+    }
     let mut examples = Vec::new();
-    let mut last_start = 0;
-    for record in reader.records() {
-        let record = record.map_err(|e| csv_error(file, &e))?;
-        let position = record.position().cloned().unwrap_or_else(csv::Position::new);
-        last_start = position.byte() as usize;
-        let line = position.line() as usize;
-        let (text, label) = (record[text_at].trim(), record[label_at].trim());
+    // Rows over several lines, with the number of their example.
+    let mut long: Vec<(usize, &str)> = Vec::new();
+    for row in rows {
+        let row = row?;
+        check_width(path, &row, places.width, separator)?;
+        let (text, label) = (row.fields[places.text].trim(), row.fields[places.label].trim());
         if text.is_empty() {
-            return Err(DataError::line(file.path(), line, "a text", "an empty field"));
+            return Err(DataError::line(path, row.line, "a text", "an empty field"));
         }
-        if label.is_empty() && column != LabelColumn::Labels {
-            return Err(DataError::line(file.path(), line, format!("a {}", column.name()), "an empty field"));
+        if label.is_empty() && places.column != LabelColumn::Labels {
+            return Err(DataError::line(path, row.line, format!("a {}", places.column.name()), "an empty field"));
         }
-        examples.push(Labelled { column, line: Some(line), ..Labelled::new(text, label) });
+        if row.raw.contains('\n') {
+            long.push((examples.len(), row.raw));
+        }
+        examples.push(Labelled { column: places.column, line: Some(row.line), ..Labelled::new(text, label) });
     }
-    // The parser takes the end of the file for the end of an open quote, and all lines in between for one field.
-    let last = file.text().get(last_start..).unwrap_or_default();
-    if !tabs && last.trim().contains('\n') && last.matches('"').count() % 2 == 1 {
-        let line = file.text()[..last_start].matches('\n').count() + 1;
-        return Err(DataError::line(file.path(), line, "a closing quote", "none up to the end of the file"));
-    }
-    Ok(examples)
+    check_long(path, &places, separator, &examples, &long)?;
+    Ok(Loaded { examples, notes })
 }
 
-/// Where the text and the label stand, and what the label's column is called.
-fn columns(path: &Path, header: &csv::StringRecord) -> Result<(usize, usize, LabelColumn), DataError> {
-    let position = |name: &str| header.iter().position(|h| h.trim().eq_ignore_ascii_case(name));
-    let labels: Vec<(usize, LabelColumn)> =
-        LabelColumn::ALL.iter().filter_map(|&column| Some((position(column.name())?, column))).collect();
-    let found = || excerpt(&header.iter().collect::<Vec<_>>().join(", "));
-    match (position("text"), &labels[..]) {
-        (Some(text), &[(label, column)]) => Ok((text, label, column)),
-        (Some(_), [_, _, ..]) => {
-            Err(DataError::line(path, 1, "only one of label, labels, value in the header", found()))
+/// Refuses a row over several lines each of which is a row by itself, with a label that other rows have: two stray quotes
+/// have made one field of them.
+fn check_long(
+    path: &Path,
+    places: &Places,
+    separator: Separator,
+    examples: &[Labelled],
+    long: &[(usize, &str)],
+) -> Result<(), DataError> {
+    let is_long: BTreeSet<usize> = long.iter().map(|(at, _)| *at).collect();
+    let short = examples.iter().enumerate().filter(|(at, _)| !is_long.contains(at));
+    let labels: BTreeSet<&str> =
+        if long.is_empty() { BTreeSet::new() } else { short.map(|(_, e)| &*e.label).collect() };
+    for (at, raw) in long {
+        let is_number = examples[*at].label.parse::<f64>().is_ok();
+        let is_row = |line: &str| {
+            let fields: Vec<&str> = line.split(separator.sign()).collect();
+            let label = fields.get(places.label).map_or("", |field| field.trim().trim_matches('"').trim());
+            fields.len() == places.width && (labels.contains(label) || is_number && label.parse::<f64>().is_ok())
+        };
+        let lines: Vec<&str> = raw.lines().filter(|line| !line.trim().is_empty()).collect();
+        if lines.len() > 1 && lines.iter().all(|line| is_row(line)) {
+            let found = format!("{} lines up to the next quote that are rows by themselves", lines.len());
+            let line = examples[*at].line.unwrap_or(1);
+            return Err(DataError::line(path, line, "a closing quote on the same line", found));
         }
-        _ => Err(DataError::line(path, 1, "a header with text and one of label, labels, value", found())),
+    }
+    Ok(())
+}
+
+fn check_width(path: &Path, row: &Row, width: usize, separator: Separator) -> Result<(), DataError> {
+    if row.fields.len() == width {
+        return Ok(());
+    }
+    let quoted = separator == Separator::Tab && row.raw.contains('"');
+    let hint = if quoted { "; a quote in a file with tabs is a letter: use .csv for quoted fields" } else { "" };
+    let expected = format!("{} as in the first line", counted(width, "column"));
+    Err(DataError::line(path, row.line, expected, format!("{}{hint}", counted(row.fields.len(), "column"))))
+}
+
+fn is_numbered(columns: &LabelledColumns) -> bool {
+    [&columns.text, &columns.label].iter().any(|column| matches!(column, Some(Column::Number(_))))
+}
+
+fn is_named(field: &str, name: &str) -> bool {
+    field.trim().eq_ignore_ascii_case(name)
+}
+
+/// The place of the column of a name in a header; refuses two of them.
+fn place(path: &Path, header: &Row, name: &str) -> Result<Option<usize>, DataError> {
+    let mut places = (0..header.fields.len()).filter(|&at| is_named(&header.fields[at], name));
+    match (places.next(), places.next()) {
+        (Some(_), Some(second)) => {
+            let found = format!("another as column {}", second + 1);
+            Err(DataError::line(path, header.line, format!("one column {name} in the header"), found))
+        }
+        (first, _) => Ok(first),
     }
 }
 
-fn csv_error(file: &TextFile, error: &csv::Error) -> DataError {
-    let line = error.position().map_or(1, |p| p.line() as usize);
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            let expected = format!("{} as in the header", counted(*expected_len as usize, "column"));
-            DataError::line(file.path(), line, expected, counted(*len as usize, "column"))
+/// The place of the column of a number, from 1.
+fn numbered(path: &Path, first: &Row, field: &str, number: usize) -> Result<usize, DataError> {
+    match number <= first.fields.len() {
+        true => Ok(number - 1),
+        false => {
+            let found = counted(first.fields.len(), "column");
+            Err(DataError::line(path, first.line, format!("a column {number} ({field})"), found))
         }
-        _ => DataError::line(file.path(), line, "columns", error.to_string()),
     }
+}
+
+fn no_header(path: &Path, header: &Row, expected: String) -> DataError {
+    let found = excerpt(&header.fields.iter().map(|field| field.trim()).collect::<Vec<_>>().join(", "));
+    let hint = "--set data.text=… --set data.label=… name other columns, by numbers in a file without a header";
+    DataError::line(path, header.line, expected, format!("{found}; {hint}"))
+}
+
+/// Where text and label stand, by the settings and the first row, and a note on columns that are not used.
+fn places(path: &Path, first: &Row, columns: &LabelledColumns) -> Result<(Places, Vec<String>), DataError> {
+    let width = first.fields.len();
+    let name = |column: &Option<Column>| column.as_ref().and_then(Column::name).map(str::to_string);
+    let (text, label, column) = match (&columns.text, &columns.label) {
+        (Some(Column::Number(text)), Some(Column::Number(label))) => {
+            let (text, label) =
+                (numbered(path, first, "data.text", *text)?, numbered(path, first, "data.label", *label)?);
+            if is_named(&first.fields[text], "text") {
+                let found = "a header; name its columns instead of numbering them";
+                return Err(DataError::line(path, first.line, "an example, in a file without a header", found));
+            }
+            (text, label, LabelColumn::Label)
+        }
+        (Some(Column::Number(_)), _) | (_, Some(Column::Number(_))) => {
+            let expected = "both numbers, in a file without a header, or both names".into();
+            let shown = |column: &Option<Column>| column.as_ref().map_or("nothing".into(), ToString::to_string);
+            let found = format!("{} and {}", shown(&columns.text), shown(&columns.label));
+            return Err(DataError::Setting { field: "data.text and data.label", expected, found });
+        }
+        (text, label) => {
+            let text_name = name(text).unwrap_or_else(|| "text".to_string());
+            let mut labels = Vec::new();
+            match name(label) {
+                Some(label) => labels.extend(place(path, first, &label)?.map(|at| (at, LabelColumn::Label))),
+                None => {
+                    for column in LabelColumn::ALL {
+                        labels.extend(place(path, first, column.name())?.map(|at| (at, column)));
+                    }
+                }
+            }
+            let label_name = name(label).unwrap_or_else(|| "one of label, labels, value".to_string());
+            match (place(path, first, &text_name)?, &labels[..]) {
+                (Some(text), &[(label, column)]) => (text, label, column),
+                (Some(_), [_, _, ..]) => {
+                    let found = excerpt(&first.fields.join(", "));
+                    let expected = "only one of label, labels, value in the header, or --set data.label=NAME";
+                    return Err(DataError::line(path, first.line, expected, found));
+                }
+                _ => {
+                    let expected = format!("a header with {text_name} and {label_name}");
+                    return Err(no_header(path, first, expected));
+                }
+            }
+        }
+    };
+    let rest: Vec<String> = (0..width)
+        .filter(|at| ![text, label].contains(at))
+        .map(|at| match is_numbered(columns) {
+            true => (at + 1).to_string(),
+            false => first.fields[at].trim().to_string(),
+        })
+        .collect();
+    let note = || format!("{}: not used are the columns {}", path.display(), listed(&rest));
+    let notes = if rest.is_empty() { Vec::new() } else { vec![note()] };
+    Ok((Places { text, label, column, width }, notes))
 }
 
 #[cfg(test)]
@@ -182,7 +378,17 @@ mod tests {
     fn whole(name: &str, text: &str) -> Result<Vec<Labelled>, DataError> {
         let dir = tempdir().unwrap();
         let content = if name.ends_with(".gz") { gzip(text.as_bytes()) } else { text.as_bytes().to_vec() };
-        read_labelled(&write(&dir, name, &content))
+        Ok(read_labelled(&write(&dir, name, &content), &LabelledColumns::default())?.examples)
+    }
+
+    /// With columns of other names, or numbers.
+    fn read_by(name: &str, text: &str, columns: [&str; 2]) -> Result<Loaded<Labelled>, DataError> {
+        let dir = tempdir().unwrap();
+        let [text_column, label] = columns.map(|column| match column.parse() {
+            Ok(number) => Some(Column::Number(number)),
+            Err(_) => (!column.is_empty()).then(|| Column::Name(column.into())),
+        });
+        read_labelled(&write(&dir, name, text.as_bytes()), &LabelledColumns { text: text_column, label })
     }
 
     fn read(name: &str, text: &str) -> Result<Vec<(String, String)>, DataError> {
@@ -230,19 +436,86 @@ mod tests {
     }
 
     #[test]
+    fn two_stray_quotes_do_not_swallow_rows() {
+        let rows: String = (0..134).map(|n| format!("text {n},{}\n", ["pos", "neg"][n % 2])).collect();
+        let swallowed = format!("text,label\nfirst,pos\n\"oops,neg\n{rows}the end\",pos\nlast,neg\n");
+        let error = read("a.csv", &swallowed).unwrap_err().to_string();
+        assert!(error.contains("line 3: expected a closing quote on the same line, found 136 lines"), "{error}");
+        let turned = "value,text\n1,\"oops\n2,b\n3.5,c\"\n";
+        assert!(read("a.csv", turned).unwrap_err().to_string().contains("line 2: expected a closing quote"));
+        // Lines of a text that happen to have commas.
+        let verse = "text,label\n\"so, what\nnow, then\",pos\nb,neg\n";
+        assert_eq!(read("a.csv", verse).unwrap()[0], labelled("so, what\nnow, then", "pos"));
+    }
+
+    #[test]
+    fn columns_by_name_and_by_number() {
+        let pair = |loaded: Loaded<Labelled>| {
+            loaded.examples.into_iter().map(|e| labelled(&e.text, &e.label)).collect::<Vec<_>>()
+        };
+        let expected = [labelled("good", "5"), labelled("bad", "1")];
+        let named = read_by("a.csv", "Stars,review,id\n5,good,x\n1,bad,y\n", ["review", "stars"]).unwrap();
+        assert!(named.notes[0].ends_with("a.csv: not used are the columns id"), "{:?}", named.notes);
+        assert_eq!(pair(named), expected);
+        let numbered = read_by("a.tsv", "5\tx\tgood\n1\ty\tbad\n", ["3", "1"]).unwrap();
+        assert!(numbered.notes[0].ends_with("columns 2"), "{:?}", numbered.notes);
+        assert_eq!(pair(numbered), expected);
+        let json = "{\"review\": \"good\", \"stars\": 5, \"id\": 1}\n{\"review\": \"bad\", \"stars\": 1}\n";
+        let keyed = read_by("a.jsonl", json, ["review", "stars"]).unwrap();
+        assert!(keyed.notes[0].ends_with("not used are the keys id"), "{:?}", keyed.notes);
+        assert_eq!(pair(keyed), expected);
+        for (name, text, columns, message) in [
+            ("a.csv", "text,label\na,b\n", ["review", ""], "line 1: expected a header with review and one of label"),
+            ("a.csv", "good,5\nbad,1\n", ["", ""], "by numbers in a file without a header"),
+            ("a.csv", "good,5\n", ["1", ""], "expected both numbers"),
+            ("a.csv", "good,5\n", ["1", "3"], "line 1: expected a column 3 (data.label), found 2 columns"),
+            ("a.csv", "text,label\ngood,5\n", ["1", "2"], "found a header; name its columns"),
+            ("a.jsonl", "{\"text\": \"a\"}", ["1", "2"], "data.text: expected the name of a key"),
+        ] {
+            let error = read_by(name, text, columns).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_are_read_with_or_without_labels() {
+        let dir = tempdir().unwrap();
+        let read =
+            |name: &str, text: &str| read_texts(&write(&dir, name, text.as_bytes()), &LabelledColumns::default());
+        for (name, text) in [
+            ("a.csv", "id,text\n1,\"a, b\"\n2,c\n"),
+            ("a.tsv", "text\n\na, b\nc\n"),
+            ("a.txt", "text;label\na, b;x\nc;y\n"),
+        ] {
+            assert_eq!(read(name, text).unwrap().unwrap(), ["a, b", "c"], "{name}");
+        }
+        for (name, text) in [("a.txt", "plain text, nothing else\n"), ("a.jsonl", "{}"), ("a.txt", "\"open\n")] {
+            assert_eq!(read(name, text).unwrap(), None, "{name}");
+        }
+        assert!(read("a.csv", "texts\na\n").is_err());
+    }
+
+    #[test]
     fn a_bad_line_is_named() {
         for (name, text, message) in [
             ("a.csv", "texts,label\na,b\n", "line 1: expected a header with text and one of label, labels, value"),
             ("a.csv", "text,label,value\na,b,1\n", "line 1: expected only one of label"),
-            ("a.csv", "text,label\na,b\nc\n", "line 3: expected 2 columns as in the header, found 1 column"),
+            ("a.csv", "text,label\na,b\nc\n", "line 3: expected 2 columns as in the first line, found 1 column"),
             (
                 "a.csv",
                 "text,label\n\"a\nb\",x\nc,d,e\n",
-                "line 4: expected 2 columns as in the header, found 3 columns",
+                "line 4: expected 2 columns as in the first line, found 3 columns",
             ),
             ("a.csv", "text,label\na,b\n ,c\n", "line 3: expected a text, found an empty field"),
             ("a.csv", "text,label\na,\n", "line 2: expected a label, found an empty field"),
             ("a.csv", "label,text\na,b\nc,\"open\nd,e\n", "line 3: expected a closing quote"),
+            (
+                "a.csv",
+                "text,label,text\na,b,c\n",
+                "line 1: expected one column text in the header, found another as column 3",
+            ),
+            ("a.tsv", "text\tlabel\n\"a\nb\"\tc\n", "use .csv for quoted fields"),
+            ("a.jsonl", "{\"text\": \"a\", \"text\": \"b\", \"label\": \"c\"}", "the key \"text\" comes twice"),
             ("a.csv", "text,label\n", "expected labelled texts after the header, found nothing"),
             (
                 "a.jsonl",

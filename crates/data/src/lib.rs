@@ -6,6 +6,7 @@
 
 mod batch;
 pub mod builtin;
+mod columns;
 mod error;
 mod file;
 mod folder;
@@ -13,6 +14,7 @@ mod hash;
 mod jsonl;
 mod labelled;
 mod pairs;
+mod script;
 mod split;
 mod tagged;
 #[cfg(test)]
@@ -22,13 +24,15 @@ mod tokenizer;
 mod vocabulary;
 
 pub use batch::{Budget, Padded, batches, in_order, pad};
+pub use columns::Column;
 pub use error::DataError;
-pub use file::{TextFile, read_file};
+pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};
 pub use hash::hash;
-pub use labelled::{LabelColumn, Labelled, load_labelled, read_labelled};
-pub use pairs::{Pair, load_pairs, read_pairs};
-pub use split::{Fold, Source, Split, Splits, fingerprint, load_splits, load_splits_by};
-pub use tagged::{TagColumn, Tagged, load_tagged, read_tagged};
+pub use labelled::{LabelColumn, Labelled, LabelledColumns, load_labelled, read_labelled, read_texts};
+pub use pairs::{Pair, PairColumns, load_pairs, read_pairs, read_sources};
+pub use script::{is_east_asian, is_han, is_unspaced, lacks_spaces};
+pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
+pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
 pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};
 pub use vocabulary::Vocabulary;

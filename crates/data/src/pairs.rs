@@ -1,9 +1,13 @@
-//! Sentence pairs: `source<TAB>target` a line, or JSON lines `{"source", "target"}`.
+//! Sentence pairs: `source<TAB>target` a line, JSON lines `{"source", "target"}`, or two files with a sentence a line, such as
+//! `train.en` and `train.de`.
 
-use crate::error::excerpt;
-use crate::file::{is_jsonl, read_file};
-use crate::{DataError, Source, Splits, jsonl, load_splits};
-use std::path::Path;
+use crate::columns::Column;
+use crate::error::{counted, excerpt};
+use crate::file::{TextFile, is_jsonl, read_file};
+use crate::folder::{Files, language};
+use crate::split::load_splits;
+use crate::{DataError, Loaded, Source, Splits, hash, jsonl};
+use std::path::{Path, PathBuf};
 
 /// A sentence and its translation.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,44 +18,192 @@ pub struct Pair {
     pub target: String,
 }
 
-/// Reads pairs, as JSON lines if the extension says so, else as tab-separated columns without quoting. Columns after the
-/// second, such as the licence of Tatoeba, are left out, and so are blank lines.
-///
-/// # Errors
-/// What [`read_file`] refuses; a line without a tab or with nothing on one side of it.
-pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, DataError> {
-    let file = read_file(path)?;
-    if is_jsonl(path) {
-        return jsonl::records(&file)
-            .map(|record| {
-                let record = record?;
-                Ok(Pair { source: record.text("source")?, target: record.text("target")? })
-            })
-            .collect();
-    }
-    file.lines()
-        .filter(|(_, text)| !text.trim().is_empty())
-        .map(|(line, text)| {
-            let expected = "source<TAB>target";
-            let mut columns = text.split('\t');
-            let (source, target) = match (columns.next(), columns.next()) {
-                (Some(source), Some(target)) => (source.trim(), target.trim()),
-                _ => return Err(DataError::line(path, line, expected, format!("no tab in {}", excerpt(text)))),
-            };
-            if source.is_empty() || target.is_empty() {
-                return Err(DataError::line(path, line, expected, format!("an empty column in {}", excerpt(text))));
-            }
-            Ok(Pair { source: source.to_string(), target: target.to_string() })
-        })
-        .collect()
+/// The columns, keys or languages of source and target. By default they are the first two columns, the keys `source` and
+/// `target`, or the two languages in the order of the alphabet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairColumns {
+    /// The column, key or language that is given.
+    pub source: Option<Column>,
+    /// The column, key or language that is wanted.
+    pub target: Option<Column>,
 }
 
-/// The parts of a data set of pairs; all translations of a source fall on the same side.
+/// Reads pairs, as JSON lines if the extension says so, else as tab-separated columns without quoting. Other columns, such as
+/// the licence of Tatoeba, are left out with a note; blank lines are skipped.
 ///
 /// # Errors
-/// Those of [`read_pairs`] and [`load_splits`].
-pub fn load_pairs(source: &Source) -> Result<Splits<Pair>, DataError> {
-    load_splits(&source.path, source.fold, read_pairs, |pair| &pair.source)
+/// What [`read_file`] refuses; a line without a tab or with nothing on one side of it, or with another number of columns than
+/// the first; a key that comes twice.
+pub fn read_pairs(path: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
+    let file = read_file(path)?;
+    if is_jsonl(path) { from_jsonl(&file, columns) } else { from_columns(&file, columns) }
+}
+
+/// The sources of a file whose first line has a tab; nothing of any other, which has a sentence a line.
+///
+/// # Errors
+/// What [`read_file`] refuses; a line with another number of columns than the first.
+pub fn read_sources(path: &Path, columns: &PairColumns) -> Result<Option<Vec<String>>, DataError> {
+    if is_jsonl(path) {
+        return Ok(None);
+    }
+    let file = read_file(path)?;
+    let Some(width) = width(&file).filter(|width| *width > 1) else { return Ok(None) };
+    let [source, _] = places(&file, columns, width)?;
+    let lines = file.lines().filter(|(_, line)| !line.trim().is_empty());
+    let sources = lines.map(|(line, text)| Ok(fields(path, line, text, width)?[source].trim().to_string()));
+    sources.collect::<Result<_, _>>().map(Some)
+}
+
+/// The parts of a data set of pairs; all translations of a source fall on the same side. A folder may have two files a part,
+/// one a language.
+///
+/// # Errors
+/// Those of [`read_pairs`], and of a data set that cannot be split.
+pub fn load_pairs(source: &Source, columns: &PairColumns) -> Result<Splits<Pair>, DataError> {
+    let files = Files::of_one_or_two(&source.path)?;
+    let read = |files: &[PathBuf]| match files {
+        [one, other] => from_two(one, other, columns),
+        files => read_pairs(&files[0], columns),
+    };
+    load_splits(source, files, read, |pair| hash(pair.source.as_bytes()))
+}
+
+fn from_jsonl(file: &TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
+    let name = |column: &Option<Column>, field, default| match column {
+        Some(Column::Number(number)) => {
+            let expected = "the name of a key, for JSON lines".into();
+            Err(DataError::Setting { field, expected, found: number.to_string() })
+        }
+        column => Ok(column.as_ref().and_then(Column::name).unwrap_or(default).to_string()),
+    };
+    let source = name(&columns.source, "data.source", "source")?;
+    let target = name(&columns.target, "data.target", "target")?;
+    let mut unused = jsonl::Unused::default();
+    let mut examples = Vec::new();
+    for record in jsonl::records(file) {
+        let record = record?;
+        unused.add(&record, &[&source, &target]);
+        examples.push(Pair { source: record.text(&source)?.into(), target: record.text(&target)?.into() });
+    }
+    Ok(Loaded { examples, notes: unused.note(file.path()).into_iter().collect() })
+}
+
+fn from_columns(file: &TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
+    let (path, expected) = (file.path(), "source<TAB>target");
+    let width = width(file).unwrap_or_default();
+    if width == 1 {
+        let (line, text) = file.lines().find(|(_, text)| !text.trim().is_empty()).unwrap_or_default();
+        return Err(DataError::line(path, line, expected, format!("no tab in {}", excerpt(text))));
+    }
+    let [source, target] = places(file, columns, width)?;
+    let mut examples = Vec::new();
+    for (line, text) in file.lines().filter(|(_, text)| !text.trim().is_empty()) {
+        let fields = fields(path, line, text, width)?;
+        let (source, target) = (fields[source].trim(), fields[target].trim());
+        if source.is_empty() || target.is_empty() {
+            return Err(DataError::line(path, line, expected, format!("an empty column in {}", excerpt(text))));
+        }
+        examples.push(Pair { source: source.to_string(), target: target.to_string() });
+    }
+    let note = || {
+        let used = [source.min(target) + 1, source.max(target) + 1];
+        format!("{}: used are the columns {} and {} of {width}", path.display(), used[0], used[1])
+    };
+    let notes = if width > 2 { vec![note()] } else { Vec::new() };
+    Ok(Loaded { examples, notes })
+}
+
+/// Columns of the first line.
+fn width(file: &TextFile) -> Option<usize> {
+    file.lines().find(|(_, text)| !text.trim().is_empty()).map(|(_, text)| text.split('\t').count())
+}
+
+/// The fields of a line, as many as the first line has.
+fn fields<'a>(path: &Path, line: usize, text: &'a str, width: usize) -> Result<Vec<&'a str>, DataError> {
+    let fields: Vec<&str> = text.split('\t').collect();
+    if fields.len() == 1 {
+        return Err(DataError::line(path, line, "source<TAB>target", format!("no tab in {}", excerpt(text))));
+    }
+    if fields.len() != width {
+        let expected = format!("{} as in the first line", counted(width, "column"));
+        let found = format!("{} in {}", fields.len(), excerpt(text));
+        return Err(DataError::line(path, line, expected, found));
+    }
+    Ok(fields)
+}
+
+/// Where source and target stand in a line.
+fn places(file: &TextFile, columns: &PairColumns, width: usize) -> Result<[usize; 2], DataError> {
+    let settings = [("data.source", &columns.source, 1), ("data.target", &columns.target, 2)];
+    let [source, target] = settings.map(|(field, column, default)| match column {
+        Some(Column::Name(name)) => {
+            let expected =
+                format!("a column's number, 1 to {width}, for {}, which has no header", file.path().display());
+            Err(DataError::Setting { field, expected, found: format!("{name:?}") })
+        }
+        Some(Column::Number(number)) if *number > width => {
+            let expected = format!("a column's number, 1 to {width}");
+            Err(DataError::Setting { field, expected, found: number.to_string() })
+        }
+        Some(Column::Number(number)) => Ok(number - 1),
+        None => Ok(default - 1),
+    });
+    match (source?, target?) {
+        (source, target) if source == target => {
+            let expected = "two different columns".into();
+            Err(DataError::Setting { field: "data.source and data.target", expected, found: (source + 1).to_string() })
+        }
+        (source, target) => Ok([source, target]),
+    }
+}
+
+/// Pairs of the same line in two files, which are in the order of their names.
+fn from_two(one: &Path, other: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
+    let [first, second] = [one, other].map(|path| language(path).unwrap_or_default());
+    let named = |column: &Option<Column>, field| match column {
+        None => Ok(None),
+        Some(Column::Name(name)) if *name == first => Ok(Some(true)),
+        Some(Column::Name(name)) if *name == second => Ok(Some(false)),
+        Some(column) => {
+            let expected = format!("{first} or {second}, the languages of the files");
+            Err(DataError::Setting { field, expected, found: format!("{:?}", column.to_string()) })
+        }
+    };
+    let from_first = match (named(&columns.source, "data.source")?, named(&columns.target, "data.target")?) {
+        (Some(source), Some(target)) if source == target => {
+            let expected = "another language than data.source".into();
+            let found = if source { first } else { second };
+            return Err(DataError::Setting { field: "data.target", expected, found });
+        }
+        (Some(source), _) => source,
+        (None, Some(target)) => !target,
+        (None, None) => true,
+    };
+    let (source_file, target_file) = if from_first { (one, other) } else { (other, one) };
+    let (sources, targets) = (read_file(source_file)?, read_file(target_file)?);
+    let [lines, others] = [&sources, &targets].map(|file| file.lines().count());
+    if lines != others {
+        let expected = format!("{lines} lines, as {} has", source_file.display());
+        return Err(DataError::line(target_file, others, expected, others.to_string()));
+    }
+    let (mut examples, mut empty) = (Vec::new(), 0);
+    for ((_, source), (_, target)) in sources.lines().zip(targets.lines()) {
+        match (source.trim(), target.trim()) {
+            ("", "") => {}
+            ("", _) | (_, "") => empty += 1,
+            (source, target) => examples.push(Pair { source: source.to_string(), target: target.to_string() }),
+        }
+    }
+    let mut notes = Vec::new();
+    if columns == &PairColumns::default() {
+        notes.push(format!("translates {first} to {second}; --set data.source={second} turns it round"));
+    }
+    if empty > 0 {
+        let path = source_file.display();
+        notes.push(format!("{path}: {empty} of {lines} lines are left out: empty here or in the other language"));
+    }
+    Ok(Loaded { examples, notes })
 }
 
 #[cfg(test)]
@@ -60,6 +212,10 @@ mod tests {
     use crate::testing::{gzip, write};
     use tempfile::tempdir;
 
+    fn read(path: &Path) -> Result<Vec<Pair>, DataError> {
+        Ok(read_pairs(path, &PairColumns::default())?.examples)
+    }
+
     fn pair(source: &str, target: &str) -> Pair {
         Pair { source: source.into(), target: target.into() }
     }
@@ -67,18 +223,18 @@ mod tests {
     #[test]
     fn tabs_part_the_columns_and_quotes_are_letters() {
         let dir = tempdir().unwrap();
-        let text = "Hi.\tSalut !\tCC-BY 2.0\n\n\"Go\tVa \"là\"\r\n";
+        let text = "Hi.\tSalut !\tCC-BY 2.0\n\n\"Go\tVa \"là\"\tx\r\n";
         let expected = [pair("Hi.", "Salut !"), pair("\"Go", "Va \"là\"")];
-        assert_eq!(read_pairs(&write(&dir, "a.tsv", text.as_bytes())).unwrap(), expected);
-        assert_eq!(read_pairs(&write(&dir, "a.txt.gz", &gzip(text.as_bytes()))).unwrap(), expected);
+        assert_eq!(read(&write(&dir, "a.tsv", text.as_bytes())).unwrap(), expected);
+        assert_eq!(read(&write(&dir, "a.txt.gz", &gzip(text.as_bytes()))).unwrap(), expected);
     }
 
     #[test]
     fn json_lines_carry_the_same() {
         let dir = tempdir().unwrap();
         let text = "{\"source\": \"Hi.\", \"target\": \"Salut\\t!\", \"id\": 3}\n\n";
-        let read = read_pairs(&write(&dir, "a.jsonl.gz", &gzip(text.as_bytes()))).unwrap();
-        assert_eq!(read, [pair("Hi.", "Salut\t!")]);
+        let found = read(&write(&dir, "a.jsonl.gz", &gzip(text.as_bytes()))).unwrap();
+        assert_eq!(found, [pair("Hi.", "Salut\t!")]);
     }
 
     #[test]
@@ -86,6 +242,7 @@ mod tests {
         let dir = tempdir().unwrap();
         for (name, text, message) in [
             ("a.tsv", "a\tb\nno tab here\n", "line 2: expected source<TAB>target, found no tab in \"no tab here\""),
+            ("a.tsv", "a\tb\nc\td\te\n", "line 2: expected 2 columns as in the first line, found 3 in"),
             ("a.tsv", "a\tb\n\nc\t \n", "line 3: expected source<TAB>target, found an empty column"),
             ("a.jsonl", "{\"source\": \"a\"}", "line 1: expected the key \"target\", found only \"source\""),
             ("a.jsonl", "{\"source\": 1, \"target\": \"b\"}", "expected text under \"source\", found \"1\""),
@@ -96,8 +253,53 @@ mod tests {
             ),
             ("a.jsonl", "{\"source\": \"a\"", "line 1: expected a JSON object"),
         ] {
-            let error = read_pairs(&write(&dir, name, text.as_bytes())).unwrap_err().to_string();
+            let error = read(&write(&dir, name, text.as_bytes())).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
+    }
+
+    #[test]
+    fn columns_and_keys_can_be_named() {
+        let dir = tempdir().unwrap();
+        let by = |source: Column, target: Column| PairColumns { source: Some(source), target: Some(target) };
+        let turned = by(Column::Number(3), Column::Number(1));
+        let path = write(&dir, "a.tsv", b"a\tx\tb\n");
+        let read = read_pairs(&path, &turned).unwrap();
+        assert_eq!(read.examples, [pair("b", "a")]);
+        assert!(read.notes[0].ends_with("a.tsv: used are the columns 1 and 3 of 3"), "{:?}", read.notes);
+        assert_eq!(read_sources(&path, &turned).unwrap().unwrap(), ["b"]);
+        assert_eq!(read_sources(&write(&dir, "a.txt", b"no tab\n"), &turned).unwrap(), None);
+        let named = by(Column::Name("en".into()), Column::Name("de".into()));
+        let json = write(&dir, "a.jsonl", b"{\"en\": \"a\", \"de\": \"b\"}\n");
+        assert_eq!(read_pairs(&json, &named).unwrap().examples, [pair("a", "b")]);
+        for (path, columns) in [(&path, &named), (&json, &turned), (&path, &by(Column::Number(1), Column::Number(4)))] {
+            let error = read_pairs(path, columns).unwrap_err();
+            assert!(matches!(error, DataError::Setting { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn two_files_of_two_languages_are_one_set() {
+        let dir = tempdir().unwrap();
+        let source = Source { path: dir.path().to_path_buf(), fold: None };
+        write(&dir, "train.en", b"one\n\ntwo\nthree\n");
+        write(&dir, "train.de", b"eins\n\nzwei\n\n");
+        write(&dir, "val.en.gz", &gzip(b"four\n"));
+        write(&dir, "val.de", b"vier\n");
+        write(&dir, "test.en", b"five\n");
+        write(&dir, "test.de", "fünf\n".as_bytes());
+        let splits = load_pairs(&source, &PairColumns::default()).unwrap();
+        assert_eq!(splits.train, [pair("eins", "one"), pair("zwei", "two")]);
+        assert_eq!((&splits.dev[..], &splits.test[..]), (&[pair("vier", "four")][..], &[pair("fünf", "five")][..]));
+        assert!(splits.notes.iter().any(|note| note.contains("translates de to en; --set data.source=en")));
+        assert!(splits.notes.iter().any(|note| note.contains("1 of 4 lines are left out")), "{:?}", splits.notes);
+        let english = PairColumns { source: Some(Column::Name("en".into())), target: None };
+        assert_eq!(load_pairs(&source, &english).unwrap().test, [pair("five", "fünf")]);
+        let french = PairColumns { source: Some(Column::Name("fr".into())), target: None };
+        let error = load_pairs(&source, &french).unwrap_err().to_string();
+        assert!(error.contains("data.source: expected de or en"), "{error}");
+        write(&dir, "test.de", b"a\nb\n");
+        let error = load_pairs(&source, &PairColumns::default()).unwrap_err().to_string();
+        assert!(error.contains("test.en, line 1: expected 2 lines, as"), "{error}");
     }
 }

@@ -3,12 +3,15 @@
 //! An example's side is decided by a hash of its input alone, so that the same input always falls on the same side,
 //! whatever else is in the file. The high half of the hash chooses the fold, the low half development and test.
 
-use crate::file::read_bytes;
+use crate::DataError;
+use crate::file::read_error;
 use crate::folder::Files;
 use crate::hash::Fnv;
-use crate::{DataError, hash};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -51,6 +54,21 @@ impl FromStr for Split {
     }
 }
 
+/// The examples of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded<T> {
+    /// The examples in their order.
+    pub examples: Vec<T>,
+    /// What the user should know of the file, such as columns that are not used.
+    pub notes: Vec<String>,
+}
+
+impl<T> Default for Loaded<T> {
+    fn default() -> Self {
+        Self { examples: Vec::new(), notes: Vec::new() }
+    }
+}
+
 /// The parts of a data set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Splits<T> {
@@ -58,11 +76,18 @@ pub struct Splits<T> {
     pub train: Vec<T>,
     /// What choices are made by.
     pub dev: Vec<T>,
-    /// What is reported.
+    /// What is reported; empty for a plain text, of which only dev is held out.
     pub test: Vec<T>,
+    /// What the user should know of the data, such as how they were split.
+    pub notes: Vec<String>,
 }
 
 impl<T> Splits<T> {
+    /// Parts of which nothing is to be said.
+    pub fn new(train: Vec<T>, dev: Vec<T>, test: Vec<T>) -> Self {
+        Self { train, dev, test, notes: Vec::new() }
+    }
+
     /// One part.
     pub fn get(&self, split: Split) -> &[T] {
         match split {
@@ -78,6 +103,7 @@ impl<T> Splits<T> {
             train: self.train.into_iter().map(&mut f).collect(),
             dev: self.dev.into_iter().map(&mut f).collect(),
             test: self.test.into_iter().map(&mut f).collect(),
+            notes: self.notes,
         }
     }
 
@@ -159,39 +185,45 @@ pub struct Source {
     pub fold: Option<Fold>,
 }
 
-/// Reads the parts of a data set, `key` giving the input of an example.
-///
-/// A single file is split 90/5/5 by the hash of the input; with a fold, that fold is the test and 5 % of the rest is dev.
-/// A folder has a file a part; where dev or test is missing, its 5 % are cut from train in the same way.
-///
-/// # Errors
-/// Those of `read`; a folder without `train.*`, with two files for a part, or with a fold; too few examples.
-pub fn load_splits<T>(
-    path: &Path,
-    fold: Option<Fold>,
-    read: impl Fn(&Path) -> Result<Vec<T>, DataError>,
-    key: impl Fn(&T) -> &str,
-) -> Result<Splits<T>, DataError> {
-    load_splits_by(path, fold, read, |example| hash(key(example).as_bytes()))
-}
+/// The most examples that are cut from a file for dev or for test: enough for a score to within half a percent, and no more
+/// of a large file is lost to training.
+const MOST_HELD_OUT: usize = 10_000;
 
-/// As [`load_splits`], where the input of an example is no single string: `key` is its [`hash`].
+/// Reads the parts of a data set, `key` giving the hash of an example's input.
+///
+/// Of a single file 5 %, at most [`MOST_HELD_OUT`], are dev and as many test, by the hash of the input; with a fold, that fold
+/// is the test and the rest is split. A folder has its own parts; where dev or test is missing, it is cut from train in the
+/// same way.
 ///
 /// # Errors
-/// Those of [`load_splits`].
-pub fn load_splits_by<T>(
-    path: &Path,
-    fold: Option<Fold>,
-    read: impl Fn(&Path) -> Result<Vec<T>, DataError>,
+/// Those of `read`; a folder with a fold; too few examples.
+pub(crate) fn load_splits<T>(
+    Source { path, fold }: &Source,
+    files: Files,
+    read: impl Fn(&[PathBuf]) -> Result<Loaded<T>, DataError>,
     key: impl Fn(&T) -> u64,
 ) -> Result<Splits<T>, DataError> {
-    let splits = match (Files::find(path)?, fold) {
-        (Files::One(file), None) => deal(read(&file)?, |example| side(key(example))),
-        (Files::One(file), Some(fold)) => deal(read(&file)?, |example| match key(example) {
-            hash if fold.holds(hash) => Split::Test,
-            hash if side(hash) == Split::Dev => Split::Dev,
-            _ => Split::Train,
-        }),
+    let mut splits = match (files, *fold) {
+        (Files::One(file), None) => {
+            let mut splits = deal(read(&[file])?, key, side, &[Split::Dev, Split::Test]);
+            let most = MOST_HELD_OUT;
+            splits.notes.push(format!("dev and test are 5 % of the file each, at most {most}, by a hash of the input"));
+            splits
+        }
+        (Files::One(file), Some(fold)) => {
+            let mut splits = deal(
+                read(&[file])?,
+                key,
+                |hash| match side(hash) {
+                    _ if fold.holds(hash) => Split::Test,
+                    Split::Dev => Split::Dev,
+                    _ => Split::Train,
+                },
+                &[Split::Dev],
+            );
+            splits.notes.push(format!("test is fold {fold} of the file, dev 5 % of the rest, by a hash of the input"));
+            splits
+        }
         (Files::Parts { .. }, Some(fold)) => {
             let expected = "a single file, of which a fold can be taken".into();
             return Err(DataError::Setting {
@@ -201,20 +233,32 @@ pub fn load_splits_by<T>(
             });
         }
         (Files::Parts { train, dev, test }, None) => {
-            let mut splits = deal(read(&train)?, |example| match side(key(example)) {
-                Split::Dev if dev.is_none() => Split::Dev,
-                Split::Test if test.is_none() => Split::Test,
-                _ => Split::Train,
-            });
-            if let Some(file) = &dev {
-                splits.dev = read(file)?;
-            }
-            if let Some(file) = &test {
-                splits.test = read(file)?;
+            let mut splits = deal(
+                read(&train)?,
+                key,
+                |hash| match side(hash) {
+                    Split::Dev if dev.is_empty() => Split::Dev,
+                    Split::Test if test.is_empty() => Split::Test,
+                    _ => Split::Train,
+                },
+                &[Split::Dev, Split::Test],
+            );
+            for (split, files, part) in [(Split::Dev, &dev, &mut splits.dev), (Split::Test, &test, &mut splits.test)] {
+                if files.is_empty() {
+                    splits
+                        .notes
+                        .push(format!("{split} is 5 % of train, by a hash of the input: there is no {split} file"));
+                    continue;
+                }
+                let Loaded { examples, notes } = read(files)?;
+                *part = examples;
+                splits.notes.extend(notes);
             }
             splits
         }
     };
+    let mut seen = BTreeSet::new();
+    splits.notes.retain(|note| seen.insert(note.clone()));
     match Split::ALL.into_iter().find(|&split| splits.get(split).is_empty()) {
         Some(split) => Err(DataError::TooFew { path: path.to_path_buf(), split, examples: splits.total() }),
         None => Ok(splits),
@@ -227,11 +271,18 @@ pub fn load_splits_by<T>(
 /// Files that are missing, ambiguous or cannot be read.
 pub fn fingerprint(path: &Path) -> Result<String, DataError> {
     let mut state = Fnv::default();
-    for (part, file) in Files::find(path)?.present() {
-        let bytes = read_bytes(file)?;
+    let mut buffer = vec![0; 1 << 16];
+    for (part, path) in Files::of_one_or_two(path)?.present() {
+        let fail = |cause| read_error(path, cause);
+        let mut file = File::open(path).map_err(fail)?;
         state.write(part.as_bytes());
-        state.write(&(bytes.len() as u64).to_le_bytes());
-        state.write(&bytes);
+        state.write(&file.metadata().map_err(fail)?.len().to_le_bytes());
+        loop {
+            match file.read(&mut buffer).map_err(fail)? {
+                0 => break,
+                read => state.write(&buffer[..read]),
+            }
+        }
     }
     Ok(format!("{:016x}", state.0))
 }
@@ -250,13 +301,28 @@ fn bucket(half: u64, n: u32) -> u32 {
     ((half * u64::from(n)) >> 32) as u32
 }
 
-fn deal<T>(examples: Vec<T>, side: impl Fn(&T) -> Split) -> Splits<T> {
-    let mut splits = Splits { train: Vec::new(), dev: Vec::new(), test: Vec::new() };
-    for example in examples {
-        match side(&example) {
-            Split::Train => splits.train.push(example),
-            Split::Dev => splits.dev.push(example),
-            Split::Test => splits.test.push(example),
+/// Parts examples by the hash of their input. Where more than [`MOST_HELD_OUT`] fall to a `bounded` part, those of the smallest
+/// hashes stay there, so that the same inputs stay together, and the others go to train.
+fn deal<T>(loaded: Loaded<T>, key: impl Fn(&T) -> u64, side: impl Fn(u64) -> Split, bounded: &[Split]) -> Splits<T> {
+    let Loaded { examples, notes } = loaded;
+    let hashes: Vec<u64> = examples.iter().map(key).collect();
+    // The low half decides of dev and test, so that it comes first in their order.
+    let order = |hash: u64| hash.rotate_left(32);
+    let bounds = [Split::Dev, Split::Test].map(|split| {
+        let mut inside: Vec<u64> = hashes.iter().filter(|&&h| side(h) == split).map(|&h| order(h)).collect();
+        if inside.len() <= MOST_HELD_OUT || !bounded.contains(&split) {
+            return u64::MAX;
+        }
+        let (smaller, &mut next, _) = inside.select_nth_unstable(MOST_HELD_OUT);
+        // An input that comes more often than that is held out whole.
+        if smaller.iter().any(|&h| h < next) { next - 1 } else { next }
+    });
+    let mut splits = Splits { train: Vec::new(), dev: Vec::new(), test: Vec::new(), notes };
+    for (example, hash) in examples.into_iter().zip(hashes) {
+        match side(hash) {
+            Split::Dev if order(hash) <= bounds[0] => splits.dev.push(example),
+            Split::Test if order(hash) <= bounds[1] => splits.test.push(example),
+            _ => splits.train.push(example),
         }
     }
     splits
@@ -266,8 +332,7 @@ fn deal<T>(examples: Vec<T>, side: impl Fn(&T) -> Split) -> Splits<T> {
 mod tests {
     use super::*;
     use crate::testing::write;
-    use crate::{load_labelled, load_pairs, read_pairs};
-    use std::collections::BTreeSet;
+    use crate::{LabelledColumns, PairColumns, hash, load_labelled, load_pairs, read_pairs};
     use tempfile::{TempDir, tempdir};
 
     fn tsv(range: std::ops::Range<usize>) -> String {
@@ -275,7 +340,10 @@ mod tests {
     }
 
     fn load(dir: &TempDir, name: &str, fold: Option<&str>) -> Result<Splits<crate::Pair>, DataError> {
-        load_pairs(&Source { path: dir.path().join(name), fold: fold.map(|f| f.parse().unwrap()) })
+        load_pairs(
+            &Source { path: dir.path().join(name), fold: fold.map(|f| f.parse().unwrap()) },
+            &PairColumns::default(),
+        )
     }
 
     fn sources(pairs: &[crate::Pair]) -> BTreeSet<&str> {
@@ -314,6 +382,27 @@ mod tests {
         }
         assert!(sources(&all.train).is_disjoint(&sources(&all.test)));
         assert!(sources(&all.train).is_disjoint(&sources(&all.dev)));
+    }
+
+    #[test]
+    fn no_more_is_held_out_of_a_large_file_than_it_takes() {
+        let examples: Vec<u64> = (0..1_000_000u64).map(|i| i / 2).collect();
+        let key = |i: &u64| hash(&i.to_le_bytes());
+        let both = [Split::Dev, Split::Test];
+        let splits = deal(Loaded { examples: examples.clone(), notes: Vec::new() }, key, side, &both);
+        for part in [&splits.dev, &splits.test] {
+            assert!((MOST_HELD_OUT - 2..=MOST_HELD_OUT).contains(&part.len()), "{}", part.len());
+        }
+        assert_eq!(splits.total(), 1_000_000);
+        // Both of an input are on one side, and what is held out of the large file would be held out of any other.
+        let train: BTreeSet<u64> = splits.train.iter().copied().collect();
+        assert!(splits.dev.iter().chain(&splits.test).all(|i| !train.contains(i)));
+        assert!(splits.test.iter().all(|i| side(key(i)) == Split::Test));
+        let one = deal(Loaded { examples: vec![7u64; 30_000], notes: Vec::new() }, key, |_| Split::Dev, &both);
+        assert_eq!((one.train.len(), one.dev.len()), (0, 30_000));
+        // A fold is what was asked for.
+        let fold = deal(Loaded { examples, notes: Vec::new() }, key, side, &[Split::Dev]);
+        assert!(fold.dev.len() <= MOST_HELD_OUT && fold.test.len() > 40_000);
     }
 
     #[test]
@@ -370,7 +459,8 @@ mod tests {
         let dir = tempdir().unwrap();
         let rows: String = (0..400).map(|i| format!("text {i},{}\n", i % 2)).collect();
         let path = write(&dir, "a.csv", format!("text,label\n{rows}").as_bytes());
-        let splits = load_labelled(&Source { path, fold: Some(Fold::new(2, 5).unwrap()) }).unwrap();
+        let splits =
+            load_labelled(&Source { path, fold: Some(Fold::new(2, 5).unwrap()) }, &LabelledColumns::default()).unwrap();
         assert_eq!(splits.total(), 400);
         assert_eq!(splits.clone().map(|e| e.text).test[0], splits.test[0].text);
     }
@@ -390,6 +480,6 @@ mod tests {
         write(&dir, "test.tsv", b"");
         assert_ne!(fingerprint(dir.path()).unwrap(), first);
         assert_eq!(first.len(), 16);
-        assert!(read_pairs(&dir.path().join("train.tsv")).is_ok());
+        assert!(read_pairs(&dir.path().join("train.tsv"), &PairColumns::default()).is_ok());
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::error::{counted, excerpt};
 use crate::file::{TextFile, format_of, read_file};
-use crate::{DataError, Source, Splits, hash, load_splits_by};
+use crate::folder::Files;
+use crate::split::load_splits;
+use crate::{DataError, Loaded, Source, Splits, hash};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A sentence and the tag of each of its words.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,16 @@ pub enum TagColumn {
     Upos,
     /// The language's own, the fifth.
     Xpos,
+}
+
+impl TagColumn {
+    /// Its place in a line, from 0.
+    fn place(self) -> usize {
+        match self {
+            Self::Upos => 3,
+            Self::Xpos => 4,
+        }
+    }
 }
 
 const CONLLU_COLUMNS: usize = 10;
@@ -52,10 +64,91 @@ pub fn read_tagged(path: &Path, column: TagColumn) -> Result<Vec<Tagged>, DataEr
 /// The parts of a data set of tagged sentences, by the hash of their words.
 ///
 /// # Errors
-/// Those of [`read_tagged`] and [`load_splits_by`].
+/// Those of [`read_tagged`], and of a data set that cannot be split.
 pub fn load_tagged(source: &Source, column: TagColumn) -> Result<Splits<Tagged>, DataError> {
     let by_words = |sentence: &Tagged| hash(sentence.tokens.join(" ").as_bytes());
-    load_splits_by(&source.path, source.fold, |path| read_tagged(path, column), by_words)
+    let read = |files: &[PathBuf]| Ok(Loaded { examples: read_tagged(&files[0], column)?, notes: Vec::new() });
+    load_splits(source, Files::of_one(&source.path)?, read, by_words)
+}
+
+/// A file of sentences in words, tagged or not, that can be written with other tags.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Untagged {
+    sentences: Vec<Untold>,
+    /// The column of the tags in a line of CoNLL-U; of other lines it is the second.
+    column: Option<usize>,
+}
+
+/// A sentence with the lines that it stands on.
+#[derive(Clone, Debug, PartialEq)]
+struct Untold {
+    tokens: Vec<String>,
+    /// Each line, and whether it has a word.
+    lines: Vec<(String, bool)>,
+}
+
+impl Untagged {
+    /// Reads CoNLL-U, `token<TAB>tag` lines, or in a `.tsv` file tokens alone; nothing of any other file, which is plain text.
+    ///
+    /// # Errors
+    /// What [`read_file`] refuses; a line with another number of columns.
+    pub fn read(path: &Path, column: TagColumn) -> Result<Option<Self>, DataError> {
+        let file = read_file(path)?;
+        let first = file.lines().map(|(_, line)| line).find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let column = match is_conllu(&file) {
+            true => Some(column.place()),
+            false if first.contains('\t') || format_of(path) == "tsv" => None,
+            false => return Ok(None),
+        };
+        let mut sentences = Vec::new();
+        let mut current = Untold { tokens: Vec::new(), lines: Vec::new() };
+        for (number, line) in file.lines().chain([(0, "")]) {
+            if !line.trim().is_empty() {
+                let word = match column {
+                    Some(_) => conllu_columns(&file, number, line)?.map(|columns| columns[1]),
+                    None => Some(line.split('\t').next().unwrap_or_default().trim()),
+                };
+                if word.is_some_and(str::is_empty) || column.is_none() && line.split('\t').count() > 2 {
+                    return Err(DataError::line(path, number, "token<TAB>tag, or a token", excerpt(line)));
+                }
+                current.lines.push((line.to_string(), word.is_some()));
+                current.tokens.extend(word.map(str::to_string));
+            } else if !current.tokens.is_empty() {
+                let next = Untold { tokens: Vec::new(), lines: Vec::new() };
+                sentences.push(std::mem::replace(&mut current, next));
+            }
+        }
+        match sentences.is_empty() {
+            true => Err(DataError::Empty { path: path.to_path_buf(), expected: "sentences" }),
+            false => Ok(Some(Self { sentences, column })),
+        }
+    }
+
+    /// The words of each sentence.
+    pub fn sentences(&self) -> impl Iterator<Item = &[String]> {
+        self.sentences.iter().map(|sentence| sentence.tokens.as_slice())
+    }
+
+    /// A sentence as the file has it, with these tags and a blank line after it; `_` stands for a tag that is missing.
+    ///
+    /// # Panics
+    /// If there is no sentence of this number.
+    pub fn written<S: AsRef<str>>(&self, sentence: usize, tags: &[S]) -> String {
+        let mut tags = tags.iter().map(AsRef::as_ref);
+        let mut text = String::new();
+        for (line, is_word) in &self.sentences[sentence].lines {
+            let mut columns: Vec<&str> = line.split('\t').collect();
+            if *is_word {
+                let at = self.column.unwrap_or(1);
+                columns.resize(columns.len().max(at + 1), "_");
+                columns[at] = tags.next().unwrap_or("_");
+            }
+            text += &columns.join("\t");
+            text.push('\n');
+        }
+        text.push('\n');
+        text
+    }
 }
 
 fn is_conllu(file: &TextFile) -> bool {
@@ -90,6 +183,17 @@ fn conllu(
     line: &str,
     column: TagColumn,
 ) -> Result<Option<(String, String)>, DataError> {
+    let Some(columns) = conllu_columns(file, number, line)? else { return Ok(None) };
+    let (word, tag) = (columns[1], columns[column.place()]);
+    if word.is_empty() || tag.is_empty() {
+        let found = format!("an empty column in {}", excerpt(line));
+        return Err(DataError::line(file.path(), number, "a word and its tag", found));
+    }
+    Ok(Some((word.to_string(), tag.to_string())))
+}
+
+/// The columns of a line with a word of its own: no comment, no range of words, no empty node.
+fn conllu_columns<'a>(file: &TextFile, number: usize, line: &'a str) -> Result<Option<Vec<&'a str>>, DataError> {
     if line.starts_with('#') {
         return Ok(None);
     }
@@ -106,14 +210,7 @@ fn conllu(
             _ => fail("a word's number, as 1, 1-2 or 1.1, in the first column", excerpt(id)),
         };
     }
-    let tag = match column {
-        TagColumn::Upos => columns[3],
-        TagColumn::Xpos => columns[4],
-    };
-    if columns[1].is_empty() || tag.is_empty() {
-        return fail("a word and its tag", format!("an empty column in {}", excerpt(line)));
-    }
-    Ok(Some((columns[1].to_string(), tag.to_string())))
+    Ok(Some(columns))
 }
 
 fn two_columns(file: &TextFile, number: usize, line: &str) -> Result<Option<(String, String)>, DataError> {
@@ -190,5 +287,22 @@ mod tests {
             let error = read_tagged(&write(&dir, name, text.as_bytes()), column).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_comes_back_with_other_tags() {
+        let dir = tempdir().unwrap();
+        let read = |name: &str, text: &str| Untagged::read(&write(&dir, name, text.as_bytes()), TagColumn::Xpos);
+        let conllu = read("a.conllu", CONLLU).unwrap().unwrap();
+        assert_eq!(conllu.sentences().collect::<Vec<_>>(), [&["vamos", "nos"][..], &["#"]]);
+        let first = conllu.written(0, &["A", "B"]);
+        let expected = CONLLU.replace("\tvm\t", "\tA\t").replace("\tpp\t", "\tB\t");
+        assert_eq!(first, expected.split_inclusive("\n\n").next().unwrap());
+        for text in ["I\tPRON\nsaw\t_\n\nit\tX\n", "I\nsaw\n\nit\n"] {
+            let words = read("a.tsv", text).unwrap().unwrap();
+            assert_eq!(words.written(0, &["P", "V"]) + &words.written(1, &[""; 0]), "I\tP\nsaw\tV\n\nit\t_\n\n");
+        }
+        assert_eq!(read("a.txt", "I saw it.\n").unwrap(), None);
+        assert!(read("a.tsv", "a\tb\tc\n").is_err());
     }
 }

@@ -13,28 +13,31 @@ pub fn read_text(path: &Path) -> Result<String, DataError> {
     Ok(read_file(path)?.into_text())
 }
 
-/// The parts of a text, one string each: a file's first 90 % of characters are train, the last 10 % both dev and test. A
-/// folder has `train.*`, `dev.*` and `test.*`; without dev it is cut off train's end, without test it is dev.
+/// The parts of a text, one string each: a file's first 90 % of characters are train, the last 10 % dev. A folder has
+/// `train.*`, `dev.*` and `test.*`; without dev it is cut off train's end. Where there is no test file, there is no test.
 ///
 /// # Errors
 /// Those of [`read_text`]; a folder without `train.*` or with two files for a part; a text too short to be parted.
 pub fn split_text(path: &Path) -> Result<Splits<String>, DataError> {
-    let (train, dev, test) = match Files::find(path)? {
+    let (train, dev, test) = match Files::of_one(path)? {
         Files::One(file) => {
             let (train, dev) = cut(path, read_text(&file)?)?;
             (train, dev, None)
         }
         Files::Parts { train, dev, test } => {
-            let train = read_text(&train)?;
-            let (train, dev) = match dev {
-                Some(dev) => (train, read_text(&dev)?),
+            let train = read_text(&train[0])?;
+            let (train, dev) = match dev.first() {
+                Some(dev) => (train, read_text(dev)?),
                 None => cut(path, train)?,
             };
-            (train, dev, test.map(|test| read_text(&test)).transpose()?)
+            (train, dev, test.first().map(|test| read_text(test)).transpose()?)
         }
     };
-    let test = test.unwrap_or_else(|| dev.clone());
-    Ok(Splits { train: vec![train], dev: vec![dev], test: vec![test] })
+    let mut splits = Splits::new(vec![train], vec![dev], test.into_iter().collect());
+    if splits.test.is_empty() {
+        splits.notes.push("only dev is held out, there is no test: the scores are of dev".to_string());
+    }
+    Ok(splits)
 }
 
 fn cut(path: &Path, mut text: String) -> Result<(String, String), DataError> {
@@ -60,7 +63,7 @@ mod tests {
         let splits = split_text(&write(&dir, "a.txt", "éèêëàâîïôûù".as_bytes())).unwrap();
         assert_eq!(splits.train, ["éèêëàâîïô"]);
         assert_eq!(splits.dev, ["ûù"]);
-        assert_eq!(splits.test, splits.dev);
+        assert!(splits.test.is_empty(), "the tenth is dev, by which weights are chosen");
         let error = split_text(&write(&dir, "b.txt", b"a")).unwrap_err();
         assert!(matches!(error, DataError::TooFew { split: Split::Dev, .. }), "{error}");
     }
@@ -72,7 +75,7 @@ mod tests {
         assert_eq!(split_text(dir.path()).unwrap().dev, ["9"]);
         write(&dir, "dev.txt", b"dev");
         let splits = split_text(dir.path()).unwrap();
-        assert_eq!((&splits.train[0][..], &splits.dev[0][..], &splits.test[0][..]), ("0123456789", "dev", "dev"));
+        assert_eq!((&splits.train[0][..], &splits.dev[0][..], splits.test.len()), ("0123456789", "dev", 0));
         write(&dir, "test.txt", b"test");
         assert_eq!(split_text(dir.path()).unwrap().test, ["test"]);
     }

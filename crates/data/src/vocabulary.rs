@@ -1,6 +1,7 @@
 //! A closed set of names with numbers: labels, words, characters.
 
 use crate::DataError;
+use crate::error::excerpt;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -51,7 +52,7 @@ impl Vocabulary {
         let mut vocabulary = Self::default();
         for name in names {
             if vocabulary.ids.contains_key(&name) {
-                return Err(DataError::Duplicate { found: name });
+                return Err(DataError::Duplicate { found: excerpt(&name) });
             }
             vocabulary.push(name);
         }

@@ -1,8 +1,8 @@
 //! The published data sets, where they are at hand: `REGARD_DATA` names their folder.
 
 use regard_data::{
-    Case, Fold, Source, Split, TagColumn, Tokenizer, TokenizerConfig, TokenizerKind, load_labelled, load_pairs,
-    load_tagged, read_labelled, read_pairs, read_text, split_text,
+    Case, Fold, LabelledColumns, PairColumns, Source, Split, TagColumn, Tokenizer, TokenizerConfig, TokenizerKind,
+    load_labelled, load_pairs, load_tagged, read_labelled, read_pairs, read_text, split_text,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,8 +31,8 @@ fn ewt_has_its_official_sentences() {
 fn tatoeba_has_its_pairs_and_holds_sources_out() {
     let Some(folder) = folder() else { return };
     let path = folder.join("tatoeba-fra-eng/fra.txt.gz");
-    assert_eq!(read_pairs(&path).unwrap().len(), 167_130);
-    let splits = load_pairs(&Source { path, fold: None }).unwrap();
+    assert_eq!(read_pairs(&path, &PairColumns::default()).unwrap().examples.len(), 167_130);
+    let splits = load_pairs(&Source { path, fold: None }, &PairColumns::default()).unwrap();
     let sources = |split| splits.get(split).iter().map(|p| p.source.as_str()).collect::<BTreeSet<_>>();
     let [train, dev, test] = Split::ALL.map(sources);
     assert_eq!(train.len() + dev.len() + test.len(), 116_830);
@@ -44,7 +44,7 @@ fn tatoeba_has_its_pairs_and_holds_sources_out() {
 #[test]
 fn tatoeba_comes_back_from_its_pieces() {
     let Some(folder) = folder() else { return };
-    let pairs = read_pairs(&folder.join("tatoeba-fra-eng/fra.txt.gz")).unwrap();
+    let pairs = read_pairs(&folder.join("tatoeba-fra-eng/fra.txt.gz"), &PairColumns::default()).unwrap().examples;
     let texts = || pairs.iter().flat_map(|p| [p.source.as_str(), p.target.as_str()]);
     for (kind, vocab) in [(TokenizerKind::Bpe, 8000), (TokenizerKind::Word, 100_000), (TokenizerKind::Char, 1000)] {
         let config = TokenizerConfig { kind, vocab, case: Case::Keep, min_count: 1 };
@@ -72,12 +72,13 @@ fn tatoeba_comes_back_from_its_pieces() {
 fn polarity_has_its_sentences_and_folds() {
     let Some(folder) = folder() else { return };
     let path = folder.join("sentence-polarity/polarity.tsv.gz");
-    let all = read_labelled(&path).unwrap();
+    let all = read_labelled(&path, &LabelledColumns::default()).unwrap().examples;
     assert_eq!(all.len(), 10_662);
     assert_eq!(all.iter().filter(|e| e.label == "pos").count(), 5_331);
     let tests: usize = (1..=10)
         .map(|k| {
-            load_labelled(&Source { path: path.clone(), fold: Some(Fold::new(k, 10).unwrap()) }).unwrap().test.len()
+            let source = Source { path: path.clone(), fold: Some(Fold::new(k, 10).unwrap()) };
+            load_labelled(&source, &LabelledColumns::default()).unwrap().test.len()
         })
         .sum();
     assert_eq!(tests, 10_662);

@@ -106,6 +106,16 @@ impl Given {
         }
     }
 
+    /// The text of a task that takes texts, in JSON also under a key of the task's own data.
+    pub fn text_under(&self, key: Option<&str>) -> Result<&str, TaskError> {
+        match self {
+            Self::Json(value) if value.get(InputKind::Text.key()).is_none() => {
+                key.and_then(|key| value.get(key)?.as_str()).map_or_else(|| self.text(), Ok)
+            }
+            _ => self.text(),
+        }
+    }
+
     /// What stands in JSON under the key of `kind`; nothing for a text, which the task reads as it writes its inputs.
     pub fn value(&self, kind: InputKind) -> Result<Option<&Value>, TaskError> {
         match self {
@@ -202,6 +212,14 @@ mod tests {
         ] {
             assert_eq!(given.text().unwrap(), "a b");
         }
+    }
+
+    #[test]
+    fn a_text_may_have_a_key_of_its_own() {
+        let given = Given::Json(json!({"source": "a b", "target": "x"}));
+        assert_eq!(given.text_under(Some("source")).unwrap(), "a b");
+        assert!(given.text_under(None).is_err() && given.text_under(Some("other")).is_err());
+        assert_eq!(Given::from("a").text_under(Some("source")).unwrap(), "a");
     }
 
     #[test]

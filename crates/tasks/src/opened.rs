@@ -17,7 +17,7 @@ use crate::heads::{self, Heads};
 use crate::input::{Given, InputKind};
 use crate::memory;
 use crate::run::{parts_of, restored};
-use crate::task::{Evaluation, Looked, Prediction, Prompt, Settings, Task};
+use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Settings, Task};
 use crate::train::newest_weights;
 use crate::weights;
 
@@ -28,6 +28,8 @@ pub enum Examples<'a> {
     File(&'a Path),
     /// A split.
     Split(Split),
+    /// The split that the run was scored by at its end: test, or dev where the data have no test.
+    HeldOut,
 }
 
 /// A trained model, ready to use by any number of threads. What is captured, left out or given up comes from the caller's
@@ -44,6 +46,9 @@ pub trait Opened: Send + Sync {
 
     /// Scores examples.
     fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError>;
+
+    /// The inputs of a file in a format of the task's own, such as columns; nothing of a file with an input a line.
+    fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError>;
 
     /// What it makes of inputs, each by itself: one that it does not take spoils no other.
     fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError>;
@@ -155,7 +160,7 @@ impl<T: Task> Model<T> {
                 let part = self.task.part(path).map_err(TaskError::in_file(Some(path)))?;
                 Ok((part, path.display().to_string()))
             }
-            Examples::Split(split) => {
+            Examples::Split(_) | Examples::HeldOut => {
                 let config = self.task.config();
                 if config.fingerprint()? != self.description.data {
                     let path = config.data_path().unwrap_or_else(|| Path::new("built-in data"));
@@ -163,7 +168,16 @@ impl<T: Task> Model<T> {
                                    name a file with --data to score all of it";
                     return Err(TaskError::folder(path, problem));
                 }
-                Ok((parts_of(&self.task)?.take(split), split.to_string()))
+                let parts = parts_of(&self.task)?;
+                let split = match examples {
+                    Examples::Split(split) => split,
+                    _ => parts.held_out().0,
+                };
+                let none = || {
+                    let expected = "dev: these data have no test split, only dev is held out";
+                    TaskError::input("split", expected, split.to_string())
+                };
+                Ok((parts.take(split).ok_or_else(none)?, split.to_string()))
             }
         }
     }
@@ -210,7 +224,12 @@ impl<T: Task> Opened for Model<T> {
     }
 
     fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError> {
-        self.task.evaluate(&self.part(examples)?.0, &self.model, None, pass)
+        let (part, name) = self.part(examples)?;
+        Ok(Evaluation { part: name, ..self.task.evaluate(&part, &self.model, None, pass)? })
+    }
+
+    fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
+        self.task.questions(path).map_err(TaskError::in_file(Some(path)))
     }
 
     fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError> {

@@ -26,7 +26,7 @@ fn divided(text: &str) -> Splits<String> {
     };
     let (dev, test) = (cut(90), cut(95));
     let part = |range: std::ops::Range<usize>| vec![text[range].to_string()];
-    Splits { train: part(0..dev), dev: part(dev..test), test: part(test..text.len()) }
+    Splits::new(part(0..dev), part(dev..test), part(test..text.len()))
 }
 
 #[cfg(test)]

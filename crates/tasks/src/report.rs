@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::error::TaskError;
 use crate::opened::viewed;
 use crate::run::Finished;
-use crate::task::{Evaluation, Prediction, Sample, Task};
+use crate::task::{Evaluation, Prediction, Sample, Settings, Task};
 
 /// Inputs whose maps are shown.
 const LOOKED_AT: usize = 3;
@@ -33,19 +33,19 @@ fn predictions(samples: &[(Sample, Prediction)]) -> Table {
 /// The page, and whether it shows how the model looks at things.
 pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskError> {
     let Story { task, model, evaluation, journal, finished } = story;
-    let seconds = finished.seconds.max(1e-9);
+    let (seconds, split) = (finished.seconds.max(1e-9), finished.split);
     let mut report = Report::new(format!("regard train {}", T::NAME))
         .fact("steps", finished.step.to_string())
         .fact("training time", format!("{:.0} s", finished.seconds))
         .fact("tokens per second", format!("{:.0}", finished.tokens as f64 / seconds))
-        .fact("test examples", evaluation.examples.to_string());
+        .fact(format!("{split} examples"), evaluation.examples.to_string());
     for (name, value) in &evaluation.scores {
-        report = report.fact(format!("{name} (test)"), number(*value, 4));
+        report = report.fact(format!("{name} ({split})"), number(*value, 4));
     }
     report = report.section(curves(journal));
     if !finished.samples.is_empty() {
         let table = predictions(&finished.samples);
-        let text = "Examples of the test split, which training has not seen.";
+        let text = format!("Examples of the {split} split, which training has not seen.");
         report = report.section(Section::new("Predictions").text(text).content(Content::Table(table)));
     }
     if !finished.seen.is_empty() {
@@ -68,7 +68,13 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskE
     }
     let pass = Pass::inference();
     let samples = finished.samples.iter().map(|(sample, _)| task.input(&sample.given)).take(LOOKED_AT);
-    for input in [task.telling(model)].into_iter().chain(samples) {
+    // An example of the task's own tells most of built-in data; of a user's data their own do.
+    let own = [task.telling(model)].into_iter();
+    let inputs: Vec<_> = match task.config().data_path() {
+        Some(_) => samples.chain(own).collect(),
+        None => own.chain(samples).collect(),
+    };
+    for input in inputs {
         match input.and_then(|input| viewed(task, model, &input, Wanted::default(), &pass)) {
             Ok(view) if !view.groups.is_empty() => views.push(view),
             // An example of the task's own may be too long for this model.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
+use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, NnError, Pass};
 
@@ -77,7 +78,9 @@ pub struct Finished {
     pub seconds: f64,
     /// Tokens seen.
     pub tokens: u64,
-    /// Scores of the test split; empty if it was stopped.
+    /// The split that was scored: test, or dev where the data have no test.
+    pub split: Split,
+    /// Its scores; empty if the run was stopped.
     pub scores: BTreeMap<String, f64>,
     /// The score that decides.
     pub main: &'static str,
@@ -89,7 +92,7 @@ pub struct Finished {
     pub kept: Option<u64>,
     /// Whether `look` has something to show of it.
     pub is_seen: bool,
-    /// Examples of the test split with what the model makes of them.
+    /// Examples of that split with what the model makes of them.
     pub samples: Vec<(Sample, Prediction)>,
     /// A few examples of the training split with a right answer, and what the model makes of them.
     pub seen: Vec<(Sample, Prediction)>,
@@ -339,6 +342,7 @@ fn finish<T: Task>(
         End::Whole | End::OutOfTime => scored(task, parts, &model, observer, stop)?,
     };
     let finished = evaluation.is_some();
+    let (split, held_out) = parts.held_out();
     (description.step, description.finished) = (state.step, finished);
     let mut files = task.extras(&model)?;
     files.insert(MODEL.to_string(), weights::to_bytes(&weights::stored(&model)));
@@ -350,6 +354,7 @@ fn finish<T: Task>(
         step: state.step,
         seconds: state.seconds,
         tokens: state.tokens,
+        split,
         scores: BTreeMap::new(),
         main: "",
         better: Better::Higher,
@@ -365,7 +370,7 @@ fn finish<T: Task>(
         // JSON has no number for what is not finite, and a folder must be readable.
         let finite = |(_, value): &(String, f64)| value.is_finite();
         description.scores = Some(evaluation.scores.clone().into_iter().filter(finite).collect());
-        let unseen = task.samples(&parts.test, 4 * SHOWN);
+        let unseen = task.samples(held_out, 4 * SHOWN);
         // Some tasks ask the same questions whatever the split.
         let seen = task.samples(&parts.train, 4 * SEEN).into_iter();
         let seen = seen.filter(|sample| !sample.expected.is_empty() && !unseen.contains(sample)).collect();
@@ -388,7 +393,7 @@ fn finish<T: Task>(
     Ok(done)
 }
 
-/// The scores of the test split; nothing if the run was asked to stop meanwhile.
+/// The scores of the held-out examples; nothing if the run was asked to stop meanwhile.
 fn scored<T: Task>(
     task: &T,
     parts: &Parts<T::Part>,
@@ -396,10 +401,11 @@ fn scored<T: Task>(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TaskError> {
-    observer.hear(&Event::Doing("scoring the test split".to_string()));
+    let (split, held_out) = parts.held_out();
+    observer.hear(&Event::Doing(format!("scoring the {split} split")));
     let observer = Mutex::new(observer);
     let tell = |done, all| hear_scored(&observer, done, all);
-    match task.evaluate(&parts.test, model, None, &Pass::inference().until(stop.flag()).telling(&tell)) {
+    match task.evaluate(held_out, model, None, &Pass::inference().until(stop.flag()).telling(&tell)) {
         Ok(evaluation) => Ok(Some(evaluation)),
         Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
         Err(error) => Err(error),

@@ -121,6 +121,11 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Reads an input; refuses what the model cannot take.
     fn input(&self, given: &Given) -> Result<Self::Input, TaskError>;
 
+    /// The inputs of a file in a format of its own, such as columns; nothing of a file with an input a line.
+    fn questions(&self, _path: &Path) -> Result<Option<Questions>, TaskError> {
+        Ok(None)
+    }
+
     /// What the model makes of inputs, one prediction each.
     fn predict(&self, model: &Self::Model, inputs: &[Self::Input], pass: &Pass) -> Result<Vec<Prediction>, TaskError>;
 
@@ -160,27 +165,54 @@ pub trait Task: Sized + Send + Sync + 'static {
     }
 }
 
-/// The three splits.
+/// The splits.
 #[derive(Debug, Clone)]
 pub struct Parts<P> {
     /// To learn from.
     pub train: P,
     /// To choose by.
     pub dev: P,
-    /// To score once.
-    pub test: P,
-    /// What the user should know of them, such as examples that were left out.
+    /// To score once; nothing where only dev is held out, as of a plain text.
+    pub test: Option<P>,
+    /// What the user should know of them, such as their sizes and examples that were left out.
     pub notes: Vec<String>,
 }
 
 impl<P> Parts<P> {
-    /// One of them.
-    pub fn take(self, split: Split) -> P {
+    /// One of them, if it is there.
+    pub fn take(self, split: Split) -> Option<P> {
         match split {
-            Split::Train => self.train,
-            Split::Dev => self.dev,
+            Split::Train => Some(self.train),
+            Split::Dev => Some(self.dev),
             Split::Test => self.test,
         }
+    }
+
+    /// The split that a run is scored by at its end: test, or dev where there is no test.
+    pub fn held_out(&self) -> (Split, &P) {
+        match &self.test {
+            Some(test) => (Split::Test, test),
+            None => (Split::Dev, &self.dev),
+        }
+    }
+}
+
+/// The inputs of a file that has them in a format of its own.
+pub struct Questions {
+    /// The inputs in their order.
+    pub inputs: Vec<Given>,
+    /// Writes the answer to the input of this number as the file would, or its place where there is no answer. Without it an
+    /// answer is a line.
+    pub written: Option<Written>,
+}
+
+/// See [`Questions`].
+pub type Written = Box<dyn Fn(usize, Option<&Prediction>) -> String>;
+
+impl Questions {
+    /// Questions whose answers are lines.
+    pub fn lines(inputs: Vec<String>) -> Self {
+        Self { inputs: inputs.into_iter().map(Given::from).collect(), written: None }
     }
 }
 
@@ -214,6 +246,8 @@ pub struct Evaluation {
     pub main: &'static str,
     /// Its direction.
     pub better: Better,
+    /// What was scored: a split, or the path of a file. The caller fills it in.
+    pub part: String,
     /// Examples that were scored.
     pub examples: usize,
     /// Figures and tables for the report, such as a confusion matrix.
@@ -224,7 +258,7 @@ impl Evaluation {
     /// Scores without pictures.
     pub fn new(scores: impl IntoIterator<Item = (&'static str, f64)>, main: &'static str, better: Better) -> Self {
         let scores = scores.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-        Self { scores, main, better, examples: 0, contents: Vec::new() }
+        Self { scores, main, better, part: String::new(), examples: 0, contents: Vec::new() }
     }
 
     /// The score that decides; larger is better.

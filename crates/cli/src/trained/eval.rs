@@ -28,9 +28,9 @@ pub struct Eval {
     /// Score all of this file instead of the model's own data
     #[arg(long, value_name = "PATH", conflicts_with = "split")]
     data: Option<PathBuf>,
-    /// Which split of the model's own data
-    #[arg(long, value_name = "SPLIT", default_value = "test", value_parser = ["dev", "test"])]
-    split: String,
+    /// Which split of the model's own data; by default test, or dev where the data have no test
+    #[arg(long, value_name = "SPLIT", value_parser = ["dev", "test"])]
+    split: Option<String>,
     #[command(flatten)]
     without: Without,
     /// Print one JSON document instead of text
@@ -42,8 +42,9 @@ impl Eval {
     /// Scores.
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
-        let split: Split = self.split.parse()?;
-        let examples = self.data.as_deref().map_or(Examples::Split(split), Examples::File);
+        let split = self.split.as_deref().map(str::parse::<Split>).transpose()?;
+        let own = split.map_or(Examples::HeldOut, Examples::Split);
+        let examples = self.data.as_deref().map_or(own, Examples::File);
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let progress = Scoring::new();
         let tell = |done, all| progress.hear(done, all);
@@ -54,7 +55,7 @@ impl Eval {
             None => None,
         };
         drop(progress);
-        let name = self.data.as_ref().map_or(self.split, |path| path.display().to_string());
+        let name = whole.part.clone();
         if self.json {
             let mut document = scored(&whole);
             document["task"] = json!(model.description().task);

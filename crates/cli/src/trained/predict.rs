@@ -1,13 +1,14 @@
 //! `regard predict`: what a model makes of inputs.
 
-use std::io::{BufRead, BufReader, IsTerminal};
+use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use regard_data::{is_jsonl, open_text};
 use regard_nn::{Ablation, Pass};
 use regard_tasks::input::Given;
-use regard_tasks::task::Prediction;
+use regard_tasks::task::{Prediction, Questions, Written};
 use regard_tasks::{Opened, TaskError};
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ pub struct Predict {
     /// Inputs; with none and no --input, lines from standard input
     #[arg(value_name = "INPUT")]
     inputs: Vec<String>,
-    /// A file with an input a line, one JSON document a line if it ends in .jsonl, or - for standard input
+    /// A file as --data of `train` takes it, with or without the answers, or with an input a line; - for standard input
     #[arg(long, value_name = "F", conflicts_with = "inputs")]
     input: Option<PathBuf>,
     #[command(flatten)]
@@ -48,7 +49,8 @@ impl Predict {
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
-        let mut answers = Answers { predict: &self, model: model.as_ref(), ablation, line: 0, refused: 0 };
+        let mut answers =
+            Answers { predict: &self, model: model.as_ref(), ablation, written: None, line: 0, refused: 0 };
         if !self.inputs.is_empty() {
             let argument =
                 |input: &String| Given::argument(input, model.input_kind()).map_err(|error| (input.clone(), error));
@@ -57,10 +59,18 @@ impl Predict {
             return answers.all_given();
         }
         let file = self.input.as_deref().filter(|path| path.as_os_str() != "-");
-        let mut reader: Box<dyn BufRead> = match file {
-            Some(path) => {
-                Box::new(BufReader::new(std::fs::File::open(path).with_context(|| path.display().to_string())?))
+        // A pipe is read once, line by line.
+        if let Some(path) = file.filter(|path| path.is_file())
+            && let Some(Questions { inputs, written }) = model.questions(path).map_err(Failure)?
+        {
+            answers.written = written.filter(|_| !self.json && answers.ablation.is_none());
+            for some in inputs.chunks(TOGETHER) {
+                answers.show(some.iter().cloned().map(Ok).collect())?;
             }
+            return answers.all_given();
+        }
+        let mut reader: Box<dyn BufRead> = match file {
+            Some(path) => open_text(path).map_err(|error| Failure(error.into()))?,
             None => {
                 if std::io::stdin().is_terminal() {
                     tell!("type an input a line; Ctrl-D ends");
@@ -68,7 +78,7 @@ impl Predict {
                 Box::new(std::io::stdin().lock())
             }
         };
-        let is_json = file.is_some_and(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+        let is_json = file.is_some_and(is_jsonl);
         // A person gets an answer to each line, a file goes through in groups.
         let together = if self.input.is_none() && std::io::stdin().is_terminal() { 1 } else { TOGETHER };
         loop {
@@ -108,6 +118,8 @@ struct Answers<'a> {
     predict: &'a Predict,
     model: &'a dyn Opened,
     ablation: Option<Ablation>,
+    /// How the file of the inputs writes an answer.
+    written: Option<Written>,
     /// Inputs so far.
     line: usize,
     /// Inputs that got no answer.
@@ -129,16 +141,28 @@ impl Answers<'_> {
         let mut answered = given.iter().zip(whole.into_iter().zip(less));
         for input in inputs {
             self.line += 1;
+            let at = self.line - 1;
             let line = match input {
                 Err((line, error)) => self.refusal(&error, Value::from(line)),
                 Ok(_) => match answered.next() {
-                    Some((_, (Ok(whole), None))) => self.line(whole, None)?,
+                    Some((_, (Ok(whole), None))) => match &self.written {
+                        Some(written) => {
+                            print(&written(at, Some(&whole)))?;
+                            continue;
+                        }
+                        None => self.line(whole, None)?,
+                    },
                     Some((_, (Ok(whole), Some(Ok(less))))) => self.line(whole, Some(less))?,
                     Some((given, (Err(error), _) | (_, Some(Err(error))))) => {
                         if !matches!(error, TaskError::Input { .. }) {
                             return Err(Failure(error).into());
                         }
-                        self.refusal(&error, given.to_json())
+                        let line = self.refusal(&error, given.to_json());
+                        if let Some(written) = &self.written {
+                            print(&written(at, None))?;
+                            continue;
+                        }
+                        line
                     }
                     None => continue,
                 },

@@ -12,9 +12,17 @@ use serde_json::{Value, json};
 
 use super::config::TargetKind;
 use crate::error::TaskError;
+use crate::input::beginning;
+use crate::notes::listed;
 
 /// What a set without labels is called.
 const NO_LABEL: &str = "(none)";
+/// What messages call them.
+const LABELS: &str = "labels of the training examples";
+/// Labels that may all be different. More of them, mostly of one example each, are a number or an identifier, and cost memory
+/// for nothing.
+const FREE_LABELS: usize = 1_000;
+
 /// The answer to one text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
@@ -52,18 +60,21 @@ impl Answers {
         let first = train.first().map(|example| example.label.as_str()).unwrap_or_default();
         if target != TargetKind::Value && train.iter().all(|example| example.label == first) {
             let expected = "two different ones or more";
-            return Err(TaskError::input("labels of the training examples", expected, format!("only {first:?}")));
+            return Err(TaskError::input(LABELS, expected, format!("only {}", beginning(first))));
         }
         let names = || {
             let names: BTreeSet<&str> = train.iter().flat_map(|example| written(target, &example.label)).collect();
-            Vocabulary::from_names(names.into_iter().map(str::to_string).collect())
+            if names.len() > FREE_LABELS && 2 * names.len() > train.len() {
+                let got = format!("{} different ones of {} examples", names.len(), train.len());
+                let expected = "labels that several examples share; for numbers --set data.target=value";
+                return Err(TaskError::input(LABELS, expected, got));
+            }
+            Ok(Vocabulary::from_names(names.into_iter().map(str::to_string).collect())?)
         };
         match target {
             TargetKind::Label => Ok(Self::One(names()?)),
             TargetKind::Labels => match names()? {
-                none if none.is_empty() => {
-                    Err(TaskError::input("labels of the training examples", "one or more", "none"))
-                }
+                none if none.is_empty() => Err(TaskError::input(LABELS, "one or more", "none")),
                 names => Ok(Self::Several(names)),
             },
             TargetKind::Value => {
@@ -71,6 +82,19 @@ impl Answers {
                 Ok(Self::Number(Scale::of(&values)?))
             }
         }
+    }
+
+    /// What a user is told of the labels of the training examples: the most frequent ones.
+    pub(super) fn note(&self, train: &[Labelled]) -> Option<String> {
+        let labels = self.labels()?;
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        train.iter().flat_map(|example| written(self.kind(), &example.label)).for_each(|label| {
+            *counts.entry(label).or_default() += 1;
+        });
+        let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let named: Vec<String> = counts.iter().map(|(label, count)| format!("{label} {count}")).collect();
+        Some(format!("{} labels: {}", labels.len(), listed(&named)))
     }
 
     /// From `labels.json`.
@@ -294,22 +318,14 @@ fn suits(target: TargetKind, example: &Labelled) -> Result<(), TaskError> {
 /// The example, for a message.
 fn place(example: &Labelled) -> String {
     let line = example.line.map_or(String::new(), |line| format!(", line {line}"));
-    format!("{:?}{line}", excerpt(&example.text))
+    format!("{}{line}", beginning(&example.text))
 }
 
 fn value(example: &Labelled) -> Result<f64, TaskError> {
     example.label.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
         let what = format!("value of {}", place(example));
-        TaskError::input(what, "a number (data.target is value)", format!("{:?}", example.label))
+        TaskError::input(what, "a number (data.target is value)", beginning(&example.label))
     })
-}
-
-/// The beginning of a text, for a message.
-fn excerpt(text: &str) -> String {
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -406,6 +422,12 @@ mod tests {
         ] {
             assert!(learn(target, &labels).is_err(), "{target:?} {labels:?}");
         }
+        let identifiers: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+        let error = learn(TargetKind::Label, &identifiers.iter().map(String::as_str).collect::<Vec<_>>());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("20000 different ones of 20000 examples"), "{error}");
+        let long = "x".repeat(100_000);
+        assert!(learn(TargetKind::Label, &[&long, &long]).unwrap_err().to_string().len() < 300);
     }
 
     #[test]

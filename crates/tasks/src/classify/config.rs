@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regard_data::{Case, Fold, TokenizerConfig, TokenizerKind};
+use regard_data::{Case, Column, Fold, LabelledColumns};
 use regard_nn::ConfigError;
 use regard_nn::config::{check_dropout, check_layers, check_positive, check_product, name_or_table};
 use regard_nn::layers::pooling::PoolingConfig;
@@ -18,6 +18,7 @@ use crate::model::{RecurrentKeys, TransformerKeys};
 use crate::pretrained;
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
+use crate::tokens::TokenizerKeys;
 
 /// What the second column of the data says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +41,14 @@ pub struct DataConfig {
     pub path: Option<PathBuf>,
     /// Fold `k/n` of a single file.
     pub fold: Option<Fold>,
+    /// The column of the text, by name, or by number in a file without a header; `text` by default.
+    pub text: Option<Column>,
+    /// The column of the label; `label`, `labels` or `value` by default.
+    pub label: Option<Column>,
     /// What is known of a text.
     pub target: TargetKind,
     /// How text becomes tokens.
-    pub tokenizer: TokenizerConfig,
+    pub tokenizer: TokenizerKeys,
     /// Tokens of a text at most: longer ones are left out of training, refused in prediction, cut in evaluation.
     pub max_length: usize,
     /// Tokens of a training text at most, to see what becomes of longer ones in the test.
@@ -55,11 +60,20 @@ impl Default for DataConfig {
         Self {
             path: None,
             fold: None,
+            text: None,
+            label: None,
             target: TargetKind::Label,
-            tokenizer: TokenizerConfig { kind: TokenizerKind::Word, vocab: 20_000, case: Case::Lower, min_count: 1 },
+            tokenizer: TokenizerKeys { kind: None, vocab: 20_000, case: Case::Lower, min_count: 1 },
             max_length: 256,
             longest: None,
         }
+    }
+}
+
+impl DataConfig {
+    /// Where text and label stand.
+    pub(super) fn columns(&self) -> LabelledColumns {
+        LabelledColumns { text: self.text.clone(), label: self.label.clone() }
     }
 }
 
@@ -252,6 +266,11 @@ impl Validate for Config {
             return Err(
                 ConfigError::new("data.fold", fold, "nothing for built-in data, which have their own parts").into()
             );
+        }
+        for (key, column) in [("data.text", &self.data.text), ("data.label", &self.data.label)] {
+            if let (None, Some(column)) = (path, column) {
+                return Err(ConfigError::new(key, column, "nothing for built-in data, which have no columns").into());
+            }
         }
         if path.is_none() && target == TargetKind::Labels {
             return Err(ConfigError::new("data.target", "labels", "label or value for built-in data").into());

@@ -12,7 +12,8 @@ use std::path::Path;
 
 use regard_data::builtin::{Opinion, sentiment};
 use regard_data::{
-    Budget, END, Labelled, START, Source, Splits, Tokenizer, UNK, batches, in_order, load_labelled, read_labelled,
+    Budget, Column, END, Labelled, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, in_order,
+    lacks_spaces, load_labelled, read_labelled, read_texts,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_nn::layers::linear::Bias;
@@ -28,9 +29,10 @@ use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::input::{Given, InputKind, beginning};
 use crate::model::{lookup, sizes};
+use crate::notes;
 use crate::pretrained;
 use crate::rows::{device_of, padded, spread};
-use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Sample, Task, Validate};
+use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
 
 const LABELS: &str = "labels.json";
 /// A batch where no gradients are kept.
@@ -59,6 +61,8 @@ pub struct Part {
     examples: Vec<Example>,
     /// Labels that the training split does not have.
     unseen: Vec<String>,
+    /// Number of texts of which only the beginning is kept.
+    cut: usize,
 }
 
 /// See the [module](self).
@@ -74,14 +78,14 @@ impl Classify {
     fn texts(config: &Config) -> Result<Splits<Labelled>, TaskError> {
         let DataConfig { path, fold, target, .. } = &config.data;
         if let Some(path) = path {
-            return Ok(load_labelled(&Source { path: path.clone(), fold: *fold })?);
+            return Ok(load_labelled(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?);
         }
         let labelled = |Opinion { text, label, value }: Opinion| {
             let label = if *target == TargetKind::Value { value.to_string() } else { label.name().to_string() };
             Labelled::new(text, label)
         };
         let parts = sentiment(Opinion::sizes(), BUILT_IN_SEED).map(labelled);
-        Ok(Splits { train: parts.train, dev: parts.dev, test: parts.test })
+        Ok(Splits::new(parts.train, parts.dev, parts.test))
     }
 
     fn encode(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
@@ -93,13 +97,14 @@ impl Classify {
             Ok(Example { text: labelled.text.clone(), ids: encoded.ids, answer })
         };
         let examples = texts.iter().zip(encoded).map(example).collect::<Result<_, TaskError>>()?;
-        Ok(Part { examples, unseen })
+        Ok(Part { examples, unseen, cut: 0 })
     }
 
     /// Texts to be scored: one that is too long by its beginning, one without tokens as an unknown word.
     fn scored(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
         let mut part = self.encode(texts)?;
         for example in &mut part.examples {
+            part.cut += usize::from(example.ids.len() > self.config.data.max_length);
             example.ids.truncate(self.config.data.max_length);
             if example.ids.is_empty() {
                 example.ids.push(UNK);
@@ -129,8 +134,34 @@ impl Classify {
     }
 
     fn divided(&self, texts: &Splits<Labelled>) -> Result<Parts<Part>, TaskError> {
-        let (train, notes) = self.learnt(&texts.train)?;
-        Ok(Parts { train, dev: self.scored(&texts.dev)?, test: self.scored(&texts.test)?, notes })
+        let (train, left_out) = self.learnt(&texts.train)?;
+        let (dev, test) = (self.scored(&texts.dev)?, self.scored(&texts.test)?);
+        let mut told = texts.notes.clone();
+        told.push(notes::sizes("texts", texts.train.len(), texts.dev.len(), Some(texts.test.len())));
+        told.extend(self.answers.note(&texts.train));
+        if lacks_spaces(texts.train.iter().map(|example| example.text.as_str())) {
+            told.extend(notes::unspaced(self.tokenizer.kind()));
+        }
+        let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
+        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
+        told.extend(notes::unknown(
+            what,
+            &parts.map(|(split, part)| {
+                let ids = || part.examples.iter().flat_map(|example| &example.ids);
+                (split, ids().filter(|id| **id == UNK).count(), ids().count())
+            }),
+        ));
+        told.extend(left_out);
+        for (split, part) in &parts[1..] {
+            if part.cut > 0 {
+                let (cut, all, most) = (part.cut, part.examples.len(), self.config.data.max_length);
+                told.push(format!(
+                    "{cut} of {all} {split} texts are scored by their first {most} tokens (data.max_length)"
+                ));
+            }
+            told.extend(notes::unseen(*split, "labels", &part.unseen));
+        }
+        Ok(Parts { train, dev, test: Some(test), notes: told })
     }
 
     fn network(&self) -> ClassifierConfig {
@@ -187,7 +218,7 @@ impl Task for Classify {
                 config.model = ModelConfig::Transformer(keys);
                 tokenizer
             }
-            None => Tokenizer::train(&config.data.tokenizer, texts.train.iter().map(|example| example.text.as_str()))?,
+            None => config.data.tokenizer.train(texts.train.iter().map(|example| example.text.as_str()))?,
         };
         config.validate()?;
         let task = Self { config, tokenizer, answers };
@@ -216,7 +247,7 @@ impl Task for Classify {
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        self.scored(&read_labelled(path)?)
+        self.scored(&read_labelled(path, &self.config.data.columns())?.examples)
     }
 
     fn described(&self) -> Option<Description> {
@@ -318,8 +349,12 @@ impl Task for Classify {
         Ok(evaluation)
     }
 
+    fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
+        Ok(read_texts(path, &self.config.data.columns())?.map(Questions::lines))
+    }
+
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
-        let text = given.text()?;
+        let text = given.text_under(self.config.data.text.as_ref().and_then(Column::name))?;
         let encoded = self.tokenizer.encode(text);
         let (most, got) = (self.config.data.max_length, encoded.ids.len());
         if (1..=most).contains(&got) {

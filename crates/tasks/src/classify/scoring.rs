@@ -95,7 +95,7 @@ impl Answers {
                 let confusion = self.confusion(truth, &found, unseen);
                 let mut contents = vec![table(labels, &confusion.report().classes)];
                 if labels.len() + unseen.len() <= DRAWN_CLASSES {
-                    let map = confusion_matrix(names(labels), &confusion.counts().concat())?;
+                    let map = confusion_matrix(names(labels), &confusion.matrix().concat())?;
                     contents.push(Content::Figure(Figure::new("Which label was taken for which").panel("", map)));
                 }
                 contents

@@ -112,7 +112,7 @@ pub struct Measured {
     pub main: String,
     /// Its direction.
     pub better: Better,
-    /// Scores of the test split; one that is no number is null.
+    /// Scores of the held-out split; one that is no number is null.
     pub metrics: BTreeMap<String, Option<f64>>,
     /// Of the network.
     pub parameters: usize,
@@ -197,7 +197,7 @@ impl Document {
             }
         }
         if let Some(main) = self.main().filter(|_| text.contains(" *")) {
-            text += &format!("* best {}; scores are of the test split\n", main.name);
+            text += &format!("* best {}; scores are of the held-out split\n", main.name);
         }
         text
     }

@@ -22,7 +22,7 @@ pub(super) fn figure(document: &Document, main: Option<&Main>, place: &Path) -> 
             row.metrics.get(&metric).map_or((f64::NAN, 0.0), |spread| (spread.mean, spread.deviation.unwrap_or(0.0)))
         };
         let bars = Bars::new(Axis::linear(metric.as_str()), groups.clone());
-        figure.push(format!("{metric}, test split"), bars.series_with_deviations("", rows.iter().map(value))?);
+        figure.push(format!("{metric}, held-out split"), bars.series_with_deviations("", rows.iter().map(value))?);
     }
     if let Some(main) = main {
         let mut lines = Lines::new(Axis::linear("step"), Axis::linear(main.name.as_str()));
@@ -53,7 +53,7 @@ pub(super) fn page(document: &Document, main: Option<&Main>, figure: Figure) -> 
         report = report.fact("set", set.as_str());
     }
     let table = Content::Table(cells(&document.keys(), &document.table, main));
-    let mut section = Section::new("Scores").text("Of the test split; * marks the best.").content(table);
+    let mut section = Section::new("Scores").text("Of the held-out split; * marks the best.").content(table);
     for row in &document.table {
         section.content.extend(row.errors.iter().map(|error| Content::Text(format!("{} failed, {error}", row.name))));
     }

@@ -46,7 +46,7 @@ pub struct Row {
     pub errors: Vec<String>,
     /// Of the network.
     pub parameters: Option<usize>,
-    /// Scores of the test split.
+    /// Scores of the held-out split.
     pub metrics: BTreeMap<String, Spread>,
     /// Of training.
     pub seconds: Option<Spread>,

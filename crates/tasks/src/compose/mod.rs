@@ -271,7 +271,12 @@ impl Task for Compose {
             Part::Fixed((0..count as u64).map(|index| FixedExample(self.example(side, index))).collect())
         };
         let DataConfig { dev, test, .. } = self.config.data;
-        Ok(Parts { train: Part::Endless, dev: fixed(Side::Dev, dev), test: fixed(Side::Test, test), notes: Vec::new() })
+        Ok(Parts {
+            train: Part::Endless,
+            dev: fixed(Side::Dev, dev),
+            test: Some(fixed(Side::Test, test)),
+            notes: Vec::new(),
+        })
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {

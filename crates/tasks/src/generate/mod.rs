@@ -16,7 +16,7 @@ use std::path::Path;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use regard_data::{SPECIALS, Tokenizer, TokenizerKind, UNK, read_text};
+use regard_data::{SPECIALS, Split, Tokenizer, TokenizerKind, UNK, read_text};
 use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
@@ -33,8 +33,9 @@ use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind};
+use crate::input::{Given, InputKind, beginning};
 use crate::metrics::text::TextLoss;
+use crate::notes;
 use crate::plain_text;
 use crate::rows::device_of;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
@@ -86,11 +87,11 @@ impl Generate {
                 TokenizerKind::Char | TokenizerKind::Bpe => "characters",
             };
             let list: Vec<String> = unknown.iter().map(|unknown| format!("{unknown:?}")).collect();
-            let expected = format!("{kind} of the text the model was trained on");
-            return Err(TaskError::input("prompt", expected, list.join(", ")));
+            let expected = format!("{kind} that the model knows, the most frequent ones of its training text");
+            return Err(TaskError::input("prompt", expected, notes::listed(&list)));
         }
         if encoded.ids.is_empty() {
-            return Err(TaskError::input("prompt", "at least one token", format!("{text:?}")));
+            return Err(TaskError::input("prompt", "at least one token", beginning(text)));
         }
         Ok(encoded.ids)
     }
@@ -194,27 +195,39 @@ impl Task for Generate {
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         let text = plain_text::load(self.config.data.path.as_deref())?;
-        let part = |texts: Vec<String>| self.encoded(texts.concat());
-        let (train, dev, test) = (part(text.train), part(text.dev), part(text.test));
+        let part = |mut texts: Vec<String>| match texts.len() {
+            1 => texts.pop().map(|text| self.encoded(text)),
+            _ => None,
+        };
+        let (Some(train), Some(dev)) = (part(text.train), part(text.dev)) else {
+            return Err(TaskError::input("text", "a part to learn from and one to choose by", "less"));
+        };
+        let test = part(text.test);
         let (block, found) = (self.config.data.block, train.ids.len());
         if found <= block {
             let expected = format!("more tokens than data.block, {block}");
             return Err(TaskError::input("training text", expected, found.to_string()));
         }
-        for (name, part) in [("dev", &dev), ("test", &test)] {
-            if part.ids.len() < 2 {
+        for (name, part) in [("dev", Some(&dev)), ("test", test.as_ref())] {
+            if let Some(part) = part.filter(|part| part.ids.len() < 2) {
                 return Err(TaskError::input(format!("{name} text"), "2 tokens or more", part.ids.len().to_string()));
             }
         }
-        let unknown = test.ids.iter().filter(|&&id| id == UNK).count();
-        let note = || {
-            let all = test.ids.len();
-            format!(
-                "{unknown} of {all} tokens of the test text are unknown: not in the training text, or beyond \
-                     data.tokenizer.vocab and min_count"
-            )
-        };
-        let notes = if unknown > 0 { vec![note()] } else { Vec::new() };
+        let parts = [(Split::Train, Some(&train)), (Split::Dev, Some(&dev)), (Split::Test, test.as_ref())];
+        let counts = parts.into_iter().filter_map(|(split, part)| {
+            let ids = &part?.ids;
+            Some((split, ids.iter().filter(|&&id| id == UNK).count(), ids.len()))
+        });
+        let counts: Vec<(Split, usize, usize)> = counts.collect();
+        let mut notes = text.notes;
+        notes.push(notes::sizes("tokens", found, dev.ids.len(), test.as_ref().map(|test| test.ids.len())));
+        if let Some(unknown) = notes::unknown("tokens", &counts) {
+            let why = match counts[0].1 {
+                0 => "the training text does not have them",
+                _ => "beyond data.tokenizer.vocab or rarer than its min_count",
+            };
+            notes.push(format!("{unknown}: {why}"));
+        }
         Ok(Parts { train, dev, test, notes })
     }
 

@@ -1,13 +1,17 @@
 //! One class an example: the confusion matrix and what follows from it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::score::{Score, mean, ratio};
 
-/// How often each class was taken for each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How often each class was taken for each. Only pairs that occur are kept: a full matrix of 20,000 classes is 3 GB.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confusion {
-    counts: Vec<Vec<u64>>,
+    classes: usize,
+    /// By true and predicted class.
+    counts: BTreeMap<(usize, usize), u64>,
 }
 
 /// All scores of a [`Confusion`].
@@ -26,7 +30,7 @@ pub struct ClassReport {
 impl Confusion {
     /// Nothing seen of `classes` classes yet.
     pub fn new(classes: usize) -> Self {
-        Self { counts: vec![vec![0; classes]; classes] }
+        Self { classes, counts: BTreeMap::new() }
     }
 
     /// From one class an example.
@@ -47,31 +51,53 @@ impl Confusion {
     /// # Panics
     /// Where a class is not below the number of classes.
     pub fn add(&mut self, truth: usize, predicted: usize) {
-        self.counts[truth][predicted] += 1;
+        let classes = self.classes;
+        assert!(truth < classes && predicted < classes, "classes {truth} and {predicted} of {classes}");
+        *self.counts.entry((truth, predicted)).or_default() += 1;
     }
 
-    /// The matrix: a row is a true class, a column a predicted one.
-    pub fn counts(&self) -> &[Vec<u64>] {
-        &self.counts
+    /// The whole matrix: a row is a true class, a column a predicted one.
+    pub fn matrix(&self) -> Vec<Vec<u64>> {
+        let mut matrix = vec![vec![0; self.classes]; self.classes];
+        self.counts.iter().for_each(|(&(truth, predicted), &count)| matrix[truth][predicted] = count);
+        matrix
+    }
+
+    /// How often a true class was taken for a predicted one.
+    pub fn count(&self, truth: usize, predicted: usize) -> u64 {
+        self.counts.get(&(truth, predicted)).copied().unwrap_or(0)
+    }
+
+    /// How often each class is true, and how often it is predicted, together.
+    pub fn totals(&self) -> Vec<u64> {
+        let mut totals = vec![0; self.classes];
+        for (&(truth, predicted), &count) in &self.counts {
+            totals[truth] += count;
+            totals[predicted] += count;
+        }
+        totals
     }
 
     /// How many examples there are.
     pub fn examples(&self) -> u64 {
-        self.counts.iter().flatten().sum()
+        self.counts.values().sum()
     }
 
     /// Examples that are right.
     pub fn accuracy(&self) -> f64 {
-        ratio((0..self.counts.len()).map(|class| self.counts[class][class]).sum(), self.examples())
+        ratio((0..self.classes).map(|class| self.count(class, class)).sum(), self.examples())
     }
 
     /// All scores. A class neither true nor predicted anywhere has zeros and no part in the means, as in scikit-learn.
     pub fn report(&self) -> ClassReport {
-        let support = |class: usize| self.counts[class].iter().sum::<u64>();
-        let predicted = |class: usize| self.counts.iter().map(|row| row[class]).sum::<u64>();
-        let score = |class: usize| Score::new(self.counts[class][class], predicted(class), support(class));
-        let classes: Vec<Score> = (0..self.counts.len()).map(score).collect();
-        let occurs = |&class: &usize| support(class) + predicted(class) > 0;
+        let (mut support, mut predicted) = (vec![0; self.classes], vec![0; self.classes]);
+        for (&(truth, found), &count) in &self.counts {
+            support[truth] += count;
+            predicted[found] += count;
+        }
+        let score = |class: usize| Score::new(self.count(class, class), predicted[class], support[class]);
+        let classes: Vec<Score> = (0..self.classes).map(score).collect();
+        let occurs = |&class: &usize| support[class] + predicted[class] > 0;
         let present: Vec<f64> = (0..classes.len()).filter(occurs).map(|class| classes[class].f1).collect();
         let weighted: f64 = classes.iter().map(|class| class.f1 * class.support as f64).sum();
         ClassReport {
@@ -92,11 +118,18 @@ mod tests {
     #[test]
     fn rows_are_true_classes() {
         let confusion = Confusion::from_pairs(3, &[0, 0, 1], &[1, 0, 1]);
-        assert_eq!(confusion.counts(), [[1, 1, 0], [0, 1, 0], [0, 0, 0]]);
+        assert_eq!(confusion.matrix(), [[1, 1, 0], [0, 1, 0], [0, 0, 0]]);
         let report = confusion.report();
         assert_eq!((report.classes[1].precision, report.classes[1].recall), (0.5, 1.0));
         assert_eq!(report.classes[2], Score::default());
         assert!((report.macro_f1 - 2.0 / 3.0).abs() < 1e-15, "the third class has no part");
+    }
+
+    #[test]
+    fn many_classes_cost_what_their_examples_do() {
+        // A full matrix would be 80 GB.
+        let report = Confusion::from_pairs(100_000, &[0, 99_999], &[0, 5]).report();
+        assert_eq!((report.accuracy, report.classes[99_999].support), (0.5, 1));
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn translations_as_sacrebleu() {
 fn classes_as_scikit_learn() {
     for case in golden().classes {
         let confusion = Confusion::from_pairs(case.classes, &case.truth, &case.predicted);
-        assert_eq!(confusion.counts(), case.confusion);
+        assert_eq!(confusion.matrix(), case.confusion);
         let report = confusion.report();
         assert_near("accuracy", report.accuracy, case.accuracy);
         assert_near("macro F1", report.macro_f1, case.macro_f1);

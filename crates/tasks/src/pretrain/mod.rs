@@ -26,6 +26,7 @@ use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::input::{Given, InputKind, beginning};
 use crate::model::sizes;
+use crate::notes;
 use crate::plain_text;
 use crate::rows::{device_of, padded, spread};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
@@ -123,7 +124,7 @@ impl Pretrain {
         let most = self.config.data.max_length;
         if ids.is_empty() || ids.len() > most {
             let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {text:?}"), expected, ids.len().to_string()));
+            return Err(TaskError::input(format!("input {}", beginning(text)), expected, ids.len().to_string()));
         }
         Ok(row(&ids))
     }
@@ -241,16 +242,19 @@ impl Task for Pretrain {
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         let text = plain_text::load(self.config.data.path.as_deref())?;
         let part = |texts: Vec<String>| self.encoded(&texts.concat());
-        let (mut train, dev, test) = (part(text.train), part(text.dev), part(text.test));
-        let mut notes = Vec::new();
+        let test = (!text.test.is_empty()).then(|| part(text.test));
+        let (mut train, dev) = (part(text.train), part(text.dev));
+        let mut notes = text.notes;
+        let all = test.as_ref().map(|test| test.rows.len());
+        notes.push(notes::sizes("examples", train.rows.len(), dev.rows.len(), all));
         if let Some(longest) = self.config.data.longest {
             let all = train.rows.len();
             train.rows.retain(|row| tokens(row) <= longest);
             let left = all - train.rows.len();
             notes.push(format!("{left} examples are longer than {longest} tokens: left out of training"));
         }
-        for (name, part) in [("training", &train), ("dev", &dev), ("test", &test)] {
-            if part.rows.is_empty() {
+        for (name, part) in [("training", Some(&train)), ("dev", Some(&dev)), ("test", test.as_ref())] {
+            if part.is_some_and(|part| part.rows.is_empty()) {
                 return Err(TaskError::input(format!("{name} text"), "at least one line", "none"));
             }
         }

@@ -94,6 +94,8 @@ pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
 /// Makes the path to the data absolute.
 fn make_absolute(table: &mut Table) -> Result<(), TaskError> {
     if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
+        // The name of a pipe leads nowhere.
+        regard_data::check_rereadable(Path::new(path))?;
         *path = Path::new(path).canonicalize().map_err(TaskError::io(&*path))?.display().to_string();
     }
     Ok(())

@@ -15,12 +15,13 @@ use std::path::Path;
 
 use burn::tensor::Tensor;
 use regard_data::{
-    Budget, Source, Splits, Tagged, Vocabulary, batches, builtin, hash, in_order, load_tagged, read_tagged,
+    Budget, Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, hash, in_order, is_jsonl,
+    load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
 use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{Init, Pass, Side};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::config::Sizes;
 pub use self::config::{Config, ModelConfig};
@@ -31,13 +32,16 @@ use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::input::{Given, InputKind, beginning};
 use crate::model::sizes;
+use crate::notes;
 use crate::pretrained;
 use crate::rows::{device_of, spread};
-use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
+use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 const WORDS: &str = "words.json";
 const CHARACTERS: &str = "characters.json";
 const LABELS: &str = "labels.json";
+/// The key of words that are given one by one, in JSON.
+const TOKENS: &str = "tokens";
 /// Words of a batch where no gradients are kept.
 const SCORED_TOGETHER: Budget = Budget { tokens: 8_192, examples: 256 };
 /// What is looked at without an input: one word, two parts of speech.
@@ -70,8 +74,9 @@ impl Tag {
             Some(path) => load_tagged(&Source { path: path.clone(), fold: data.fold }, data.column)?,
             None => built_in(data.sentences),
         };
-        let mut notes = Vec::new();
+        let mut notes = std::mem::take(&mut splits.notes);
         let all = splits.train.len();
+        notes.push(notes::sizes("sentences", all, splits.dev.len(), Some(splits.test.len())));
         if data.share < 1.0 {
             splits.train.retain(|sentence| place(sentence) < data.share);
             notes.push(format!("{} of {all} training sentences are used (data.share)", splits.train.len()));
@@ -254,13 +259,21 @@ impl Task for Tag {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let (splits, notes) = Self::sentences(&self.config)?;
-        Ok(Parts {
-            train: self.encoded(splits.train),
-            dev: self.encoded(splits.dev),
-            test: self.encoded(splits.test),
-            notes,
-        })
+        let (splits, mut notes) = Self::sentences(&self.config)?;
+        let (train, dev, test) = (self.encoded(splits.train), self.encoded(splits.dev), self.encoded(splits.test));
+        notes.push(format!("{} tags: {}", self.lexicon.labels.len(), notes::listed(self.lexicon.labels.names())));
+        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
+        notes.extend(notes::unknown(
+            "words",
+            &parts.map(|(split, part)| {
+                let words = || part.sentences.iter().flat_map(|sentence| &sentence.words);
+                (split, words().filter(|word| **word == UNKNOWN).count(), words().count())
+            }),
+        ));
+        for (split, part) in &parts[1..] {
+            notes.extend(notes::unseen(*split, "tags", &part.extra));
+        }
+        Ok(Parts { train, dev, test: Some(test), notes })
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -329,12 +342,30 @@ impl Task for Tag {
         evaluation(&outcome, &self.lexicon.labels, &part.extra, self.config.data.longest)
     }
 
+    fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
+        if is_jsonl(path) {
+            return Ok(None);
+        }
+        let Some(file) = Untagged::read(path, self.config.data.column)? else { return Ok(None) };
+        let inputs = file.sentences().map(|tokens| Given::Json(json!({ TOKENS: tokens }))).collect();
+        let written = move |at: usize, prediction: Option<&Prediction>| {
+            let tags = prediction.and_then(|prediction| prediction.more.get("tags")?.as_array());
+            let tags: Vec<&str> = tags.into_iter().flatten().filter_map(Value::as_str).collect();
+            file.written(at, &tags)
+        };
+        Ok(Some(Questions { inputs, written: Some(Box::new(written)) }))
+    }
+
     fn input(&self, given: &Given) -> Result<Encoded, TaskError> {
-        let text = given.text()?;
-        let (words, most) = (self.words(text), self.config.data.max_length);
+        let words = match given {
+            Given::Json(Value::Object(object)) if object.contains_key(TOKENS) => words_given(&object[TOKENS])?,
+            _ => self.words(given.text()?),
+        };
+        let most = self.config.data.max_length;
         if words.is_empty() || words.len() > most {
             let expected = format!("1 to {most} words (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {}", beginning(text)), expected, words.len().to_string()));
+            let what = format!("input {}", beginning(&given.to_string()));
+            return Err(TaskError::input(what, expected, words.len().to_string()));
         }
         Ok(self.asked(words))
     }
@@ -344,7 +375,7 @@ impl Task for Tag {
         let predict = |((sentence, tags), probabilities): ((&Encoded, &Vec<usize>), &Vec<f64>)| {
             let tags: Vec<&str> = tags.iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
             let mut more = BTreeMap::from([
-                ("tokens".to_string(), Value::from(sentence.tokens.clone())),
+                (TOKENS.to_string(), Value::from(sentence.tokens.clone())),
                 ("tags".to_string(), Value::from(tags.clone())),
             ]);
             if !probabilities.is_empty() {
@@ -401,6 +432,13 @@ impl Task for Tag {
     }
 }
 
+/// The words of a sentence that someone has cut already.
+fn words_given(tokens: &Value) -> Result<Vec<String>, TaskError> {
+    let word = |token: &Value| token.as_str().map(str::trim).filter(|word| !word.is_empty()).map(str::to_string);
+    let words = tokens.as_array().and_then(|tokens| tokens.iter().map(word).collect::<Option<Vec<_>>>());
+    words.ok_or_else(|| TaskError::input("tokens", "a list of words", beginning(&tokens.to_string())))
+}
+
 /// `I/PRON saw/VERB`.
 fn written(tokens: &[String], tags: &[&str]) -> String {
     tokens.iter().zip(tags).map(|(token, tag)| format!("{token}/{tag}")).collect::<Vec<_>>().join(" ")
@@ -420,7 +458,7 @@ fn built_in(train: usize) -> Splits<Tagged> {
         let (tokens, tags) = sentence.into_iter().map(|token| (token.text, token.tag.to_string())).unzip();
         Tagged { tokens, tags }
     });
-    Splits { train, dev, test }
+    Splits::new(train, dev, test)
 }
 
 /// The most probable tag of each word with its probability; the sum of negative log-likelihoods of the right ones that are

@@ -106,14 +106,15 @@ fn table<'n>(what: &str, rows: impl Iterator<Item = (&'n str, Score)>) -> Table 
 
 /// Of the most frequent tags.
 fn matrix(confusion: &Confusion, names: &[&str]) -> Result<Figure, TaskError> {
-    let counts = confusion.counts();
-    let total = |tag: usize| counts[tag].iter().sum::<u64>() + counts.iter().map(|row| row[tag]).sum::<u64>();
+    let totals = confusion.totals();
+    let total = |tag: usize| totals[tag];
     let mut shown: Vec<usize> = (0..names.len()).filter(|&tag| total(tag) > 0).collect();
     shown.sort_by_key(|&tag| std::cmp::Reverse(total(tag)));
     let left_out = shown.len().saturating_sub(MOST_SHOWN);
     shown.truncate(MOST_SHOWN);
     shown.sort_unstable();
-    let cells: Vec<u64> = shown.iter().flat_map(|&row| shown.iter().map(move |&column| counts[row][column])).collect();
+    let cells: Vec<u64> =
+        shown.iter().flat_map(|&row| shown.iter().map(move |&column| confusion.count(row, column))).collect();
     let panel = confusion_matrix(shown.iter().map(|&tag| names[tag]), &cells)?;
     let figure = Figure::new("Which tag is taken for which").panel("", panel);
     Ok(match left_out {

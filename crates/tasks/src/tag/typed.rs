@@ -1,4 +1,7 @@
-//! Words of a sentence as people type it: "I saw a saw." has five.
+//! Words of a sentence as people type it: "I saw a saw." has five. What is written without spaces is cut at the words that are
+//! known, the longest first.
+
+use regard_data::{is_han, is_unspaced, lacks_spaces};
 
 /// Endings that corpora write as words of their own.
 const ENDINGS: [&str; 8] = ["n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "'"];
@@ -8,10 +11,55 @@ const ENDINGS: [&str; 8] = ["n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "'"];
 /// inside and at its end ("U.S.").
 pub(super) fn words(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let mut words = Vec::new();
-    for chunk in text.split_whitespace() {
-        cut(chunk, &is_known, &mut words);
+    // Where there are spaces between such letters, someone has cut the text already.
+    let chunks: Vec<&str> = text.split_whitespace().collect();
+    let between = |pair: &[&str]| pair[0].ends_with(is_unspaced) && pair[1].starts_with(is_unspaced);
+    let is_cut = chunks.windows(2).any(between) && !lacks_spaces([text]);
+    for chunk in chunks {
+        match !is_cut && chunk.contains(is_unspaced) {
+            true => cut_unspaced(chunk, &is_known, &mut words),
+            false => cut(chunk, &is_known, &mut words),
+        }
     }
     words
+}
+
+/// Longest word that is looked for in what is written without spaces, in characters.
+const LONGEST: usize = 16;
+
+/// Cuts a chunk with letters of a script without spaces: at the longest known words, else a Chinese letter is a word, and
+/// other letters are one up to the next known word.
+fn cut_unspaced(chunk: &str, is_known: &dyn Fn(&str) -> bool, words: &mut Vec<String>) {
+    let mut unknown = String::new();
+    let mut rest = chunk;
+    while let Some(first) = rest.chars().next() {
+        let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).take(LONGEST).collect::<Vec<_>>();
+        // Within an unknown word a single known letter is no word.
+        let least = if unknown.is_empty() || is_han(first) { 1 } else { 2 };
+        let known = ends.iter().skip(least - 1).rev().find(|&&end| is_known(&rest[..end])).copied();
+        let (end, is_alone) = match known {
+            Some(end) => (end, true),
+            // Marks and Chinese letters stand alone, Latin words and numbers are cut as elsewhere.
+            None if is_han(first) || !is_unspaced(first) && !first.is_alphanumeric() => (first.len_utf8(), true),
+            None if !is_unspaced(first) => {
+                words.extend((!unknown.is_empty()).then(|| std::mem::take(&mut unknown)));
+                let end = rest.find(is_unspaced).unwrap_or(rest.len());
+                cut(&rest[..end], is_known, words);
+                rest = &rest[end..];
+                continue;
+            }
+            None => (first.len_utf8(), false),
+        };
+        match is_alone {
+            true => {
+                words.extend((!unknown.is_empty()).then(|| std::mem::take(&mut unknown)));
+                words.push(rest[..end].to_string());
+            }
+            false => unknown.push(first),
+        }
+        rest = &rest[end..];
+    }
+    words.extend((!unknown.is_empty()).then_some(unknown));
 }
 
 fn cut(chunk: &str, is_known: &dyn Fn(&str) -> bool, words: &mut Vec<String>) {
@@ -87,9 +135,21 @@ mod tests {
         assert_eq!(cut("we'll"), ["we'll"], "an ending that the data do not have");
     }
 
+    #[test]
+    fn what_has_no_spaces_is_cut_at_known_words() {
+        let cut = |text: &str| {
+            words(text, |word| ["我", "喜欢", "电影", "看电影", "映画", "は", "ฉัน", "ชอบ"].contains(&word))
+        };
+        assert_eq!(cut("我喜欢看电影。"), ["我", "喜欢", "看电影", "。"]);
+        assert_eq!(cut("他喜欢 iPhone15手机！"), ["他", "喜欢", "iPhone15", "手", "机", "！"]);
+        assert_eq!(cut("映画はおもしろい"), ["映画", "は", "おもしろい"]);
+        assert_eq!(cut("ฉันชอบกาแฟ"), ["ฉัน", "ชอบ", "กาแฟ"]);
+        assert_eq!(cut("我 喜欢 手机"), ["我", "喜欢", "手机"], "cut already");
+    }
+
     proptest! {
         #[test]
-        fn nothing_is_lost_and_words_stay_words(text in "[a-b.,'\"!() ]{0,30}") {
+        fn nothing_is_lost_and_words_stay_words(text in "[a-b.,'\"!() 电影。のก]{0,30}") {
             let words = cut(&text);
             let without = |text: &str| text.split_whitespace().collect::<String>();
             prop_assert_eq!(words.concat(), without(&text));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regard_data::{Case, Fold, TokenizerConfig, TokenizerKind};
+use regard_data::{Case, Column, Fold, PairColumns};
 use regard_nn::ConfigError;
 use regard_nn::config::{check_positive, name_or_table};
 use regard_nn::layers::attention::context::Selection;
@@ -18,6 +18,7 @@ use crate::extended::Extended;
 use crate::model::{Chosen, RecurrentKeys, TransformerKeys, TransformerOrRecurrent};
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
+use crate::tokens::TokenizerKeys;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,8 +28,12 @@ pub struct DataConfig {
     pub path: Option<PathBuf>,
     /// Fold `k/n` of a single file.
     pub fold: Option<Fold>,
+    /// The language, key or column that is given; the first by default.
+    pub source: Option<Column>,
+    /// The language, key or column that is wanted; the second by default.
+    pub target: Option<Column>,
     /// How text becomes tokens.
-    pub tokenizer: TokenizerConfig,
+    pub tokenizer: TokenizerKeys,
     /// Tokens of a source or target at most: longer pairs are left out of training, longer inputs refused.
     pub max_length: usize,
     /// Training pairs with more tokens on either side are left out, and longer sources scored by themselves as well.
@@ -40,10 +45,19 @@ impl Default for DataConfig {
         Self {
             path: None,
             fold: None,
-            tokenizer: TokenizerConfig { kind: TokenizerKind::Word, vocab: 8_000, case: Case::Keep, min_count: 1 },
+            source: None,
+            target: None,
+            tokenizer: TokenizerKeys { kind: None, vocab: 8_000, case: Case::Keep, min_count: 1 },
             max_length: 100,
             longest: None,
         }
+    }
+}
+
+impl DataConfig {
+    /// Where source and target stand.
+    pub(super) fn columns(&self) -> PairColumns {
+        PairColumns { source: self.source.clone(), target: self.target.clone() }
     }
 }
 
@@ -154,6 +168,11 @@ impl Validate for Config {
             return Err(
                 ConfigError::new("data.fold", fold, "nothing for built-in data, which have their own parts").into()
             );
+        }
+        for (key, column) in [("data.source", &self.data.source), ("data.target", &self.data.target)] {
+            if let (None, Some(column)) = (&self.data.path, column) {
+                return Err(ConfigError::new(key, column, "nothing for built-in data, which have no columns").into());
+            }
         }
         self.data.tokenizer.validate()?;
         self.more.decode.validate().map_err(|error| error.within("decode"))?;

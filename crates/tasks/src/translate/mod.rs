@@ -5,6 +5,7 @@
 //! and the target and predicts the target and `</s>`.
 
 mod config;
+mod encoded;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,8 @@ use std::path::Path;
 use burn::module::Module;
 use rayon::prelude::*;
 use regard_data::{
-    Budget, END, PAD, Pair, START, Source, Splits, Tokenizer, batches, builtin, in_order, load_pairs, read_pairs,
+    Budget, Column, END, PAD, Pair, START, Source, Split, Splits, Tokenizer, TokenizerKind, batches, builtin, in_order,
+    lacks_spaces, load_pairs, read_pairs, read_sources,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_nn::layers::attention::context::Selection;
@@ -24,7 +26,8 @@ use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 
 pub use self::config::Config;
-use self::config::NetworkConfig;
+use self::config::{DataConfig, NetworkConfig};
+use self::encoded::{Encoded, Pairs};
 use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
@@ -33,8 +36,9 @@ use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
 use crate::model::{Chosen, sizes};
+use crate::notes;
 use crate::rows::{device_of, padded, spread};
-use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
+use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 /// What a baseline of earlier rewards keeps of them each step.
 const BASELINE_DECAY: f32 = 0.99;
@@ -42,6 +46,10 @@ const BASELINE_DECAY: f32 = 0.99;
 const ENTROPY_BONUS: f32 = 0.01;
 /// Tokens of a batch where no gradients are kept.
 const SEARCH_TOKENS: usize = 8_192;
+/// Training pairs of which some are shown; the texts of the others are not kept.
+const SHOWN_OF_TRAINING: usize = 1_000;
+/// Pairs whose tokens are found at once, on all threads.
+const ENCODED_TOGETHER: usize = 4_096;
 
 /// The network.
 #[derive(Module, Debug)]
@@ -51,13 +59,6 @@ pub enum Translator {
     Transformer(EncoderDecoder),
     /// Recurrence, with or without attention.
     Recurrent(RecurrentTranslator),
-}
-
-/// A pair as tokens, without `<s>` and `</s>`.
-#[derive(Debug, Clone)]
-struct Encoded {
-    source: Vec<u32>,
-    target: Vec<u32>,
 }
 
 /// A distinct source with all its translations.
@@ -75,10 +76,14 @@ pub struct Typed {
 }
 
 /// A split.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Part {
-    pairs: Vec<Encoded>,
+    /// Pairs that are neither empty nor too long.
+    pairs: Pairs,
+    /// Sources to be translated; of the training split only those that may be shown.
     sentences: Vec<Sentence>,
+    /// Number of pairs that are empty or longer than `data.max_length`, and of those longer than `data.longest`.
+    left_out: [usize; 2],
 }
 
 /// See the [module](self).
@@ -91,39 +96,53 @@ pub struct Translate {
 impl Translate {
     /// The pairs of the run, as text.
     fn pairs(config: &Config) -> Result<Splits<Pair>, TaskError> {
-        match &config.data.path {
-            Some(path) => Ok(load_pairs(&Source { path: path.clone(), fold: config.data.fold })?),
+        let DataConfig { path, fold, .. } = &config.data;
+        match path {
+            Some(path) => Ok(load_pairs(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?),
             None => {
                 let pair = |sentence: builtin::Sentence| Pair { source: sentence.text(), target: sentence.french };
                 let builtin::Parts { train, dev, test } =
                     builtin::english_french(builtin::Sizes::default(), 1).map(pair);
-                Ok(Splits { train, dev, test })
+                Ok(Splits::new(train, dev, test))
             }
         }
     }
 
-    fn encode(&self, pairs: &[Pair]) -> Vec<Encoded> {
-        let encode = |text: &str| self.tokenizer.ids(text);
-        pairs.par_iter().map(|pair| Encoded { source: encode(&pair.source), target: encode(&pair.target) }).collect()
+    /// Pairs to learn from, none longer than `data.longest`.
+    fn learnt(&self, pairs: Vec<Pair>) -> Part {
+        let shown = sentences(spread(pairs.len(), Some(SHOWN_OF_TRAINING)).map(|at| &pairs[at]));
+        self.encoded(pairs, shown, self.config.data.longest)
     }
 
-    /// A split and the number of pairs that are too long for it.
-    fn encoded(&self, pairs: &[Pair]) -> (Part, usize) {
-        let mut sentences: Vec<Sentence> = Vec::new();
-        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
-        for pair in pairs {
-            let at = *known.entry(&pair.source).or_insert_with(|| {
-                sentences.push(Sentence { source: pair.source.clone(), references: Vec::new() });
-                sentences.len() - 1
-            });
-            sentences[at].references.push(pair.target.clone());
-        }
-        let mut encoded = self.encode(pairs);
-        let all = encoded.len();
+    /// Pairs to be scored.
+    fn scored(&self, pairs: Vec<Pair>) -> Part {
+        let all = sentences(pairs.iter());
+        self.encoded(pairs, all, None)
+    }
+
+    /// The tokens of pairs, whose texts are given up on the way.
+    fn encoded(&self, pairs: Vec<Pair>, sentences: Vec<Sentence>, longest: Option<usize>) -> Part {
+        let mut part = Part { sentences, ..Part::default() };
         let fits = |tokens: &[u32]| (1..=self.config.data.max_length).contains(&tokens.len());
-        encoded.retain(|pair| fits(&pair.source) && fits(&pair.target));
-        let left_out = all - encoded.len();
-        (Part { pairs: encoded, sentences }, left_out)
+        let ids = |pair: Pair| [self.tokenizer.ids(&pair.source), self.tokenizer.ids(&pair.target)];
+        let mut pairs = pairs.into_iter();
+        loop {
+            let some: Vec<Pair> = pairs.by_ref().take(ENCODED_TOGETHER).collect();
+            if some.is_empty() {
+                break;
+            }
+            let encoded: Vec<[Vec<u32>; 2]> = some.into_par_iter().map(ids).collect();
+            for [source, target] in &encoded {
+                let pair = Encoded { source, target };
+                match fits(source) && fits(target) {
+                    false => part.left_out[0] += 1,
+                    true if longest.is_some_and(|longest| pair.longest() > longest) => part.left_out[1] += 1,
+                    true => part.pairs.push(pair),
+                }
+            }
+        }
+        part.pairs.shrink();
+        part
     }
 
     fn budget(&self) -> Budget {
@@ -133,7 +152,7 @@ impl Translate {
     /// The loss of some pairs, its number of targets and of all tokens.
     fn pair_loss(
         &self,
-        pairs: &[&Encoded],
+        pairs: &[Encoded],
         model: &Translator,
         memory: &mut Value,
         smoothing: f32,
@@ -143,9 +162,9 @@ impl Translate {
         let with = |before: Option<u32>, tokens: &[u32], after: Option<u32>| -> Vec<u32> {
             before.into_iter().chain(tokens.iter().copied()).chain(after).collect()
         };
-        let source: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, &pair.source, Some(END))).collect();
-        let read: Vec<Vec<u32>> = pairs.iter().map(|pair| with(Some(START), &pair.target, None)).collect();
-        let wanted: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, &pair.target, Some(END))).collect();
+        let source: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, pair.source, Some(END))).collect();
+        let read: Vec<Vec<u32>> = pairs.iter().map(|pair| with(Some(START), pair.target, None)).collect();
+        let wanted: Vec<Vec<u32>> = pairs.iter().map(|pair| with(None, pair.target, Some(END))).collect();
         let (source, lengths) = padded(&source, &device);
         let (read, read_lengths) = padded(&read, &device);
         let (wanted, _) = padded(&wanted, &device);
@@ -239,10 +258,9 @@ impl Task for Translate {
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(mut config: Config) -> Result<Self, TaskError> {
         let pairs = Self::pairs(&config)?;
-        let texts = pairs.train.iter().flat_map(|pair| [pair.source.as_str(), pair.target.as_str()]);
-        let tokenizer = Tokenizer::train(&config.data.tokenizer, texts)?;
+        let tokenizer = config.data.tokenizer.train(texts(&pairs.train))?;
         Ok(Self { config, tokenizer })
     }
 
@@ -260,27 +278,41 @@ impl Task for Translate {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let pairs = Self::pairs(&self.config)?;
-        let (mut train, left_out) = self.encoded(&pairs.train);
-        let (most, mut notes) = (self.config.data.max_length, Vec::new());
+        let Splits { train, dev, test, mut notes } = Self::pairs(&self.config)?;
+        let all = train.len();
+        notes.push(notes::sizes("pairs", all, dev.len(), Some(test.len())));
+        if lacks_spaces(texts(&train)) {
+            notes.extend(notes::unspaced(self.tokenizer.kind()));
+        }
+        let (train, dev, test) = (self.learnt(train), self.scored(dev), self.scored(test));
+        let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
+        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
+        notes.extend(notes::unknown(
+            what,
+            &parts.map(|(split, part)| {
+                let (unknown, all) = part.pairs.unknown();
+                (split, unknown, all)
+            }),
+        ));
+        let [left_out, longer] = train.left_out;
         if left_out > 0 {
-            notes.push(format!("{left_out} pairs are empty or longer than {most} tokens: left out of training"));
+            let most = self.config.data.max_length;
+            notes.push(format!(
+                "{left_out} pairs are empty or longer than {most} tokens (data.max_length): left out of training"
+            ));
         }
         if let Some(longest) = self.config.data.longest {
-            let all = train.pairs.len();
-            train.pairs.retain(|pair| pair.source.len().max(pair.target.len()) <= longest);
-            let longer = all - train.pairs.len();
             notes.push(format!("{longer} pairs are longer than {longest} tokens (data.longest): left out of training"));
         }
-        if train.pairs.is_empty() {
-            let got = format!("none among {}", pairs.train.len());
+        if train.pairs.len() == 0 {
+            let got = format!("none among {all}");
             return Err(TaskError::input("training pairs", "some that are neither empty nor too long", got));
         }
-        Ok(Parts { train, dev: self.encoded(&pairs.dev).0, test: self.encoded(&pairs.test).0, notes })
+        Ok(Parts { train, dev, test: Some(test), notes })
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        Ok(self.encoded(&read_pairs(path)?).0)
+        Ok(self.scored(read_pairs(path, &self.config.data.columns())?.examples))
     }
 
     fn described(&self) -> Option<Description> {
@@ -310,7 +342,7 @@ impl Task for Translate {
     }
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
-        let lengths: Vec<usize> = train.pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
+        let lengths: Vec<usize> = train.pairs.iter().map(|pair| pair.longest() + 1).collect();
         batches(&lengths, self.budget(), self.config.seed, epoch)
     }
 
@@ -322,7 +354,7 @@ impl Task for Translate {
         memory: &mut Value,
         pass: &Pass,
     ) -> Result<Loss, TaskError> {
-        let pairs: Vec<&Encoded> = batch.iter().map(|&index| &train.pairs[index]).collect();
+        let pairs: Vec<Encoded> = batch.iter().map(|&index| train.pairs.get(index)).collect();
         self.pair_loss(&pairs, model, memory, self.config.train.label_smoothing, pass)
     }
 
@@ -341,12 +373,12 @@ impl Task for Translate {
         limit: Option<usize>,
         pass: &Pass,
     ) -> Result<Evaluation, TaskError> {
-        let pairs: Vec<&Encoded> = spread(part.pairs.len(), limit).map(|at| &part.pairs[at]).collect();
-        let lengths: Vec<usize> = pairs.iter().map(|pair| pair.source.len().max(pair.target.len()) + 1).collect();
+        let pairs: Vec<Encoded> = spread(part.pairs.len(), limit).map(|at| part.pairs.get(at)).collect();
+        let lengths: Vec<usize> = pairs.iter().map(|pair| pair.longest() + 1).collect();
         let (mut nats, mut targets) = (0.0, 0usize);
         for batch in in_order(&lengths, Budget { tokens: SEARCH_TOKENS, examples: 256 }) {
             pass.go_on()?;
-            let pairs: Vec<&Encoded> = batch.iter().map(|&index| pairs[index]).collect();
+            let pairs: Vec<Encoded> = batch.iter().map(|&index| pairs[index]).collect();
             let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, pass)?;
             nats += f64::from(loss.mean.into_scalar::<f32>()) * loss.targets as f64;
             targets += loss.targets;
@@ -384,8 +416,13 @@ impl Task for Translate {
         Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "chrf", Better::Higher) })
     }
 
+    fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
+        Ok(read_sources(path, &self.config.data.columns())?.map(Questions::lines))
+    }
+
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
-        let text = given.text()?;
+        let key = self.config.data.source.as_ref().and_then(Column::name).unwrap_or("source");
+        let text = given.text_under(Some(key))?;
         let (ids, most) = (self.tokenizer.ids(text), self.config.data.max_length);
         if ids.is_empty() || ids.len() > most {
             let expected = format!("1 to {most} tokens (data.max_length of this model)");
@@ -454,6 +491,25 @@ impl Task for Translate {
     }
 }
 
+/// Both sides of pairs.
+fn texts(pairs: &[Pair]) -> impl Iterator<Item = &str> + Clone {
+    pairs.iter().flat_map(|pair| [pair.source.as_str(), pair.target.as_str()])
+}
+
+/// The distinct sources of pairs, each with all its translations.
+fn sentences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Sentence> {
+    let mut sentences: Vec<Sentence> = Vec::new();
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    for pair in pairs {
+        let at = *known.entry(&pair.source).or_insert_with(|| {
+            sentences.push(Sentence { source: pair.source.clone(), references: Vec::new() });
+            sentences.len() - 1
+        });
+        sentences[at].references.push(pair.target.clone());
+    }
+    sentences
+}
+
 #[cfg(test)]
 mod tests {
     use burn::tensor::Device;
@@ -484,13 +540,14 @@ mod tests {
     fn longer_sentences_than_trained_on_are_scored_apart() {
         let (task, _place) = task(&["data.longest=4", "data.max_length=5"]);
         let parts = task.parts().unwrap();
-        assert_eq!((parts.train.pairs.len(), parts.test.pairs.len(), parts.test.sentences.len()), (4, 5, 6));
+        let test = parts.test.unwrap();
+        assert_eq!((parts.train.pairs.len(), test.pairs.len(), test.sentences.len()), (4, 5, 6));
         assert!(parts.notes.iter().any(|note| note.contains("1 pairs are longer than 4 tokens")), "{:?}", parts.notes);
         let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let found = task.evaluate(&parts.test, &model, None, &Pass::inference()).unwrap().scores;
+        let found = task.evaluate(&test, &model, None, &Pass::inference()).unwrap().scores;
         assert!(["bleu_longer", "exact_longer", "loss", "exact"].iter().all(|name| found.contains_key(*name)));
         // The first is a short one.
-        let found = task.evaluate(&parts.test, &model, Some(1), &Pass::inference()).unwrap().scores;
+        let found = task.evaluate(&test, &model, Some(1), &Pass::inference()).unwrap().scores;
         assert!(!found.contains_key("exact_longer") && found.contains_key("exact"));
     }
 
@@ -498,9 +555,7 @@ mod tests {
     fn of_nothing_there_is_no_score() {
         let (task, _place) = task(&[]);
         let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let nothing = task
-            .evaluate(&Part { pairs: Vec::new(), sentences: Vec::new() }, &model, None, &Pass::inference())
-            .unwrap();
+        let nothing = task.evaluate(&Part::default(), &model, None, &Pass::inference()).unwrap();
         assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
     }
 

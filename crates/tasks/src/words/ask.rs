@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::lexicon::{Lexicon, plain, words};
 use crate::error::TaskError;
+use crate::input::beginning;
 
 /// Neighbours of an answer.
 pub(super) const SHOWN: usize = 10;
@@ -56,7 +57,7 @@ impl Question {
         let wrong = || {
             let expected = "a word, two words, three (\"france paris italy\") or a sum (\"paris - france + italy\")";
             TaskError::input(
-                format!("input {text:?}"),
+                format!("input {}", beginning(text)),
                 expected,
                 if line.trim().is_empty() { "nothing" } else { "something else" },
             )
@@ -111,8 +112,8 @@ pub(super) fn known(word: &str, lexicon: &Lexicon, text: &str) -> Result<usize, 
             true => String::new(),
             false => format!("; did you mean {}?", close.join(", ")),
         };
-        let got = format!("{word:?}, which is not among its {} words{hint}", lexicon.words.len());
-        TaskError::input(format!("input {text:?}"), "words of the training text", got)
+        let got = format!("{}, which is not among its {} words{hint}", beginning(word), lexicon.words.len());
+        TaskError::input(format!("input {}", beginning(text)), "words of the training text", got)
     })
 }
 

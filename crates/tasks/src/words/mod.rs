@@ -18,7 +18,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use regard_data::{Splits, builtin, read_text, split_text};
+use regard_data::{Splits, builtin, lacks_spaces, read_text, split_text};
 use regard_inspect::Content;
 use regard_inspect::count::{Description, Extra, Sizes};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
@@ -30,8 +30,9 @@ pub use self::config::{Config, Kind, ModelConfig};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
-use crate::input::{Given, InputKind};
+use crate::input::{Given, InputKind, beginning};
 use crate::model::lookup;
+use crate::notes;
 use crate::rows::{device_of, spread};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Picture, Prediction, Sample, Task};
 use crate::train::TrainConfig;
@@ -218,9 +219,19 @@ impl Task for Words {
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         let texts = Self::texts(&self.config)?;
         let train = self.encoded(&texts.train, "training text")?;
-        let (dev, test) = (self.encoded(&texts.dev, "dev text")?, self.encoded(&texts.test, "test text")?);
-        let mut notes =
-            vec![format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len())];
+        let dev = self.encoded(&texts.dev, "dev text")?;
+        let test = match texts.test.is_empty() {
+            true => None,
+            false => Some(self.encoded(&texts.test, "test text")?),
+        };
+        let mut notes = texts.notes;
+        notes.push(notes::sizes("words", train.words(), dev.words(), test.as_ref().map(Part::words)));
+        notes.push(format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len()));
+        if lacks_spaces(texts.train.iter().map(String::as_str)) {
+            notes.push(
+                "the text has no spaces between words, so that whole phrases are taken for words: cut it first".into(),
+            );
+        }
         let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
         let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
         if asked < all {
@@ -366,7 +377,7 @@ impl Task for Words {
                 let asked = words(&line).map(|word| known(word, &self.lexicon, input));
                 let asked: Vec<usize> = asked.collect::<Result<_, _>>()?;
                 if asked.is_empty() {
-                    return Err(TaskError::input(format!("input {input:?}"), "one word or more", "none"));
+                    return Err(TaskError::input(format!("input {}", beginning(input)), "one word or more", "none"));
                 }
                 (input.as_str(), picture::around(&table, &self.lexicon, asked, usize::MAX))
             }
@@ -408,7 +419,7 @@ fn stories() -> Splits<String> {
     let (train, rest) = passages.split_at(passages.len() * 9 / 10);
     let (dev, test) = rest.split_at(rest.len() / 2);
     let [train, dev, test] = [train, dev, test].map(|passages| vec![passages.join("\n\n")]);
-    Splits { train, dev, test }
+    Splits::new(train, dev, test)
 }
 
 /// The built-in questions, in sections named by what their words are.
