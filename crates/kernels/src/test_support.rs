@@ -1,6 +1,22 @@
 //! What the tests of several kernels share: reproducible numbers, comparison, finite differences.
 
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
 use crate::isa::Isa;
+
+/// What `run` returns, or a failure that says `what` still waits after a minute: threads that wait for each other would
+/// keep a broken test for ever.
+#[track_caller]
+pub(crate) fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = channel();
+    let worker = std::thread::spawn(move || send.send(run()));
+    match receive.recv_timeout(Duration::from_secs(60)) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => panic!("{what}: still waiting after 60 s"),
+        Err(RecvTimeoutError::Disconnected) => std::panic::resume_unwind(worker.join().unwrap_err()),
+    }
+}
 
 /// `n` numbers in `−scale..scale`, a function of `seed` alone.
 pub(crate) fn numbers(n: usize, seed: u64, scale: f32) -> Vec<f32> {

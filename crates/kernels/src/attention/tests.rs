@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::reference::{Inputs, attention};
 use super::*;
-use crate::isa::on_every_isa;
+use crate::isa::{on_every_isa, pool};
 
 /// Deterministic values in about [−1, 1].
 fn values(n: usize, seed: u64) -> Vec<f32> {
@@ -472,7 +472,6 @@ fn threads_change_nothing_but_rounding_and_repeats_are_identical() {
         }
         let case = Case::new(shape(2, heads, heads, 300, 300, 32), options, 7);
         on_every_isa(|_| {
-            let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
             let (one, three) = (pool(1).install(|| case.run()), pool(3).install(|| case.run()));
             let again = pool(3).install(|| case.run());
             for (a, b) in three.grads.iter().zip(&again.grads) {

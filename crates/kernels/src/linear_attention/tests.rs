@@ -1,6 +1,6 @@
 use super::causal::CHUNK;
 use super::*;
-use crate::isa::on_every_isa;
+use crate::isa::{on_every_isa, pool};
 use proptest::prelude::*;
 
 const MAPS: [FeatureMap; 2] = [FeatureMap::Identity, FeatureMap::EluPlusOne];
@@ -255,7 +255,6 @@ fn nan_is_not_swallowed() {
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let s = shape(5, 70, 70, 6, 7);
-    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     on_every_isa(|_| {
         for o in every_option() {
             let x = inputs(s, o.feature_map);

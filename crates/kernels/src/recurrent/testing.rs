@@ -96,7 +96,7 @@ pub(super) fn shapes() -> Vec<RecurrentShape> {
 
 /// Runs `test` in a pool of `threads` threads.
 pub(super) fn in_pool<T: Send>(threads: usize, test: impl FnOnce() -> T + Send) -> T {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(test)
+    crate::isa::pool(threads).install(test)
 }
 
 /// A layer under test: what it computes, and the same in f64 from the formula.
@@ -132,8 +132,6 @@ pub(super) fn check_layer(layer: &dyn Layer, shape: &RecurrentShape, scale: f32)
 }
 
 /// A shape large enough for several threads: gradients along a direction, thread counts, repeatability.
-///
-/// To be called under `on_every_isa`, so that no other test changes the instruction set meanwhile.
 pub(super) fn check_threads(layer: &dyn Layer, shape: &RecurrentShape) {
     let parameters = parameters_of(layer, shape, 1.0);
     let exact: Vec<Vec<f64>> = parameters.iter().map(|p| widen(p)).collect();

@@ -109,7 +109,8 @@ impl<'a, T: Task> Run<'a, T> {
                 return Err(TaskError::folder(folder.path(), problem));
             }
             model = weights::load(model, saved.weights, folder.path())?;
-            optimiser.restore(saved.state.optimiser_steps, saved.moments)?;
+            let restored = optimiser.restore(&model, saved.state.optimiser_steps, saved.moments);
+            restored.map_err(|error| TaskError::folder(folder.path(), error.to_string()))?;
             (state, best) = (saved.state, saved.best);
             if state.threads != threads {
                 let (before, now) = (state.threads, threads);
