@@ -4,6 +4,7 @@ use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use regard_inspect::Saved;
 
 /// Prints `text` as it is.
 ///
@@ -34,6 +35,13 @@ pub(crate) use tell;
 /// See the macro [`tell!`].
 pub fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Says what the reader of a saved picture should know.
+pub fn tell_note(saved: &Saved) {
+    if let Some(note) = saved.note() {
+        tell!("note: {note}");
+    }
 }
 
 #[cfg(test)]

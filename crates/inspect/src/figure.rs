@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use crate::error::InspectError;
+use crate::fonts::Fonts;
 use crate::html::page;
 use crate::layout::{Part, draw};
 use crate::panel::PanelKind;
 use crate::raster::rasterise;
-use crate::save::{folder_of, save_atomically};
+use crate::save::{Saved, folder_of, save_atomically};
 
 /// A title, panels in a grid, and notes beneath.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,10 +102,16 @@ impl Figure {
 
     /// The drawing as a PNG, two pixels for one of the SVG (one where that would be too large).
     ///
-    /// Characters that the fonts of this crate lack (Chinese, emoji) are boxes here; SVG and HTML take them from the
-    /// reader's fonts.
+    /// Characters that the fonts of this crate lack (Chinese, emoji) are drawn with fonts of the machine, and as boxes
+    /// where it has none; SVG and HTML take them from the reader's fonts.
     pub fn to_png(&self) -> Result<Vec<u8>, InspectError> {
-        rasterise(&self.to_svg())
+        self.png().map(|(png, _)| png)
+    }
+
+    fn png(&self) -> Result<(Vec<u8>, Saved), InspectError> {
+        let svg = self.to_svg();
+        let fonts = Fonts::of(&svg);
+        Ok((rasterise(&svg, &fonts)?, Saved { lacking: fonts.lacking }))
     }
 
     /// A page that needs nothing else: the drawing, with tables and text as such, and the notes.
@@ -113,14 +120,14 @@ impl Figure {
     }
 
     /// Draws the figure as the extension of the path says: `.svg`, `.png` or `.html`. The file is written atomically.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
         let path = path.as_ref();
-        let content = match Format::of(path)? {
-            Format::Svg => self.to_svg().into_bytes(),
-            Format::Png => self.to_png()?,
-            Format::Html => self.to_html().into_bytes(),
+        let (content, saved) = match Format::of(path)? {
+            Format::Svg => (self.to_svg().into_bytes(), Saved::default()),
+            Format::Png => self.png()?,
+            Format::Html => (self.to_html().into_bytes(), Saved::default()),
         };
-        save_atomically(path, &content)
+        save_atomically(path, &content).map(|()| saved)
     }
 
     /// Whether a figure can be saved there, as far as that is known before there is one: the extension names a format,

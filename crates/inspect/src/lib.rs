@@ -1,7 +1,8 @@
 //! Looking inside attention models.
 //!
 //! A [`Figure`] is a description: a title, notes and panels. It is drawn as SVG, and that one drawing also becomes the
-//! PNG (rasterised with the font in this crate, so a bare machine without fonts draws the same) and the HTML page.
+//! PNG (rasterised with the fonts in this crate, so a bare machine without fonts draws the same; a font of the machine is taken
+//! for characters that they lack) and the HTML page.
 //!
 //! ```
 //! use regard_inspect::{ColourScale, Figure, Heatmap, ValueRange};
@@ -25,6 +26,7 @@ mod colour;
 pub mod count;
 mod error;
 mod figure;
+mod fonts;
 mod html;
 mod layout;
 mod number;
@@ -46,4 +48,4 @@ pub use panel::{
     Series, Table, Text, confusion_matrix, deviation_text,
 };
 pub use report::{Content, Report, Section};
-pub use save::save_atomically;
+pub use save::{Saved, save_atomically};

@@ -53,6 +53,23 @@ pub(crate) fn assert_close(what: &str, isa: Isa, got: &[f32], want: &[f64], abso
     }
 }
 
+/// Asserts that every element has at most this relative error.
+///
+/// An element is a sum of terms, and an error of rounding is relative to the terms. Where they cancel, the element is much
+/// smaller than they are; the others of the tensor are sums of like terms. So the error is relative to the element or to
+/// the root mean square of the tensor, whichever is larger, and at least to `least`, the size of terms that may cancel
+/// in all elements.
+#[track_caller]
+pub(crate) fn assert_relative(what: &str, got: &[f32], want: &[f64], least: f64, tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    let square = want.iter().map(|want| want * want).sum::<f64>() / want.len().max(1) as f64;
+    let floor = square.sqrt().max(least);
+    for (i, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let error = (f64::from(got) - want).abs() / want.abs().max(floor);
+        assert!(error <= tolerance, "{what}[{i}]: {got}, expected {want}: relative error {error:e}");
+    }
+}
+
 /// The gradient of `f` at `x` by central differences.
 pub(crate) fn central_differences(x: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut x = x.to_vec();
