@@ -21,7 +21,7 @@ use regard_theory::solver::{Method, Options};
 use regard_theory::sweep::{Done, Settings, Sweep};
 use regard_theory::train::{Model, TrainOptions};
 
-use crate::print::{print, tell};
+use crate::print::{print, tell, tell_note};
 use crate::show::picture_report;
 use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, number, take_negatives};
@@ -294,8 +294,9 @@ impl Icl {
             tell!("wrote {}", path.display());
         }
         if let Some(path) = out {
-            shown.figure.save(&path).map_err(picture_report)?;
+            let saved = shown.figure.save(&path).map_err(picture_report)?;
             tell!("wrote {}", path.display());
+            tell_note(&saved);
         }
         Ok(())
     }

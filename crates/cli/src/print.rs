@@ -4,6 +4,7 @@ use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use regard_inspect::Saved;
 
 /// Prints `text` as it is.
 ///
@@ -39,6 +40,13 @@ pub fn say(line: Arguments<'_>) {
 /// What is done, and how far: `scoring, 40 %`.
 pub fn percent(what: &str, done: usize, all: usize) -> String {
     format!("{what}, {} %", 100 * done / all.max(1))
+}
+
+/// Says what the reader of a saved picture should know.
+pub fn tell_note(saved: &Saved) {
+    if let Some(note) = saved.note() {
+        tell!("note: {note}");
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use regard_inspect::{Figure, InspectError};
 use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
 
-use crate::print::{print, tell};
+use crate::print::{print, tell, tell_note};
 use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard show`.
@@ -292,8 +292,9 @@ impl Show {
         let shown = mechanism.show(seed).map_err(report)?;
         print(&if json { format!("{}\n", shown.json) } else { shown.text })?;
         if let Some(path) = out {
-            shown.figure.save(&path).map_err(picture_report)?;
+            let saved = shown.figure.save(&path).map_err(picture_report)?;
             tell!("wrote {}", path.display());
+            tell_note(&saved);
         }
         Ok(())
     }

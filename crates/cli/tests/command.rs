@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{command, document, done, fails_with, path, regard};
+use binary::{Ended, command, document, done, fails_with, path, regard};
 
 #[test]
 fn json_is_one_document_and_nothing_else() {
@@ -37,7 +37,7 @@ fn wrong_use_is_code_2_with_a_message() {
     fails_with(&regard(&["bench", "--threads", "0"]), 2, &["threads"]);
     fails_with(&regard(&["bench", "--seconds", "-1"]), 2, &["seconds"]);
     fails_with(&regard(&["bench", "kernel"]), 2, &["kernels"]);
-    let output = command(&["bench"]).env("REGARD_ISA", "sse9").output().unwrap();
+    let output = command(&["bench"]).env("REGARD_ISA", "sse9").ended();
     fails_with(&output, 2, &["REGARD_ISA", "sse9", "scalar"]);
 }
 

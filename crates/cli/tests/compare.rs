@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use binary::{command, document, done, fails_with, path, read_document, regard, sets, text};
+use binary::kill::{Moments, has_killed};
+use binary::{Ended, command, document, done, fails_with, path, read_document, regard, sets, text};
 use serde_json::Value;
 
 const FEW: [&str; 8] = [
@@ -30,7 +31,7 @@ fn variants_and_seeds_side_by_side() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("c");
     let vary = ["--vary", "model.kind=transformer,gru", "--vary", "model.n_layers=1,2", "--steps", "20"];
-    let run = |seeds: &str| compare(&out, &[&vary[..], &["--seeds", seeds, "--json"]].concat()).output().unwrap();
+    let run = |seeds: &str| compare(&out, &[&vary[..], &["--seeds", seeds, "--json"]].concat()).ended();
     let two = document(&done(&run("2")));
     assert_eq!(two["finished"], true);
     assert_eq!((two["runs"].as_array().unwrap().len(), two["table"].as_array().unwrap().len()), (8, 4));
@@ -66,7 +67,7 @@ fn variants_and_seeds_side_by_side() {
     assert_eq!(fs::metadata(folder.join("model.safetensors")).unwrap().modified().unwrap(), weights);
 
     // Another comparison has no place there.
-    let output = compare(&out, &["--vary", "model.kind=transformer,lstm"]).output().unwrap();
+    let output = compare(&out, &["--vary", "model.kind=transformer,lstm"]).ended();
     fails_with(&output, 1, &["another comparison"]);
 }
 
@@ -76,20 +77,24 @@ fn a_killed_comparison_goes_on_to_the_same_bits() {
     let arguments = ["--vary", "model.kind=transformer,rnn", "--steps", "600"];
     let whole = place.path().join("whole");
     let start = Instant::now();
-    done(&compare(&whole, &arguments).output().unwrap());
+    done(&compare(&whole, &arguments).ended());
     let took = start.elapsed();
     let killed = place.path().join("killed");
     // Within the first run and, counted from what is left of it, later.
-    let mut kills = 0;
-    for share in [0.3, 0.4] {
+    let mut moments = Moments::new();
+    let mut landed = Vec::new();
+    for attempt in 0..2 {
         let mut command = compare(&killed, &arguments);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(took.mul_f64(share));
-        child.kill().unwrap();
-        kills += usize::from(!child.wait().unwrap().success());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let moment = took.mul_f64(0.2) + moments.part_of(took.mul_f64(0.25));
+        std::thread::sleep(moment);
+        if has_killed(child) {
+            landed.push(format!("{attempt} after {moment:?}"));
+        }
     }
-    assert!(kills > 0, "it had ended before it was killed");
-    let told = done(&compare(&killed, &arguments).output().unwrap());
+    println!("{} of 2 kills landed: {landed:?}", landed.len());
+    assert!(!landed.is_empty(), "it had ended before it was killed");
+    let told = done(&compare(&killed, &arguments).ended());
     assert!(told.contains("transformer") && told.contains("accuracy"), "{told}");
     let (one, other) = (read_document(&whole.join("compare.json")), read_document(&killed.join("compare.json")));
     assert_eq!(other["finished"], true);
@@ -107,7 +112,7 @@ fn a_failing_variant_is_told_and_the_others_go_on() {
     // Steps so large that no weight stays a number.
     let vary = "train.learning_rate=1e-3,1e38";
     let arguments = ["--vary", vary, "--set", "train.clip=0", "--steps", "200"];
-    let told = done(&compare(&out, &arguments).output().unwrap());
+    let told = done(&compare(&out, &arguments).ended());
     assert!(told.contains("1e38 failed") && told.contains("learning_rate"), "{told}");
     let document = read_document(&out.join("compare.json"));
     assert_eq!((&document["runs"][0]["state"], &document["runs"][1]["state"]), (&"finished".into(), &"failed".into()));
@@ -126,10 +131,10 @@ fn wrong_settings_are_refused_before_anything_is_trained() {
         ("model.kind=gru,gru", "twice"),
         ("seed=1,2", "--seeds"),
     ] {
-        fails_with(&compare(&out, &["--vary", vary]).output().unwrap(), 2, &[wanted]);
+        fails_with(&compare(&out, &["--vary", vary]).ended(), 2, &[wanted]);
     }
     assert!(!out.exists());
     // If all runs fail, the command does.
-    let output = compare(&out, &["--vary", "train.learning_rate=1e38", "--set", "train.clip=0"]).output().unwrap();
+    let output = compare(&out, &["--vary", "train.learning_rate=1e38", "--set", "train.clip=0"]).ended();
     fails_with(&output, 1, &[]);
 }

@@ -5,9 +5,8 @@ mod binary;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use binary::{command, document, done, fails_with, pairs, path, regard, sets, text};
+use binary::{Ended, command, document, done, fails_with, pairs, path, regard, sets, text, wait_until};
 use regard_tasks::folder::Folder;
 
 const SETTINGS: [&str; 7] = [
@@ -34,19 +33,15 @@ fn begin(out: &Path, steps: &str) -> Command {
 
 /// Waits until a run in the background has come so far.
 fn wait_for(file: &Path, child: &mut Child) {
-    let start = Instant::now();
-    while !file.exists() {
-        assert!(child.try_wait().unwrap().is_none(), "the run has ended without {}", file.display());
-        assert!(start.elapsed() < Duration::from_secs(120), "no {} after two minutes", file.display());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(path(file), || file.exists() || child.try_wait().unwrap().is_some());
+    assert!(file.exists(), "the run has ended without {}", file.display());
 }
 
 #[test]
 fn a_description_that_was_edited_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, "5").output().unwrap());
+    done(&begin(&folder, "5").ended());
     let file = folder.join("config.json");
     let written = fs::read_to_string(&file).unwrap();
     let edited = written.replacen("\"n_heads\": 2", "\"n_heads\": 4", 1);
@@ -55,7 +50,7 @@ fn a_description_that_was_edited_is_refused() {
     for arguments in [&["predict", path(&folder), INPUT][..], &["eval", path(&folder)], &["look", path(&folder)]] {
         fails_with(&regard(arguments), 1, &["config.json", "changed since Regard has written it"]);
     }
-    fails_with(&train(&folder, &["--resume"]).output().unwrap(), 1, &["changed since"]);
+    fails_with(&train(&folder, &["--resume"]).ended(), 1, &["changed since"]);
     fs::write(&file, written).unwrap();
     done(&regard(&["predict", path(&folder), INPUT]));
 }
@@ -66,27 +61,27 @@ fn a_run_is_written_among_no_other_files() {
     let folder = place.path().join("thesis");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("chapter.tex"), "words").unwrap();
-    fails_with(&begin(&folder, "5").output().unwrap(), 1, &["thesis", "chapter.tex", "--out"]);
+    fails_with(&begin(&folder, "5").ended(), 1, &["thesis", "chapter.tex", "--out"]);
     let compare = ["compare", "compose", "--vary", "model.n_heads=1,2", "--out", path(&folder)];
     fails_with(&regard(&compare), 1, &["thesis", "chapter.tex", "--out"]);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     // Checkpoints whose run is gone are not lent to another.
     let folder = place.path().join("run");
-    done(&begin(&folder, "15").output().unwrap());
+    done(&begin(&folder, "15").ended());
     fs::remove_file(folder.join("config.json")).unwrap();
-    fails_with(&begin(&folder, "15").output().unwrap(), 1, &["checkpoints", "config.json of their run is gone"]);
+    fails_with(&begin(&folder, "15").ended(), 1, &["checkpoints", "config.json of their run is gone"]);
 }
 
 #[test]
 fn other_conditions_are_refused_or_said() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, "5").output().unwrap());
+    done(&begin(&folder, "5").ended());
     let resume = |more: &[&str]| train(&folder, &[&["--resume", "--steps", "6"], more].concat());
-    fails_with(&resume(&["--threads", "1"]).output().unwrap(), 1, &["begun on 2 threads", "--threads 2", "--force"]);
-    let other = resume(&["--threads", "2"]).env("REGARD_ISA", "scalar").output().unwrap();
+    fails_with(&resume(&["--threads", "1"]).ended(), 1, &["begun on 2 threads", "--threads 2", "--force"]);
+    let other = resume(&["--threads", "2"]).env("REGARD_ISA", "scalar").ended();
     fails_with(&other, 1, &["instructions", "REGARD_ISA", "--force"]);
-    let forced = resume(&["--threads", "1", "--force"]).output().unwrap();
+    let forced = resume(&["--threads", "1", "--force"]).ended();
     done(&forced);
     let told = text(&forced.stderr);
     assert!(told.contains("warning") && told.contains("not to the same bits"), "{told}");
@@ -97,22 +92,22 @@ fn other_conditions_are_refused_or_said() {
 fn a_run_ends_with_its_minutes_and_goes_on_to_the_same_bits() {
     let place = tempfile::tempdir().unwrap();
     let [whole, short] = ["whole", "short"].map(|name| place.path().join(name));
-    done(&begin(&whole, "300").output().unwrap());
-    let printed = done(&begin(&short, "300").args(["--minutes", "0.0001"]).output().unwrap());
+    done(&begin(&whole, "300").ended());
+    let printed = done(&begin(&short, "300").args(["--minutes", "0.0001"]).ended());
     assert!(printed.contains("test split") && printed.contains("--resume"), "{printed}");
     let (_, description) = Folder::open(&short).unwrap();
     assert!(description.finished && description.scores.is_some() && (1..300).contains(&description.step));
     assert!(short.join("report.html").exists());
-    done(&train(&short, &["--resume", "--threads", "2"]).output().unwrap());
+    done(&train(&short, &["--resume", "--threads", "2"]).ended());
     let model = |folder: &Path| fs::read(folder.join("model.safetensors")).unwrap();
     assert!(model(&short) == model(&whole), "the model is another one");
     // However many epochs are to come, they are not planned before the first step.
     let endless = sets(&["train.epochs=1000000000000"]);
     let output =
         train(&place.path().join("endless"), &[&endless[..], &sets(&SETTINGS), &["--minutes", "0.01"]].concat());
-    done(&{ output }.output().unwrap());
+    done(&{ output }.ended());
     for wrong in ["0", "-1", "nan", "soon"] {
-        let output = begin(&place.path().join("none"), "5").args(["--minutes", wrong]).output().unwrap();
+        let output = begin(&place.path().join("none"), "5").args(["--minutes", wrong]).ended();
         assert!(matches!(output.status.code(), Some(1 | 2)), "{wrong}: {output:?}");
     }
 }
@@ -144,7 +139,7 @@ fn a_comparison_has_its_folder_for_itself() {
     };
     let mut child = compare().spawn().unwrap();
     wait_for(&folder.join("model.n_layers=1/seed-1/checkpoints/step-10"), &mut child);
-    fails_with(&compare().output().unwrap(), 1, &["another process"]);
+    fails_with(&compare().ended(), 1, &["another process"]);
     child.kill().unwrap();
     child.wait().unwrap();
 }

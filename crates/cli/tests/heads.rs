@@ -5,7 +5,9 @@ mod binary;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use binary::{command, document, documents, done, fails_with, pairs, path, read_document, regard, sets, text, write};
+use binary::{
+    Ended, command, document, documents, done, fails_with, pairs, path, read_document, regard, sets, text, write,
+};
 use serde_json::{Value, json};
 
 const TINY: [&str; 6] = [
@@ -158,7 +160,7 @@ fn inputs_need_not_be_text() {
     let [json, typed] = [given, "2 1 0 1 | 3 3 0 1"]
         .map(|input| documents(&done(&regard(&["predict", path(&out), input, "--json"]))).remove(0));
     assert_eq!((&json["values"], &json["input"]["numbers"][0][0]), (&typed["values"], &json!(2)));
-    let output = command(&["predict", path(&out), "{\"image\": \"x\"}", given]).output().unwrap();
+    let output = command(&["predict", path(&out), "{\"image\": \"x\"}", given]).ended();
     assert_eq!(text(&output.stdout).lines().count(), 2);
     assert!(text(&output.stderr).contains("numbers, which this model takes, got a picture"));
     done(&regard(&["look", path(&out), given, "--out", path(&place.path().join("look.svg"))]));

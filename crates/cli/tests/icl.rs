@@ -4,7 +4,7 @@ mod binary;
 
 use std::fs;
 
-use binary::{command, document, done, fails_with, regard, regard_in, text};
+use binary::{Ended, command, document, done, fails_with, regard, regard_in, text};
 
 /// D = 20, N = 100, P = 10,000, λ = 0.01, β = 100: published is 0.192 ± 0.009.
 #[test]
@@ -128,6 +128,6 @@ fn what_makes_no_sense_is_named_in_one_line() {
     ] {
         let place = tempfile::tempdir().unwrap();
         let arguments: Vec<&str> = ["icl"].into_iter().chain(arguments.split(' ')).collect();
-        fails_with(&command(&arguments).current_dir(&place).output().unwrap(), code, &words);
+        fails_with(&command(&arguments).current_dir(&place).ended(), code, &words);
     }
 }

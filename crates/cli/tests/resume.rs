@@ -1,4 +1,4 @@
-//! A run that is killed at any moment goes on to the same bits as one that is not.
+//! Runs that are stopped, damaged, edited or read from while they train; `killed.rs` has those that are killed.
 
 mod binary;
 
@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use binary::{command, documents, done, fails_with, path, regard, sets, text};
+use binary::kill::{has_killed, newest_checkpoint};
+use binary::{Ended, command, done, end_of, fails_with, path, regard, sets, text, wait_until};
 use regard_tasks::folder::Folder;
 use serde_json::Value;
 
@@ -36,79 +37,18 @@ fn begin(out: &Path, more: &[&str]) -> Command {
     train(out, &[&sets(&SETTINGS)[..], more].concat())
 }
 
-/// What must not differ: weights, the optimiser, and the metrics but for the time they took.
-fn state(folder: &Path) -> (Vec<u8>, Vec<u8>, Vec<u8>, Vec<Value>) {
-    let read = |name: &str| fs::read(folder.join(name)).unwrap();
-    let mut metrics = documents(&text(&read("metrics.jsonl")));
-    for line in &mut metrics {
-        line.as_object_mut().unwrap().remove("seconds");
-    }
-    (
-        read("model.safetensors"),
-        read("checkpoints/step-400/model.safetensors"),
-        read("checkpoints/step-400/optimizer.safetensors"),
-        metrics,
-    )
-}
-
-#[test]
-fn killed_runs_end_as_if_nothing_had_happened() {
-    let place = tempfile::tempdir().unwrap();
-    let whole = place.path().join("whole");
-    let start = Instant::now();
-    done(&begin(&whole, &[]).output().unwrap());
-    let took = start.elapsed();
-    let expected = state(&whole);
-    let curve = expected.3.iter().filter(|line| line["split"] == "train").count();
-    assert_eq!(curve, 200, "points of the loss curve");
-
-    // Moments that differ from run to run of this test: any of them must do.
-    let noise = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos();
-    let mut random = noise | 1;
-    let mut share = || {
-        random ^= random << 13;
-        random ^= random >> 17;
-        random ^= random << 5;
-        f64::from(random % 1000) / 1000.0
-    };
-    let killed = place.path().join("killed");
-    let go_on = || match killed.join("config.json").exists() {
-        true => train(&killed, &["--resume"]),
-        false => begin(&killed, &[]),
-    };
-    let mut kills = Vec::new();
-    for attempt in 0..6 {
-        let mut child = go_on().spawn().unwrap();
-        let moment = took.mul_f64((0.05 + 0.5 * share()).min(0.9));
-        std::thread::sleep(moment.max(Duration::from_millis(20)));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills.push(format!("{attempt}: {moment:?}"));
-    }
-    done(&go_on().output().unwrap());
-    let found = state(&killed);
-    assert!(found.0 == expected.0, "the model differs after kills at {kills:?}");
-    assert!(found.1 == expected.1 && found.2 == expected.2, "the last checkpoint differs after kills at {kills:?}");
-    assert_eq!(found.3, expected.3, "the metrics differ after kills at {kills:?}");
-}
-
-fn has_checkpoint(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("step-"))
-}
-
 #[test]
 fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, &["--steps", "60"]).output().unwrap());
+    done(&begin(&folder, &["--steps", "60"]).ended());
     let expected = fs::read(folder.join("model.safetensors")).unwrap();
     let broken = folder.join("checkpoints/step-60/optimizer.safetensors");
     let mut bytes = fs::read(&broken).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x10;
     fs::write(&broken, bytes).unwrap();
-    let output = train(&folder, &["--resume"]).output().unwrap();
+    let output = train(&folder, &["--resume"]).ended();
     done(&output);
     let told = text(&output.stderr);
     assert!(told.contains("step-60") && told.contains("damaged") && told.contains("from step 45"), "{told}");
@@ -125,7 +65,7 @@ fn a_signal_saves_says_how_to_go_on_and_is_no_success() {
         wait_for_checkpoint(&folder);
         let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         assert!(killed.success());
-        let output = child.wait_with_output().unwrap();
+        let output = end_of(child);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
         assert!(text(&output.stdout).contains("--resume") && text(&output.stderr).contains("will be saved"));
         // What was saved can be used at once, and says what it is.
@@ -141,14 +81,11 @@ fn a_long_step_is_given_up() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     let child = begin(&folder, &sets(&["train.accumulate=1000000"])).spawn().unwrap();
-    let start = Instant::now();
-    while !folder.join("metrics.jsonl").exists() && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("metrics", || folder.join("metrics.jsonl").exists());
     std::thread::sleep(Duration::from_millis(300));
     let asked = Instant::now();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    let output = end_of(child);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(asked.elapsed() < Duration::from_secs(20) && text(&output.stdout).contains("step 0;"), "{output:?}");
 }
@@ -158,16 +95,13 @@ fn a_long_step_is_given_up() {
 fn a_stopped_run_has_no_scores_of_an_earlier_end() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, &["--steps", "30"]).output().unwrap());
+    done(&begin(&folder, &["--steps", "30"]).ended());
     let scores = || serde_json::from_str::<Value>(&fs::read_to_string(folder.join("config.json")).unwrap()).unwrap();
     assert!(scores()["scores"].is_object());
     let child = train(&folder, &["--resume", "--steps", "100000"]).spawn().unwrap();
-    let start = Instant::now();
-    while !folder.join("checkpoints/step-45").exists() && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("checkpoint of step 45", || folder.join("checkpoints/step-45").exists());
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    let output = end_of(child);
     assert!(text(&output.stderr).contains("schedule of 100000 steps"), "{}", text(&output.stderr));
     assert!(!scores()["scores"].is_object() && !folder.join("report.html").exists());
 }
@@ -179,7 +113,7 @@ fn a_line_that_cannot_be_printed_costs_no_run() {
     let place = tempfile::tempdir().unwrap();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let folder = place.path().join("run");
-    let output = begin(&folder, &["--steps", "20"]).stderr(full).output().unwrap();
+    let output = end_of(begin(&folder, &["--steps", "20"]).stderr(full).spawn().unwrap());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     assert!(folder.join("report.html").exists());
 }
@@ -189,7 +123,7 @@ fn a_line_that_cannot_be_printed_costs_no_run() {
 fn an_edited_folder_is_checked_like_a_new_run() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, &["--steps", "15"]).output().unwrap());
+    done(&begin(&folder, &["--steps", "15"]).ended());
     let (opened, written) = Folder::open(&folder).unwrap();
     for (section, key, value, words) in [
         ("train", "accumulate", 0u64, &["config.json", "train.accumulate"][..]),
@@ -204,7 +138,7 @@ fn an_edited_folder_is_checked_like_a_new_run() {
         for arguments in [&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"][..], &["eval", path(&folder)]] {
             fails_with(&regard(arguments), 1, words);
         }
-        let output = train(&folder, &["--resume"]).output().unwrap();
+        let output = train(&folder, &["--resume"]).ended();
         assert!(matches!(output.status.code(), Some(1 | 2)), "{section}.{key}: {}", text(&output.stderr));
     }
 }
@@ -213,7 +147,7 @@ fn an_edited_folder_is_checked_like_a_new_run() {
 fn weights_that_are_no_numbers_answer_nothing() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, &["--steps", "15"]).output().unwrap());
+    done(&begin(&folder, &["--steps", "15"]).ended());
     let model = folder.join("model.safetensors");
     let mut bytes = fs::read(&model).unwrap();
     let end = bytes.len();
@@ -229,7 +163,7 @@ fn weights_that_are_no_numbers_answer_nothing() {
 fn a_closed_pipe_ends_predictions() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, &["--steps", "15"]).output().unwrap());
+    done(&begin(&folder, &["--steps", "15"]).ended());
     let lines = "5 4 3 2 1 0 | 0 1 2 3 4 5\n".repeat(2_000_000);
     let input = place.path().join("many.txt");
     fs::write(&input, lines).unwrap();
@@ -237,35 +171,30 @@ fn a_closed_pipe_ends_predictions() {
         command(&["predict", path(&folder), "--input", path(&input)]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let start = Instant::now();
-    assert!(child.wait().unwrap().success());
+    assert!(end_of(child).status.success());
     assert!(start.elapsed() < Duration::from_secs(20), "it went on for {:?}", start.elapsed());
 }
 
 fn wait_for_checkpoint(folder: &Path) {
-    let start = Instant::now();
-    while !has_checkpoint(folder) {
-        assert!(start.elapsed() < Duration::from_secs(120), "no checkpoint in {}", folder.display());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("checkpoint", || newest_checkpoint(folder).is_some());
 }
 
 #[test]
 fn one_process_trains_in_a_folder() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    let mut child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
+    let child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
     wait_for_checkpoint(&folder);
-    fails_with(&train(&folder, &["--resume"]).output().unwrap(), 1, &["run", "another process"]);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    done(&train(&folder, &["--resume", "--steps", "1"]).output().unwrap());
+    fails_with(&train(&folder, &["--resume"]).ended(), 1, &["run", "another process"]);
+    assert!(has_killed(child), "it had ended before");
+    done(&train(&folder, &["--resume", "--steps", "1"]).ended());
 }
 
 #[test]
 fn examples_that_do_not_suit_are_named_with_file_and_line() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, &["--steps", "2"]).output().unwrap());
+    done(&begin(&folder, &["--steps", "2"]).ended());
     let file = place.path().join("examples.txt");
     let score = || regard(&["eval", path(&folder), "--data", path(&file)]);
     fs::write(&file, "5 4 3 2 1 0 | 0 1 2 3 4 5\n\n5 4 3\n").unwrap();
@@ -280,7 +209,7 @@ fn examples_that_do_not_suit_are_named_with_file_and_line() {
 fn a_run_is_never_overwritten() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    done(&begin(&folder, &["--steps", "2"]).output().unwrap());
-    fails_with(&begin(&folder, &["--steps", "2"]).output().unwrap(), 1, &["--resume"]);
-    fails_with(&train(&folder, &["--resume", "--set", "train.clip=2"]).output().unwrap(), 2, &[]);
+    done(&begin(&folder, &["--steps", "2"]).ended());
+    fails_with(&begin(&folder, &["--steps", "2"]).ended(), 1, &["--resume"]);
+    fails_with(&train(&folder, &["--resume", "--set", "train.clip=2"]).ended(), 2, &[]);
 }

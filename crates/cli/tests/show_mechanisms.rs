@@ -154,3 +154,17 @@ fn a_reader_who_has_seen_enough_is_no_error() {
         assert!(!text(&output.stderr).contains("panicked"), "{arguments:?}: {}", text(&output.stderr));
     }
 }
+
+/// A private character stands for those that no font of the machine has.
+#[test]
+fn boxes_in_a_picture_are_told() {
+    let place = tempfile::tempdir().unwrap();
+    let told = |name: &str, word: &str| {
+        let output = regard(&["show", "attention", "I", "saw", word, "--out", path(&place.path().join(name))]);
+        done(&output);
+        text(&output.stderr)
+    };
+    let png = told("drawing.png", "\u{10fffd}");
+    assert!(png.contains("note: no font here has \u{10fffd}") && png.contains(".svg or .html"), "{png}");
+    assert!(!told("drawing.svg", "\u{10fffd}").contains("note") && !told("drawing.png", "Ελλάδα").contains("note"));
+}

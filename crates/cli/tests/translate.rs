@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use binary::{
-    document, documents, done, fails_with, last_document, pairs, path, read_document, regard, sets, sets_beside, text,
-    write,
+    Ended, document, documents, done, fails_with, last_document, pairs, path, read_document, regard, sets, sets_beside,
+    text, write,
 };
 
 const TINY: [&str; 6] = [
@@ -163,7 +163,7 @@ fn a_full_disk_loses_nothing() {
     train(&data, &out, &["--steps", "20"]);
     let before = fs::read(out.join("model.safetensors")).unwrap();
     let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" train translate --resume --steps 40 --out \"$1\"";
-    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_regard")]).arg(&out).output().unwrap();
+    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_regard")]).arg(&out).ended();
     fails_with(&output, 1, &["checkpoints"]);
     assert!(fs::read(out.join("model.safetensors")).unwrap() == before);
     done(&regard(&["predict", path(&out), "one two three"]));

@@ -20,12 +20,12 @@ fn main() -> Result<(), InspectError> {
         ("words", words()?),
     ] {
         for extension in ["svg", "png", "html"] {
-            figure.save(folder.join(format!("{name}.{extension}")))?;
+            let _ = figure.save(folder.join(format!("{name}.{extension}")))?;
         }
     }
     for (name, view) in [("view", view(2, 4, 8)), ("view-large", view(12, 12, 48)), ("view-long", view(1, 2, 512))] {
         for extension in ["svg", "png", "html", "json"] {
-            view.save(folder.join(format!("{name}.{extension}")))?;
+            let _ = view.save(folder.join(format!("{name}.{extension}")))?;
         }
     }
     report()?.save(folder.join("report.html"))

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::error::InspectError;
+use crate::fonts::Fonts;
 use crate::html::page;
 use crate::layout::{Part, draw};
 use crate::panel::PanelKind;
@@ -29,6 +30,26 @@ pub struct Panel {
     pub title: String,
     /// What it shows.
     pub kind: PanelKind,
+}
+
+/// A figure that has been written to a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "it may have a note for the reader"]
+pub struct Saved {
+    /// Characters that are boxes in the picture.
+    pub(crate) lacking: Vec<char>,
+}
+
+impl Saved {
+    /// What the reader should know of the file, in one line.
+    pub fn note(&self) -> Option<String> {
+        const SHOWN: usize = 8;
+        let some: Vec<String> = self.lacking.iter().take(SHOWN).map(char::to_string).collect();
+        let more = if self.lacking.len() > SHOWN { " …" } else { "" };
+        let some = some.join(" ") + more;
+        let note = format!("no font here has {some}, drawn as boxes in the PNG; write .svg or .html to see them");
+        (!self.lacking.is_empty()).then_some(note)
+    }
 }
 
 /// How many panels stand side by side.
@@ -101,10 +122,16 @@ impl Figure {
 
     /// The drawing as a PNG, two pixels for one of the SVG (one where that would be too large).
     ///
-    /// Characters that the fonts of this crate lack (Chinese, emoji) are boxes here; SVG and HTML take them from the
-    /// reader's fonts.
+    /// Characters that the fonts of this crate lack (Chinese, emoji) are drawn with fonts of the machine, and as boxes
+    /// where it has none; SVG and HTML take them from the reader's fonts.
     pub fn to_png(&self) -> Result<Vec<u8>, InspectError> {
-        rasterise(&self.to_svg())
+        self.png().map(|(png, _)| png)
+    }
+
+    fn png(&self) -> Result<(Vec<u8>, Saved), InspectError> {
+        let svg = self.to_svg();
+        let fonts = Fonts::of(&svg);
+        Ok((rasterise(&svg, &fonts)?, Saved { lacking: fonts.lacking }))
     }
 
     /// A page that needs nothing else: the drawing, with tables and text as such, and the notes.
@@ -113,14 +140,14 @@ impl Figure {
     }
 
     /// Draws the figure as the extension of the path says: `.svg`, `.png` or `.html`. The file is written atomically.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
         let path = path.as_ref();
-        let content = match Format::of(path)? {
-            Format::Svg => self.to_svg().into_bytes(),
-            Format::Png => self.to_png()?,
-            Format::Html => self.to_html().into_bytes(),
+        let (content, saved) = match Format::of(path)? {
+            Format::Svg => (self.to_svg().into_bytes(), Saved::default()),
+            Format::Png => self.png()?,
+            Format::Html => (self.to_html().into_bytes(), Saved::default()),
         };
-        save_atomically(path, &content)
+        save_atomically(path, &content).map(|()| saved)
     }
 
     /// Whether a figure can be saved there, as far as that is known before there is one: the extension names a format,
@@ -129,5 +156,19 @@ impl Figure {
         let path = path.as_ref();
         Format::of(path)?;
         if folder_of(path).is_dir() { Ok(()) } else { Err(InspectError::Folder { path: path.to_path_buf() }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_names_some_of_the_boxes() {
+        assert_eq!(Saved::default().note(), None);
+        let note = |text: &str| Saved { lacking: text.chars().collect() }.note().unwrap();
+        let end = ", drawn as boxes in the PNG; write .svg or .html to see them";
+        assert_eq!(note("日本"), format!("no font here has 日 本{end}"));
+        assert_eq!(note("一二三四五六七八九十"), format!("no font here has 一 二 三 四 五 六 七 八 …{end}"));
     }
 }

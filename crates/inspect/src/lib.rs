@@ -1,7 +1,8 @@
 //! Looking inside attention models.
 //!
 //! A [`Figure`] is a description: a title, notes and panels. It is drawn as SVG, and that one drawing also becomes the
-//! PNG (rasterised with the font in this crate, so a bare machine without fonts draws the same) and the HTML page.
+//! PNG (rasterised with the fonts in this crate, so a bare machine without fonts draws the same; a font of the machine is taken
+//! for characters that they lack) and the HTML page.
 //!
 //! ```
 //! use regard_inspect::{ColourScale, Figure, Heatmap, ValueRange};
@@ -25,6 +26,7 @@ mod colour;
 pub mod count;
 mod error;
 mod figure;
+mod fonts;
 mod html;
 mod layout;
 mod number;
@@ -39,7 +41,7 @@ pub use attention::{AttentionView, HeadMap, MapGroup, ViewFormat};
 pub use axis::{Axis, AxisScale};
 pub use colour::{ColourMap, ColourScale, ValueRange};
 pub use error::InspectError;
-pub use figure::{Columns, Figure, Format, Panel};
+pub use figure::{Columns, Figure, Format, Panel, Saved};
 pub use number::number;
 pub use panel::{
     BarSeries, Bars, CellNumbers, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter,

@@ -1,20 +1,19 @@
 //! From the drawing to pixels.
 
-use std::sync::{Arc, OnceLock};
-
 use resvg::tiny_skia::{IntSize, Pixmap, Transform};
-use resvg::usvg::{Options, Tree, fontdb};
+use resvg::usvg::{Options, Tree};
 
 use crate::colour::Colour;
 use crate::error::InspectError;
-use crate::text::Face;
+use crate::fonts::Fonts;
 
 /// More pixels than any screen shows, and 256 MB of memory.
 const MOST_PIXELS: usize = 64_000_000;
 
 /// The PNG of an SVG document, at twice its size where that is not too large.
-pub(crate) fn rasterise(svg: &str) -> Result<Vec<u8>, InspectError> {
-    let options = Options { fontdb: fonts(), font_family: "DejaVu Sans".to_string(), ..Options::default() };
+pub(crate) fn rasterise(svg: &str, fonts: &Fonts) -> Result<Vec<u8>, InspectError> {
+    let fontdb = fonts.database.clone();
+    let options = Options { fontdb, font_family: "DejaVu Sans".to_string(), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(failed)?;
     let size = tree.size().to_int_size();
     let pixels = size.width() as usize * size.height() as usize;
@@ -41,21 +40,6 @@ pub(crate) fn cell_image(
     let size = IntSize::from_wh(columns as u32, rows as u32).ok_or_else(|| failed("it has no cells"))?;
     let pixmap = Pixmap::from_vec(bytes, size).ok_or_else(|| failed("it has not as many cells as it says"))?;
     pixmap.encode_png().map_err(failed)
-}
-
-/// Only the fonts in this crate: the same picture on every machine.
-fn fonts() -> Arc<fontdb::Database> {
-    static FONTS: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
-    let load = || {
-        let mut fonts = fontdb::Database::new();
-        for face in [Face::Sans, Face::Mono] {
-            fonts.load_font_source(fontdb::Source::Binary(Arc::new(face.data())));
-        }
-        fonts.set_sans_serif_family("DejaVu Sans");
-        fonts.set_monospace_family("DejaVu Sans Mono");
-        Arc::new(fonts)
-    };
-    Arc::clone(FONTS.get_or_init(load))
 }
 
 fn failed(why: impl std::fmt::Display) -> InspectError {

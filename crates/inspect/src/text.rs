@@ -37,8 +37,7 @@ pub(crate) fn width(text: &str, size: f64, face: Face) -> f64 {
     text.chars().map(|c| advance(c, face)).sum::<f64>() * size
 }
 
-/// Whether the fonts have a picture of a character, or it needs none.
-#[cfg(test)]
+/// Whether a face of this crate has a picture of a character.
 pub(crate) fn has_glyph(c: char, face: Face) -> bool {
     fonts()[face as usize].charmap().map(c).is_some()
 }

@@ -136,7 +136,7 @@ fn the_extension_chooses_the_format() {
     for (name, start) in starts {
         let path = folder.path().join(name);
         AttentionView::check_path(&path).unwrap();
-        view().save(&path).unwrap();
+        assert_eq!(view().save(&path).unwrap().note(), None);
         let start: Vec<u8> = start.chars().map(|c| c as u8).collect();
         assert!(std::fs::read(&path).unwrap().starts_with(&start), "{name}");
     }

@@ -264,7 +264,7 @@ fn the_extension_chooses_the_format() {
     for (name, start) in [("a.svg", "<svg"), ("b.PNG", "\u{89}PNG"), ("c.html", "<!DOCTYPE html>")] {
         let path = folder.path().join(name);
         std::fs::write(&path, "old").unwrap();
-        figure.save(&path).unwrap();
+        assert_eq!(figure.save(&path).unwrap().note(), None);
         let content = std::fs::read(&path).unwrap();
         let start: Vec<u8> = start.chars().map(|c| c as u8).collect();
         assert!(content.starts_with(&start), "{name}");

@@ -29,7 +29,7 @@ pub struct IsaUnavailable {
     available: String,
 }
 
-/// The set in force: 0 until first asked for, then an [`Isa`].
+/// The set in force in this process: 0 until first asked for, then an [`Isa`] for good.
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 
 impl Isa {
@@ -41,10 +41,14 @@ impl Isa {
         Self::ALL.into_iter().filter(|isa| isa.is_available()).collect()
     }
 
-    /// The set in force: the one [`Isa::force`]d, else the one named by `REGARD_ISA`, else the fastest.
+    /// The set in force: the one named by `REGARD_ISA`, else the fastest. It never changes within a process.
     ///
     /// A `REGARD_ISA` that names no available set is ignored here; [`Isa::from_environment`] reports it.
     pub fn current() -> Isa {
+        #[cfg(test)]
+        if let Some(isa) = on_this_thread::get() {
+            return isa;
+        }
         match CURRENT.load(Ordering::Relaxed) {
             1 => Isa::Scalar,
             2 => Isa::Avx2,
@@ -61,21 +65,15 @@ impl Isa {
     /// The set `REGARD_ISA` names, or the fastest when it is not set.
     pub fn from_environment() -> Result<Isa, IsaUnavailable> {
         match std::env::var("REGARD_ISA") {
-            Ok(name) if !name.is_empty() => Self::ALL
-                .into_iter()
-                .find(|isa| isa.name() == name && isa.is_available())
-                .ok_or_else(|| IsaUnavailable::new(name)),
+            Ok(name) if !name.is_empty() => Self::named(&name),
             _ => Ok(Self::fastest()),
         }
     }
 
-    /// Uses `isa` from now on, in the whole process.
-    pub fn force(isa: Isa) -> Result<(), IsaUnavailable> {
-        if !isa.is_available() {
-            return Err(IsaUnavailable::new(isa.name().to_string()));
-        }
-        CURRENT.store(isa as u8, Ordering::Relaxed);
-        Ok(())
+    /// The set of that name, if this machine has it.
+    fn named(name: &str) -> Result<Isa, IsaUnavailable> {
+        let found = Self::ALL.into_iter().find(|isa| isa.name() == name && isa.is_available());
+        found.ok_or_else(|| IsaUnavailable::new(name.to_string()))
     }
 
     /// The name `REGARD_ISA` takes.
@@ -135,18 +133,47 @@ pub(crate) fn dispatch<K: WithSimd>(kernel: K) -> K::Output {
     }
 }
 
-/// Runs `test` once on every instruction set of this machine, one caller at a time.
+/// The instruction set that a test has chosen for its own threads. Tests run at the same time in one process, so none of
+/// them may change the set of the process.
 #[cfg(test)]
-pub(crate) fn on_every_isa(mut test: impl FnMut(Isa)) {
-    use std::sync::{Mutex, PoisonError};
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = Isa::current();
-    for isa in Isa::available() {
-        Isa::force(isa).unwrap();
-        test(isa);
+mod on_this_thread {
+    use std::cell::Cell;
+
+    use super::Isa;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Isa>> = const { Cell::new(None) };
     }
-    Isa::force(before).unwrap();
+
+    pub(super) fn get() -> Option<Isa> {
+        CHOSEN.get()
+    }
+
+    pub(super) fn set(isa: Option<Isa>) {
+        CHOSEN.set(isa);
+    }
+}
+
+/// Runs `test` once on every instruction set of this machine, in a pool of threads that use it.
+#[cfg(test)]
+pub(crate) fn on_every_isa(mut test: impl FnMut(Isa) + Send) {
+    let threads = rayon::current_num_threads();
+    for isa in Isa::available() {
+        pool_on(threads, Some(isa)).install(|| test(isa));
+    }
+}
+
+/// A pool of `threads` threads that use the instruction set of this one. Tests make their pools here: a pool of rayon's
+/// own would leave the set that [`on_every_isa`] has chosen.
+#[cfg(test)]
+pub(crate) fn pool(threads: usize) -> rayon::ThreadPool {
+    pool_on(threads, on_this_thread::get())
+}
+
+#[cfg(test)]
+fn pool_on(threads: usize, isa: Option<Isa>) -> rayon::ThreadPool {
+    let choose = move |_| on_this_thread::set(isa);
+    rayon::ThreadPoolBuilder::new().num_threads(threads).start_handler(choose).build().unwrap()
 }
 
 #[cfg(test)]
@@ -161,7 +188,21 @@ mod tests {
     #[test]
     fn a_missing_set_is_refused_by_name() {
         let missing = Isa::ALL.into_iter().find(|isa| !isa.is_available()).unwrap();
-        let message = Isa::force(missing).unwrap_err().to_string();
+        let message = Isa::named(missing.name()).unwrap_err().to_string();
         assert!(message.contains(missing.name()) && message.contains("scalar"), "{message}");
+    }
+
+    #[test]
+    fn a_test_chooses_for_its_own_threads_alone() {
+        let outside = Isa::current();
+        on_every_isa(|isa| {
+            let inside = || rayon::broadcast(|_| Isa::current());
+            assert!(inside().into_iter().chain(pool(2).install(inside)).all(|found| found == isa), "{isa:?}");
+            // Another test that runs meanwhile, on its thread and on the global pool.
+            let elsewhere = std::thread::spawn(|| (Isa::current(), rayon::broadcast(|_| Isa::current())));
+            let (thread, pool) = elsewhere.join().unwrap();
+            assert!(thread == outside && pool.into_iter().all(|found| found == outside), "{isa:?}");
+        });
+        assert_eq!(Isa::current(), outside);
     }
 }

@@ -266,7 +266,7 @@ mod tests {
         for (k, m, n) in [(700, 40, 531), (700, 531, 40), (700, 40, 1024), (700, 1041, 40)] {
             let (a, b) = (ramp(k * m, 0.13), ramp(k * n, 0.17));
             let run = |threads: usize| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let pool = crate::isa::pool(threads);
                 let mut out = vec![f32::NAN; m * n];
                 let a = Matrix::new(&a, k, m).unwrap().transposed();
                 let b = Matrix::new(&b, k, n).unwrap();

@@ -84,18 +84,21 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+    use crate::test_support::in_time;
 
     fn with<R: Send>(threads: usize, run: impl FnOnce() -> R + Send) -> R {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
+        crate::isa::pool(threads).install(run)
     }
 
     #[test]
     fn all_parts_run_at_the_same_time_and_keep_their_order() {
-        let all_there = Barrier::new(3);
-        let found = with(4, || {
-            share(vec![10, 20, 30], |part, input| {
-                all_there.wait();
-                (part, input)
+        let found = in_time("three parts", || {
+            let all_there = Barrier::new(3);
+            with(4, || {
+                share(vec![10, 20, 30], |part, input| {
+                    all_there.wait();
+                    (part, input)
+                })
             })
         });
         assert_eq!(found, [(0, 10), (1, 20), (2, 30)]);
@@ -105,15 +108,17 @@ mod tests {
 
     #[test]
     fn it_is_crowded_while_all_have_a_part() {
-        let met = Barrier::new(2);
-        let crowded = with(2, || {
-            share(vec![true, false], |_, waits| {
-                let before = is_crowded() && team_threads() == 1;
-                met.wait();
-                while waits && is_crowded() {
-                    std::thread::yield_now();
-                }
-                before
+        let crowded = in_time("the part that waits for the other to end", || {
+            let met = Barrier::new(2);
+            with(2, || {
+                share(vec![true, false], |_, waits| {
+                    let before = is_crowded() && team_threads() == 1;
+                    met.wait();
+                    while waits && is_crowded() {
+                        std::thread::yield_now();
+                    }
+                    before
+                })
             })
         });
         assert_eq!(crowded, [true, true]);

@@ -1,6 +1,22 @@
 //! What the tests of several kernels share: reproducible numbers, comparison, finite differences.
 
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
 use crate::isa::Isa;
+
+/// What `run` returns, or a failure that says `what` still waits after a minute: threads that wait for each other would
+/// keep a broken test for ever.
+#[track_caller]
+pub(crate) fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = channel();
+    let worker = std::thread::spawn(move || send.send(run()));
+    match receive.recv_timeout(Duration::from_secs(60)) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => panic!("{what}: still waiting after 60 s"),
+        Err(RecvTimeoutError::Disconnected) => std::panic::resume_unwind(worker.join().unwrap_err()),
+    }
+}
 
 /// `n` numbers in `−scale..scale`, a function of `seed` alone.
 pub(crate) fn numbers(n: usize, seed: u64, scale: f32) -> Vec<f32> {
@@ -34,6 +50,23 @@ pub(crate) fn assert_close(what: &str, isa: Isa, got: &[f32], want: &[f64], abso
             agree || error <= absolute + relative * want.abs(),
             "{what} on {isa:?}: element {i} is {got}, expected {want}, off by {error}"
         );
+    }
+}
+
+/// Asserts that every element has at most this relative error.
+///
+/// An element is a sum of terms, and an error of rounding is relative to the terms. Where they cancel, the element is much
+/// smaller than they are; the others of the tensor are sums of like terms. So the error is relative to the element or to
+/// the root mean square of the tensor, whichever is larger, and at least to `least`, the size of terms that may cancel
+/// in all elements.
+#[track_caller]
+pub(crate) fn assert_relative(what: &str, got: &[f32], want: &[f64], least: f64, tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    let square = want.iter().map(|want| want * want).sum::<f64>() / want.len().max(1) as f64;
+    let floor = square.sqrt().max(least);
+    for (i, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let error = (f64::from(got) - want).abs() / want.abs().max(floor);
+        assert!(error <= tolerance, "{what}[{i}]: {got}, expected {want}: relative error {error:e}");
     }
 }
 

@@ -397,7 +397,7 @@ mod tests {
     slice_function!(sigmoid_slice, sigmoid);
     slice_function!(cdf_slice, |simd, x| normal(simd, x).0);
 
-    fn check(name: &str, f: Function, exact: impl Fn(f64) -> f64, range: f32, tolerance_ulp: f64) {
+    fn check(name: &str, f: Function, exact: impl Fn(f64) -> f64 + Sync, range: f32, tolerance_ulp: f64) {
         on_every_isa(|isa| {
             let x: Vec<f32> = (0..20_011).map(|i| (i as f32 / 10_005.5 - 1.0) * range).collect();
             let mut out = vec![0.0; x.len()];

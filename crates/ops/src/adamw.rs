@@ -23,7 +23,7 @@ pub enum Decay {
     Matrices,
 }
 
-/// The optimiser and its state. Parameters are known by their path in the module, in the module's order.
+/// The optimiser and its state: the averages of every parameter that is trained, by its path, in the module's order.
 #[derive(Debug, Clone)]
 pub struct AdamW {
     /// Learning rate, betas, epsilon and weight decay of the next step.
@@ -58,13 +58,25 @@ impl AdamW {
         (self.step, &self.moments)
     }
 
-    /// Goes on from a saved state; averages of unequal length are refused.
-    pub fn restore(&mut self, step: u64, moments: Vec<Moments>) -> Result<(), OpError> {
-        if let Some(broken) = moments.iter().find(|m| m.first.len() != m.second.len()) {
-            let why = format!("{}: {} and {} averages", broken.path, broken.first.len(), broken.second.len());
-            return Err(OpError::Option { what: "optimiser state", why });
+    /// Goes on from a saved state of `module`. Refuses averages that are not those of its trained parameters: one that is
+    /// missing, surplus or of another size.
+    pub fn restore<M: Module>(&mut self, module: &M, step: u64, moments: Vec<Moments>) -> Result<(), OpError> {
+        let mut left = moments;
+        let mut restored = Vec::with_capacity(left.len());
+        for (path, len) in trained(module) {
+            let place = left.iter().position(|moments| moments.path == path);
+            let found = left.remove(place.ok_or_else(|| misfit(&path, "there are no averages of it"))?);
+            for (what, found) in [("first", found.first.len()), ("second", found.second.len())] {
+                if found != len {
+                    return Err(misfit(&path, format!("it has {len} elements, and its {what} averages are {found}")));
+                }
+            }
+            restored.push(found);
         }
-        (self.step, self.moments) = (step, moments);
+        if let Some(surplus) = left.first() {
+            return Err(misfit(&surplus.path, "the model has no such parameter to train, or the averages come twice"));
+        }
+        (self.step, self.moments) = (step, restored);
         Ok(())
     }
 
@@ -91,7 +103,8 @@ impl AdamW {
 
     /// One step, and the norm of the gradients before clipping.
     ///
-    /// A norm that is not finite changes nothing, neither weights nor state: the caller sees it in the norm.
+    /// A norm that is not finite changes nothing, neither weights nor state: the caller sees it in the norm. A module with
+    /// other parameters than the one of the steps before is refused.
     pub fn step<M: Module>(&mut self, module: M, gradients: Gradients) -> Result<(M, f32), OpError> {
         let gradients = ParameterGradients::new(&module, gradients);
         self.step_with(module, gradients)
@@ -105,54 +118,73 @@ impl AdamW {
         if !norm.is_finite() {
             return Ok((module, norm));
         }
-        self.step = self.step.saturating_add(1);
+        if self.moments.is_empty() {
+            let zeros = |(path, len)| Moments { path, first: vec![0.0; len], second: vec![0.0; len] };
+            self.moments = trained(&module).into_iter().map(zeros).collect();
+        }
         // PyTorch's clip_grad_norm_ has the same small number in the denominator.
         let scale = self.max_norm.map_or(1.0, |max| (max / (norm + 1e-6)).min(1.0));
         let mut take = Take { found: found.into_iter(), path: Path::default(), at: 0, taken: Vec::new() };
         let module = module.map(&mut take);
         let mut taken = take.taken;
-        self.update(&mut taken, scale);
+        self.update(&mut taken, scale)?;
         Ok((module.map(&mut PutBack { taken: taken.into_iter(), at: 0 }), norm))
     }
 
     /// Updates the parameters, all in one call, so that threads share them.
-    fn update(&mut self, taken: &mut [Taken], scale: f32) {
-        for one in &*taken {
-            self.make_moments(one.at, &one.path, elements(&one.gradient).len());
-        }
-        let mut moments: Vec<&mut Moments> = self.moments.iter_mut().collect();
-        let tensors = taken.iter_mut().map(|one| {
-            // Nearly always the first that is left: both are in the order of the module.
-            let place = moments.iter().position(|moments| moments.path == one.path);
-            let Moments { first, second, .. } = moments.remove(place.expect("just made; a path is in a module once"));
+    fn update(&mut self, taken: &mut [Taken], scale: f32) -> Result<(), OpError> {
+        // Both are in the order of the module; a parameter that took no part has no gradient and keeps its averages.
+        let mut moments = self.moments.iter_mut();
+        let mut tensors = Vec::with_capacity(taken.len());
+        for one in taken {
+            let gradient = elements(&one.gradient);
+            let found = moments.find(|moments| moments.path == one.path);
+            let Moments { first, second, .. } = found
+                .filter(|moments| moments.first.len() == gradient.len())
+                .ok_or_else(|| misfit(&one.path, "the module has changed since the step before"))?;
             let decay = self.decay == Decay::All || one.data.shape().num_dims() > 1;
-            AdamWTensor {
-                parameter: one.data.storage_mut(),
-                gradient: elements(&one.gradient),
-                first_moment: first,
-                second_moment: second,
-                decay,
-            }
-        });
-        let mut tensors: Vec<_> = tensors.collect();
-        adamw_step(&mut tensors, &self.options, self.step, scale).expect("a gradient has the size of its parameter");
+            let parameter = one.data.storage_mut();
+            tensors.push(AdamWTensor { parameter, gradient, first_moment: first, second_moment: second, decay });
+        }
+        let step = self.step.saturating_add(1);
+        adamw_step(&mut tensors, &self.options, step, scale)?;
+        self.step = step;
+        Ok(())
+    }
+}
+
+/// Averages that are not those of a module's parameters.
+fn misfit(path: &str, why: impl std::fmt::Display) -> OpError {
+    OpError::Option { what: "optimiser state", why: format!("{path}: {why}") }
+}
+
+/// Path and number of elements of each parameter that is trained, in the module's order.
+fn trained<M: Module>(module: &M) -> Vec<(String, usize)> {
+    let mut list = List::default();
+    module.visit(&mut list);
+    list.found
+}
+
+#[derive(Default)]
+struct List {
+    path: Path,
+    found: Vec<(String, usize)>,
+}
+
+impl ModuleVisitor for List {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.enter(name);
     }
 
-    /// Zeros for the averages of the parameter at `path`, number `at` in the module, if it is new.
-    fn make_moments(&mut self, at: usize, path: &str, len: usize) {
-        if self.moments.get(at).is_some_and(|m| m.path == path && m.first.len() == len) {
-            return;
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val();
+        if value.is_require_grad() {
+            self.found.push((self.path.text.clone(), value.shape().num_elements()));
         }
-        // A parameter whose averages are elsewhere (the module changed) keeps them.
-        let found = self.moments.iter().position(|m| m.path == path && m.first.len() == len);
-        let moments = match found {
-            Some(found) => self.moments.remove(found),
-            None => {
-                self.moments.retain(|m| m.path != path);
-                Moments { path: path.to_string(), first: vec![0.0; len], second: vec![0.0; len] }
-            }
-        };
-        self.moments.insert(at.min(self.moments.len()), moments);
     }
 }
 
@@ -242,18 +274,27 @@ struct Path {
     begins: Vec<usize>,
 }
 
+impl Path {
+    fn enter(&mut self, name: &str) {
+        self.begins.push(self.text.len());
+        if self.begins.len() > 1 {
+            self.text.push('.');
+        }
+        self.text.push_str(name);
+    }
+
+    fn exit(&mut self) {
+        self.text.truncate(self.begins.pop().unwrap_or(0));
+    }
+}
+
 impl ModuleMapper for Take {
     fn enter_module(&mut self, name: &str, _: &str) {
-        let Path { text, begins } = &mut self.path;
-        begins.push(text.len());
-        if begins.len() > 1 {
-            text.push('.');
-        }
-        text.push_str(name);
+        self.path.enter(name);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.text.truncate(self.path.begins.pop().unwrap_or(0));
+        self.path.exit();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -296,25 +337,5 @@ impl ModuleMapper for PutBack {
         let updated = if dtype == DType::F32 { updated } else { updated.cast(dtype) };
         let updated = if device.is_autodiff() { Tensor::from_inner(updated) } else { updated };
         Param::from_mapped_value(id, updated.set_require_grad(is_tracked), mapper)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn averages_follow_their_path() {
-        let options = AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0 };
-        let mut adamw = AdamW::new(options, None, Decay::All);
-        for (at, path, len) in [(0, "a", 2), (5, "b", 3)] {
-            adamw.make_moments(at, path, len);
-            adamw.moments[at.min(1)].first[0] = at as f32;
-        }
-        // The module has the two in the other order now, and "a" in another size.
-        adamw.make_moments(0, "b", 3);
-        adamw.make_moments(1, "a", 4);
-        let found: Vec<_> = adamw.moments.iter().map(|m| (m.path.as_str(), m.first.clone())).collect();
-        assert_eq!(found, [("b", vec![5.0, 0.0, 0.0]), ("a", vec![0.0; 4])]);
     }
 }

@@ -8,7 +8,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_data::Split;
 use regard_inspect::{
-    AttentionView, Content, Figure, InspectError, MapGroup, ViewFormat, count, number, save_atomically,
+    AttentionView, Content, Figure, InspectError, MapGroup, Saved, ViewFormat, count, number, save_atomically,
 };
 use regard_nn::{AttentionMap, Init, Pass};
 use serde::de::DeserializeOwned;
@@ -395,12 +395,14 @@ impl Looked {
     }
 
     /// Writes it as the extension of the path says: `.html`, `.svg`, `.png` or `.json`; atomically.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
         let path = path.as_ref();
         match self {
             Self::Attention(view) => view.save(path),
             Self::Picture(picture) => match ViewFormat::of(path)? {
-                ViewFormat::Json => save_atomically(path, format!("{}\n", picture.data).as_bytes()),
+                ViewFormat::Json => {
+                    save_atomically(path, format!("{}\n", picture.data).as_bytes()).map(|()| Saved::default())
+                }
                 ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png => picture.figure.save(path),
             },
         }

@@ -11,7 +11,7 @@ use regard_tasks::heads::Heads as Found;
 
 use super::{dev_or, opened};
 use crate::failure::Failure;
-use crate::print::print;
+use crate::print::{print, tell_note};
 use crate::value::from_one;
 
 /// The arguments of `regard heads`.
@@ -51,8 +51,8 @@ impl Heads {
         let examples = dev_or(self.data.as_deref());
         let found = model.heads(examples, self.examples, &Pass::inference(), &mut progress).map_err(Failure)?;
         if let Some(path) = &self.out {
-            let figure = found.figure().and_then(|figure| figure.save(path));
-            figure.map_err(|error| Failure(error.into()))?;
+            let saved = found.figure().and_then(|figure| figure.save(path));
+            tell_note(&saved.map_err(|error| Failure(error.into()))?);
         }
         match self.json {
             true => print(&format!("{}\n", serde_json::to_string(&found)?)),

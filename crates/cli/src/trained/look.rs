@@ -12,7 +12,7 @@ use regard_tasks::{Opened, TaskError};
 
 use super::{Without, dev_or, opened};
 use crate::failure::Failure;
-use crate::print::print;
+use crate::print::{print, tell_note};
 use crate::value::from_zero;
 
 /// The arguments of `regard look`.
@@ -62,7 +62,8 @@ impl Look {
             }
         }
         let Some(all) = all else { return Ok(()) };
-        all.save(&self.out).map_err(|error| Failure(error.into()))?;
+        let saved = all.save(&self.out).map_err(|error| Failure(error.into()))?;
+        tell_note(&saved);
         let what = match &all {
             Looked::Attention(view) => {
                 let heads: usize = view.groups.iter().map(|group| group.heads.len()).sum();

@@ -2,9 +2,14 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod kill;
+
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -17,14 +22,67 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// No run of these tests takes a tenth of this; one that does hangs.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// Runs a command to its end. `Command::output` would wait for ever.
+pub trait Ended {
+    /// What it printed and how it ended; fails the test if it does not end.
+    fn ended(&mut self) -> Output;
+}
+
+impl Ended for Command {
+    #[track_caller]
+    fn ended(&mut self) -> Output {
+        let child = self.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        end_of(child.unwrap())
+    }
+}
+
+/// What a child printed into its pipes and how it ended; fails the test if it does not end.
+#[track_caller]
+pub fn end_of(mut child: Child) -> Output {
+    fn all_of(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            bytes
+        })
+    }
+    let (stdout, stderr) = (all_of(child.stdout.take()), all_of(child.stderr.take()));
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > DEADLINE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("still running after {DEADLINE:?}, having said: {}", text(&stderr.join().unwrap()));
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+/// Waits until something is so; fails the test if that takes too long.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < DEADLINE, "after {DEADLINE:?} there is no {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Runs the binary to its end.
 pub fn regard(arguments: &[&str]) -> Output {
-    command(arguments).output().unwrap()
+    command(arguments).ended()
 }
 
 /// Runs the binary in a folder.
 pub fn regard_in(place: impl AsRef<Path>, arguments: &[&str]) -> Output {
-    command(arguments).current_dir(place).output().unwrap()
+    command(arguments).current_dir(place).ended()
 }
 
 /// `--set` before each `key=value`.

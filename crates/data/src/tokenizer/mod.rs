@@ -5,13 +5,13 @@
 
 mod byte_pairs;
 mod bytes;
+mod foreign;
 mod train;
 mod words;
 
 use crate::file::read_bytes;
 use crate::{DataError, Vocabulary};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::path::Path;
 use tokenizers::{ModelWrapper, PreTokenizerWrapper};
 
@@ -122,23 +122,22 @@ impl Tokenizer {
     /// # Errors
     /// A file that is missing, damaged or of another kind.
     pub fn open(path: &Path) -> Result<Self, DataError> {
+        // A file of any size would be read whole before it could be refused.
+        let size = std::fs::metadata(path).map_or(0, |file| file.len());
+        if size > foreign::MOST_BYTES {
+            let (path, found) = (path.to_path_buf(), format!("{size} bytes"));
+            return Err(DataError::Tokenizer { path, expected: "a tokenizer.json of at most 100 MB", found });
+        }
         Self::from_json(&read_bytes(path)?, path)
     }
 
-    /// The content of a `tokenizer.json` that was read from `path`.
+    /// The content of a `tokenizer.json` that was read from `path`. Its settings of padding and truncation are dropped.
     ///
     /// # Errors
-    /// Content that is damaged or of another kind.
+    /// Content that is damaged, too large or of another kind.
     pub fn from_json(content: &[u8], path: &Path) -> Result<Self, DataError> {
         let fail = |expected, found| DataError::Tokenizer { path: path.to_path_buf(), expected, found };
-        // The library panics on broken JSON within a decoder and on a broken table of a normaliser.
-        let json: Value = serde_json::from_slice(content).map_err(|e| fail("a tokenizer.json", e.to_string()))?;
-        match &json["normalizer"] {
-            Value::Null => {}
-            normalizer if normalizer["type"] == "Lowercase" => {}
-            other => return Err(fail("no normaliser but Lowercase", other["type"].to_string())),
-        }
-        let inner = tokenizers::Tokenizer::from_bytes(content).map_err(|e| fail("a tokenizer.json", e.to_string()))?;
+        let inner = foreign::read(content).map_err(|refused| fail(refused.expected, refused.found))?;
         let kind = match (inner.get_model(), inner.get_pre_tokenizer()) {
             (ModelWrapper::BPE(_), Some(PreTokenizerWrapper::ByteLevel(_))) => TokenizerKind::Bpe,
             (ModelWrapper::BPE(model), None) if model.unk_token.is_some() => TokenizerKind::Char,

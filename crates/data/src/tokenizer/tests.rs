@@ -183,6 +183,148 @@ fn a_damaged_or_foreign_file_is_named() {
     assert!(matches!(Tokenizer::open(&dir.path().join("none.json")), Err(DataError::Missing { .. })));
 }
 
+/// The file of a tokeniser after a change.
+fn changed(kind: TokenizerKind, change: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
+    let mut file: serde_json::Value = serde_json::from_str(&trained(kind).to_json()).unwrap();
+    change(&mut file);
+    file.to_string().into_bytes()
+}
+
+fn opened(content: &[u8]) -> Result<Tokenizer, DataError> {
+    Tokenizer::from_json(content, std::path::Path::new("tokenizer.json"))
+}
+
+/// The library itself would panic on some of these, and fail later on the others.
+#[test]
+fn crafted_models_are_refused_before_the_library_sees_them() {
+    use TokenizerKind::{Bpe, Char, Word};
+    use serde_json::json;
+    type Change = Box<dyn Fn(&mut serde_json::Value)>;
+    let set = |pointer: &'static str, value: serde_json::Value| -> Change {
+        Box::new(move |file| *file.pointer_mut(pointer).unwrap() = value.clone())
+    };
+    let long = "x".repeat(300);
+    let cases: Vec<(TokenizerKind, Change, &str)> = vec![
+        // The two tokens are there, and what they make is longer than any token.
+        (
+            Bpe,
+            {
+                let long = long.clone();
+                Box::new(move |file| {
+                    let next = file["model"]["vocab"].as_object().unwrap().len();
+                    file["model"]["vocab"][&long] = next.into();
+                    file["model"]["merges"].as_array_mut().unwrap().push(json!([long, long]));
+                })
+            },
+            "merges of two tokens to a third",
+        ),
+        (Bpe, set("/model/merges/0", json!("a nowhere")), "found \"a nowhere\""),
+        (Bpe, set("/model/merges/0", json!(["a", "b", "c"])), "merges of two tokens"),
+        (Bpe, set("/model/merges/0", json!(7)), "merges of two tokens"),
+        (Bpe, set("/model/merges", json!({})), "without a list of merges"),
+        // Longer than any token, and a part of a character.
+        (Bpe, set("/model/continuing_subword_prefix", json!("##########")), "continuing_subword_prefix"),
+        (Bpe, set("/model/continuing_subword_prefix", json!("é")), "continuing_subword_prefix"),
+        (Bpe, set("/model/end_of_word_suffix", json!("</w>")), "end_of_word_suffix"),
+        (Bpe, set("/model/dropout", json!(0.5)), "without dropout of merges, found 0.5"),
+        (Bpe, set("/model/unk_token", json!("[UNK]")), "unknown token that is in the vocabulary, found \"[UNK]\""),
+        (Char, set("/model/unk_token", json!("[UNK]")), "unknown token that is in the vocabulary"),
+        (Word, set("/model/unk_token", json!("[UNK]")), "unknown token that is in the vocabulary"),
+        (Word, set("/model/unk_token", json!(3)), "unknown token that is in the vocabulary, found 3"),
+        (Word, set("/model/vocab", json!(["a", "b"])), "without a vocabulary"),
+        (Word, set("/model", json!(null)), "without a vocabulary"),
+        (
+            Bpe,
+            Box::new(|file| drop(file["model"]["vocab"].as_object_mut().unwrap().remove("Ġ"))),
+            "a token for each of the 256 bytes, found none for 'Ġ'",
+        ),
+        (
+            Word,
+            set("/decoder", json!({"type": "CTC", "pad_token": "", "word_delimiter_token": "", "cleanup": true})),
+            "CTC",
+        ),
+        (Word, set("/padding", json!({"strategy": 5})), "settings of padding, or null"),
+        (Word, set("/truncation", json!({"max_length": -1})), "settings of truncation, or null"),
+    ];
+    for (kind, change, words) in cases {
+        let error = opened(&changed(kind, change)).map(|_| words).unwrap_err().to_string();
+        assert!(error.contains(words) && error.lines().count() == 1, "{words}: {error}");
+    }
+    // The same key again: what is checked is what is read.
+    let json = trained(Bpe).to_json();
+    let (start, end) = json.split_at(json.rfind('}').unwrap());
+    let twice = format!(
+        "{start}, \"model\": {{\"type\": \"BPE\", \"vocab\": {{\"a\": 0}}, \"merges\": [[\"a\", \"a\"]]}}{end}"
+    );
+    assert!(opened(twice.as_bytes()).is_err());
+}
+
+#[test]
+fn padding_and_truncation_of_others_change_no_answer() {
+    use serde_json::json;
+    for kind in KINDS {
+        let plain = trained(kind);
+        let padded = changed(kind, |file| {
+            file["padding"] = json!({
+                "strategy": {"Fixed": 64}, "direction": "Right", "pad_to_multiple_of": null,
+                "pad_id": 99999, "pad_type_id": 0, "pad_token": "[PAD]",
+            });
+            file["truncation"] =
+                json!({"max_length": 2, "stride": 0, "strategy": "LongestFirst", "direction": "Right"});
+            file["post_processor"] = json!({
+                "type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}],
+                "pair": [{"Sequence": {"id": "B", "type_id": 0}}], "special_tokens": {},
+            });
+        });
+        let padded = opened(&padded).unwrap();
+        for text in TEXTS {
+            assert_eq!(padded.encode(text), plain.encode(text), "{kind:?}");
+            assert_eq!(padded.ids(text), plain.ids(text), "{kind:?}");
+        }
+        assert_eq!(padded.encode_batch(&TEXTS), plain.encode_batch(&TEXTS), "{kind:?}");
+        assert_eq!(padded.to_json(), plain.to_json(), "{kind:?}");
+    }
+}
+
+#[test]
+fn deep_and_huge_files_are_refused_in_one_line() {
+    let deep = |levels: usize| format!("{{\"model\": {}{}}}", "[".repeat(levels), "]".repeat(levels));
+    for levels in [200, 1_000_000] {
+        let error = opened(deep(levels).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("recursion limit exceeded") && error.lines().count() == 1, "{error}");
+    }
+    let huge = vec![b' '; 100_000_001];
+    let error = opened(&huge).unwrap_err().to_string();
+    assert!(error.contains("at most 100 MB, found 100000001 bytes"), "{error}");
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("tokenizer.json");
+    // Full of holes: it takes no space, and would take 4 GB of memory.
+    std::fs::File::create(&path).unwrap().set_len(1 << 32).unwrap();
+    let error = Tokenizer::open(&path).unwrap_err().to_string();
+    assert!(error.contains("at most 100 MB, found 4294967296 bytes"), "{error}");
+}
+
+#[test]
+fn a_panic_of_the_library_is_an_error_and_prints_nothing() {
+    assert_eq!(foreign::guarded(|| 7), Ok(7));
+    // In a process of its own, since the test runner keeps what a test prints.
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tokenizer::tests::panics_under_the_guard", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let printed = [child.stdout, child.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed);
+    assert!(child.status.success() && printed.contains("1 passed"), "{printed}");
+    assert!(!printed.contains("kept quiet") && printed.contains("told as ever"), "{printed}");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn panics_under_the_guard() {
+    assert_eq!(foreign::guarded(|| panic!("kept {}", "quiet")), Err::<(), _>("kept quiet".into()));
+    assert!(std::panic::catch_unwind(|| panic!("told as ever")).is_err());
+}
+
 #[test]
 fn configurations_are_checked() {
     let read = |json: &str| serde_json::from_str::<TokenizerConfig>(json);

@@ -21,6 +21,7 @@ use std::path::Path;
 use regard_nn::Site;
 
 use crate::error::InspectError;
+use crate::figure::Saved;
 use crate::figure::{Figure, Format};
 use crate::panel::strings;
 use crate::save::{folder_of, save_atomically};
@@ -130,15 +131,14 @@ impl AttentionView {
     }
 
     /// Writes the view as the extension of the path says: `.html`, `.svg`, `.png` or `.json`; atomically.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
         let path = path.as_ref();
         let content = match ViewFormat::of(path)? {
-            ViewFormat::Html => self.to_html()?.into_bytes(),
-            ViewFormat::Svg => self.to_figure()?.to_svg().into_bytes(),
-            ViewFormat::Png => self.to_figure()?.to_png()?,
-            ViewFormat::Json => format!("{}\n", self.to_json()).into_bytes(),
+            ViewFormat::Html => self.to_html()?,
+            ViewFormat::Json => format!("{}\n", self.to_json()),
+            ViewFormat::Svg | ViewFormat::Png => return self.to_figure()?.save(path),
         };
-        save_atomically(path, &content)
+        save_atomically(path, content.as_bytes()).map(|()| Saved::default())
     }
 
     /// Whether a view can be saved there, as far as that is known before there is one: the extension names a format,

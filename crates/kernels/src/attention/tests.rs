@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::reference::{Inputs, attention};
 use super::*;
-use crate::isa::on_every_isa;
+use crate::isa::{on_every_isa, pool};
+use crate::test_support::assert_relative;
 
 /// Deterministic values in about [−1, 1].
 fn values(n: usize, seed: u64) -> Vec<f32> {
@@ -158,11 +159,9 @@ impl Case {
                 );
             }
             for (which, differences) in differences.iter().enumerate() {
-                for (at, want) in differences {
-                    let got = self.gradient(&got, which, *at);
-                    let tolerance = 2e-5 * want.abs().max(1.0);
-                    assert!((got - want).abs() < tolerance, "gradient {which} at {at}: {got} {want} {context}");
-                }
+                let pair = |&(at, want): &(usize, f64)| (self.gradient(&got, which, at) as f32, want);
+                let (got, want): (Vec<f32>, Vec<f64>) = differences.iter().map(pair).unzip();
+                close(&got, &want, 2e-5, &format!("gradient {which} {context}"));
             }
             self.check_weights(&got, &want.weights, &context);
         });
@@ -215,12 +214,10 @@ impl Case {
     }
 }
 
+/// Inputs and the gradient that flows back are of order 1, and what cancels is rounded by 2⁻²⁴ in its terms.
+#[track_caller]
 fn close(got: &[f32], want: &[f64], tolerance: f64, context: &str) {
-    assert_eq!(got.len(), want.len());
-    for (n, (got, want)) in got.iter().zip(want).enumerate() {
-        let error = (f64::from(*got) - want).abs();
-        assert!(error <= tolerance * want.abs().max(1.0), "{n}: {got} for {want}: {context}");
-    }
+    assert_relative(context, got, want, 1.0 / 16.0, tolerance);
 }
 
 fn shape(batch: usize, n_heads: usize, kv_heads: usize, queries: usize, keys: usize, d_head: usize) -> AttentionShape {
@@ -472,7 +469,6 @@ fn threads_change_nothing_but_rounding_and_repeats_are_identical() {
         }
         let case = Case::new(shape(2, heads, heads, 300, 300, 32), options, 7);
         on_every_isa(|_| {
-            let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
             let (one, three) = (pool(1).install(|| case.run()), pool(3).install(|| case.run()));
             let again = pool(3).install(|| case.run());
             for (a, b) in three.grads.iter().zip(&again.grads) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::attention::SparseRows;
 use crate::dropout::dropout_forward;
-use crate::isa::on_every_isa;
+use crate::isa::{on_every_isa, pool};
 use crate::test_support::{assert_close, central_differences, inner, numbers, wide};
 use proptest::prelude::*;
 
@@ -243,10 +243,7 @@ fn large_graphs_agree_with_the_formula() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let case = large();
-    let on = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| (case.run(), case.weights()))
-    };
+    let on = |threads| pool(threads).install(|| (case.run(), case.weights()));
     on_every_isa(|isa| {
         let one = on(1);
         assert!(one == on(2) && one == on(5), "{isa:?}");

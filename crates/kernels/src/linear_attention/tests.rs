@@ -1,6 +1,7 @@
 use super::causal::CHUNK;
 use super::*;
-use crate::isa::on_every_isa;
+use crate::isa::{on_every_isa, pool};
+use crate::test_support::assert_relative;
 use proptest::prelude::*;
 
 const MAPS: [FeatureMap; 2] = [FeatureMap::Identity, FeatureMap::EluPlusOne];
@@ -101,16 +102,6 @@ fn widen(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
 }
 
-/// `least` is the size of what is added up, where it may cancel: not less than its rounding can be asked for.
-fn assert_close(what: &str, got: &[f32], want: &[f64], least: f64, tolerance: f64) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    let scale = want.iter().fold(least, |most, x| most.max(x.abs()));
-    for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        let error = (f64::from(*got) - want).abs();
-        assert!(error <= tolerance * scale, "{what}[{i}]: got {got}, want {want}, scale {scale}");
-    }
-}
-
 fn check(s: LinearAttentionShape, o: LinearAttentionOptions) {
     let inputs = inputs(s, o.feature_map);
     let grad = noise(4, s.outer * s.queries * s.d_value);
@@ -121,7 +112,7 @@ fn check(s: LinearAttentionShape, o: LinearAttentionOptions) {
         out.iter().zip(&grad).map(|(o, g)| o * f64::from(*g)).sum::<f64>()
     };
     let want = reference(s, o, exact.each_ref().map(|x| x.as_slice()));
-    assert_close(&format!("{s:?} {o:?} out"), &out, &want, 0.1, 2e-6);
+    assert_relative(&format!("{s:?} {o:?} out"), &out, &want, 0.1, 2e-6);
     for which in 0..3 {
         const STEP: f64 = 1e-5;
         let mut moved = exact.clone();
@@ -137,7 +128,7 @@ fn check(s: LinearAttentionShape, o: LinearAttentionOptions) {
         // Terms of about a tenth cancel in the gradients of a sum's queries and keys, one a value and a pair.
         let least = 0.1_f64.max(0.02 * (s.d_value * s.queries.max(s.keys)) as f64);
         let what = format!("{s:?} {o:?} gradient of {}", ["q", "k", "v"][which]);
-        assert_close(&what, &grads[which], &want, least, 5e-6);
+        assert_relative(&what, &grads[which], &want, least, 5e-6);
     }
 }
 
@@ -231,7 +222,7 @@ fn large_inputs_meet_the_formula() {
         let exact = x.each_ref().map(|x| widen(x));
         let want = reference(s, o, exact.each_ref().map(|x| x.as_slice()));
         let Run { out, grads } = run(s, o, &x, &grad);
-        assert_close(&format!("{o:?}"), &out, &want, 0.1, 2e-6);
+        assert_relative(&format!("{o:?}"), &out, &want, 0.1, 2e-6);
         assert!(grads.iter().flatten().all(|g| g.is_finite()), "{o:?}");
     }
 }
@@ -255,7 +246,6 @@ fn nan_is_not_swallowed() {
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let s = shape(5, 70, 70, 6, 7);
-    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     on_every_isa(|_| {
         for o in every_option() {
             let x = inputs(s, o.feature_map);

@@ -191,6 +191,7 @@ impl Drop for BreakOnPanic<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::in_time;
 
     fn team(batch: usize, seq: usize, d_hidden: usize, threads: usize) -> (usize, usize) {
         let shape = RecurrentShape { batch, seq, d_in: 1, d_hidden };
@@ -221,19 +222,21 @@ mod tests {
 
     #[test]
     fn nobody_passes_the_barrier_early() {
-        let barrier = Barrier::new(3);
-        let count = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    for round in 1..=200 {
-                        count.fetch_add(1, Ordering::Relaxed);
-                        barrier.wait();
-                        assert_eq!(count.load(Ordering::Relaxed), 3 * round);
-                        barrier.wait();
-                    }
-                });
-            }
+        in_time("three threads at a barrier", || {
+            let barrier = Barrier::new(3);
+            let count = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        for round in 1..=200 {
+                            count.fetch_add(1, Ordering::Relaxed);
+                            barrier.wait();
+                            assert_eq!(count.load(Ordering::Relaxed), 3 * round);
+                            barrier.wait();
+                        }
+                    });
+                }
+            });
         });
     }
 
@@ -247,6 +250,7 @@ mod tests {
             }
         }
         let team = Team { batch: 1, row_groups: 1, unit_groups: 2 };
-        assert!(std::panic::catch_unwind(|| team.run(pulp::Scalar::new(), &Panics)).is_err());
+        let run = move || std::panic::catch_unwind(|| team.run(pulp::Scalar::new(), &Panics)).is_err();
+        assert!(in_time("the part that did not panic", run));
     }
 }

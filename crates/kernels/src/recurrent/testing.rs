@@ -1,6 +1,7 @@
 //! What the tests of all recurrent layers share: noise, comparison, differentiation by finite differences.
 
 use super::RecurrentShape;
+use crate::test_support::assert_relative;
 
 /// Numbers in `−scale..scale` that depend on the seed.
 pub(super) fn noise(seed: u64, len: usize, scale: f32) -> Vec<f32> {
@@ -30,14 +31,11 @@ pub(super) fn column_dot(a: &[f64], w: &[f64], columns: usize, column: usize) ->
     a.iter().enumerate().map(|(k, a)| a * w[k * columns + column]).sum()
 }
 
-/// Asserts that every element is within `tolerance · (1 + largest |want|)`.
+/// Asserts that every element has at most this relative error. Weights and inputs are of order 1, so that a gradient that
+/// cancels has rounding errors of 2⁻²⁴ in its terms: with the smallest tolerance, 1e-6, a sixteenth allows one.
+#[track_caller]
 pub(super) fn assert_close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    let scale = 1.0 + want.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-    for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        let error = (f64::from(*got) - want).abs();
-        assert!(error <= tolerance * scale, "{what}[{i}]: got {got}, want {want}, error {error:e}, scale {scale}");
-    }
+    assert_relative(what, got, want, 1.0 / 16.0, tolerance);
 }
 
 /// The derivative of `loss` in every element of `parameters[which]`.
@@ -96,7 +94,7 @@ pub(super) fn shapes() -> Vec<RecurrentShape> {
 
 /// Runs `test` in a pool of `threads` threads.
 pub(super) fn in_pool<T: Send>(threads: usize, test: impl FnOnce() -> T + Send) -> T {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(test)
+    crate::isa::pool(threads).install(test)
 }
 
 /// A layer under test: what it computes, and the same in f64 from the formula.
@@ -132,8 +130,6 @@ pub(super) fn check_layer(layer: &dyn Layer, shape: &RecurrentShape, scale: f32)
 }
 
 /// A shape large enough for several threads: gradients along a direction, thread counts, repeatability.
-///
-/// To be called under `on_every_isa`, so that no other test changes the instruction set meanwhile.
 pub(super) fn check_threads(layer: &dyn Layer, shape: &RecurrentShape) {
     let parameters = parameters_of(layer, shape, 1.0);
     let exact: Vec<Vec<f64>> = parameters.iter().map(|p| widen(p)).collect();

@@ -34,4 +34,5 @@ mod position_network;
 mod recurrent;
 mod recurrent_models;
 mod tagger;
+mod training_step;
 mod word_vectors;

@@ -93,7 +93,7 @@ fn a_restored_state_goes_on_to_the_same_bits() {
     let half = (0..2).fold(start(), |pair, _| step(&mut first, pair));
     let (steps, moments) = first.state();
     let mut second = AdamW::new(options(), Some(1.0), Decay::All);
-    second.restore(steps, moments.to_vec()).unwrap();
+    second.restore(&half, steps, moments.to_vec()).unwrap();
     let resumed = (0..2).fold(half, |pair, _| step(&mut second, pair));
     assert_eq!(values(pair.weight.val()), values(resumed.weight.val()));
     assert_eq!(whole.state(), second.state());
@@ -125,6 +125,57 @@ fn options_that_would_spoil_the_weights_are_refused() {
     assert!(attempt(options(), Some(-1.0)).contains("max_norm"));
     assert!(attempt(AdamWOptions { beta1: 1.0, ..options() }, None).contains("beta1"));
     assert!(attempt(AdamWOptions { learning_rate: f32::INFINITY, ..options() }, None).contains("learning_rate"));
-    let broken = Moments { path: "weight".into(), first: vec![0.0; 4], second: vec![0.0; 3] };
-    assert!(AdamW::new(options(), None, Decay::All).restore(1, vec![broken]).is_err());
+}
+
+/// Gradients for the weight alone: the bias takes no part in the step.
+fn step_of_the_weight(adamw: &mut AdamW, pair: Pair) -> Pair {
+    let gradients = pair.weight.val().powi_scalar(2).sum().backward();
+    adamw.step(pair, gradients).unwrap().0
+}
+
+#[test]
+fn averages_of_other_parameters_are_refused() {
+    let pair = || Pair { weight: Param::from_tensor(leaf([2, 2], 1)), bias: Param::from_tensor(leaf([2], 2)) };
+    let mut adamw = AdamW::new(options(), None, Decay::All);
+    step_of_the_weight(&mut adamw, pair());
+    let saved = adamw.state().1.to_vec();
+    // The bias has averages from the first step on, so that its absence from a file is a damage.
+    assert_eq!(saved.iter().map(|m| m.path.as_str()).collect::<Vec<_>>(), ["weight", "bias"]);
+    let refused = |moments: Vec<Moments>| {
+        let mut adamw = AdamW::new(options(), None, Decay::All);
+        let error = adamw.restore(&pair(), 1, moments).unwrap_err().to_string();
+        assert!(adamw.state() == (0, &[][..]) && error.contains("optimiser state"), "{error}");
+        error
+    };
+    let named = |path: &str, first: usize, second: usize| Moments {
+        path: path.to_string(),
+        first: vec![0.0; first],
+        second: vec![0.0; second],
+    };
+    let weight = || saved[0].clone();
+    assert!(refused(vec![weight()]).contains("bias: there are no averages of it"));
+    assert!(refused(Vec::new()).contains("weight: there are no averages of it"));
+    assert!(
+        refused(vec![weight(), named("bias", 3, 2)]).contains("bias: it has 2 elements, and its first averages are 3")
+    );
+    assert!(refused(vec![weight(), named("bias", 2, 1)]).contains("second averages are 1"));
+    assert!(refused([saved.clone(), vec![named("gain", 2, 2)]].concat()).contains("gain: the model has no such"));
+    assert!(refused([saved.clone(), vec![named("bias", 2, 2)]].concat()).contains("bias: the model has no such"));
+    // The order of a file does not matter; that of the state is the module's.
+    let turned: Vec<_> = saved.iter().rev().cloned().collect();
+    let mut restored = AdamW::new(options(), None, Decay::All);
+    restored.restore(&pair(), 1, turned).unwrap();
+    assert_eq!(restored.state(), adamw.state());
+}
+
+#[test]
+fn a_module_that_has_changed_is_refused() {
+    let pair =
+        |rows: usize| Pair { weight: Param::from_tensor(leaf([rows, 2], 1)), bias: Param::from_tensor(leaf([2], 2)) };
+    let mut adamw = AdamW::new(options(), None, Decay::All);
+    step_of_the_weight(&mut adamw, pair(2));
+    let other = pair(3);
+    let gradients = other.weight.val().sum().backward();
+    let error = adamw.step(other, gradients).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("weight: the module has changed") && adamw.state().0 == 1, "{error}");
 }

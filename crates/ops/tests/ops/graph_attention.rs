@@ -1,4 +1,4 @@
-use burn::tensor::{DType, Device, Tensor, TensorData, activation};
+use burn::tensor::{DType, Tensor, TensorData, activation};
 use proptest::prelude::*;
 use regard_ops::{
     AttentionOptions, Dropout, Graph, GraphAttentionOptions, OpError, SelfLoops, SparseRows, attention, dropout,
@@ -6,7 +6,7 @@ use regard_ops::{
 };
 
 use crate::golden::Golden;
-use crate::support::{close, gradient, leaf, loss, training, values};
+use crate::support::{close, device, gradient, leaf, loss, training, values};
 
 #[test]
 fn agrees_with_pytorch() {
@@ -164,8 +164,8 @@ fn untracked_tensors_and_views_give_the_same() {
     let Inputs { h, s, t } = inputs(8, 2, 3);
     let want = values(graph_attention(h.clone(), s.clone(), t.clone(), &graph, &options).unwrap());
     let plain = |shape: &[usize], data: Vec<f32>| TensorData::new(data, shape.to_vec());
-    let [ps, pt] = [&s, &t].map(|x| Tensor::<2>::from_data(plain(&[8, 2], values(x.clone())), &Device::flex()));
-    let ph = Tensor::<3>::from_data(plain(&[8, 2, 3], values(h.clone())), &Device::flex());
+    let [ps, pt] = [&s, &t].map(|x| Tensor::<2>::from_data(plain(&[8, 2], values(x.clone())), &device()));
+    let ph = Tensor::<3>::from_data(plain(&[8, 2, 3], values(h.clone())), &device());
     let out = graph_attention(ph, ps.clone(), pt, &graph, &options).unwrap();
     assert!(!out.is_require_grad());
     assert_eq!(values(out), want);

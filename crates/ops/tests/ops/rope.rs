@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use regard_ops::{OpError, Pairing, rope, rope_angles, rope_fallback, rope_packed, rope_packed_fallback};
 
 use crate::golden::Golden;
-use crate::support::{close, gradient, leaf, loss, training, values};
+use crate::support::{close, device, gradient, leaf, loss, training, values};
 
 #[test]
 fn agrees_with_pytorch() {
@@ -96,13 +96,13 @@ fn a_view_of_heads_is_read_as_it_is_meant() {
 fn angles_need_no_record() {
     let (x, weights) = (leaf([2, 3, 5, 8], 1), leaf([2, 3, 5, 8], 2));
     let angles = |device: &Device| Tensor::from_data(TensorData::new(rope_angles(5, 8, 100.0, 2), [5, 4]), device);
-    let results = [training(), Device::flex()].map(|device| {
+    let results = [training(), device()].map(|device| {
         let out = rope(x.clone(), angles(&device), Pairing::Halves).unwrap();
         let gradients = loss(&out, &weights);
         (values(out), gradient(&x, &gradients))
     });
     assert_eq!(results[0], results[1]);
-    let out = rope(x.inner(), angles(&Device::flex()), Pairing::Halves).unwrap();
+    let out = rope(x.inner(), angles(&device()), Pairing::Halves).unwrap();
     assert_eq!(values(out), results[0].0);
 }
 

@@ -2,9 +2,19 @@
 
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 
-/// The CPU with and without a record for the backward pass.
+/// The backend under test: Flex, where the fused operations run, or with the feature `ndarray` another one, where each
+/// operation takes its fallback.
+pub fn device() -> Device {
+    #[cfg(feature = "ndarray")]
+    #[allow(deprecated, reason = "it is to be another backend, not a good one")]
+    return Device::ndarray();
+    #[cfg(not(feature = "ndarray"))]
+    Device::flex()
+}
+
+/// The backend under test with a record for the backward pass.
 pub fn training() -> Device {
-    Device::flex().autodiff()
+    device().autodiff()
 }
 
 /// A leaf of deterministic values in about [−1, 1].
@@ -33,13 +43,32 @@ pub fn loss<const D: usize>(output: &Tensor<D>, weights: &Tensor<D>) -> Gradient
     (output.clone() * weights.clone().detach()).sum().backward()
 }
 
-/// Element by element, relative to the larger of 1 and the value.
+/// Smallest size that an error is relative to. Inputs and gradients that flow back are of order 1 in these tests, so a
+/// tensor that is zero by symmetry is a sum of terms of order 1, each rounded by 2⁻²⁴: with the smallest tolerance, 1e-6,
+/// a sixteenth allows one such rounding.
+const FLOOR: f64 = 1.0 / 16.0;
+
+/// Fails unless every element has at most this relative error.
+///
+/// An element is a sum of terms, and an error of rounding is relative to the terms. Where they cancel, the element is much
+/// smaller than they are; the others of the tensor are sums of like terms. So the error is relative to the element or to
+/// the root mean square of the tensor, whichever is larger, and at least to [`FLOOR`].
 #[track_caller]
 pub fn close(what: &str, got: &[f32], want: &[f32], tolerance: f32) {
+    let wide = |x: &[f32]| x.iter().copied().map(f64::from).collect::<Vec<_>>();
+    close_wide(what, &wide(got), &wide(want), f64::from(tolerance));
+}
+
+/// [`close`] in double precision.
+#[track_caller]
+pub fn close_wide(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}");
+    let finite = || want.iter().filter(|want| want.is_finite());
+    let square = finite().map(|want| want * want).sum::<f64>() / finite().count().max(1) as f64;
+    let floor = square.sqrt().max(FLOOR);
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        let fits = got == want || (got - want).abs() <= tolerance * want.abs().max(1.0);
-        assert!(fits, "{what}[{i}]: {got}, expected {want}");
+        let error = (got - want).abs() / want.abs().max(floor);
+        assert!(got == want || error <= tolerance, "{what}[{i}]: {got}, expected {want}: relative error {error:e}");
     }
 }
 

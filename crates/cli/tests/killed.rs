@@ -1,0 +1,132 @@
+//! A run that is killed at any moment goes on to the same bits as one that is not, whatever the task.
+#![cfg(unix)]
+
+mod binary;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use binary::kill::{Left, Moments, has_killed, newest_checkpoint};
+use binary::{Ended, command, done, pairs, path, sets, wait_until};
+
+/// Small batches of a small model with everything that could drift: dropout and hidden tokens where a task has them, sums
+/// over batches, a falling learning rate, the best weights beside the last.
+const SETTINGS: [&str; 9] = [
+    "model.d_model=16",
+    "train.accumulate=2",
+    "train.batch_examples=8",
+    "train.batch_tokens=256",
+    "train.evaluate_every=40",
+    "train.evaluate_examples=8",
+    "train.checkpoint_every=15",
+    "train.keep=best",
+    "train.steps=400",
+];
+
+/// What a task takes beside the settings of all, so that it is small or does more. A task that is not named here is killed
+/// as well.
+fn more(task: &str) -> &'static [&'static str] {
+    match task {
+        "compose" => &["data.size=6", "data.test=50", "model.dropout=0.1"],
+        "translate" => &["model.dropout=0.1"],
+        _ => &[],
+    }
+}
+
+/// Trains once as it is and once with kills, and compares what is left.
+fn kill(task: &str, settings: &[&str]) -> Left {
+    let place = tempfile::tempdir().unwrap();
+    let train =
+        |out: &Path, more: &[&str]| command(&[&["train", task, "--threads", "2", "--out", path(out)], more].concat());
+    // The built-in sentences take long to be translated at the end.
+    let data = pairs(place.path());
+    let data = if task == "translate" { vec!["--data", &data] } else { Vec::new() };
+    let begin = |out: &Path| train(out, &[sets(settings), data.clone()].concat());
+    let whole = place.path().join("whole");
+    let start = Instant::now();
+    done(&begin(&whole).ended());
+    let took = start.elapsed();
+    let expected = Left::new(&whole);
+
+    let killed = place.path().join("killed");
+    let go_on = || -> Command {
+        match killed.join("config.json").exists() {
+            true => train(&killed, &["--resume"]),
+            false => begin(&killed),
+        }
+    };
+    let mut moments = Moments::new();
+    let mut landed = Vec::new();
+    for attempt in 0..4 {
+        let before = newest_checkpoint(&killed);
+        let mut child = go_on().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let moment = match attempt {
+            // While it reads, begins or makes its first steps.
+            0 => moments.part_of(took / 3),
+            // Once there is something new to go on from.
+            1 | 2 => {
+                wait_until("new checkpoint", || {
+                    newest_checkpoint(&killed) > before || child.try_wait().unwrap().is_some()
+                });
+                moments.part_of((took / 6).min(Duration::from_millis(300)))
+            }
+            // At any moment, and perhaps when it has ended.
+            _ => moments.part_of(took),
+        };
+        std::thread::sleep(moment);
+        if has_killed(child) {
+            landed.push(format!("{attempt} after {moment:?} at step {:?}", newest_checkpoint(&killed)));
+        }
+    }
+    println!("{task}: {} of 4 kills landed: {landed:?}", landed.len());
+    assert!(!landed.is_empty(), "{task}: every run had ended before it was killed");
+    done(&go_on().ended());
+    Left::new(&killed).expect(&expected, &format!("{task} {settings:?} after kills {landed:?}"));
+    expected
+}
+
+/// The next task in the registry is killed without a word here.
+#[test]
+fn runs_of_every_task_end_as_if_nothing_had_happened() {
+    for task in regard_tasks::kinds() {
+        let left = kill(task.name(), &[&SETTINGS[..], more(task.name())].concat());
+        let curve = left.metrics.iter().filter(|line| line["split"] == "train").count();
+        assert_eq!(curve, 200, "{}: points of the loss curve", task.name());
+        assert!(left.has_best(), "{}", task.name());
+    }
+}
+
+/// Hard attention that is trained by its reward keeps a running mean of it between steps.
+#[test]
+fn a_run_with_a_memory_ends_as_if_nothing_had_happened() {
+    let hard =
+        ["model.kind=gru", "model.selection={ kind = \"hard\", estimator = \"score_function\" }", "model.dropout=0.1"];
+    kill("translate", &[&SETTINGS[..], &hard].concat());
+}
+
+/// Evaluations without a better score end the run, and those before a kill count.
+#[test]
+fn a_run_that_ends_early_ends_as_if_nothing_had_happened() {
+    let early = [
+        "data.size=6",
+        "data.test=50",
+        "data.dev=20",
+        "train.evaluate_examples=0",
+        "train.evaluate_every=25",
+        "train.patience=12",
+        "train.learning_rate=0.1",
+        "train.schedule=constant",
+        "train.steps=20000",
+    ];
+    let settings: Vec<&str> = SETTINGS.into_iter().filter(|one| !is_in(one, &early)).chain(early).collect();
+    let left = kill("compose", &settings);
+    let last = left.metrics.last().unwrap()["step"].as_u64().unwrap();
+    assert!((12 * 25..20_000).contains(&last), "it ended at step {last}");
+}
+
+/// Whether a list sets the same key.
+fn is_in(setting: &str, list: &[&str]) -> bool {
+    let key = |setting: &str| setting.split('=').next().unwrap().to_string();
+    list.iter().any(|other| key(other) == key(setting))
+}

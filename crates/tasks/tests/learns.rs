@@ -1,0 +1,79 @@
+//! Small models reach a score that an untrained or a broken one misses.
+
+use std::path::PathBuf;
+
+use regard_tasks::Request;
+use regard_tasks::train::{Event, Observer, Origin, Stop};
+
+struct Deaf;
+
+impl Observer for Deaf {
+    fn hear(&mut self, _: &Event) {}
+}
+
+/// A score of the test split after training.
+fn score(task: &str, name: &str, data: Option<PathBuf>, sets: &[&str]) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let sets = sets.iter().map(|set| set.to_string()).collect();
+    let request = Request { data, sets, out: Some(folder.path().join("run")), ..Request::default() };
+    let kind = regard_tasks::kind(task).unwrap();
+    let finished = kind.train(&request, Origin::Scratch, &mut Deaf, &Stop::default()).unwrap();
+    finished.scores[name]
+}
+
+/// Where each number goes depends on both permutations: a number that is guessed is right once in five times.
+#[test]
+fn a_transformer_composes_permutations() {
+    let found = score(
+        "compose",
+        "accuracy",
+        None,
+        &[
+            "data.size=5",
+            "data.test=60",
+            "data.dev=40",
+            "model.d_model=64",
+            "model.d_ff=128",
+            "train.learning_rate=3e-3",
+            "train.batch_examples=32",
+            "train.steps=400",
+        ],
+    );
+    assert!(found > 0.9, "accuracy {found}");
+}
+
+/// Eight words of eight, word by word: more than the last state of so small an encoder keeps, so that the decoder has to
+/// look back at the right place.
+#[test]
+fn hard_attention_learns_where_to_look() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("words.tsv");
+    let words = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
+    let others = ["un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit"];
+    // Distinct sentences: an odd factor permutes the numbers below 8⁸.
+    let number = |n: usize, at: u32| (n * 7_654_321 % 8usize.pow(8)) / 8usize.pow(at) % 8;
+    let sentence = |n: usize, words: [&str; 8]| (0..8).map(|at| words[number(n, at)]).collect::<Vec<_>>().join(" ");
+    let lines = (1..=800).map(|n| format!("{}\t{}\n", sentence(n, words), sentence(n, others)));
+    std::fs::write(&data, lines.collect::<String>()).unwrap();
+    let exact = |choice: &str| {
+        let sets = [
+            choice,
+            "model.kind=gru",
+            "model.d_model=32",
+            "model.n_layers=1",
+            "train.learning_rate=1e-2",
+            "train.warmup=20",
+            "train.batch_tokens=512",
+            "train.evaluate_every=1000",
+            "train.steps=400",
+        ];
+        score("translate", "exact", Some(data.clone()), &sets)
+    };
+    for estimator in ["\"score_function\"", "{ kind = \"gumbel\", temperature = 1.0 }"] {
+        let found = exact(&format!("model.selection={{ kind = \"hard\", estimator = {estimator} }}"));
+        assert!(found > 0.7, "{estimator}: {found} of the sentences are right");
+    }
+    // What is learnt without looking: the problem is one of attention.
+    let found = exact("model.score=none");
+    assert!(found < 0.4, "without attention {found} of the sentences are right");
+}

@@ -1,0 +1,116 @@
+//! Threads that share a batch make the same step: the number of threads reaches it through rounding at most, and the same
+//! number gives the same bits.
+
+use std::path::Path;
+
+use regard_tasks::train::{Event, Observer, Origin, Stop};
+use regard_tasks::weights::{self, Tensors};
+use regard_tasks::{Kind, Request};
+use serde_json::Value;
+
+/// Sums in another order differ by roundings of their terms. Terms of one gradient have about one size, so the error is
+/// measured against the gradient's root mean square, where an element itself is smaller. 60 roundings of 2⁻²⁴; on this
+/// tree the worst of all tasks has about 10.
+const TOLERANCE: f64 = 60.0 / (1u32 << 24) as f64;
+
+/// Hears the loss of each step.
+#[derive(Default)]
+struct Losses(Vec<f32>);
+
+impl Observer for Losses {
+    fn hear(&mut self, event: &Event) {
+        if let Event::Step { loss, .. } = event {
+            self.0.push(*loss);
+        }
+    }
+}
+
+/// Settings that switch all dropout off: each part of a batch draws its own.
+fn without_dropout(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
+    let request = Request { sets: sets.to_vec(), ..Request::default() };
+    let Value::Object(sections) = kind.configured(&request).unwrap().config else { panic!("sections") };
+    let keys = sections.iter().filter_map(|(name, section)| Some((name, section.as_object()?)));
+    let dropouts =
+        keys.flat_map(|(name, keys)| keys.keys().filter(|key| key.contains("dropout")).map(move |key| (name, key)));
+    dropouts.map(|(section, key)| format!("{section}.{key}=0")).collect()
+}
+
+/// The weights after one step with a batch of ten on `threads` threads, and the loss of the batch.
+fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>) {
+    // So large an ε and learning rate move each weight by a thousand times its gradient: the weights are the gradients, and
+    // AdamW does not blow up what rounding leaves of a zero.
+    let sets = [
+        "train.epsilon=1e3",
+        "train.learning_rate=1e6",
+        "train.schedule=constant",
+        "train.warmup=0",
+        "train.weight_decay=0",
+        "train.clip=0",
+        "train.batch_examples=10",
+        "train.steps=1",
+        "train.keep=last",
+        "train.evaluate_examples=1",
+        "model.d_model=32",
+    ];
+    let mut sets: Vec<String> = sets.iter().chain(more).map(|set| set.to_string()).collect();
+    sets.extend(without_dropout(kind, &sets));
+    let folder = tempfile::tempdir().unwrap();
+    let request = Request { sets, out: Some(folder.path().join("run")), ..Request::default() };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let mut losses = Losses::default();
+    pool.install(|| kind.train(&request, Origin::Scratch, &mut losses, &Stop::default())).unwrap();
+    let bytes = std::fs::read(folder.path().join("run/model.safetensors")).unwrap();
+    (weights::from_bytes(&bytes, Path::new("model")).unwrap(), losses.0)
+}
+
+fn check(kind: &dyn Kind, more: &[&str]) {
+    let name = format!("{} {more:?}", kind.name());
+    let (one, loss) = stepped(kind, 1, more);
+    // Ten examples for three threads: 4, 4 and 2.
+    let (three, shared_loss) = stepped(kind, 3, more);
+    assert!((&three, &shared_loss) == (&stepped(kind, 3, more).0, &shared_loss), "{name}: not the same bits again");
+    assert_eq!((loss.len(), shared_loss.len()), (1, 1), "{name}");
+    assert!((loss[0] - shared_loss[0]).abs() <= TOLERANCE as f32 * loss[0].abs(), "{name}: {loss:?} {shared_loss:?}");
+    assert_eq!(one.keys().collect::<Vec<_>>(), three.keys().collect::<Vec<_>>(), "{name}");
+    let mut worst = (0.0, String::new());
+    for ((path, (_, one)), (_, three)) in one.iter().zip(three.values()) {
+        let square = one.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / one.len().max(1) as f64;
+        for (&a, &b) in one.iter().zip(three) {
+            let (a, b) = (f64::from(a), f64::from(b));
+            let error = if a == b { 0.0 } else { (a - b).abs() / a.abs().max(square.sqrt()) };
+            if !(error <= worst.0) {
+                worst = (error, format!("{path}: {a} alone, {b} shared"));
+            }
+        }
+    }
+    println!("{name}: largest relative error {:e} in {}", worst.0, worst.1);
+    assert!(worst.0 <= TOLERANCE, "{name}: relative error {:e}: {}", worst.0, worst.1);
+}
+
+/// The next task in the registry is here without a word.
+#[test]
+fn a_shared_batch_makes_the_same_step_in_every_task() {
+    for &kind in regard_tasks::kinds() {
+        let more: &[&str] = match kind.name() {
+            // Untrained, it writes as much as it may for each sentence of the test split.
+            "translate" => &["data.max_length=12"],
+            "compose" => &["data.test=20", "data.dev=20"],
+            "tag" => &["data.sentences=200"],
+            _ => &[],
+        };
+        check(kind, more);
+    }
+}
+
+#[test]
+fn a_shared_batch_makes_the_same_step_in_other_networks() {
+    let tag = regard_tasks::kind("tag").unwrap();
+    check(tag, &["data.sentences=200", "model.kind=lstm"]);
+    check(tag, &["data.sentences=200", "tags.output=crf"]);
+    let translate = regard_tasks::kind("translate").unwrap();
+    check(translate, &["data.max_length=12", "model.kind=gru"]);
+    // A mean of rewards over the batch: the task keeps it whole.
+    let hard = "model.selection={ kind = \"hard\", estimator = \"score_function\" }";
+    let (one, two) = (&["data.max_length=12", "model.kind=gru", hard], translate);
+    assert!(stepped(two, 3, one) == stepped(two, 3, one), "not the same bits again");
+}
