@@ -107,7 +107,8 @@ pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<S
                 return Ok(None);
             }
             let name = columns.text.as_ref().and_then(Column::name).unwrap_or("text");
-            let Some(at) = place(path, header, name)? else {
+            // A model may have been trained on columns of other names.
+            let Some(at) = place(path, header, name)?.or(place(path, header, "text")?) else {
                 return Err(no_header(path, header, format!("a header with {name}")));
             };
             let width = header.fields.len();

@@ -7,15 +7,72 @@ use crate::file::{TextFile, is_jsonl, read_file};
 use crate::folder::{Files, language};
 use crate::split::load_splits;
 use crate::{DataError, Loaded, Source, Splits, hash, jsonl};
+use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// A sentence and its translation.
-#[derive(Clone, Debug, PartialEq)]
+/// A sentence and its translation: places in a text that many pairs share, since two strings a pair would take more memory
+/// than the file.
+#[derive(Clone)]
 pub struct Pair {
+    text: Arc<String>,
+    source: Range<usize>,
+    target: Range<usize>,
+}
+
+impl Pair {
+    /// A pair with a text of its own.
+    pub fn new(source: &str, target: &str) -> Self {
+        let text = Arc::new(format!("{source}{target}"));
+        Self { source: 0..source.len(), target: source.len()..text.len(), text }
+    }
+
     /// What is given.
-    pub source: String,
+    pub fn source(&self) -> &str {
+        &self.text[self.source.clone()]
+    }
+
     /// What is wanted.
-    pub target: String,
+    pub fn target(&self) -> &str {
+        &self.text[self.target.clone()]
+    }
+}
+
+impl PartialEq for Pair {
+    fn eq(&self, other: &Self) -> bool {
+        (self.source(), self.target()) == (other.source(), other.target())
+    }
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} → {:?}", self.source(), self.target())
+    }
+}
+
+/// Pairs whose texts are put together one by one.
+#[derive(Default)]
+struct Gathered {
+    text: String,
+    places: Vec<[usize; 3]>,
+}
+
+impl Gathered {
+    fn push(&mut self, source: &str, target: &str) {
+        let start = self.text.len();
+        self.text.push_str(source);
+        let middle = self.text.len();
+        self.text.push_str(target);
+        self.places.push([start, middle, self.text.len()]);
+    }
+
+    fn pairs(self) -> Vec<Pair> {
+        let text = Arc::new(self.text);
+        let pair =
+            |[start, middle, end]: [usize; 3]| Pair { text: text.clone(), source: start..middle, target: middle..end };
+        self.places.into_iter().map(pair).collect()
+    }
 }
 
 /// The columns, keys or languages of source and target. By default they are the first two columns, the keys `source` and
@@ -36,7 +93,7 @@ pub struct PairColumns {
 /// the first; a key that comes twice.
 pub fn read_pairs(path: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
     let file = read_file(path)?;
-    if is_jsonl(path) { from_jsonl(&file, columns) } else { from_columns(&file, columns) }
+    if is_jsonl(path) { from_jsonl(&file, columns) } else { from_columns(file, columns) }
 }
 
 /// The sources of a file whose first line has a tab; nothing of any other, which has a sentence a line.
@@ -66,7 +123,7 @@ pub fn load_pairs(source: &Source, columns: &PairColumns) -> Result<Splits<Pair>
         [one, other] => from_two(one, other, columns),
         files => read_pairs(&files[0], columns),
     };
-    load_splits(source, files, read, |pair| hash(pair.source.as_bytes()))
+    load_splits(source, files, read, |pair| hash(pair.source().as_bytes()))
 }
 
 fn from_jsonl(file: &TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
@@ -80,31 +137,37 @@ fn from_jsonl(file: &TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, Da
     let source = name(&columns.source, "data.source", "source")?;
     let target = name(&columns.target, "data.target", "target")?;
     let mut unused = jsonl::Unused::default();
-    let mut examples = Vec::new();
+    let mut gathered = Gathered::default();
     for record in jsonl::records(file) {
         let record = record?;
         unused.add(&record, &[&source, &target]);
-        examples.push(Pair { source: record.text(&source)?.into(), target: record.text(&target)?.into() });
+        gathered.push(record.text(&source)?, record.text(&target)?);
     }
-    Ok(Loaded { examples, notes: unused.note(file.path()).into_iter().collect() })
+    Ok(Loaded { examples: gathered.pairs(), notes: unused.note(file.path()).into_iter().collect() })
 }
 
-fn from_columns(file: &TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
-    let (path, expected) = (file.path(), "source<TAB>target");
-    let width = width(file).unwrap_or_default();
+fn from_columns(file: TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
+    let (path, expected) = (file.path().to_path_buf(), "source<TAB>target");
+    let width = width(&file).unwrap_or_default();
     if width == 1 {
         let (line, text) = file.lines().find(|(_, text)| !text.trim().is_empty()).unwrap_or_default();
-        return Err(DataError::line(path, line, expected, format!("no tab in {}", excerpt(text))));
+        return Err(DataError::line(&path, line, expected, format!("no tab in {}", excerpt(text))));
     }
-    let [source, target] = places(file, columns, width)?;
+    let [source, target] = places(&file, columns, width)?;
+    let text = Arc::new(file.into_text());
     let mut examples = Vec::new();
-    for (line, text) in file.lines().filter(|(_, text)| !text.trim().is_empty()) {
-        let fields = fields(path, line, text, width)?;
-        let (source, target) = (fields[source].trim(), fields[target].trim());
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let fields = fields(&path, at + 1, line, width)?;
+        let place = |column: usize| {
+            let field = fields[column].trim();
+            let start = field.as_ptr() as usize - text.as_ptr() as usize;
+            start..start + field.len()
+        };
+        let (source, target) = (place(source), place(target));
         if source.is_empty() || target.is_empty() {
-            return Err(DataError::line(path, line, expected, format!("an empty column in {}", excerpt(text))));
+            return Err(DataError::line(&path, at + 1, expected, format!("an empty column in {}", excerpt(line))));
         }
-        examples.push(Pair { source: source.to_string(), target: target.to_string() });
+        examples.push(Pair { text: text.clone(), source, target });
     }
     let note = || {
         let used = [source.min(target) + 1, source.max(target) + 1];
@@ -187,12 +250,12 @@ fn from_two(one: &Path, other: &Path, columns: &PairColumns) -> Result<Loaded<Pa
         let expected = format!("{lines} lines, as {} has", source_file.display());
         return Err(DataError::line(target_file, others, expected, others.to_string()));
     }
-    let (mut examples, mut empty) = (Vec::new(), 0);
+    let (mut gathered, mut empty) = (Gathered::default(), 0);
     for ((_, source), (_, target)) in sources.lines().zip(targets.lines()) {
         match (source.trim(), target.trim()) {
             ("", "") => {}
             ("", _) | (_, "") => empty += 1,
-            (source, target) => examples.push(Pair { source: source.to_string(), target: target.to_string() }),
+            (source, target) => gathered.push(source, target),
         }
     }
     let mut notes = Vec::new();
@@ -203,7 +266,7 @@ fn from_two(one: &Path, other: &Path, columns: &PairColumns) -> Result<Loaded<Pa
         let path = source_file.display();
         notes.push(format!("{path}: {empty} of {lines} lines are left out: empty here or in the other language"));
     }
-    Ok(Loaded { examples, notes })
+    Ok(Loaded { examples: gathered.pairs(), notes })
 }
 
 #[cfg(test)]
@@ -217,7 +280,7 @@ mod tests {
     }
 
     fn pair(source: &str, target: &str) -> Pair {
-        Pair { source: source.into(), target: target.into() }
+        Pair::new(source, target)
     }
 
     #[test]

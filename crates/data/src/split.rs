@@ -347,7 +347,7 @@ mod tests {
     }
 
     fn sources(pairs: &[crate::Pair]) -> BTreeSet<&str> {
-        pairs.iter().map(|p| p.source.as_str()).collect()
+        pairs.iter().map(|p| p.source()).collect()
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn tatoeba_has_its_pairs_and_holds_sources_out() {
     let path = folder.join("tatoeba-fra-eng/fra.txt.gz");
     assert_eq!(read_pairs(&path, &PairColumns::default()).unwrap().examples.len(), 167_130);
     let splits = load_pairs(&Source { path, fold: None }, &PairColumns::default()).unwrap();
-    let sources = |split| splits.get(split).iter().map(|p| p.source.as_str()).collect::<BTreeSet<_>>();
+    let sources = |split| splits.get(split).iter().map(|p| p.source()).collect::<BTreeSet<_>>();
     let [train, dev, test] = Split::ALL.map(sources);
     assert_eq!(train.len() + dev.len() + test.len(), 116_830);
     assert!(train.is_disjoint(&test) && train.is_disjoint(&dev) && dev.is_disjoint(&test));
@@ -45,7 +45,7 @@ fn tatoeba_has_its_pairs_and_holds_sources_out() {
 fn tatoeba_comes_back_from_its_pieces() {
     let Some(folder) = folder() else { return };
     let pairs = read_pairs(&folder.join("tatoeba-fra-eng/fra.txt.gz"), &PairColumns::default()).unwrap().examples;
-    let texts = || pairs.iter().flat_map(|p| [p.source.as_str(), p.target.as_str()]);
+    let texts = || pairs.iter().flat_map(|p| [p.source(), p.target()]);
     for (kind, vocab) in [(TokenizerKind::Bpe, 8000), (TokenizerKind::Word, 100_000), (TokenizerKind::Char, 1000)] {
         let config = TokenizerConfig { kind, vocab, case: Case::Keep, min_count: 1 };
         let start = std::time::Instant::now();

@@ -13,8 +13,8 @@ use std::path::Path;
 use burn::module::Module;
 use rayon::prelude::*;
 use regard_data::{
-    Budget, Column, END, PAD, Pair, START, Source, Split, Splits, Tokenizer, TokenizerKind, batches, builtin, in_order,
-    lacks_spaces, load_pairs, read_pairs, read_sources,
+    Budget, Column, END, PAD, Pair, PairColumns, START, Source, Split, Splits, Tokenizer, TokenizerKind, batches,
+    builtin, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_nn::layers::attention::context::Selection;
@@ -100,7 +100,7 @@ impl Translate {
         match path {
             Some(path) => Ok(load_pairs(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?),
             None => {
-                let pair = |sentence: builtin::Sentence| Pair { source: sentence.text(), target: sentence.french };
+                let pair = |sentence: builtin::Sentence| Pair::new(&sentence.text(), &sentence.french);
                 let builtin::Parts { train, dev, test } =
                     builtin::english_french(builtin::Sizes::default(), 1).map(pair);
                 Ok(Splits::new(train, dev, test))
@@ -109,29 +109,24 @@ impl Translate {
     }
 
     /// Pairs to learn from, none longer than `data.longest`.
-    fn learnt(&self, pairs: Vec<Pair>) -> Part {
+    fn learnt(&self, pairs: &[Pair]) -> Part {
         let shown = sentences(spread(pairs.len(), Some(SHOWN_OF_TRAINING)).map(|at| &pairs[at]));
         self.encoded(pairs, shown, self.config.data.longest)
     }
 
     /// Pairs to be scored.
-    fn scored(&self, pairs: Vec<Pair>) -> Part {
+    fn scored(&self, pairs: &[Pair]) -> Part {
         let all = sentences(pairs.iter());
         self.encoded(pairs, all, None)
     }
 
-    /// The tokens of pairs, whose texts are given up on the way.
-    fn encoded(&self, pairs: Vec<Pair>, sentences: Vec<Sentence>, longest: Option<usize>) -> Part {
+    /// The tokens of pairs.
+    fn encoded(&self, pairs: &[Pair], sentences: Vec<Sentence>, longest: Option<usize>) -> Part {
         let mut part = Part { sentences, ..Part::default() };
         let fits = |tokens: &[u32]| (1..=self.config.data.max_length).contains(&tokens.len());
-        let ids = |pair: Pair| [self.tokenizer.ids(&pair.source), self.tokenizer.ids(&pair.target)];
-        let mut pairs = pairs.into_iter();
-        loop {
-            let some: Vec<Pair> = pairs.by_ref().take(ENCODED_TOGETHER).collect();
-            if some.is_empty() {
-                break;
-            }
-            let encoded: Vec<[Vec<u32>; 2]> = some.into_par_iter().map(ids).collect();
+        let ids = |pair: &Pair| [self.tokenizer.ids(pair.source()), self.tokenizer.ids(pair.target())];
+        for some in pairs.chunks(ENCODED_TOGETHER) {
+            let encoded: Vec<[Vec<u32>; 2]> = some.par_iter().map(ids).collect();
             for [source, target] in &encoded {
                 let pair = Encoded { source, target };
                 match fits(source) && fits(target) {
@@ -143,6 +138,17 @@ impl Translate {
         }
         part.pairs.shrink();
         part
+    }
+
+    /// The columns of another file than those of the run: a language is no name in a file without a header.
+    fn columns_of(&self, path: &Path) -> PairColumns {
+        let named = |column: &Option<Column>| column.as_ref().and_then(Column::name).is_some();
+        let mut columns = self.config.data.columns();
+        if !is_jsonl(path) {
+            columns.source.take_if(|_| named(&self.config.data.source));
+            columns.target.take_if(|_| named(&self.config.data.target));
+        }
+        columns
     }
 
     fn budget(&self) -> Budget {
@@ -284,7 +290,7 @@ impl Task for Translate {
         if lacks_spaces(texts(&train)) {
             notes.extend(notes::unspaced(self.tokenizer.kind()));
         }
-        let (train, dev, test) = (self.learnt(train), self.scored(dev), self.scored(test));
+        let (train, dev, test) = (self.learnt(&train), self.scored(&dev), self.scored(&test));
         let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
         let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
         notes.extend(notes::unknown(
@@ -312,7 +318,7 @@ impl Task for Translate {
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        Ok(self.scored(read_pairs(path, &self.config.data.columns())?.examples))
+        Ok(self.scored(&read_pairs(path, &self.columns_of(path))?.examples))
     }
 
     fn described(&self) -> Option<Description> {
@@ -417,7 +423,7 @@ impl Task for Translate {
     }
 
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
-        Ok(read_sources(path, &self.config.data.columns())?.map(Questions::lines))
+        Ok(read_sources(path, &self.columns_of(path))?.map(Questions::lines))
     }
 
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
@@ -493,7 +499,7 @@ impl Task for Translate {
 
 /// Both sides of pairs.
 fn texts(pairs: &[Pair]) -> impl Iterator<Item = &str> + Clone {
-    pairs.iter().flat_map(|pair| [pair.source.as_str(), pair.target.as_str()])
+    pairs.iter().flat_map(|pair| [pair.source(), pair.target()])
 }
 
 /// The distinct sources of pairs, each with all its translations.
@@ -501,11 +507,11 @@ fn sentences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Sentence> {
     let mut sentences: Vec<Sentence> = Vec::new();
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     for pair in pairs {
-        let at = *known.entry(&pair.source).or_insert_with(|| {
-            sentences.push(Sentence { source: pair.source.clone(), references: Vec::new() });
+        let at = *known.entry(pair.source()).or_insert_with(|| {
+            sentences.push(Sentence { source: pair.source().to_string(), references: Vec::new() });
             sentences.len() - 1
         });
-        sentences[at].references.push(pair.target.clone());
+        sentences[at].references.push(pair.target().to_string());
     }
     sentences
 }
