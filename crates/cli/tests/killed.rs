@@ -17,11 +17,11 @@ const SETTINGS: [&str; 9] = [
     "train.accumulate=2",
     "train.batch_examples=8",
     "train.batch_tokens=256",
-    "train.evaluate_every=40",
+    "train.evaluate_every=20",
     "train.evaluate_examples=8",
-    "train.checkpoint_every=15",
+    "train.checkpoint_every=10",
     "train.keep=best",
-    "train.steps=400",
+    "train.steps=200",
 ];
 
 /// What a task takes beside the settings of all, so that it is small or does more. A task that is not named here is killed

@@ -61,6 +61,11 @@ impl AdamW {
     /// Goes on from a saved state of `module`. Refuses averages that are not those of its trained parameters: one that is
     /// missing, surplus or of another size.
     pub fn restore<M: Module>(&mut self, module: &M, step: u64, moments: Vec<Moments>) -> Result<(), OpError> {
+        if step == 0 && moments.is_empty() {
+            // Saved before its first step.
+            (self.step, self.moments) = (0, Vec::new());
+            return Ok(());
+        }
         let mut left = moments;
         let mut restored = Vec::with_capacity(left.len());
         for (path, len) in trained(module) {

@@ -9,18 +9,21 @@ use regard_tasks::{Kind, Request};
 use serde_json::Value;
 
 /// Sums in another order differ by roundings of their terms. Terms of one gradient have about one size, so the error is
-/// measured against the gradient's root mean square, where an element itself is smaller. 60 roundings of 2⁻²⁴; on this
-/// tree the worst of all tasks has about 10.
-const TOLERANCE: f64 = 60.0 / (1u32 << 24) as f64;
+/// relative to the gradient's root mean square where an element is smaller. The largest of all tasks is 8e-6; parts that
+/// were weighed wrongly would make it 1e-2 and more.
+const TOLERANCE: f64 = 3e-5;
 
-/// Hears the loss of each step.
-#[derive(Default)]
-struct Losses(Vec<f32>);
+/// Hears the loss of the first step and asks for the end, so that no time goes into scores.
+struct FirstStep<'a> {
+    stop: &'a Stop,
+    losses: Vec<f32>,
+}
 
-impl Observer for Losses {
+impl Observer for FirstStep<'_> {
     fn hear(&mut self, event: &Event) {
         if let Event::Step { loss, .. } = event {
-            self.0.push(*loss);
+            self.losses.push(*loss);
+            self.stop.ask();
         }
     }
 }
@@ -47,9 +50,8 @@ fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>
         "train.weight_decay=0",
         "train.clip=0",
         "train.batch_examples=10",
-        "train.steps=1",
+        "train.steps=2",
         "train.keep=last",
-        "train.evaluate_examples=1",
         "model.d_model=32",
     ];
     let mut sets: Vec<String> = sets.iter().chain(more).map(|set| set.to_string()).collect();
@@ -57,10 +59,12 @@ fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>
     let folder = tempfile::tempdir().unwrap();
     let request = Request { sets, out: Some(folder.path().join("run")), ..Request::default() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let mut losses = Losses::default();
-    pool.install(|| kind.train(&request, Origin::Scratch, &mut losses, &Stop::default())).unwrap();
+    let stop = Stop::default();
+    let mut first = FirstStep { stop: &stop, losses: Vec::new() };
+    let ended = pool.install(|| kind.train(&request, Origin::Scratch, &mut first, &stop)).unwrap();
+    assert_eq!(ended.step, 1);
     let bytes = std::fs::read(folder.path().join("run/model.safetensors")).unwrap();
-    (weights::from_bytes(&bytes, Path::new("model")).unwrap(), losses.0)
+    (weights::from_bytes(&bytes, Path::new("model")).unwrap(), first.losses)
 }
 
 fn check(kind: &dyn Kind, more: &[&str]) {
@@ -78,39 +82,32 @@ fn check(kind: &dyn Kind, more: &[&str]) {
         for (&a, &b) in one.iter().zip(three) {
             let (a, b) = (f64::from(a), f64::from(b));
             let error = if a == b { 0.0 } else { (a - b).abs() / a.abs().max(square.sqrt()) };
-            if !(error <= worst.0) {
+            if error.is_nan() || error > worst.0 {
                 worst = (error, format!("{path}: {a} alone, {b} shared"));
             }
         }
     }
     println!("{name}: largest relative error {:e} in {}", worst.0, worst.1);
-    assert!(worst.0 <= TOLERANCE, "{name}: relative error {:e}: {}", worst.0, worst.1);
+    assert!(worst.0 <= TOLERANCE && !one.is_empty(), "{name}: relative error {:e}: {}", worst.0, worst.1);
 }
 
 /// The next task in the registry is here without a word.
 #[test]
 fn a_shared_batch_makes_the_same_step_in_every_task() {
     for &kind in regard_tasks::kinds() {
-        let more: &[&str] = match kind.name() {
-            // Untrained, it writes as much as it may for each sentence of the test split.
-            "translate" => &["data.max_length=12"],
-            "compose" => &["data.test=20", "data.dev=20"],
-            "tag" => &["data.sentences=200"],
-            _ => &[],
-        };
-        check(kind, more);
+        check(kind, &[]);
     }
 }
 
 #[test]
 fn a_shared_batch_makes_the_same_step_in_other_networks() {
     let tag = regard_tasks::kind("tag").unwrap();
-    check(tag, &["data.sentences=200", "model.kind=lstm"]);
-    check(tag, &["data.sentences=200", "tags.output=crf"]);
+    check(tag, &["model.kind=lstm"]);
+    check(tag, &["tags.output=crf"]);
     let translate = regard_tasks::kind("translate").unwrap();
-    check(translate, &["data.max_length=12", "model.kind=gru"]);
+    check(translate, &["model.kind=gru"]);
     // A mean of rewards over the batch: the task keeps it whole.
     let hard = "model.selection={ kind = \"hard\", estimator = \"score_function\" }";
-    let (one, two) = (&["data.max_length=12", "model.kind=gru", hard], translate);
-    assert!(stepped(two, 3, one) == stepped(two, 3, one), "not the same bits again");
+    let hard = ["model.kind=gru", hard];
+    assert!(stepped(translate, 3, &hard) == stepped(translate, 3, &hard), "not the same bits again");
 }

@@ -11,7 +11,7 @@ use regard_nn::layers::recurrent::{Cell, RecurrentConfig, RecurrentState};
 use regard_nn::{Init, Pass};
 use regard_ops::{CrossEntropyOptions, GruReset, cross_entropy};
 
-use crate::support::{close, close_wide, gradient, leaf, training, values};
+use crate::support::{FLOOR, close, close_wide, gradient, leaf, training, values};
 
 const BATCH: usize = 2;
 const SEQ: usize = 4;
@@ -358,7 +358,7 @@ fn finite_differences_agree(cell: &impl ByHand, numbers: &Numbers, targets: &[us
         };
         let differences: Vec<f64> = (0..gradients.len()).map(difference).collect();
         // The step's square and the loss's rounding over the step are both about 1e-10.
-        close_wide(name, gradients, &differences, 1e-7);
+        close_wide(FLOOR, name, gradients, &differences, 1e-7);
     }
 }
 

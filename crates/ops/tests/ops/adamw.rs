@@ -161,6 +161,8 @@ fn averages_of_other_parameters_are_refused() {
     assert!(refused(vec![weight(), named("bias", 2, 1)]).contains("second averages are 1"));
     assert!(refused([saved.clone(), vec![named("gain", 2, 2)]].concat()).contains("gain: the model has no such"));
     assert!(refused([saved.clone(), vec![named("bias", 2, 2)]].concat()).contains("bias: the model has no such"));
+    // Before the first step there are none.
+    AdamW::new(options(), None, Decay::All).restore(&pair(), 0, Vec::new()).unwrap();
     // The order of a file does not matter; that of the state is the module's.
     let turned: Vec<_> = saved.iter().rev().cloned().collect();
     let mut restored = AdamW::new(options(), None, Decay::All);

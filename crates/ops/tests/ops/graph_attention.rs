@@ -29,7 +29,8 @@ fn agrees_with_pytorch() {
         close(&name("out"), &values(out), &golden.floats(&name("out")), 2e-6);
         close(&name("grad_h"), &gradient(&h, &gradients), &golden.floats(&name("grad_h")), 2e-6);
         for (input, leaf) in [("grad_source_scores", &s), ("grad_target_scores", &t)] {
-            close(&name(input), &gradient(leaf, &gradients), &golden.floats(&name(input)), 4e-6);
+            // With loops alone each weight is 1 whatever the scores: all terms cancel.
+            close(&name(input), &gradient(leaf, &gradients), &golden.floats(&name(input)), 8e-6);
         }
     }
 }

@@ -43,10 +43,10 @@ pub fn loss<const D: usize>(output: &Tensor<D>, weights: &Tensor<D>) -> Gradient
     (output.clone() * weights.clone().detach()).sum().backward()
 }
 
-/// Smallest size that an error is relative to. Inputs and gradients that flow back are of order 1 in these tests, so a
-/// tensor that is zero by symmetry is a sum of terms of order 1, each rounded by 2⁻²⁴: with the smallest tolerance, 1e-6,
+/// Smallest size that an error is relative to. Inputs and gradients that flow back are of order 1 in most of these tests, so
+/// a tensor that is zero by symmetry is a sum of terms of order 1, each rounded by 2⁻²⁴: with the smallest tolerance, 1e-6,
 /// a sixteenth allows one such rounding.
-const FLOOR: f64 = 1.0 / 16.0;
+pub const FLOOR: f64 = 1.0 / 16.0;
 
 /// Fails unless every element has at most this relative error.
 ///
@@ -55,17 +55,23 @@ const FLOOR: f64 = 1.0 / 16.0;
 /// the root mean square of the tensor, whichever is larger, and at least to [`FLOOR`].
 #[track_caller]
 pub fn close(what: &str, got: &[f32], want: &[f32], tolerance: f32) {
-    let wide = |x: &[f32]| x.iter().copied().map(f64::from).collect::<Vec<_>>();
-    close_wide(what, &wide(got), &wide(want), f64::from(tolerance));
+    close_above(FLOOR, what, got, want, tolerance);
 }
 
-/// [`close`] in double precision.
+/// [`close`] with another floor, where terms are of another order than 1.
 #[track_caller]
-pub fn close_wide(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+pub fn close_above(floor: f64, what: &str, got: &[f32], want: &[f32], tolerance: f32) {
+    let wide = |x: &[f32]| x.iter().copied().map(f64::from).collect::<Vec<_>>();
+    close_wide(floor, what, &wide(got), &wide(want), f64::from(tolerance));
+}
+
+/// [`close_above`] in double precision.
+#[track_caller]
+pub fn close_wide(floor: f64, what: &str, got: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}");
     let finite = || want.iter().filter(|want| want.is_finite());
     let square = finite().map(|want| want * want).sum::<f64>() / finite().count().max(1) as f64;
-    let floor = square.sqrt().max(FLOOR);
+    let floor = square.sqrt().max(floor);
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
         let error = (got - want).abs() / want.abs().max(floor);
         assert!(got == want || error <= tolerance, "{what}[{i}]: {got}, expected {want}: relative error {error:e}");
