@@ -13,6 +13,8 @@ use crate::model::{Chosen, RecurrentKeys, TransformerKeys, TransformerOrRecurren
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
 
+/// The most examples that are held out: all of them are kept in memory.
+const MOST_HELD_OUT: usize = 100_000;
 /// The largest permutation, grid and number of colours.
 const MOST: usize = 4_096;
 
@@ -87,6 +89,11 @@ impl Validate for Config {
             if size > MOST || colours > MOST {
                 let (field, value) = if size > MOST { ("size", size) } else { ("colours", colours) };
                 return Err(ConfigError::new(field, value, format!("at most {MOST}")));
+            }
+            if let Some((field, value)) =
+                [("dev", dev), ("test", test)].into_iter().find(|(_, count)| *count > MOST_HELD_OUT)
+            {
+                return Err(ConfigError::new(field, value, format!("at most {MOST_HELD_OUT}")));
             }
             if form == Form::Grid && !size.is_multiple_of(width) {
                 return Err(ConfigError::new("width", width, format!("a divisor of size, {size}")));
