@@ -79,6 +79,21 @@ pub fn open_text(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
     Ok(reader)
 }
 
+/// The first line of a file that is not blank, to tell its format by; other bytes than text are no reason to refuse it yet.
+pub(crate) fn first_line(path: &Path) -> Result<String, DataError> {
+    /// A longer line is no header.
+    const MOST: u64 = 1 << 20;
+    let mut reader = open_text(path)?.take(MOST);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).map_err(|cause| unpack_error(path, &cause))? > 0 {
+        if !line.trim_ascii().is_empty() {
+            break;
+        }
+        line.clear();
+    }
+    Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
+}
+
 /// Refuses what cannot be read more than once: data are read for their hash, for the tokeniser and for training.
 ///
 /// # Errors

@@ -2,9 +2,10 @@
 //! as one class, several or a number.
 
 use crate::columns::{Column, Row, Rows, Separator};
-use crate::error::{counted, excerpt, listed};
-use crate::file::{TextFile, format_of, is_jsonl, read_file};
+use crate::error::excerpt;
+use crate::file::{TextFile, first_line, format_of, is_jsonl, read_file};
 use crate::folder::Files;
+use crate::header::{Places, check_width, is_header, is_numbered, no_header, numbered, place, places};
 use crate::split::load_splits;
 use crate::{DataError, Loaded, Source, Splits, hash, jsonl};
 use serde_json::Value;
@@ -43,7 +44,7 @@ pub enum LabelColumn {
 }
 
 impl LabelColumn {
-    const ALL: [Self; 3] = [Self::Label, Self::Labels, Self::Value];
+    pub(crate) const ALL: [Self; 3] = [Self::Label, Self::Labels, Self::Value];
 
     /// As a file writes it.
     pub fn name(self) -> &'static str {
@@ -88,36 +89,30 @@ pub fn read_labelled(path: &Path, columns: &LabelledColumns) -> Result<Loaded<La
 /// # Errors
 /// Those of [`read_labelled`], but for labels.
 pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<String>>, DataError> {
-    if is_jsonl(path) {
+    let is_table = matches!(format_of(path).as_str(), "csv" | "tsv");
+    if is_jsonl(path) || !is_table && !is_header(&first_line(path)?) {
         return Ok(None);
     }
     let file = read_file(path)?;
     let separator = Separator::of(&file);
-    let is_table = matches!(format_of(path).as_str(), "csv" | "tsv");
     let mut rows = Rows::of(&file, separator).peekable();
-    let (text_at, width) = match (&columns.text, rows.peek()) {
-        (_, None) => return Ok(None),
-        (Some(Column::Number(number)), Some(Ok(first))) if is_table => {
-            (numbered(path, first, "data.text", *number)?, first.fields.len())
-        }
-        (Some(Column::Number(_)), _) => return Ok(None),
-        (_, Some(Ok(header))) => {
-            let has = |name: &str| header.fields.iter().any(|field| is_named(field, name));
-            if !is_table && (!has("text") || !LabelColumn::ALL.iter().any(|column| has(column.name()))) {
-                return Ok(None);
-            }
-            let name = columns.text.as_ref().and_then(Column::name).unwrap_or("text");
+    let first = match rows.peek() {
+        Some(Ok(first)) => first,
+        Some(Err(_)) => return Err(rows.find_map(Result::err).expect("just seen")),
+        None => return Ok(Some(Vec::new())),
+    };
+    let width = first.fields.len();
+    let text_at = match &columns.text {
+        Some(Column::Number(number)) => numbered(path, first, "data.text", *number)?,
+        column => {
+            let name = column.as_ref().and_then(Column::name).unwrap_or("text");
             // A model may have been trained on columns of other names.
-            let Some(at) = place(path, header, name)?.or(place(path, header, "text")?) else {
-                return Err(no_header(path, header, format!("a header with {name}")));
+            let Some(at) = place(path, first, name)?.or(place(path, first, "text")?) else {
+                return Err(no_header(path, first, format!("a header with {name}")));
             };
-            let width = header.fields.len();
             rows.next();
-            (at, width)
+            at
         }
-        // A quote in plain text is a letter.
-        (_, Some(Err(_))) if !is_table => return Ok(None),
-        (_, Some(Err(_))) => (0, 0),
     };
     let text = |row: Result<Row, DataError>| {
         let row = row?;
@@ -192,15 +187,6 @@ fn joined(labels: &[Value]) -> Option<String> {
     Some(labels?.join("|"))
 }
 
-/// Where the text and the label stand in a row.
-struct Places {
-    text: usize,
-    label: usize,
-    column: LabelColumn,
-    /// Fields of every row.
-    width: usize,
-}
-
 fn from_columns(file: &TextFile, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
     let (path, separator) = (file.path(), Separator::of(file));
     let mut rows = Rows::of(file, separator).peekable();
@@ -263,111 +249,6 @@ fn check_long(
         }
     }
     Ok(())
-}
-
-fn check_width(path: &Path, row: &Row, width: usize, separator: Separator) -> Result<(), DataError> {
-    if row.fields.len() == width {
-        return Ok(());
-    }
-    let quoted = separator == Separator::Tab && row.raw.contains('"');
-    let hint = if quoted { "; a quote in a file with tabs is a letter: use .csv for quoted fields" } else { "" };
-    let expected = format!("{} as in the first line", counted(width, "column"));
-    Err(DataError::line(path, row.line, expected, format!("{}{hint}", counted(row.fields.len(), "column"))))
-}
-
-fn is_numbered(columns: &LabelledColumns) -> bool {
-    [&columns.text, &columns.label].iter().any(|column| matches!(column, Some(Column::Number(_))))
-}
-
-fn is_named(field: &str, name: &str) -> bool {
-    field.trim().eq_ignore_ascii_case(name)
-}
-
-/// The place of the column of a name in a header; refuses two of them.
-fn place(path: &Path, header: &Row, name: &str) -> Result<Option<usize>, DataError> {
-    let mut places = (0..header.fields.len()).filter(|&at| is_named(&header.fields[at], name));
-    match (places.next(), places.next()) {
-        (Some(_), Some(second)) => {
-            let found = format!("another as column {}", second + 1);
-            Err(DataError::line(path, header.line, format!("one column {name} in the header"), found))
-        }
-        (first, _) => Ok(first),
-    }
-}
-
-/// The place of the column of a number, from 1.
-fn numbered(path: &Path, first: &Row, field: &str, number: usize) -> Result<usize, DataError> {
-    match number <= first.fields.len() {
-        true => Ok(number - 1),
-        false => {
-            let found = counted(first.fields.len(), "column");
-            Err(DataError::line(path, first.line, format!("a column {number} ({field})"), found))
-        }
-    }
-}
-
-fn no_header(path: &Path, header: &Row, expected: String) -> DataError {
-    let found = excerpt(&header.fields.iter().map(|field| field.trim()).collect::<Vec<_>>().join(", "));
-    let hint = "--set data.text=… --set data.label=… name other columns, by numbers in a file without a header";
-    DataError::line(path, header.line, expected, format!("{found}; {hint}"))
-}
-
-/// Where text and label stand, by the settings and the first row, and a note on columns that are not used.
-fn places(path: &Path, first: &Row, columns: &LabelledColumns) -> Result<(Places, Vec<String>), DataError> {
-    let width = first.fields.len();
-    let name = |column: &Option<Column>| column.as_ref().and_then(Column::name).map(str::to_string);
-    let (text, label, column) = match (&columns.text, &columns.label) {
-        (Some(Column::Number(text)), Some(Column::Number(label))) => {
-            let (text, label) =
-                (numbered(path, first, "data.text", *text)?, numbered(path, first, "data.label", *label)?);
-            if is_named(&first.fields[text], "text") {
-                let found = "a header; name its columns instead of numbering them";
-                return Err(DataError::line(path, first.line, "an example, in a file without a header", found));
-            }
-            (text, label, LabelColumn::Label)
-        }
-        (Some(Column::Number(_)), _) | (_, Some(Column::Number(_))) => {
-            let expected = "both numbers, in a file without a header, or both names".into();
-            let shown = |column: &Option<Column>| column.as_ref().map_or("nothing".into(), ToString::to_string);
-            let found = format!("{} and {}", shown(&columns.text), shown(&columns.label));
-            return Err(DataError::Setting { field: "data.text and data.label", expected, found });
-        }
-        (text, label) => {
-            let text_name = name(text).unwrap_or_else(|| "text".to_string());
-            let mut labels = Vec::new();
-            match name(label) {
-                Some(label) => labels.extend(place(path, first, &label)?.map(|at| (at, LabelColumn::Label))),
-                None => {
-                    for column in LabelColumn::ALL {
-                        labels.extend(place(path, first, column.name())?.map(|at| (at, column)));
-                    }
-                }
-            }
-            let label_name = name(label).unwrap_or_else(|| "one of label, labels, value".to_string());
-            match (place(path, first, &text_name)?, &labels[..]) {
-                (Some(text), &[(label, column)]) => (text, label, column),
-                (Some(_), [_, _, ..]) => {
-                    let found = excerpt(&first.fields.join(", "));
-                    let expected = "only one of label, labels, value in the header, or --set data.label=NAME";
-                    return Err(DataError::line(path, first.line, expected, found));
-                }
-                _ => {
-                    let expected = format!("a header with {text_name} and {label_name}");
-                    return Err(no_header(path, first, expected));
-                }
-            }
-        }
-    };
-    let rest: Vec<String> = (0..width)
-        .filter(|at| ![text, label].contains(at))
-        .map(|at| match is_numbered(columns) {
-            true => (at + 1).to_string(),
-            false => first.fields[at].trim().to_string(),
-        })
-        .collect();
-    let note = || format!("{}: not used are the columns {}", path.display(), listed(&rest));
-    let notes = if rest.is_empty() { Vec::new() } else { vec![note()] };
-    Ok((Places { text, label, column, width }, notes))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod folder;
 mod hash;
+mod header;
 mod jsonl;
 mod labelled;
 mod pairs;

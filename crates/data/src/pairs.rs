@@ -3,7 +3,7 @@
 
 use crate::columns::Column;
 use crate::error::{counted, excerpt};
-use crate::file::{TextFile, is_jsonl, read_file};
+use crate::file::{TextFile, first_line, is_jsonl, read_file};
 use crate::folder::{Files, language};
 use crate::split::load_splits;
 use crate::{DataError, Loaded, Source, Splits, hash, jsonl};
@@ -101,7 +101,7 @@ pub fn read_pairs(path: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, Da
 /// # Errors
 /// What [`read_file`] refuses; a line with another number of columns than the first.
 pub fn read_sources(path: &Path, columns: &PairColumns) -> Result<Option<Vec<String>>, DataError> {
-    if is_jsonl(path) {
+    if is_jsonl(path) || !first_line(path)?.contains('\t') {
         return Ok(None);
     }
     let file = read_file(path)?;
@@ -155,7 +155,8 @@ fn from_columns(file: TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, D
     }
     let [source, target] = places(&file, columns, width)?;
     let text = Arc::new(file.into_text());
-    let mut examples = Vec::new();
+    // A vector that grows leaves as much again behind it.
+    let mut examples = Vec::with_capacity(text.lines().count());
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let fields = fields(&path, at + 1, line, width)?;
         let place = |column: usize| {

@@ -304,11 +304,11 @@ fn bucket(half: u64, n: u32) -> u32 {
 /// Parts examples by the hash of their input. Where more than [`MOST_HELD_OUT`] fall to a `bounded` part, those of the smallest
 /// hashes stay there, so that the same inputs stay together, and the others go to train.
 fn deal<T>(loaded: Loaded<T>, key: impl Fn(&T) -> u64, side: impl Fn(u64) -> Split, bounded: &[Split]) -> Splits<T> {
-    let Loaded { examples, notes } = loaded;
+    let Loaded { mut examples, notes } = loaded;
     let hashes: Vec<u64> = examples.iter().map(key).collect();
     // The low half decides of dev and test, so that it comes first in their order.
     let order = |hash: u64| hash.rotate_left(32);
-    let bounds = [Split::Dev, Split::Test].map(|split| {
+    let [dev, test] = [Split::Dev, Split::Test].map(|split| {
         let mut inside: Vec<u64> = hashes.iter().filter(|&&h| side(h) == split).map(|&h| order(h)).collect();
         if inside.len() <= MOST_HELD_OUT || !bounded.contains(&split) {
             return u64::MAX;
@@ -317,15 +317,21 @@ fn deal<T>(loaded: Loaded<T>, key: impl Fn(&T) -> u64, side: impl Fn(u64) -> Spl
         // An input that comes more often than that is held out whole.
         if smaller.iter().any(|&h| h < next) { next - 1 } else { next }
     });
-    let mut splits = Splits { train: Vec::new(), dev: Vec::new(), test: Vec::new(), notes };
-    for (example, hash) in examples.into_iter().zip(hashes) {
-        match side(hash) {
-            Split::Dev if order(hash) <= bounds[0] => splits.dev.push(example),
-            Split::Test if order(hash) <= bounds[1] => splits.test.push(example),
-            _ => splits.train.push(example),
-        }
+    let of_bounds = |hash: u64| match side(hash) {
+        Split::Dev if order(hash) <= dev => Split::Dev,
+        Split::Test if order(hash) <= test => Split::Test,
+        _ => Split::Train,
+    };
+    // Train stays where it is: a second vector of a million examples would cost as much memory again.
+    let mut splits = Splits::new(Vec::new(), Vec::new(), Vec::new());
+    let mut at = hashes.iter();
+    for example in examples.extract_if(.., |_| at.next().is_some_and(|&hash| of_bounds(hash) != Split::Train)) {
+        splits.dev.push(example);
     }
-    splits
+    // What was taken out is in its order, so that its hashes tell dev from test.
+    let mut held = hashes.iter().map(|&hash| of_bounds(hash)).filter(|split| *split != Split::Train);
+    splits.test = splits.dev.extract_if(.., |_| held.next() == Some(Split::Test)).collect();
+    Splits { train: examples, notes, ..splits }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Sentences with a tag a word: CoNLL-U, or `token<TAB>tag` with a blank line between sentences.
 
 use crate::error::{counted, excerpt};
-use crate::file::{TextFile, format_of, read_file};
+use crate::file::{TextFile, first_line, format_of, read_file};
 use crate::folder::Files;
 use crate::split::load_splits;
 use crate::{DataError, Loaded, Source, Splits, hash};
@@ -74,14 +74,14 @@ pub fn load_tagged(source: &Source, column: TagColumn) -> Result<Splits<Tagged>,
 /// A file of sentences in words, tagged or not, that can be written with other tags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untagged {
-    sentences: Vec<Untold>,
+    sentences: Vec<Sentence>,
     /// The column of the tags in a line of CoNLL-U; of other lines it is the second.
     column: Option<usize>,
 }
 
 /// A sentence with the lines that it stands on.
 #[derive(Clone, Debug, PartialEq)]
-struct Untold {
+struct Sentence {
     tokens: Vec<String>,
     /// Each line, and whether it has a word.
     lines: Vec<(String, bool)>,
@@ -93,15 +93,19 @@ impl Untagged {
     /// # Errors
     /// What [`read_file`] refuses; a line with another number of columns.
     pub fn read(path: &Path, column: TagColumn) -> Result<Option<Self>, DataError> {
+        let (first, format) = (first_line(path)?, format_of(path));
+        let is_table = first.contains('\t') || format == "tsv";
+        if !is_table && format != "conllu" && !first.starts_with('#') {
+            return Ok(None);
+        }
         let file = read_file(path)?;
-        let first = file.lines().map(|(_, line)| line).find(|line| !line.trim().is_empty()).unwrap_or_default();
         let column = match is_conllu(&file) {
             true => Some(column.place()),
-            false if first.contains('\t') || format_of(path) == "tsv" => None,
+            false if is_table => None,
             false => return Ok(None),
         };
         let mut sentences = Vec::new();
-        let mut current = Untold { tokens: Vec::new(), lines: Vec::new() };
+        let mut current = Sentence { tokens: Vec::new(), lines: Vec::new() };
         for (number, line) in file.lines().chain([(0, "")]) {
             if !line.trim().is_empty() {
                 let word = match column {
@@ -114,7 +118,7 @@ impl Untagged {
                 current.lines.push((line.to_string(), word.is_some()));
                 current.tokens.extend(word.map(str::to_string));
             } else if !current.tokens.is_empty() {
-                let next = Untold { tokens: Vec::new(), lines: Vec::new() };
+                let next = Sentence { tokens: Vec::new(), lines: Vec::new() };
                 sentences.push(std::mem::replace(&mut current, next));
             }
         }

@@ -106,14 +106,11 @@ impl Given {
         }
     }
 
-    /// The text of a task that takes texts, in JSON also under a key of the task's own data.
-    pub fn text_under(&self, key: Option<&str>) -> Result<&str, TaskError> {
-        match self {
-            Self::Json(value) if value.get(InputKind::Text.key()).is_none() => {
-                key.and_then(|key| value.get(key)?.as_str()).map_or_else(|| self.text(), Ok)
-            }
-            _ => self.text(),
-        }
+    /// The text of a task that takes texts, in JSON also under the keys of the task's own data.
+    pub fn text_under(&self, keys: &[&str]) -> Result<&str, TaskError> {
+        let Self::Json(value) = self else { return self.text() };
+        let text = keys.iter().find_map(|key| value.get(key)?.as_str());
+        text.map_or_else(|| self.text(), Ok)
     }
 
     /// What stands in JSON under the key of `kind`; nothing for a text, which the task reads as it writes its inputs.
@@ -217,9 +214,9 @@ mod tests {
     #[test]
     fn a_text_may_have_a_key_of_its_own() {
         let given = Given::Json(json!({"source": "a b", "target": "x"}));
-        assert_eq!(given.text_under(Some("source")).unwrap(), "a b");
-        assert!(given.text_under(None).is_err() && given.text_under(Some("other")).is_err());
-        assert_eq!(Given::from("a").text_under(Some("source")).unwrap(), "a");
+        assert_eq!(given.text_under(&["en", "source"]).unwrap(), "a b");
+        assert!(given.text_under(&[]).is_err() && given.text_under(&["other"]).is_err());
+        assert_eq!(Given::from("a").text_under(&["source"]).unwrap(), "a");
     }
 
     #[test]

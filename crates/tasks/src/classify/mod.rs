@@ -354,7 +354,8 @@ impl Task for Classify {
     }
 
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
-        let text = given.text_under(self.config.data.text.as_ref().and_then(Column::name))?;
+        let own = self.config.data.text.as_ref().and_then(Column::name);
+        let text = given.text_under(own.as_slice())?;
         let encoded = self.tokenizer.encode(text);
         let (most, got) = (self.config.data.max_length, encoded.ids.len());
         if (1..=most).contains(&got) {

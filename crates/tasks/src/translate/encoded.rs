@@ -2,9 +2,19 @@
 
 use regard_data::UNK;
 
-/// Tokens of many pairs, one after the other: two vectors a pair would cost as much memory again.
+/// Pairs of a chunk.
+const CHUNK: usize = 4_096;
+
+/// Tokens of many pairs, one after the other: two vectors a pair would cost as much memory again, and one that grows with all
+/// of them would too.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
+    /// Each has [`CHUNK`] pairs but the last.
+    chunks: Vec<Chunk>,
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
     ids: Vec<u32>,
     /// Where the source and the target of each pair end.
     ends: Vec<[usize; 2]>,
@@ -27,22 +37,31 @@ impl Encoded<'_> {
 impl Pairs {
     /// One pair more.
     pub fn push(&mut self, Encoded { source, target }: Encoded) {
-        self.ids.extend(source);
-        let middle = self.ids.len();
-        self.ids.extend(target);
-        self.ends.push([middle, self.ids.len()]);
+        if self.chunks.last().is_none_or(|chunk| chunk.ends.len() == CHUNK) {
+            if let Some(Chunk { ids, ends }) = self.chunks.last_mut() {
+                ids.shrink_to_fit();
+                ends.shrink_to_fit();
+            }
+            self.chunks.push(Chunk::default());
+        }
+        let Some(Chunk { ids, ends }) = self.chunks.last_mut() else { return };
+        ids.extend(source);
+        let middle = ids.len();
+        ids.extend(target);
+        ends.push([middle, ids.len()]);
     }
 
     /// The number of pairs.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.chunks.iter().map(|chunk| chunk.ends.len()).sum()
     }
 
     /// One of the pairs.
     pub fn get(&self, index: usize) -> Encoded<'_> {
-        let start = if index == 0 { 0 } else { self.ends[index - 1][1] };
-        let [middle, end] = self.ends[index];
-        Encoded { source: &self.ids[start..middle], target: &self.ids[middle..end] }
+        let (Chunk { ids, ends }, at) = (&self.chunks[index / CHUNK], index % CHUNK);
+        let start = if at == 0 { 0 } else { ends[at - 1][1] };
+        let [middle, end] = ends[at];
+        Encoded { source: &ids[start..middle], target: &ids[middle..end] }
     }
 
     /// All pairs in their order.
@@ -52,13 +71,8 @@ impl Pairs {
 
     /// The number of unknown tokens, and of all.
     pub fn unknown(&self) -> (usize, usize) {
-        (self.ids.iter().filter(|&&id| id == UNK).count(), self.ids.len())
-    }
-
-    /// Gives back what growing has reserved.
-    pub fn shrink(&mut self) {
-        self.ids.shrink_to_fit();
-        self.ends.shrink_to_fit();
+        let ids = || self.chunks.iter().flat_map(|chunk| &chunk.ids);
+        (ids().filter(|id| **id == UNK).count(), ids().count())
     }
 }
 
@@ -73,5 +87,9 @@ mod tests {
         all.iter().for_each(|&(source, target)| pairs.push(Encoded { source, target }));
         assert!(pairs.iter().map(|pair| (pair.source, pair.target)).eq(all));
         assert_eq!((pairs.len(), pairs.get(1).longest()), (3, 2));
+        (0..2 * CHUNK as u32).for_each(|n| pairs.push(Encoded { source: &[n], target: &[n, 1] }));
+        let last = pairs.get(2 * CHUNK + 2);
+        assert_eq!((pairs.len(), last.source), (2 * CHUNK + 3, &[2 * CHUNK as u32 - 1][..]));
+        assert_eq!(pairs.unknown(), (2 * CHUNK + 3, 6 * CHUNK + 6));
     }
 }

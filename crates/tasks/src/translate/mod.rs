@@ -9,6 +9,7 @@ mod encoded;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 
 use burn::module::Module;
 use rayon::prelude::*;
@@ -91,6 +92,9 @@ pub struct Part {
 pub struct Translate {
     config: Config,
     tokenizer: Tokenizer,
+    /// The pairs that [`start`](Task::start) has read, for the first call of [`parts`](Task::parts): reading a large file
+    /// twice takes its memory twice.
+    read: Mutex<Option<Splits<Pair>>>,
 }
 
 impl Translate {
@@ -136,7 +140,6 @@ impl Translate {
                 }
             }
         }
-        part.pairs.shrink();
         part
     }
 
@@ -267,7 +270,7 @@ impl Task for Translate {
     fn start(mut config: Config) -> Result<Self, TaskError> {
         let pairs = Self::pairs(&config)?;
         let tokenizer = config.data.tokenizer.train(texts(&pairs.train))?;
-        Ok(Self { config, tokenizer })
+        Ok(Self { config, tokenizer, read: Mutex::new(Some(pairs)) })
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
@@ -276,7 +279,7 @@ impl Task for Translate {
 
     fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
         let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        Ok(Self { config, tokenizer })
+        Ok(Self { config, tokenizer, read: Mutex::default() })
     }
 
     fn config(&self) -> &Config {
@@ -284,7 +287,8 @@ impl Task for Translate {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let Splits { train, dev, test, mut notes } = Self::pairs(&self.config)?;
+        let read = self.read.lock().ok().and_then(|mut read| read.take());
+        let Splits { train, dev, test, mut notes } = read.map_or_else(|| Self::pairs(&self.config), Ok)?;
         let all = train.len();
         notes.push(notes::sizes("pairs", all, dev.len(), Some(test.len())));
         if lacks_spaces(texts(&train)) {
@@ -427,8 +431,8 @@ impl Task for Translate {
     }
 
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
-        let key = self.config.data.source.as_ref().and_then(Column::name).unwrap_or("source");
-        let text = given.text_under(Some(key))?;
+        let own = self.config.data.source.as_ref().and_then(Column::name);
+        let text = given.text_under(&[own.unwrap_or("source"), "source"])?;
         let (ids, most) = (self.tokenizer.ids(text), self.config.data.max_length);
         if ids.is_empty() || ids.len() > most {
             let expected = format!("1 to {most} tokens (data.max_length of this model)");
