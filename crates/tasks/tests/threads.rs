@@ -1,7 +1,7 @@
 //! Threads that share a batch make the same step: the number of threads reaches it through rounding at most, and the same
 //! number gives the same bits.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regard_tasks::train::{Event, Observer, Origin, Stop};
 use regard_tasks::weights::{self, Tensors};
@@ -38,6 +38,19 @@ fn without_dropout(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
     dropouts.map(|(section, key)| format!("{section}.{key}=0")).collect()
 }
 
+/// Sentences of unequal length and their translations: the built-in ones take long to read.
+fn pairs(place: &Path) -> PathBuf {
+    let words = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq")];
+    let side = |n: usize, pick: fn(&(&'static str, &'static str)) -> &'static str| {
+        let word = |at: usize| pick(&words[(n / 5usize.pow(at as u32)) % 5]);
+        (0..1 + n % 4).map(word).collect::<Vec<_>>().join(" ")
+    };
+    let text: String = (0..600).map(|n| format!("{}\t{}\n", side(n, |word| word.0), side(n, |word| word.1))).collect();
+    let file = place.join("pairs.tsv");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
 /// The weights after one step with a batch of ten on `threads` threads, and the loss of the batch.
 fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>) {
     // So large an ε and learning rate move each weight by a thousand times its gradient: the weights are the gradients, and
@@ -57,7 +70,8 @@ fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>
     let mut sets: Vec<String> = sets.iter().chain(more).map(|set| set.to_string()).collect();
     sets.extend(without_dropout(kind, &sets));
     let folder = tempfile::tempdir().unwrap();
-    let request = Request { sets, out: Some(folder.path().join("run")), ..Request::default() };
+    let data = (kind.name() == "translate").then(|| pairs(folder.path()));
+    let request = Request { sets, data, out: Some(folder.path().join("run")), ..Request::default() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let stop = Stop::default();
     let mut first = FirstStep { stop: &stop, losses: Vec::new() };

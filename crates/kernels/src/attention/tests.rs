@@ -161,7 +161,9 @@ impl Case {
             for (which, differences) in differences.iter().enumerate() {
                 let pair = |&(at, want): &(usize, f64)| (self.gradient(&got, which, at) as f32, want);
                 let (got, want): (Vec<f32>, Vec<f64>) = differences.iter().map(pair).unzip();
-                close(&got, &want, 2e-5, &format!("gradient {which} {context}"));
+                // A score's gradient is a difference of inner products of order 1, which cancel where a query sees one key.
+                let least = if which == 2 { 1.0 / 16.0 } else { 1.0 };
+                assert_relative(&format!("gradient {which} {context}"), &got, &want, least, 2e-5);
             }
             self.check_weights(&got, &want.weights, &context);
         });

@@ -6,7 +6,10 @@ use regard_ops::{
 };
 
 use crate::golden::Golden;
-use crate::support::{close, gradient, leaf, loss, training, values};
+use crate::support::{close, close_above, gradient, leaf, loss, training, values};
+
+/// Size of the terms in the gradient of a score: inner products over a head. They cancel where a query sees one key.
+const SCORES: f64 = 1.0;
 
 #[test]
 fn agrees_with_pytorch() {
@@ -126,7 +129,7 @@ proptest! {
             all
         });
         for (n, (fused, fallback)) in results[0].iter().zip(&results[1]).enumerate() {
-            close(&format!("result {n}"), fused, fallback, 2e-5);
+            close_above(SCORES, &format!("result {n}"), fused, fallback, 2e-5);
         }
     }
 }
@@ -286,7 +289,7 @@ fn edges_agree_with_the_fallback() {
             [values(out), gradient(&q, &gradients), gradient(&k, &gradients), gradient(&v, &gradients)]
         });
         for (n, (fused, fallback)) in results[0].iter().zip(&results[1]).enumerate() {
-            close(&format!("result {n} of {options:?}"), fused, fallback, 2e-5);
+            close_above(SCORES, &format!("result {n} of {options:?}"), fused, fallback, 2e-5);
         }
     }
     assert!(attention_packed(leaf([1, 3, 12], 1), usize::MAX, 1, &AttentionOptions::default()).is_err());
