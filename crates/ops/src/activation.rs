@@ -1,5 +1,7 @@
 //! Elementwise activations.
 
+use std::f32::consts::FRAC_1_SQRT_2;
+
 use burn::tensor::{Tensor, activation as burn_activation};
 use burn_flex::FlexTensor;
 use regard_kernels::activation::{Activation, activation_backward, activation_forward};
@@ -27,7 +29,8 @@ pub fn activation<const D: usize>(x: Tensor<D>, kind: Activation) -> Result<Tens
 pub fn activation_fallback<const D: usize>(x: Tensor<D>, kind: Activation) -> Tensor<D> {
     match kind {
         Activation::Relu => burn_activation::relu(x),
-        Activation::Gelu => burn_activation::gelu(x),
+        // Burn's own has the gradient of the approximation by tanh on most backends.
+        Activation::Gelu => x.clone() * 0.5 * ((x * FRAC_1_SQRT_2).erf() + 1.0),
         Activation::GeluTanh => burn_activation::gelu_approximate(x),
         Activation::Silu => burn_activation::silu(x),
         Activation::Tanh => x.tanh(),

@@ -39,6 +39,9 @@ pub fn log_softmax<const D: usize>(x: Tensor<D>) -> Result<Tensor<D>, OpError> {
 /// # Shapes
 /// `x` `[…, n]` → `[…, n]`.
 pub fn softmax_fallback<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    if x.shape().num_elements() == 0 {
+        return x;
+    }
     let masked = fully_masked(&x);
     burn_activation::softmax(x.mask_fill(masked.clone(), 0.0), D - 1).mask_fill(masked, 0.0)
 }
@@ -48,6 +51,9 @@ pub fn softmax_fallback<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 /// # Shapes
 /// `x` `[…, n]` → `[…, n]`.
 pub fn log_softmax_fallback<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    if x.shape().num_elements() == 0 {
+        return x;
+    }
     let masked = fully_masked(&x);
     burn_activation::log_softmax(x.mask_fill(masked.clone(), 0.0), D - 1).mask_fill(masked, f32::NEG_INFINITY)
 }

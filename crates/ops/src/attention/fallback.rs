@@ -11,6 +11,10 @@ pub fn attention_fallback(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &At
     let [batch, n_heads, queries, _] = q.dims();
     let [_, kv_heads, keys, d_value] = v.dims();
     let device = q.device();
+    // Burn panics where it is to repeat something no times.
+    if [batch, n_heads, queries, keys, d_value].contains(&0) {
+        return Tensor::zeros([batch, n_heads, queries, d_value], &device);
+    }
     let mut weights = weights(q, k, options);
     if let Some(dropout) = options.dropout {
         let kept = dropout_decisions(dropout.probability, dropout.seed, batch * n_heads * queries, keys);
