@@ -285,4 +285,7 @@ fn very_many_labels_are_refused_or_cheap() {
     let file = write(&place, "ids.csv", identifiers);
     let output = train("classify", &file, &place.path().join("x"), "1", &[]);
     fails_with(&output, 1, &["different ones of", "data.target=value"]);
+    let tags = (0..5_000).map(|n| format!("word\tT{n}\n\n")).collect::<String>();
+    let output = train("tag", &write(&place, "tags.tsv", tags), &place.path().join("x"), "1", &[]);
+    fails_with(&output, 1, &["different ones of", "several words share"]);
 }

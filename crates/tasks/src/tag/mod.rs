@@ -40,6 +40,9 @@ use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample
 const WORDS: &str = "words.json";
 const CHARACTERS: &str = "characters.json";
 const LABELS: &str = "labels.json";
+/// Tags that may all be different. More of them, mostly of one word each, are another column than that of tags, and cost memory
+/// for nothing.
+const FREE_TAGS: usize = 1_000;
 /// The key of words that are given one by one, in JSON.
 const TOKENS: &str = "tokens";
 /// Words of a batch where no gradients are kept.
@@ -217,6 +220,11 @@ impl Task for Tag {
         if lexicon.labels.len() < 2 {
             let got = lexicon.labels.names().first().map_or("none", String::as_str);
             return Err(TaskError::input("training data", "two or more different tags", format!("only {got}")));
+        }
+        let words: usize = splits.train.iter().map(|sentence| sentence.tags.len()).sum();
+        if lexicon.labels.len() > FREE_TAGS && 2 * lexicon.labels.len() > words {
+            let got = format!("{} different ones of {words} words", lexicon.labels.len());
+            return Err(TaskError::input("tags of the training data", "tags that several words share", got));
         }
         Ok(Self { config, lexicon, encoder })
     }
