@@ -9,13 +9,13 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use regard_tasks::Request;
-use regard_tasks::compare::{Comparison, Entry, Outcome, Progress, Vary, compare};
+use regard_tasks::compare::{Comparison, Document, Entry, Outcome, Progress, Vary, compare};
 use regard_tasks::train::Event;
 use serde_json::json;
 
 use crate::failure::{Failure, task_named};
 use crate::print::{percent, print, tell};
-use crate::signal::stop_on_signal;
+use crate::signal::{Signals, stop_on_signal};
 use crate::train::{scores_text, task_names};
 use crate::value::{from_one, from_zero, take_negatives};
 
@@ -98,7 +98,7 @@ impl Compare {
             let mut document = serde_json::to_value(&compared.document)?;
             document["folder"] = json!(compared.folder);
             print(&format!("{document}\n"))?;
-            return if compared.document.finished { Ok(()) } else { signals.check() };
+            return ended(&compared.document, &signals);
         }
         let mut text = compared.document.text();
         if !compared.document.finished {
@@ -113,8 +113,18 @@ impl Compare {
         }
         text += &format!("wrote {folder}; open {folder}/compare.html\n");
         print(&text)?;
-        if compared.document.finished { Ok(()) } else { signals.check() }
+        ended(&compared.document, &signals)
     }
+}
+
+/// A comparison that was stopped or has a run without a model is no success, though its table has been printed.
+fn ended(document: &Document, signals: &Signals) -> Result<()> {
+    if !document.finished {
+        return signals.check();
+    }
+    let failed = document.runs.iter().filter(|entry| matches!(entry.outcome, Outcome::Failed { .. })).count();
+    anyhow::ensure!(failed == 0, "{failed} of {} runs failed", document.runs.len());
+    Ok(())
 }
 
 /// Tells how far a comparison is: a bar on a terminal, else a line a run and now and then one in between.

@@ -112,7 +112,9 @@ fn a_failing_variant_is_told_and_the_others_go_on() {
     // Steps so large that no weight stays a number.
     let vary = "train.learning_rate=1e-3,1e38";
     let arguments = ["--vary", vary, "--set", "train.clip=0", "--steps", "200"];
-    let told = done(&compare(&out, &arguments).ended());
+    let output = compare(&out, &arguments).ended();
+    fails_with(&output, 1, &["1 of 2 runs failed"]);
+    let told = text(&output.stdout);
     assert!(told.contains("1e38 failed") && told.contains("learning_rate"), "{told}");
     let document = read_document(&out.join("compare.json"));
     assert_eq!((&document["runs"][0]["state"], &document["runs"][1]["state"]), (&"finished".into(), &"failed".into()));

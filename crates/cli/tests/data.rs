@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use binary::{command, documents, done, fails_with, last_document, path, regard, sets, text, write};
+use binary::{Ended, command, documents, done, fails_with, last_document, path, regard, sets, text, write};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 
@@ -231,6 +231,32 @@ fn a_pipe_is_read_once_or_refused_at_once() {
     let asked = command(&["predict", path(&model), "--input", path(&pipe)]).stdout(Stdio::piped()).spawn().unwrap();
     fs::write(&pipe, "the cat sleeps.\n").unwrap();
     assert_eq!(done(&asked.wait_with_output().unwrap()), "the/DET cat/NOUN sleeps/VERB ./PUNCT\n");
+    // What a file would be known by, a pipe is known by as well.
+    for (given, expected) in [
+        ("the\tX\ncat\tX\n\n", "the\tDET\ncat\tNOUN\n\n"),
+        ("{\"tokens\": [\"the\", \"cat\"]}\n", "the/DET cat/NOUN\n"),
+        ("# a comment\n1\tthe\t_\t_\t_\t_\t_\t_\t_\t_\n\n", "# a comment\n1\tthe\t_\tDET\t_\t_\t_\t_\t_\t_\n\n"),
+    ] {
+        let asked = command(&["predict", path(&model), "--input", path(&pipe)]).stdout(Stdio::piped()).spawn().unwrap();
+        fs::write(&pipe, given).unwrap();
+        assert_eq!(done(&asked.wait_with_output().unwrap()), expected);
+    }
+    let lines = write(&place, "twice.jsonl", "{\"text\": \"the cat\", \"text\": \"the dog\"}\n");
+    fails_with(&regard(&["predict", path(&model), "--input", &lines]), 1, &["comes twice"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_path_that_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join(std::ffi::OsStr::from_bytes(b"nu\xff.csv"));
+    fs::write(&file, "text,label\na,b\nc,d\n").unwrap();
+    for more in [&["--out", path(&place.path().join("x"))][..], &["--resume"]] {
+        let mut asked = command(&[&["train", "classify"], more].concat());
+        let output = asked.arg("--data").arg(&file).current_dir(&place).ended();
+        fails_with(&output, 1, &[]);
+    }
 }
 
 #[test]
@@ -285,7 +311,7 @@ fn very_many_labels_are_refused_or_cheap() {
     let file = write(&place, "ids.csv", identifiers);
     let output = train("classify", &file, &place.path().join("x"), "1", &[]);
     fails_with(&output, 1, &["different ones of", "data.target=value"]);
-    let tags = (0..5_000).map(|n| format!("word\tT{n}\n\n")).collect::<String>();
+    let tags = (0..5_000).map(|n| format!("word{n}\tT{n}\n\n")).collect::<String>();
     let output = train("tag", &write(&place, "tags.tsv", tags), &place.path().join("x"), "1", &[]);
     fails_with(&output, 1, &["different ones of", "several words share"]);
 }

@@ -142,6 +142,12 @@ fn a_comparison_has_its_folder_for_itself() {
     fails_with(&compare().ended(), 1, &["another process"]);
     child.kill().unwrap();
     child.wait().unwrap();
+    // Runs under other conditions are not to be compared with those that are there.
+    fails_with(
+        &compare().env("REGARD_ISA", "scalar").ended(),
+        1,
+        &["instructions", "could not be compared", "--force"],
+    );
 }
 
 #[test]
@@ -168,4 +174,38 @@ fn data_that_have_moved_are_found_again_and_others_refused() {
     let other = place.path().join("other.tsv");
     fs::write(&other, fs::read_to_string(&moved).unwrap() + "six\tsix\n").unwrap();
     fails_with(&resume(path(&other)), 1, &["not those that this run began with"]);
+    // Its tokeniser would be that of other words, also where no step was saved.
+    fs::remove_dir_all(folder.join("checkpoints")).unwrap();
+    fails_with(&resume(path(&other)), 1, &["not those that this run began with"]);
+    done(&resume(path(&moved)));
+    fails_with(&regard(&[&fixed[..], &["--resume", "--steps", "1"]].concat()), 1, &["3 steps are made already"]);
+}
+
+/// Ctrl-C in a long evaluation: the run stops before its end, and who goes on has the same scores and bits.
+#[cfg(unix)]
+#[test]
+fn an_evaluation_is_given_up_and_made_up_for() {
+    let place = tempfile::tempdir().unwrap();
+    let [whole, stopped] = ["whole", "stopped"].map(|name| place.path().join(name));
+    let small = ["data.size=6", "model.d_model=16", "model.d_ff=16", "model.n_heads=2", "data.test=20"];
+    let long = ["data.dev=20000", "train.evaluate_every=5", "train.checkpoint_every=7", "train.steps=10"];
+    let settings = sets(&[&small[..], &long].concat());
+    let begin = |out: &Path| train(out, &[&["--threads", "2"], &settings[..]].concat());
+    done(&begin(&whole).ended());
+    let mut child = begin(&stopped).spawn().unwrap();
+    wait_for(&stopped.join("metrics.jsonl"), &mut child);
+    let lines = || fs::read_to_string(stopped.join("metrics.jsonl")).unwrap().lines().count();
+    wait_until("fifth step", || lines() >= 5 || child.try_wait().unwrap().is_some());
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = binary::end_of(child);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    done(&train(&stopped, &["--threads", "2", "--resume"]).ended());
+    let lines = |folder: &Path| {
+        let mut lines = binary::documents(&fs::read_to_string(folder.join("metrics.jsonl")).unwrap());
+        lines.iter_mut().for_each(|line| drop(line.as_object_mut().unwrap().remove("seconds")));
+        lines
+    };
+    assert_eq!(lines(&stopped), lines(&whole));
+    let model = |folder: &Path| fs::read(folder.join("model.safetensors")).unwrap();
+    assert!(model(&stopped) == model(&whole), "the model is another one");
 }

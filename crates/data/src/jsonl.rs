@@ -32,7 +32,18 @@ pub(crate) fn records(file: &TextFile) -> impl Iterator<Item = Result<Record<'_>
     })
 }
 
-/// An object in which no key comes twice: the usual reader would keep the last and say nothing.
+/// Reads a JSON document. An object in which a key comes twice is refused: the usual reader would keep the last and say nothing.
+///
+/// # Errors
+/// What is no JSON, and a key that comes twice.
+pub fn read_json(text: &str) -> Result<Value, serde_json::Error> {
+    match text.trim_start().starts_with('{') {
+        true => serde_json::from_str::<Fields>(text).map(|Fields(fields)| Value::Object(fields)),
+        false => serde_json::from_str(text),
+    }
+}
+
+/// An object in which no key comes twice.
 struct Fields(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Fields {

@@ -29,6 +29,7 @@ pub use columns::Column;
 pub use error::DataError;
 pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};
 pub use hash::hash;
+pub use jsonl::read_json;
 pub use labelled::{LabelColumn, Labelled, LabelledColumns, load_labelled, read_labelled, read_texts};
 pub use pairs::{Pair, PairColumns, load_pairs, read_pairs, read_sources};
 pub use script::{is_east_asian, is_han, is_unspaced, lacks_spaces};

@@ -48,4 +48,4 @@ pub use panel::{
     Series, Table, Text, confusion_matrix, deviation_text,
 };
 pub use report::{Content, Report, Section};
-pub use save::{remove_temporary_files, save_atomically, save_streamed, sync_folder};
+pub use save::{create_folder, remove_temporary_files, save_atomically, save_streamed, sync_folder};

@@ -39,6 +39,14 @@ pub fn save_streamed(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resu
     save().map_err(|cause| InspectError::Write { path: path.to_path_buf(), cause })
 }
 
+/// Makes a folder and all above it that are not there, so that they last.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
+    fs::create_dir_all(path)?;
+    missing.into_iter().try_for_each(|folder| sync_folder(folder_of(folder)))
+}
+
 /// Makes the names in a folder last.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder) {

@@ -87,6 +87,12 @@ impl From<NnError> for TaskError {
     }
 }
 
+/// A path as a configuration holds it.
+pub(crate) fn path_text(path: &Path) -> Result<String, TaskError> {
+    let refused = || TaskError::input("path", "a name in UTF-8", path.display().to_string());
+    path.to_str().map(str::to_string).ok_or_else(refused)
+}
+
 impl TaskError {
     /// A folder that is not as it should be.
     pub fn folder(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use regard_inspect::{remove_temporary_files, save_atomically, sync_folder};
+use regard_inspect::{create_folder, remove_temporary_files, save_atomically, sync_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
@@ -80,12 +80,13 @@ impl Folder {
     /// A new folder to train in; one that has anything in it is refused.
     pub fn create(path: &Path) -> Result<Self, TaskError> {
         check_free(path)?;
-        fs::create_dir_all(path).map_err(TaskError::io(path))?;
+        create_folder(path).map_err(TaskError::io(path))?;
         let lock = lock(path)?;
         // Another process may have been the first.
         check_free(path)?;
-        remove_temporary_files(path, Duration::ZERO);
-        Ok(Self { path: path.to_path_buf(), _lock: Some(lock) })
+        let folder = Self { path: path.to_path_buf(), _lock: Some(lock) };
+        folder.settle(&BTreeMap::new())?;
+        Ok(folder)
     }
 
     /// A folder that is there, to train on in it. What a crash has left aside is moved into its place or removed.
@@ -94,23 +95,21 @@ impl Folder {
         let lock = lock(path)?;
         // As the process that trained in it before has left it.
         let (folder, description) = Self::open(path)?;
-        folder.settle(&description)?;
+        folder.settle(&description.files)?;
         Ok((Self { _lock: Some(lock), ..folder }, description))
     }
 
-    /// Brings to its end a commit that was interrupted, and removes what nobody will ask for.
-    fn settle(&self, description: &Description) -> Result<(), TaskError> {
+    /// Finishes a commit that was interrupted: each file that waits beside its place takes it if it is the one of that name in
+    /// `files`, and is removed if not.
+    fn settle(&self, files: &BTreeMap<String, String>) -> Result<(), TaskError> {
         remove_temporary_files(&self.path, Duration::ZERO);
-        let known = description.files.keys().map(String::as_str).chain([MODEL, TOKENIZER, METRICS, REPORT]);
-        for name in known {
-            let (place, beside) = (self.file(name), self.beside(name));
-            let is_named = |path: &Path| {
-                fs::read(path).is_ok_and(|content| description.files.get(name) == Some(&sha256(&content)))
-            };
-            match beside.is_file() {
-                true if !is_named(&place) && is_named(&beside) => fs::rename(&beside, &place),
-                true => fs::remove_file(&beside),
-                false => Ok(()),
+        for beside in fs::read_dir(&self.path).map_err(TaskError::io(&self.path))?.flatten().map(|entry| entry.path()) {
+            let Some(name) = beside.file_name().and_then(|name| name.to_str()?.strip_suffix(BESIDE)) else { continue };
+            let is_named = |path: &Path| fs::read(path).is_ok_and(|content| files.get(name) == Some(&sha256(&content)));
+            let place = self.file(name);
+            match !is_named(&place) && is_named(&beside) {
+                true => fs::rename(&beside, &place),
+                false => fs::remove_file(&beside),
             }
             .map_err(TaskError::io(&beside))?;
         }
@@ -210,8 +209,8 @@ struct Layout {
     format: u32,
 }
 
-/// Refuses a folder in which there is something already: a run, or files that are not ours. What a run leaves that ended
-/// before its first `config.json` is nobody's.
+/// Refuses a folder in which there is something already: a run, or files of others. Hidden files and what a run has left that
+/// was killed before it had a `config.json` do not count.
 pub(crate) fn check_free(path: &Path) -> Result<(), TaskError> {
     if path.join(CONFIG).exists() {
         let problem = "there is a run in it; go on with it by --resume, or name another folder with --out";
@@ -390,6 +389,6 @@ mod tests {
         let begun = folder(&[".training", "tokenizer.json.new", ".regard-a.tmp"]);
         fs::create_dir(begun.join(CHECKPOINTS)).unwrap();
         Folder::create(&begun).unwrap();
-        assert!(!begun.join(".regard-a.tmp").exists());
+        assert!(!begun.join(".regard-a.tmp").exists() && !begun.join("tokenizer.json.new").exists());
     }
 }

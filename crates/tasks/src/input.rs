@@ -73,7 +73,7 @@ pub enum Given {
 impl Given {
     /// A line of a file of JSON documents: an input, or an object that has one as `"input"`, as `predict --json` prints them.
     pub fn line(line: &str) -> Result<Self, TaskError> {
-        let value: Value = serde_json::from_str(line)
+        let value = regard_data::read_json(line)
             .map_err(|error| TaskError::input("line", "JSON", format!("{}: {error}", beginning(line))))?;
         match value {
             Value::Object(mut object) if object.contains_key("input") => {

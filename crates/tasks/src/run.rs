@@ -13,7 +13,7 @@ use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, NnError, Pass};
 
-use crate::error::TaskError;
+use crate::error::{TaskError, path_text};
 use crate::folder::{Description, Folder, METRICS, MODEL, REPORT, sha256};
 use crate::memory;
 use crate::opened::{Model, Opened};
@@ -158,12 +158,11 @@ impl<T: Task> Kind for Of<T> {
     ) -> Result<Finished, TaskError> {
         let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
         observer.hear(&Event::Doing("reading the data".to_string()));
-        let Start { task, parts, mut model, folder, mut description } = match from {
+        let Start { task, parts, mut model, folder, mut description, data } = match from {
             Origin::Scratch => begin::<T>(request)?,
             Origin::Checkpoint => go_on::<T>(request)?,
         };
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        let data = task.config().fingerprint()?;
         // A run that ended before its first checkpoint begins again.
         let from = if has_checkpoint(&folder)? { from } else { Origin::Scratch };
         if from == Origin::Scratch {
@@ -195,7 +194,11 @@ impl<T: Task> Kind for Of<T> {
 /// The configuration that a request asks for.
 fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
     let flags = [
-        ("--data", "data.path", request.data.as_ref().map(|path| toml::Value::String(path.display().to_string()))),
+        (
+            "--data",
+            "data.path",
+            request.data.as_deref().map(|path| path_text(path).map(toml::Value::String)).transpose()?,
+        ),
         ("--steps", "train.steps", request.steps.map(number).transpose()?),
         ("--seed", "seed", request.seed.map(number).transpose()?),
     ];
@@ -209,7 +212,8 @@ fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskErr
 fn deadline(start: Instant, minutes: f64) -> Result<Instant, TaskError> {
     let after = Duration::try_from_secs_f64(60.0 * minutes).ok().filter(|after| !after.is_zero());
     let found = after.and_then(|after| start.checked_add(after));
-    found.ok_or_else(|| TaskError::input("--minutes", "a number above 0", minutes.to_string()))
+    found
+        .ok_or_else(|| TaskError::input("--minutes", "a number above 0 that a clock can count", format!("{minutes:?}")))
 }
 
 /// A number of a flag as a configuration has it.
@@ -226,6 +230,8 @@ struct Start<T: Task> {
     model: T::Model,
     folder: Folder,
     description: Description,
+    /// The fingerprint of its data.
+    data: String,
 }
 
 /// The network with its first weights, to be trained.
@@ -240,8 +246,9 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         UnusedKeys::Refused => resolved.all_used()?,
         UnusedKeys::Dropped => resolved.config,
     };
-    let data = config.data_path().map(Path::to_path_buf);
-    let task = T::start(config).map_err(TaskError::in_file(data.as_deref()))?;
+    let path = config.data_path().map(Path::to_path_buf);
+    let data = config.fingerprint()?;
+    let task = T::start(config).map_err(TaskError::in_file(path.as_deref()))?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
@@ -250,9 +257,9 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
-    let mut description = Description::new(T::NAME, described);
+    let mut description = Description { data: data.clone(), ..Description::new(T::NAME, described) };
     folder.commit(&mut description, &task.files()?)?;
-    Ok(Start { task, parts, model, folder, description })
+    Ok(Start { task, parts, model, folder, description, data })
 }
 
 /// The run of a folder, to go on.
@@ -279,7 +286,7 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     }
     if let Some(data) = &request.data {
         let moved = data.canonicalize().map_err(TaskError::io(data))?;
-        description.config["data"]["path"] = serde_json::to_value(moved).expect("a path that is text");
+        description.config["data"]["path"] = path_text(&moved)?.into();
     }
     let (mut task, mut notes): (T, Vec<String>) = (restored(&folder, &description)?, Vec::new());
     if let Some(steps) = request.steps {
@@ -293,9 +300,15 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
+    let data = task.config().fingerprint()?;
+    // Of other built-in data the checkpoint decides, if there is one.
+    if data != description.data && (task.config().data_path().is_some() || !has_checkpoint(&folder)?) {
+        let problem = "the data are not those that this run began with; give it the same, or start a new run";
+        return Err(TaskError::folder(path, problem));
+    }
     let (mut parts, model) = (parts_of(&task)?, untrained(&task)?);
     parts.notes.extend(notes);
-    Ok(Start { task, parts, model, folder, description })
+    Ok(Start { task, parts, model, folder, description, data })
 }
 
 /// The examples; what does not suit is named with its file.
@@ -306,7 +319,9 @@ pub(crate) fn parts_of<T: Task>(task: &T) -> Result<Parts<T::Part>, TaskError> {
 /// The task of a folder, its configuration checked as that of a new run.
 pub(crate) fn restored<T: Task>(folder: &Folder, description: &Description) -> Result<T, TaskError> {
     let config: T::Config = serde_path_to_error::deserialize(&description.config).map_err(|error| {
-        let problem = format!("config.{}: {}", error.path(), error.inner());
+        let path = error.path().to_string();
+        let place = if path == "." { "config".to_string() } else { format!("config.{path}") };
+        let problem = format!("{place}: {}", error.inner());
         TaskError::folder(folder.file(crate::folder::CONFIG), problem)
     })?;
     // A file can be edited; what a new run would refuse, an old one has no better use for.

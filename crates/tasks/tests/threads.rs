@@ -81,12 +81,14 @@ fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>
     (weights::from_bytes(&bytes, Path::new("model")).unwrap(), first.losses)
 }
 
-fn check(kind: &dyn Kind, more: &[&str]) {
+/// Compares a step on one thread with the same on three. Returns whether they differ at all, by rounding.
+fn check(kind: &dyn Kind, more: &[&str]) -> bool {
     let name = format!("{} {more:?}", kind.name());
     let (one, loss) = stepped(kind, 1, more);
     // Ten examples for three threads: 4, 4 and 2.
     let (three, shared_loss) = stepped(kind, 3, more);
-    assert!((&three, &shared_loss) == (&stepped(kind, 3, more).0, &shared_loss), "{name}: not the same bits again");
+    let again = stepped(kind, 3, more);
+    assert!((&three, &shared_loss) == (&again.0, &again.1), "{name}: not the same bits again");
     assert_eq!((loss.len(), shared_loss.len()), (1, 1), "{name}");
     assert!((loss[0] - shared_loss[0]).abs() <= TOLERANCE as f32 * loss[0].abs(), "{name}: {loss:?} {shared_loss:?}");
     assert_eq!(one.keys().collect::<Vec<_>>(), three.keys().collect::<Vec<_>>(), "{name}");
@@ -103,14 +105,15 @@ fn check(kind: &dyn Kind, more: &[&str]) {
     }
     println!("{name}: largest relative error {:e} in {}", worst.0, worst.1);
     assert!(worst.0 <= TOLERANCE && !one.is_empty(), "{name}: relative error {:e}: {}", worst.0, worst.1);
+    worst.0 > 0.0
 }
 
 /// The next task in the registry is here without a word.
 #[test]
 fn a_shared_batch_makes_the_same_step_in_every_task() {
-    for &kind in regard_tasks::kinds() {
-        check(kind, &[]);
-    }
+    let differ = regard_tasks::kinds().iter().filter(|kind| check(**kind, &[])).count();
+    // Sums in another order: if no task had any, no batch would have been shared.
+    assert!(differ > 0, "no batch was shared");
 }
 
 #[test]

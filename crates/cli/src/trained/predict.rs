@@ -59,7 +59,6 @@ impl Predict {
             return answers.all_given();
         }
         let file = self.input.as_deref().filter(|path| path.as_os_str() != "-");
-        // A pipe is read once, line by line.
         if let Some(path) = file.filter(|path| path.is_file())
             && let Some(Questions { inputs, written }) = model.questions(path).map_err(Failure)?
         {
@@ -78,7 +77,18 @@ impl Predict {
                 Box::new(std::io::stdin().lock())
             }
         };
-        let is_json = file.is_some_and(is_jsonl);
+        let mut is_json = file.is_some_and(is_jsonl);
+        if self.input.is_some() && !file.is_some_and(Path::is_file) {
+            // A pipe has no name that tells what is in it.
+            is_json |= reader.fill_buf().is_ok_and(|seen| seen.trim_ascii_start().starts_with(b"{"));
+            if !is_json && let Some(Questions { inputs, written }) = piped(reader.as_mut(), model.as_ref())? {
+                answers.written = written.filter(|_| !self.json && answers.ablation.is_none());
+                for some in inputs.chunks(TOGETHER) {
+                    answers.show(some.iter().cloned().map(Ok).collect())?;
+                }
+                return answers.all_given();
+            }
+        }
         // A person gets an answer to each line, a file goes through in groups.
         let together = if self.input.is_none() && std::io::stdin().is_terminal() { 1 } else { TOGETHER };
         loop {
@@ -111,6 +121,22 @@ fn read(line: Vec<u8>, is_json: bool, file: Option<&Path>, model: &dyn Opened) -
     let line = line.trim_end_matches(['\n', '\r']);
     let given = if is_json { Given::line(line) } else { Given::argument(line, model.input_kind()) };
     given.map_err(|error| (line.to_string(), error))
+}
+
+/// The inputs of a pipe in a format of its own, such as columns, which its beginning tells; nothing where it has an input a line,
+/// and then nothing has been taken from it.
+fn piped(reader: &mut dyn BufRead, model: &dyn Opened) -> Result<Option<Questions>> {
+    let folder = tempfile::tempdir().context("no place for what comes through a pipe")?;
+    let path = folder.path().join("input");
+    let seen = reader.fill_buf().context("standard input")?;
+    let whole_lines = seen.iter().rposition(|&byte| byte == b'\n').map_or(seen, |end| &seen[..=end]);
+    std::fs::write(&path, whole_lines).with_context(|| path.display().to_string())?;
+    if let Ok(None) = model.questions(&path) {
+        return Ok(None);
+    }
+    let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    std::io::copy(reader, &mut file).context("standard input")?;
+    Ok(model.questions(&path).map_err(Failure)?)
 }
 
 /// Answers under way.

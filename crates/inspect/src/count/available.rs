@@ -6,7 +6,16 @@ use std::path::Path;
 /// Bytes that this program can still have, where the system tells: those that are free, or fewer where a container has less.
 pub fn available_memory() -> Option<u128> {
     let free = meminfo(&read_to_string("/proc/meminfo").ok()?)?;
-    Some(group_memory(Path::new("/sys/fs/cgroup")).map_or(free, |left| left.min(free)))
+    let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Some(least_of_groups(Path::new("/sys/fs/cgroup"), &own).map_or(free, |left| left.min(free)))
+}
+
+/// What the control group of this program leaves, and all groups above it up to `root`; `own` is the program's line of version 2,
+/// such as `0::/user.slice/job`.
+fn least_of_groups(root: &Path, own: &str) -> Option<u128> {
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let groups = Path::new(own).ancestors().map(|group| root.join(group));
+    groups.filter_map(|group| group_memory(&group)).min()
 }
 
 fn meminfo(text: &str) -> Option<u128> {
@@ -51,5 +60,22 @@ mod tests {
         write("memory/memory.limit_in_bytes", "100\n");
         write("memory/memory.usage_in_bytes", "120\n");
         assert_eq!(group_memory(place.path()), Some(0));
+    }
+
+    #[test]
+    fn the_narrowest_group_counts() {
+        let place = tempfile::tempdir().unwrap();
+        let job = place.path().join("slice/job");
+        std::fs::create_dir_all(&job).unwrap();
+        let limit = |folder: &Path, limit: &str| {
+            std::fs::write(folder.join("memory.max"), limit).unwrap();
+            std::fs::write(folder.join("memory.current"), "10").unwrap();
+        };
+        limit(&job, "max");
+        limit(&place.path().join("slice"), "110");
+        limit(place.path(), "1010");
+        assert_eq!(least_of_groups(place.path(), "0::/slice/job\n"), Some(100));
+        assert_eq!(least_of_groups(place.path(), "0::/\n"), Some(1_000));
+        assert_eq!(least_of_groups(place.path(), ""), Some(1_000));
     }
 }

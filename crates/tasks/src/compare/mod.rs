@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regard_inspect::create_folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ use crate::folder::{CONFIG, check_free, lock, save, sha256};
 use crate::run::{Finished, Kind, Request, UnusedKeys};
 use crate::settings::Unused;
 use crate::task::Better;
-use crate::train::{Event, Observer, Origin, Stop};
+use crate::train::{Conditions, Event, Observer, Origin, Stop};
 
 const DOCUMENT: &str = "compare.json";
 
@@ -74,6 +75,16 @@ pub struct Plan {
     /// Hash of the data and of every variant's full configuration. A comparison is resumed only if it is unchanged.
     #[serde(default)]
     pub fingerprint: String,
+    /// What the bits of its runs depend on beside all that. Runs under other conditions are not to be compared with them.
+    #[serde(default)]
+    pub conditions: Conditions,
+}
+
+impl Plan {
+    /// Whether two comparisons are the same but for their conditions.
+    fn is_same(&self, other: &Self) -> bool {
+        Self { conditions: other.conditions.clone(), ..self.clone() } == *other
+    }
 }
 
 /// A run.
@@ -217,10 +228,16 @@ pub fn compare(
     let variants = combinations(&comparison.vary);
     let plan = plan(kind, comparison, &configs(kind, comparison, &variants)?)?;
     let (folder, _) = place(&plan, comparison.request.out.as_deref())?;
-    fs::create_dir_all(&folder).map_err(TaskError::io(&folder))?;
+    create_folder(&folder).map_err(TaskError::io(&folder))?;
     let _lock = lock(&folder)?;
-    // As the process that compared in it before has left it.
-    let (folder, known) = place(&plan, Some(&folder))?;
+    // The process that compared in it before may have gone on until now.
+    let (folder, found) = place(&plan, Some(&folder))?;
+    let differences = found.iter().flat_map(|found| found.plan.conditions.differences(&plan.conditions));
+    if let Some(difference) = differences.into_iter().next().filter(|_| !comparison.request.force) {
+        let problem = format!("{difference}: its runs could not be compared; --force goes on all the same");
+        return Err(TaskError::folder(&folder, problem));
+    }
+    let known = found.map_or(Vec::new(), |found| found.runs);
     let names = vary::folder_names(&variants);
     let seeds = || plan.seed..plan.seed.saturating_add(comparison.seeds);
     let entry = |variant: &Variant, name: &String, seed: u64| {
@@ -318,8 +335,6 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
     let read = |path: &PathBuf| fs::read_to_string(path).map_err(TaskError::io(path));
     let whole = |path: &PathBuf| path.canonicalize().map_err(TaskError::io(path));
     let mut all = serde_json::to_vec(configs).expect("plain values");
-    // Runs of two versions are not to be compared.
-    all.extend(env!("CARGO_PKG_VERSION").bytes());
     // Variants mostly have the same data, which are read once.
     let mut known: Vec<&Value> = Vec::new();
     for config in configs {
@@ -337,16 +352,17 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
         steps: *steps,
         seed: configs.first().and_then(|config| config["seed"].as_u64()).unwrap_or(1),
         fingerprint: sha256(&all),
+        conditions: Conditions::of(""),
     })
 }
 
-/// The folder and the runs that are in it: the one that is asked for, or the first of `runs/compare-TASK`, `-2`, … that
+/// The folder and the comparison that is in it: the one that is asked for, or the first of `runs/compare-TASK`, `-2`, … that
 /// is free or has this very comparison in it.
-fn place(plan: &Plan, asked: Option<&Path>) -> Result<(PathBuf, Vec<Entry>), TaskError> {
+fn place(plan: &Plan, asked: Option<&Path>) -> Result<(PathBuf, Option<Document>), TaskError> {
     if let Some(folder) = asked {
         return match there(folder)? {
-            There::Nothing => check_free(folder).map(|()| (folder.to_path_buf(), Vec::new())),
-            There::Comparison(found) if found.plan == *plan => Ok((folder.to_path_buf(), found.runs)),
+            There::Nothing => check_free(folder).map(|()| (folder.to_path_buf(), None)),
+            There::Comparison(found) if found.plan.is_same(plan) => Ok((folder.to_path_buf(), Some(*found))),
             There::Comparison(_) => {
                 Err(TaskError::folder(folder, "there is another comparison in it; name another folder with --out"))
             }
@@ -358,9 +374,9 @@ fn place(plan: &Plan, asked: Option<&Path>) -> Result<(PathBuf, Vec<Entry>), Tas
         let name = if number == 1 { name } else { format!("{name}-{number}") };
         let folder = Path::new("runs").join(name);
         match there(&folder)? {
-            There::Nothing => return Ok((folder, Vec::new())),
-            There::Comparison(found) if found.plan == *plan => return Ok((folder, found.runs)),
-            There::Comparison(_) | There::Model => {}
+            There::Nothing if check_free(&folder).is_ok() => return Ok((folder, None)),
+            There::Comparison(found) if found.plan.is_same(plan) => return Ok((folder, Some(*found))),
+            There::Nothing | There::Comparison(_) | There::Model => {}
         }
     }
     unreachable!("numbers do not end")

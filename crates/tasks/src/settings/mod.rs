@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use self::kinds::{KIND, Kinds};
-use crate::error::TaskError;
+use crate::error::{TaskError, path_text};
 
 /// A configuration, and the keys that were given for it in vain.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +96,7 @@ fn make_absolute(table: &mut Table) -> Result<(), TaskError> {
     if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
         // The name of a pipe leads nowhere.
         regard_data::check_rereadable(Path::new(path))?;
-        *path = Path::new(path).canonicalize().map_err(TaskError::io(&*path))?.display().to_string();
+        *path = path_text(&Path::new(path).canonicalize().map_err(TaskError::io(&*path))?)?;
     }
     Ok(())
 }

@@ -46,6 +46,8 @@ pub struct State {
     pub stale: u32,
     /// Steps the optimiser has made; fewer than `step` where gradients were not finite.
     pub optimiser_steps: u64,
+    /// Whether the dev split is still to be scored after the last step: the run was asked to stop meanwhile.
+    pub evaluation_due: bool,
     /// Steps in a row whose gradients were not finite.
     pub broken: u32,
     /// Length of `metrics.jsonl`; what stands behind belongs to steps that will be made again.
@@ -174,32 +176,34 @@ struct StateFile {
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     folder: PathBuf,
-    /// The steps of those that this process has written or read, and which so are whole; the last last.
+    /// The steps of the checkpoints that this process has written or read, and which so are whole, in ascending order.
     whole: Vec<u64>,
+    /// The state in the last of them.
+    last: Option<State>,
 }
 
 impl Checkpoints {
     /// The checkpoints of a model folder that this process trains in. What an earlier run left half-written is removed.
     pub fn new(folder: &Path) -> Result<Self, TaskError> {
-        let Self { folder, whole } = Self::of(folder);
+        let Self { folder, .. } = Self::of(folder);
         fs::create_dir_all(&folder).map_err(TaskError::io(&folder))?;
         for entry in fs::read_dir(&folder).map_err(TaskError::io(&folder))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(".tmp-") {
                 fs::remove_dir_all(entry.path()).map_err(TaskError::io(entry.path()))?;
             }
         }
-        Ok(Self { folder, whole })
+        Ok(Self { folder, whole: Vec::new(), last: None })
     }
 
     /// The checkpoints of a model folder that another process may be training in.
     pub fn of(folder: &Path) -> Self {
-        Self { folder: folder.join(CHECKPOINTS), whole: Vec::new() }
+        Self { folder: folder.join(CHECKPOINTS), whole: Vec::new(), last: None }
     }
 
     /// Saves one and removes all but the newest whole ones; what was there stays until it is complete.
     pub fn save(&mut self, snapshot: &Snapshot) -> Result<(), TaskError> {
         let step = snapshot.state.step;
-        if self.whole.contains(&step) {
+        if self.last.as_ref() == Some(snapshot.state) {
             // A run that was asked to stop before its first step is where it was.
             return Ok(());
         }
@@ -212,12 +216,14 @@ impl Checkpoints {
         }
         written?;
         if place.exists() {
-            // A damaged one, which this run did not go on from.
+            // A damaged one, or that of a run which was stopped before it had scored this step.
             fs::remove_dir_all(&place).map_err(TaskError::io(&place))?;
         }
         fs::rename(&aside, &place).map_err(TaskError::io(&place))?;
         sync_folder(&self.folder).map_err(TaskError::io(&self.folder))?;
+        self.whole.retain(|known| *known != step);
         self.whole.push(step);
+        self.last = Some(snapshot.state.clone());
         let kept = self.whole.len().saturating_sub(KEPT);
         self.whole.drain(..kept);
         for old in self.steps()?.into_iter().filter(|step| !self.whole.contains(step)) {
@@ -265,9 +271,12 @@ impl Checkpoints {
             match self.read(&self.place(step)) {
                 Ok(checkpoint) => {
                     self.whole = vec![step];
+                    self.last = Some(checkpoint.state.clone());
                     return Ok(checkpoint);
                 }
-                Err(error) => damaged(error),
+                Err(error) if is_damage(&error) => damaged(error),
+                // It may be as good as ever: the system does not let it be read.
+                Err(error) => return Err(error),
             }
         }
         Err(TaskError::folder(&self.folder, "no whole checkpoint to go on from; start a new run in another folder"))
@@ -278,23 +287,10 @@ impl Checkpoints {
     }
 
     fn read(&self, place: &Path) -> Result<Checkpoint, TaskError> {
-        let path = place.join(STATE);
-        let text = fs::read(&path).map_err(TaskError::io(&path))?;
-        let text = unsealed(&String::from_utf8_lossy(&text))
-            .ok_or_else(|| TaskError::folder(&path, "damaged: its SHA-256 is not the one under \"sha256\""))?;
-        let StateFile { state, order, files } =
-            serde_json::from_str(&text).map_err(|error| TaskError::folder(&path, format!("damaged: {error}")))?;
-        let tensors = |name: &str| -> Result<Tensors, TaskError> {
-            let path = place.join(name);
-            let content = fs::read(&path).map_err(TaskError::io(&path))?;
-            if files.get(name) != Some(&sha256(&content)) {
-                return Err(TaskError::folder(&path, "damaged: its SHA-256 is not the one in state.json"));
-            }
-            weights::from_bytes(&content, &path)
-        };
-        let weights = tensors(WEIGHTS)?;
-        let best = files.contains_key(BEST).then(|| tensors(BEST)).transpose()?;
-        let mut averages = tensors(OPTIMISER)?;
+        let StateFile { state, order, files } = read_state(place)?;
+        let weights = read_tensors(place, &files, WEIGHTS)?;
+        let best = files.contains_key(BEST).then(|| read_tensors(place, &files, BEST)).transpose()?;
+        let mut averages = read_tensors(place, &files, OPTIMISER)?;
         let mut take = |name: String| {
             let missing = || TaskError::folder(place.join(OPTIMISER), format!("{name} is missing"));
             averages.remove(&name).map(|(_, values)| values).ok_or_else(missing)
@@ -319,17 +315,50 @@ impl Checkpoints {
     }
 }
 
-/// The weights of the newest checkpoint of a run in `folder`, which another process may be training in: the best so far where
-/// the run keeps those. The step of the checkpoint comes with them; nothing if there is no whole one after step `after`.
-pub fn newest_weights(folder: &Path, after: Option<u64>) -> Option<(u64, Tensors)> {
-    let mut checkpoints = Checkpoints::of(folder);
-    let last = checkpoints.steps().ok()?.pop()?;
-    if after.is_some_and(|after| last <= after) {
-        return None;
+/// Whether a file is not what was written, rather than out of reach.
+fn is_damage(error: &TaskError) -> bool {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    match error {
+        TaskError::Io { cause, .. } => matches!(cause.kind(), NotFound | IsADirectory | NotADirectory),
+        _ => true,
     }
+}
+
+fn read_state(place: &Path) -> Result<StateFile, TaskError> {
+    let path = place.join(STATE);
+    let text = fs::read(&path).map_err(TaskError::io(&path))?;
+    let text = unsealed(&String::from_utf8_lossy(&text))
+        .ok_or_else(|| TaskError::folder(&path, "damaged: its SHA-256 is not the one under \"sha256\""))?;
+    serde_json::from_str(&text).map_err(|error| TaskError::folder(&path, format!("damaged: {error}")))
+}
+
+fn read_tensors(place: &Path, files: &BTreeMap<String, String>, name: &str) -> Result<Tensors, TaskError> {
+    let path = place.join(name);
+    let content = fs::read(&path).map_err(TaskError::io(&path))?;
+    if files.get(name) != Some(&sha256(&content)) {
+        return Err(TaskError::folder(&path, "damaged: its SHA-256 is not the one in state.json"));
+    }
+    weights::from_bytes(&content, &path)
+}
+
+/// The weights of the newest whole checkpoint after step `after` of a run that another process may be training: the best so far
+/// where the run keeps those. Their step comes with them; nothing if there is no such checkpoint.
+pub fn newest_weights(folder: &Path, after: Option<u64>) -> Option<(u64, Tensors)> {
+    let checkpoints = Checkpoints::of(folder);
+    let read = |step: u64| -> Result<(u64, Tensors), TaskError> {
+        let place = checkpoints.place(step);
+        let StateFile { state, files, .. } = read_state(&place)?;
+        match state.best.filter(|_| files.contains_key(BEST)) {
+            Some(best) => Ok((best.step, read_tensors(&place, &files, BEST)?)),
+            None => Ok((state.step, read_tensors(&place, &files, WEIGHTS)?)),
+        }
+    };
+    let newest = || {
+        let steps = checkpoints.steps().ok()?.into_iter().rev();
+        steps.take_while(|step| after.is_none_or(|after| *step > after)).find_map(|step| read(step).ok())
+    };
     // The other process may remove one while it is read, and has then written a newer one.
-    let found = (0..3).find_map(|_| checkpoints.newest(drop).ok())?;
-    Some((found.state.step, found.best.unwrap_or(found.weights)))
+    (0..3).find_map(|_| newest())
 }
 
 /// Hashes what it hands on.
@@ -410,6 +439,19 @@ mod tests {
         checkpoints.newest(drop).unwrap();
         save(&mut checkpoints, 20);
         assert_eq!(checkpoints.steps().unwrap(), [10, 20]);
+    }
+
+    #[test]
+    fn a_model_is_used_rather_than_older_weights() {
+        let place = tempfile::tempdir().unwrap();
+        let mut checkpoints = Checkpoints::new(place.path()).unwrap();
+        for step in [20, 30] {
+            save(&mut checkpoints, step);
+        }
+        assert_eq!(newest_weights(place.path(), Some(25)).unwrap().0, 30);
+        damage(&checkpoints.place(30).join(WEIGHTS));
+        assert!(newest_weights(place.path(), Some(30)).is_none() && newest_weights(place.path(), Some(25)).is_none());
+        assert_eq!(newest_weights(place.path(), None).unwrap().0, 20);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The trainer that all tasks share.
 //!
-//! A run is a function of its configuration, its data, its seed and the number of threads: the order of examples and all
+//! A run is a function of its configuration, its data, its seed, the number of threads, the instruction set and the version: the order of examples and all
 //! random numbers follow from the seed and the step, so that a run that was killed goes on from its last checkpoint to
 //! the same bits as one that was not.
 
@@ -14,13 +14,13 @@ use std::time::Instant;
 
 use burn::module::Module;
 use regard_kernels::{parts, share};
-use regard_nn::Pass;
+use regard_nn::{NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
 use serde_json::{Value, json};
 
-pub use self::checkpoint::State;
 pub(crate) use self::checkpoint::newest_weights;
-use self::checkpoint::{Best, Checkpoints, Conditions, Snapshot};
+use self::checkpoint::{Best, Checkpoints, Snapshot};
+pub use self::checkpoint::{Conditions, State};
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
@@ -102,7 +102,7 @@ pub(crate) fn has_checkpoint(folder: &Folder) -> Result<bool, TaskError> {
 
 impl<'a, T: Task> Run<'a, T> {
     /// A run of `model`, the task's network with its first weights, or of the newest checkpoint. Refuses to go on from one
-    /// where the next steps could not have the bits that they would have had, unless forced, and with other data in any case.
+    /// where the next steps could not have the bits that they would have had, unless forced.
     pub(crate) fn new(
         task: &'a T,
         parts: &'a Parts<T::Part>,
@@ -119,12 +119,7 @@ impl<'a, T: Task> Run<'a, T> {
         if from == Origin::Checkpoint {
             let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using the one before")));
             let saved = checkpoints.newest(warn)?;
-            let began = &saved.state.conditions;
-            if began.data != data && task.config().data_path().is_some() {
-                let problem = "the data are not those that this run began with; give it the same, or start a new run";
-                return Err(TaskError::folder(folder.path(), problem));
-            }
-            for difference in began.differences(&conditions) {
+            for difference in saved.state.conditions.differences(&conditions) {
                 if !force {
                     let problem =
                         format!("{difference}: it would not go on to the same bits; --force goes on all the same");
@@ -158,6 +153,10 @@ impl<'a, T: Task> Run<'a, T> {
             journal,
         };
         run.steps = run.total();
+        if run.state.step > run.steps {
+            let problem = format!("{} steps are made already; --steps takes no fewer", run.state.step);
+            return Err(TaskError::folder(folder.path(), problem));
+        }
         Ok(run)
     }
 
@@ -178,7 +177,15 @@ impl<'a, T: Task> Run<'a, T> {
             folder: folder.path().to_path_buf(),
         });
         let first = self.state.step;
-        while self.state.step < self.steps && !self.is_stale() {
+        while self.state.evaluation_due || (self.state.step < self.steps && !self.is_stale()) {
+            if self.state.evaluation_due {
+                if !self.evaluate(observer, stop)? {
+                    self.save()?;
+                    return self.end(End::Stopped);
+                }
+                self.save_when_due()?;
+                continue;
+            }
             let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let end = match stop.is_asked() {
                 true => Some(End::Stopped),
@@ -195,11 +202,9 @@ impl<'a, T: Task> Run<'a, T> {
             if step.is_multiple_of(self.steps.div_ceil(CURVE_POINTS)) || step == self.steps {
                 self.add_point()?;
             }
-            if step.is_multiple_of(self.config.evaluate_every) || step == self.steps {
-                self.evaluate(observer)?;
-            }
-            if step.is_multiple_of(self.config.checkpoint_every) || step == self.steps || self.is_stale() {
-                self.save()?;
+            self.state.evaluation_due = step.is_multiple_of(self.config.evaluate_every) || step == self.steps;
+            if !self.state.evaluation_due {
+                self.save_when_due()?;
             }
         }
         self.end(End::Whole)
@@ -315,14 +320,20 @@ impl<'a, T: Task> Run<'a, T> {
         }
     }
 
-    fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<(), TaskError> {
+    /// Scores the dev split; not if it is asked to stop meanwhile, and whoever goes on from here has to.
+    fn evaluate(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
         let evaluation = {
             let observer = Mutex::new(&mut *observer);
             let tell = |done, all| hear_scored(&observer, done, all);
-            self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &Pass::inference().telling(&tell))?
+            let pass = Pass::inference().until(stop.flag()).telling(&tell);
+            match self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &pass) {
+                Err(TaskError::Nn(NnError::Cancelled)) => return Ok(false),
+                evaluation => evaluation?,
+            }
         };
+        self.state.evaluation_due = false;
         let step = self.state.step;
         let worth = evaluation.worth();
         let best = self.state.best.is_none_or(|best| worth > f64::from_bits(best.worth_bits));
@@ -340,7 +351,7 @@ impl<'a, T: Task> Run<'a, T> {
         self.journal.write(&line)?;
         let main = evaluation.main;
         observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, main, best });
-        Ok(())
+        Ok(true)
     }
 
     /// Writes a point of the loss curve: the mean training loss since the point before.
@@ -361,6 +372,13 @@ impl<'a, T: Task> Run<'a, T> {
             "seconds": seconds,
             "split": split,
         })
+    }
+
+    /// Writes a checkpoint where the configuration wants one, and at the end.
+    fn save_when_due(&mut self) -> Result<(), TaskError> {
+        let step = self.state.step;
+        let is_due = step.is_multiple_of(self.config.checkpoint_every) || step == self.steps || self.is_stale();
+        if is_due { self.save() } else { Ok(()) }
     }
 
     fn save(&mut self) -> Result<(), TaskError> {
