@@ -177,7 +177,7 @@ enum Work {
         /// Steps of Adam
         #[arg(long, value_name = "N", requires = "trained", value_parser = from_one::<usize>)]
         steps: Option<usize>,
-        /// Its rate
+        /// The learning rate of training
         #[arg(long, value_name = "R", requires = "trained", value_parser = number)]
         rate: Option<f64>,
     },
@@ -200,7 +200,7 @@ enum Work {
         /// Steps of Adam
         #[arg(long, value_name = "N", default_value_t = TrainOptions::default().steps, value_parser = from_one::<usize>)]
         steps: usize,
-        /// Its rate
+        /// The learning rate
         #[arg(long, value_name = "R", default_value_t = TrainOptions::default().rate, value_parser = number)]
         rate: f64,
         /// Fresh prompts that the test error is taken over
@@ -418,7 +418,7 @@ impl Teller {
         }
     }
 
-    /// Of a work without a count `all` is 0.
+    /// Tells how far a work is; one that counts nothing has an `all` of 0.
     fn tell(&self, what: &str, done: usize, all: usize) {
         match &self.bar {
             Some(bar) => {

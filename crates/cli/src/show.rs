@@ -77,10 +77,10 @@ enum Mechanism {
         /// Tokens of the sequence
         #[arg(long, value_name = "N", default_value_t = Masks::default().length, value_parser = from_one::<usize>)]
         length: usize,
-        /// Of the windows: keys before
+        /// Keys before a query that a window shows
         #[arg(long, value_name = "N", default_value_t = Masks::default().left, value_parser = from_zero::<usize>)]
         left: usize,
-        /// Of the window: keys after
+        /// Keys after a query that a window shows
         #[arg(long, value_name = "N", default_value_t = Masks::default().right, value_parser = from_zero::<usize>)]
         right: usize,
     },
@@ -276,7 +276,7 @@ enum Sight {
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum WrongUse {
-    /// Of the mechanism.
+    /// An option of the mechanism makes no sense.
     Option(#[from] ConfigError),
     /// `--out`.
     Picture(InspectError),

@@ -124,7 +124,7 @@ pub(crate) struct Row<'a> {
     /// The line on which it begins, from 1.
     pub(crate) line: usize,
     pub(crate) fields: Vec<Cow<'a, str>>,
-    /// Its lines as they are written.
+    /// The lines of the row as they are written.
     pub(crate) raw: &'a str,
 }
 

@@ -46,7 +46,7 @@ pub enum LabelColumn {
 impl LabelColumn {
     pub(crate) const ALL: [Self; 3] = [Self::Label, Self::Labels, Self::Value];
 
-    /// As a file writes it.
+    /// The label as the file writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -87,7 +87,7 @@ pub fn read_labelled(path: &Path, columns: &LabelledColumns) -> Result<Loaded<La
 /// plain text whose first line is no header.
 ///
 /// # Errors
-/// Those of [`read_labelled`], but for labels.
+/// The errors of [`read_labelled`], except those of labels.
 pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<String>>, DataError> {
     let is_table = matches!(format_of(path).as_str(), "csv" | "tsv");
     if is_jsonl(path) || !is_table && !is_header(&first_line(path)?) {
@@ -125,7 +125,7 @@ pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<S
 /// The parts of a data set of labelled texts, by the hash of the text.
 ///
 /// # Errors
-/// Those of [`read_labelled`], and of a data set that cannot be split.
+/// The errors of [`read_labelled`], and those of a data set that cannot be split.
 pub fn load_labelled(source: &Source, columns: &LabelledColumns) -> Result<Splits<Labelled>, DataError> {
     let files = Files::of_one(&source.path)?;
     load_splits(source, files, |files| read_labelled(&files[0], columns), |example| hash(example.text.as_bytes()))

@@ -116,7 +116,7 @@ pub fn read_sources(path: &Path, columns: &PairColumns) -> Result<Option<Vec<Str
 /// one a language.
 ///
 /// # Errors
-/// Those of [`read_pairs`], and of a data set that cannot be split.
+/// The errors of [`read_pairs`], and those of a data set that cannot be split.
 pub fn load_pairs(source: &Source, columns: &PairColumns) -> Result<Splits<Pair>, DataError> {
     let files = Files::of_one_or_two(&source.path)?;
     let read = |files: &[PathBuf]| match files {

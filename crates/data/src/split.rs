@@ -191,12 +191,12 @@ const MOST_HELD_OUT: usize = 10_000;
 
 /// Reads the parts of a data set, `key` giving the hash of an example's input.
 ///
-/// Of a single file 5 %, at most [`MOST_HELD_OUT`], are dev and as many test, by the hash of the input; with a fold, that fold
+/// A single file gives 5 % of its examples, at most [`MOST_HELD_OUT`], to dev and as many to test, by the hash of the input; with a fold, that fold
 /// is the test and the rest is split. A folder has its own parts; where dev or test is missing, it is cut from train in the
 /// same way.
 ///
 /// # Errors
-/// Those of `read`; a folder with a fold; too few examples.
+/// The errors of `read`; a folder with a fold; too few examples.
 pub(crate) fn load_splits<T>(
     Source { path, fold }: &Source,
     files: Files,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Tagged {
     /// The words.
     pub tokens: Vec<String>,
-    /// As many tags.
+    /// A tag for each word.
     pub tags: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub enum TagColumn {
 }
 
 impl TagColumn {
-    /// Its place in a line, from 0.
+    /// The place of the column in a line, from 0.
     fn place(self) -> usize {
         match self {
             Self::Upos => 3,
@@ -64,7 +64,7 @@ pub fn read_tagged(path: &Path, column: TagColumn) -> Result<Vec<Tagged>, DataEr
 /// The parts of a data set of tagged sentences, by the hash of their words.
 ///
 /// # Errors
-/// Those of [`read_tagged`], and of a data set that cannot be split.
+/// The errors of [`read_tagged`], and those of a data set that cannot be split.
 pub fn load_tagged(source: &Source, column: TagColumn) -> Result<Splits<Tagged>, DataError> {
     let by_words = |sentence: &Tagged| hash(sentence.tokens.join(" ").as_bytes());
     let read = |files: &[PathBuf]| Ok(Loaded { examples: read_tagged(&files[0], column)?, notes: Vec::new() });

@@ -17,7 +17,7 @@ pub fn read_text(path: &Path) -> Result<String, DataError> {
 /// `train.*`, `dev.*` and `test.*`; without dev it is cut off train's end. Where there is no test file, there is no test.
 ///
 /// # Errors
-/// Those of [`read_text`]; a folder without `train.*` or with two files for a part; a text too short to be parted.
+/// The errors of [`read_text`]; a folder without `train.*` or with two files for a part; a text too short to be parted.
 pub fn split_text(path: &Path) -> Result<Splits<String>, DataError> {
     let (train, dev, test) = match Files::of_one(path)? {
         Files::One(file) => {

@@ -27,7 +27,7 @@ impl Vocabulary {
         Self::from_counts(counts, specials, min_count)
     }
 
-    /// As [`Vocabulary::build`], of items that are counted already.
+    /// The same as [`Vocabulary::build`], for items that are counted already.
     pub fn from_counts(counts: BTreeMap<String, u64>, specials: &[&str], min_count: usize) -> Self {
         let mut kept: Vec<_> = counts
             .into_iter()

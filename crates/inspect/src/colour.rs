@@ -88,7 +88,7 @@ impl Colour {
     pub(crate) const GRID: Self = Self(0xe4, 0xe4, 0xe4);
     pub(crate) const WHITE: Self = Self(0xff, 0xff, 0xff);
 
-    /// As SVG writes it.
+    /// The colour as SVG writes it.
     pub(crate) fn hex(self) -> String {
         format!("#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
     }

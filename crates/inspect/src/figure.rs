@@ -55,7 +55,7 @@ impl Saved {
 /// How many panels stand side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
-    /// As many as a screen holds, evenly filled.
+    /// The number that a screen holds, in rows that are evenly filled.
     Auto,
     /// Given, at least one.
     Fixed(usize),

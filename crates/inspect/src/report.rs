@@ -26,7 +26,7 @@ pub struct Report {
 /// A part of a report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
-    /// Its heading, also in the table of contents.
+    /// The heading of the section, also in the table of contents.
     pub heading: String,
     /// Paragraphs, separated by empty lines, before the content; may be empty.
     pub text: String,

@@ -75,7 +75,7 @@ pub fn remove_temporary_files(folder: &Path, age: Duration) {
     }
 }
 
-/// Where the file stands.
+/// The folder of a file.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

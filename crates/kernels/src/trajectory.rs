@@ -116,7 +116,7 @@ pub fn trajectory_forward(
 /// The gradients of the start and the network, given those of every position.
 ///
 /// # Shapes
-/// As in [`trajectory_forward`], with its results in `inputs` and `hidden`; `grad` `[positions, d_model]`.
+/// The shapes are those of [`trajectory_forward`], with its results in `inputs` and `hidden`; `grad` `[positions, d_model]`.
 pub fn trajectory_backward(
     shape: TrajectoryShape,
     weights: TrajectoryWeights<'_>,

@@ -37,7 +37,7 @@ impl NnError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} = {got}: expected {allowed}")]
 pub struct ConfigError {
-    /// Its path, such as `model.position.base`.
+    /// The path of the field, such as `model.position.base`.
     pub field: String,
     /// What was given.
     pub got: String,

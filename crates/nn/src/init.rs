@@ -26,7 +26,7 @@ pub enum Spread {
     Residual {
         /// 0.02 in GPT-2.
         deviation: f32,
-        /// Of the stack.
+        /// Layers of the stack.
         n_layers: usize,
     },
 }
@@ -204,7 +204,7 @@ impl Init {
 pub struct LayerPath(std::sync::Arc<str>);
 
 impl LayerPath {
-    /// As text.
+    /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -44,7 +44,7 @@ impl Lengths {
         Ok(Some(Self { steps, padding, empty, device: device.clone() }))
     }
 
-    /// Of each sequence, 1 for an empty one.
+    /// The steps of each sequence, 1 for an empty one.
     pub(crate) fn steps(&self) -> &[usize] {
         &self.steps
     }

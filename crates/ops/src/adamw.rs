@@ -19,7 +19,7 @@ pub enum Decay {
     /// All of them, as PyTorch does by default.
     #[default]
     All,
-    /// Those with two indices or more: not biases and norms.
+    /// Parameters with two indices or more: not biases and norms.
     Matrices,
 }
 
@@ -198,7 +198,7 @@ impl ModuleVisitor for List {
 pub struct ParameterGradients(Vec<Option<FlexTensor>>);
 
 impl ParameterGradients {
-    /// Those of `module`'s parameters.
+    /// The gradients of the parameters of `module`.
     pub fn new<M: Module>(module: &M, mut gradients: Gradients) -> Self {
         let mut collect = Collect { gradients: &mut gradients, found: Vec::new() };
         module.visit(&mut collect);
@@ -252,7 +252,7 @@ fn in_f32<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
 
 /// A parameter with its gradient, out of its module.
 struct Taken {
-    /// Its number in the module.
+    /// The number of the parameter in the module.
     at: usize,
     path: String,
     data: FlexTensor,

@@ -37,9 +37,9 @@ pub enum OpError {
     /// An edge of a graph leads from or to a node that is not there.
     #[error("edge {index}, {} → {}: the nodes are numbered below {nodes}", edge.0, edge.1)]
     Edge {
-        /// Its place in the list.
+        /// The place of the edge in the list.
         index: usize,
-        /// Its source and target.
+        /// The source and the target of the edge.
         edge: (usize, usize),
         /// Nodes of the graph.
         nodes: usize,

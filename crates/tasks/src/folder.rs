@@ -2,8 +2,8 @@
 //!
 //! `config.json` describes the model and holds a SHA-256 of every other file but the lock of the process that trains, and one
 //! of itself. New files are first written beside their places, then `config.json` names them, then they take their places: a
-//! folder is as it was or as it should be. One that was interrupted between the last two is read from beside, and whoever
-//! trains in it next brings that to its end.
+//! folder is as it was or as it should be. Where a crash came between the last two, the files are read from beside their places,
+//! and the next process that trains in the folder moves them there.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -72,7 +72,7 @@ pub struct Description {
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
-    /// Of a process that trains in it.
+    /// Held while this process trains in the folder, so that no other does.
     _lock: Option<Arc<File>>,
 }
 
@@ -93,7 +93,7 @@ impl Folder {
     pub fn resume(path: &Path) -> Result<(Self, Description), TaskError> {
         Self::open(path)?;
         let lock = lock(path)?;
-        // As the process that trained in it before has left it.
+        // The process that trained in it before may have written until the lock was free.
         let (folder, description) = Self::open(path)?;
         folder.settle(&description.files)?;
         Ok((Self { _lock: Some(lock), ..folder }, description))
@@ -240,7 +240,7 @@ pub(crate) fn check_free(path: &Path) -> Result<(), TaskError> {
 }
 
 impl Description {
-    /// Of a run that begins.
+    /// The description of a run that begins.
     pub fn new(task: &str, config: serde_json::Value) -> Self {
         Self {
             format: FORMAT,
@@ -337,7 +337,7 @@ mod tests {
         folder.describe(&new).unwrap();
         let (opened, read) = Folder::open(place.path()).unwrap();
         assert_eq!(opened.read(&read, MODEL).unwrap(), b"new");
-        // Whoever trains in it next brings it to its end.
+        // The next process that trains in the folder finishes the commit.
         fs::write(folder.beside(REPORT), b"never named").unwrap();
         fs::write(folder.file(".regard-killed.tmp"), b"half").unwrap();
         drop(folder);

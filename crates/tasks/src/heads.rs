@@ -66,7 +66,7 @@ pub struct Head {
     /// The layer that it is of.
     #[serde(flatten)]
     pub site: Site,
-    /// Its number in the layer.
+    /// The number of the head in the layer.
     pub head: usize,
     /// The score without it.
     pub score_without: f64,
@@ -97,7 +97,7 @@ pub struct Heads {
     pub watched: usize,
     /// The score that decides.
     pub metric: &'static str,
-    /// Its value with all heads.
+    /// The value of that score with all heads.
     pub score: f64,
     /// The loss with all heads, of a task that scores one.
     pub loss: Option<f64>,

@@ -124,7 +124,7 @@ impl Given {
         }
     }
 
-    /// As JSON has it.
+    /// The input as JSON has it.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Text(text) => Value::from(text.as_str()),

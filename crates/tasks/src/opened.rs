@@ -41,7 +41,7 @@ pub trait Opened: Send + Sync {
     /// What it is asked about.
     fn input_kind(&self) -> InputKind;
 
-    /// Its attention layers.
+    /// The attention layers of the model.
     fn inventory(&self) -> &Inventory;
 
     /// Scores examples.

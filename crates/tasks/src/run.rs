@@ -43,7 +43,7 @@ pub struct Request {
     pub steps: Option<u64>,
     /// Minutes after which the run ends wherever it is; it can be gone on with.
     pub minutes: Option<f64>,
-    /// Of weights, order and dropout.
+    /// The seed of weights, order and dropout.
     pub seed: Option<u64>,
     /// Whether a run goes on although the next steps cannot have the bits that they would have had.
     pub force: bool,
@@ -80,11 +80,11 @@ pub struct Finished {
     pub tokens: u64,
     /// The split that was scored: test, or dev where the data have no test.
     pub split: Split,
-    /// Its scores; empty if the run was stopped.
+    /// The scores of the held-out split; empty if the run was stopped.
     pub scores: BTreeMap<String, f64>,
     /// The score that decides.
     pub main: &'static str,
-    /// Its direction.
+    /// Whether a higher score is better.
     pub better: Better,
     /// Parameters of the network.
     pub parameters: usize,
@@ -100,10 +100,10 @@ pub struct Finished {
 
 /// A task by name, without its types.
 pub trait Kind: Sync {
-    /// As commands call it.
+    /// The name of the task in commands.
     fn name(&self) -> &'static str;
 
-    /// Its commented configuration.
+    /// The commented default configuration.
     fn config(&self) -> &'static str;
 
     /// The configuration that a request asks for, with all defaults, and the keys that it does not use. Refuses one that makes
@@ -301,7 +301,7 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         memory::check(&described)?;
     }
     let data = task.config().fingerprint()?;
-    // Of other built-in data the checkpoint decides, if there is one.
+    // Where there is a checkpoint, it is compared with the built-in data of this version.
     if data != description.data && (task.config().data_path().is_some() || !has_checkpoint(&folder)?) {
         let problem = "the data are not those that this run began with; give it the same, or start a new run";
         return Err(TaskError::folder(path, problem));

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The key with what stands before its value.
+/// The key `sha256` with the characters between the value before it and its own.
 const KEY: &str = ",\n  \"sha256\": \"";
-/// What stands behind its value.
+/// The end of the document, after the value of `sha256`.
 const END: &str = "\"\n}";
 
-/// In hexadecimal.
+/// The SHA-256 of bytes, in hexadecimal.
 pub fn sha256(content: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(content))
 }

@@ -28,10 +28,10 @@ pub trait Validate {
 
 /// The configuration of a task.
 pub trait Settings: Validate + Serialize + DeserializeOwned + Debug + Clone {
-    /// Its `[train]` section.
+    /// The `[train]` section.
     fn train(&self) -> &TrainConfig;
 
-    /// Its seed, of weights, order and dropout.
+    /// The seed of weights, order and dropout.
     fn seed(&self) -> u64;
 
     /// Where the examples come from; nothing for built-in data.
@@ -43,13 +43,13 @@ pub trait Settings: Validate + Serialize + DeserializeOwned + Debug + Clone {
 
 /// A task with all that is known before its model: configuration, tokenisers, labels.
 pub trait Task: Sized + Send + Sync + 'static {
-    /// As `regard train` calls it.
+    /// The name by which `regard train` calls the task.
     const NAME: &'static str;
     /// The commented configuration with every default.
     const CONFIG: &'static str;
-    /// Its configuration.
+    /// The configuration of the task.
     type Config: Settings;
-    /// Its network.
+    /// The network of the task.
     type Model: Module + Debug + Sync;
     /// What its model is asked about, read and checked.
     type Input;
@@ -67,7 +67,7 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// The task of a folder, from its configuration and [`files`](Self::files), given by name.
     fn open(config: Self::Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError>;
 
-    /// Its configuration.
+    /// The configuration of this run.
     fn config(&self) -> &Self::Config;
 
     /// The examples of the run.
@@ -244,7 +244,7 @@ pub struct Evaluation {
     pub scores: BTreeMap<String, f64>,
     /// The one that decides which weights are best.
     pub main: &'static str,
-    /// Its direction.
+    /// Whether a higher score is better.
     pub better: Better,
     /// What was scored: a split, or the path of a file. The caller fills it in.
     pub part: String,
@@ -317,9 +317,9 @@ pub struct Prompt<I> {
 /// What a model made of an input: `{"input", "output", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// As it came; whoever has asked fills it in.
+    /// The input as it came; the caller fills it in.
     pub input: Value,
-    /// As a person reads it.
+    /// The answer as a person reads it.
     pub output: String,
     /// What the task adds: `tags`, `label`, `probabilities`, `translation`.
     #[serde(flatten)]
@@ -338,7 +338,7 @@ impl Prediction {
         }
     }
 
-    /// As a task gives it.
+    /// A prediction as a task gives it, without its input.
     pub fn new(output: impl Into<String>, more: BTreeMap<String, Value>) -> Self {
         Self { input: Value::Null, output: output.into(), more }
     }
@@ -412,7 +412,7 @@ impl Looked {
 /// An example to be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// As a person would give it.
+    /// The input as a person would give it.
     pub given: Given,
     /// The right answer, as a prediction's `output` would be.
     pub expected: String,

@@ -38,7 +38,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// Those of fields and couplings, which depend on all prompts.
+    /// The blocks of fields and couplings, which depend on all prompts.
     pub const AVERAGED: [Self; 5] = [Self::C, Self::D, Self::E, Self::F, Self::G];
 }
 
@@ -88,7 +88,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Of `values`, in `bins` bins from `low` to `high`; what is outside is in none.
+    /// A histogram of `values`, in `bins` bins from `low` to `high`; what is outside is in none.
     pub fn new(values: &[f64], low: f64, high: f64, bins: usize) -> Self {
         let mut counts = vec![0usize; bins];
         for value in values {

@@ -13,7 +13,7 @@ pub enum TheoryError {
     /// A setting out of range.
     #[error("{what}: expected {expected}, got {got}")]
     Setting {
-        /// Its name on the command line.
+        /// The name of the option on the command line.
         what: &'static str,
         /// What would fit.
         expected: String,

@@ -70,7 +70,7 @@ pub enum Origin {
 }
 
 impl Fields {
-    /// Those of the prompts `0..prompts` of `seed`. `progress` hears how many are done.
+    /// The fields of the prompts `0..prompts` of `seed`. `progress` hears how many are done.
     pub fn draw(
         task: &Task,
         prompts: u64,
@@ -81,7 +81,7 @@ impl Fields {
         Self::new(task, Origin::Prompts, prompts, lambda, seed, progress)
     }
 
-    /// Those of the features `0..prompts` of `seed`.
+    /// The fields of the features `0..prompts` of `seed`.
     pub fn new(
         task: &Task,
         origin: Origin,

@@ -74,9 +74,9 @@ impl FromStr for Divisor {
 /// Which prompts of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
-    /// Those that are learnt from.
+    /// The prompts that are learnt from.
     Train,
-    /// Those that are not.
+    /// The prompts that are not.
     Test,
 }
 
@@ -181,7 +181,7 @@ impl Task {
     /// u = |w|/√D · (Q ŵ + √Q η⊥) / (N + 1),   u_{D+1} = |w|²/D · Q / (N + 1)
     /// ```
     ///
-    /// Of independent inputs without noise.
+    /// This holds for independent inputs without noise.
     pub fn closed_features(&self, seed: u64, index: u64, out: &mut Features) {
         let d = self.d;
         let mut random = random(Purpose::Closed, seed, index);
@@ -231,7 +231,7 @@ impl Task {
 }
 
 impl Features {
-    /// Of no prompt yet.
+    /// The features of no prompt yet.
     pub fn empty() -> Self {
         Self { labelled: Vec::new(), query: Vec::new(), answer: 0.0 }
     }

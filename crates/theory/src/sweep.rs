@@ -55,9 +55,9 @@ pub struct Settings {
     pub tests: u64,
     /// Noise on the labels.
     pub noise: f64,
-    /// Of sums over a prompt.
+    /// What sums over a prompt are divided by.
     pub divisor: Divisor,
-    /// Of the first repeat; the others follow.
+    /// The seed of the first repeat; the others follow.
     pub seed: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct Run {
     pub converged: bool,
     /// Iterations of the solver.
     pub iterations: usize,
-    /// Of the Hessian of the data.
+    /// The share of zero eigenvalues of the Hessian of the data.
     pub zero_fraction: f64,
 }
 
@@ -112,7 +112,7 @@ pub struct Summary {
     pub contrast_mean: Option<f64>,
     /// The share that converged.
     pub converged_fraction: f64,
-    /// Of the Hessian's eigenvalues.
+    /// The share of zero eigenvalues of the Hessian.
     pub zero_fraction: f64,
 }
 
@@ -267,7 +267,7 @@ struct Journal {
 /// A line of it.
 #[derive(Serialize, Deserialize)]
 struct Line<S, R> {
-    /// Of this crate: another version may compute something else.
+    /// The version of this crate: another one may compute something else.
     version: String,
     settings: S,
     run: R,

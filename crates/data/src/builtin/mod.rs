@@ -82,7 +82,7 @@ impl fmt::Display for Upos {
 /// An English word or mark with its part of speech.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// As it stands in the sentence.
+    /// The word as it stands in the sentence.
     pub text: String,
     /// What it is there.
     pub tag: Upos,

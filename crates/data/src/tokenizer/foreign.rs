@@ -1,7 +1,7 @@
 //! Reads a `tokenizer.json` that anyone may have written.
 //!
 //! The `tokenizers` library panics on some files and applies some settings without a word. A file is checked here before
-//! the library sees it, and the library runs under a guard.
+//! the library sees it, and the library reads it under a guard.
 
 use std::any::Any;
 use std::cell::Cell;

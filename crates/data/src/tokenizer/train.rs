@@ -134,7 +134,7 @@ impl Cutter {
     }
 }
 
-/// As GPT-2 cuts, without a space before the first word and with offsets that tell the whole of a piece.
+/// Cuts as GPT-2 does, without a space before the first word and with offsets that tell the whole of a piece.
 fn byte_level() -> ByteLevel {
     ByteLevel::new(false, false, true)
 }

@@ -91,7 +91,7 @@ fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<H
     Ok(map.row_labels(group.queries.iter().cloned()).column_labels(group.keys.iter().cloned()))
 }
 
-/// As many side by side as a layer has, in equal rows where that is too wide.
+/// How many maps stand side by side: those of a layer, in equal rows where that is too wide.
 fn columns(heads: usize) -> usize {
     heads.div_ceil(heads.div_ceil(16))
 }

@@ -140,7 +140,7 @@ impl Description {
         Self::from_value(&Value::Object(entries.map(|(key, value)| (key.clone(), value.clone())).collect()))
     }
 
-    /// As [`from_value`](Self::from_value) reads it, every field written out.
+    /// The description as [`from_value`](Self::from_value) reads it, every field written out.
     pub fn to_value(&self) -> Value {
         let (architecture, model) = match &self.architecture {
             Architecture::Encoder(config) => (Kind::Encoder, serde_json::to_value(config)),

@@ -9,7 +9,7 @@ pub enum CountError {
     /// A field that cannot be read.
     #[error("{field}: {why}")]
     Field {
-        /// Its path, such as `model.sight.left`.
+        /// The path of the field, such as `model.sight.left`.
         field: String,
         /// What came, and what is allowed.
         why: String,

@@ -17,7 +17,7 @@ use super::extra::{Extra, Rows};
 /// A published shape.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// Its name.
+    /// The name of the preset.
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,

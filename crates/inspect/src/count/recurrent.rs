@@ -14,7 +14,7 @@ use super::quantity::{Quantity, q};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecurrentBias {
-    /// As few as the layer can tell apart, like our operations: two for a GRU, one for the others.
+    /// The fewest that the layer can tell apart, like our operations: two for a GRU, one for the others.
     #[default]
     Needed,
     /// One of the input and one of the state, like PyTorch.
@@ -36,7 +36,7 @@ pub struct RecurrentModel {
     pub d_hidden: usize,
     /// Layers, each over the hidden states of the one before.
     pub n_layers: usize,
-    /// Of every layer.
+    /// The direction in which every layer reads.
     pub direction: Direction,
     /// Dropout between layers; 0 with one layer.
     pub dropout: f32,
@@ -46,7 +46,7 @@ pub struct RecurrentModel {
     pub vocab: Option<usize>,
     /// Classes of an output layer over every token; none without it.
     pub outputs: Option<usize>,
-    /// Of the output layer.
+    /// The bias of the output layer.
     pub output_bias: Bias,
 }
 
@@ -77,7 +77,7 @@ impl From<RecurrentConfig> for RecurrentModel {
 }
 
 impl RecurrentModel {
-    /// Its layers, as they are built.
+    /// The layers as they are built.
     pub fn layers(&self) -> RecurrentConfig {
         let Self { cell, d_in, d_hidden, n_layers, direction, dropout, .. } = *self;
         RecurrentConfig { cell, d_in, d_hidden, n_layers, direction, dropout }

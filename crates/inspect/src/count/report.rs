@@ -18,18 +18,18 @@ pub struct Count {
 /// Floating-point operations of matrix products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flops {
-    /// Of a forward pass.
+    /// Operations of a forward pass.
     pub forward: u128,
-    /// Of a forward and a backward pass.
+    /// Operations of a forward and a backward pass.
     pub training_step: u128,
 }
 
 /// Bytes, of f32 numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Memory {
-    /// Of the parameters.
+    /// Bytes of the parameters.
     pub weights: u128,
-    /// Of their gradients.
+    /// Bytes of their gradients.
     pub gradients: u128,
     /// The moments of AdamW.
     pub optimiser: u128,

@@ -324,7 +324,7 @@ impl Heatmap {
 /// Where everything stands, from the upper left corner of the area; the bar and the column name from that of the map.
 struct Plan {
     size: Size,
-    /// Its size; the corner comes with the area.
+    /// The size of the map; the corner comes with the area.
     map: Rect,
     cell_width: f64,
     cell_height: f64,

@@ -184,7 +184,7 @@ fn draw_run(canvas: &mut Canvas, run: &[(f64, f64)], stroke: Stroke) {
     }
 }
 
-/// Of each run of neighbours the least and the greatest, in order, so that no peak is lost.
+/// The least and the greatest of each run of neighbours, in order, so that no peak is lost.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();

@@ -19,7 +19,7 @@ pub struct Attention {
     pub words: Vec<String>,
     /// Which tokens a token sees.
     pub mask: Mask,
-    /// Of the vectors and matrices.
+    /// The seed of the vectors and matrices.
     pub seed: u64,
 }
 

@@ -34,7 +34,7 @@ pub struct Cells {
     pub delay: usize,
     /// Training steps.
     pub steps: usize,
-    /// Of weights and sequences.
+    /// The seed of weights and sequences.
     pub seed: u64,
 }
 
@@ -48,7 +48,7 @@ impl Default for Cells {
 #[derive(Debug, Serialize)]
 struct Row {
     cell: &'static str,
-    /// Of the recurrent layer.
+    /// Parameters of the recurrent layer.
     parameters: usize,
     /// The shortest training step.
     step_ms: f64,

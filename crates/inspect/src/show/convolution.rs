@@ -27,7 +27,7 @@ pub struct Convolution {
     pub channels: usize,
     /// `α`, rising.
     pub sharpness: Vec<f64>,
-    /// Of the random picture and kernel.
+    /// The seed of the random picture and kernel.
     pub seed: u64,
 }
 

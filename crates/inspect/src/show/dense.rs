@@ -25,7 +25,7 @@ pub struct Dense {
     pub tokens: usize,
     /// Features of a token, `d`.
     pub d_model: usize,
-    /// Of weights and tokens.
+    /// The seed of weights and tokens.
     pub seed: u64,
 }
 
@@ -44,7 +44,7 @@ struct Sides {
     block: Matrix,
     /// `A ⊗ W_Vᵀ`, `[tokens · d_model, tokens · d_model]`
     matrix: Matrix,
-    /// Of the layer, one column.
+    /// The output of the layer, one column.
     output: Matrix,
     /// The matrix times the flattened tokens.
     product: Matrix,

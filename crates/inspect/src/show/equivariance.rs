@@ -27,7 +27,7 @@ pub struct Equivariance {
     pub n_heads: usize,
     /// The kind of positions that is drawn beside none.
     pub kind: String,
-    /// Of the layer's weights, the tokens and the permutation.
+    /// The seed of the layer's weights, the tokens and the permutation.
     pub seed: u64,
 }
 
@@ -42,7 +42,7 @@ struct Compared {
     name: &'static str,
     /// In the first order.
     output: Matrix,
-    /// Of the permuted input.
+    /// The output for the permuted input.
     permuted: Matrix,
     /// `permuted` minus `output` in the second order.
     difference: Matrix,

@@ -26,7 +26,7 @@ pub struct Heads {
     pub d_model: usize,
     /// Heads.
     pub n_heads: usize,
-    /// Of weights and tokens.
+    /// The seed of weights and tokens.
     pub seed: u64,
 }
 
@@ -52,9 +52,9 @@ struct Row {
     head: usize,
     /// Mean over the queries, in nats.
     entropy: f64,
-    /// Of its contribution, `√Σ v²`.
+    /// The norm of what the head adds, `√Σ v²`.
     norm: f64,
-    /// Of the layer's output that is still missing with the heads up to this one.
+    /// The norm of what the layer's output still lacks with the heads up to this one.
     missing: f64,
 }
 

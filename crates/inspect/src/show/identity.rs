@@ -21,7 +21,7 @@ pub struct Identity {
     pub tokens: usize,
     /// Numbers of features, each a curve.
     pub d: Vec<usize>,
-    /// Of the directions.
+    /// The seed of the directions.
     pub seed: u64,
 }
 

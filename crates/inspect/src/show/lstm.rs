@@ -32,7 +32,7 @@ pub struct Lstm {
     pub weights: Weights,
     /// The unit whose numbers are printed, from 1.
     pub unit: usize,
-    /// Of the noise in the input, and of random weights.
+    /// The seed of the noise in the input, and of random weights.
     pub seed: u64,
 }
 

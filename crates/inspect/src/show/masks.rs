@@ -18,9 +18,9 @@ use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, ValueRange}
 pub struct Masks {
     /// Tokens of the sequence.
     pub length: usize,
-    /// Of the windows: keys before.
+    /// Keys before a query that the windows show.
     pub left: usize,
-    /// Of the window: keys after.
+    /// Keys after a query that the window shows.
     pub right: usize,
 }
 

@@ -39,14 +39,14 @@ impl Matrix {
         Self::new(dims[..D - 1].iter().product(), dims[D - 1], tensor.into_data().iter::<f64>().collect())
     }
 
-    /// As a tensor with sizes of 1 before.
+    /// The matrix as a tensor with sizes of 1 before its own.
     pub fn tensor<const D: usize>(&self) -> Tensor<D> {
         let mut shape = [1; D];
         (shape[D - 2], shape[D - 1]) = (self.rows, self.columns);
         Tensor::from_data(TensorData::new(self.singles(), shape), &Device::flex())
     }
 
-    /// As the layers compute, in f32.
+    /// The values in f32, in which the layers compute.
     pub fn singles(&self) -> Vec<f32> {
         self.values.iter().map(|&v| v as f32).collect()
     }
@@ -174,7 +174,7 @@ pub(super) fn largest(values: &[f64]) -> f64 {
     values.iter().map(|v| v.abs()).fold(0.0, |most, v| if v > most || v.is_nan() { v } else { most })
 }
 
-/// As JSON with the digits of an f32, which is what the layers compute, not those of the f64 next to it.
+/// A number as JSON with the digits of an f32, which is what the layers compute, not those of the f64 next to it.
 pub(super) fn short(value: f64) -> Value {
     (value as f32).to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }

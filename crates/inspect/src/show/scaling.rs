@@ -20,7 +20,7 @@ pub struct Scaling {
     pub keys: usize,
     /// Queries to average over.
     pub samples: usize,
-    /// Of the random vectors.
+    /// The seed of the random vectors.
     pub seed: u64,
 }
 
@@ -40,9 +40,9 @@ const KEYS: usize = 64;
 #[derive(Debug, Serialize)]
 struct Row {
     d: usize,
-    /// Of `q·k`.
+    /// The variance of `q·k`.
     variance: f64,
-    /// Of `q·k/√d`.
+    /// The variance of `q·k/√d`.
     scaled_variance: f64,
     /// Mean entropy of the softmax in nats.
     entropy: f64,

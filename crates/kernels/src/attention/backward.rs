@@ -38,7 +38,7 @@ pub struct AttentionGradients<'a> {
 /// The gradients of [`attention_forward`](super::attention_forward), given its results and the gradient `grad` of `out`.
 ///
 /// # Shapes
-/// As there; `out` and `grad` `[batch, n_heads, queries, d_value]`.
+/// The shapes are the same; `out` and `grad` `[batch, n_heads, queries, d_value]`.
 #[allow(clippy::too_many_arguments)]
 pub fn attention_backward(
     shape: AttentionShape,
@@ -186,7 +186,7 @@ enum Assignment {
     KeyHead,
     /// A task a sequence, because the bias repeats over heads.
     Sequence,
-    /// As many tasks as threads, each with consecutive items.
+    /// A task for each thread, with consecutive items.
     Chunks,
 }
 

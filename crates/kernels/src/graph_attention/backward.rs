@@ -24,18 +24,18 @@ use crate::vector::{self, dot, exp_bounded};
 /// Where the gradients of [`GraphAttentionInputs`] go, in the same shapes; all are overwritten.
 #[derive(Debug)]
 pub struct GraphAttentionGradients<'a> {
-    /// Of the features.
+    /// The gradient of the features.
     pub h: &'a mut [f32],
-    /// Of the scores of the sources.
+    /// The gradient of the scores of the sources.
     pub source_scores: &'a mut [f32],
-    /// Of the scores of the targets.
+    /// The gradient of the scores of the targets.
     pub target_scores: &'a mut [f32],
 }
 
 /// The gradients of features and scores, given that of the output.
 ///
 /// # Shapes
-/// As in [`graph_attention_forward`](super::graph_attention_forward), with its `log_sum_exp`; `grad` like its `out`.
+/// The shapes are those of [`graph_attention_forward`](super::graph_attention_forward), with its `log_sum_exp`; `grad` like its `out`.
 pub fn graph_attention_backward(
     edges: &Edges,
     shape: GraphAttentionShape,
@@ -93,7 +93,7 @@ pub fn graph_attention_backward(
 struct Targets<'a> {
     problem: &'a Problem<'a>,
     targets: Range<usize>,
-    /// Of all targets, as is `grad`.
+    /// The `log_sum_exp` of all targets; `grad` is of all targets as well.
     log_sum_exp: &'a [f32],
     grad: &'a [f32],
     /// `[edges, n_heads]`, of these targets alone, as are the others.

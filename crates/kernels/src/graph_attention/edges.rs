@@ -12,7 +12,7 @@ use crate::error::KernelError;
 pub struct Edges {
     n_sources: usize,
     by_target: Rows,
-    /// Of each edge, in the order by target.
+    /// The source of each edge, in the order by target.
     sources: Vec<u32>,
     by_source: Rows,
     /// Number and target of each edge, in the order by source.

@@ -51,7 +51,7 @@ pub enum Normalization {
 pub enum Direction {
     /// All of them.
     Bidirectional,
-    /// Those up to its own position.
+    /// The keys up to the query's own position.
     Causal,
 }
 
@@ -111,7 +111,7 @@ pub fn linear_attention_forward(
 /// The gradients of queries, keys and values, given those of the outputs.
 ///
 /// # Shapes
-/// As in [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` like `out`, `grad_q` like
+/// The shapes are those of [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` like `out`, `grad_q` like
 /// `q`, `grad_k` like `k`, `grad_v` like `v`.
 #[allow(clippy::too_many_arguments)]
 pub fn linear_attention_backward(

@@ -72,7 +72,7 @@ pub fn rnn_forward(
 /// The gradients of everything, given those of every `h_t`.
 ///
 /// # Shapes
-/// As in [`rnn_forward`], with its result in `hidden`; `grad_hidden` `[batch, seq, d_hidden]`.
+/// The shapes are those of [`rnn_forward`], with its result in `hidden`; `grad_hidden` `[batch, seq, d_hidden]`.
 pub fn rnn_backward(
     shape: RecurrentShape,
     x: &[f32],

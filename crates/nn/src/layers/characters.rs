@@ -71,7 +71,7 @@ fn default_d_hidden() -> usize {
 }
 
 impl CharactersConfig {
-    /// As published by Ma & Hovy 2016: 30 features a character, 30 windows of 3.
+    /// The convolution of Ma & Hovy 2016: 30 features a character, 30 windows of 3.
     pub fn convolution() -> Self {
         Self::Convolution { d_char: default_d_char(), widths: default_widths(), filters: default_filters() }
     }

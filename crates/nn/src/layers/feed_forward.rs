@@ -38,7 +38,7 @@ pub struct FeedForwardConfig {
     /// Plain or gated.
     #[serde(default)]
     pub gate: Gate,
-    /// Of all its linear layers.
+    /// The bias of all its linear layers.
     #[serde(default)]
     pub bias: Bias,
     /// Dropout of hidden features.

@@ -55,12 +55,12 @@ pub struct TransformerBodyConfig {
     pub kv_heads: Option<usize>,
     /// Hidden features of the feed-forward part; four times `d_model` by default.
     pub d_ff: Option<usize>,
-    /// Of the feed-forward part.
+    /// The activation of the feed-forward part.
     #[serde(with = "ActivationName")]
     pub activation: Activation,
     /// Layer norm or RMS norm.
     pub norm: NormKind,
-    /// Of the linear layers of the blocks.
+    /// The bias of the linear layers of the blocks.
     pub bias: Bias,
     /// Post-norm or pre-norm.
     pub norm_place: NormPlace,
@@ -159,7 +159,7 @@ impl BodyConfig {
 }
 
 impl TransformerBodyConfig {
-    /// As a whole model, of which the blocks and positions are used.
+    /// The body as a whole model, of which the blocks and positions are used.
     fn whole(&self, sizes: BodySizes) -> TransformerConfig {
         TransformerConfig {
             vocab: 1,
@@ -213,7 +213,7 @@ pub struct IntraLayer {
     pub forward: IntraAttention,
     /// Reads from the last.
     pub backward: IntraAttention,
-    /// Of its output, but in the last layer.
+    /// Dropout of the layer's output, except in the last layer.
     dropout: Dropout,
 }
 

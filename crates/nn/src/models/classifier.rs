@@ -168,9 +168,9 @@ impl ClassifierConfig {
 /// See the [module](self).
 #[derive(Module, Debug)]
 pub struct Classifier {
-    /// Of the tokens, unless there is an encoder.
+    /// The embedding of the tokens, unless there is an encoder.
     pub words: Option<Embedding>,
-    /// Of the tokens.
+    /// The encoder of the tokens.
     pub encoder: Option<Encoder>,
     /// What tokens learn of each other by.
     pub body: Body,

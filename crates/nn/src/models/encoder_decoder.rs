@@ -21,13 +21,13 @@ use crate::rows::row_indices;
 /// See the [module](self).
 #[derive(Module, Debug)]
 pub struct EncoderDecoder {
-    /// Of the source; of the target too where the vocabulary is shared.
+    /// The embedding of the source, and of the target where the vocabulary is shared.
     pub source_embedding: TokenEmbedding,
-    /// Of the target, where it has a vocabulary of its own.
+    /// The embedding of the target, where it has a vocabulary of its own.
     pub target_embedding: Option<TokenEmbedding>,
-    /// Of the source.
+    /// The stack that reads the source.
     pub encoder: Stack,
-    /// Of the target, the lowest first.
+    /// The blocks that write the target, the lowest first.
     pub decoder: Vec<DecoderBlock>,
     /// After the last block of the decoder.
     pub decoder_norm: Option<Norm>,

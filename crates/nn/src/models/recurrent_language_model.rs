@@ -38,7 +38,7 @@ pub struct RecurrentLanguageModelConfig {
     pub d_projection: Option<usize>,
     /// Matrix of the output layer; the embedding fits where as many features reach the output as a token has.
     pub output_weights: OutputWeights,
-    /// Of embeddings, between layers, and of what goes to the output.
+    /// Dropout of embeddings, between layers, and of what goes to the output.
     pub dropout: f32,
 }
 

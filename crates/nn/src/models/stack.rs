@@ -20,7 +20,7 @@ use crate::pass::Pass;
 /// Tokens as vectors that know their position.
 #[derive(Module, Debug)]
 pub struct TokenEmbedding {
-    /// Of the tokens.
+    /// The table of the tokens.
     pub tokens: Embedding,
     /// One for all layers above.
     pub position: Positions,
@@ -29,7 +29,7 @@ pub struct TokenEmbedding {
 }
 
 impl TokenEmbedding {
-    /// Of `vocab` tokens.
+    /// An embedding of `vocab` tokens.
     pub fn new(config: &TransformerConfig, vocab: usize, init: &Init) -> Result<Self, ConfigError> {
         let d_model = config.d_model;
         let scale = match config.embedding_scale {

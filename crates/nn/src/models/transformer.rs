@@ -19,10 +19,10 @@ pub enum Sight {
     #[default]
     #[serde(deserialize_with = "no_settings")]
     Full,
-    /// Those before and itself.
+    /// The tokens before, and the token itself.
     #[serde(deserialize_with = "no_settings")]
     Causal,
-    /// Those near: truncated self-attention.
+    /// The tokens near by: truncated self-attention.
     Window {
         /// Tokens before, at most.
         left: usize,
@@ -69,7 +69,7 @@ pub enum EmbeddingScale {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputWeights {
-    /// Its own.
+    /// A matrix of its own.
     #[default]
     Own,
     /// The embedding of the tokens it predicts, transposed (Press 2017).
@@ -109,10 +109,10 @@ pub struct TransformerConfig {
     pub d_head: Option<usize>,
     /// Hidden features of the feed-forward part.
     pub d_ff: usize,
-    /// Of the feed-forward part.
+    /// The activation of the feed-forward part.
     #[serde(with = "ActivationName")]
     pub activation: Activation,
-    /// Of the feed-forward part.
+    /// The gate of the feed-forward part.
     pub gate: Gate,
     /// Layer norm or RMS norm.
     pub norm: NormKind,
@@ -120,7 +120,7 @@ pub struct TransformerConfig {
     pub epsilon: f32,
     /// Post-norm or pre-norm; pre-norm has one more norm at the end.
     pub norm_place: NormPlace,
-    /// Of all linear layers but the output.
+    /// The bias of all linear layers but the output.
     pub bias: Bias,
     /// How it knows the order of tokens.
     #[serde(deserialize_with = "name_or_table")]
@@ -132,7 +132,7 @@ pub struct TransformerConfig {
     pub embedding_scale: EmbeddingScale,
     /// Matrix of the output layer.
     pub output_weights: OutputWeights,
-    /// Of the output layer.
+    /// The bias of the output layer.
     pub output_bias: Bias,
     /// What a translator's decoder looks at.
     pub memory: Memory,
@@ -200,7 +200,7 @@ impl TransformerConfig {
         })
     }
 
-    /// Its blocks.
+    /// The blocks of the model.
     pub fn block(&self) -> BlockConfig {
         BlockConfig {
             d_model: self.d_model,

@@ -263,9 +263,9 @@ pub(super) fn weights(
 
 /// The gradient of a bias: the kernel leaves out the batch and heads it repeats over, here go queries and keys.
 struct BiasGradient {
-    /// As the kernel writes it.
+    /// The shape that the kernel writes.
     full: [usize; 4],
-    /// As the bias is.
+    /// The shape of the bias.
     bias: [usize; 4],
 }
 

@@ -14,9 +14,9 @@ pub enum Mask {
     /// All.
     #[default]
     Full,
-    /// Those up to its own position.
+    /// The keys up to the query's own position.
     Causal,
-    /// Those at most `left` before and `right` after its own position; `right: 0` is causal too.
+    /// The keys at most `left` before and `right` after the query's own position; `right: 0` is causal too.
     Window {
         /// Keys before.
         left: usize,

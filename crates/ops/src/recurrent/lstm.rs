@@ -64,7 +64,7 @@ pub fn lstm(x: Tensor<3>, weights: LstmWeights, initial: Option<LstmState>) -> R
 /// The hidden states go on over the padding; nothing of them reaches the earlier ones or the state.
 ///
 /// # Shapes
-/// As in [`lstm`]; `lengths` `[batch]`, each from 1 to `seq`.
+/// The shapes are those of [`lstm`]; `lengths` `[batch]`, each from 1 to `seq`.
 pub fn lstm_with_lengths(
     x: Tensor<3>,
     weights: LstmWeights,

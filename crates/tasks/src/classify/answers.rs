@@ -30,7 +30,7 @@ pub(super) enum Answer {
     One(usize),
     /// The numbers of its labels, ascending, with the same.
     Several(Vec<usize>),
-    /// As it is written.
+    /// A number as it is written.
     Number(f64),
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Scale {
 }
 
 impl Answers {
-    /// Of the training examples.
+    /// Learns the answers of the training examples.
     pub(super) fn learn(target: TargetKind, train: &[Labelled]) -> Result<Self, TaskError> {
         train.iter().try_for_each(|example| suits(target, example))?;
         let first = train.first().map(|example| example.label.as_str()).unwrap_or_default();
@@ -213,7 +213,7 @@ impl Answers {
         }
     }
 
-    /// As a person reads it.
+    /// The answer as a person reads it.
     pub(super) fn text(&self, answer: &Answer, unseen: &[String]) -> String {
         match answer {
             Answer::One(label) => self.name(*label, unseen).to_string(),

@@ -90,11 +90,11 @@ impl Plan {
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its variant.
+    /// The values of the varied keys.
     pub settings: Variant,
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// Its model folder, beneath the comparison's.
+    /// The model folder of the run, beneath that of the comparison.
     pub folder: String,
     /// What came of it.
     #[serde(flatten)]
@@ -121,17 +121,17 @@ pub enum Outcome {
 pub struct Measured {
     /// The score that decides.
     pub main: String,
-    /// Its direction.
+    /// Whether a higher score is better.
     pub better: Better,
     /// Scores of the held-out split; one that is no number is null.
     pub metrics: BTreeMap<String, Option<f64>>,
-    /// Of the network.
+    /// Parameters of the network.
     pub parameters: usize,
     /// Steps made.
     pub steps: u64,
-    /// Of training.
+    /// Seconds of training.
     pub seconds: f64,
-    /// Of training.
+    /// Tokens a second of training.
     pub tokens_per_second: f64,
 }
 
@@ -140,9 +140,9 @@ pub struct Measured {
 pub enum Progress<'a> {
     /// A run begins, goes on, or is there already.
     Run {
-        /// Its number, from 1.
+        /// The number of the run, from 1.
         number: usize,
-        /// Of so many.
+        /// Runs in all.
         count: usize,
         /// Which one, before its outcome.
         entry: &'a Entry,
@@ -159,7 +159,7 @@ pub enum Progress<'a> {
 /// A comparison and where it lies.
 #[derive(Debug)]
 pub struct Compared {
-    /// Its folder.
+    /// The folder of the comparison.
     pub folder: PathBuf,
     /// What came of it.
     pub document: Document,

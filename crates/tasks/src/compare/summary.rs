@@ -11,14 +11,14 @@ use crate::task::Better;
 /// A value that was measured several times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// Of all; no number where one was none.
+    /// The mean of all values; no number where one of them is none.
     pub mean: f64,
     /// The sample's standard deviation, `√(Σ(x − mean)² / (n − 1))`; none of a single value.
     pub deviation: Option<f64>,
 }
 
 impl Spread {
-    /// Of one value or more.
+    /// The spread of one value or more.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -37,20 +37,20 @@ impl Spread {
 pub struct Row {
     /// The value of each varied key.
     pub variant: BTreeMap<String, String>,
-    /// Those values, in the order of the keys.
+    /// The values in one text, in the order of the keys.
     #[serde(skip)]
     pub name: String,
     /// Finished runs.
     pub runs: usize,
     /// Why the others failed.
     pub errors: Vec<String>,
-    /// Of the network.
+    /// Parameters of the network.
     pub parameters: Option<usize>,
     /// Scores of the held-out split.
     pub metrics: BTreeMap<String, Spread>,
-    /// Of training.
+    /// Seconds of training.
     pub seconds: Option<Spread>,
-    /// Of training.
+    /// Tokens a second of training.
     pub tokens_per_second: Option<Spread>,
 }
 

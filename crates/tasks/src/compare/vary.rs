@@ -9,7 +9,7 @@ use crate::error::TaskError;
 pub struct Vary {
     /// Such as `model.position`.
     pub key: String,
-    /// As `--set` takes them.
+    /// The values as `--set` takes them.
     pub values: Vec<String>,
 }
 

@@ -276,7 +276,7 @@ fn matrix(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError>
     Ok(Tensor::from_data(TensorData::new(ids, shape), device))
 }
 
-/// Of the token after the last, `[rows, tokens, vocab]` → `rows × vocab`.
+/// The log-probabilities of the token after the last, `[rows, tokens, vocab]` → `rows × vocab`.
 fn log_probabilities(logits: Tensor<3>) -> Result<Vec<f32>, NnError> {
     let [_, tokens, _] = logits.dims();
     let last = logits.narrow(1, tokens - 1, 1).detach();

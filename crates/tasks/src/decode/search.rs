@@ -19,7 +19,7 @@ pub enum Ending {
 pub struct Hypothesis {
     /// Without those of start and end.
     pub tokens: Vec<u32>,
-    /// Of all tokens and, if it has one, the end.
+    /// The log-probability of all tokens and, if there is one, of the end.
     pub log_probability: f64,
     /// By which hypotheses are compared: with a length penalty less than the log-probability.
     pub score: f64,

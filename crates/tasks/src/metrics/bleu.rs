@@ -19,7 +19,7 @@ const LOG_ZERO: f64 = -9_999_999_999.0;
 pub struct Bleu {
     /// 0 to 100.
     pub score: f64,
-    /// Of 1-grams to 4-grams, in percent, smoothed.
+    /// The precisions of 1-grams to 4-grams, in percent, smoothed.
     pub precisions: [f64; 4],
     /// 1 where the hypotheses are long enough.
     pub brevity_penalty: f64,
@@ -53,7 +53,7 @@ pub fn sentence_bleu(hypothesis: &str, references: &[String]) -> Bleu {
 #[derive(Clone, Copy, PartialEq)]
 enum Orders {
     All,
-    /// Those of which the hypothesis has an n-gram.
+    /// The orders of which the hypothesis has an n-gram.
     Effective,
 }
 

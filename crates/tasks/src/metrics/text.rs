@@ -14,7 +14,7 @@ pub struct TextLoss {
 }
 
 impl TextLoss {
-    /// Of two parts together.
+    /// Adds the loss of another part.
     pub fn add(&mut self, other: TextLoss) {
         self.nats += other.nats;
         self.tokens += other.tokens;

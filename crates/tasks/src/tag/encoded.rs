@@ -38,7 +38,7 @@ pub struct Encoded {
 }
 
 impl Lexicon {
-    /// Of training sentences. Characters that occur once are unknown, so that the unknown one is trained.
+    /// Learns the words, characters and tags of training sentences. Characters that occur once are unknown, so that the unknown one is trained.
     pub fn learn(sentences: &[&Tagged], min_count: usize, case: Case) -> Self {
         let words = || sentences.iter().flat_map(|sentence| &sentence.tokens);
         let characters = words().flat_map(|word| word.chars()).map(String::from);
@@ -53,7 +53,7 @@ impl Lexicon {
         }
     }
 
-    /// Of a folder's files.
+    /// Puts together what a folder's files hold.
     pub fn new(words: Vocabulary, characters: Vocabulary, labels: Vocabulary, case: Case) -> Self {
         Self { words, characters, labels, case }
     }

@@ -25,7 +25,7 @@ pub struct PieceEncoder {
 pub struct Pieces {
     /// With `<s>` and `</s>`.
     pub ids: Vec<u32>,
-    /// As people read them.
+    /// The pieces as people read them.
     pub tokens: Vec<String>,
     /// Which are those of each word.
     pub words: Vec<Range<usize>>,

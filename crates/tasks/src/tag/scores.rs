@@ -104,7 +104,7 @@ fn table<'n>(what: &str, rows: impl Iterator<Item = (&'n str, Score)>) -> Table 
     table
 }
 
-/// Of the most frequent tags.
+/// A picture of how often the most frequent tags are taken for each other.
 fn matrix(confusion: &Confusion, names: &[&str]) -> Result<Figure, TaskError> {
     let totals = confusion.totals();
     let total = |tag: usize| totals[tag];

@@ -23,10 +23,10 @@ pub enum Schedule {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// Those with the best score on the dev split.
+    /// The weights with the best score on the dev split.
     #[default]
     Best,
-    /// Those after the last step.
+    /// The weights after the last step.
     Last,
 }
 
@@ -46,7 +46,7 @@ pub struct TrainConfig {
     pub accumulate: usize,
     /// The highest learning rate.
     pub learning_rate: f32,
-    /// Its course.
+    /// How the learning rate changes from step to step.
     pub schedule: Schedule,
     /// Steps of the rise.
     pub warmup: u64,
@@ -58,7 +58,7 @@ pub struct TrainConfig {
     pub beta2: f32,
     /// `ε` of AdamW.
     pub epsilon: f32,
-    /// Of matrices; biases and norms do not decay.
+    /// How fast matrices decay; biases and norms do not.
     pub weight_decay: f32,
     /// Gradients are scaled down to this norm; 0 for never.
     pub clip: f32,

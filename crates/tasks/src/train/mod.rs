@@ -73,7 +73,7 @@ pub struct Trained<M> {
 pub enum End {
     /// All its steps are made, or it has stopped getting better.
     Whole,
-    /// Its minutes are over.
+    /// The minutes that it was given are over.
     OutOfTime,
     /// It was asked to stop.
     Stopped,

@@ -55,9 +55,9 @@ pub enum Event {
     },
     /// A step was made.
     Step {
-        /// Its number, from 1.
+        /// The number of the step, from 1.
         step: u64,
-        /// Its loss.
+        /// The loss of the step.
         loss: f32,
         /// Learning rate.
         rate: f32,
@@ -85,9 +85,9 @@ pub enum Event {
     Doing(String),
     /// Some batches of an evaluation are done.
     Scored {
-        /// So many.
+        /// Batches that are done.
         done: usize,
-        /// Of so many.
+        /// Batches in all.
         all: usize,
     },
 }

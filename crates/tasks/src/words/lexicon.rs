@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use regard_data::{Case, Vocabulary};
+use regard_data::{Case, Vocabulary, lacks_spaces};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
@@ -41,7 +41,12 @@ impl Lexicon {
         names.truncate(most);
         if names.len() < 2 {
             let expected = format!("2 words or more that occur {min_count} times (data.min_count)");
-            let got = format!("{all} words, {distinct} of them distinct, {} so frequent", names.len());
+            let cut = if lacks_spaces([text]) {
+                "; the text has no spaces between words: cut it into words first"
+            } else {
+                ""
+            };
+            let got = format!("{all} words, {distinct} of them distinct, {} so frequent{cut}", names.len());
             return Err(TaskError::input("training text", expected, got));
         }
         let counts = names.iter().map(|name| counts.get(name.as_str()).copied().unwrap_or_default()).collect();
@@ -160,6 +165,13 @@ mod tests {
         let text = plain("Don’t stop, l'été — 'quoted' x2!", Case::Lower);
         assert_eq!(words(&text).collect::<Vec<_>>(), ["don't", "stop", "l'été", "quoted", "x2"]);
         assert_eq!(words("… -- '").count(), 0);
+    }
+
+    #[test]
+    fn a_text_without_spaces_is_to_be_cut_first() {
+        let refused = |text: &str| Lexicon::of(text, 5, 10).unwrap_err().to_string();
+        assert!(refused("这部电影很好，我非常喜欢。").contains("cut it into words first"));
+        assert!(!refused("a film").contains("cut"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ const ANALOGIES: &str = "analogies.json";
 const VECTORS: &str = "vectors.txt";
 /// Words of a batch where no gradients are kept.
 const SCORED_WORDS: usize = 4_096;
-/// Of all evaluations, whatever the seed of the run, so that their losses can be compared.
+/// The seed of all evaluations, whatever that of the run, so that their losses can be compared.
 const SCORING_SEED: u64 = 0xE7A1;
 
 /// See the [module](self).

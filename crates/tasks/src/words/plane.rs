@@ -16,7 +16,7 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Of points that are all as long.
+    /// The plane of points that all have the same length.
     ///
     /// The two leading eigenvectors of the covariance, by orthogonal iteration from a fixed start.
     pub fn of(points: &[Vec<f32>]) -> Self {

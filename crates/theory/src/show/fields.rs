@@ -23,7 +23,7 @@ pub struct ShowFields {
     pub bins: usize,
     /// Sets of prompts whose elements are taken together.
     pub repeats: usize,
-    /// Of the first set.
+    /// The seed of the first set.
     pub seed: u64,
 }
 

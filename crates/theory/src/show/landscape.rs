@@ -22,7 +22,7 @@ pub struct ShowLandscape {
     pub reach: f64,
     /// Points of a side.
     pub points: usize,
-    /// Of the prompts.
+    /// The seed of the prompts.
     pub seed: u64,
 }
 

@@ -49,13 +49,13 @@ pub struct Solve {
     pub lambda: f64,
     /// The solver.
     pub method: Method,
-    /// Its options.
+    /// The options of the solver.
     pub options: Options,
     /// Fresh prompts that the test error is taken over.
     pub tests: u64,
     /// Merged linear attention trained on the same prompts too.
     pub training: Option<TrainOptions>,
-    /// Of the prompts.
+    /// The seed of the prompts.
     pub seed: u64,
 }
 

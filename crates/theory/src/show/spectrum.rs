@@ -22,7 +22,7 @@ pub struct ShowSpectrum {
     pub p: Vec<u64>,
     /// Bins of a histogram.
     pub bins: usize,
-    /// Of the prompts.
+    /// The seed of the prompts.
     pub seed: u64,
 }
 

@@ -25,7 +25,7 @@ pub struct ShowTrain {
     pub tests: u64,
     /// Times that each is trained, on other prompts.
     pub repeats: usize,
-    /// Of the first prompts.
+    /// The seed of the first prompts.
     pub seed: u64,
 }
 

@@ -72,7 +72,7 @@ pub struct Options {
     pub most_iterations: usize,
     /// Sweeps of each chain of a sampler, after half as many that are thrown away.
     pub sweeps: usize,
-    /// Of a sampler.
+    /// The seed of a sampler.
     pub seed: u64,
 }
 
@@ -108,7 +108,7 @@ impl Method {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Edges, Self::Node, Self::Amp, Self::Exact, Self::Gibbs, Self::Hmc];
 
-    /// As commands call it.
+    /// The name in commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::Edges => "edges",

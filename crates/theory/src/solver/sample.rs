@@ -41,7 +41,7 @@ struct Problem<'a> {
     fields: &'a Fields,
     hessian: Mat<f64>,
     beta: f64,
-    /// Of a Hamiltonian trajectory: the length of a step and how many there are.
+    /// The length of a step of a Hamiltonian trajectory, and how many steps there are.
     step: f64,
     leaps: usize,
 }

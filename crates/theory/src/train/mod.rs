@@ -37,7 +37,7 @@ pub enum Model {
 pub struct TrainOptions {
     /// Steps of Adam.
     pub steps: usize,
-    /// Its rate.
+    /// The learning rate.
     pub rate: f64,
     /// `2 λ`.
     pub weight_decay: f64,
@@ -45,7 +45,7 @@ pub struct TrainOptions {
     pub heads: usize,
     /// Hidden features of [`Model::Block`], in `D + 1`.
     pub expansion: usize,
-    /// Of the first weights.
+    /// The seed of the first weights.
     pub seed: u64,
 }
 
@@ -125,7 +125,7 @@ impl Model {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Merged, Self::Separate, Self::Full, Self::MultiHead, Self::Softmax, Self::Block];
 
-    /// As commands call it.
+    /// The name in commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::Merged => "merged",

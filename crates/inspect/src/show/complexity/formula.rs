@@ -44,7 +44,7 @@ impl Layer {
         }
     }
 
-    /// Of the mixing.
+    /// How the cost of mixing tokens grows.
     pub fn complexity(self) -> &'static str {
         match self {
             Layer::SelfAttention => "O(n² d)",

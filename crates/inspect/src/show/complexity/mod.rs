@@ -34,7 +34,7 @@ pub struct Complexity {
     pub repeats: usize,
     /// What a call is.
     pub timed: Timed,
-    /// Of the random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -57,7 +57,7 @@ struct Row {
     projection_flops: Vec<f64>,
     path_length: Vec<usize>,
     milliseconds: Vec<f64>,
-    /// Of the logarithm of the time over that of the length.
+    /// The slope of the logarithm of the time over that of the length.
     slope: f64,
     /// The same of the formula.
     formula_slope: f64,

@@ -36,7 +36,7 @@ pub struct Position {
     pub kind: Option<String>,
     /// How far the rotation of the sinusoids moves them.
     pub shift: usize,
-    /// Of learned kinds, which are shown as they start, and of random vectors.
+    /// The seed of learned kinds, which are shown as they start, and of random vectors.
     pub seed: u64,
 }
 

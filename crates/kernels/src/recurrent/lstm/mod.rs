@@ -85,7 +85,7 @@ pub fn lstm_forward(
 /// The gradients of everything, given those of every `h_t` and, where the cells are used outside, of every `c_t`.
 ///
 /// # Shapes
-/// As in [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
+/// The shapes are those of [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
 /// `[batch, seq, d_hidden]`.
 ///
 /// `gates` is overwritten by the gradients of the gates before their nonlinearity.

@@ -261,7 +261,7 @@ impl ContextAttention {
 }
 
 impl Sources {
-    /// Those of the sequences `rows` of the batch, in this order, as beam search needs them.
+    /// The sources of the sequences `rows` of the batch, in this order, as beam search needs them.
     pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
         let [batch, n_keys, _] = self.values.dims();
         let device = self.values.device();

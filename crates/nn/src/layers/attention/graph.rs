@@ -39,10 +39,10 @@ pub struct GraphAttentionConfig {
     /// Side by side or their mean.
     #[serde(default)]
     pub join: Join,
-    /// Of the output.
+    /// The bias of the output.
     #[serde(default)]
     pub bias: Bias,
-    /// Of the leaky ReLU below zero.
+    /// The slope of the leaky ReLU below zero.
     #[serde(default = "default_slope")]
     pub slope: f32,
     /// Dropout of weights.

@@ -61,7 +61,7 @@ pub struct SpatialAttentionConfig {
     /// `s`.
     #[serde(default = "one")]
     pub scale: f32,
-    /// Of all four projections.
+    /// The bias of all four projections.
     #[serde(default)]
     pub bias: Bias,
     /// How it joins its input.
@@ -74,7 +74,7 @@ fn one() -> f32 {
 }
 
 impl SpatialAttentionConfig {
-    /// As published.
+    /// The attention as published.
     pub fn new(channels: usize, d_key: usize, d_value: usize) -> Self {
         Self { channels, d_key, d_value, scale: one(), bias: Bias::Learned, residual: SkipConnection::Gated }
     }

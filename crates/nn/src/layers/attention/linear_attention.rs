@@ -79,7 +79,7 @@ pub struct LinearAttentionConfig {
 }
 
 impl LinearAttentionConfig {
-    /// As in the table of the [module](self): no feature map, divided by the length, over all tokens.
+    /// The layer in the table of the [module](self): no feature map, divided by the length, over all tokens.
     pub fn new(d_model: usize, kind: LinearAttentionKind) -> Self {
         let (feature_map, normalization, direction) = (identity(), length(), bidirectional());
         Self { d_model, kind, feature_map, normalization, direction }

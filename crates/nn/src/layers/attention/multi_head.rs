@@ -23,10 +23,10 @@ pub struct MultiHeadConfig {
     /// Features of a head; `d_model / n_heads` by default.
     #[serde(default)]
     pub d_head: Option<usize>,
-    /// Of queries, keys and values.
+    /// The bias of queries, keys and values.
     #[serde(default)]
     pub bias: Bias,
-    /// Of the output.
+    /// The bias of the output.
     #[serde(default)]
     pub output_bias: Bias,
     /// Dropout of weights.
@@ -35,7 +35,7 @@ pub struct MultiHeadConfig {
 }
 
 impl MultiHeadConfig {
-    /// As published: heads of `d_model / n_heads`, biases, no dropout.
+    /// The attention as published: heads of `d_model / n_heads`, biases, no dropout.
     pub fn new(d_model: usize, n_heads: usize) -> Self {
         let (bias, output_bias) = (Bias::Learned, Bias::Learned);
         Self { d_model, n_heads, kv_heads: None, d_head: None, bias, output_bias, dropout: 0.0 }

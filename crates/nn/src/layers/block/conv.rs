@@ -19,7 +19,7 @@ use crate::pass::Pass;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// As many before as after; an even kernel has the one more before.
+    /// The same number before as after; an even kernel has the one more before.
     #[default]
     Centred,
     /// Itself and those before.

@@ -42,10 +42,10 @@ pub struct BlockConfig {
     pub d_head: Option<usize>,
     /// Hidden features of the feed-forward part.
     pub d_ff: usize,
-    /// Of the feed-forward part.
+    /// The activation of the feed-forward part.
     #[serde(default = "ActivationName::relu", with = "ActivationName")]
     pub activation: Activation,
-    /// Of the feed-forward part.
+    /// The gate of the feed-forward part.
     #[serde(default)]
     pub gate: Gate,
     /// Layer norm or RMS norm.
@@ -57,7 +57,7 @@ pub struct BlockConfig {
     /// Post-norm or pre-norm.
     #[serde(default)]
     pub norm_place: NormPlace,
-    /// Of all linear layers.
+    /// The bias of all linear layers.
     #[serde(default)]
     pub bias: Bias,
     /// Dropout of what each part adds to the residual stream.
@@ -76,7 +76,7 @@ fn default_epsilon() -> f32 {
 }
 
 impl BlockConfig {
-    /// As published: post-norm, ReLU, biases; no dropout.
+    /// The block as published: post-norm, ReLU, biases; no dropout.
     pub fn new(d_model: usize, n_heads: usize, d_ff: usize) -> Self {
         Self {
             d_model,
@@ -106,19 +106,19 @@ impl BlockConfig {
         self.norm().validate()
     }
 
-    /// Its attention.
+    /// The attention of the block.
     pub fn attention(&self) -> MultiHeadConfig {
         let Self { d_model, n_heads, kv_heads, d_head, bias, attention_dropout, .. } = *self;
         MultiHeadConfig { d_model, n_heads, kv_heads, d_head, bias, output_bias: bias, dropout: attention_dropout }
     }
 
-    /// Its feed-forward part.
+    /// The feed-forward part of the block.
     pub fn feed_forward(&self) -> FeedForwardConfig {
         let Self { d_model, d_ff, activation, gate, bias, feed_forward_dropout, .. } = *self;
         FeedForwardConfig { d_model, d_ff, activation, gate, bias, dropout: feed_forward_dropout }
     }
 
-    /// Its norms.
+    /// The norms of the block.
     pub fn norm(&self) -> NormConfig {
         NormConfig { d_model: self.d_model, kind: self.norm, epsilon: self.epsilon }
     }

@@ -92,7 +92,7 @@ pub struct RecurrentConfig {
     /// Layers, each over the hidden states of the one before.
     #[serde(default = "one")]
     pub n_layers: usize,
-    /// Of every layer.
+    /// The direction in which every layer reads.
     #[serde(default)]
     pub direction: Direction,
     /// Dropout between layers; 0 with one layer.

@@ -37,7 +37,7 @@ pub struct Recurrent {
 /// One layer of a [`Recurrent`].
 #[derive(Module, Debug)]
 pub struct RecurrentLayer {
-    /// Of its input; the first layer has none.
+    /// Dropout of the layer's input; the first layer has none.
     dropout: Option<Dropout>,
     /// Unless all goes backward.
     pub forward: Option<RecurrentWeights>,

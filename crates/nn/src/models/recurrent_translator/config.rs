@@ -68,7 +68,7 @@ pub struct RecurrentTranslatorConfig {
     pub attend: Attend,
     /// Matrix of the output layer.
     pub output_weights: OutputWeights,
-    /// Of embeddings, between layers, and of what goes to the output.
+    /// Dropout of embeddings, between layers, and of what goes to the output.
     pub dropout: f32,
 }
 

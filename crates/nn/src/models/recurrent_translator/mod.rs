@@ -33,15 +33,15 @@ use crate::rows::row_indices;
 /// See the [module](self).
 #[derive(Module, Debug)]
 pub struct RecurrentTranslator {
-    /// Of the source, `[vocab, d_model]`; of the target too where the vocabulary is shared.
+    /// The embedding of the source, `[vocab, d_model]`, and of the target where the vocabulary is shared.
     pub source_embedding: Embedding,
-    /// Of the target, where it has a vocabulary of its own.
+    /// The embedding of the target, where it has a vocabulary of its own.
     pub target_embedding: Option<Embedding>,
-    /// Of the source.
+    /// The network that reads the source.
     pub encoder: Recurrent,
-    /// Of the target.
+    /// The network that writes the target.
     pub decoder: Recurrent,
-    /// Of the decoder over the encoder's states.
+    /// The attention of the decoder over the encoder's states.
     pub attention: Option<ContextAttention>,
     /// `W` and `b`: from state, context and word to `d_model` features.
     pub readout: Linear,
@@ -289,7 +289,7 @@ impl EncodedSentences {
         self.state.hidden.dims()[1]
     }
 
-    /// Those of the sentences `rows`, in this order and as often as they are named: encoded once, a source serves all the
+    /// The sources of the sentences `rows`, in this order and as often as they are named: encoded once, a source serves all the
     /// hypotheses of a beam.
     pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
         let indices = row_indices(rows, self.batch(), &self.state.hidden.device())?;
