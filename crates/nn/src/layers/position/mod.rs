@@ -194,7 +194,11 @@ impl Positions {
             }
             Positions::Relative(layer) => Places { rotation: None, distance: layer.distance() },
             Positions::Alibi(layer) => Places { rotation: None, distance: layer.distance() },
-            _ => Places::default(),
+            Positions::None(_)
+            | Positions::Sinusoidal(_)
+            | Positions::Learned(_)
+            | Positions::Floater(_)
+            | Positions::Rnn(_) => Places::default(),
         }
     }
 }
