@@ -5,7 +5,7 @@ use regard_ops::{
 };
 
 use crate::golden::Golden;
-use crate::support::{close, gradient, leaf, loss, training, values};
+use crate::support::{FLOOR, close, close_above, gradient, leaf, loss, training, values};
 
 #[test]
 fn agrees_with_pytorch() {
@@ -71,8 +71,9 @@ proptest! {
         let fused = results(|q, k, v| linear_attention(map(q), map(k), v, options).unwrap(), &inputs);
         let fallback = results(|q, k, v| linear_attention_fallback(map(q), map(k), v, options), &inputs);
         for (n, (fused, fallback)) in fused.iter().zip(&fallback).enumerate() {
-            // Up to 80 terms of up to 12 products are summed in another order.
-            close(&format!("result {n}"), fused, fallback, 3e-5);
+            // Up to 80 terms of up to 12 products are summed in another order. Where a query sees one key, its weight is 1 whatever
+            // the scores: their gradients are then sums of terms of order 1 that cancel, and have no size of their own.
+            close_above(if n == 0 { FLOOR } else { 1.0 }, &format!("result {n}"), fused, fallback, 3e-5);
         }
     }
 }
