@@ -7,20 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use binary::{
-    document, documents, done, fails_with, last_document, path, read_document, regard, sets, sets_beside, write,
+    SMALL, document, documents, done, fails_with, last_document, path, read_document, regard, sets, sets_beside, write,
 };
 use serde_json::{Value, json};
-
-/// A network small enough to learn in a second.
-const SMALL: [&str; 7] = [
-    "model.d_model=16",
-    "model.n_heads=2",
-    "model.d_ff=32",
-    "model.n_layers=1",
-    "train.evaluate_every=20",
-    "train.warmup=5",
-    "train.learning_rate=1e-2",
-];
 
 /// Texts of which a word tells the label, with numbers to tell them apart.
 fn reviews(label: impl Fn(usize) -> (&'static str, &'static str)) -> String {

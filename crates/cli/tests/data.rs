@@ -9,20 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use binary::{Ended, command, documents, done, fails_with, last_document, path, regard, sets, text, write};
+use binary::{Ended, SMALL, command, documents, done, fails_with, last_document, path, regard, sets, text, write};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
-
-/// A network small enough to learn in a second.
-const SMALL: [&str; 7] = [
-    "model.d_model=16",
-    "model.n_heads=2",
-    "model.d_ff=32",
-    "model.n_layers=1",
-    "train.evaluate_every=20",
-    "train.warmup=5",
-    "train.learning_rate=1e-2",
-];
 
 fn train(task: &str, data: &str, out: &Path, steps: &str, settings: &[&str]) -> Output {
     let train = ["train", task, "--data", data, "--out", path(out), "--steps", steps, "--json"];

@@ -143,7 +143,7 @@ impl DataError {
 }
 
 /// The beginning of what was found, short enough for one line of a message.
-pub(crate) fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str) -> String {
     const MOST: usize = 60;
     if text.chars().nth(MOST).is_none() {
         return format!("{text:?}");
@@ -152,7 +152,7 @@ pub(crate) fn excerpt(text: &str) -> String {
 }
 
 /// The first of many names, for a message.
-pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     const MOST: usize = 8;
     let short = |name: &S| match name.as_ref().char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &name.as_ref()[..end]),

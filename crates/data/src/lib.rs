@@ -26,7 +26,7 @@ mod vocabulary;
 
 pub use batch::{Budget, Padded, batches, in_order, pad};
 pub use columns::Column;
-pub use error::DataError;
+pub use error::{DataError, excerpt, listed};
 pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};
 pub use hash::hash;
 pub use jsonl::read_json;

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use regard_data::excerpt;
 use serde_json::Value;
 
 use crate::error::TaskError;
@@ -74,7 +75,7 @@ impl Given {
     /// A line of a file of JSON documents: an input, or an object that has one as `"input"`, as `predict --json` prints them.
     pub fn line(line: &str) -> Result<Self, TaskError> {
         let value = regard_data::read_json(line)
-            .map_err(|error| TaskError::input("line", "JSON", format!("{}: {error}", beginning(line))))?;
+            .map_err(|error| TaskError::input("line", "JSON", format!("{}: {error}", excerpt(line))))?;
         match value {
             Value::Object(mut object) if object.contains_key("input") => {
                 Ok(Self::Json(object.remove("input").unwrap_or_default()))
@@ -161,16 +162,7 @@ impl From<String> for Given {
 /// What a JSON value is by its keys.
 fn named(value: &Value) -> String {
     let known = InputKind::ALL.into_iter().find(|kind| value.get(kind.key()).is_some());
-    known.map_or_else(|| beginning(&value.to_string()), |kind| kind.to_string())
-}
-
-/// The first characters of what may be long.
-pub(crate) fn beginning(text: &str) -> String {
-    const SHOWN: usize = 60;
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{:?}…", &text[..end]),
-        None => format!("{text:?}"),
-    }
+    known.map_or_else(|| excerpt(&value.to_string()), |kind| kind.to_string())
 }
 
 /// Whether an argument names a file of something that is no text, by how such files begin.

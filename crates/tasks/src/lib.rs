@@ -27,7 +27,6 @@ mod seal;
 pub mod settings;
 mod tag;
 pub mod task;
-mod tokens;
 pub mod train;
 mod translate;
 pub mod weights;

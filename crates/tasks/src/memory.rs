@@ -8,12 +8,17 @@ use crate::error::TaskError;
 /// a model at once.
 const BESIDE: u128 = 2;
 
+/// What training needs beside the parameters, and what helps.
+const TRAINING: &str = " with their gradients, averages and a batch: lower model.d_model, model.n_layers, the vocabulary or \
+                        train.batch_tokens";
+
 /// Refuses a run whose model, optimiser and activations need more memory than there is. What cannot be counted passes.
 pub(crate) fn check(description: &Description) -> Result<(), TaskError> {
     let Some((counted, available)) = counted(description)? else { return Ok(()) };
     // Threads that share a batch have gradients each.
     let copies = regard_kernels::parts() as u128 - 1 + BESIDE;
-    fits(counted.memory.training + 4 * counted.parameters() * copies, counted.parameters(), available)
+    let needed = counted.memory.training + 4 * counted.parameters() * copies;
+    fits(needed, counted.parameters(), available, TRAINING)
 }
 
 /// What a model needs and what there is; nothing where one of them is not known. Refuses what is too large to be counted.
@@ -31,25 +36,16 @@ fn counted(description: &Description) -> Result<Option<(Count, u128)>, TaskError
 pub(crate) fn check_weights(description: &Description) -> Result<(), TaskError> {
     let Some((counted, available)) = counted(description)? else { return Ok(()) };
     // Once as they are read, once as they are used.
-    let needed = 8 * counted.parameters();
-    if needed <= available {
-        return Ok(());
-    }
-    let expected = format!("at most {} of memory, which is free", gigabytes(available));
-    let got = format!("about {} for {} parameters", gigabytes(needed), counted.parameters());
-    Err(TaskError::input("memory", expected, got))
+    fits(8 * counted.parameters(), counted.parameters(), available, "")
 }
 
-fn fits(needed: u128, parameters: u128, available: u128) -> Result<(), TaskError> {
+/// Refuses what needs more than is available; `more` says of what the need consists beside the parameters.
+fn fits(needed: u128, parameters: u128, available: u128, more: &str) -> Result<(), TaskError> {
     if needed <= available {
         return Ok(());
     }
     let expected = format!("at most {} of memory, which is free", gigabytes(available));
-    let got = format!(
-        "about {} for {parameters} parameters with their gradients, averages and a batch: \
-         lower model.d_model, model.n_layers, the vocabulary or train.batch_tokens",
-        gigabytes(needed)
-    );
+    let got = format!("about {} for {parameters} parameters{more}", gigabytes(needed));
     Err(TaskError::input("memory", expected, got))
 }
 
@@ -131,8 +127,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_refused_with_its_size() {
-        assert!(fits(1 << 30, 10, 1 << 30).is_ok());
-        let error = fits(3 << 30, 10, 1 << 30).unwrap_err().to_string();
+        assert!(fits(1 << 30, 10, 1 << 30, TRAINING).is_ok());
+        let error = fits(3 << 30, 10, 1 << 30, TRAINING).unwrap_err().to_string();
         assert!(error.contains("1.0 GiB") && error.contains("3.0 GiB") && error.contains("d_model"), "{error}");
     }
 }

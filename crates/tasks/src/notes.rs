@@ -1,11 +1,6 @@
 //! What a run says of its data before it starts.
 
-use regard_data::{Split, TokenizerKind};
-
-/// Names in a note at most.
-const NAMED: usize = 8;
-/// Characters of a name at most.
-const LONGEST_NAME: usize = 40;
+use regard_data::{Split, TokenizerKind, listed};
 
 /// How many examples the splits have: `texts: 360 train, 20 dev, 20 test`.
 pub(crate) fn sizes(what: &str, train: usize, dev: usize, test: Option<usize>) -> String {
@@ -13,13 +8,22 @@ pub(crate) fn sizes(what: &str, train: usize, dev: usize, test: Option<usize>) -
     format!("{what}: {train} train, {dev} dev{test}")
 }
 
-/// The share of tokens that the model does not know, of each split as `(split, unknown, all)`; nothing where it knows all.
-pub(crate) fn unknown(what: &str, counts: &[(Split, usize, usize)]) -> Option<String> {
-    let share = |(split, unknown, all): &(Split, usize, usize)| {
-        format!("{:.1} % of {split}", 100.0 * *unknown as f64 / (*all).max(1) as f64)
+/// The share of tokens that the model does not know, of each split with its tokens; nothing where it knows all. `unknown` is the
+/// number of the unknown token.
+pub(crate) fn unknown<'a, Ids: Iterator<Item = &'a u32>>(
+    what: &str,
+    unknown: u32,
+    splits: impl IntoIterator<Item = (Split, Ids)>,
+) -> Option<String> {
+    let mut any = false;
+    let share = |(split, ids): (Split, Ids)| {
+        let (count, all) =
+            ids.fold((0usize, 0usize), |(count, all), id| (count + usize::from(*id == unknown), all + 1));
+        any |= count > 0;
+        format!("{:.1} % of {split}", 100.0 * count as f64 / all.max(1) as f64)
     };
-    let any = counts.iter().any(|(_, unknown, _)| *unknown > 0);
-    any.then(|| format!("unknown {what}: {}", counts.iter().map(share).collect::<Vec<_>>().join(", ")))
+    let shares: Vec<String> = splits.into_iter().map(share).collect();
+    any.then(|| format!("unknown {what}: {}", shares.join(", ")))
 }
 
 /// Labels of a split that training does not have, so that no answer to them can be right.
@@ -39,23 +43,6 @@ pub(crate) fn unspaced(kind: TokenizerKind) -> Option<String> {
     Some(format!("the texts have no spaces between words: {told}"))
 }
 
-/// The first of many names, each cut where it is long.
-pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    let shown = names.iter().take(NAMED).map(|name| short(name.as_ref())).collect::<Vec<_>>().join(", ");
-    match names.len() {
-        0 => "none".to_string(),
-        n if n > NAMED => format!("{shown} and {} more", n - NAMED),
-        _ => shown,
-    }
-}
-
-fn short(name: &str) -> String {
-    match name.char_indices().nth(LONGEST_NAME) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,9 +51,10 @@ mod tests {
     fn notes_are_short() {
         assert_eq!(sizes("texts", 9, 2, None), "texts: 9 train, 2 dev");
         assert_eq!(sizes("texts", 9, 2, Some(3)), "texts: 9 train, 2 dev, 3 test");
-        assert_eq!(unknown("words", &[(Split::Dev, 0, 10)]), None);
-        let shares = [(Split::Dev, 1, 8), (Split::Test, 0, 0)];
-        assert_eq!(unknown("words", &shares).unwrap(), "unknown words: 12.5 % of dev, 0.0 % of test");
+        assert_eq!(unknown("words", 0, [(Split::Dev, [1, 2].iter())]), None);
+        let splits: [(Split, &[u32]); 2] = [(Split::Dev, &[0, 1, 1, 1, 1, 1, 1, 1]), (Split::Test, &[])];
+        let note = unknown("words", 0, splits.map(|(split, ids)| (split, ids.iter()))).unwrap();
+        assert_eq!(note, "unknown words: 12.5 % of dev, 0.0 % of test");
         let names: Vec<String> = (0..20).map(|n| format!("{n}{}", "x".repeat(10_000))).collect();
         let note = unseen(Split::Test, "labels", &names).unwrap();
         assert!(note.ends_with("and 12 more") && note.len() < 500, "{note}");

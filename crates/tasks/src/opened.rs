@@ -53,7 +53,7 @@ pub trait Opened: Send + Sync {
     /// What it makes of inputs, each by itself: one that it does not take spoils no other.
     fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError>;
 
-    /// What there is to see of it for an input; without one, for an input that the task finds telling.
+    /// The attention maps of the model for an input, or what the task shows instead; without an input, for one that the task chooses.
     fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError>;
 
     /// The mean output of every head over examples, for [`Mode::Mean`].

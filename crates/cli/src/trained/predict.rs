@@ -60,13 +60,9 @@ impl Predict {
         }
         let file = self.input.as_deref().filter(|path| path.as_os_str() != "-");
         if let Some(path) = file.filter(|path| path.is_file())
-            && let Some(Questions { inputs, written }) = model.questions(path).map_err(Failure)?
+            && let Some(questions) = model.questions(path).map_err(Failure)?
         {
-            answers.written = written.filter(|_| !self.json && answers.ablation.is_none());
-            for some in inputs.chunks(TOGETHER) {
-                answers.show(some.iter().cloned().map(Ok).collect())?;
-            }
-            return answers.all_given();
+            return answers.to(questions);
         }
         let mut reader: Box<dyn BufRead> = match file {
             Some(path) => open_text(path).map_err(|error| Failure(error.into()))?,
@@ -81,12 +77,8 @@ impl Predict {
         if self.input.is_some() && !file.is_some_and(Path::is_file) {
             // A pipe has no name that tells what is in it.
             is_json |= reader.fill_buf().is_ok_and(|seen| seen.trim_ascii_start().starts_with(b"{"));
-            if !is_json && let Some(Questions { inputs, written }) = piped(reader.as_mut(), model.as_ref())? {
-                answers.written = written.filter(|_| !self.json && answers.ablation.is_none());
-                for some in inputs.chunks(TOGETHER) {
-                    answers.show(some.iter().cloned().map(Ok).collect())?;
-                }
-                return answers.all_given();
+            if !is_json && let Some(questions) = piped(reader.as_mut(), model.as_ref())? {
+                return answers.to(questions);
             }
         }
         // A person gets an answer to each line, a file goes through in groups.
@@ -153,6 +145,15 @@ struct Answers<'a> {
 }
 
 impl Answers<'_> {
+    /// Answers the inputs of a file in the way that the file is written.
+    fn to(mut self, Questions { inputs, written }: Questions) -> Result<()> {
+        self.written = written.filter(|_| !self.predict.json && self.ablation.is_none());
+        for some in inputs.chunks(TOGETHER) {
+            self.show(some.iter().cloned().map(Ok).collect())?;
+        }
+        self.all_given()
+    }
+
     /// Answers each input; those that cannot be answered are told on standard error, and the rest goes on.
     fn show(&mut self, inputs: Vec<Read>) -> Result<()> {
         let given: Vec<Given> = inputs.iter().flatten().cloned().collect();

@@ -85,6 +85,17 @@ pub fn regard_in(place: impl AsRef<Path>, arguments: &[&str]) -> Output {
     command(arguments).current_dir(place).ended()
 }
 
+/// A network small enough to learn in a second.
+pub const SMALL: [&str; 7] = [
+    "model.d_model=16",
+    "model.n_heads=2",
+    "model.d_ff=32",
+    "model.n_layers=1",
+    "train.evaluate_every=20",
+    "train.warmup=5",
+    "train.learning_rate=1e-2",
+];
+
 /// `--set` before each `key=value`.
 pub fn sets<'a>(settings: &[&'a str]) -> Vec<&'a str> {
     settings.iter().flat_map(|&setting| ["--set", setting]).collect()

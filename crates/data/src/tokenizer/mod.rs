@@ -10,7 +10,7 @@ mod train;
 mod words;
 
 use crate::file::read_bytes;
-use crate::{DataError, Vocabulary};
+use crate::{DataError, Vocabulary, lacks_spaces};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tokenizers::{ModelWrapper, PreTokenizerWrapper};
@@ -51,12 +51,12 @@ pub enum Case {
     Lower,
 }
 
-/// How to make a tokeniser.
+/// How to make a tokeniser. With `Option<TokenizerKind>` for a kind, the texts choose where nobody has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TokenizerConfig {
+pub struct TokenizerConfig<Kind = TokenizerKind> {
     /// What a token is.
-    pub kind: TokenizerKind,
+    pub kind: Kind,
     /// The most tokens there may be, the special ones included.
     pub vocab: usize,
     /// What becomes of capitals.
@@ -83,6 +83,31 @@ impl TokenizerConfig {
             return Err(DataError::Setting { field: "vocab", expected, found: self.vocab.to_string() });
         }
         Ok(())
+    }
+}
+
+impl TokenizerConfig<Option<TokenizerKind>> {
+    /// Refuses a vocabulary that cannot hold what every tokeniser of the kind has.
+    ///
+    /// # Errors
+    /// Those of [`TokenizerConfig::validate`].
+    pub fn validate(&self) -> Result<(), DataError> {
+        self.of_kind(self.kind.unwrap_or(TokenizerKind::Word)).validate()
+    }
+
+    /// Learns the tokens of texts: words, or characters where the texts have no spaces between words, unless a kind was chosen.
+    /// The kind is kept.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::train`].
+    pub fn train<'a>(&mut self, texts: impl Iterator<Item = &'a str> + Clone + Send) -> Result<Tokenizer, DataError> {
+        let by_script = || if lacks_spaces(texts.clone()) { TokenizerKind::Char } else { TokenizerKind::Word };
+        let kind = *self.kind.get_or_insert_with(by_script);
+        Tokenizer::train(&self.of_kind(kind), texts)
+    }
+
+    fn of_kind(&self, kind: TokenizerKind) -> TokenizerConfig {
+        TokenizerConfig { kind, vocab: self.vocab, case: self.case, min_count: self.min_count }
     }
 }
 

@@ -357,3 +357,17 @@ proptest! {
         prop_assert_eq!(tokenizer.decode(&encoded.ids), text, "{:?}", encoded.tokens);
     }
 }
+
+#[test]
+fn the_texts_choose_unless_the_user_does() {
+    let keys = |kind| TokenizerConfig { kind, vocab: 100, case: Case::Keep, min_count: 1 };
+    for (text, kind, chosen) in [
+        ("a few words", None, TokenizerKind::Word),
+        ("这部电影很好", None, TokenizerKind::Char),
+        ("这部电影很好", Some(TokenizerKind::Word), TokenizerKind::Word),
+    ] {
+        let mut keys = keys(kind);
+        assert_eq!(keys.train([text].into_iter()).unwrap().kind(), chosen);
+        assert_eq!(keys.kind, Some(chosen));
+    }
+}

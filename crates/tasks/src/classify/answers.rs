@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use regard_data::{LabelColumn, Labelled, Vocabulary};
+use regard_data::{LabelColumn, Labelled, Vocabulary, excerpt, listed};
 use regard_inspect::number;
 use regard_nn::models::classifier::{self, Target};
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 
 use super::config::TargetKind;
 use crate::error::TaskError;
-use crate::input::beginning;
-use crate::notes::listed;
 
 /// What a set without labels is called.
 const NO_LABEL: &str = "(none)";
@@ -60,7 +58,7 @@ impl Answers {
         let first = train.first().map(|example| example.label.as_str()).unwrap_or_default();
         if target != TargetKind::Value && train.iter().all(|example| example.label == first) {
             let expected = "two different ones or more";
-            return Err(TaskError::input(LABELS, expected, format!("only {}", beginning(first))));
+            return Err(TaskError::input(LABELS, expected, format!("only {}", excerpt(first))));
         }
         let names = || {
             let names: BTreeSet<&str> = train.iter().flat_map(|example| written(target, &example.label)).collect();
@@ -318,13 +316,13 @@ fn suits(target: TargetKind, example: &Labelled) -> Result<(), TaskError> {
 /// The example, for a message.
 fn place(example: &Labelled) -> String {
     let line = example.line.map_or(String::new(), |line| format!(", line {line}"));
-    format!("{}{line}", beginning(&example.text))
+    format!("{}{line}", excerpt(&example.text))
 }
 
 fn value(example: &Labelled) -> Result<f64, TaskError> {
     example.label.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
         let what = format!("value of {}", place(example));
-        TaskError::input(what, "a number (data.target is value)", beginning(&example.label))
+        TaskError::input(what, "a number (data.target is value)", excerpt(&example.label))
     })
 }
 

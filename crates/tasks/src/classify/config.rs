@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regard_data::{Case, Column, Fold, LabelledColumns};
+use regard_data::{Case, Column, Fold, LabelledColumns, TokenizerConfig, TokenizerKind};
 use regard_nn::ConfigError;
 use regard_nn::config::{check_dropout, check_layers, check_positive, check_product, name_or_table};
 use regard_nn::layers::pooling::PoolingConfig;
@@ -18,7 +18,6 @@ use crate::model::{RecurrentKeys, TransformerKeys};
 use crate::pretrained;
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
-use crate::tokens::TokenizerKeys;
 
 /// What the second column of the data says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +47,7 @@ pub struct DataConfig {
     /// What is known of a text.
     pub target: TargetKind,
     /// How text becomes tokens.
-    pub tokenizer: TokenizerKeys,
+    pub tokenizer: TokenizerConfig<Option<TokenizerKind>>,
     /// Tokens of a text at most: longer ones are left out of training, refused in prediction, cut in evaluation.
     pub max_length: usize,
     /// Tokens of a training text at most, to see what becomes of longer ones in the test.
@@ -63,7 +62,7 @@ impl Default for DataConfig {
             text: None,
             label: None,
             target: TargetKind::Label,
-            tokenizer: TokenizerKeys { kind: None, vocab: 20_000, case: Case::Lower, min_count: 1 },
+            tokenizer: TokenizerConfig { kind: None, vocab: 20_000, case: Case::Lower, min_count: 1 },
             max_length: 256,
             longest: None,
         }

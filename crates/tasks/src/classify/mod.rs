@@ -12,8 +12,8 @@ use std::path::Path;
 
 use regard_data::builtin::{Opinion, sentiment};
 use regard_data::{
-    Budget, Column, END, Labelled, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, in_order,
-    lacks_spaces, load_labelled, read_labelled, read_texts,
+    Budget, Column, END, Labelled, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, excerpt,
+    in_order, lacks_spaces, load_labelled, read_labelled, read_texts,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_nn::layers::linear::Bias;
@@ -27,7 +27,7 @@ use self::answers::{Answer, Answers};
 pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig, TargetKind};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind, beginning};
+use crate::input::{Given, InputKind};
 use crate::model::{lookup, sizes};
 use crate::notes;
 use crate::pretrained;
@@ -144,13 +144,8 @@ impl Classify {
         }
         let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
         let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
-        told.extend(notes::unknown(
-            what,
-            &parts.map(|(split, part)| {
-                let ids = || part.examples.iter().flat_map(|example| &example.ids);
-                (split, ids().filter(|id| **id == UNK).count(), ids().count())
-            }),
-        ));
+        let ids = parts.map(|(split, part)| (split, part.examples.iter().flat_map(|example| &example.ids)));
+        told.extend(notes::unknown(what, UNK, ids));
         told.extend(left_out);
         for (split, part) in &parts[1..] {
             if part.cut > 0 {
@@ -362,7 +357,7 @@ impl Task for Classify {
             return Ok(Typed { text: text.to_string(), encoded });
         }
         let expected = format!("1 to {most} tokens (data.max_length of this model)");
-        Err(TaskError::input(format!("input {}", beginning(text)), expected, got.to_string()))
+        Err(TaskError::input(format!("input {}", excerpt(text)), expected, got.to_string()))
     }
 
     fn predict(&self, model: &Classifier, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {

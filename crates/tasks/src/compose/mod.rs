@@ -6,6 +6,8 @@
 //! training.
 
 mod config;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,6 +17,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use regard_data::excerpt;
 use regard_inspect::count::{Architecture, Description, Extra, RecurrentModel, Rows, Sizes};
 use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
 use regard_nn::layers::linear::{Linear, LinearConfig};
@@ -27,7 +30,7 @@ use serde_json::{Value, json};
 use self::config::encoder;
 pub use self::config::{Config, DataConfig, Form};
 use crate::error::TaskError;
-use crate::input::{Given, InputKind, beginning};
+use crate::input::{Given, InputKind};
 use crate::model::Chosen;
 use crate::rows::{device_of, spread};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
@@ -169,7 +172,7 @@ impl Compose {
 
     /// An input as people write it: `p₁ | p₂`. `what` is said of one that is wrong.
     fn parse(&self, text: &str, what: &str) -> Result<Example, TaskError> {
-        let wrong = || TaskError::input(what, self.expected(), beginning(text));
+        let wrong = || TaskError::input(what, self.expected(), excerpt(text));
         let numbers =
             |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
         let (values, places) = text.split_once('|').ok_or_else(wrong)?;
@@ -393,7 +396,7 @@ impl Task for Compose {
         let Some(numbers) = given.value(InputKind::Numbers)? else { return self.parse(&given.to_string(), "input") };
         let read: Option<[Vec<usize>; 2]> = serde_json::from_value(numbers.clone()).ok();
         let example = read.map(|[values, places]| Example { values, places }).filter(|example| self.fits(example));
-        example.ok_or_else(|| TaskError::input("input", self.expected(), beginning(&numbers.to_string())))
+        example.ok_or_else(|| TaskError::input("input", self.expected(), excerpt(&numbers.to_string())))
     }
 
     fn predict(&self, model: &Composer, inputs: &[Example], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
@@ -429,74 +432,5 @@ impl Task for Compose {
         let values = example.values.iter().map(usize::to_string);
         let tokens = values.chain(example.places.iter().map(|place| format!("[{place}]"))).collect();
         Ok(Legend::of_tokens(format!("{} → {}", example.text(), written(&answer)), tokens))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use burn::tensor::Device;
-
-    use super::*;
-    use crate::settings::resolve;
-
-    fn task(sets: &[&str]) -> Compose {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        Compose::start(resolve(Compose::CONFIG, None, &sets, &[]).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn no_example_comes_twice_however_large_the_batches() {
-        for (sets, batches, size) in [
-            (&["train.batch_examples=8"][..], 1_000, 8),
-            (&["train.batch_examples=300000", "train.batch_tokens=100000000"], 3, 300_000),
-        ] {
-            let task = task(sets);
-            let plans = [0, 1].map(|epoch| task.plan(&Part::Endless, epoch));
-            assert!(plans.iter().all(|plan| plan.len() == batches && plan[0].len() == size));
-            let all: BTreeSet<usize> = plans.iter().flatten().flatten().copied().collect();
-            assert_eq!(all.len(), 2 * batches * size);
-            assert_eq!(task.plan(&Part::Endless, u64::MAX).len(), batches);
-        }
-    }
-
-    #[test]
-    fn of_nothing_there_is_no_score() {
-        let task = task(&["model.d_model=8", "model.d_ff=8"]);
-        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let nothing = task.evaluate(&Part::Fixed(Vec::new()), &model, None, &Pass::inference()).unwrap();
-        assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
-    }
-
-    /// The grid form takes numbers, not text: every way to give them is the same input.
-    #[test]
-    fn numbers_come_as_json_and_as_text() {
-        let task = task(&["data.form=grid", "data.size=4", "data.width=2", "data.colours=3"]);
-        let want = Example { values: vec![2, 1, 0, 1], places: vec![3, 3, 0, 1] };
-        let json = json!({ "numbers": [[2, 1, 0, 1], [3, 3, 0, 1]] });
-        for given in [
-            Given::from("2 1 0 1 | 3 3 0 1"),
-            Given::Json(json.clone()),
-            Given::argument(&json.to_string(), InputKind::Numbers).unwrap(),
-            Given::line(&json!({ "input": json }).to_string()).unwrap(),
-        ] {
-            assert_eq!(task.input(&given).unwrap(), want, "{given:?}");
-        }
-        for (given, has) in [
-            (json!({ "numbers": [[2, 1, 0, 3], [3, 3, 0, 1]] }), "4 colours below 3"),
-            (json!({ "numbers": [[2, 1], [3, 3, 0, 1]] }), "4 colours below 3"),
-            (json!({ "numbers": "x" }), "4 colours below 3"),
-            (json!({ "image": "iVBO" }), "got a picture"),
-            (json!("words"), "4 colours below 3"),
-        ] {
-            let told = task.input(&Given::Json(given.clone())).unwrap_err().to_string();
-            assert!(told.contains(has), "{given}: {told}");
-        }
-        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let found = task.predict(&model, &[want], &Pass::inference()).unwrap();
-        assert_eq!(found[0].more["values"].as_array().unwrap().len(), 4);
-        let sample = &task.samples(&task.parts().unwrap().dev, 1)[0];
-        assert!(matches!(&sample.given, Given::Json(value) if value["numbers"].is_array()), "{sample:?}");
     }
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use regard_data::{SPECIALS, Split, Tokenizer, TokenizerKind, UNK, read_text};
+use regard_data::{SPECIALS, Split, Tokenizer, TokenizerKind, UNK, excerpt, listed, read_text};
 use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
@@ -33,7 +33,7 @@ use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind, beginning};
+use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::notes;
 use crate::plain_text;
@@ -88,10 +88,10 @@ impl Generate {
             };
             let list: Vec<String> = unknown.iter().map(|unknown| format!("{unknown:?}")).collect();
             let expected = format!("{kind} that the model knows, the most frequent ones of its training text");
-            return Err(TaskError::input("prompt", expected, notes::listed(&list)));
+            return Err(TaskError::input("prompt", expected, listed(&list)));
         }
         if encoded.ids.is_empty() {
-            return Err(TaskError::input("prompt", "at least one token", beginning(text)));
+            return Err(TaskError::input("prompt", "at least one token", excerpt(text)));
         }
         Ok(encoded.ids)
     }
@@ -214,17 +214,13 @@ impl Task for Generate {
             }
         }
         let parts = [(Split::Train, Some(&train)), (Split::Dev, Some(&dev)), (Split::Test, test.as_ref())];
-        let counts = parts.into_iter().filter_map(|(split, part)| {
-            let ids = &part?.ids;
-            Some((split, ids.iter().filter(|&&id| id == UNK).count(), ids.len()))
-        });
-        let counts: Vec<(Split, usize, usize)> = counts.collect();
         let mut notes = text.notes;
         notes.push(notes::sizes("tokens", found, dev.ids.len(), test.as_ref().map(|test| test.ids.len())));
-        if let Some(unknown) = notes::unknown("tokens", &counts) {
-            let why = match counts[0].1 {
-                0 => "the training text does not have them",
-                _ => "beyond data.tokenizer.vocab or rarer than its min_count",
+        let ids = parts.into_iter().filter_map(|(split, part)| Some((split, part?.ids.iter())));
+        if let Some(unknown) = notes::unknown("tokens", UNK, ids) {
+            let why = match train.ids.contains(&UNK) {
+                false => "the training text does not have them",
+                true => "beyond data.tokenizer.vocab or rarer than its min_count",
             };
             notes.push(format!("{unknown}: {why}"));
         }

@@ -14,7 +14,9 @@ use std::path::Path;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use regard_data::{Budget, END, MASK, SPECIALS, START, Tokenizer, TokenizerKind, batches, in_order, read_text};
+use regard_data::{
+    Budget, END, MASK, SPECIALS, START, Tokenizer, TokenizerKind, batches, excerpt, in_order, read_text,
+};
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
 use regard_nn::{Init, Pass};
@@ -24,7 +26,7 @@ use serde_json::{Value, json};
 pub use self::config::{Config, ModelConfig};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind, beginning};
+use crate::input::{Given, InputKind};
 use crate::model::sizes;
 use crate::notes;
 use crate::plain_text;
@@ -124,7 +126,7 @@ impl Pretrain {
         let most = self.config.data.max_length;
         if ids.is_empty() || ids.len() > most {
             let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {}", beginning(text)), expected, ids.len().to_string()));
+            return Err(TaskError::input(format!("input {}", excerpt(text)), expected, ids.len().to_string()));
         }
         Ok(row(&ids))
     }
@@ -358,7 +360,7 @@ impl Task for Pretrain {
             let mut row = input.row.clone();
             let masks: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
             if masks.is_empty() {
-                let got = beginning(&input.text);
+                let got = excerpt(&input.text);
                 return Err(TaskError::input("input", "<mask> for each token to be guessed", got));
             }
             let found = self.probabilities(model, &row, pass)?;

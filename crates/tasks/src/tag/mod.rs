@@ -15,8 +15,8 @@ use std::path::Path;
 
 use burn::tensor::Tensor;
 use regard_data::{
-    Budget, Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, hash, in_order, is_jsonl,
-    load_tagged, read_tagged,
+    Budget, Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, hash, in_order, is_jsonl,
+    listed, load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
 use regard_nn::models::tagger::{Tagger, TaggerConfig};
@@ -30,7 +30,7 @@ use self::pieces::{ENCODER, PieceEncoder};
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind, beginning};
+use crate::input::{Given, InputKind};
 use crate::model::sizes;
 use crate::notes;
 use crate::pretrained;
@@ -269,15 +269,10 @@ impl Task for Tag {
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         let (splits, mut notes) = Self::sentences(&self.config)?;
         let (train, dev, test) = (self.encoded(splits.train), self.encoded(splits.dev), self.encoded(splits.test));
-        notes.push(format!("{} tags: {}", self.lexicon.labels.len(), notes::listed(self.lexicon.labels.names())));
+        notes.push(format!("{} tags: {}", self.lexicon.labels.len(), listed(self.lexicon.labels.names())));
         let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
-        notes.extend(notes::unknown(
-            "words",
-            &parts.map(|(split, part)| {
-                let words = || part.sentences.iter().flat_map(|sentence| &sentence.words);
-                (split, words().filter(|word| **word == UNKNOWN).count(), words().count())
-            }),
-        ));
+        let words = parts.map(|(split, part)| (split, part.sentences.iter().flat_map(|sentence| &sentence.words)));
+        notes.extend(notes::unknown("words", UNKNOWN, words));
         for (split, part) in &parts[1..] {
             notes.extend(notes::unseen(*split, "tags", &part.extra));
         }
@@ -372,7 +367,7 @@ impl Task for Tag {
         let most = self.config.data.max_length;
         if words.is_empty() || words.len() > most {
             let expected = format!("1 to {most} words (data.max_length of this model)");
-            let what = format!("input {}", beginning(&given.to_string()));
+            let what = format!("input {}", excerpt(&given.to_string()));
             return Err(TaskError::input(what, expected, words.len().to_string()));
         }
         Ok(self.asked(words))
@@ -444,7 +439,7 @@ impl Task for Tag {
 fn words_given(tokens: &Value) -> Result<Vec<String>, TaskError> {
     let word = |token: &Value| token.as_str().map(str::trim).filter(|word| !word.is_empty()).map(str::to_string);
     let words = tokens.as_array().and_then(|tokens| tokens.iter().map(word).collect::<Option<Vec<_>>>());
-    words.ok_or_else(|| TaskError::input("tokens", "a list of words", beginning(&tokens.to_string())))
+    words.ok_or_else(|| TaskError::input("tokens", "a list of words", excerpt(&tokens.to_string())))
 }
 
 /// `I/PRON saw/VERB`.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regard_data::{Case, Column, Fold, PairColumns};
+use regard_data::{Case, Column, Fold, PairColumns, TokenizerConfig, TokenizerKind};
 use regard_nn::ConfigError;
 use regard_nn::config::{check_positive, name_or_table};
 use regard_nn::layers::attention::context::Selection;
@@ -18,7 +18,6 @@ use crate::extended::Extended;
 use crate::model::{Chosen, RecurrentKeys, TransformerKeys, TransformerOrRecurrent};
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
-use crate::tokens::TokenizerKeys;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,7 +32,7 @@ pub struct DataConfig {
     /// The language, key or column that is wanted; the second by default.
     pub target: Option<Column>,
     /// How text becomes tokens.
-    pub tokenizer: TokenizerKeys,
+    pub tokenizer: TokenizerConfig<Option<TokenizerKind>>,
     /// Tokens of a source or target at most: longer pairs are left out of training, longer inputs refused.
     pub max_length: usize,
     /// Training pairs with more tokens on either side are left out, and longer sources scored by themselves as well.
@@ -47,7 +46,7 @@ impl Default for DataConfig {
             fold: None,
             source: None,
             target: None,
-            tokenizer: TokenizerKeys { kind: None, vocab: 8_000, case: Case::Keep, min_count: 1 },
+            tokenizer: TokenizerConfig { kind: None, vocab: 8_000, case: Case::Keep, min_count: 1 },
             max_length: 100,
             longest: None,
         }

@@ -1,6 +1,8 @@
-//! Pairs as tokens.
+//! Pairs as tokens to learn from, and sentences with all their translations to score.
 
-use regard_data::UNK;
+use std::collections::BTreeMap;
+
+use regard_data::Pair;
 
 /// Pairs of a chunk.
 const CHUNK: usize = 4_096;
@@ -69,11 +71,31 @@ impl Pairs {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// The number of unknown tokens, and of all.
-    pub fn unknown(&self) -> (usize, usize) {
-        let ids = || self.chunks.iter().flat_map(|chunk| &chunk.ids);
-        (ids().filter(|id| **id == UNK).count(), ids().count())
+    /// All tokens of all pairs.
+    pub fn ids(&self) -> impl Iterator<Item = &u32> {
+        self.chunks.iter().flat_map(|chunk| &chunk.ids)
     }
+}
+
+/// A distinct source with all its translations.
+#[derive(Debug, Clone)]
+pub(super) struct Sentence {
+    pub source: String,
+    pub references: Vec<String>,
+}
+
+/// The distinct sources of pairs, each with all its translations.
+pub(super) fn sentences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Sentence> {
+    let mut sentences: Vec<Sentence> = Vec::new();
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    for pair in pairs {
+        let at = *known.entry(pair.source()).or_insert_with(|| {
+            sentences.push(Sentence { source: pair.source().to_string(), references: Vec::new() });
+            sentences.len() - 1
+        });
+        sentences[at].references.push(pair.target().to_string());
+    }
+    sentences
 }
 
 #[cfg(test)]
@@ -90,6 +112,6 @@ mod tests {
         (0..2 * CHUNK as u32).for_each(|n| pairs.push(Encoded { source: &[n], target: &[n, 1] }));
         let last = pairs.get(2 * CHUNK + 2);
         assert_eq!((pairs.len(), last.source), (2 * CHUNK + 3, &[2 * CHUNK as u32 - 1][..]));
-        assert_eq!(pairs.unknown(), (2 * CHUNK + 3, 6 * CHUNK + 6));
+        assert_eq!(pairs.ids().count(), 6 * CHUNK + 6);
     }
 }

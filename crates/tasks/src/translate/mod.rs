@@ -6,6 +6,8 @@
 
 mod config;
 mod encoded;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +16,8 @@ use std::sync::Mutex;
 use burn::module::Module;
 use rayon::prelude::*;
 use regard_data::{
-    Budget, Column, END, PAD, Pair, PairColumns, START, Source, Split, Splits, Tokenizer, TokenizerKind, batches,
-    builtin, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
+    Budget, Column, END, PAD, Pair, PairColumns, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches,
+    builtin, excerpt, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_nn::layers::attention::context::Selection;
@@ -28,11 +30,11 @@ use serde_json::Value;
 
 pub use self::config::Config;
 use self::config::{DataConfig, NetworkConfig};
-use self::encoded::{Encoded, Pairs};
+use self::encoded::{Encoded, Pairs, Sentence, sentences};
 use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind, beginning};
+use crate::input::{Given, InputKind};
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
@@ -60,13 +62,6 @@ pub enum Translator {
     Transformer(EncoderDecoder),
     /// Recurrence, with or without attention.
     Recurrent(RecurrentTranslator),
-}
-
-/// A distinct source with all its translations.
-#[derive(Debug, Clone)]
-struct Sentence {
-    source: String,
-    references: Vec<String>,
 }
 
 /// A sentence to be translated.
@@ -297,13 +292,7 @@ impl Task for Translate {
         let (train, dev, test) = (self.learnt(&train), self.scored(&dev), self.scored(&test));
         let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
         let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
-        notes.extend(notes::unknown(
-            what,
-            &parts.map(|(split, part)| {
-                let (unknown, all) = part.pairs.unknown();
-                (split, unknown, all)
-            }),
-        ));
+        notes.extend(notes::unknown(what, UNK, parts.map(|(split, part)| (split, part.pairs.ids()))));
         let [left_out, longer] = train.left_out;
         if left_out > 0 {
             let most = self.config.data.max_length;
@@ -436,7 +425,7 @@ impl Task for Translate {
         let (ids, most) = (self.tokenizer.ids(text), self.config.data.max_length);
         if ids.is_empty() || ids.len() > most {
             let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {}", beginning(text)), expected, ids.len().to_string()));
+            return Err(TaskError::input(format!("input {}", excerpt(text)), expected, ids.len().to_string()));
         }
         Ok(Typed { text: text.to_string(), ids })
     }
@@ -504,81 +493,4 @@ impl Task for Translate {
 /// Both sides of pairs.
 fn texts(pairs: &[Pair]) -> impl Iterator<Item = &str> + Clone {
     pairs.iter().flat_map(|pair| [pair.source(), pair.target()])
-}
-
-/// The distinct sources of pairs, each with all its translations.
-fn sentences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Sentence> {
-    let mut sentences: Vec<Sentence> = Vec::new();
-    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
-    for pair in pairs {
-        let at = *known.entry(pair.source()).or_insert_with(|| {
-            sentences.push(Sentence { source: pair.source().to_string(), references: Vec::new() });
-            sentences.len() - 1
-        });
-        sentences[at].references.push(pair.target().to_string());
-    }
-    sentences
-}
-
-#[cfg(test)]
-mod tests {
-    use burn::tensor::Device;
-
-    use super::*;
-    use crate::settings::resolve;
-    use crate::task::Validate;
-
-    fn config(sets: &[&str]) -> Config {
-        let small = ["model.d_model=8", "model.d_ff=8", "model.n_heads=2", "model.n_layers=1"];
-        let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-        resolve(Translate::CONFIG, None, &sets, &[]).unwrap()
-    }
-
-    /// Sentences of one to six words.
-    fn task(sets: &[&str]) -> (Translate, tempfile::TempDir) {
-        let place = tempfile::tempdir().unwrap();
-        for (name, word) in [("train", "a"), ("dev", "b"), ("test", "c")] {
-            let lines = (1..=6).map(|n| format!("{}\t{}\n", format!("{word} ").repeat(n), "x ".repeat(n)));
-            std::fs::write(place.path().join(format!("{name}.tsv")), lines.collect::<String>()).unwrap();
-        }
-        let path = format!("data.path={}", place.path().display());
-        let sets: Vec<&str> = sets.iter().copied().chain([path.as_str()]).collect();
-        (Translate::start(config(&sets)).unwrap(), place)
-    }
-
-    #[test]
-    fn longer_sentences_than_trained_on_are_scored_apart() {
-        let (task, _place) = task(&["data.longest=4", "data.max_length=5"]);
-        let parts = task.parts().unwrap();
-        let test = parts.test.unwrap();
-        assert_eq!((parts.train.pairs.len(), test.pairs.len(), test.sentences.len()), (4, 5, 6));
-        assert!(parts.notes.iter().any(|note| note.contains("1 pairs are longer than 4 tokens")), "{:?}", parts.notes);
-        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let found = task.evaluate(&test, &model, None, &Pass::inference()).unwrap().scores;
-        assert!(["bleu_longer", "exact_longer", "loss", "exact"].iter().all(|name| found.contains_key(*name)));
-        // The first is a short one.
-        let found = task.evaluate(&test, &model, Some(1), &Pass::inference()).unwrap().scores;
-        assert!(!found.contains_key("exact_longer") && found.contains_key("exact"));
-    }
-
-    #[test]
-    fn of_nothing_there_is_no_score() {
-        let (task, _place) = task(&[]);
-        let model = task.model(&Init::new(1, &Device::flex())).unwrap();
-        let nothing = task.evaluate(&Part::default(), &model, None, &Pass::inference()).unwrap();
-        assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
-    }
-
-    #[test]
-    fn data_settings_that_make_no_sense_are_refused() {
-        for (set, field) in [
-            ("data.longest=0", "data.longest"),
-            ("data.longest=61", "data.longest"),
-            ("data.fold=1/10", "data.fold"),
-            ("decode.size=1025", "decode.size"),
-        ] {
-            let error = config(&[set]).validate().unwrap_err().to_string();
-            assert!(error.contains(field), "{set}: {error}");
-        }
-    }
 }

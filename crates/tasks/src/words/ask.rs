@@ -2,14 +2,13 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
-use regard_data::{Case, DataError, read_file};
+use regard_data::{Case, DataError, excerpt, read_file};
 use regard_nn::models::word_vectors::neighbours;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 use super::lexicon::{Lexicon, plain, words};
 use crate::error::TaskError;
-use crate::input::beginning;
 
 /// Neighbours of an answer.
 pub(super) const SHOWN: usize = 10;
@@ -57,7 +56,7 @@ impl Question {
         let wrong = || {
             let expected = "a word, two words, three (\"france paris italy\") or a sum (\"paris - france + italy\")";
             TaskError::input(
-                format!("input {}", beginning(text)),
+                format!("input {}", excerpt(text)),
                 expected,
                 if line.trim().is_empty() { "nothing" } else { "something else" },
             )
@@ -112,8 +111,8 @@ pub(super) fn known(word: &str, lexicon: &Lexicon, text: &str) -> Result<usize, 
             true => String::new(),
             false => format!("; did you mean {}?", close.join(", ")),
         };
-        let got = format!("{}, which is not among its {} words{hint}", beginning(word), lexicon.words.len());
-        TaskError::input(format!("input {}", beginning(text)), "words of the training text", got)
+        let got = format!("{}, which is not among its {} words{hint}", excerpt(word), lexicon.words.len());
+        TaskError::input(format!("input {}", excerpt(text)), "words of the training text", got)
     })
 }
 

@@ -18,7 +18,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use regard_data::{Splits, builtin, lacks_spaces, read_text, split_text};
+use regard_data::{Splits, builtin, excerpt, lacks_spaces, read_text, split_text};
 use regard_inspect::Content;
 use regard_inspect::count::{Description, Extra, Sizes};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
@@ -30,7 +30,7 @@ pub use self::config::{Config, Kind, ModelConfig};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
-use crate::input::{Given, InputKind, beginning};
+use crate::input::{Given, InputKind};
 use crate::model::lookup;
 use crate::notes;
 use crate::rows::{device_of, spread};
@@ -377,7 +377,7 @@ impl Task for Words {
                 let asked = words(&line).map(|word| known(word, &self.lexicon, input));
                 let asked: Vec<usize> = asked.collect::<Result<_, _>>()?;
                 if asked.is_empty() {
-                    return Err(TaskError::input(format!("input {}", beginning(input)), "one word or more", "none"));
+                    return Err(TaskError::input(format!("input {}", excerpt(input)), "one word or more", "none"));
                 }
                 (input.as_str(), picture::around(&table, &self.lexicon, asked, usize::MAX))
             }
