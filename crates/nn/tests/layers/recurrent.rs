@@ -362,7 +362,7 @@ fn bad_inputs_are_typed_errors() {
     };
     let x = || leaf([2, 5, 3], 1);
     assert_eq!(refused(x(), Some(&[5, 6]), None), "lengths: expected each at most 5, got 6");
-    assert_eq!(refused(x(), Some(&[5]), None), "lengths: expected 2, one a sequence, got 1");
+    assert_eq!(refused(x(), Some(&[5]), None), "lengths: expected 2, one per sequence, got 1");
     let shape = "input: expected [batch, seq, 3], each 1 or more, got";
     assert_eq!(refused(leaf([2, 5, 4], 1), None, None), format!("{shape} [2, 5, 4]"));
     assert_eq!(refused(leaf([2, 0, 3], 1), Some(&[0, 0]), None), format!("{shape} [2, 0, 3]"));
