@@ -85,7 +85,7 @@ impl Capture {
         Self { keeps: Keeps::Weights(wanted), ..Self::default() }
     }
 
-    /// Creates a capture of the mean outputs of all heads, without weights. Padding counts as tokens: use sequences of one length.
+    /// Creates a capture of the mean outputs of all heads, without weights. Padding counts too: use sequences of one length.
     pub fn of_outputs() -> Self {
         Self { keeps: Keeps::Outputs, ..Self::default() }
     }
@@ -133,7 +133,7 @@ impl Capture {
         }
     }
 
-    /// Keeps the selected weights of a graph's edges, one map per head. `values` is `[edges, n_heads]`, in the order of the graph.
+    /// Keeps the selected weights of a graph's edges, one map per head. `values` is `[edges, n_heads]`, in the graph's order.
     pub(crate) fn record_edges(&self, site: &Site, graph: &Graph, n_heads: usize, values: &[f32]) {
         let Keeps::Weights(all) = &self.keeps else { return };
         if !self.wants(site) || !is_among(&all.sequences, 0) {

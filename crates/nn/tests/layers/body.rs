@@ -97,7 +97,7 @@ fn dropout_is_in_training_only() {
 fn bad_fields_are_named() {
     let refused = |config: BodyConfig, sizes| config.validate(sizes).unwrap_err().to_string();
     let odd = BodySizes { d_model: 7, ..SIZES };
-    assert_eq!(refused(BodyConfig::Lstm, odd), "d_model = 7: expected an even number, half for each way of reading");
+    assert_eq!(refused(BodyConfig::Lstm, odd), "d_model = 7: expected an even number, half for each direction");
     let none = BodySizes { n_layers: 0, ..SIZES };
     assert_eq!(refused(BodyConfig::Gru, none), "n_layers = 0: expected a whole number, 1 or more");
     let heads = BodyConfig::Transformer(TransformerBodyConfig { n_heads: 3, ..Default::default() });

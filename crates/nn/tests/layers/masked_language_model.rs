@@ -118,9 +118,9 @@ fn what_cannot_be_masked_is_named() {
     };
     assert_eq!(
         refused(MASKING, 3),
-        "ids: expected 1 sequences of 3 tokens, lengths up to it, got 2 tokens, lengths [1]"
+        "ids: expected 1 sequences of 3 tokens, lengths at most 3, got 2 tokens, lengths [1]"
     );
     assert_eq!(refused(Masking { specials: 50, ..MASKING }, 2), "specials = 50: expected fewer than vocab, 50");
-    assert_eq!(refused(Masking { mask: 50, ..MASKING }, 2), "mask = 50: expected a token, below 50");
+    assert_eq!(refused(Masking { mask: 50, ..MASKING }, 2), "mask = 50: expected a token id below 50");
     assert!(refused(Masking { probability: 1.5, ..MASKING }, 2).starts_with("probability = 1.5"));
 }
