@@ -240,7 +240,7 @@ fn bad_input_is_a_typed_error() {
     let error = call(q(), q(), q(), AttentionOptions { sparse, ..plain() });
     assert!(error.to_string().contains("row 0"), "{error}");
     let error = call(q(), q(), q(), AttentionOptions { distance: Distance::Alibi { slopes: vec![1.0] }, ..plain() });
-    assert!(error.to_string().contains("1 for 4 heads"), "{error}");
+    assert!(error.to_string().contains("expected 4, one per head, got 1"), "{error}");
     let half = q().cast(burn::tensor::DType::F64);
     let error = call(half, q(), q(), plain());
     assert!(matches!(error, OpError::DType { what: "queries", .. }), "{error}");
