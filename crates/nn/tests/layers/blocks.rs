@@ -211,7 +211,7 @@ fn empty_inputs_and_wrong_targets_are_refused() {
     assert_eq!(turned.unwrap_err().to_string(), "targets: expected a shape [2, 3], got [3, 2]");
     let sight = Sight::Window { left: 2, right: 1 };
     let right = LanguageModel::new(&TransformerConfig { sight, ..config }, &Init::new(1, &training())).unwrap_err();
-    assert_eq!(right.to_string(), "sight.right = 1: expected 0: a decoder does not see what follows");
+    assert_eq!(right.to_string(), "sight.right = 1: expected 0, because a decoder does not see later tokens");
     let huge = TransformerConfig { n_heads: 1 << 33, d_head: Some(1 << 31), ..config }.validate().unwrap_err();
     assert!(huge.to_string().starts_with("n_heads = 8589934592 × 3 ×"), "{huge}");
 }

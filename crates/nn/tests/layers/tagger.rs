@@ -198,8 +198,8 @@ fn bad_fields_are_named() {
     let refused = |config: TaggerConfig| config.validate().unwrap_err().to_string();
     assert_eq!(refused(TaggerConfig { tags: 0, ..plain() }), "tags = 0: expected a whole number, 1 or more");
     assert_eq!(refused(TaggerConfig { vocab: 0, ..plain() }), "vocab = 0: expected a whole number, 1 or more");
-    assert_eq!(refused(TaggerConfig { unknown: 7, ..plain() }), "unknown = 7: expected a word, below 7");
-    let none = "d_word = 0: expected 1 or more, where there are neither characters nor an encoder";
+    assert_eq!(refused(TaggerConfig { unknown: 7, ..plain() }), "unknown = 7: expected a word id below 7");
+    let none = "d_word = 0: expected 1 or more, as there are neither characters nor an encoder";
     assert_eq!(refused(TaggerConfig { d_word: 0, ..plain() }), none);
     let characters = CharactersConfig::convolution();
     let config = TaggerConfig { characters, char_vocab: 0, ..plain() };
@@ -233,7 +233,7 @@ fn bad_batches_are_named() {
     let refused =
         |model: &Tagger, batch: &TaggerBatch| model.states(batch, &Pass::inference()).unwrap_err().to_string();
     let batch = words([[1, 2, 3], [4, 5, 6]], [3, 1]);
-    let missing = "expected those of the words, as the tagger reads them, got none";
+    let missing = "expected those of every word, because the tagger reads them, got none";
     assert_eq!(refused(&model(config("lstm")), &batch), format!("characters: {missing}"));
     let encoder = model(config("pieces_mean"));
     assert_eq!(refused(&encoder, &batch), format!("pieces: {missing}"));
@@ -245,11 +245,11 @@ fn bad_batches_are_named() {
     assert!(encoder.states(&with(vec![sentence(), vec![0..2]]), &Pass::inference()).is_ok());
     assert_eq!(
         refused(&encoder, &with(vec![sentence(), vec![0..3]])),
-        "pieces of a word: expected some of 0..2, got 0..3"
+        "pieces of a word: expected a non-empty range in 0..2, got 0..3"
     );
     assert_eq!(
         refused(&encoder, &with(vec![sentence(), vec![1..1]])),
-        "pieces of a word: expected some of 0..2, got 1..1"
+        "pieces of a word: expected a non-empty range in 0..2, got 1..1"
     );
     assert_eq!(refused(&encoder, &with(vec![sentence(), vec![]])), "words with pieces: expected [3, 1], got [3, 0]");
 
