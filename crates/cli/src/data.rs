@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use regard_data::builtin::{self, Opinion, Parts, Sizes};
-use regard_inspect::save_atomically;
+use regard_system::save_atomically;
 
 use crate::print::print;
 use crate::value::from_zero;

@@ -6,6 +6,7 @@ use anyhow::{Error, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use regard_figures::{Figure, FigureError};
 use regard_inspect::show::attention::Attention;
 use regard_inspect::show::cells::Cells;
 use regard_inspect::show::complexity::{Complexity, Timed};
@@ -19,7 +20,6 @@ use regard_inspect::show::masks::Masks;
 use regard_inspect::show::position::{Position, kind_names};
 use regard_inspect::show::scaling::Scaling;
 use regard_inspect::show::{Progress, ShowError, Shown};
-use regard_inspect::{Figure, InspectError};
 use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
 
@@ -279,7 +279,7 @@ pub enum WrongUse {
     /// An option of the mechanism makes no sense.
     Option(#[from] ConfigError),
     /// `--out`.
-    Picture(InspectError),
+    Picture(FigureError),
 }
 
 impl Show {
@@ -307,9 +307,9 @@ fn report(error: ShowError) -> Error {
     }
 }
 
-pub fn picture_report(error: InspectError) -> Error {
+pub fn picture_report(error: FigureError) -> Error {
     match error {
-        InspectError::Extension { .. } => WrongUse::Picture(error).into(),
+        FigureError::Extension { .. } => WrongUse::Picture(error).into(),
         other => Error::new(other).context("the picture was not written"),
     }
 }
@@ -383,7 +383,7 @@ mod tests {
         for error in [ShowError::Config(config()), ShowError::Layer(NnError::Config(config()))] {
             assert!(report(error).is::<WrongUse>());
         }
-        let other = ShowError::Figure(InspectError::Raster { why: "no".into() });
+        let other = ShowError::Figure(FigureError::Raster { why: "no".into() });
         assert!(!report(other).is::<WrongUse>());
     }
 }

@@ -149,7 +149,7 @@ fn summary(finished: &Finished) -> String {
     }
     finished.samples.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
     let scores: Vec<String> =
-        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4))).collect();
+        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_figures::number(*value, 4))).collect();
     text += &format!("\n{} split: {}\n", finished.split, scores.join(", "));
     if let Some(step) = finished.kept {
         text +=
@@ -174,7 +174,7 @@ fn summary(finished: &Finished) -> String {
 
 /// Scores by name, in a line.
 pub fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>) -> String {
-    let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4)));
+    let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_figures::number(*value, 4)));
     scores.collect::<Vec<_>>().join("  ")
 }
 

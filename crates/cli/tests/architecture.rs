@@ -4,17 +4,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each may use, the lowest first.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
+    ("regard-system", &[]),
+    ("regard-figures", &["regard-system"]),
     ("regard-kernels", &[]),
     ("regard-ops", &["regard-kernels"]),
     ("regard-nn", &["regard-kernels", "regard-ops"]),
-    ("regard-inspect", &["regard-kernels", "regard-ops", "regard-nn"]),
+    ("regard-inspect", &["regard-system", "regard-figures", "regard-kernels", "regard-ops", "regard-nn"]),
     ("regard-data", &[]),
-    ("regard-tasks", &["regard-kernels", "regard-ops", "regard-nn", "regard-inspect", "regard-data"]),
-    ("regard-theory", &["regard-inspect"]),
+    (
+        "regard-tasks",
+        &[
+            "regard-system",
+            "regard-figures",
+            "regard-kernels",
+            "regard-ops",
+            "regard-nn",
+            "regard-inspect",
+            "regard-data",
+        ],
+    ),
+    ("regard-theory", &["regard-system", "regard-figures"]),
     (
         "regard",
         &[
+            "regard-system",
+            "regard-figures",
             "regard-kernels",
             "regard-ops",
             "regard-nn",

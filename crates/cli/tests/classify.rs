@@ -67,7 +67,7 @@ fn one_label_from_a_file_to_maps() {
     assert!((sum - 1.0).abs() < 1e-3, "{sum}");
 
     let report = fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(report.contains("Which label was taken for which") && report.contains("precision"));
+    assert!(report.contains("Confusion matrix of labels") && report.contains("precision"));
 
     fails_with(&regard(&["predict", name, ""]), 1, &["input", "1 to 256 tokens", "data.max_length", "got 0"]);
     fails_with(&regard(&["predict", name, &"word ".repeat(257)]), 1, &["1 to 256 tokens", "got 257"]);
@@ -122,7 +122,7 @@ fn data_and_settings_that_make_no_sense_are_refused() {
         assert!(!Path::new(out).exists(), "nothing is written before the data are known to be good");
     };
     let one = write(&place, "one.tsv", reviews(|_| ("good", "pos")));
-    train(&one, &[], 1, &["labels of the training examples", "two different ones", "only \"pos\""]);
+    train(&one, &[], 1, &["labels of the training examples", "two or more different labels", "only \"pos\""]);
     train(&write(&place, "empty.csv", ""), &[], 1, &["empty.csv", "empty"]);
     train(&write(&place, "binary.csv", "text,label\na\0b,c\n"), &[], 1, &["binary.csv", "NUL byte"]);
     train(&write(&place, "tab.tsv", "text\tlabel\na\tpos\nb pos\n"), &[], 1, &["tab.tsv", "line 3", "2 columns"]);

@@ -299,8 +299,8 @@ fn very_many_labels_are_refused_or_cheap() {
     });
     let file = write(&place, "ids.csv", identifiers);
     let output = train("classify", &file, &place.path().join("x"), "1", &[]);
-    fails_with(&output, 1, &["different ones of", "data.target=value"]);
+    fails_with(&output, 1, &["different labels in", "data.target=value"]);
     let tags = (0..5_000).map(|n| format!("word{n}\tT{n}\n\n")).collect::<String>();
     let output = train("tag", &write(&place, "tags.tsv", tags), &place.path().join("x"), "1", &[]);
-    fails_with(&output, 1, &["different ones of", "several words share"]);
+    fails_with(&output, 1, &["different tags in", "several words share"]);
 }

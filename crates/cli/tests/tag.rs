@@ -46,7 +46,7 @@ fn from_built_in_sentences_to_tags_scores_and_maps() {
         assert!(place.path().join("model").join(file).is_file(), "{file}");
     }
     let report = fs::read_to_string(place.path().join("model/report.html")).unwrap();
-    assert!(report.contains("Which tag is taken for which") && report.contains("layer 1"));
+    assert!(report.contains("Confusion matrix of tags") && report.contains("layer 1"));
 
     let predictions = documents(&done(&at(&["predict", "model", "--json", "I saw a saw.", "Zorblax sleeps ."])));
     assert_eq!(predictions.len(), 2);

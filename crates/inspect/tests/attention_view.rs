@@ -1,8 +1,10 @@
 //! Attention views in each format: what is captured is what is said, and nothing in a token breaks a page.
 
 use proptest::prelude::*;
+use regard_figures::FigureError;
 use regard_inspect::{AttentionView, HeadMap, InspectError, MapGroup, ViewFormat};
 use regard_nn::{AttentionKind, AttentionMap, Side, Site};
+use regard_system::SaveError;
 use serde_json::Value;
 
 fn site(side: Side, kind: AttentionKind) -> Site {
@@ -123,10 +125,16 @@ fn large_views_are_small_enough_or_refused() {
     assert_eq!(svg.matches("<image").count(), 4);
     group.heads = (0..80).map(|head| HeadMap { head, rows: Vec::new() }).collect();
     let refused = AttentionView::new("too long").group(group).to_html().unwrap_err();
-    assert!(matches!(refused, InspectError::TooLarge { limit: 20_000_000, got: 20_971_520, .. }), "{refused}");
+    assert!(
+        matches!(refused, InspectError::Figure(FigureError::TooLarge { limit: 20_000_000, got: 20_971_520, .. })),
+        "{refused}"
+    );
     let mut many = MapGroup::new("l", ["a"], ["a"]);
     many.heads = (0..1025).map(|head| HeadMap { head, rows: vec![vec![1.0]] }).collect();
-    assert!(matches!(AttentionView::new("").group(many).to_figure(), Err(InspectError::TooLarge { .. })));
+    assert!(matches!(
+        AttentionView::new("").group(many).to_figure(),
+        Err(InspectError::Figure(FigureError::TooLarge { .. }))
+    ));
 }
 
 #[test]
@@ -147,7 +155,7 @@ fn the_extension_chooses_the_format() {
         assert!(view().save(folder.path().join(name)).is_err());
     }
     let nowhere = AttentionView::check_path(folder.path().join("no").join("a.json"));
-    assert!(matches!(nowhere, Err(InspectError::Folder { .. })));
+    assert!(matches!(nowhere, Err(InspectError::Save(SaveError::Folder { .. }))));
 }
 
 fn map(layer: usize, sequence: usize, head: usize, first_row: usize, rows: Vec<Vec<f32>>) -> AttentionMap {

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use regard_data::DataError;
+use regard_figures::FigureError;
 use regard_inspect::InspectError;
 use regard_nn::{ConfigError, NnError};
 use regard_ops::OpError;
+use regard_system::SaveError;
 
 /// A run that cannot start or go on, or a model that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -30,9 +32,15 @@ pub enum TaskError {
     /// An operation refused its input.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// A picture or a page could not be made.
+    /// A figure could not be drawn.
+    #[error(transparent)]
+    Figure(#[from] FigureError),
+    /// Attention maps could not be shown.
     #[error(transparent)]
     Inspect(#[from] InspectError),
+    /// A file could not be written.
+    #[error(transparent)]
+    Save(#[from] SaveError),
     /// A model folder is not as it should be.
     #[error("{path}: {problem}", path = path.display())]
     Folder {
@@ -135,7 +143,8 @@ impl TaskError {
                 | Self::Settings { .. }
                 | Self::Unsupported { .. }
                 | Self::Data(DataError::Setting { .. })
-                | Self::Inspect(InspectError::Extension { .. } | InspectError::ViewExtension { .. })
+                | Self::Figure(FigureError::Extension { .. })
+                | Self::Inspect(InspectError::Extension { .. })
         )
     }
 }

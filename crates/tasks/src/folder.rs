@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use regard_inspect::{create_folder, remove_temporary_files, save_atomically, sync_folder};
+use regard_system::{create_folder, remove_temporary_files, save_atomically, sync_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 
 use regard_data::SPECIALS;
-use regard_inspect::{
-    AttentionView, ColourScale, Figure, Heatmap, InspectError, MapGroup, ScaleBar, Table, ValueRange, number,
-};
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, ScaleBar, Table, ValueRange, number};
+use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::{AttentionKind, Inventory, Site};
 use serde::Serialize;
 
@@ -163,7 +162,7 @@ impl Heads {
     }
 
     /// What switching each head off costs, how widely and how far it looks, and at what: a cell a head, a row a layer.
-    pub fn figure(&self) -> Result<Figure, InspectError> {
+    pub fn figure(&self) -> Result<Figure, FigureError> {
         let worst = self.heads.iter().map(|head| head.cost.abs()).filter(|cost| cost.is_finite()).fold(1e-9, f64::max);
         let range = ValueRange::Fixed { low: -worst as f32, high: worst as f32 };
         let cost = self.map(ColourScale::diverging(range), |head| (Some(head.cost), number(head.cost, 2)))?;
@@ -184,7 +183,7 @@ impl Heads {
     }
 
     /// One map of all heads, with a value and a text for each.
-    fn map(&self, scale: ColourScale, cell: impl Fn(&Head) -> (Option<f64>, String)) -> Result<Heatmap, InspectError> {
+    fn map(&self, scale: ColourScale, cell: impl Fn(&Head) -> (Option<f64>, String)) -> Result<Heatmap, FigureError> {
         let mut layers: Vec<Site> = self.heads.iter().map(|head| head.site).collect();
         layers.dedup();
         let columns = self.heads.iter().map(|head| head.head + 1).max().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! Whether a run fits in memory, before anything of it is built.
 
-use regard_inspect::count::{Count, CountError, Description, available_memory, count};
+use regard_inspect::count::{Count, CountError, Description, count};
+use regard_system::available_memory;
 
 use crate::error::TaskError;
 

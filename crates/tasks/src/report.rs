@@ -1,6 +1,6 @@
 //! `report.html`: what a run came to, as a page to look at.
 
-use regard_inspect::{Axis, Content, Figure, LineStyle, Lines, Report, Section, Series, Table, number};
+use regard_figures::{Axis, Content, Figure, LineStyle, Lines, Report, Section, Series, Table, number};
 use regard_nn::{Pass, Wanted};
 use serde_json::Value;
 
@@ -83,13 +83,15 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskE
         }
     }
     let is_seen = is_seen || !views.is_empty();
-    section.content.extend(views.into_iter().map(Content::Attention));
+    for view in &views {
+        section.content.push(view.to_interactive()?.into());
+    }
     if !section.content.is_empty() {
         report = report.section(section);
     }
     let config = serde_json::to_string_pretty(task.config()).expect("plain values");
     report = report.section(Section::new("Configuration").content(Content::Code(config)));
-    Ok((report.to_html()?, is_seen))
+    Ok((report.to_html(), is_seen))
 }
 
 /// Losses and scores over the steps.

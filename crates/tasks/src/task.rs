@@ -7,10 +7,10 @@ use std::path::Path;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_data::Split;
-use regard_inspect::{
-    AttentionView, Content, Figure, InspectError, MapGroup, Saved, ViewFormat, count, number, save_atomically,
-};
+use regard_figures::{Content, Figure, Saved, number};
+use regard_inspect::{AttentionView, InspectError, MapGroup, ViewFormat, count};
 use regard_nn::{AttentionMap, Init, Pass};
+use regard_system::save_atomically;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -401,9 +401,10 @@ impl Looked {
             Self::Attention(view) => view.save(path),
             Self::Picture(picture) => match ViewFormat::of(path)? {
                 ViewFormat::Json => {
-                    save_atomically(path, format!("{}\n", picture.data).as_bytes()).map(|()| Saved::default())
+                    save_atomically(path, format!("{}\n", picture.data).as_bytes())?;
+                    Ok(Saved::default())
                 }
-                ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png => picture.figure.save(path),
+                ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png => Ok(picture.figure.save(path)?),
             },
         }
     }

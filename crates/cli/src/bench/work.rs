@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
-use regard_inspect::count::available_memory;
+use regard_system::available_memory;
 
 use super::gpt::GptShape;
 use super::{Subject, icl, kernels, train};

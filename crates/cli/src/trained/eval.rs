@@ -108,7 +108,7 @@ fn scored(evaluation: &Evaluation) -> Value {
 
 /// A line a score; with something left out, before and after.
 fn text(name: &str, whole: &Evaluation, less: Option<(&str, &Evaluation)>) -> String {
-    let number = |value: f64| regard_inspect::number(value, 4);
+    let number = |value: f64| regard_figures::number(value, 4);
     let mut text = format!("{name}: {} examples\n", whole.examples);
     if let Some((names, _)) = less {
         text += &format!("  {:<20} {:>10}  without {names}\n", "", "whole");

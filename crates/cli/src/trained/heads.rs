@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use regard_inspect::{Figure, show};
+use regard_figures::Figure;
 use regard_nn::Pass;
 use regard_tasks::heads::Heads as Found;
 
@@ -62,13 +62,13 @@ impl Heads {
 }
 
 fn text(found: &Found) -> String {
-    let score = regard_inspect::number(found.score, 4);
+    let score = regard_figures::number(found.score, 4);
     format!(
         "{}, {} examples: {} {score} with all heads; entropy, distance and pattern are means over {} inputs\n\n{}",
         found.split,
         found.examples,
         found.metric,
         found.watched,
-        show::aligned(&found.table())
+        found.table().to_text()
     )
 }

@@ -1,11 +1,8 @@
 //! All maps in one drawing.
 
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, ScaleBar, ValueRange, number};
+
 use crate::attention::{AttentionView, HeadMap, MapGroup};
-use crate::colour::{ColourScale, ValueRange};
-use crate::error::InspectError;
-use crate::figure::Figure;
-use crate::number::number;
-use crate::panel::{Heatmap, ScaleBar};
 
 /// More panels than the largest models have; a drawing of them is no longer looked at.
 const MOST_PANELS: usize = 1_024;
@@ -14,10 +11,10 @@ const LABELLED_TOKENS: usize = 40;
 const LABELLED_PANELS: usize = 24;
 
 /// A row of panels a layer, one scale for all.
-pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
+pub(super) fn draw(view: &AttentionView) -> Result<Figure, FigureError> {
     let panels: usize = view.groups.iter().map(|group| group.heads.len()).sum();
     if panels > MOST_PANELS {
-        return Err(InspectError::TooLarge { what: "maps of a drawing", limit: MOST_PANELS, got: panels });
+        return Err(FigureError::TooLarge { what: "maps of a drawing", limit: MOST_PANELS, got: panels });
     }
     let inputs = view.inputs();
     let title = if view.title.is_empty() { "Attention" } else { &view.title };
@@ -72,7 +69,7 @@ fn short(weight: f32) -> String {
     number(f64::from(weight), 3)
 }
 
-fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<Heatmap, InspectError> {
+fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<Heatmap, FigureError> {
     let weights = head.weights(group).flatten().collect();
     let map = Heatmap::new(group.queries.len(), group.keys.len(), weights)?
         .scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high }))

@@ -14,17 +14,15 @@
 mod figure;
 mod json;
 mod maps;
-pub(crate) mod page;
+mod page;
 
 use std::path::Path;
 
+use regard_figures::{Figure, Format, Interactive, Saved};
 use regard_nn::Site;
+use regard_system::{check_folder, save_atomically};
 
 use crate::error::InspectError;
-use crate::figure::Saved;
-use crate::figure::{Figure, Format};
-use crate::panel::strings;
-use crate::save::{folder_of, save_atomically};
 
 /// The attention maps of one input or of several.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,7 +82,7 @@ impl ViewFormat {
             Ok(Format::Html) => Ok(Self::Html),
             Ok(Format::Svg) => Ok(Self::Svg),
             Ok(Format::Png) => Ok(Self::Png),
-            Err(_) => Err(InspectError::ViewExtension { path: path.to_path_buf() }),
+            Err(_) => Err(InspectError::Extension { path: path.to_path_buf() }),
         }
     }
 }
@@ -115,12 +113,21 @@ impl AttentionView {
 
     /// A drawing of all maps, a row of panels a layer.
     pub fn to_figure(&self) -> Result<Figure, InspectError> {
-        figure::draw(self)
+        Ok(figure::draw(self)?)
     }
 
     /// A page that needs nothing else, with a choice of layer and head, and weights under the pointer.
     pub fn to_html(&self) -> Result<String, InspectError> {
-        page::page(self)
+        let mut page = self.to_interactive()?;
+        if page.title.is_empty() {
+            page.title = "Attention".to_string();
+        }
+        Ok(page.to_html())
+    }
+
+    /// Returns the maps as a part of a report.
+    pub fn to_interactive(&self) -> Result<Interactive, InspectError> {
+        page::interactive(self)
     }
 
     /// For programs: `{"input", "tokens", "maps": [{"name", "words", "side", "layer", "kind", "head", "queries", "keys",
@@ -136,9 +143,10 @@ impl AttentionView {
         let content = match ViewFormat::of(path)? {
             ViewFormat::Html => self.to_html()?,
             ViewFormat::Json => format!("{}\n", self.to_json()),
-            ViewFormat::Svg | ViewFormat::Png => return self.to_figure()?.save(path),
+            ViewFormat::Svg | ViewFormat::Png => return Ok(self.to_figure()?.save(path)?),
         };
-        save_atomically(path, content.as_bytes()).map(|()| Saved::default())
+        save_atomically(path, content.as_bytes())?;
+        Ok(Saved::default())
     }
 
     /// Whether a view can be saved there, as far as that is known before there is one: the extension names a format,
@@ -146,7 +154,7 @@ impl AttentionView {
     pub fn check_path(path: impl AsRef<Path>) -> Result<(), InspectError> {
         let path = path.as_ref();
         ViewFormat::of(path)?;
-        if folder_of(path).is_dir() { Ok(()) } else { Err(InspectError::Folder { path: path.to_path_buf() }) }
+        Ok(check_folder(path)?)
     }
 
     /// The inputs in their order, each with its layers.
@@ -170,7 +178,8 @@ impl MapGroup {
         queries: impl IntoIterator<Item = S>,
         keys: impl IntoIterator<Item = T>,
     ) -> Self {
-        let (queries, keys) = (strings(queries), strings(keys));
+        let queries = queries.into_iter().map(Into::into).collect();
+        let keys = keys.into_iter().map(Into::into).collect();
         Self { input: String::new(), name: name.into(), site: None, queries, keys, heads: Vec::new() }
     }
 

@@ -3,18 +3,17 @@
 
 use std::fmt::Write;
 
+use regard_figures::{FigureError, Interactive, visible};
 use serde::Serialize;
 
 use crate::attention::{AttentionView, HeadMap, MapGroup};
 use crate::error::InspectError;
-use crate::html::document;
-use crate::text::{escape, visible};
 
 /// About sixty megabytes of page, which a browser still opens.
 const MOST_WEIGHTS: usize = 20_000_000;
 
-pub(crate) const STYLE: &str = include_str!("page.css");
-pub(crate) const SCRIPT: &str = concat!(
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = concat!(
     "(function () {\n\"use strict\";\n",
     include_str!("weights.js"),
     include_str!("drawing.js"),
@@ -22,28 +21,20 @@ pub(crate) const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// The view as a page of its own.
-pub(super) fn page(view: &AttentionView) -> Result<String, InspectError> {
-    let title = if view.title.is_empty() { "Attention" } else { &view.title };
-    let mut body = format!("<h1>{}</h1>\n", escape(title));
-    write_view(&mut body, view)?;
-    let _ = write!(body, "<script>\n{SCRIPT}</script>\n");
-    Ok(document(title, STYLE, &body))
-}
-
-/// One view as a part of a page that has [`STYLE`] and, once and after all views, [`SCRIPT`].
-pub(crate) fn write_view(body: &mut String, view: &AttentionView) -> Result<(), InspectError> {
+/// Turns a view into a part of a page.
+pub(super) fn interactive(view: &AttentionView) -> Result<Interactive, InspectError> {
     let weights = view.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
     if weights > MOST_WEIGHTS {
-        return Err(InspectError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights });
+        return Err(FigureError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights }.into());
     }
     let data = PageData { title: &view.title, groups: view.groups.iter().map(PageGroup::new).collect() };
     let json = serde_json::to_string(&data).map_err(|error| InspectError::Encode { why: error.to_string() })?;
-    body.push_str(
-        "<div class=\"attention\">\n<noscript>The maps are drawn by a script, which is turned off here.</noscript>\n",
+    let body = format!(
+        "<div class=\"attention\">\n<noscript>The maps are drawn by a script, which is turned off here.</noscript>\n\
+         <script type=\"application/json\">{}</script>\n</div>\n",
+        for_script(&json)
     );
-    let _ = write!(body, "<script type=\"application/json\">{}</script>\n</div>\n", for_script(&json));
-    Ok(())
+    Ok(Interactive { title: view.title.clone(), body, style: STYLE, script: SCRIPT })
 }
 
 #[derive(Serialize)]
@@ -115,7 +106,7 @@ fn for_script(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::colour::ColourMap;
+    use regard_figures::ColourMap;
 
     #[test]
     fn the_script_has_the_colours_of_the_drawings() {

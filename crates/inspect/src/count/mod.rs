@@ -1,4 +1,4 @@
-//! Row E10: what a described model costs, in closed form. Nothing of the model is built.
+//! The cost of a described model, in closed form: nothing of the model is built.
 //!
 //! **Parameters** are all learned numbers; sinusoids, RoPE's fixed angles and ALiBi's slopes are none.
 //!
@@ -25,7 +25,6 @@
 //! - `kv_cache`: keys and values of `seq` tokens (of a translator: of the target's tokens, and those of the source) for
 //!   decoding. Our cache grows by doubling, so it can take up to twice that of the target.
 
-mod available;
 mod description;
 mod error;
 mod extra;
@@ -38,7 +37,6 @@ mod report;
 mod stored;
 mod transformer;
 
-pub use available::available_memory;
 pub use description::{Architecture, Description, Input, Sizes};
 pub use error::CountError;
 pub use extra::{Extra, ExtraKind, Rows};

@@ -3,14 +3,13 @@
 //!
 //! `x` and the weight matrices have one decimal, so that queries, keys and values are exact with the two that are shown.
 
+use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, Links, Text, ValueRange, fixed, number};
 use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, Mask, attention, attention_weights, linear};
 use serde_json::json;
 
 use super::matrix::{Matrix, beside, largest};
 use super::{ShowError, Shown, normals, random};
-use crate::number::fixed;
-use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, Links, Text, ValueRange, number};
 
 /// What is worked out.
 #[derive(Debug, Clone)]
@@ -194,16 +193,15 @@ impl Attention {
         text + &format!("The fused operation and the steps by hand differ by at most {}.\n", number(difference, 2))
     }
 
-    fn figure(&self, steps: &Steps) -> Result<Figure, InspectError> {
+    fn figure(&self, steps: &Steps) -> Result<Figure, FigureError> {
         let tokens = self.labels();
-        let signed = |matrix: &Matrix| -> Result<Heatmap, InspectError> {
+        let signed = |matrix: &Matrix| -> Result<Heatmap, FigureError> {
             let map =
                 matrix.heatmap()?.scale(ColourScale::diverging(ValueRange::Data)).numbers(CellNumbers::WhereTheyFit);
             Ok(map.column_labels((1..=matrix.columns).map(|i| i.to_string())).absent("masked"))
         };
-        let by_token = |matrix: &Matrix| Ok::<_, InspectError>(signed(matrix)?.row_labels(tokens.clone()));
-        let inputs =
-            |matrix: &Matrix| Ok::<_, InspectError>(signed(matrix)?.row_labels((1..=D).map(|i| i.to_string())));
+        let by_token = |matrix: &Matrix| Ok::<_, FigureError>(signed(matrix)?.row_labels(tokens.clone()));
+        let inputs = |matrix: &Matrix| Ok::<_, FigureError>(signed(matrix)?.row_labels((1..=D).map(|i| i.to_string())));
         let square = |map: Heatmap| map.row_labels(tokens.clone()).column_labels(tokens.clone()).axes("query", "key");
         let [w_q, w_k, w_v] = &steps.projections;
         let [q, k, v] = &steps.projected;

@@ -7,16 +7,15 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series, Table};
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Cell, Recurrent, RecurrentConfig};
 use regard_nn::{Init, NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay, cross_entropy};
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::{Progress, ShowError, Shown, random};
-use crate::{Axis, Figure, LineStyle, Lines, Series, Table};
 
 /// Symbols to remember; as many others fill the time between.
 const SYMBOLS: usize = 8;
@@ -94,7 +93,7 @@ impl Cells {
             self.steps,
             self.d_hidden,
             1.0 / SYMBOLS as f64,
-            aligned(&table)
+            table.to_text()
         );
         let figure = self.figure(&rows, table);
         let json =

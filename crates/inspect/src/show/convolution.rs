@@ -6,15 +6,16 @@
 //! at most `Σ_h ‖W_h‖₁ · (1 − 1/θ²)` times the range of the values: it falls as `4 e^{−α}`.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{
+    Axis, ColourScale, Figure, FigureError, Heatmap, LineStyle, Lines, Series, Table, ValueRange, number,
+};
 use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, attention, attention_weights, linear};
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, LineStyle, Lines, Series, Table, ValueRange, number};
 
 /// The pictures, the kernels and how sharp the heads are.
 #[derive(Debug, Clone)]
@@ -103,7 +104,7 @@ impl Convolution {
              at α = {3} the heads are the convolution up to {4} (edges) and {5} ({6} channels)\n",
             self.kernel,
             self.size,
-            aligned(&table),
+            table.to_text(),
             number(last.sharpness, 4),
             number(last.edges, 2),
             number(last.random, 2),
@@ -249,7 +250,7 @@ impl Convolution {
 
     fn figure(&self, edges: &Problem, imitations: &[Matrix], rows: &[Row]) -> Result<Figure, ShowError> {
         let (size, last) = (self.size, rows.len() - 1);
-        let picture = |values: &Matrix, scale: ColourScale| -> Result<Heatmap, InspectError> {
+        let picture = |values: &Matrix, scale: ColourScale| -> Result<Heatmap, FigureError> {
             let values = Matrix { rows: size, columns: size, values: values.values.clone() };
             Ok(values.heatmap()?.scale(scale).side(250))
         };

@@ -4,6 +4,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Device;
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, Table, ValueRange, number};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::linear::Bias;
@@ -12,11 +13,9 @@ use regard_nn::{Capture, Init, Pass, Spread, Wanted};
 use regard_ops::AttentionOptions;
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{ColourScale, Figure, Heatmap, InspectError, Table, ValueRange, number};
 
 /// The sizes of both layers.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +81,7 @@ impl Dense {
              The attention matrix has {} numbers, made of {} in W_V and {} in A, which comes from the input.\n",
             number(difference, 3),
             number(size, 3),
-            aligned(&table),
+            table.to_text(),
             grouped(sides.matrix.values.len() as u64),
             d_model * d_model,
             tokens * tokens,
@@ -125,7 +124,7 @@ impl Dense {
         let scale = 1.0 / (wide as f32).sqrt();
         let dense: Vec<f32> = normals(&mut random(seed ^ 0xDE), wide * wide).iter().map(|v| v * scale).collect();
         let large = |map: Heatmap| map.axes("out: token·d + feature", "in: token·d + feature").side(380);
-        let signed = |values: &Matrix| -> Result<Heatmap, InspectError> {
+        let signed = |values: &Matrix| -> Result<Heatmap, FigureError> {
             Ok(values.heatmap()?.scale(ColourScale::diverging(ValueRange::Data)))
         };
         let unit = ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 });

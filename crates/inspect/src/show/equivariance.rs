@@ -1,6 +1,7 @@
 //! Order: without positions self-attention is permutation-equivariant, tokens in another order give the same
 //! outputs in that order, and their mean is invariant; with positions neither holds.
 
+use regard_figures::{Axis, Bars, ColourScale, Figure, FigureError, Table, ValueRange, number};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::position::{Position as Kind, PositionSizes};
@@ -14,7 +15,6 @@ use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::position::{kind_named, kinds, layer};
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, Bars, ColourScale, Figure, InspectError, Table, ValueRange, number};
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -120,7 +120,7 @@ impl Equivariance {
         text + "\nWithout positions both are rounding: attention does not see the order of its tokens. Positions make it see.\n"
     }
 
-    fn figure(&self, all: &[Compared], order: &[usize], drawn: &str) -> Result<Figure, InspectError> {
+    fn figure(&self, all: &[Compared], order: &[usize], drawn: &str) -> Result<Figure, FigureError> {
         let mut figure = Figure::new("Does attention see the order of its tokens?").columns(3);
         let first: Vec<usize> = (0..self.tokens).collect();
         let none = all.iter().find(|compared| compared.name == "none");

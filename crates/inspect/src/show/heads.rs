@@ -3,6 +3,7 @@
 //! every token by one matrix of rank `d_head`.
 
 use burn::tensor::Device;
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, Table, Text, ValueRange, number};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::linear::Bias;
@@ -11,11 +12,9 @@ use regard_nn::{Capture, Init, Pass, Spread, Wanted};
 use regard_ops::AttentionOptions;
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{ColourScale, Figure, Heatmap, InspectError, Table, Text, ValueRange, number};
 
 /// The layer that is taken apart.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +85,7 @@ impl Heads {
              The sum over heads Σ softmax(QKᵀ/√d_head) X (W_V W_O), in f64, against the layer's output:\n\n{}\n\
              largest difference of the whole sum {}, of numbers up to {}: rounding\n",
             d_model / n_heads,
-            aligned(&table),
+            table.to_text(),
             number(largest, 3),
             number(size, 3),
         );
@@ -125,11 +124,11 @@ impl Heads {
         Ok((Matrix::of(output), capture.into_maps().iter().map(head).collect()))
     }
 
-    fn figure(&self, output: &Matrix, heads: &[Head], sums: &[Matrix], table: Table) -> Result<Figure, InspectError> {
+    fn figure(&self, output: &Matrix, heads: &[Head], sums: &[Matrix], table: Table) -> Result<Figure, FigureError> {
         // One scale for everything that is added, so that the eye can add too.
         let all = heads.iter().map(|head| &head.contribution).chain(sums).chain([output]);
         let most = all.map(Matrix::largest).fold(0.0, f64::max);
-        let signed = |values: &Matrix, most: f64| -> Result<Heatmap, InspectError> {
+        let signed = |values: &Matrix, most: f64| -> Result<Heatmap, FigureError> {
             let range = ValueRange::Fixed { low: -most as f32, high: most as f32 };
             Ok(values.heatmap()?.scale(ColourScale::diverging(range)).side(240))
         };

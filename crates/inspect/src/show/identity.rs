@@ -4,6 +4,7 @@
 //! A token of norm `s√d` has the score `s²√d` with itself. If `n` such tokens are orthogonal, `1 − A_ii` is
 //! `(n − 1)/(n − 1 + exp(s²√d))`.
 
+use regard_figures::{Axis, CellNumbers, ColourScale, Figure, LineStyle, Lines, Series, ValueRange, number};
 use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, OpError, attention, attention_weights};
 use serde::Serialize;
@@ -12,7 +13,6 @@ use serde_json::json;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, CellNumbers, ColourScale, Figure, LineStyle, Lines, Series, ValueRange, number};
 
 /// What is measured.
 #[derive(Debug, Clone)]

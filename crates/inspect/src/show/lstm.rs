@@ -4,14 +4,13 @@
 //! Hidden and cell states come from our operation; the gates are made again in f64 from its states and the same weights,
 //! and the step they give is compared with the operation's.
 
+use regard_figures::{Axis, ColourScale, Figure, FigureError, Heatmap, Lines, Series, Table, ValueRange, number};
 use regard_ops::{LstmState, LstmWeights, lstm};
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::{Matrix, largest};
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, Series, Table, ValueRange, number};
 
 /// Where the weights come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -164,7 +163,7 @@ impl Lstm {
     fn text(&self, inputs: &Matrix, units: &[Vec<Step>], difference: f64) -> String {
         let mut table =
             Table::new(["t", "value", "write", "reset", "read", "Γ_f", "Γ_u", "Γ_o", "c̃", "c", "a"].map(String::from));
-        let digits = |v: f64| crate::number::fixed(v, 3);
+        let digits = |v: f64| regard_figures::fixed(v, 3);
         for (t, step) in units[self.unit - 1].iter().enumerate() {
             let flags = (1..4).map(|j| number(inputs.at(t, j), 1));
             let Step { forget, update, output, candidate, cell, hidden } = *step;
@@ -185,13 +184,13 @@ impl Lstm {
              largest difference between the operation and a step by these gates, of all units: {}\n",
             self.steps,
             self.names()[self.unit - 1],
-            aligned(&table),
+            table.to_text(),
             number(difference, 3),
         )
     }
 
     fn figure(&self, inputs: &Matrix, units: &[Vec<Step>], difference: f64) -> Result<Figure, ShowError> {
-        let over_time = |names: &[&str], of: &dyn Fn(usize, usize) -> f64| -> Result<Heatmap, InspectError> {
+        let over_time = |names: &[&str], of: &dyn Fn(usize, usize) -> f64| -> Result<Heatmap, FigureError> {
             let values = Matrix::from_fn(names.len(), self.steps, |row, t| of(t, row));
             Ok(values.heatmap()?.row_labels(names.to_vec()).axes("", "step").side(560))
         };

@@ -2,6 +2,7 @@
 //! so that a query that sees `n` keys gives each `1/n`.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
+use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, ValueRange};
 use regard_kernels::attention::alibi_slopes;
 use regard_ops::{
     AttentionOptions, Distance, Graph, Mask, OpError, SelfLoops, SparseRows, attention, attention_weights,
@@ -11,7 +12,6 @@ use serde_json::json;
 use super::limits::check_range;
 use super::matrix::{Matrix, beside};
 use super::{ShowError, Shown};
-use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, ValueRange};
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -189,8 +189,8 @@ fn block(seen: &Seen) -> Vec<String> {
     title.into_iter().chain((0..seen.weights.rows).map(row)).collect()
 }
 
-fn figure(all: &[Seen]) -> Result<Figure, InspectError> {
-    let map = |seen: &Seen| -> Result<Heatmap, InspectError> {
+fn figure(all: &[Seen]) -> Result<Figure, FigureError> {
+    let map = |seen: &Seen| -> Result<Heatmap, FigureError> {
         let scale = match seen.drawn {
             Drawn::Weights => ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }),
             Drawn::Bias => ColourScale::diverging(ValueRange::Data),

@@ -2,10 +2,8 @@
 //! layers.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{FigureError, Heatmap, fixed};
 use serde_json::Value;
-
-use crate::number::fixed;
-use crate::{Heatmap, InspectError};
 
 /// Numbers row after row.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,7 +125,7 @@ impl Matrix {
     }
 
     /// To be drawn.
-    pub fn heatmap(&self) -> Result<Heatmap, InspectError> {
+    pub fn heatmap(&self) -> Result<Heatmap, FigureError> {
         Heatmap::new(self.rows, self.columns, self.singles())
     }
 

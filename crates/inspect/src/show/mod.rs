@@ -1,7 +1,6 @@
 //! What attention is, shown by numbers: one small file a mechanism, each giving text, JSON and a figure from the same
 //! computation with the layers themselves.
 
-mod aligned;
 pub mod attention;
 pub mod cells;
 pub mod complexity;
@@ -17,14 +16,12 @@ mod matrix;
 pub mod position;
 pub mod scaling;
 
-pub use aligned::aligned;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use regard_figures::{Figure, FigureError};
 use regard_nn::{ConfigError, NnError};
 use regard_ops::OpError;
-
-use crate::{Figure, InspectError};
 
 /// A mechanism, shown.
 #[derive(Debug, Clone)]
@@ -62,7 +59,7 @@ pub enum ShowError {
     Op(#[from] OpError),
     /// The figure cannot be drawn.
     #[error(transparent)]
-    Figure(#[from] InspectError),
+    Figure(#[from] FigureError),
 }
 
 /// `count` standard normal numbers.

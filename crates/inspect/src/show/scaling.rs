@@ -2,6 +2,7 @@
 //! that size is nearly a choice of one key, with no gradient left.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use regard_nn::ConfigError;
 use regard_ops::softmax;
 use serde::Serialize;
@@ -9,7 +10,6 @@ use serde::Serialize;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, Figure, LineStyle, Lines, Series};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use regard_inspect::create_folder;
+use regard_system::create_folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -280,7 +280,7 @@ pub fn compare(
     let main = document.main();
     let figure = page::figure(&document, main.as_ref(), &folder)?;
     save(&folder.join("compare.svg"), figure.to_svg().as_bytes())?;
-    save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure)?.as_bytes())?;
+    save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure).as_bytes())?;
     Ok(Compared { folder, document })
 }
 

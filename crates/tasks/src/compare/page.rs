@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use regard_inspect::{Axis, Bars, Content, Figure, LineStyle, Lines, Report, Section, Series};
+use regard_figures::{Axis, Bars, Content, Figure, LineStyle, Lines, Report, Section, Series};
 use serde_json::Value;
 
 use super::summary::{Main, Row, Spread, cells, metric_names};
@@ -43,7 +43,7 @@ pub(super) fn figure(document: &Document, main: Option<&Main>, place: &Path) -> 
 }
 
 /// The page, with the figure in it.
-pub(super) fn page(document: &Document, main: Option<&Main>, figure: Figure) -> Result<String, TaskError> {
+pub(super) fn page(document: &Document, main: Option<&Main>, figure: Figure) -> String {
     let plan = &document.plan;
     let mut report = Report::new(format!("regard compare {}", plan.task))
         .fact("varied", document.keys().join(", "))
@@ -58,7 +58,7 @@ pub(super) fn page(document: &Document, main: Option<&Main>, figure: Figure) -> 
         section.content.extend(row.errors.iter().map(|error| Content::Text(format!("{} failed, {error}", row.name))));
     }
     let report = report.section(section).section(Section::new("Pictures").content(Content::Figure(figure)));
-    Ok(report.to_html()?)
+    report.to_html()
 }
 
 /// The mean course of a score over runs; a run without a journal is left out.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regard_inspect::{Table, deviation_text, number};
+use regard_figures::{Table, deviation_text, number};
 use serde::Serialize;
 
 use super::{Entry, Measured, Outcome};

@@ -1,7 +1,7 @@
 //! How good tags are: scores, and what the report shows of them.
 
 use regard_data::Vocabulary;
-use regard_inspect::{Content, Figure, Table, confusion_matrix, number};
+use regard_figures::{Content, Figure, Table, confusion_matrix, number};
 
 use super::encoded::{Encoded, UNKNOWN};
 use crate::error::TaskError;

@@ -9,9 +9,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use regard_inspect::{save_streamed, sync_folder};
 use regard_kernels::Isa;
 use regard_ops::Moments;
+use regard_system::{save_streamed, sync_folder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

@@ -19,7 +19,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Splits, builtin, excerpt, lacks_spaces, read_text, split_text};
-use regard_inspect::Content;
+use regard_figures::Content;
 use regard_inspect::count::{Description, Extra, Sizes};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
 use regard_nn::{Init, Pass};
@@ -127,7 +127,7 @@ impl Words {
     /// The share of analogies that are answered, of all and in a table by section; none where no question is known.
     fn analogy_accuracy(&self, model: &WordVectors, limit: Option<usize>) -> Option<(f64, Content)> {
         let table = self.table(model);
-        let mut rows = regard_inspect::Table::new(["analogies", "asked", "right", "accuracy", "words unknown"]);
+        let mut rows = regard_figures::Table::new(["analogies", "asked", "right", "accuracy", "words unknown"]);
         let (mut right, mut asked) = (0, 0);
         for (section, questions) in self.questions() {
             let unknown = section.questions.len() - questions.len();

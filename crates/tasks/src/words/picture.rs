@@ -1,6 +1,6 @@
 //! Words in a plane: those that belong together, or the neighbours of the words that were asked for.
 
-use regard_inspect::{Axis, Figure, LabelledPoint, Scatter};
+use regard_figures::{Axis, Figure, LabelledPoint, Scatter};
 use serde_json::json;
 
 use super::ask::Table;

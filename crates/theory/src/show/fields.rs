@@ -1,6 +1,6 @@
 //! `icl fields`: how the elements of features, fields and couplings are distributed, and how far that moves with `N`.
 
-use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv};

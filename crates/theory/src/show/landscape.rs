@@ -1,6 +1,6 @@
 //! `icl landscape`: the energy around the ground state, for each number of prompts.
 
-use regard_inspect::{ColourScale, Figure, Heatmap, ValueRange, number};
+use regard_figures::{ColourScale, Figure, Heatmap, ValueRange, number};
 use serde_json::json;
 
 use super::{Shown, csv};

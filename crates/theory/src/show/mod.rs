@@ -7,7 +7,7 @@ pub mod spectrum;
 pub mod sweep;
 pub mod train;
 
-use regard_inspect::Figure;
+use regard_figures::Figure;
 
 /// Something, shown.
 #[derive(Debug, Clone)]

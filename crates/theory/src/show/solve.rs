@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use regard_inspect::{Axis, ColourScale, Figure, Heatmap, Lines, Series, ValueRange};
+use regard_figures::{Axis, ColourScale, Figure, Heatmap, Lines, Series, ValueRange};
 use serde::Serialize;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! `icl spectrum`: eigenvalues of the Hessian with their zeros, and of the inputs against Marchenko and Pastur.
 
-use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use regard_inspect::{Axis, ColourScale, Figure, Heatmap, LineStyle, Lines, Series, ValueRange, number};
+use regard_figures::{Axis, ColourScale, Figure, Heatmap, LineStyle, Lines, Series, ValueRange, number};
 use serde_json::json;
 
 use super::{Shown, csv, optional};

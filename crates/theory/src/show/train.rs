@@ -1,6 +1,6 @@
 //! `icl train`: the six models side by side, and their double descent.
 
-use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv, optional};

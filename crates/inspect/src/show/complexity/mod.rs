@@ -7,13 +7,12 @@
 mod formula;
 mod measure;
 
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series, Table, number};
 use regard_nn::ConfigError;
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::{Progress, ShowError, Shown};
-use crate::{Axis, Figure, LineStyle, Lines, Series, Table, number};
 pub use formula::{Layer, Sizes};
 pub use measure::Timed;
 
@@ -173,11 +172,11 @@ impl Complexity {
             self.d_model,
             self.kernel,
             self.window,
-            aligned(formulas),
+            formulas.to_text(),
             self.timed.name(),
             self.repeats,
             lengths[fit_from],
-            aligned(times),
+            times.to_text(),
         )
     }
 

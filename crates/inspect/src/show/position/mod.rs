@@ -6,6 +6,7 @@ mod view;
 
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{fixed, number};
 use regard_nn::layers::position::floater::FloaterConfig;
 use regard_nn::layers::position::learned::LearnedConfig;
 use regard_nn::layers::position::recurrent::RecurrentPositionConfig;
@@ -19,8 +20,6 @@ use serde_json::json;
 use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::{ShowError, Shown};
-use crate::number;
-use crate::number::fixed;
 use view::View;
 
 /// What is shown.

@@ -1,9 +1,12 @@
 //! The pictures of the kinds: all side by side, or one in detail.
 
+use regard_figures::{
+    Axis, ColourScale, Figure, FigureError, Heatmap, Lines, PanelKind, Series, Text, ValueRange, number,
+};
+
 use super::view::View;
 use super::{Position, Seen, Shift};
 use crate::show::matrix::Matrix;
-use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, PanelKind, Series, Text, ValueRange, number};
 
 const COLUMNS: usize = 3;
 const SIDE: u32 = 320;
@@ -12,7 +15,7 @@ const SIDE: u32 = 320;
 type Titled = (String, PanelKind);
 
 /// An image of each kind above what is left of it over a distance.
-pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>) -> Result<Figure, InspectError> {
+pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>) -> Result<Figure, FigureError> {
     let mut items: Vec<(Titled, Titled)> = Vec::new();
     for Seen { name, view } in seen {
         let image = match view {
@@ -49,7 +52,7 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
 }
 
 /// All of one kind.
-pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, InspectError> {
+pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, FigureError> {
     let Seen { name, view } = seen;
     let title = format!("Positions: {name}, {} of them, d_model {}", position.length, position.d_model);
     let mut figure = Figure::new(title);
@@ -111,17 +114,17 @@ fn notes(mut figure: Figure, seen: &[Seen]) -> Figure {
     figure
 }
 
-fn image(values: &Matrix, columns: &str) -> Result<Heatmap, InspectError> {
+fn image(values: &Matrix, columns: &str) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Data);
     Ok(values.heatmap()?.axes("position", columns).scale(scale).side(SIDE))
 }
 
-fn bias(values: &Matrix) -> Result<Heatmap, InspectError> {
+fn bias(values: &Matrix) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Data);
     Ok(values.heatmap()?.axes("query", "key").scale(scale).side(SIDE))
 }
 
-fn rotation(shift: &Shift) -> Result<Heatmap, InspectError> {
+fn rotation(shift: &Shift) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Fixed { low: -1.0, high: 1.0 });
     Ok(shift
         .matrix

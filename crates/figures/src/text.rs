@@ -88,7 +88,7 @@ pub(crate) fn wrap(text: &str, size: f64, face: Face, limit: f64) -> Vec<String>
 }
 
 /// A token with its white space made visible: an outer space as `␣`, a line break as `↵`, a tabulator as `⇥`.
-pub(crate) fn visible(token: &str) -> String {
+pub fn visible(token: &str) -> String {
     let inner = token.trim_matches(' ');
     let before = token.len() - token.trim_start_matches(' ').len();
     let after = if inner.is_empty() { 0 } else { token.len() - token.trim_end_matches(' ').len() };

@@ -4,21 +4,21 @@ use resvg::tiny_skia::{IntSize, Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
 
 use crate::colour::Colour;
-use crate::error::InspectError;
+use crate::error::FigureError;
 use crate::fonts::Fonts;
 
 /// More pixels than any screen shows, and 256 MB of memory.
 const MOST_PIXELS: usize = 64_000_000;
 
 /// The PNG of an SVG document, at twice its size where that is not too large.
-pub(crate) fn rasterise(svg: &str, fonts: &Fonts) -> Result<Vec<u8>, InspectError> {
+pub(crate) fn rasterise(svg: &str, fonts: &Fonts) -> Result<Vec<u8>, FigureError> {
     let fontdb = fonts.database.clone();
     let options = Options { fontdb, font_family: "DejaVu Sans".to_string(), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(failed)?;
     let size = tree.size().to_int_size();
     let pixels = size.width() as usize * size.height() as usize;
     if pixels > MOST_PIXELS {
-        return Err(InspectError::TooLarge { what: "pixels of a figure", limit: MOST_PIXELS, got: pixels });
+        return Err(FigureError::TooLarge { what: "pixels of a figure", limit: MOST_PIXELS, got: pixels });
     }
     let scale = if 4 * pixels <= MOST_PIXELS { 2 } else { 1 };
     let mut pixmap =
@@ -32,7 +32,7 @@ pub(crate) fn cell_image(
     columns: usize,
     rows: usize,
     cells: impl Iterator<Item = Option<Colour>>,
-) -> Result<Vec<u8>, InspectError> {
+) -> Result<Vec<u8>, FigureError> {
     let mut bytes = Vec::with_capacity(4 * columns * rows);
     for cell in cells {
         bytes.extend(cell.map_or([0; 4], |Colour(r, g, b)| [r, g, b, 255]));
@@ -42,6 +42,6 @@ pub(crate) fn cell_image(
     pixmap.encode_png().map_err(failed)
 }
 
-fn failed(why: impl std::fmt::Display) -> InspectError {
-    InspectError::Raster { why: why.to_string() }
+fn failed(why: impl std::fmt::Display) -> FigureError {
+    FigureError::Raster { why: why.to_string() }
 }

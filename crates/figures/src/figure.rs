@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use crate::error::InspectError;
+use regard_system::{check_folder, save_atomically};
+
+use crate::error::FigureError;
 use crate::fonts::Fonts;
 use crate::html::page;
 use crate::layout::{Part, draw};
 use crate::panel::PanelKind;
 use crate::raster::rasterise;
-use crate::save::{folder_of, save_atomically};
 
 /// A title, panels in a grid, and notes beneath.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,14 +75,14 @@ pub enum Format {
 
 impl Format {
     /// What the extension of the path says, in any case.
-    pub fn of(path: impl AsRef<Path>) -> Result<Self, InspectError> {
+    pub fn of(path: impl AsRef<Path>) -> Result<Self, FigureError> {
         let path = path.as_ref();
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
         match extension.as_str() {
             "svg" => Ok(Self::Svg),
             "png" => Ok(Self::Png),
             "html" => Ok(Self::Html),
-            _ => Err(InspectError::Extension { path: path.to_path_buf() }),
+            _ => Err(FigureError::Extension { path: path.to_path_buf() }),
         }
     }
 }
@@ -124,11 +125,11 @@ impl Figure {
     ///
     /// Characters that the fonts of this crate lack (Chinese, emoji) are drawn with fonts of the machine, and as boxes
     /// where it has none; SVG and HTML take them from the reader's fonts.
-    pub fn to_png(&self) -> Result<Vec<u8>, InspectError> {
+    pub fn to_png(&self) -> Result<Vec<u8>, FigureError> {
         self.png().map(|(png, _)| png)
     }
 
-    fn png(&self) -> Result<(Vec<u8>, Saved), InspectError> {
+    fn png(&self) -> Result<(Vec<u8>, Saved), FigureError> {
         let svg = self.to_svg();
         let fonts = Fonts::of(&svg);
         Ok((rasterise(&svg, &fonts)?, Saved { lacking: fonts.lacking }))
@@ -140,22 +141,23 @@ impl Figure {
     }
 
     /// Draws the figure as the extension of the path says: `.svg`, `.png` or `.html`. The file is written atomically.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, FigureError> {
         let path = path.as_ref();
         let (content, saved) = match Format::of(path)? {
             Format::Svg => (self.to_svg().into_bytes(), Saved::default()),
             Format::Png => self.png()?,
             Format::Html => (self.to_html().into_bytes(), Saved::default()),
         };
-        save_atomically(path, &content).map(|()| saved)
+        save_atomically(path, &content)?;
+        Ok(saved)
     }
 
     /// Whether a figure can be saved there, as far as that is known before there is one: the extension names a format,
     /// and the folder exists.
-    pub fn check_path(path: impl AsRef<Path>) -> Result<(), InspectError> {
+    pub fn check_path(path: impl AsRef<Path>) -> Result<(), FigureError> {
         let path = path.as_ref();
         Format::of(path)?;
-        if folder_of(path).is_dir() { Ok(()) } else { Err(InspectError::Folder { path: path.to_path_buf() }) }
+        Ok(check_folder(path)?)
     }
 }
 

@@ -77,9 +77,9 @@ impl ColourScale {
     }
 }
 
-/// Red, green, blue.
+/// A colour: red, green, blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Colour(pub u8, pub u8, pub u8);
+pub struct Colour(pub u8, pub u8, pub u8);
 
 impl Colour {
     pub(crate) const INK: Self = Self(0x22, 0x22, 0x22);
@@ -101,8 +101,8 @@ impl Colour {
 }
 
 impl ColourMap {
-    /// Colours at even distances, straight lines between them.
-    pub(crate) fn stops(self) -> &'static [Colour] {
+    /// Returns the colours at even distances; between them the map is linear.
+    pub fn stops(self) -> &'static [Colour] {
         match self {
             Self::Blues => &BLUES,
             Self::Viridis => &VIRIDIS,

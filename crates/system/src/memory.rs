@@ -1,17 +1,18 @@
-//! What there is, beside what a model needs.
+//! Memory that this process can still allocate.
 
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// Bytes that this program can still have, where the system tells: those that are free, or fewer where a container has less.
+/// Returns the number of bytes this process can still allocate: the free memory of the machine, or what its container leaves if
+/// that is less. `None` if the system does not say.
 pub fn available_memory() -> Option<u128> {
     let free = meminfo(&read_to_string("/proc/meminfo").ok()?)?;
     let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
     Some(least_of_groups(Path::new("/sys/fs/cgroup"), &own).map_or(free, |left| left.min(free)))
 }
 
-/// What the control group of this program leaves, and all groups above it up to `root`; `own` is the program's line of version 2,
-/// such as `0::/user.slice/job`.
+/// Returns the smallest amount left by the control group of this process and by the groups above it, up to `root`. `own` is the
+/// content of `/proc/self/cgroup`, where version 2 has a line such as `0::/user.slice/job`.
 fn least_of_groups(root: &Path, own: &str) -> Option<u128> {
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     let groups = Path::new(own).ancestors().map(|group| root.join(group));
@@ -24,8 +25,8 @@ fn meminfo(text: &str) -> Option<u128> {
     Some(kilobytes * 1024)
 }
 
-/// What a control group, the limit of a container, leaves: of version 2, or of version 1. Pages of files that were read count
-/// as used there, though the system takes them back; they are added again.
+/// Returns what the limit of one control group (version 2, else version 1) leaves. The group counts cached file pages as used
+/// although the system can reclaim them, so they are added back.
 fn group_memory(root: &Path) -> Option<u128> {
     let number = |name: &str| read_to_string(root.join(name)).ok()?.trim().parse::<u128>().ok();
     let (limit, used, statistics) = match number("memory.max") {
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_has_what_its_group_leaves() {
+    fn a_container_leaves_its_limit_minus_its_use() {
         assert_eq!(meminfo("MemTotal: 9 kB\nMemAvailable:    5 kB\n"), Some(5 * 1024));
         let place = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text).unwrap();
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_group_counts() {
+    fn the_tightest_group_wins() {
         let place = tempfile::tempdir().unwrap();
         let job = place.path().join("slice/job");
         std::fs::create_dir_all(&job).unwrap();

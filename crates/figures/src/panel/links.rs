@@ -2,7 +2,7 @@
 
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Stroke, Style};
 use crate::colour::{Colour, palette};
-use crate::error::InspectError;
+use crate::error::FigureError;
 use crate::layout::Size;
 use crate::number::number;
 use crate::panel::{EMPTY, draw_empty, strings};
@@ -35,15 +35,15 @@ impl Links {
         left: impl IntoIterator<Item = S>,
         right: impl IntoIterator<Item = T>,
         weights: Vec<f32>,
-    ) -> Result<Self, InspectError> {
+    ) -> Result<Self, FigureError> {
         let (left, right) = (strings(left), strings(right));
         if left.len() * right.len() != weights.len() {
             let (rows, columns) = (left.len(), right.len());
-            return Err(InspectError::Shape { what: "links", rows, columns, got: weights.len() });
+            return Err(FigureError::Shape { what: "links", rows, columns, got: weights.len() });
         }
         let tokens = left.len().max(right.len());
         if tokens > MOST_TOKENS {
-            return Err(InspectError::TooLarge { what: "tokens to link", limit: MOST_TOKENS, got: tokens });
+            return Err(FigureError::TooLarge { what: "tokens to link", limit: MOST_TOKENS, got: tokens });
         }
         Ok(Self { left, right, weights, left_name: String::new(), right_name: String::new(), colour: 0 })
     }

@@ -31,7 +31,7 @@ pub fn number(value: f64, digits: usize) -> String {
 }
 
 /// A number with exactly `decimals` digits after the point, for columns and axes.
-pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+pub fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let is_zero = text.bytes().all(|b| b == b'0' || b == b'.');
     if value < 0.0 && !is_zero { format!("−{text}") } else { text }

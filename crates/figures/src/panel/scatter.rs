@@ -3,7 +3,7 @@
 use crate::axis::{Axis, AxisScale, Ruler};
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Stroke, Style};
 use crate::colour::{Colour, palette};
-use crate::error::InspectError;
+use crate::error::FigureError;
 use crate::layout::Size;
 use crate::number::number;
 use crate::panel::marker::draw_marker;
@@ -52,11 +52,11 @@ impl Scatter {
         mut self,
         name: impl Into<String>,
         points: impl IntoIterator<Item = LabelledPoint>,
-    ) -> Result<Self, InspectError> {
+    ) -> Result<Self, FigureError> {
         self.groups.push((name.into(), points.into_iter().collect()));
         let got = self.groups.iter().map(|(_, points)| points.len()).sum();
         if got > MOST_POINTS {
-            return Err(InspectError::TooLarge { what: "labelled points", limit: MOST_POINTS, got });
+            return Err(FigureError::TooLarge { what: "labelled points", limit: MOST_POINTS, got });
         }
         Ok(self)
     }

@@ -1,5 +1,6 @@
 //! The kinds of panels, one file each: what it shows, the room it needs, how it is drawn.
 
+mod aligned;
 mod bars;
 mod colour_bar;
 mod confusion;

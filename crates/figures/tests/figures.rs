@@ -1,9 +1,10 @@
 //! What figures say, in each format, for plain and for awkward data.
 
-use regard_inspect::{
-    Axis, Bars, CellNumbers, ColourScale, Figure, Heatmap, InspectError, LabelledPoint, LineStyle, Lines, Links,
+use regard_figures::{
+    Axis, Bars, CellNumbers, ColourScale, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines, Links,
     PanelKind, Scatter, Series, Table, Text, ValueRange, confusion_matrix,
 };
+use regard_system::SaveError;
 
 /// The document, which must be well formed.
 fn parse(svg: &str) -> roxmltree::Document<'_> {
@@ -169,17 +170,17 @@ fn an_image_reaches_the_png() {
 fn what_is_too_large_is_refused() {
     let shape = Heatmap::new(2, 3, vec![0.0; 5]).unwrap_err();
     assert_eq!(shape.to_string(), "heat map: expected 2 × 3 values, got 5");
-    assert!(matches!(Heatmap::new(usize::MAX, 2, vec![]), Err(InspectError::Shape { .. })));
-    assert!(matches!(Heatmap::new(2001, 2000, vec![0.0; 4_002_000]), Err(InspectError::TooLarge { .. })));
-    assert!(matches!(Heatmap::new(1, 5000, vec![0.0; 5000]), Err(InspectError::TooLarge { limit: 4096, .. })));
-    assert!(matches!(Links::new(vec!["a"; 200], ["b"], vec![0.0; 200]), Err(InspectError::TooLarge { .. })));
-    assert!(matches!(Links::new(["a"], ["b"], vec![]), Err(InspectError::Shape { .. })));
+    assert!(matches!(Heatmap::new(usize::MAX, 2, vec![]), Err(FigureError::Shape { .. })));
+    assert!(matches!(Heatmap::new(2001, 2000, vec![0.0; 4_002_000]), Err(FigureError::TooLarge { .. })));
+    assert!(matches!(Heatmap::new(1, 5000, vec![0.0; 5000]), Err(FigureError::TooLarge { limit: 4096, .. })));
+    assert!(matches!(Links::new(vec!["a"; 200], ["b"], vec![0.0; 200]), Err(FigureError::TooLarge { .. })));
+    assert!(matches!(Links::new(["a"], ["b"], vec![]), Err(FigureError::Shape { .. })));
     let bars = Bars::new(Axis::linear(""), vec!["group"; 3000]).series("", vec![1.0; 3000]);
-    assert!(matches!(bars, Err(InspectError::TooLarge { .. })));
+    assert!(matches!(bars, Err(FigureError::TooLarge { .. })));
     // A wide one beside a high one, four times.
     let mut figure = Figure::new("").columns(2);
     (0..8).for_each(|i| figure.push("", if i % 2 == 0 { map(1, 4096, 0.0) } else { map(4096, 1, 0.0) }));
-    assert!(matches!(figure.to_png(), Err(InspectError::TooLarge { .. })));
+    assert!(matches!(figure.to_png(), Err(FigureError::TooLarge { .. })));
 }
 
 #[test]
@@ -271,10 +272,13 @@ fn the_extension_chooses_the_format() {
     }
     for name in ["d.pdf", "e", ".svg", "f.svg.txt"] {
         let error = figure.save(folder.path().join(name)).unwrap_err();
-        assert!(matches!(error, InspectError::Extension { .. }));
+        assert!(matches!(error, FigureError::Extension { .. }));
         assert!(error.to_string().contains(".svg, .png or .html"), "{error}");
     }
-    assert!(matches!(figure.save(folder.path().join("no/such/folder.svg")), Err(InspectError::Write { .. })));
+    assert!(matches!(
+        figure.save(folder.path().join("no/such/folder.svg")),
+        Err(FigureError::Save(SaveError::Write { .. }))
+    ));
     let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["a.svg", "b.PNG", "c.html"], "a temporary file is left");
@@ -282,20 +286,17 @@ fn the_extension_chooses_the_format() {
 
 #[test]
 fn a_path_is_checked_before_there_is_a_figure() {
-    use regard_inspect::Format;
+    use regard_figures::Format;
     let folder = tempfile::tempdir().unwrap();
     for (name, format) in [("a.svg", Format::Svg), ("a.PNG", Format::Png), ("a.html", Format::Html)] {
         assert_eq!(Format::of(name).unwrap(), format);
         Figure::check_path(folder.path().join(name)).unwrap();
         Figure::check_path(name).unwrap();
         let nowhere = folder.path().join("missing").join(name);
-        assert!(matches!(Figure::check_path(nowhere), Err(InspectError::Folder { .. })));
+        assert!(matches!(Figure::check_path(nowhere), Err(FigureError::Save(SaveError::Folder { .. }))));
     }
     for wrong in ["a.pdf", "svg", "a.", ".png"] {
-        assert!(
-            matches!(Figure::check_path(folder.path().join(wrong)), Err(InspectError::Extension { .. })),
-            "{wrong}"
-        );
+        assert!(matches!(Figure::check_path(folder.path().join(wrong)), Err(FigureError::Extension { .. })), "{wrong}");
     }
 }
 
@@ -319,7 +320,7 @@ fn a_confusion_matrix_counts_and_colours_by_row() {
     };
     assert_eq!(fill("verb → noun: 5 (0.5)"), fill("verb → verb: 5 (0.5)"));
     assert_ne!(fill("noun → noun: 90 (0.9)"), fill("verb → verb: 5 (0.5)"));
-    assert!(matches!(confusion_matrix(["a", "b"], &[1, 2, 3]), Err(InspectError::Shape { rows: 2, got: 3, .. })));
+    assert!(matches!(confusion_matrix(["a", "b"], &[1, 2, 3]), Err(FigureError::Shape { rows: 2, got: 3, .. })));
     one(confusion_matrix([""; 0], &[]).unwrap()).to_svg();
 }
 
@@ -353,7 +354,7 @@ fn names_of_points_that_find_no_room_are_counted() {
     assert!(tips.contains(&"alone far (1, 1)".to_string()) && tips.len() == 301);
     let many = (0..5001).map(|_| LabelledPoint::new(0.0, 0.0, ""));
     let refused = Scatter::new(Axis::linear(""), Axis::linear("")).group("", many);
-    assert!(matches!(refused, Err(InspectError::TooLarge { limit: 5000, .. })));
+    assert!(matches!(refused, Err(FigureError::TooLarge { limit: 5000, .. })));
     let empty = one(Scatter::new(Axis::linear(""), Axis::linear("")));
     assert!(texts(&empty.to_svg()).contains(&"no points".to_string()));
 }

@@ -2,7 +2,7 @@
 
 use crate::canvas::{Anchor, Canvas, Fill, LABEL, Rect, Style, Turn};
 use crate::colour::{Colour, ColourScale, ValueRange};
-use crate::error::InspectError;
+use crate::error::FigureError;
 use crate::layout::Size;
 use crate::number::{fixed, number};
 use crate::panel::colour_bar::ColourBar;
@@ -58,17 +58,17 @@ const LONGEST_CELL_TEXT: f64 = 80.0;
 
 impl Heatmap {
     /// A map of `rows × columns` values, row after row.
-    pub fn new(rows: usize, columns: usize, values: Vec<f32>) -> Result<Self, InspectError> {
+    pub fn new(rows: usize, columns: usize, values: Vec<f32>) -> Result<Self, FigureError> {
         if rows.checked_mul(columns) != Some(values.len()) {
-            return Err(InspectError::Shape { what: "heat map", rows, columns, got: values.len() });
+            return Err(FigureError::Shape { what: "heat map", rows, columns, got: values.len() });
         }
         if values.len() > MOST_CELLS {
             let what = "cells of a heat map";
-            return Err(InspectError::TooLarge { what, limit: MOST_CELLS, got: values.len() });
+            return Err(FigureError::TooLarge { what, limit: MOST_CELLS, got: values.len() });
         }
         if rows.max(columns) > LONGEST_SIDE {
             let what = "rows or columns of a heat map";
-            return Err(InspectError::TooLarge { what, limit: LONGEST_SIDE, got: rows.max(columns) });
+            return Err(FigureError::TooLarge { what, limit: LONGEST_SIDE, got: rows.max(columns) });
         }
         Ok(Self {
             rows,

@@ -1,4 +1,4 @@
-//! A page of its own: nothing is fetched.
+//! Self-contained HTML pages: nothing is fetched.
 
 use std::fmt::Write;
 
@@ -14,7 +14,28 @@ pub(crate) fn page(figure: &Figure) -> String {
     document(&figure.title, "", &body)
 }
 
-/// A page around its body. `style` comes after that of all pages.
+/// A part of a page that a script draws. A page includes each style and each script once, however many parts use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interactive {
+    /// Heading above the part.
+    pub title: String,
+    /// HTML of the part: the elements and the data that the script works on.
+    pub body: String,
+    /// CSS of the part.
+    pub style: &'static str,
+    /// JavaScript that brings every part of this kind on the page to life. It runs after all bodies.
+    pub script: &'static str,
+}
+
+impl Interactive {
+    /// Returns the part as a page of its own.
+    pub fn to_html(&self) -> String {
+        let Self { title, body, style, script } = self;
+        document(title, style, &format!("<h1>{}</h1>\n{body}<script>\n{script}</script>\n", escape(title)))
+    }
+}
+
+/// Wraps a body in a complete page. `style` comes after the style that all pages share.
 pub(crate) fn document(title: &str, style: &str, body: &str) -> String {
     let title = escape(title);
     let base = STYLE.replace("SANS", Face::Sans.families()).replace("MONO", Face::Mono.families());

@@ -3,7 +3,7 @@
 use crate::axis::{Axis, Ruler};
 use crate::canvas::{Anchor, Canvas, Fill, LABEL, Rect, Stroke, Style};
 use crate::colour::{Colour, palette};
-use crate::error::InspectError;
+use crate::error::FigureError;
 use crate::layout::Size;
 use crate::number::number;
 use crate::panel::error_bar::{deviation_text, draw_error_bar};
@@ -54,7 +54,7 @@ impl Bars {
     }
 
     /// The same with a bar more in each group.
-    pub fn series(self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Result<Self, InspectError> {
+    pub fn series(self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Result<Self, FigureError> {
         let values = values.into_iter().collect();
         self.push(BarSeries { name: name.into(), values, deviations: Vec::new() })
     }
@@ -64,16 +64,16 @@ impl Bars {
         self,
         name: impl Into<String>,
         values: impl IntoIterator<Item = (f64, f64)>,
-    ) -> Result<Self, InspectError> {
+    ) -> Result<Self, FigureError> {
         let (values, deviations) = values.into_iter().unzip();
         self.push(BarSeries { name: name.into(), values, deviations })
     }
 
-    fn push(mut self, series: BarSeries) -> Result<Self, InspectError> {
+    fn push(mut self, series: BarSeries) -> Result<Self, FigureError> {
         self.series.push(series);
         let bars = self.series.len() * self.groups.len();
         if bars > MOST_BARS {
-            return Err(InspectError::TooLarge { what: "bars", limit: MOST_BARS, got: bars });
+            return Err(FigureError::TooLarge { what: "bars", limit: MOST_BARS, got: bars });
         }
         Ok(self)
     }

@@ -1,7 +1,7 @@
 //! Which class was taken for which.
 
 use crate::colour::{ColourScale, ValueRange};
-use crate::error::InspectError;
+use crate::error::FigureError;
 use crate::panel::{Heatmap, strings};
 
 /// A map of counts: a row a true class, a column a predicted one, `counts` row after row.
@@ -11,12 +11,12 @@ use crate::panel::{Heatmap, strings};
 pub fn confusion_matrix<S: Into<String>>(
     classes: impl IntoIterator<Item = S>,
     counts: &[u64],
-) -> Result<Heatmap, InspectError> {
+) -> Result<Heatmap, FigureError> {
     let classes = strings(classes);
     let n = classes.len();
     let what = "confusion matrix";
     if n.checked_mul(n) != Some(counts.len()) {
-        return Err(InspectError::Shape { what, rows: n, columns: n, got: counts.len() });
+        return Err(FigureError::Shape { what, rows: n, columns: n, got: counts.len() });
     }
     let shares = counts.chunks(n.max(1)).flat_map(|row| {
         let all: u128 = row.iter().map(|&count| u128::from(count)).sum();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use regard_inspect::{
+use regard_figures::{
     Axis, Bars, CellNumbers, Figure, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter,
     Series, Table, Text, confusion_matrix,
 };

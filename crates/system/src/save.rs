@@ -1,31 +1,48 @@
-//! Writing files whole or not at all, so that they last: the one way in which any command writes one.
+//! Durable, atomic file writes. Every command writes its files through this module.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::InspectError;
+/// A file that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// The folder of the file does not exist.
+    #[error("{path}: there is no such folder to write to")]
+    Folder {
+        /// The file to be written.
+        path: PathBuf,
+    },
+    /// The system refused to write.
+    #[error("{path}: could not be written: {cause}")]
+    Write {
+        /// The file to be written.
+        path: PathBuf,
+        /// The system's reason.
+        cause: io::Error,
+    },
+}
 
-/// What the name of a temporary file begins and ends with.
+/// Prefix and suffix of the names of temporary files.
 const TEMPORARY: (&str, &str) = (".regard-", ".tmp");
-/// A temporary file that nobody has written to for so long was left by a process that was killed.
+/// Age at which a temporary file counts as abandoned by a process that was killed.
 const LEFT: Duration = Duration::from_secs(3600);
 
-/// Writes a file so that nobody ever sees a part of it: to a temporary file in the same folder, which is synced and renamed.
-/// Then the folder is synced, without which the new name could be lost with the power.
-pub fn save_atomically(path: &Path, content: &[u8]) -> Result<(), InspectError> {
+/// Writes a file so that a reader sees either the old content or the whole new one. The content goes to a temporary file in
+/// the same folder, which is synced and renamed; then the folder is synced, because a power cut could lose the new name otherwise.
+pub fn save_atomically(path: &Path, content: &[u8]) -> Result<(), SaveError> {
     save_streamed(path, |file| file.write_all(content))
 }
 
-/// The same for a content that is made while it is written.
-pub fn save_streamed(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), InspectError> {
+/// Like [`save_atomically`], for content that `write` produces piece by piece.
+pub fn save_streamed(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), SaveError> {
     let save = || -> io::Result<()> {
         let folder = folder_of(path);
         remove_temporary_files(folder, LEFT);
         let mut builder = tempfile::Builder::new();
-        // The usual permissions of a new file, less the user's mask, instead of those of a secret one.
+        // The permissions of an ordinary new file (the umask applies); the default here is that of a secret.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(folder)?;
@@ -36,10 +53,10 @@ pub fn save_streamed(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resu
         file.persist(path).map_err(|error| error.error)?;
         sync_folder(folder)
     };
-    save().map_err(|cause| InspectError::Write { path: path.to_path_buf(), cause })
+    save().map_err(|cause| SaveError::Write { path: path.to_path_buf(), cause })
 }
 
-/// Makes a folder and all above it that are not there, so that they last.
+/// Creates a folder with its missing parents and syncs the folders that hold them.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
@@ -47,17 +64,16 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     missing.into_iter().try_for_each(|folder| sync_folder(folder_of(folder)))
 }
 
-/// Makes the names in a folder last.
+/// Syncs a folder, so that the names in it survive a power cut.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder) {
         Ok(folder) => folder.sync_all(),
-        // Some systems have no way to open a folder.
+        // Some systems cannot open a folder.
         Err(_) => Ok(()),
     }
 }
 
-/// Removes the temporary files in a folder that nobody has written to for `age`: of processes that were killed while they
-/// wrote.
+/// Removes temporary files in a folder that are older than `age`: a process was killed while it wrote them.
 pub fn remove_temporary_files(folder: &Path, age: Duration) {
     let is_temporary = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -69,14 +85,19 @@ pub fn remove_temporary_files(folder: &Path, age: Duration) {
     };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if is_temporary(&entry.file_name()) && is_old(&entry) {
-            // If it cannot be removed, it does no harm either.
+            // A temporary file that stays does no harm.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// The folder of a file.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+/// Checks that the folder of a file exists, for commands that compute for long before they write.
+pub fn check_folder(path: &Path) -> Result<(), SaveError> {
+    if folder_of(path).is_dir() { Ok(()) } else { Err(SaveError::Folder { path: path.to_path_buf() }) }
+}
+
+/// Returns the folder that holds a file.
+fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -105,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_when_it_is_old() {
+    fn old_temporary_files_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let [old, new, other] = [".regard-old.tmp", ".regard-new.tmp", "old.tmp"].map(|name| place.path().join(name));
         for path in [&old, &new, &other] {

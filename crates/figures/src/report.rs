@@ -1,15 +1,14 @@
-//! A report: figures, tables, attention and text under headings, on one page that needs nothing else.
+//! A report: figures, tables, interactive parts and text under headings, on one self-contained page.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::attention::AttentionView;
-use crate::attention::page::{SCRIPT, STYLE as ATTENTION_STYLE, write_view};
-use crate::error::InspectError;
+use regard_system::{SaveError, save_atomically};
+
 use crate::figure::Figure;
-use crate::html::{document, write_figure, write_table};
+use crate::html::{Interactive, document, write_figure, write_table};
 use crate::panel::Table;
-use crate::save::save_atomically;
 use crate::text::escape;
 
 /// What a training, or a comparison, came to.
@@ -41,8 +40,8 @@ pub enum Content {
     Figure(Figure),
     /// Rows of cells.
     Table(Table),
-    /// Maps to move about in.
-    Attention(AttentionView),
+    /// A part of the page with a script of its own.
+    Interactive(Interactive),
     /// Paragraphs, separated by empty lines.
     Text(String),
     /// Lines as they are, in the monospaced face.
@@ -68,7 +67,7 @@ impl Report {
     }
 
     /// The page.
-    pub fn to_html(&self) -> Result<String, InspectError> {
+    pub fn to_html(&self) -> String {
         let mut body = format!("<h1>{}</h1>\n", escape(&self.title));
         if !self.summary.is_empty() {
             body.push_str("<dl>\n");
@@ -88,21 +87,26 @@ impl Report {
             let _ = writeln!(body, "<section>\n<h2 id=\"part-{}\">{}</h2>", index + 1, escape(&section.heading));
             write_paragraphs(&mut body, &section.text);
             for content in &section.content {
-                content.write(&mut body)?;
+                content.write(&mut body);
             }
             body.push_str("</section>\n");
         }
-        let mut content = self.sections.iter().flat_map(|section| &section.content);
-        if content.any(|content| matches!(content, Content::Attention(_))) {
-            let _ = write!(body, "<script>\n{SCRIPT}</script>\n");
-            return Ok(document(&self.title, &format!("{STYLE}{ATTENTION_STYLE}"), &body));
+        let content = self.sections.iter().flat_map(|section| &section.content);
+        let interactive = content.filter_map(|content| match content {
+            Content::Interactive(part) => Some((part.style, part.script)),
+            _ => None,
+        });
+        let mut style = STYLE.to_string();
+        for (own_style, script) in interactive.collect::<BTreeSet<_>>() {
+            style.push_str(own_style);
+            let _ = write!(body, "<script>\n{script}</script>\n");
         }
-        Ok(document(&self.title, STYLE, &body))
+        document(&self.title, &style, &body)
     }
 
     /// Writes the page, atomically.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), InspectError> {
-        save_atomically(path.as_ref(), self.to_html()?.as_bytes())
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SaveError> {
+        save_atomically(path.as_ref(), self.to_html().as_bytes())
     }
 }
 
@@ -126,7 +130,7 @@ impl Section {
 }
 
 impl Content {
-    fn write(&self, body: &mut String) -> Result<(), InspectError> {
+    fn write(&self, body: &mut String) {
         match self {
             Self::Figure(figure) => {
                 write_heading(body, &figure.title);
@@ -137,16 +141,15 @@ impl Content {
                 write_table(body, table);
                 body.push_str("</div>\n");
             }
-            Self::Attention(view) => {
-                write_heading(body, &view.title);
-                write_view(body, view)?;
+            Self::Interactive(part) => {
+                write_heading(body, &part.title);
+                body.push_str(&part.body);
             }
             Self::Text(text) => write_paragraphs(body, text),
             Self::Code(code) => {
                 let _ = writeln!(body, "<pre>{}</pre>", escape(code));
             }
         }
-        Ok(())
     }
 }
 
@@ -162,9 +165,9 @@ impl From<Table> for Content {
     }
 }
 
-impl From<AttentionView> for Content {
-    fn from(view: AttentionView) -> Self {
-        Self::Attention(view)
+impl From<Interactive> for Content {
+    fn from(part: Interactive) -> Self {
+        Self::Interactive(part)
     }
 }
 
