@@ -200,7 +200,7 @@ fn examples_that_do_not_suit_are_named_with_file_and_line() {
     fs::write(&file, "5 4 3 2 1 0 | 0 1 2 3 4 5\n\n5 4 3\n").unwrap();
     fails_with(&score(), 1, &["examples.txt, line 3", "two permutations of 0 to 5", "5 4 3"]);
     fs::write(&file, "\n").unwrap();
-    fails_with(&score(), 1, &["examples.txt", "one a line", "none"]);
+    fails_with(&score(), 1, &["examples.txt", "one per line", "none"]);
     fs::write(&file, "5 4 3 2 1 0 | 0 1 2 3 4 5\n").unwrap();
     done(&score());
 }
