@@ -286,12 +286,12 @@ fn what_makes_no_sense_is_refused_by_name() {
     let message = |config: RecurrentTranslatorConfig| config.validate().unwrap_err().to_string();
     assert_eq!(
         message(RecurrentTranslatorConfig { d_hidden: 5, ..small() }),
-        "d_hidden = 5: expected an even number where direction is both, half of it for each"
+        "d_hidden = 5: expected an even number when direction is both, half of it for each"
     );
     let selection = Selection::Hard { estimator: Estimator::ScoreFunction };
     assert_eq!(
         message(RecurrentTranslatorConfig { attention: Alignment::None, selection, ..small() }),
-        "selection = hard: expected soft where attention is none"
+        "selection = hard: expected soft when attention is none"
     );
     assert!(message(RecurrentTranslatorConfig { n_layers: 0, ..small() }).starts_with("n_layers = 0"));
     assert!(message(RecurrentTranslatorConfig { d_hidden: 1 << 62, ..small() }).starts_with("d_hidden = "));

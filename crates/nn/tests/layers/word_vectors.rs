@@ -100,7 +100,7 @@ fn wrong_words_go_by_their_counts() {
     assert_eq!(draw(2, 1), draw(2, 1));
     assert_ne!(draw(2, 1), draw(2, 2));
     let few = NegativeSampler::new(&[0, 3]).unwrap_err().to_string();
-    assert_eq!(few, "counts of words: expected two words or more that occur, got 1");
+    assert_eq!(few, "counts of words: expected at least two words that occur, got 1");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn bad_inputs_are_named() {
     let ids = || Tensor::<1, Int>::from_ints([0, 1], &training());
     let drawn = |shape: [usize; 2]| Tensor::<2, Int>::zeros(shape, &training());
     let refused = model.skip_gram_loss(ids(), ids(), drawn([3, 2])).unwrap_err().to_string();
-    assert_eq!(refused, "right and drawn words: expected [2] and [2, 1 or more], got [2] and [3, 2]");
+    assert_eq!(refused, "right and negative words: expected [2] and [2, 1 or more], got [2] and [3, 2]");
     let refused = model.cbow_loss(drawn([2, 3]), &[1, 0], ids(), drawn([2, 2])).unwrap_err().to_string();
     assert_eq!(refused, "counts: expected 1 or more words around each centre, got 0");
     let far = Tensor::<1, Int>::from_ints([0, 6], &training());
