@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn the_transform_is_the_mean_of_its_law() {
-        // ∫ ρ(x) / (x + z) and ∫ ρ(x) / (x + z)² by the midpoint rule. With more features than samples the law has a point mass at 0.
+        // ∫ ρ(x) / (x + z) and ∫ ρ(x) / (x + z)² by the midpoint rule, plus the point mass at 0 if features outnumber samples.
         for (ratio, z) in [(0.3, 0.1), (0.8, 0.5), (2.5, 0.2)] {
             let (low, high) = crate::spectrum::marchenko_pastur_edges(ratio);
             let count = 200_000;

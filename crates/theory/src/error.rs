@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn problems_larger_than_memory_are_refused() {
         TheoryError::check_memory("a number", 1.0).unwrap();
         if available_memory().is_some() {
             let error = TheoryError::check_memory("a spin glass", 1e15).unwrap_err();

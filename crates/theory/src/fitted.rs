@@ -41,8 +41,7 @@ fn class(d: usize, i: usize, j: usize) -> usize {
     4 * last + 2 * usize::from(i / d == j / d) + usize::from(i % d == j % d)
 }
 
-/// Draws fields with the means and variances of `fields` in each block, but none of its correlations. Their train error has no
-/// meaning.
+/// Draws fields with the means and variances of `fields` in each block but no correlations. They have no train error.
 pub fn fitted(fields: &Fields, seed: u64) -> Fields {
     let (d, n) = (fields.d, fields.len());
     let mut random = random(Purpose::Fitted, seed, 0);

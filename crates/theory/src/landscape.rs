@@ -19,8 +19,7 @@ pub struct Landscape {
     pub energy: Vec<Vec<f64>>,
     /// Half the second derivative of the energy along each direction.
     pub stiffness: [f64; 2],
-    /// The ground state of unlimited prompts, projected onto the plane. Known only for independent inputs and labels without
-    /// noise.
+    /// The ground state of unlimited prompts, projected onto the plane; `None` for correlated inputs or noisy labels.
     pub unlimited: Option<[f64; 2]>,
 }
 

@@ -47,8 +47,7 @@ pub fn input_spectrum(task: &Task, prompts: u64, seed: u64) -> Result<Vec<f64>, 
     Ok(all)
 }
 
-/// Returns the Marchenko–Pastur density of the eigenvalues of `x xᵀ / N` at `x`, with `D/N = ratio` and without the point mass
-/// at 0.
+/// Returns the Marchenko–Pastur density at `x` for the eigenvalues of `x xᵀ / N` with `D/N = ratio`, without its point mass at 0.
 pub fn marchenko_pastur(x: f64, ratio: f64) -> f64 {
     let (low, high) = marchenko_pastur_edges(ratio);
     match x > low && x < high {

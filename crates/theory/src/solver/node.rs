@@ -4,10 +4,10 @@
 //! V_i = Σ_k J_ik² v_k,   v_i = 1 / (λ_i − V_i),   m_i = (h_i + Σ_k J_ik m_k − [V_i m_i']) v_i
 //! ```
 //!
-//! The term in brackets is the reaction of the neighbours to the spin itself, through its mean `m_i'` of the iteration before; the
-//! cavity method excludes it. With the term subtracted, the fixed point is `λ_i m_i = h_i + Σ J m`, the ground state. Without it,
-//! as published, the fixed point is `(λ_i − V_i) m_i = h_i + Σ J m`: near the ground state if the couplings are weak (many
-//! prompts), far from it if they are strong.
+//! The term in brackets is the reaction of the neighbours to the spin itself, through its mean `m_i'` of the iteration before;
+//! the cavity method excludes it. With the term subtracted, the fixed point is `λ_i m_i = h_i + Σ J m`, the ground state.
+//! Without it, as published, the fixed point is `(λ_i − V_i) m_i = h_i + Σ J m`: near the ground state if the couplings are
+//! weak (many prompts), far from it if they are strong.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;

@@ -1,4 +1,4 @@
-//! Monte Carlo sampling at inverse temperature β: an independent check of the other solvers, whose approximations it does not share.
+//! Monte Carlo sampling at inverse temperature β: an independent check of the other solvers, free of their approximations.
 
 use faer::Mat;
 use rand::RngExt;
@@ -71,7 +71,7 @@ impl Solver for Sampler {
         chains.par_iter_mut().for_each(|chain| {
             chain.run(&problem, self.moves, &nothing, sweeps / 2);
         });
-        // Batches sum differences from a state that was reached: at large β, sums of plain squares would lose the variance to rounding.
+        // Batches sum differences from a reached state: at large β, plain squares would lose the variance to rounding.
         let reference = chains[0].state.clone();
         let mut run = |steps: usize| -> Vec<Batch> {
             chains.par_iter_mut().map(|chain| chain.run(&problem, self.moves, &reference, steps)).collect()
