@@ -126,7 +126,7 @@ fn one_bad_input_spoils_no_other() {
     assert!(found[3]["error"].as_str().unwrap().contains("JSON"));
 
     let picture = write(place.path(), "cat.png", b"\x89PNG\r\n\x1a\n0000");
-    fails_with(&regard(&["predict", model, &picture]), 1, &["a text", "the file of a picture"]);
+    fails_with(&regard(&["predict", model, &picture]), 1, &["a text", "a file with a picture"]);
     fails_with(&regard(&["predict", model, "--input", &picture]), 1, &["UTF-8", "cat.png"]);
 }
 
