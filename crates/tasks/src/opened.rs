@@ -50,7 +50,7 @@ pub trait Opened: Send + Sync {
     /// Reads the inputs of a file in a format of the task's own, such as columns; returns `None` for one input per line.
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError>;
 
-    /// Predicts the answer to each input. An input that the model refuses gets an error and does not affect the others.
+    /// Predicts the answer to each input. An input that the model refuses gets an error without affecting the others.
     fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError>;
 
     /// Returns the attention maps for an input, or the picture that the task shows instead. Without an input the task chooses one.
