@@ -177,7 +177,8 @@ impl Compose {
         let numbers =
             |part: &str| part.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<usize>>>();
         let (values, places) = text.split_once('|').ok_or_else(wrong)?;
-        let example = Example { values: numbers(values).ok_or_else(wrong)?, places: numbers(places).ok_or_else(wrong)? };
+        let (values, places) = (numbers(values).ok_or_else(wrong)?, numbers(places).ok_or_else(wrong)?);
+        let example = Example { values, places };
         if self.fits(&example) { Ok(example) } else { Err(wrong()) }
     }
 
