@@ -108,7 +108,7 @@ fn a_wrong_config_is_named_with_file_field_and_what_is_allowed() {
         let file = write(&place, "wrong.toml", format!("[model]\n{model}\n"));
         fails_with(&["--config", &file], 2, &[&["wrong.toml"], words].concat());
     };
-    config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisors of d_model, 1, 2, 5, 10, or a d_head"]);
+    config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisors of d_model, 1, 2, 5, 10, or an explicit d_head"]);
     config("d_model = 20\nn_heads = 4\nposition = \"rope\"", &["model.d_head = 5", "an even number"]);
     config("position = \"ropes\"", &["model.position", "unknown variant `ropes`", "`sinusoidal`", "`alibi`"]);
     let window = "sight = {kind = \"window\", left = -1, right = 0}";
@@ -125,7 +125,7 @@ fn wrong_use_is_code_2_with_a_message() {
     fails_with(&["--preset", "gpt3"], 2, &["gpt3", "transformer-base", "gpt2-xl", "llama-3-8b", "vit-base-16"]);
     fails_with(&["--preset", "gpt2", "--config", "configs/count.toml"], 2, &["cannot be used with"]);
     fails_with(&["--set", "model.d_model"], 2, &["--set model.d_model", "KEY=VALUE"]);
-    fails_with(&["--set", "model..d_model=3"], 2, &["single points"]);
+    fails_with(&["--set", "model..d_model=3"], 2, &["single dots"]);
     fails_with(&["--set", "model.d_model.x=3"], 2, &["512 has no entry x"]);
     fails_with(&["--set", "model.n_layers=many"], 2, &["model.n_layers", "a whole number, 0 or more"]);
     fails_with(&["--set", "extra.3.name=a"], 2, &["no entry 3"]);
