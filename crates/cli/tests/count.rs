@@ -108,7 +108,7 @@ fn a_wrong_config_is_named_with_file_field_and_what_is_allowed() {
         let file = write(&place, "wrong.toml", format!("[model]\n{model}\n"));
         fails_with(&["--config", &file], 2, &[&["wrong.toml"], words].concat());
     };
-    config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisors of d_model, 1, 2, 5, 10, or an explicit d_head"]);
+    config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisor of d_model (1, 2, 5, 10), or set d_head"]);
     config("d_model = 20\nn_heads = 4\nposition = \"rope\"", &["model.d_head = 5", "an even number"]);
     config("position = \"ropes\"", &["model.position", "unknown variant `ropes`", "`sinusoidal`", "`alibi`"]);
     let window = "sight = {kind = \"window\", left = -1, right = 0}";
