@@ -254,7 +254,7 @@ impl Task for Pretrain {
             let all = train.rows.len();
             train.rows.retain(|row| tokens(row) <= longest);
             let left = all - train.rows.len();
-            notes.push(format!("{left} examples are longer than {longest} tokens: left out of training (data.longest)"));
+            notes.push(format!("{left} examples are longer than {longest} tokens: left out of training"));
         }
         for (name, part) in [("training", Some(&train)), ("dev", Some(&dev)), ("test", test.as_ref())] {
             if part.is_some_and(|part| part.rows.is_empty()) {
