@@ -12,19 +12,19 @@ pub enum InspectError {
     #[error(transparent)]
     Figure(#[from] FigureError),
     /// The extension of the path names no format of an attention view.
-    #[error("{path}: the extension must be .html, .svg, .png or .json, to say how to write the attention maps")]
+    #[error("{path}: the extension must be .html, .svg, .png or .json; it selects the format of the attention maps")]
     Extension {
         /// The path of the file to be written.
         path: PathBuf,
     },
     /// A captured query has weight on a key for which no token was given.
-    #[error("{layer}: a query looks beyond the {expected} keys it has tokens for, at one of {got}")]
+    #[error("{layer}: a query has weight beyond the {expected} keys that have tokens; its row has {got} weights")]
     Keys {
         /// Name of the head.
         layer: String,
         /// Number of tokens given.
         expected: usize,
-        /// Number of weights captured.
+        /// Number of weights in the query's row.
         got: usize,
     },
     /// The data of a page could not be encoded.

@@ -1,5 +1,5 @@
-//! Looking inside attention models: attention maps ([`AttentionView`]), mechanisms shown by numbers ([`show`]), and what a
-//! described model costs ([`count`]).
+//! Inspection of attention models: attention maps ([`AttentionView`]), mechanisms explained with numbers ([`show`]), and the
+//! parameters, operations and memory of a described model ([`count`]).
 #![forbid(unsafe_code)]
 
 mod attention;

@@ -108,7 +108,7 @@ fn a_few_large_weights_do_not_make_all_others_pale() {
     let figure = AttentionView::new("").group(group).to_figure().unwrap();
     let svg = figure.to_svg();
     assert!(svg.contains("fill=\"#08285c\"><title>1 → 9: 0.1</title>"), "0.1 is the usual largest");
-    assert!(figure.notes[0].ends_with("Weights beyond 0.1, up to 1, have the last colour."));
+    assert!(figure.notes[0].ends_with("Weights above 0.1, up to 1, have the darkest colour."));
 }
 
 #[test]

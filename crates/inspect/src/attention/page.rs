@@ -1,5 +1,4 @@
-//! The page to look at attention: maps drawn upon canvases by a script of its own, so that a quarter of a million cells
-//! are as quick as a few.
+//! The interactive page of attention maps. A script draws them on canvases, so that 250,000 cells are as fast as a few.
 
 use std::fmt::Write;
 
@@ -9,7 +8,7 @@ use serde::Serialize;
 use crate::attention::{AttentionView, HeadMap, MapGroup};
 use crate::error::InspectError;
 
-/// About sixty megabytes of page, which a browser still opens.
+/// Largest number of weights in a page, about 60 MB, which a browser still opens.
 const MOST_WEIGHTS: usize = 20_000_000;
 
 const STYLE: &str = include_str!("page.css");
@@ -21,7 +20,7 @@ const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// Turns a view into a part of a page.
+/// Turns a view into an interactive part of a page.
 pub(super) fn interactive(view: &AttentionView) -> Result<Interactive, InspectError> {
     let weights = view.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
     if weights > MOST_WEIGHTS {
@@ -30,7 +29,7 @@ pub(super) fn interactive(view: &AttentionView) -> Result<Interactive, InspectEr
     let data = PageData { title: &view.title, groups: view.groups.iter().map(PageGroup::new).collect() };
     let json = serde_json::to_string(&data).map_err(|error| InspectError::Encode { why: error.to_string() })?;
     let body = format!(
-        "<div class=\"attention\">\n<noscript>The maps are drawn by a script, which is turned off here.</noscript>\n\
+        "<div class=\"attention\">\n<noscript>The maps are drawn by JavaScript, which is turned off here.</noscript>\n\
          <script type=\"application/json\">{}</script>\n</div>\n",
         for_script(&json)
     );
@@ -52,7 +51,7 @@ struct PageGroup<'a> {
     heads: Vec<PageHead>,
 }
 
-/// Weights as ten-thousandths: `12` is a third of the room of `0.0012`. Zeros at the end of a row are left out.
+/// A head with weights in ten-thousandths: `12` takes a third of the space of `0.0012`. Zeros at the end of a row are omitted.
 #[derive(Serialize)]
 struct PageHead {
     head: usize,
@@ -89,7 +88,7 @@ fn ten_thousandths(weight: f32) -> Option<i64> {
     weight.is_finite().then(|| (f64::from(weight) * 1e4).round() as i64)
 }
 
-/// JSON that can stand in a script element: nothing in it ends the element or begins a comment.
+/// Escapes JSON for a script element, so that nothing in it ends the element or begins a comment.
 fn for_script(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
