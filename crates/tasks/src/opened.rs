@@ -53,7 +53,7 @@ pub trait Opened: Send + Sync {
     /// Predicts the answer to each input. An input that the model refuses gets an error without affecting the others.
     fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError>;
 
-    /// Returns the attention maps for an input, or the picture that the task shows instead. Without an input the task chooses one.
+    /// Returns the attention maps for an input, or the picture that the task shows instead. By default the task chooses an input.
     fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError>;
 
     /// Computes the mean output of every head over examples, for [`Mode::Mean`].
