@@ -141,7 +141,7 @@ fn data_and_settings_that_make_no_sense_are_refused() {
     train(&good, &["model.colour=red"], 2, &["colour"]);
     train(&good, &["model.kind=intra"], 2, &["model.kind", "`transformer`, `rnn`, `lstm`, `gru`, `bag`"]);
     train(&good, &["model.kind=lstm", "model.from=nowhere"], 2, &["model.from", "model.kind=transformer"]);
-    train(&good, &["model.from=nowhere"], 1, &["nowhere", "no model folder"]);
+    train(&good, &["model.from=nowhere"], 1, &["nowhere", "not a model folder"]);
     train(&good, &["data.target=value", "train.label_smoothing=0.1"], 2, &["train.label_smoothing"]);
     train("", &["data.fold=1/10"], 2, &["data.fold", "built-in"]);
     train("", &["data.target=labels"], 2, &["data.target", "built-in"]);

@@ -48,7 +48,7 @@ fn a_description_that_was_edited_is_refused() {
     assert_ne!(edited, written);
     fs::write(&file, edited).unwrap();
     for arguments in [&["predict", path(&folder), INPUT][..], &["eval", path(&folder)], &["look", path(&folder)]] {
-        fails_with(&regard(arguments), 1, &["config.json", "changed since Regard has written it"]);
+        fails_with(&regard(arguments), 1, &["config.json", "changed since Regard wrote it"]);
     }
     fails_with(&train(&folder, &["--resume"]).ended(), 1, &["changed since"]);
     fs::write(&file, written).unwrap();

@@ -140,7 +140,7 @@ fn bad_data_and_settings_are_refused_by_name() {
     }
     let smooth = sets(&["tags.output=crf", "train.label_smoothing=0.1"]);
     fails_with(&train(place.path(), "never", &smooth), 2, &["train.label_smoothing", "crf"]);
-    fails_with(&train(place.path(), "never", &["--set", "model.from=nothing"]), 1, &["nothing", "no model folder"]);
+    fails_with(&train(place.path(), "never", &["--set", "model.from=nothing"]), 1, &["nothing", "not a model folder"]);
     assert!(!place.path().join("never").exists(), "what is refused leaves no folder");
 }
 

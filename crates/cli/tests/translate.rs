@@ -128,7 +128,7 @@ fn damaged_folders_are_named() {
     fails_with(&regard(&["predict", folder, ""]), 1, &["1 to 60 tokens"]);
     fails_with(&regard(&["generate", folder, "one"]), 2, &["translate cannot generate"]);
     fails_with(&regard(&["look", folder, "one", "--out", "a.gif"]), 2, &["a.gif", ".svg"]);
-    fails_with(&regard(&["predict", path(place.path()), "one"]), 1, &["no model folder"]);
+    fails_with(&regard(&["predict", path(place.path()), "one"]), 1, &["not a model folder"]);
     for (name, at) in [("model.safetensors", 500), ("tokenizer.json", 100), ("config.json", 1)] {
         let file = out.join(name);
         let good = fs::read(&file).unwrap();
