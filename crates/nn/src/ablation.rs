@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn names_are_read_with_their_modes() {
         let inventory = inventory();
-        let [(own, _), (cross, _)] = inventory.layers[..] else { panic!("two layers") };
+        let [(own, _), (cross, _)] = inventory.layers[..] else { panic!("expected two layers") };
         let ablation = Ablation::parse("encoder.0.1=self, decoder.0.cross=mean,positions", &inventory).unwrap();
         assert!(ablation.without_positions() && ablation.needs_means());
         assert_eq!((ablation.mode(&own, 0), ablation.mode(&own, 1)), (None, Some(Mode::Itself)));

@@ -58,7 +58,7 @@ fn blanked(weight: &Param<Tensor<2>>, dim: usize, from: usize, to: usize) -> Par
 }
 
 #[test]
-fn a_head_of_zero_is_one_that_the_output_does_not_read() {
+fn a_zero_head_matches_zero_output_weights() {
     let ((mut layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let off = ablation(&init, "0.2");
     let found = run(&layer, &x, &Pass::inference().with_ablation(&off));
@@ -68,7 +68,7 @@ fn a_head_of_zero_is_one_that_the_output_does_not_read() {
 }
 
 #[test]
-fn a_uniform_head_is_one_without_queries() {
+fn a_uniform_head_matches_zero_query_weights() {
     let ((mut layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let off = ablation(&init, "0.1=uniform");
     let capture = Capture::default();
@@ -85,7 +85,7 @@ fn a_uniform_head_is_one_without_queries() {
 
 /// Queries of zero, keys of zero: no head can tell the keys apart, so that a bias by distance alone would show.
 #[test]
-fn uniform_weights_know_no_distance() {
+fn uniform_weights_ignore_distance() {
     let ((layer, init), x) = (layer(), leaf([1, SEQ, 16], 3));
     let off = ablation(&init, "0=uniform");
     let places = Position::Alibi
@@ -98,7 +98,7 @@ fn uniform_weights_know_no_distance() {
 }
 
 #[test]
-fn a_head_that_sees_itself_hands_on_its_own_value() {
+fn a_head_that_sees_only_itself_passes_on_its_own_value() {
     let ((mut layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let off = ablation(&init, "0.3=self");
     let found = run(&layer, &x, &Pass::inference().with_ablation(&off));
@@ -113,7 +113,7 @@ fn a_head_that_sees_itself_hands_on_its_own_value() {
 }
 
 #[test]
-fn a_mean_head_says_the_same_of_every_token() {
+fn a_mean_head_outputs_the_same_for_every_token() {
     let ((mut layer, init), x) = (layer(), leaf([3, SEQ, 16], 3));
     let capture = Capture::of_outputs();
     run(&layer, &x, &Pass::inference().with_capture(&capture));
@@ -147,7 +147,7 @@ fn a_layer_that_is_off_adds_nothing() {
 }
 
 #[test]
-fn cached_decoding_leaves_the_same_out() {
+fn cached_decoding_with_ablation_matches_the_full_pass() {
     let ((layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let capture = Capture::of_outputs();
     run(&layer, &x, &Pass::inference().with_capture(&capture));
@@ -166,7 +166,7 @@ fn cached_decoding_leaves_the_same_out() {
 }
 
 #[test]
-fn cross_attention_can_be_left_out_too() {
+fn cross_attention_can_be_switched_off() {
     let init = Init::new(7, &training());
     let mut layer = CrossAttention::new(&MultiHeadConfig::new(8, 2), 8, &init).unwrap();
     let (x, source) = (leaf([2, 3, 8], 1), leaf([2, 5, 8], 2));
@@ -194,7 +194,7 @@ fn mean_of(rows: &[f32], width: usize, length: usize) -> Vec<f32> {
 }
 
 #[test]
-fn alignment_and_pooling_look_at_all_or_at_nothing() {
+fn alignment_and_pooling_can_be_uniform_or_zero() {
     for kind in [ScoreKind::Additive { d_hidden: 5 }, ScoreKind::General] {
         let init = Init::new(1, &training());
         let layer = ContextConfig::new(ScoreConfig { kind, d_query: 4, d_key: 5 }).init(&init).unwrap();
@@ -225,7 +225,7 @@ fn alignment_and_pooling_look_at_all_or_at_nothing() {
 }
 
 #[test]
-fn a_window_can_be_left_out() {
+fn a_gaussian_window_can_be_switched_off() {
     let init = Init::new(1, &training());
     let layer = WindowConfig::new(4, 3).init(&init).unwrap();
     let characters = leaf([1, 5, 2], 2);
@@ -241,7 +241,7 @@ fn a_window_can_be_left_out() {
 }
 
 #[test]
-fn edges_of_a_graph_can_be_left_out() {
+fn graph_attention_can_be_switched_off() {
     let init = Init::new(1, &training());
     let layer = GraphAttentionConfig::new(3, 2, 2).init(&init).unwrap();
     let graph = Graph::new(3, &[(0, 1), (2, 1), (1, 0)], SelfLoops::AsGiven).unwrap();
@@ -270,7 +270,7 @@ fn edges_of_a_graph_can_be_left_out() {
 }
 
 #[test]
-fn linear_attention_step_by_step_leaves_the_same_out() {
+fn linear_attention_steps_with_ablation_match_the_whole_sequence() {
     let init = Init::new(3, &training());
     let kind = LinearAttentionKind::MultiHead { n_heads: 2, d_head: None };
     let config = LinearAttentionConfig { direction: Direction::Causal, ..LinearAttentionConfig::new(8, kind) };
@@ -292,7 +292,7 @@ fn linear_attention_step_by_step_leaves_the_same_out() {
 }
 
 #[test]
-fn what_reads_its_own_past_and_what_looks_at_pictures_can_be_left_out() {
+fn intra_attention_and_image_attention_can_be_switched_off() {
     let init = Init::new(3, &training());
     let layer = IntraAttentionConfig::new(3, 4).init(1, &init).unwrap();
     assert_eq!(init.inventory().listed(), "0.0 to 0.1", "the other way of reading is head 0");
@@ -333,7 +333,7 @@ fn ids(rows: &[i32], batch: usize) -> Tensor<2, Int> {
 }
 
 #[test]
-fn a_model_without_positions_is_one_that_has_none() {
+fn switching_positions_off_matches_a_model_without_positions() {
     let config = TransformerConfig { vocab: 9, n_layers: 2, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
     for position in [Position::Sinusoidal, Position::Alibi, Position::Rope(Default::default())] {
         let init = Init::new(1, &training());
@@ -362,7 +362,7 @@ fn a_translator_names_all_its_layers() {
 
 /// What is captured of several sequences that go through a model as one row of tokens is told apart.
 #[test]
-fn sequences_with_caches_of_their_own_keep_their_own_maps() {
+fn sequences_with_separate_caches_have_separate_maps() {
     let config = TransformerConfig { vocab: 9, n_layers: 1, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
     let model = LanguageModel::new(&config, &Init::new(1, &training())).unwrap();
     let capture = Capture::default();

@@ -376,7 +376,7 @@ fn state_leaf<'a>(rows: impl Iterator<Item = &'a Row>) -> Tensor<3> {
     Tensor::from_data(TensorData::new(data, [1, BATCH, D_HIDDEN]), &training()).require_grad()
 }
 
-fn by_hand_is_automatic(cell: Cell, by_hand: &impl ByHand) {
+fn by_hand_matches_automatic(cell: Cell, by_hand: &impl ByHand) {
     let init = Init::new(9, &training());
     let layer = RecurrentConfig::new(cell, D_IN, D_HIDDEN).init(&init.enter("recurrent")).unwrap();
     let mut head = LinearConfig::new(D_HIDDEN, VOCAB).init(&init.enter("output")).unwrap();
@@ -444,13 +444,13 @@ fn by_hand_is_automatic(cell: Cell, by_hand: &impl ByHand) {
 }
 
 #[test]
-fn lstm_by_hand_is_the_automatic_one() {
-    by_hand_is_automatic(Cell::Lstm { forget_bias: 1.0 }, &Lstm);
+fn lstm_by_hand_matches_automatic() {
+    by_hand_matches_automatic(Cell::Lstm { forget_bias: 1.0 }, &Lstm);
 }
 
 #[test]
-fn gru_by_hand_is_the_automatic_one() {
+fn gru_by_hand_matches_automatic() {
     for reset in [GruReset::AfterProduct, GruReset::BeforeProduct] {
-        by_hand_is_automatic(Cell::Gru { reset }, &Gru(reset));
+        by_hand_matches_automatic(Cell::Gru { reset }, &Gru(reset));
     }
 }

@@ -26,7 +26,7 @@ fn lengths(options: &serde_json::Value) -> AttentionOptions {
 }
 
 #[test]
-fn blocks_are_pytorchs() {
+fn blocks_match_pytorch() {
     let golden = Golden::open("blocks");
     for (case, options) in golden.cases().iter().filter(|(case, _)| !case.starts_with("conv")) {
         let name = |tensor: &str| format!("{case}/{tensor}");
@@ -67,7 +67,7 @@ fn blocks_are_pytorchs() {
 }
 
 #[test]
-fn convolutions_are_pytorchs() {
+fn convolutions_match_pytorch() {
     let golden = Golden::open("blocks");
     for (case, options) in golden.cases().iter().filter(|(case, _)| case.starts_with("conv")) {
         let name = |tensor: &str| format!("{case}/{tensor}");
@@ -95,7 +95,7 @@ fn convolutions_are_pytorchs() {
 }
 
 #[test]
-fn the_translators_loss_logits_and_all_gradients_are_pytorchs() {
+fn the_translators_loss_logits_and_all_gradients_match_pytorch() {
     let golden = Golden::open("translator");
     for (case, options) in golden.cases() {
         let name = |tensor: &str| format!("{case}/{tensor}");
@@ -143,7 +143,7 @@ fn the_translators_loss_logits_and_all_gradients_are_pytorchs() {
 }
 
 #[test]
-fn the_language_models_loss_logits_and_all_gradients_are_pytorchs() {
+fn the_language_models_loss_logits_and_all_gradients_match_pytorch() {
     let golden = Golden::open("tiny_gpt");
     let learned = LearnedConfig { max_length: 8, beyond: Beyond::Refuse };
     let config = TransformerConfig {
@@ -162,7 +162,7 @@ fn the_language_models_loss_logits_and_all_gradients_are_pytorchs() {
     let mut model = LanguageModel::new(&config, &Init::new(1, &training())).unwrap();
     let link = |link: &Link, model: &mut LanguageModel| {
         link.plain(&mut model.embedding.tokens.weight, "token.weight", None);
-        let Positions::Learned(position) = &mut model.embedding.position else { panic!("learned positions") };
+        let Positions::Learned(position) = &mut model.embedding.position else { panic!("expected learned positions") };
         link.plain(&mut position.weight, "position.weight", None);
         for (i, block) in model.stack.layers.iter_mut().enumerate() {
             let name = |part: &str| format!("blocks.{i}.{part}");

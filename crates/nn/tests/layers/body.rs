@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(15))]
     /// Whatever stands beyond a sequence, its states are those that it has by itself.
     #[test]
-    fn padding_reaches_nothing(
+    fn padding_has_no_effect(
         (seq, lengths) in (1usize..6).prop_flat_map(|seq| (Just(seq), prop::collection::vec(1..=seq, 1..4))),
     ) {
         let batch = lengths.len();
@@ -48,7 +48,7 @@ proptest! {
 
 /// Every word knows every other, but for those of a body that does nothing.
 #[test]
-fn words_know_each_other() {
+fn each_word_depends_on_every_other() {
     for kind in KINDS {
         let (body, x) = (body(kind), leaf([1, 4, 3], 1));
         for word in 0..4 {
@@ -66,15 +66,15 @@ fn words_know_each_other() {
 
 /// Intra-attention both ways: a sequence read backward by networks that have changed places gives the same, turned.
 #[test]
-fn both_directions_are_alike() {
+fn swapping_the_directions_mirrors_the_output() {
     let mut intra = body("intra_attention");
     let x: Tensor<3> = leaf([2, 5, 3], 1);
     let turned = x.clone().flip([1]);
     let run = |body: &Body, x| body.forward(x, None, &Pass::inference()).unwrap();
-    let Body::IntraAttention(layers) = &mut intra else { panic!("intra-attention") };
+    let Body::IntraAttention(layers) = &mut intra else { panic!("expected intra-attention") };
     layers.layers.truncate(1);
     let plain = run(&intra, x);
-    let Body::IntraAttention(layers) = &mut intra else { panic!("intra-attention") };
+    let Body::IntraAttention(layers) = &mut intra else { panic!("expected intra-attention") };
     let layer = &mut layers.layers[0];
     std::mem::swap(&mut layer.forward, &mut layer.backward);
     let other = run(&intra, turned).flip([1]);
@@ -83,7 +83,7 @@ fn both_directions_are_alike() {
 }
 
 #[test]
-fn dropout_is_in_training_only() {
+fn dropout_is_only_in_training() {
     for kind in ["rnn", "lstm", "gru", "intra_attention", "transformer"] {
         let body = config(kind).init(BodySizes { dropout: 0.5, ..SIZES }, &Init::new(3, &training())).unwrap();
         let run = |pass: Pass| values(body.forward(leaf([2, 5, 3], 1), Some(&[5, 3]), &pass).unwrap());

@@ -36,7 +36,7 @@ fn each_kind() -> Vec<CharactersConfig> {
 }
 
 #[test]
-fn outputs_and_gradients_agree_with_pytorch() {
+fn outputs_and_gradients_match_pytorch() {
     let golden = Golden::open("characters");
     for (case, options) in golden.cases() {
         let lengths: Vec<usize> = serde_json::from_value(options["lengths"].clone()).unwrap();
@@ -73,7 +73,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
     /// Other characters beyond a word change nothing, and a word is the same by itself.
     #[test]
-    fn padding_reaches_nothing(
+    fn padding_has_no_effect(
         (chars, lengths) in (1usize..6).prop_flat_map(|chars| (Just(chars), prop::collection::vec(0..=chars, 1..4))),
     ) {
         let words = lengths.len();

@@ -59,7 +59,7 @@ fn link(link: &Link, model: &mut Classifier) {
 }
 
 #[test]
-fn logits_losses_and_all_gradients_are_pytorchs() {
+fn logits_losses_and_all_gradients_match_pytorch() {
     let golden = Golden::open("classifier");
     for (case, options) in golden.cases() {
         let mut model = model(&config(&case));
@@ -113,7 +113,7 @@ fn order_and_padding() {
 }
 
 #[test]
-fn pooling_and_heads_are_captured_and_an_encoder_serves() {
+fn pooling_and_the_heads_of_an_encoder_are_captured() {
     let encoder = TransformerConfig { vocab: 7, n_layers: 1, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
     let config = ClassifierConfig { encoder: Some(encoder), body: BodyConfig::None, ..config("one") };
     let model = model(&config);

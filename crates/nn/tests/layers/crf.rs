@@ -84,7 +84,7 @@ fn sizes() -> impl Strategy<Value = (usize, usize, Vec<usize>, f32)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn loss_and_gradients_are_those_of_the_sum_over_all_sequences((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
+    fn loss_and_gradients_match_the_sum_over_all_sequences((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
         let (crf, batch) = (crf(n_tags, scale), lengths.len());
         let emissions = scaled([batch, seq, n_tags], seed + 10, scale);
         let tags: Vec<usize> = (0..batch * seq).map(|place| (place * 7 + seed as usize) % n_tags).collect();
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn no_sequence_is_better_than_the_decoded((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
+    fn no_sequence_is_better_than_the_decoded_one((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
         let (crf, batch) = (crf(n_tags, scale), lengths.len());
         let emissions = scaled([batch, seq, n_tags], seed + 10, scale);
         let found = crf.decode(emissions.clone(), Some(&lengths)).unwrap();
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn padding_reaches_nothing((seq, n_tags, lengths, scale) in sizes()) {
+    fn padding_has_no_effect((seq, n_tags, lengths, scale) in sizes()) {
         let (crf, batch) = (crf(n_tags, scale), lengths.len());
         let data = values(leaf([batch, seq, n_tags], 5));
         let real = |place: usize| place % seq < lengths[place / seq];

@@ -45,7 +45,7 @@ fn agrees<const D: usize>(golden: &Golden, case: &str, density: DensityConfig) {
 }
 
 #[test]
-fn likelihoods_and_gradients_agree_with_pytorch() {
+fn likelihoods_and_gradients_match_pytorch() {
     let golden = Golden::open("density");
     for (case, options) in golden.cases() {
         // The options are a configuration.
@@ -197,7 +197,7 @@ fn a_seed_repeats_its_draws() {
 }
 
 /// The value at `x` and whether it and all gradients are finite.
-fn far_out(density: DensityConfig, raw: Vec<f32>, x: Vec<f32>) -> (f32, bool) {
+fn at_extreme(density: DensityConfig, raw: Vec<f32>, x: Vec<f32>) -> (f32, bool) {
     let raw = matrix(raw, density.outputs()).require_grad();
     let x = matrix(x, density.dimensions()).require_grad();
     let out = density.log_likelihood(raw.clone(), x.clone()).unwrap();
@@ -215,34 +215,34 @@ proptest! {
     ) {
         for diagonal in [Diagonal::Exp, Diagonal::Softplus] {
             let one = gaussian(1, diagonal);
-            prop_assert!(far_out(one, raw[..2].to_vec(), x[..1].to_vec()).1, "{one:?}");
+            prop_assert!(at_extreme(one, raw[..2].to_vec(), x[..1].to_vec()).1, "{one:?}");
             // Means far out with deviations far in and the entry below the diagonal leave f32 indeed.
             let close: Vec<f32> = [raw[0] / 1e4, raw[1] / 1e4].into_iter().chain(raw[2..5].iter().copied()).collect();
             let two = gaussian(2, diagonal);
-            prop_assert!(far_out(two, close.clone(), x[..2].to_vec()).1, "{two:?}");
+            prop_assert!(at_extreme(two, close.clone(), x[..2].to_vec()).1, "{two:?}");
             let mixed = mixture(2, 2, diagonal);
             let close = [&raw[11..], close.as_slice(), close.as_slice()].concat();
-            prop_assert!(far_out(mixed, close, x[..2].to_vec()).1, "{mixed:?}");
+            prop_assert!(at_extreme(mixed, close, x[..2].to_vec()).1, "{mixed:?}");
         }
-        prop_assert!(far_out(STROKE, raw, vec![x[0], x[1], 1.0]).1);
+        prop_assert!(at_extreme(STROKE, raw, vec![x[0], x[1], 1.0]).1);
     }
 }
 
 #[test]
-fn far_out_values_are_right() {
+fn extreme_values_are_right() {
     let half_log = 0.5 * std::f32::consts::TAU.ln();
     let (exp, softplus) = (gaussian(1, Diagonal::Exp), gaussian(1, Diagonal::Softplus));
-    close("huge", &[far_out(exp, vec![0.0, 50.0], vec![1.0]).0], &[-50.0 - half_log], 1e-6);
-    close("softplus", &[far_out(softplus, vec![0.0, 1e4], vec![1.0]).0], &[-1e4f32.ln() - half_log], 1e-6);
-    close("small", &[far_out(softplus, vec![0.0, -15.5], vec![0.0]).0], &[15.5 - half_log], 1e-6);
+    close("huge", &[at_extreme(exp, vec![0.0, 50.0], vec![1.0]).0], &[-50.0 - half_log], 1e-6);
+    close("softplus", &[at_extreme(softplus, vec![0.0, 1e4], vec![1.0]).0], &[-1e4f32.ln() - half_log], 1e-6);
+    close("small", &[at_extreme(softplus, vec![0.0, -15.5], vec![0.0]).0], &[15.5 - half_log], 1e-6);
     for below in [-50.0, -1e10, -3e38] {
-        close("end of the range", &[far_out(exp, vec![0.0, below], vec![0.0]).0], &[16.0 - half_log], 1e-6);
+        close("end of the range", &[at_extreme(exp, vec![0.0, below], vec![0.0]).0], &[16.0 - half_log], 1e-6);
     }
-    close("other end", &[far_out(exp, vec![0.0, 1e9], vec![0.0]).0], &[-80.0 - half_log], 1e-6);
+    close("other end", &[at_extreme(exp, vec![0.0, 1e9], vec![0.0]).0], &[-80.0 - half_log], 1e-6);
     // Along a line of slope 1 the density is high, off it low: log(1 − ρ²) = −2 log cosh 12.
     let on = |v: f32| {
         let raw = vec![0.0, 0.0, -1e4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 12.0, 0.0];
-        far_out(STROKE, raw, vec![1.0, v, 0.0]).0
+        at_extreme(STROKE, raw, vec![1.0, v, 0.0]).0
     };
     let want = 12.0 - std::f32::consts::LN_2 - 0.5 - std::f32::consts::TAU.ln() - std::f32::consts::LN_2;
     close("correlation", &[on(1.0)], &[want], 1e-5);
@@ -277,7 +277,7 @@ fn correlations_near_one_keep_their_slopes() {
 }
 
 #[test]
-fn a_network_comes_back_from_outside_the_range() {
+fn gradients_lead_back_from_outside_the_range() {
     // Far too small a deviation: the loss must fall with a larger raw output, and be able to say so.
     let density = gaussian(1, Diagonal::Exp);
     let raw = matrix(vec![0.0, -1e4], 2).require_grad();
@@ -287,7 +287,7 @@ fn a_network_comes_back_from_outside_the_range() {
 }
 
 #[test]
-fn losses_leave_padding_out() {
+fn losses_ignore_padding() {
     let log = leaf([2, 3, 1], 1);
     let values_of = values(log.clone());
     let run = |lengths: Option<&[usize]>, reduction| {
@@ -312,7 +312,7 @@ fn losses_leave_padding_out() {
 }
 
 #[test]
-fn a_head_projects_to_what_its_density_takes() {
+fn a_head_projects_to_the_raw_outputs_of_its_density() {
     let density = mixture(20, 2, Diagonal::Exp);
     let head = density.init(8, &Init::new(1, &training())).unwrap();
     assert_eq!(head.linear.weight.dims(), [8, 20 * 6]);

@@ -83,7 +83,7 @@ fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
 /// Pearson's statistic of 20,000 choices has as many degrees of freedom as keys less one: above 23.5 in 1 of 10,000
 /// cases for four. Both ways of choosing draw from `α`.
 #[test]
-fn choices_come_as_often_as_their_weights_say() {
+fn choices_follow_their_weights() {
     let samples = 20_000;
     for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 0.5 }] {
         for length in [5, 3] {
@@ -145,7 +145,7 @@ fn straight_through_is_a_choice_forward_and_a_softmax_backward() {
 }
 
 #[test]
-fn the_seed_repeats_and_inference_takes_the_most_probable() {
+fn the_seed_repeats_choices_and_inference_takes_the_most_probable() {
     for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 1.0 }] {
         let layer = layer(estimator);
         let sources = layer.prepare(units(1), units(1), None).unwrap();
@@ -181,7 +181,7 @@ fn a_baseline_is_a_moving_average_that_resumes_exactly() {
 }
 
 #[test]
-fn a_reward_is_of_each_choice_or_of_the_sequence() {
+fn rewards_are_per_choice_or_per_sequence() {
     let layer = layer(Estimator::ScoreFunction);
     let sources = layer.prepare(units(2), units(2), None).unwrap();
     let queries = repeated(&SCORES, [2, 3, 5]).require_grad();

@@ -72,7 +72,7 @@ fn steps(layer: &LinearAttention, x: &Tensor<3>) -> Tensor<3> {
 }
 
 #[test]
-fn agrees_with_the_column_form() {
+fn matches_the_column_form() {
     each_case("linear_attention_layer", |case| {
         let layer = layer(&case);
         let x = case.leaf::<3>("x");
@@ -81,7 +81,7 @@ fn agrees_with_the_column_form() {
 }
 
 #[test]
-fn the_running_state_agrees_with_the_column_form() {
+fn the_running_state_matches_the_column_form() {
     each_case("linear_attention_layer", |case| {
         if case.options["causal"] == true {
             let layer = layer(&case);
@@ -117,7 +117,7 @@ fn any_config() -> impl Strategy<Value = LinearAttentionConfig> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn steps_are_the_whole(config in any_config(), batch in 1usize..3, seq in 1usize..20, seed in 0u64..1000) {
+    fn steps_match_the_whole_sequence(config in any_config(), batch in 1usize..3, seq in 1usize..20, seed in 0u64..1000) {
         let layer = config.init(&Init::new(seed, &training())).unwrap();
         let x = leaf([batch, seq, 4], seed);
         let weights = leaf([batch, seq, 4], seed + 1);
@@ -133,7 +133,7 @@ proptest! {
 
     /// A later token changes nothing before it.
     #[test]
-    fn causal_is_causal(config in any_config(), seq in 2usize..12, seed in 0u64..1000) {
+    fn later_tokens_do_not_change_earlier_outputs(config in any_config(), seq in 2usize..12, seed in 0u64..1000) {
         let layer = config.init(&Init::new(seed, &training())).unwrap();
         let x = leaf([1, seq, 4], seed);
         let changed = x.clone().slice_assign([0..1, seq - 1..seq, 0..4], leaf([1, 1, 4], seed + 1));
@@ -175,7 +175,7 @@ fn captured_weights_give_the_output() {
 fn bad_fields_and_inputs_are_named() {
     let heads = |n_heads, d_head| LinearAttentionConfig::new(5, LinearAttentionKind::MultiHead { n_heads, d_head });
     let error = |config: LinearAttentionConfig| config.validate().unwrap_err().to_string();
-    assert_eq!(error(heads(2, None)), "kind.n_heads = 2: expected a divisor of d_model = 5, or d_head beside it");
+    assert_eq!(error(heads(2, None)), "kind.n_heads = 2: expected a divisor of d_model = 5, or set kind.d_head");
     assert_eq!(error(heads(0, None)), "kind.n_heads = 0: expected a whole number, 1 or more");
     assert_eq!(error(heads(2, Some(0))), "kind.d_head = 0: expected a whole number, 1 or more");
     assert!(heads(2, Some(3)).validate().is_ok());

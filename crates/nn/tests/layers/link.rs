@@ -101,7 +101,7 @@ impl Link<'_> {
 
     /// The body of a Transformer with two pre-norm blocks.
     pub fn body(&self, body: &mut Body) {
-        let Body::Transformer(body) = body else { panic!("a Transformer") };
+        let Body::Transformer(body) = body else { panic!("expected a Transformer") };
         self.linear(&mut body.input, "input");
         self.norm(&mut body.norm, "body_norm");
         for (n, block) in body.stack.layers.iter_mut().enumerate() {

@@ -27,7 +27,7 @@ fn model() -> MaskedLanguageModel {
 }
 
 #[test]
-fn logits_loss_and_all_gradients_are_pytorchs() {
+fn logits_loss_and_all_gradients_match_pytorch() {
     let golden = Golden::open("masked_language_model");
     let mut model = model();
     let link = |action, model: &mut MaskedLanguageModel| {
@@ -68,7 +68,7 @@ fn masked(ids: &[i32], seq: usize, lengths: &[usize], seed: u64) -> Masked {
 
 proptest! {
     #[test]
-    fn only_ordinary_tokens_are_guessed(
+    fn only_ordinary_tokens_are_chosen(
         (seq, lengths, ids) in (1usize..12).prop_flat_map(|seq| (Just(seq), prop::collection::vec(0..=seq, 1..4))).prop_flat_map(
             |(seq, lengths)| {
                 let count = seq * lengths.len();
@@ -112,7 +112,7 @@ fn shares_are_as_published() {
 }
 
 #[test]
-fn what_cannot_be_masked_is_named() {
+fn bad_masking_is_refused() {
     let refused = |masking: Masking, seq| {
         mask_tokens(&[5, 6], seq, &[1], &masking, &mut ChaCha8Rng::seed_from_u64(1)).unwrap_err().to_string()
     };

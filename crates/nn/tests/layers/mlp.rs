@@ -58,7 +58,7 @@ fn reference(
 }
 
 #[test]
-fn stacked_tanh_is_the_formula() {
+fn stacked_tanh_layers_match_the_formula() {
     for (sizes, last) in
         [(vec![3, 5, 4, 2], LastLayer::Linear), (vec![3, 5, 2], LastLayer::Activated), (vec![3, 2], LastLayer::Linear)]
     {
@@ -86,7 +86,7 @@ fn stacked_tanh_is_the_formula() {
 }
 
 #[test]
-fn dropout_is_of_hidden_features_in_training() {
+fn dropout_applies_to_hidden_features_in_training() {
     let run = |sizes: Vec<usize>, pass: Pass| {
         let layer = MlpConfig { dropout: 0.5, ..MlpConfig::new(sizes) }.init(&Init::new(3, &training())).unwrap();
         values(layer.forward(leaf([4, 3], 1), &pass).unwrap())

@@ -26,7 +26,7 @@ fn init(position: Position) -> Positions {
 }
 
 #[test]
-fn sinusoids_are_the_published_formula() {
+fn sinusoids_match_the_published_formula() {
     let got = values(init(Position::Sinusoidal).table(3000, 7, &training()).unwrap().unwrap());
     let want: Vec<f32> = (7..3007)
         .flat_map(|p| {
@@ -49,10 +49,10 @@ proptest! {
 
     /// RoPE sees the distance of a query and a key alone, whatever the pairing.
     #[test]
-    fn rope_depends_on_the_distance_alone(at in 0usize..300, distance in 0usize..50, halves: bool) {
+    fn rope_depends_only_on_the_distance(at in 0usize..300, distance in 0usize..50, halves: bool) {
         let pairing = if halves { Pairing::Halves } else { Pairing::Interleaved };
         let Positions::Rope(layer) = init(Position::Rope(RopeConfig { pairing, ..RopeConfig::default() })) else {
-            panic!("RoPE was asked for");
+            panic!("expected RoPE");
         };
         let (q, k): (Tensor<4>, Tensor<4>) = (leaf([1, 1, 1, 4], 1), leaf([1, 1, 1, 4], 2));
         let turned = |x: &Tensor<4>, p| rope(x.clone(), layer.angles(1, p, &training()), layer.pairing()).unwrap();
@@ -67,7 +67,7 @@ fn learned_frequencies_start_at_the_fixed_ones_and_get_gradients() {
     let (Positions::Rope(fixed), Positions::Rope(learned)) =
         (init(Position::Rope(RopeConfig::default())), init(Position::Rope(learned)))
     else {
-        panic!("RoPE was asked for");
+        panic!("expected RoPE");
     };
     let angles = learned.angles(9, 4, &training());
     close("angles", &values(angles.clone()), &values(fixed.angles(9, 4, &training())), 1e-6);
@@ -98,7 +98,7 @@ fn alibi_has_the_published_slopes() {
         let positions = Position::Alibi.init(PositionSizes { n_heads, ..SIZES }, &Init::new(1, &training())).unwrap();
         match positions.places(1, 0, &training()).distance {
             Distance::Alibi { slopes } => slopes,
-            _ => panic!("ALiBi was asked for"),
+            _ => panic!("expected ALiBi"),
         }
     };
     let powers = |exponents: &[f64]| exponents.iter().map(|&e| 2f64.powf(-e) as f32).collect::<Vec<_>>();
@@ -109,7 +109,7 @@ fn alibi_has_the_published_slopes() {
 }
 
 #[test]
-fn a_learned_table_says_what_it_does_beyond_its_end() {
+fn a_learned_table_repeats_its_last_entry_or_refuses() {
     let table = |beyond| init(Position::Learned(LearnedConfig { max_length: 4, beyond }));
     let last = table(Beyond::Last);
     let four = values(last.table(4, 0, &training()).unwrap().unwrap());
@@ -202,7 +202,7 @@ fn every_kind_works_in_a_model_at_any_length() {
 #[test]
 fn a_relative_table_gets_the_gradient_of_its_scores() {
     let Positions::Relative(mut relative) = init(Position::Relative(RelativeConfig { max_distance: 2 })) else {
-        panic!("relative positions were asked for");
+        panic!("expected relative positions");
     };
     relative.weight = Param::from_tensor(leaf([4, 5], 9));
     let layer = SelfAttention::new(&MultiHeadConfig::new(16, 4), &Init::new(2, &training())).unwrap();

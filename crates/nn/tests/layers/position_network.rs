@@ -76,7 +76,7 @@ fn floater(config: FloaterConfig, d_model: usize) -> Floater {
 }
 
 #[test]
-fn floater_and_its_gradients_are_the_formula() {
+fn floater_and_its_gradients_match_the_formula() {
     for (steps, seq, offset) in [(1, 7, 0), (3, 3, 2)] {
         let layer = floater(FloaterConfig { d_hidden: 6, steps, delta: 0.3 }, 5);
         let field = Field::new(&layer);
@@ -150,7 +150,7 @@ fn floater_solves_what_has_a_closed_form() {
 }
 
 #[test]
-fn recurrent_positions_agree_with_pytorch() {
+fn recurrent_positions_match_pytorch() {
     let golden = Golden::open("recurrent_position");
     for (case, _) in golden.cases() {
         let name = |name: &str| format!("{case}/{name}");
@@ -180,7 +180,7 @@ proptest! {
 
     /// A later part of the path is that part of the whole, in values and gradients.
     #[test]
-    fn an_offset_is_a_slice(seq in 1usize..6, offset in 0usize..6) {
+    fn an_offset_gives_a_slice_of_the_whole(seq in 1usize..6, offset in 0usize..6) {
         let floater = floater(FloaterConfig { d_hidden: 5, steps: 2, delta: 0.2 }, 4);
         let recurrent = RecurrentPositionConfig::default().init(4, &Init::new(2, &training())).unwrap();
         for (encode, start) in [

@@ -85,7 +85,7 @@ fn compare(got: &[(String, Vec<f32>)], want: &[(String, Vec<f32>)], tolerance: f
 }
 
 #[test]
-fn packed_sequences_agree_with_pytorch() {
+fn packed_sequences_match_pytorch() {
     let golden = Golden::open("recurrent_layers");
     for (case, options) in golden.cases() {
         let name = |name: &str| format!("{case}/{name}");
@@ -178,7 +178,7 @@ fn padded(x: &Tensor<3>, lengths: &[usize], value: f32) -> Tensor<3> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn padding_reaches_nothing(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
+    fn padding_has_no_effect(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let x = leaf([lengths.len(), seq, config.d_in], 1);
         let found = [0.0, f32::NAN, f32::INFINITY, -3e38].map(|value| {
@@ -195,7 +195,7 @@ proptest! {
 
     /// Each sequence alone, cut to its length and without lengths, gives its part of the batch.
     #[test]
-    fn a_batch_is_its_sequences(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
+    fn a_batch_matches_its_sequences_alone(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let (batch, pass) = (lengths.len(), Pass::inference());
         let x = leaf([batch, seq, config.d_in], 1);
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn full_lengths_are_none(config in config(), batch in 1usize..4, seq in 1usize..6) {
+    fn full_lengths_match_no_lengths(config in config(), batch in 1usize..4, seq in 1usize..6) {
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let x = leaf([batch, seq, config.d_in], 1);
         let found = [None, Some(vec![seq; batch])].map(|lengths| {
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn step_by_step_is_the_whole(config in config(), batch in 1usize..4, seq in 1usize..6) {
+    fn steps_match_the_whole_sequence(config in config(), batch in 1usize..4, seq in 1usize..6) {
         let config = RecurrentConfig { direction: Direction::Forward, ..config };
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let (x, pass) = (leaf([batch, seq, config.d_in], 1), Pass::inference());
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn backward_is_forward_on_the_reversed_input(config in config(), batch in 1usize..4, seq in 1usize..6) {
+    fn backward_matches_forward_on_the_reversed_input(config in config(), batch in 1usize..4, seq in 1usize..6) {
         let config = RecurrentConfig { direction: Direction::Backward, ..config };
         let backward = config.init(&Init::new(4, &training())).unwrap();
         let mut forward = RecurrentConfig { direction: Direction::Forward, ..config }.init(&Init::new(4, &training())).unwrap();
@@ -274,7 +274,7 @@ proptest! {
 }
 
 #[test]
-fn dropout_is_between_layers_and_of_training() {
+fn dropout_is_between_layers_and_only_in_training() {
     let config = RecurrentConfig { n_layers: 2, dropout: 0.5, ..RecurrentConfig::new(Cell::gru(), 3, 8) };
     let layer = config.init(&Init::new(4, &training())).unwrap();
     let x = leaf([2, 5, 3], 1);
@@ -294,7 +294,7 @@ fn dropout_is_between_layers_and_of_training() {
 }
 
 #[test]
-fn first_weights_are_of_the_units_and_the_forget_gate_may_start_open() {
+fn initial_weights_have_the_right_bound_and_the_forget_gate_may_start_open() {
     let weights = |cell| {
         let config = RecurrentConfig::new(cell, 3, 16);
         let layer = config.init(&Init::new(4, &training())).unwrap();
@@ -373,12 +373,12 @@ fn bad_inputs_are_typed_errors() {
     assert_eq!(error, "initial hidden state: expected [2, 2, 4], got [1, 2, 4]");
     let error = refused(x(), None, state(fits, Some([2, 1, 4])));
     assert_eq!(error, "initial cell state: expected [2, 2, 4], got [2, 1, 4]");
-    assert_eq!(refused(x(), None, state(fits, None)), "initial cell state: expected that of an LSTM, got none");
+    assert_eq!(refused(x(), None, state(fits, None)), "initial cell state: expected a tensor, as for any LSTM, got none");
     let plain = RecurrentConfig { cell: Cell::Rnn, ..config }.init(&Init::new(1, &training())).unwrap();
     let error = plain.forward(x(), None, state(fits, Some(fits)), &Pass::inference()).unwrap_err();
-    assert_eq!(error.to_string(), "initial cell state: expected none but for an LSTM, got one");
+    assert_eq!(error.to_string(), "initial cell state: expected none, as only an LSTM has one, got a tensor");
 
     let both = RecurrentConfig { direction: Direction::Both, ..config }.init(&Init::new(1, &training())).unwrap();
     let error = both.step(leaf([2, 3], 1), both.zero_state(2), &Pass::inference()).unwrap_err();
-    assert_eq!(error.to_string(), "direction of a layer that goes step by step: expected Forward, got Both");
+    assert_eq!(error.to_string(), "direction: expected Forward, to run step by step, got Both");
 }

@@ -61,7 +61,7 @@ fn column(ids: &Tensor<2, Int>, step: usize) -> Tensor<1, Int> {
 }
 
 #[test]
-fn the_recurrent_translators_loss_logits_maps_and_all_gradients_are_pytorchs() {
+fn the_recurrent_translators_loss_logits_maps_and_all_gradients_match_pytorch() {
     let golden = Golden::open("recurrent_translator");
     for (case, options) in golden.cases() {
         let config: RecurrentTranslatorConfig = config(&options);
@@ -107,7 +107,7 @@ fn the_recurrent_translators_loss_logits_maps_and_all_gradients_are_pytorchs() {
 }
 
 #[test]
-fn the_recurrent_language_models_loss_logits_and_all_gradients_are_pytorchs() {
+fn the_recurrent_language_models_loss_logits_and_all_gradients_match_pytorch() {
     let golden = Golden::open("recurrent_language_model");
     for (case, options) in golden.cases() {
         let config: RecurrentLanguageModelConfig = config(&options);
@@ -174,7 +174,7 @@ proptest! {
     /// A batch of unequal sentences is those sentences by themselves; whatever stands in the padding, loss and gradients
     /// stay; a selection of rows decodes as those rows.
     #[test]
-    fn padding_changes_nothing_and_rows_stand_alone(
+    fn padding_has_no_effect_and_rows_are_independent(
         cell in 0..3usize,
         attention in 0..5usize,
         n_layers in 1..3usize,
@@ -282,7 +282,7 @@ fn gumbels_estimator_learns_by_the_loss() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name() {
+fn bad_fields_and_inputs_are_named() {
     let message = |config: RecurrentTranslatorConfig| config.validate().unwrap_err().to_string();
     assert_eq!(
         message(RecurrentTranslatorConfig { d_hidden: 5, ..small() }),

@@ -93,7 +93,7 @@ fn link(link: &Link, model: &mut Tagger) {
     }
     if let Some(characters) = &mut model.characters {
         link.plain(&mut characters.embedding.weight, "chars.weight", None);
-        let Reader::Convolution(windows) = &mut characters.reader else { panic!("windows") };
+        let Reader::Convolution(windows) = &mut characters.reader else { panic!("expected windows") };
         link.linear(&mut windows.windows[0].convolution, "window");
     }
     if let Some(encoder) = &mut model.encoder {
@@ -114,7 +114,7 @@ fn link(link: &Link, model: &mut Tagger) {
 }
 
 #[test]
-fn logits_losses_and_all_gradients_are_pytorchs() {
+fn logits_losses_and_all_gradients_match_pytorch() {
     let golden = Golden::open("tagger");
     for (case, options) in golden.cases() {
         let mut model = config(&case).init(&Init::new(1, &training())).unwrap();
@@ -156,7 +156,7 @@ fn words(data: [[i32; 3]; 2], lengths: [usize; 2]) -> TaggerBatch {
 
 /// Neither the words nor the tags of padding reach anything; a sentence is the same by itself.
 #[test]
-fn padding_reaches_nothing() {
+fn padding_has_no_effect() {
     for (output, body) in [(TagOutput::Softmax, BodyConfig::None), (TagOutput::Crf, BodyConfig::IntraAttention)] {
         let model = TaggerConfig { output, body, ..plain() }.init(&Init::new(1, &training())).unwrap();
         let run = |last: i32, tag: i32| {
@@ -170,7 +170,7 @@ fn padding_reaches_nothing() {
 }
 
 #[test]
-fn a_dropped_word_is_the_unknown_one() {
+fn dropped_words_become_unknown() {
     let config = TaggerConfig { word_dropout: 0.5, unknown: 2, ..plain() };
     let model = TaggerConfig { body: BodyConfig::None, ..config }.init(&Init::new(1, &training())).unwrap();
     let many = |id: i32| {
@@ -215,7 +215,7 @@ fn bad_fields_are_named() {
     let Ok(TaggerConfig { body: BodyConfig::Transformer(body), .. }) =
         parse(r#"{"body": {"kind": "transformer", "position": "alibi"}}"#)
     else {
-        panic!("a Transformer")
+        panic!("expected a Transformer")
     };
     assert_eq!(body.position, Position::Alibi);
     assert!(parse(r#"{"layers": 3}"#).unwrap_err().contains("unknown field `layers`"));

@@ -53,7 +53,7 @@ fn trained(device: &Device) -> (Vec<f32>, Vec<f32>) {
 }
 
 #[test]
-fn steps_learn_and_are_those_of_flex() {
+fn steps_reduce_the_loss_and_match_flex() {
     let (losses, weights) = trained(&training());
     assert!(losses[2] < losses[0], "{losses:?}");
     let flex = trained(&Device::flex().autodiff());

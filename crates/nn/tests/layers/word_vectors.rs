@@ -16,7 +16,7 @@ fn model() -> WordVectors {
 }
 
 #[test]
-fn losses_and_gradients_agree_with_pytorch() {
+fn losses_and_gradients_match_pytorch() {
     let golden = Golden::open("word_vectors");
     for (case, options) in golden.cases() {
         let mut model = model();
@@ -61,7 +61,7 @@ fn the_first_step_has_a_gradient() {
 
 /// Words around a centre beyond its count reach nothing, and their order does not matter.
 #[test]
-fn a_bag_has_no_order_and_no_padding() {
+fn cbow_ignores_order_and_padding() {
     let mut model = model();
     model.output = Param::from_tensor(leaf([6, 4], 7).detach());
     let run = |around: [[i32; 3]; 2], counts: &[usize]| {
@@ -80,7 +80,7 @@ fn a_bag_has_no_order_and_no_padding() {
 
 /// 1, 0, 16, 81 and 1 times, so 1 : 0 : 8 : 27 : 1, without the word that is right; within four deviations.
 #[test]
-fn wrong_words_go_by_their_counts() {
+fn negatives_are_drawn_by_their_counts() {
     let sampler = NegativeSampler::new(&[1, 0, 16, 81, 1]).unwrap();
     let draw = |right, seed| {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -120,7 +120,7 @@ fn bad_inputs_are_named() {
 }
 
 #[test]
-fn neighbours_are_those_of_the_smallest_angle() {
+fn neighbours_have_the_smallest_angles() {
     // Angles 0°, 90°, 45°, 180°, nothing, 45° of another length.
     let table = [1.0, 0.0, 0.0, 2.0, 1.0, 1.0, -3.0, 0.0, 0.0, 0.0, 5.0, 5.0];
     let found = neighbours(&table, &[2.0, 0.0], 4, &[0]);
@@ -136,7 +136,7 @@ fn neighbours_are_those_of_the_smallest_angle() {
 }
 
 #[test]
-fn analogies_go_by_directions() {
+fn analogies_follow_directions() {
     // man, woman, king, queen, tree: the second feature is gender, the third royalty; lengths differ.
     let table = [1.0, -1.0, 0.0, 2.0, 2.0, 0.0, 1.0, -1.0, 1.5, 3.0, 3.0, 4.5, 0.1, 0.0, -2.0];
     assert_eq!(analogy(&table, 3, [0, 1, 2], 1)[0].0, 3);
