@@ -1,4 +1,4 @@
-//! Heads, layers and positions that are switched off, against layers whose weights say the same.
+//! Tests of ablation: switched-off heads, layers and positions, compared with layers whose weights have the same effect.
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -29,7 +29,7 @@ use crate::support::{close, leaf, training, values};
 const SEQ: usize = 6;
 const D_HEAD: usize = 4;
 
-/// Four heads of queries, two of keys and values.
+/// Self-attention with four query heads and two heads of keys and values.
 fn layer() -> (SelfAttention, Init) {
     let init = Init::new(7, &training());
     let config = MultiHeadConfig { kv_heads: Some(2), ..MultiHeadConfig::new(16, 4) };
@@ -48,7 +48,7 @@ fn run(layer: &SelfAttention, x: &Tensor<3>, pass: &Pass) -> Vec<f32> {
     values(layer.forward(x.clone(), &options(), &Places::default(), pass).unwrap())
 }
 
-/// The parameter with the columns or rows `from..to` of its dimension `dim` zero.
+/// Returns the parameter with the indices `from..to` of dimension `dim` set to zero.
 fn blanked(weight: &Param<Tensor<2>>, dim: usize, from: usize, to: usize) -> Param<Tensor<2>> {
     let weight = weight.val();
     let size = weight.dims()[dim];
@@ -83,7 +83,7 @@ fn a_uniform_head_matches_zero_query_weights() {
     }
 }
 
-/// Queries of zero, keys of zero: no head can tell the keys apart, so that a bias by distance alone would show.
+/// Uniform heads give the same output with ALiBi as without: they leave out its bias.
 #[test]
 fn uniform_weights_ignore_distance() {
     let ((layer, init), x) = (layer(), leaf([1, SEQ, 16], 3));
@@ -102,7 +102,7 @@ fn a_head_that_sees_only_itself_passes_on_its_own_value() {
     let ((mut layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let off = ablation(&init, "0.3=self");
     let found = run(&layer, &x, &Pass::inference().with_ablation(&off));
-    // Head 3 reads the second group of values; what it adds to the output is x W_v W_o.
+    // Head 3 uses the second group of values; it adds x W_v W_o to the output.
     let value = layer.qkv.weight.val().narrow(1, (4 + 2 + 1) * D_HEAD, D_HEAD);
     let output = layer.output.weight.val().narrow(0, 3 * D_HEAD, D_HEAD);
     let bias = layer.qkv.bias.as_ref().unwrap().val().narrow(0, (4 + 2 + 1) * D_HEAD, D_HEAD);
@@ -124,7 +124,7 @@ fn a_mean_head_outputs_the_same_for_every_token() {
     let off = off.with_means(means);
     let found =
         layer.forward(x.clone(), &options(), &Places::default(), &Pass::inference().with_ablation(&off)).unwrap();
-    // What the head adds on the mean, it adds always.
+    // The head always adds what it adds in the mean.
     let with = layer.forward(x.clone(), &options(), &Places::default(), &Pass::inference()).unwrap();
     layer.output.weight = blanked(&layer.output.weight, 0, 0, D_HEAD);
     let rest = layer.forward(x, &options(), &Places::default(), &Pass::inference()).unwrap();
@@ -141,7 +141,7 @@ fn a_layer_that_is_off_adds_nothing() {
     let found = layer.forward_onto(x.clone(), Some(onto.clone()), None, &options(), &Places::default(), &pass).unwrap();
     assert_eq!(values(found), values(onto));
     assert!(run(&layer, &x, &pass).iter().all(|&x| x == 0.0));
-    // A pass that switches something else off changes not a bit.
+    // Switching off another layer changes nothing in this one.
     let other = Ablation::of(regard_nn::Site { layer: 3, ..init.inventory().layers[0].0 }, None, Mode::Zero);
     assert_eq!(run(&layer, &x, &Pass::inference().with_ablation(&other)), run(&layer, &x, &Pass::inference()));
 }
@@ -188,7 +188,7 @@ fn cross_attention_can_be_switched_off() {
     close("uniform", &uniform, &run(&layer, &Pass::inference()), 1e-6);
 }
 
-/// The mean of the first `length` rows of `[keys, width]`.
+/// Computes the mean of the first `length` rows of `[keys, width]`.
 fn mean_of(rows: &[f32], width: usize, length: usize) -> Vec<f32> {
     (0..width).map(|at| (0..length).map(|row| rows[row * width + at]).sum::<f32>() / length as f32).collect()
 }
@@ -255,7 +255,7 @@ fn graph_attention_can_be_switched_off() {
     let plain = values(layer.forward(x.clone(), &graph, &Pass::inference()).unwrap());
     let zero = run("0.1");
     for node in 0..3 {
-        assert_eq!(zero[node * 4..node * 4 + 2], plain[node * 4..node * 4 + 2], "head 0 stays");
+        assert_eq!(zero[node * 4..node * 4 + 2], plain[node * 4..node * 4 + 2], "head 0 is unchanged");
         assert_eq!(zero[node * 4 + 2..node * 4 + 4], [0.0, 0.0]);
     }
     close("itself", &run("0=self"), &h, 1e-6);
@@ -263,7 +263,7 @@ fn graph_attention_can_be_switched_off() {
     let capture = Capture::default();
     layer.forward(x.clone(), &graph, &Pass::inference().with_ablation(&off).with_capture(&capture)).unwrap();
     let maps = capture.into_maps();
-    assert_eq!((&maps[0].rows[1], &maps[1].rows[1]), (&vec![0.5, 0.5], &vec![0.0, 0.0]), "the weights that are left");
+    assert_eq!((&maps[0].rows[1], &maps[1].rows[1]), (&vec![0.5, 0.5], &vec![0.0, 0.0]), "the replaced weights");
     let uniform = run("0.0=uniform");
     let want = [0, 1].map(|at| (h[at] + h[2 * 4 + at]) / 2.0);
     close("uniform", &uniform[4..6], &want, 1e-6);
@@ -295,7 +295,7 @@ fn linear_attention_steps_with_ablation_match_the_whole_sequence() {
 fn intra_attention_and_image_attention_can_be_switched_off() {
     let init = Init::new(3, &training());
     let layer = IntraAttentionConfig::new(3, 4).init(1, &init).unwrap();
-    assert_eq!(init.inventory().listed(), "0.0 to 0.1", "the other way of reading is head 0");
+    assert_eq!(init.inventory().listed(), "0.0 to 0.1", "the other direction is head 0");
     let x = leaf([1, 4, 3], 1);
     let run = |pass: &Pass| values(layer.forward(x.clone(), None, pass).unwrap().hidden);
     let off = ablation(&init, "0.1");
@@ -360,7 +360,7 @@ fn a_translator_names_all_its_layers() {
     assert_eq!(names, ["encoder.0", "encoder.1", "decoder.0", "decoder.0.cross", "decoder.1", "decoder.1.cross"]);
 }
 
-/// What is captured of several sequences that go through a model as one row of tokens is told apart.
+/// A capture separates sequences that pass through a model as one row of tokens.
 #[test]
 fn sequences_with_separate_caches_have_separate_maps() {
     let config = TransformerConfig { vocab: 9, n_layers: 1, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };

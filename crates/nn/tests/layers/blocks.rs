@@ -1,4 +1,4 @@
-//! Blocks, a language model and a translator against PyTorch: outputs, loss, every gradient.
+//! Tests of blocks, a language model and a translator against PyTorch: outputs, losses and all gradients.
 
 use regard_nn::layers::block::conv::{ConvConfig, Reach};
 use regard_nn::layers::block::decoder::{DecoderBlock, DecoderView};
@@ -134,7 +134,7 @@ fn the_translators_loss_logits_and_all_gradients_match_pytorch() {
         let gradients = loss.backward();
         link(&Link { golden: &golden, case: &case, action: Action::Compare(&gradients, 2e-5) }, &mut model);
 
-        // Decoding a token at a time gives the same logits.
+        // Decoding one token at a time gives the same logits.
         let (inputs, mut caches) = (ids("inputs"), model.caches());
         let step = |t| model.logits_cached(&source, inputs.clone().narrow(1, t, 1), &mut caches, &pass).unwrap();
         let steps: Vec<_> = (0..4).map(step).collect();
@@ -216,7 +216,7 @@ fn empty_inputs_and_wrong_targets_are_refused() {
     assert!(huge.to_string().starts_with("n_heads = 8589934592 × 3 ×"), "{huge}");
 }
 
-/// Source and target of one embedding do not lose the same features.
+/// If source and target share an embedding, dropout does not omit the same features of both.
 #[test]
 fn source_and_target_draw_their_own_dropout() {
     let config = TransformerConfig {

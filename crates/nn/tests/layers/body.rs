@@ -1,4 +1,4 @@
-//! What must hold for every body of a tagger or classifier.
+//! Properties of every kind of body of a tagger or classifier.
 
 use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn body(kind: &str) -> Body {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(15))]
-    /// Whatever stands beyond a sequence, its states are those that it has by itself.
+    /// The states of a sequence are the same alone and in a batch, whatever its padding contains.
     #[test]
     fn padding_has_no_effect(
         (seq, lengths) in (1usize..6).prop_flat_map(|seq| (Just(seq), prop::collection::vec(1..=seq, 1..4))),
@@ -46,14 +46,14 @@ proptest! {
     }
 }
 
-/// Every word knows every other, but for those of a body that does nothing.
+/// The state of each word depends on every other word, except without a body.
 #[test]
 fn each_word_depends_on_every_other() {
     for kind in KINDS {
         let (body, x) = (body(kind), leaf([1, 4, 3], 1));
         for word in 0..4 {
             let state = body.forward(x.clone(), None, &Pass::inference()).unwrap().narrow(1, word, 1);
-            // The plain sum of a norm's output is the same for any word, so each feature has a weight.
+            // The plain sum of a norm's output is the same for any word, so the features are weighted.
             let weights = leaf(state.dims(), 5).detach();
             let found = gradient(&x, &(state * weights).sum().backward());
             for (other, row) in found.chunks(3).enumerate() {
@@ -64,7 +64,7 @@ fn each_word_depends_on_every_other() {
     }
 }
 
-/// Intra-attention both ways: a sequence read backward by networks that have changed places gives the same, turned.
+/// Intra-attention in both directions: swapping the two networks and reversing the input reverses the output.
 #[test]
 fn swapping_the_directions_mirrors_the_output() {
     let mut intra = body("intra_attention");

@@ -1,4 +1,4 @@
-//! Words from their characters against PyTorch, and what must hold for any lengths.
+//! Tests of word vectors from characters against PyTorch, with any lengths.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ fn integers(data: &[usize], shape: [usize; 2]) -> Tensor<2, Int> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
-    /// Other characters beyond a word change nothing, and a word is the same by itself.
+    /// The characters beyond a word's end have no effect: its vector is the same alone and in a batch.
     #[test]
     fn padding_has_no_effect(
         (chars, lengths) in (1usize..6).prop_flat_map(|chars| (Just(chars), prop::collection::vec(0..=chars, 1..4))),

@@ -1,4 +1,4 @@
-//! The classifier against PyTorch, and what it refuses.
+//! Tests of the classifier against PyTorch, and of its errors.
 
 use burn::tensor::{Int, Tensor};
 use regard_nn::layers::pooling::PoolingConfig;
@@ -99,7 +99,7 @@ fn ids<const R: usize, const C: usize>(data: [[i32; C]; R]) -> Tensor<2, Int> {
     Tensor::from_ints(data, &training())
 }
 
-/// A bag of words knows no order, a Transformer does; neither knows padding.
+/// A bag of words ignores the order of words, a Transformer does not; both ignore padding.
 #[test]
 fn order_and_padding() {
     let run = |model: &Classifier, data| values(model.logits(data, &[3, 2], &Pass::inference()).unwrap());

@@ -1,4 +1,4 @@
-//! The feed-forward part against its formula in plain Burn operations, and its configuration.
+//! Tests of the feed-forward part against its formula in plain Burn operations, and of its configuration.
 
 use burn::tensor::activation::{relu, silu};
 use regard_nn::layers::feed_forward::{FeedForwardConfig, Gate};

@@ -1,4 +1,4 @@
-//! Graph attention against the formula in plain f64, its gradients by finite differences, and its properties.
+//! Tests of graph attention against the formula in f64, with gradients by finite differences, and its properties.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn layer(join: Join) -> GraphAttention {
     config.init(&Init::new(3, &training()).enter("gat")).unwrap()
 }
 
-/// The formula, edge by edge. Parameters in the order `x, W, a_source, a_target, b`.
+/// Computes the formula edge by edge, with the parameters `x, W, a_source, a_target, b`.
 fn reference(graph: &Graph, join: Join, [x, w, source, target, bias]: [&[f64]; 5]) -> Vec<f64> {
     let (heads, d) = (3, 4);
     let h = |node: usize, head: usize, f: usize| -> f64 {
@@ -113,7 +113,7 @@ fn capture_keeps_the_weights_of_the_edges() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Numbering the nodes otherwise numbers the outputs otherwise.
+    /// Renumbering the nodes renumbers the outputs.
     #[test]
     fn the_numbering_of_nodes_does_not_matter(order in Just((0..NODES).collect::<Vec<_>>()).prop_shuffle()) {
         let layer = layer(Join::Concat);

@@ -1,4 +1,4 @@
-//! Attention on feature maps against PyTorch, and what it does not depend on.
+//! Tests of attention on feature maps against PyTorch, and its permutation equivariance.
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -55,7 +55,7 @@ fn matches_pytorch() {
     });
 }
 
-/// A new block changes nothing, and its gate still learns.
+/// With a gate, a new block returns its input, and the gate has a gradient.
 #[test]
 fn residuals_match_the_configuration() {
     let init = Init::new(1, &training());
@@ -79,7 +79,7 @@ fn residuals_match_the_configuration() {
     }
 }
 
-/// `x` with its channels (1) or, flattened, its positions (2) in another order.
+/// Reorders the channels (`dim` 1) or the flattened positions (`dim` 2) of `x`.
 fn reordered(x: &Tensor<4>, dim: usize, order: &[usize]) -> Tensor<4> {
     let dims @ [batch, channels, height, width] = x.dims();
     let order: Vec<i32> = order.iter().map(|&i| i as i32).collect();
@@ -89,8 +89,7 @@ fn reordered(x: &Tensor<4>, dim: usize, order: &[usize]) -> Tensor<4> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
-    /// Positions in another order give outputs in that order, between positions and between channels; so do channels
-    /// between channels.
+    /// Spatial attention is equivariant under permutations of positions; channel attention under those of positions and channels.
     #[test]
     fn attention_is_permutation_equivariant(positions in Just((0..12usize).collect::<Vec<_>>()).prop_shuffle(),
                      channels in Just((0..4usize).collect::<Vec<_>>()).prop_shuffle(), seed in 0u64..1000) {

@@ -1,4 +1,4 @@
-//! Intra-attention against PyTorch, and what must hold for lengths and captured weights.
+//! Tests of intra-attention against PyTorch, with lengths and captured weights.
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -105,7 +105,7 @@ proptest! {
         prop_assert_eq!(&found[0], &found[2]);
     }
 
-    /// A step knows nothing of those after it.
+    /// The output of a step does not depend on later steps.
     #[test]
     fn steps_do_not_depend_on_later_ones(seq in 2usize..7, cut in 1usize..6) {
         let (layer, cut) = (layer(3, 4), cut.min(seq - 1));

@@ -1,4 +1,4 @@
-//! Linear attention against its column form in PyTorch, its running state against the whole.
+//! Tests of linear attention against its column form in PyTorch, and of its running state against the whole sequence.
 
 use burn::tensor::Tensor;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn config(case: &Case) -> LinearAttentionConfig {
     config
 }
 
-/// Which of the formula's matrices the layer's query is: the one that acts on the token that reads.
+/// Returns the matrix of the column form that is the layer's query: the one that acts on the reading token.
 fn reader(case: &Case) -> &'static str {
     if case.name == "merged" { "w" } else { "w_k" }
 }
@@ -99,7 +99,7 @@ fn any_config() -> impl Strategy<Value = LinearAttentionConfig> {
         LinearAttentionKind::MultiHead { n_heads: 2, d_head: None },
         LinearAttentionKind::MultiHead { n_heads: 3, d_head: Some(2) },
     ]);
-    // A sum of products of any sign may be nearly zero, and the quotient anything: sums go with elu + 1 alone.
+    // A sum of products of any sign may be nearly zero, so only elu + 1 is divided by a sum.
     let rest = prop::sample::select(vec![
         (FeatureMap::Identity, Normalization::Length),
         (FeatureMap::Identity, Normalization::None),
@@ -126,12 +126,12 @@ proptest! {
             [values(out), gradient(&x, &gradients), gradient(&layer.query.weight.val(), &gradients)]
         });
         for (whole, steps) in whole.iter().zip(&steps) {
-            // Up to 20 terms are summed in another order, and without a denominator they grow with the length.
+            // Up to 20 terms are summed in a different order, and without a denominator the sum grows with the length.
             close("steps", steps, whole, 2e-5);
         }
     }
 
-    /// A later token changes nothing before it.
+    /// Changing the last token does not change the outputs before it.
     #[test]
     fn later_tokens_do_not_change_earlier_outputs(config in any_config(), seq in 2usize..12, seed in 0u64..1000) {
         let layer = config.init(&Init::new(seed, &training())).unwrap();
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// The map that is captured gives the output: `Y = A X` where values are the tokens.
+/// The captured map `A` gives the output `Y = A X` if the values are the tokens.
 #[test]
 fn captured_weights_give_the_output() {
     for direction in [Direction::Bidirectional, Direction::Causal] {

@@ -1,4 +1,4 @@
-//! The masked language model against PyTorch, and the way tokens are hidden.
+//! Tests of the masked language model against PyTorch, and of the masking of tokens.
 
 use burn::tensor::{Int, Tensor};
 use proptest::prelude::*;
@@ -91,7 +91,7 @@ proptest! {
     }
 }
 
-/// 15 % are guessed: 80 % of these hidden, 10 % replaced, 10 % left; each within four deviations.
+/// 15 % of the tokens are chosen; of these 80 % are hidden, 10 % replaced, 10 % left. Each is within four deviations.
 #[test]
 fn shares_are_as_published() {
     let n = 100_000;
@@ -102,10 +102,10 @@ fn shares_are_as_published() {
         let off = (count as f64 - of as f64 * share).abs();
         assert!(off <= 4.0 * deviation, "{what}: {count} of {of}");
     };
-    near("guessed", positions.len(), n, 0.15);
+    near("chosen", positions.len(), n, 0.15);
     let count = |test: &dyn Fn(usize) -> bool| positions.iter().filter(|&&place| test(place)).count();
     near("hidden", count(&|place| inputs[place] == 4), positions.len(), 0.8);
-    // One of 45 replacements is the token itself.
+    // One in 45 replacements is the token itself.
     let replaced = count(&|place| inputs[place] != 4 && inputs[place] != ids[place]);
     near("replaced", replaced, positions.len(), 0.1 * 44.0 / 45.0);
     assert_ne!(positions, masked(&ids, n, &[n], 8).positions);

@@ -1,4 +1,4 @@
-//! The deep network against its formula in f64, with gradients by the chain rule, and its configuration.
+//! Tests of the multilayer perceptron against its formula in f64, with gradients by the chain rule.
 
 use burn::module::Param;
 use regard_nn::layers::linear::Linear;
@@ -8,7 +8,7 @@ use regard_ops::Activation;
 
 use crate::support::{close, gradient, leaf, loss, training, values};
 
-/// Output and gradients of the loss `Σ y ∘ grad`, row by row: of the input, then of each layer's weight and bias.
+/// Computes the output and the gradients of `Σ y ∘ grad` with respect to the input and each layer's weight and bias.
 fn reference(
     sizes: &[usize],
     weights: &[(Vec<f32>, Vec<f32>)],
@@ -95,7 +95,7 @@ fn dropout_applies_to_hidden_features_in_training() {
     assert_eq!(run(deep(), Pass::training(1)), run(deep(), Pass::training(1)));
     assert_ne!(run(deep(), Pass::training(1)), run(deep(), Pass::training(2)));
     assert_ne!(run(deep(), Pass::training(1)), run(deep(), Pass::inference()));
-    // Neither the input nor the output has any.
+    // Neither the input nor the output has dropout.
     assert_eq!(run(vec![3, 2], Pass::training(1)), run(vec![3, 2], Pass::inference()));
 }
 

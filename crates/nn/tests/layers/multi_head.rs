@@ -1,4 +1,4 @@
-//! Multi-head attention against PyTorch, its properties by perturbation, the cache and the capture.
+//! Tests of multi-head attention against PyTorch, of its properties by perturbation, of the cache and of the capture.
 
 use burn::module::Param;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
@@ -92,7 +92,7 @@ fn run(layer: &SelfAttention, x: Tensor<3>, options: &AttentionOptions, places: 
     values(layer.forward(x, options, places, &Pass::inference()).unwrap())
 }
 
-/// Which outputs move when input `j` moves: `[i][j]`.
+/// Returns whether output `i` changes when input `j` changes, as `[i][j]`.
 fn influence(options: &AttentionOptions) -> Vec<Vec<bool>> {
     let (layer, x) = (layer(), leaf([1, SEQ, 16], 3));
     let before = run(&layer, x.clone(), options, &Places::default());
@@ -139,7 +139,7 @@ fn padding_has_no_effect() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Without positions the tokens may come in any order; with them they may not.
+    /// Attention is permutation equivariant without positions, and not with them.
     #[test]
     fn attention_is_permutation_equivariant(order in Just((0..SEQ as i32).collect::<Vec<_>>()).prop_shuffle()) {
         let (layer, x) = (layer(), leaf([1, SEQ, 16], 3));
@@ -159,12 +159,12 @@ proptest! {
                 let want = values(first.select(1, indices.clone()));
                 let got = run(&layer, permuted.clone(), &options, &places);
                 let largest = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-                prop_assert!(largest > 1e-4, "{position:?} does not see the order: {largest}");
+                prop_assert!(largest > 1e-4, "{position:?} ignores the order: {largest}");
             }
         }
     }
 
-    /// Decoding in pieces of any sizes equals the whole sequence at once, for every kind of position.
+    /// Decoding in pieces of any size equals the whole sequence at once, for every kind of position in attention.
     #[test]
     fn cached_decoding_equals_the_full_pass(pieces in prop::collection::vec(1usize..6, 1..6)) {
         let seq = pieces.iter().sum();

@@ -1,4 +1,4 @@
-//! Pooling against PyTorch, and what must hold for lengths and captured weights.
+//! Tests of pooling against PyTorch, with lengths and captured weights.
 
 use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Positions: each kind against its formula, what happens beyond the trained length, and the names in configurations.
+//! Tests of positions: each kind against its formula, beyond the trained length, and by name in configurations.
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -47,7 +47,7 @@ proptest! {
         close("shifted", &values(shifted), &values(layer.encode(5, at + by, &training())), 1e-5);
     }
 
-    /// RoPE sees the distance of a query and a key alone, whatever the pairing.
+    /// Scores with RoPE depend only on the distance between query and key, whatever the pairing.
     #[test]
     fn rope_depends_only_on_the_distance(at in 0usize..300, distance in 0usize..50, halves: bool) {
         let pairing = if halves { Pairing::Halves } else { Pairing::Interleaved };
@@ -76,7 +76,7 @@ fn learned_frequencies_start_at_the_fixed_ones_and_get_gradients() {
     let y = rope(x.clone(), angles, learned.pairing()).unwrap();
     let gradients = (y * weights.clone()).sum().backward();
     let got = gradient(&learned.frequencies.as_ref().unwrap().val(), &gradients);
-    // d/dω of Σ w·(turned pair) with the turned pair's derivative, position by position, in f64.
+    // d/dω of Σ w·(rotated pair) in f64, summed over the positions.
     let (x, w) = (values(x), values(weights));
     let mut want = [0f64; 2];
     for row in 0..18 {
@@ -160,7 +160,7 @@ fn sizes_that_do_not_fit_a_kind_are_named() {
     assert!(config.validate().unwrap_err().to_string().starts_with("position.base = -1: expected"));
 }
 
-/// Every kind in a language model: beyond the trained length it answers, and cached decoding equals the full pass.
+/// In a language model every kind works beyond the trained length, and cached decoding equals the full pass.
 #[test]
 fn every_kind_works_in_a_model_at_any_length() {
     let learned = LearnedConfig { max_length: 8, beyond: Beyond::Last };
@@ -198,7 +198,7 @@ fn every_kind_works_in_a_model_at_any_length() {
     }
 }
 
-/// The learned bias of a distance gets the gradients of all scores at that distance, through the layer.
+/// The learned bias of a distance gets the sum of the gradients of all scores at that distance.
 #[test]
 fn a_relative_table_gets_the_gradient_of_its_scores() {
     let Positions::Relative(mut relative) = init(Position::Relative(RelativeConfig { max_distance: 2 })) else {
@@ -215,7 +215,7 @@ fn a_relative_table_gets_the_gradient_of_its_scores() {
     let places = Places { rotation: None, distance: relative.distance() };
     let (got, gradients) = run(&AttentionOptions::default(), &places);
     let got_table = gradient(&table, &gradients);
-    // The same as a dense bias whose gradient is summed by distance.
+    // A dense bias gives the same; its gradient is summed by distance.
     let table = values(table);
     let entry = |i: usize, j: usize| (j as i64 - i as i64).clamp(-2, 2) + 2;
     let dense: Vec<f32> = (0..4 * 36).map(|n| table[n / 36 * 5 + entry(n / 6 % 6, n % 6) as usize]).collect();

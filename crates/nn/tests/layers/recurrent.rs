@@ -1,4 +1,4 @@
-//! The recurrent layers against PyTorch's packed sequences, and what must hold for any lengths.
+//! Tests of the recurrent layers against PyTorch's packed sequences, and their properties for any lengths.
 
 use burn::module::Param;
 use burn::tensor::{Gradients, Tensor, TensorData};
@@ -23,7 +23,7 @@ fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1>
     (output.clone() * weights.detach()).sum()
 }
 
-/// The directions of a layer by their names, in the order of the state.
+/// Returns the weights of each layer and direction with their names, in the order of the state.
 fn parts(layer: &Recurrent) -> Vec<(String, &RecurrentWeights)> {
     let named = layer.layers.iter().enumerate().flat_map(|(n, layer)| {
         [("forward", &layer.forward), ("backward", &layer.backward)]
@@ -46,14 +46,14 @@ fn weight_gradients(layer: &Recurrent, gradients: &Gradients) -> Vec<(String, Ve
     all
 }
 
-/// A leaf for each part of an initial state.
+/// Creates an initial state of leaves.
 fn initial(config: &RecurrentConfig, batch: usize) -> RecurrentState {
     let shape = [config.n_layers * config.directions(), batch, config.d_hidden];
     let cell = matches!(config.cell, Cell::Lstm { .. }).then(|| leaf(shape, 12));
     RecurrentState { hidden: leaf(shape, 11), cell }
 }
 
-/// Everything with a name: outputs, and the gradients of a loss that depends on all of them.
+/// Returns the outputs, and the gradients of a loss that depends on all of them, with their names.
 fn results(
     layer: &Recurrent,
     x: &Tensor<3>,
@@ -124,7 +124,7 @@ fn packed_sequences_match_pytorch() {
             loss = loss + weighted(cell, tensor("grad_c_n"));
         }
         let gradients = loss.backward();
-        // Three roundings of the largest intermediate number: four steps of two layers, both ways.
+        // Three roundings of the largest intermediate number: four steps of two layers in both directions.
         let expect = |part: &str, got: &[f32]| close(&name(part), got, &golden.floats(&name(part)), 3e-6);
         expect("out", &values(hidden));
         expect("h_n", &values(state.hidden));
@@ -157,12 +157,12 @@ fn config() -> impl Strategy<Value = RecurrentConfig> {
     )
 }
 
-/// The size of `seq` and a length for each sequence, empty ones too.
+/// A size of `seq` and the length of each sequence, which may be 0.
 fn lengths() -> impl Strategy<Value = (usize, Vec<usize>)> {
     (1usize..6).prop_flat_map(|seq| (Just(seq), prop::collection::vec(0..=seq, 1..5)))
 }
 
-/// `x` with `value` in its padding.
+/// Sets the padding of `x` to `value`.
 fn padded(x: &Tensor<3>, lengths: &[usize], value: f32) -> Tensor<3> {
     let [_, seq, width] = x.dims();
     let mut data = values(x.clone());
@@ -193,7 +193,7 @@ proptest! {
         }
     }
 
-    /// Each sequence alone, cut to its length and without lengths, gives its part of the batch.
+    /// Each sequence alone, cut to its length, gives the same results as in the batch.
     #[test]
     fn a_batch_matches_its_sequences_alone(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
         let layer = config.init(&Init::new(4, &training())).unwrap();
@@ -285,9 +285,9 @@ fn dropout_is_between_layers_and_only_in_training() {
     };
     let (plain, first) = run(Pass::inference());
     let (dropped, same) = run(Pass::training(1));
-    assert_eq!(first, same, "the first layer's input is whole");
+    assert_eq!(first, same, "the first layer's input has no dropout");
     assert_ne!(plain, dropped);
-    assert!(dropped.iter().all(|&value| value != 0.0), "the last layer's output is whole");
+    assert!(dropped.iter().all(|&value| value != 0.0), "the last layer's output has no dropout");
     assert_eq!(run(Pass::training(1)).0, dropped);
     assert_ne!(run(Pass::training(2)).0, dropped);
     assert_eq!(run(Pass::inference()).0, plain);
@@ -309,7 +309,7 @@ fn initial_weights_have_the_right_bound_and_the_forget_gate_may_start_open() {
     let (_, _, open) = weights(Cell::Lstm { forget_bias: 1.0 });
     let added: Vec<f32> = (0..64).map(|unit| if (16..32).contains(&unit) { 1.0 } else { 0.0 }).collect();
     close("bias", &open, &bias.iter().zip(&added).map(|(a, b)| a + b).collect::<Vec<_>>(), 0.0);
-    // It still learns, on devices with and without a record for the backward pass.
+    // The shifted bias still has a gradient.
     let layer = RecurrentConfig::new(Cell::Lstm { forget_bias: 1.0 }, 3, 4).init(&Init::new(4, &training())).unwrap();
     let out = layer.forward(leaf([2, 3, 3], 1), None, None, &Pass::inference()).unwrap();
     let gradients = out.hidden.sum().backward();

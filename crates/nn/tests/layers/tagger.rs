@@ -1,4 +1,4 @@
-//! The tagger against PyTorch, its word dropout, and what it refuses.
+//! Tests of the tagger against PyTorch, of its word dropout, and of its errors.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::golden::Golden;
 use crate::link::{Action, Link};
 use crate::support::{close, training, values};
 
-/// A BiLSTM over four features a word, without dropout.
+/// Bidirectional LSTM over four features per word, without dropout.
 fn plain() -> TaggerConfig {
     TaggerConfig {
         vocab: 7,
@@ -154,7 +154,7 @@ fn words(data: [[i32; 3]; 2], lengths: [usize; 2]) -> TaggerBatch {
     TaggerBatch { words: ids(data), lengths: lengths.to_vec(), characters: None, pieces: None }
 }
 
-/// Neither the words nor the tags of padding reach anything; a sentence is the same by itself.
+/// The words and tags at padding change neither the loss nor the predictions.
 #[test]
 fn padding_has_no_effect() {
     for (output, body) in [(TagOutput::Softmax, BodyConfig::None), (TagOutput::Crf, BodyConfig::IntraAttention)] {
@@ -187,7 +187,7 @@ fn dropped_words_become_unknown() {
         assert!(row == &word[..4] || row == &unknown[..4]);
         dropped += usize::from(row == &unknown[..4]);
     }
-    // Four deviations of 2,000 coins.
+    // Within four deviations of 2,000 coin tosses.
     assert!((911..=1089).contains(&dropped), "{dropped}");
     assert_eq!(found, states(5, Pass::training(1)));
     assert_ne!(found, states(5, Pass::training(2)));

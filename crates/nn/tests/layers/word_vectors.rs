@@ -1,4 +1,4 @@
-//! Word vectors against PyTorch, and what is asked of a finished table against hand-made ones.
+//! Tests of word vectors against PyTorch, and of queries on small tables made by hand.
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor};
@@ -42,7 +42,7 @@ fn losses_and_gradients_match_pytorch() {
     }
 }
 
-/// At the published start every score is zero, where a slope taken from `|x|` would be missing.
+/// With the published initial weights every score is zero, where a loss written with `|x|` would have no gradient.
 #[test]
 fn the_first_step_has_a_gradient() {
     let model = model();
@@ -52,14 +52,14 @@ fn the_first_step_has_a_gradient() {
     close("three times ln 2", &values(loss.clone()), &[3.0 * std::f32::consts::LN_2], 1e-6);
     let got = gradient(&model.output.val(), &loss.backward());
     let input = values(model.input.val());
-    // d/du of −ln σ(u·h) is −h/2 at u = 0, of −ln σ(−u·h) it is h/2; the mean of two pairs.
+    // At u = 0, the derivative of −ln σ(u·h) is −h/2 and that of −ln σ(−u·h) is h/2; the loss is the mean of two pairs.
     let centre = [(1, -0.25), (0, -0.25), (0, 0.25), (0, 0.25), (1, 0.25), (1, 0.25)];
     let want: Vec<f32> =
         centre.iter().flat_map(|&(row, factor)| input[row * 4..][..4].iter().map(move |h| factor * h)).collect();
     close("gradient", &got, &want, 1e-7);
 }
 
-/// Words around a centre beyond its count reach nothing, and their order does not matter.
+/// Context words beyond a centre's count have no effect, and the order of the others does not matter.
 #[test]
 fn cbow_ignores_order_and_padding() {
     let mut model = model();
@@ -78,7 +78,7 @@ fn cbow_ignores_order_and_padding() {
     close("gradient", &plain.1, &other.1, 1e-6);
 }
 
-/// 1, 0, 16, 81 and 1 times, so 1 : 0 : 8 : 27 : 1, without the word that is right; within four deviations.
+/// Counts 1, 0, 16, 81 and 1 give shares 1 : 0 : 8 : 27 : 1, without the right word; each is within four deviations.
 #[test]
 fn negatives_are_drawn_by_their_counts() {
     let sampler = NegativeSampler::new(&[1, 0, 16, 81, 1]).unwrap();
@@ -121,7 +121,7 @@ fn bad_inputs_are_named() {
 
 #[test]
 fn neighbours_have_the_smallest_angles() {
-    // Angles 0°, 90°, 45°, 180°, nothing, 45° of another length.
+    // Angles 0°, 90°, 45° and 180°, a zero vector, and 45° with another length.
     let table = [1.0, 0.0, 0.0, 2.0, 1.0, 1.0, -3.0, 0.0, 0.0, 0.0, 5.0, 5.0];
     let found = neighbours(&table, &[2.0, 0.0], 4, &[0]);
     assert_eq!(found.iter().map(|found| found.0).collect::<Vec<_>>(), [2, 5, 1, 4]);
