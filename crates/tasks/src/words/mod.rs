@@ -228,9 +228,7 @@ impl Task for Words {
         notes.push(notes::sizes("words", train.words(), dev.words(), test.as_ref().map(Part::words)));
         notes.push(format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len()));
         if lacks_spaces(texts.train.iter().map(String::as_str)) {
-            notes.push(
-                "the text has no spaces between words, so whole phrases count as words: split it first".into(),
-            );
+            notes.push("the text has no spaces between words, so whole phrases count as words: split it first".into());
         }
         let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
         let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
