@@ -1,4 +1,4 @@
-//! The binary as a person uses it: what it prints and how it ends.
+//! Tests of the binary in general: output, exit codes, help, suggestions, completions.
 
 mod binary;
 
@@ -60,14 +60,14 @@ fn the_first_screen_is_short_and_its_commands_exist() {
     let tried: Vec<&str> = tried.map(|(command, _)| command).collect();
     assert_eq!(tried.len(), 3, "{screen}");
     for command in tried {
-        // Training takes its time: that it would start is enough.
+        // Training takes too long here; it is enough that the arguments are accepted.
         let check = if command.starts_with("train") { " --print-config" } else { "" };
         done(&regard(&format!("{command}{check}").split_whitespace().collect::<Vec<_>>()));
     }
 }
 
 #[test]
-fn a_near_miss_is_pointed_at() {
+fn typing_errors_get_a_suggestion() {
     for (arguments, near) in [
         (&["tran"][..], "'train'"),
         (&["train", "tagg"], "'tag'"),
@@ -92,7 +92,7 @@ fn completions_and_manual_pages_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = done(&regard(&["completions", shell]));
         assert!(["train", "print-config", "preset"].iter().all(|word| script.contains(word)), "{shell}");
-        // clap's script for fish completes commands and flags, but not the values of arguments without a flag.
+        // clap's script for fish completes commands and flags, but not the values of positional arguments.
         assert!(shell == "fish" || script.contains("translate"), "{shell}");
     }
     let page = done(&regard(&["man"]));

@@ -1,4 +1,4 @@
-//! `regard count` as a person uses it.
+//! Tests of `regard count`.
 
 mod binary;
 
@@ -29,7 +29,7 @@ fn fails_with(arguments: &[&str], code: i32, words: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
-/// A safetensors file with zeros.
+/// Returns a safetensors file with this header and zeros as data.
 fn safetensors(tensors: &Value) -> Vec<u8> {
     let header = tensors.to_string();
     let mut data = (header.len() as u64).to_le_bytes().to_vec();
@@ -39,7 +39,7 @@ fn safetensors(tensors: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn the_commented_config_gives_the_figures_of_the_exercise() {
+fn the_commented_config_gives_the_known_counts() {
     let document = counted(&["--config", "configs/count.toml"]);
     let parameters = &document["parameters"];
     assert_eq!(parameters["total"], 218_221_872);
@@ -49,7 +49,7 @@ fn the_commented_config_gives_the_figures_of_the_exercise() {
 }
 
 #[test]
-fn without_a_choice_it_is_the_base_model() {
+fn the_default_is_the_base_model() {
     let document = counted(&[]);
     assert_eq!(document["parameters"]["total"], 63_082_496);
     let (forward, step) = (&document["flops"]["forward"], &document["flops"]["training_step"]);
@@ -154,7 +154,7 @@ fn a_folder_of_hugging_face_with_its_weights() {
     let config =
         json!({"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 2, "n_positions": 3, "vocab_size": 5});
     write(&place, "config.json", config.to_string());
-    // 12 d² + 13 d of the block, two norms' worth at the end, tables of 5 and 3.
+    // 12 d² + 13 d for the block, 2 d for the final norm, and tables with 5 and 3 rows.
     let total = 12 * 16 + 13 * 4 + 2 * 4 + (5 + 3) * 4;
     let document = counted(&[folder]);
     assert_eq!(document["parameters"]["total"], total);
@@ -199,7 +199,7 @@ fn damaged_folders_are_refused() {
 }
 
 #[test]
-fn a_folder_of_our_own() {
+fn a_folder_written_by_regard() {
     let place = tempfile::tempdir().unwrap();
     let folder = path(place.path());
     let model = json!({"vocab": 30_000, "n_layers": 8, "d_model": 1024, "n_heads": 4, "d_head": 192, "d_ff": 1536});
