@@ -13,16 +13,16 @@ use regard_ops::{Graph, OpError};
 use crate::ablation::Means;
 use crate::heads::Site;
 
-/// Filter for the weights to keep. Each field is `None` for all, which is the default.
+/// Filter for the weights to keep; everything by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Layers to keep.
+    /// Layers to keep; `None` for all.
     pub layers: Option<Vec<Site>>,
-    /// Indices of the sequences in the batch to keep.
+    /// Indices of the sequences in the batch to keep; `None` for all.
     pub sequences: Option<Vec<usize>>,
-    /// Indices of the heads to keep in each layer.
+    /// Indices of the heads to keep in each layer; `None` for all.
     pub heads: Option<Vec<usize>>,
-    /// Range of the queries to keep.
+    /// Range of the queries to keep; `None` for all.
     pub rows: Option<Range<usize>>,
 }
 

@@ -30,7 +30,7 @@ pub fn check_above_zero(field: &str, value: f32) -> Result<(), ConfigError> {
     if fits { Ok(()) } else { Err(ConfigError::new(field, value, "a finite number above 0")) }
 }
 
-/// Returns an error for `field` if the product of `sizes` exceeds the limit of a parameter, 2⁴⁰ numbers (4 TiB).
+/// Returns an error for `field` if the product of `sizes` exceeds 2⁴⁰ numbers (4 TiB), the limit for one parameter.
 pub fn check_product(field: &str, sizes: &[usize]) -> Result<(), ConfigError> {
     let product = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
     match product {

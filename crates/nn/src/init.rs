@@ -41,7 +41,7 @@ enum Destination {
     Stream,
 }
 
-/// Creates the parameters of a model. Each value stands for a place in the model under construction, with its path.
+/// Creates the parameters of a model. Each `Init` is a place in the model under construction and knows its path.
 #[derive(Debug, Clone)]
 pub struct Init {
     seed: u64,

@@ -47,7 +47,7 @@ impl<'a> Pass<'a> {
         Self { seed: Some(seed), ..Self::default() }
     }
 
-    /// Sets a capture that collects attention weights during the pass.
+    /// Sets the capture, which collects attention weights or head outputs during the pass.
     pub fn with_capture(self, capture: &'a Capture) -> Self {
         Self { capture: Some(capture), ..self }
     }

@@ -29,16 +29,16 @@ pub enum BodyConfig {
     /// No body: each word is processed on its own.
     #[serde(deserialize_with = "no_settings")]
     None,
-    /// A plain recurrent network.
+    /// Bidirectional plain recurrent network.
     #[serde(deserialize_with = "no_settings")]
     Rnn,
-    /// Long short-term memory.
+    /// Bidirectional long short-term memory (LSTM).
     #[serde(deserialize_with = "no_settings")]
     Lstm,
-    /// Gated recurrent units.
+    /// Bidirectional gated recurrent units (GRU).
     #[serde(deserialize_with = "no_settings")]
     Gru,
-    /// Recurrent networks that attend over their own past (Cheng 2016).
+    /// Recurrent networks in both directions that attend over their own past (Cheng 2016).
     #[serde(deserialize_with = "no_settings")]
     IntraAttention,
     /// Transformer encoder blocks.
@@ -58,13 +58,13 @@ pub struct TransformerBodyConfig {
     /// Activation of the feed-forward part.
     #[serde(with = "ActivationName")]
     pub activation: Activation,
-    /// Layer norm or RMS norm.
+    /// Kind of norm: layer norm or RMS norm.
     pub norm: NormKind,
     /// Bias of the linear layers in the blocks.
     pub bias: Bias,
-    /// Post-norm or pre-norm.
+    /// Place of the norms in a block: post-norm or pre-norm.
     pub norm_place: NormPlace,
-    /// Encoding of positions.
+    /// Position encoding.
     #[serde(deserialize_with = "name_or_table")]
     pub position: Position,
     /// Which other words a word may see.

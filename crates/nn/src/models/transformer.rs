@@ -114,15 +114,15 @@ pub struct TransformerConfig {
     pub activation: Activation,
     /// Gate of the feed-forward part.
     pub gate: Gate,
-    /// Layer norm or RMS norm.
+    /// Kind of norm: layer norm or RMS norm.
     pub norm: NormKind,
     /// `ε` of the norms.
     pub epsilon: f32,
-    /// Post-norm or pre-norm; pre-norm has one more norm after the last block.
+    /// Place of the norms in a block: post-norm or pre-norm. Pre-norm has one more norm after the last block.
     pub norm_place: NormPlace,
     /// Bias of all linear layers except the output.
     pub bias: Bias,
-    /// Encoding of positions.
+    /// Position encoding.
     #[serde(deserialize_with = "name_or_table")]
     pub position: Position,
     /// Which tokens a token of an encoder may see.

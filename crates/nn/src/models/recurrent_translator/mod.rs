@@ -44,7 +44,7 @@ pub struct RecurrentTranslator {
     pub attention: Option<ContextAttention>,
     /// `W` and `b`, from state, context and word to `d_model` features.
     pub readout: Linear,
-    /// `V` and `c`, from these features to the target's vocabulary.
+    /// `V` and `c`, from `d_model` features to the target's vocabulary.
     pub output: Output,
     source_dropout: Dropout,
     target_dropout: Dropout,
@@ -71,9 +71,9 @@ pub struct DecoderState {
 
 /// Results of the decoder for some words.
 struct Decoded {
-    /// `[batch, words, d_hidden]`
+    /// State at each word, `[batch, words, d_hidden]`.
     states: Tensor<3>,
-    /// `[batch, words, d_hidden]`
+    /// Context of each word, `[batch, words, d_hidden]`.
     contexts: Option<Tensor<3>>,
     choice: Option<Choice>,
     /// State after the last word.
@@ -147,7 +147,7 @@ impl RecurrentTranslator {
             let loss = self.output.loss(features, self.target(), targets, options)?;
             return Ok(RecurrentLoss { loss, rewarded: None });
         };
-        // The reward needs the logits, which the fused loss never holds.
+        // The reward needs the logits, which the fused loss never stores.
         let logits = self.output.logits(features, self.target())?;
         let [batch, target, vocab] = logits.dims();
         if targets.dims() != [batch, target] {

@@ -26,7 +26,7 @@ use crate::layers::word_dropout::WordDropout;
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 
-/// Tagger; see the [module](self).
+/// Tagger of the words in sentences; see the [module](self).
 #[derive(Module, Debug)]
 pub struct Tagger {
     /// Learned vectors of words.
