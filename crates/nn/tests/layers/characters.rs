@@ -108,7 +108,7 @@ fn bad_fields_and_inputs_are_named() {
     let refused = |config: CharactersConfig| config.validate().unwrap_err().to_string();
     let windows =
         |widths: &[usize], filters| CharactersConfig::Convolution { d_char: 3, widths: widths.to_vec(), filters };
-    assert_eq!(refused(windows(&[], 2)), "widths = []: expected one window or more");
+    assert_eq!(refused(windows(&[], 2)), "widths = []: expected at least one window");
     assert_eq!(refused(windows(&[3, 0], 2)), "widths[1] = 0: expected a whole number, 1 or more");
     assert_eq!(refused(windows(&[3], 0)), "filters = 0: expected a whole number, 1 or more");
     let recurrent = CharactersConfig::Recurrent { d_char: 3, cell: Cell::lstm(), d_hidden: 0 };

@@ -102,7 +102,7 @@ fn dropout_applies_to_hidden_features_in_training() {
 #[test]
 fn bad_fields_are_named() {
     let refused = |sizes: &[usize]| MlpConfig::new(sizes).validate().unwrap_err().to_string();
-    assert_eq!(refused(&[3]), "sizes = [3]: expected two numbers or more: features in and out");
+    assert_eq!(refused(&[3]), "sizes = [3]: expected at least two numbers: input and output features");
     assert_eq!(refused(&[3, 0, 2]), "sizes[1] = 0: expected a whole number, 1 or more");
     let config = MlpConfig { dropout: -0.1, ..MlpConfig::new([3, 2]) };
     assert!(config.validate().unwrap_err().to_string().starts_with("dropout = -0.1"));

@@ -373,7 +373,7 @@ fn bad_inputs_are_typed_errors() {
     assert_eq!(error, "initial hidden state: expected [2, 2, 4], got [1, 2, 4]");
     let error = refused(x(), None, state(fits, Some([2, 1, 4])));
     assert_eq!(error, "initial cell state: expected [2, 2, 4], got [2, 1, 4]");
-    assert_eq!(refused(x(), None, state(fits, None)), "initial cell state: expected a tensor, as for any LSTM, got none");
+    assert_eq!(refused(x(), None, state(fits, None)), "initial cell state: expected a tensor for an LSTM, got none");
     let plain = RecurrentConfig { cell: Cell::Rnn, ..config }.init(&Init::new(1, &training())).unwrap();
     let error = plain.forward(x(), None, state(fits, Some(fits)), &Pass::inference()).unwrap_err();
     assert_eq!(error.to_string(), "initial cell state: expected none, as only an LSTM has one, got a tensor");
