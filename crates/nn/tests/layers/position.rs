@@ -152,7 +152,7 @@ fn positions_are_chosen_by_name_or_table() {
 fn sizes_that_do_not_fit_a_kind_are_named() {
     let odd = PositionSizes { d_head: 5, ..SIZES };
     let message = Position::Rope(RopeConfig::default()).validate(odd).unwrap_err().to_string();
-    assert_eq!(message, "d_head = 5: expected an even number: RoPE turns pairs of features");
+    assert_eq!(message, "d_head = 5: expected an even number: RoPE rotates pairs of features");
     let odd = PositionSizes { d_model: 15, ..SIZES };
     assert!(Position::Sinusoidal.validate(odd).unwrap_err().to_string().starts_with("d_model = 15: expected an even"));
     let base = Position::Rope(RopeConfig { base: -1.0, ..RopeConfig::default() });
