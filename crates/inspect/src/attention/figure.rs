@@ -93,8 +93,8 @@ fn columns(heads: usize) -> usize {
     heads.div_ceil(heads.div_ceil(16))
 }
 
-/// Returns the largest weight of the view, and the 90th percentile of the queries' largest weights. Colours end at the second, since
-/// the first queries of a decoder see few keys, and their large weights would make all others pale.
+/// Returns the largest weight of the view, and the 90th percentile of the queries' largest weights. Colours end at the
+/// second: the first queries of a decoder see few keys, and their large weights would make all others pale.
 fn ends(view: &AttentionView) -> (f32, f32) {
     let heads = view.groups.iter().flat_map(|group| group.heads.iter().map(move |head| (group, head)));
     let rows = heads.flat_map(|(group, head)| head.weights(group));
