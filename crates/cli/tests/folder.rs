@@ -84,7 +84,7 @@ fn other_conditions_are_refused_or_warned_of() {
     let forced = resume(&["--threads", "1", "--force"]).ended();
     done(&forced);
     let told = text(&forced.stderr);
-    assert!(told.contains("warning") && told.contains("not to the same bits"), "{told}");
+    assert!(told.contains("warning") && told.contains("not bit-identical"), "{told}");
     fails_with(&regard(&["train", "compose", "--force"]), 2, &["--resume"]);
 }
 
@@ -178,7 +178,7 @@ fn moved_data_are_accepted_and_other_data_refused() {
     fs::remove_dir_all(folder.join("checkpoints")).unwrap();
     fails_with(&resume(path(&other)), 1, &["not those that this run began with"]);
     done(&resume(path(&moved)));
-    fails_with(&regard(&[&fixed[..], &["--resume", "--steps", "1"]].concat()), 1, &["3 steps are made already"]);
+    fails_with(&regard(&[&fixed[..], &["--resume", "--steps", "1"]].concat()), 1, &["3 steps have been made already"]);
 }
 
 /// Ctrl-C during a long evaluation stops the run at once, and the resumed run has the same scores and bits.
