@@ -53,8 +53,7 @@ impl AdamW {
         Self { options, max_norm, decay, step: 0, moments: Vec::new() }
     }
 
-    /// Returns the number of steps made and the running averages in the order of the module.
-    /// Together with the options this is the complete state.
+    /// Returns the number of steps and the running averages in the order of the module: with the options, the full state.
     pub fn state(&self) -> (u64, &[Moments]) {
         (self.step, &self.moments)
     }
@@ -206,8 +205,7 @@ impl ParameterGradients {
         Self(collect.found)
     }
 
-    /// Computes `self ← self · own + other · theirs`, as for the mean over batches of unequal size. Both sets of gradients
-    /// must belong to the same module.
+    /// Computes `self ← self · own + other · theirs`, as for the mean over unequal batches. Both must be of the same module.
     pub fn combine(&mut self, own: f32, other: Self, theirs: f32) {
         for (sum, new) in self.0.iter_mut().zip(other.0) {
             match (sum.as_mut(), new) {

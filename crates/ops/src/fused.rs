@@ -1,5 +1,4 @@
-//! Integration of fused operations with Burn: forward and backward passes over Flex tensors, recorded in Burn's autodiff
-//! graph.
+//! Integration of fused operations with Burn: they run on Flex tensors and are recorded in Burn's autodiff graph.
 //!
 //! An operation is a plain value that implements [`FusedOp`]; [`apply`] runs and records it. Tensors on other backends
 //! than Flex, as told by [`is_fused`], use the fallback of the operation.

@@ -9,8 +9,7 @@ use crate::error::ConfigError;
 use crate::init::{Init, LayerPath};
 use crate::pass::Pass;
 
-/// Dropout layer: sets each feature to zero with a given probability and scales the others up. Has no effect outside
-/// training.
+/// Dropout layer: in training, sets each feature to zero with a given probability and scales the others up.
 #[derive(Module, Debug)]
 pub struct Dropout {
     probability: f32,

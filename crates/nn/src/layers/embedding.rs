@@ -27,8 +27,7 @@ impl EmbeddingConfig {
         check_product("vocab", &[self.vocab, self.d_model])
     }
 
-    /// Creates the layer. The table is normal with standard deviation `1/√d_model`: rows have length 1, and features are of
-    /// size 1 after the usual factor `√d_model`.
+    /// Creates the table, normal with deviation `1/√d_model`: rows have length 1, or features size 1 after a factor `√d_model`.
     pub fn init(&self, init: &Init) -> Result<Embedding, ConfigError> {
         self.validate()?;
         let Self { vocab, d_model } = *self;

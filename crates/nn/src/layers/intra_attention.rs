@@ -42,8 +42,7 @@ impl IntraAttentionConfig {
         check_positive("d_hidden", self.d_hidden)
     }
 
-    /// Creates the layer as head number `head` of the layer that contains it. `B` is initialised as one matrix; the bias is
-    /// zero.
+    /// Creates the layer as head number `head` of its parent layer. `B` is initialised as one matrix, the bias with zeros.
     pub fn init(&self, head: usize, init: &Init) -> Result<IntraAttention, ConfigError> {
         self.validate()?;
         let Self { d_in, d_hidden } = *self;

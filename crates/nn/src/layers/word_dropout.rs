@@ -10,7 +10,7 @@ use crate::error::ConfigError;
 use crate::init::{Init, LayerPath};
 use crate::pass::Pass;
 
-/// Word dropout layer: replaces each word by the unknown word with a given probability. Has no effect outside training.
+/// Word dropout layer: in training, replaces each word by the unknown word with a given probability.
 #[derive(Module, Debug)]
 pub struct WordDropout {
     probability: f32,

@@ -28,8 +28,7 @@ pub(super) enum Layout {
     Crossed,
 }
 
-/// One attention call. Its inputs are queries, keys and values in their [`Layout`], then the bias and the table if
-/// present.
+/// One attention call. Its inputs are queries, keys and values in their [`Layout`], then optionally the bias and the table.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     shape: AttentionShape,

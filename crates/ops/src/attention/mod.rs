@@ -61,8 +61,7 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &AttentionOp
     apply_with!(operation, options, q, k, v)
 }
 
-/// [`attention`] of a sequence over itself, with queries, keys and values side by side in one tensor, without copying
-/// them apart.
+/// [`attention`] of a sequence over itself. Queries, keys and values lie side by side in one tensor and are not copied.
 ///
 /// # Shapes
 /// `qkv` `[batch, seq, (n_heads + 2 kv_heads) · d_head]` (all queries, then all keys, then all values) →
@@ -92,8 +91,7 @@ pub fn attention_packed(
     apply_with!(operation, options, qkv)
 }
 
-/// [`attention`] of one sequence over another, with keys and values side by side in one tensor, without copying them
-/// apart.
+/// [`attention`] of one sequence over another. Keys and values lie side by side in one tensor and are not copied.
 ///
 /// # Shapes
 /// `q` `[batch, queries, n_heads · d_head]`, `kv` `[batch, keys, 2 kv_heads · d_head]` (all keys, then all values) →

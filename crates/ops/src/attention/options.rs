@@ -54,8 +54,7 @@ pub enum Distance {
     /// No bias.
     #[default]
     None,
-    /// ALiBi: `−slope · |distance|` with one slope per head; `regard_kernels::attention::alibi_slopes` returns the published
-    /// slopes.
+    /// ALiBi: `−slope · |distance|`, one slope per head. `regard_kernels::attention::alibi_slopes` has the published ones.
     Alibi {
         /// Slopes, `[n_heads]`.
         slopes: Vec<f32>,

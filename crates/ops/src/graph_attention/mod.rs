@@ -78,8 +78,7 @@ pub fn graph_attention(
     apply(operation, [h.into_dispatch(), source_scores.into_dispatch(), target_scores.into_dispatch()])
 }
 
-/// Computes the attention weights of the edges before dropout, in the order of [`Graph::edges`]. No gradient flows
-/// through them.
+/// Computes the weights of the edges before dropout, in the order of [`Graph::edges`]. No gradient flows through them.
 ///
 /// # Shapes
 /// `source_scores` and `target_scores` `[nodes, n_heads]` → `[edges, n_heads]`.
@@ -99,8 +98,7 @@ pub fn graph_attention_weights(
     Ok(Tensor::from_data(TensorData::new(out, [graph.n_edges(), n_heads]), &device))
 }
 
-/// [`graph_attention`] in plain Burn operations, with a tensor `[edges, n_heads, d_head]` of messages, and without
-/// argument checks.
+/// [`graph_attention`] in plain Burn operations, with messages `[edges, n_heads, d_head]` and without argument checks.
 pub fn graph_attention_fallback(
     h: Tensor<3>,
     source_scores: Tensor<2>,
@@ -132,8 +130,7 @@ pub fn graph_attention_fallback(
     Tensor::zeros([nodes, n_heads, d_head], &device).select_assign(0, targets, messages, IndexingUpdateOp::Add)
 }
 
-/// Returns for each edge the largest score among the edges with the same target, or 0 if that is −∞; `scores` and the
-/// result are `[edges, n_heads]`.
+/// Returns for each edge the largest of the `scores` `[edges, n_heads]` with the same target, or 0 if that is −∞.
 ///
 /// Burn has no maximum by group, so each edge takes the maximum over the next 1, 2, 4, … edges of its target.
 fn largest(mut scores: Tensor<2>, graph: &Graph) -> Tensor<2> {

@@ -209,8 +209,7 @@ impl FusedOp<6> for Lstm {
 }
 
 impl Lstm {
-    /// Returns the gradients of all cell states, given those of the last ones. Returns `None` if they are all zero, as they
-    /// are when the cell state is not used.
+    /// Returns the gradients of all cell states, given those of the last; `None` if all are zero, as when it is not used.
     fn grad_cells(&self, last: &[f32]) -> Option<Vec<f32>> {
         let RecurrentShape { batch, seq, d_hidden, .. } = self.shape;
         if last.iter().all(|&grad| grad == 0.0) {

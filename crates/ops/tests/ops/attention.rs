@@ -8,8 +8,7 @@ use regard_ops::{
 use crate::golden::Golden;
 use crate::support::{close, close_above, gradient, leaf, loss, training, values};
 
-/// Magnitude of the terms in the gradient of a score, which are inner products over a head. They cancel where a query sees
-/// a single key.
+/// Magnitude of the terms in the gradient of a score, inner products over a head. They cancel where a query sees one key.
 const SCORES: f64 = 1.0;
 
 #[test]

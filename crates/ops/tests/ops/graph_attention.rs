@@ -8,8 +8,7 @@ use regard_ops::{
 use crate::golden::Golden;
 use crate::support::{FLOOR, close, close_above, device, gradient, leaf, loss, training, values};
 
-/// Magnitude of the terms in the gradient of a score, which are inner products over a head. They cancel to zero in nodes
-/// with one incoming edge.
+/// Magnitude of the terms in the gradient of a score, inner products over a head. They cancel in nodes with one edge.
 const SCORES: f64 = 1.0;
 
 #[test]

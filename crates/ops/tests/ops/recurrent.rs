@@ -172,8 +172,7 @@ impl Leaves {
         }
     }
 
-    /// Returns the weights scaled to about the size of freshly initialised ones; a network with larger weights amplifies
-    /// rounding errors at every step.
+    /// Returns the weights scaled to about their size at initialisation. Larger ones amplify rounding at every step.
     fn scaled_weights(&self) -> [Tensor<2>; 2] {
         self.weights.clone().map(|weight| {
             let scale = (weight.dims()[0] as f32).sqrt().recip();

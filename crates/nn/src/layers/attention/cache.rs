@@ -18,8 +18,7 @@ pub struct KeyValueCache {
 pub enum Cached<'a> {
     /// One cache for a batch of sequences of equal length.
     Together(&'a mut KeyValueCache),
-    /// One cache per sequence, with its number of new tokens. The new tokens of all sequences are concatenated to a batch
-    /// of one.
+    /// One cache per sequence, with its number of new tokens; the new tokens of all sequences form a batch of one.
     Apart(&'a mut [(KeyValueCache, usize)]),
 }
 

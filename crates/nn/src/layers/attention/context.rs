@@ -312,8 +312,7 @@ fn drawn(row: &[f32], uniform: f64) -> usize {
         sum += f64::from(weight);
         sum > threshold
     };
-    // Both sums are in the same order, so rounding cannot push the threshold past the end. In a sequence without keys all
-    // weights are zero.
+    // Both sums have the same order, so rounding cannot keep the sum below the threshold. Without keys, all weights are 0.
     row.iter().position(passes).unwrap_or(0)
 }
 

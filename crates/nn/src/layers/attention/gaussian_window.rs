@@ -92,8 +92,7 @@ pub struct WindowText {
 }
 
 impl WindowText {
-    /// Prepares one-hot vectors or embeddings of characters. `lengths` are the numbers of real characters of each text;
-    /// `None` means that there is no padding.
+    /// Prepares texts as one-hot vectors or embeddings of characters. `lengths`, in characters, are `U` by default.
     ///
     /// # Shapes
     /// `characters` `[batch, U, d_char]`, `lengths` `[batch]`.

@@ -160,8 +160,7 @@ pub struct LinearAttentionState {
 }
 
 impl LinearAttention {
-    /// Computes the attention of every token over all tokens or, if causal, over those up to it. All sequences must have
-    /// the same length, because padding is not masked.
+    /// Attends over all tokens or, if causal, over those up to each token. All sequences must have the same length.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.

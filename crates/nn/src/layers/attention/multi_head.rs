@@ -74,7 +74,7 @@ impl MultiHeadConfig {
     }
 }
 
-/// Lists the divisors of a number in ascending order, but none above 2¹⁶, to limit the search.
+/// Returns the divisors of a number as text, in ascending order, up to 2¹⁶ to limit the search.
 fn divisors(n: usize) -> String {
     const SEARCHED: usize = 1 << 16;
     let small = (1..=n.min(SEARCHED)).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string());

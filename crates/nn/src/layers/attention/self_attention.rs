@@ -129,9 +129,8 @@ impl SelfAttention {
         Ok(join_heads(mixed))
     }
 
-    /// [`forward`](Self::forward) for tokens that continue those in `cache`, to which their keys and values are appended.
-    /// `places` belong to the new tokens. With [`Mask::Causal`](regard_ops::Mask), the outputs equal those of one pass over
-    /// the whole sequence.
+    /// [`forward`](Self::forward) for tokens that continue those in `cache` and are appended to it. `places` belong to the new
+    /// tokens. With [`Mask::Causal`](regard_ops::Mask), the outputs equal those of one pass over the whole sequence.
     ///
     /// # Shapes
     /// `x` `[batch, new, d_model]` → the same.

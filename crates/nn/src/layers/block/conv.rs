@@ -127,8 +127,7 @@ impl ConvBlock {
     }
 }
 
-/// Returns for each token a window of `width` tokens side by side, of which `before` are to its left, with zeros beyond the
-/// ends of the sequence.
+/// Returns for each token a window of `width` tokens, `before` of them to its left, with zeros beyond the ends.
 ///
 /// # Shapes
 /// `x` `[batch, seq, d]` → `[batch, seq, width · d]`, the leftmost first.

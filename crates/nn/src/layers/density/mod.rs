@@ -175,8 +175,7 @@ fn check_components(value: usize) -> Result<(), ConfigError> {
     if fits { Ok(()) } else { Err(ConfigError::new("components", value, allowed())) }
 }
 
-/// Reshapes `tensor` to `[rows, width]`. Returns an error if the last size is not `width`, if there are no rows, or if the
-/// elements are not f32.
+/// Reshapes `tensor` to `[rows, width]`. Returns an error if it is not f32, is empty, or has another last size.
 fn rows<const D: usize>(what: &'static str, tensor: &Tensor<D>, width: usize) -> Result<Tensor<2>, NnError> {
     if tensor.dtype() != DType::F32 {
         return Err(OpError::DType { what, expected: "f32", got: tensor.dtype() }.into());

@@ -116,27 +116,26 @@ pub struct NoPosition {}
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant, reason = "one value per model")]
 pub enum Positions {
-    /// [`Position::None`].
+    /// Layer of [`Position::None`].
     None(NoPosition),
-    /// [`Position::Sinusoidal`].
+    /// Layer of [`Position::Sinusoidal`].
     Sinusoidal(Sinusoidal),
-    /// [`Position::Learned`].
+    /// Layer of [`Position::Learned`].
     Learned(LearnedPosition),
-    /// [`Position::Relative`].
+    /// Layer of [`Position::Relative`].
     Relative(RelativePosition),
-    /// [`Position::Rope`].
+    /// Layer of [`Position::Rope`].
     Rope(Rope),
-    /// [`Position::Alibi`].
+    /// Layer of [`Position::Alibi`].
     Alibi(Alibi),
-    /// [`Position::Floater`].
+    /// Layer of [`Position::Floater`].
     Floater(Floater),
-    /// [`Position::Rnn`].
+    /// Layer of [`Position::Rnn`].
     Rnn(RecurrentPosition),
 }
 
 impl Positions {
-    /// Returns the vectors to add to the tokens at the positions `offset..offset + seq`, or `None` if the kind adds nothing to
-    /// tokens.
+    /// Returns the vectors to add to tokens at the positions `offset..offset + seq`, or `None` if the kind adds none.
     ///
     /// # Shapes
     /// → `[seq, d_model]`.

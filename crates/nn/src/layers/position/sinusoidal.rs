@@ -20,11 +20,7 @@ impl Sinusoidal {
     pub fn new(d_model: usize, base: f32) -> Result<Self, ConfigError> {
         check_above_zero("base", base)?;
         if d_model == 0 || d_model % 2 == 1 {
-            return Err(ConfigError::new(
-                "d_model",
-                d_model,
-                "an even number: sinusoidal positions are pairs",
-            ));
+            return Err(ConfigError::new("d_model", d_model, "an even number: sinusoidal positions are pairs"));
         }
         Ok(Self { d_model, base })
     }

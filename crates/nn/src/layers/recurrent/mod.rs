@@ -200,8 +200,7 @@ enum Side {
 }
 
 impl Side {
-    /// Reverses the sequences for the backward direction, and leaves them as they are for the forward one. Applying it
-    /// twice gives the input.
+    /// Reverses the sequences if the direction is backward. Applied twice, it restores the input.
     fn turn(self, x: Tensor<3>, lengths: Option<&Lengths>) -> Tensor<3> {
         match (self, lengths) {
             (Side::Forward, _) => x,
