@@ -1,4 +1,4 @@
-//! Every kind of panel, to look at: `cargo run --release -p regard-inspect --example gallery -- FOLDER`.
+//! Draws every kind of panel: `cargo run --release -p regard-inspect --example gallery -- FOLDER`.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ fn main() -> Result<(), InspectError> {
 
 const TOKENS: [&str; 8] = ["<s>", " the", " cat", " sat", " on", " the", " mat", "."];
 
-/// Causal weights that fall off with distance.
+/// Returns causal weights that fall off with the distance.
 fn weights(length: usize, fall: f32) -> Vec<f32> {
     let mut weights = vec![f32::NAN; length * length];
     for query in 0..length {
@@ -52,10 +52,10 @@ fn attention() -> Result<Figure, FigureError> {
         .absent("masked")
         .numbers(CellNumbers::WhereTheyFit);
     let links = Links::new(TOKENS, TOKENS, weights(8, 0.3))?.names("query", "key");
-    Ok(Figure::new("Where each token looks: softmax(QKᵀ / √d) of layer 1, head 3")
+    Ok(Figure::new("What each token attends to: softmax(QKᵀ / √d) of layer 1, head 3")
         .panel("weights", map)
         .panel("the same as links", links)
-        .note("A query sees itself and what came before; the hatched cells are masked. Rows add up to 1."))
+        .note("A query sees itself and earlier tokens; hatched cells are masked. Rows add up to 1."))
 }
 
 fn heads() -> Result<Figure, FigureError> {
@@ -83,8 +83,8 @@ fn large() -> Result<Figure, FigureError> {
         .scale(ColourScale::diverging(ValueRange::Data));
     let image =
         Heatmap::new(512, 512, weights(512, 0.02))?.axes("query", "key").scale(ColourScale::viridis(ValueRange::Data));
-    Ok(Figure::new("Sinusoidal positions, and a map with a quarter of a million cells")
-        .panel("128 × 64, as Vaswani et al. have it", positions)
+    Ok(Figure::new("Sinusoidal positions, and a map with 262,144 cells")
+        .panel("128 × 64, as in Vaswani et al.", positions)
         .panel("512 × 512", image))
 }
 
@@ -121,7 +121,7 @@ fn curves() -> Result<Figure, FigureError> {
         .panel("Mechanisms", table)
         .panel("Formula", text)
         .columns(2)
-        .note("A note long enough to be broken into lines when the figure is narrower than the sentence that someone thought was needed to explain what is to be seen in the picture above, which happens."))
+        .note("A long note, to show that notes are wrapped into several lines if the figure is narrower than the sentence, as happens with sentences that explain what can be seen in the panels above."))
 }
 
 fn odd() -> Result<Figure, FigureError> {
@@ -155,7 +155,7 @@ fn odd() -> Result<Figure, FigureError> {
         )
         .panel("1 × 1", Heatmap::new(1, 1, vec![0.5])?.axes("a rather long row name", "a rather long column name"))
         .panel("constant", Heatmap::new(3, 5, vec![0.2; 15])?.scale(ColourScale::viridis(ValueRange::Data)))
-        .panel("nothing but NaN", Heatmap::new(2, 6, vec![f32::NAN; 12])?)
+        .panel("only NaN", Heatmap::new(2, 6, vec![f32::NAN; 12])?)
         .panel("1 × 100", Heatmap::new(1, 100, (0..100).map(|i| i as f32).collect())?)
         .panel("empty", Heatmap::new(0, 3, vec![])?)
         .panel(
@@ -167,7 +167,7 @@ fn odd() -> Result<Figure, FigureError> {
         .panel("no rows", Table::new(["a", "b"])))
 }
 
-/// Layers and heads that look back more or less far.
+/// Returns a view whose layers and heads attend back over different distances.
 fn view(layers: usize, heads: usize, length: usize) -> AttentionView {
     let token = |index: usize| match TOKENS.get(index) {
         Some(token) => token.to_string(),

@@ -1,4 +1,4 @@
-//! Reports: one page with everything, several attention views among it.
+//! Tests of reports: one page with all parts, several attention views among them.
 
 use regard_figures::{Axis, Content, Figure, Interactive, Lines, Report, Section, Series, Table, confusion_matrix};
 use regard_inspect::{AttentionView, HeadMap, MapGroup};
@@ -80,7 +80,7 @@ fn views_have_their_own_data_and_one_script() {
 }
 
 #[test]
-fn only_what_is_needed_is_there() {
+fn a_report_without_views_has_no_script() {
     let page = Report::new("Bare").section(Section::new("Only")).to_html();
     assert!(
         !page.contains("<script") && !page.contains("<nav") && !page.contains("<dl>") && !page.contains(".attention")

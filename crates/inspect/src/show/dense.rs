@@ -1,6 +1,6 @@
 //! Attention as a dense layer. On the flattened input, a dense layer from `n` tokens of `d` features to as many has `n²d²`
-//! weights. Attention is such a layer, `vec(Y) = (A ⊗ W_Vᵀ) vec(X)`, where `vec` concatenates the tokens: every pair of tokens has
-//! the same small block `W_Vᵀ`, times a number computed from the input.
+//! weights. Attention is such a layer, `vec(Y) = (A ⊗ W_Vᵀ) vec(X)`, where `vec` concatenates the tokens: every pair of tokens
+//! has the same small block `W_Vᵀ`, times a number computed from the input.
 
 use burn::module::{Module, Param};
 use burn::tensor::Device;
