@@ -63,7 +63,7 @@ pub enum TheoryError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong and what to do about it.
+        /// The problem and what to do about it.
         problem: String,
     },
 }

@@ -60,12 +60,12 @@ fn products(x: &[f64], out: &mut [f64]) {
     }
 }
 
-/// How features are drawn.
+/// Origin of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// From whole prompts.
+    /// Whole prompts.
     Prompts,
-    /// From the closed expressions of [`Task::closed_features`], which have the same distribution.
+    /// The closed expressions of [`Task::closed_features`], which give the same distribution.
     Closed,
 }
 

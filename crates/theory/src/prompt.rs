@@ -94,7 +94,7 @@ pub struct Prompt {
 /// The part of a prompt that the prediction of linear attention depends on: `S_mn = labelled_m query_n`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Features {
-    /// `u_m = (X Xᵀ)_{D+1, m}` over the [divisor](Task::divisor), `[D + 1]`.
+    /// `u_m = (X Xᵀ)_{D+1, m}` over the [`Divisor`], `[D + 1]`.
     pub labelled: Vec<f64>,
     /// The query `x̃`, `[D]`, without the 0 in place of its label.
     pub query: Vec<f64>,

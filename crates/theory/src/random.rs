@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What a random number stream is used for.
+/// Purpose of a random number stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     Train,

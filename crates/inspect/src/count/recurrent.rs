@@ -14,7 +14,7 @@ use super::quantity::{Quantity, q};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecurrentBias {
-    /// As few as the layer can distinguish, as in our operations: two for a GRU, one for the others.
+    /// The biases that the layer can distinguish, as in our operations: two for a GRU, one for the others.
     #[default]
     Needed,
     /// One bias for the input and one for the state, as in PyTorch.

@@ -123,7 +123,7 @@ impl Solve {
         let mut text = format!(
             "D = {}, N = {}, P = {p}, λ = {lambda}, c = {}; {} spins\n\
              {method}: {state} after {iterations} iterations, residual {residual:.1e}\n\
-             test error   {:.4} ± {:.4} over {} fresh prompts\n\
+             test error   {:.4} ± {:.4} over {} new prompts\n\
              train error  {}\n\
              contrast     {:.4} with the identity\n",
             task.d,

@@ -25,8 +25,8 @@ pub struct Solution {
     pub variances: Vec<f64>,
     /// Number of iterations, or of sweeps per chain when sampling; 1 for a factorisation.
     pub iterations: usize,
-    /// For messages, the largest change of a mean in the last iteration; for a factorisation, the largest
-    /// `|(λ + ⟨s sᵀ⟩) σ − h|`; for sampling, the largest standard error of a mean.
+    /// Accuracy: the largest change of a mean in the last iteration of message passing, the largest `|(λ + ⟨s sᵀ⟩) σ − h|` of a
+    /// factorisation, or the largest standard error of a mean when sampling.
     pub residual: f64,
     /// Whether the solver converged.
     pub converged: bool,

@@ -58,7 +58,7 @@ struct Row {
     milliseconds: Vec<f64>,
     /// Slope of the logarithm of the time over the logarithm of the length.
     slope: f64,
-    /// The same slope for the number of operations.
+    /// Slope of the logarithm of the number of operations over the logarithm of the length.
     formula_slope: f64,
     #[serde(skip)]
     intercept: f64,
