@@ -111,7 +111,7 @@ impl Answers {
             Self::One(labels) | Self::Several(labels) => serde_json::to_vec_pretty(labels),
             Self::Number(scale) => serde_json::to_vec_pretty(scale),
         };
-        content.expect("plain values")
+        content.expect("plain values can be written as JSON")
     }
 
     /// The kind of target that the network predicts.

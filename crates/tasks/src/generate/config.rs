@@ -19,7 +19,7 @@ use crate::model::{Chosen, FirstWeights, RecurrentKeys, TransformerKeys, Transfo
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
 
-/// Maximum `decode.max_len`: without it, a model that never ends its text would write samples and answers for ever.
+/// Maximum `decode.max_len`, so that samples and answers end soon even if the model never ends its text.
 const MOST_SHOWN: usize = 10_000;
 
 /// The `[data]` section.
