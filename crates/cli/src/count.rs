@@ -114,7 +114,7 @@ impl Count {
                 difference: stored.difference(count.parameters()),
             });
             let report = Report { count: &count, description: description.to_value(), stored };
-            serde_json::to_string_pretty(&report).expect("numbers and strings") + "\n"
+            serde_json::to_string_pretty(&report).expect("a count is valid JSON") + "\n"
         } else {
             table(&origin, &description, &count, stored.as_ref())
         };

@@ -274,7 +274,7 @@ enum Work {
 pub struct IclFailure(#[from] TheoryError);
 
 impl IclFailure {
-    /// Returns whether a flag was wrong, rather than the computation.
+    /// Returns whether a flag is invalid, as opposed to a computation that failed.
     pub fn is_wrong_use(&self) -> bool {
         self.0.is_wrong_use()
     }

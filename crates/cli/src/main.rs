@@ -92,7 +92,7 @@ enum Command {
     Count(count::Count),
     /// Study in-context learning as a spin glass: solve it, sweep its settings, draw it
     Icl(icl::Icl),
-    /// Print a completion script for your shell, such as `source <(regard completions bash)`
+    /// Print a completion script for your shell; load it with `source <(regard completions bash)`
     Completions(shell::Completions),
     /// Print the manual page of a command, or write the pages of all commands into a folder
     Man(shell::Manual),

@@ -21,7 +21,7 @@ pub struct ReaderGone;
 fn write(out: &mut impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
-        written => written.context("standard output could not be written"),
+        written => written.context("cannot write to standard output"),
     }
 }
 

@@ -13,7 +13,7 @@ fn json_is_one_document_and_nothing_else() {
 }
 
 #[test]
-fn every_kind_of_work_runs_at_a_small_size() {
+fn every_benchmark_runs_at_a_small_size() {
     for kind in ["full", "causal", "window", "dropout", "bias", "boolean"] {
         for phase in ["forward", "backward", "both"] {
             let work = format!("attention/{kind}/2x2x20x8/{phase}");
@@ -42,7 +42,7 @@ fn wrong_use_is_code_2_with_a_message() {
 }
 
 #[test]
-fn a_work_that_does_not_fit_is_refused_with_the_estimate() {
+fn a_benchmark_that_does_not_fit_in_memory_is_refused() {
     for (subject, work) in [
         ("kernels", "attention/causal/16777216x16777216x16777216x1/forward"),
         ("kernels", "attention/bias/1x8x16777216x64/both"),

@@ -89,7 +89,7 @@ fn other_conditions_are_refused_or_warned_of() {
 }
 
 #[test]
-fn a_run_ends_with_its_minutes_and_goes_on_to_the_same_bits() {
+fn a_run_ends_with_its_minutes_and_resumes_to_the_same_bits() {
     let place = tempfile::tempdir().unwrap();
     let [whole, short] = ["whole", "short"].map(|name| place.path().join(name));
     done(&begin(&whole, "300").ended());

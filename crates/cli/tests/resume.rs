@@ -57,7 +57,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
 
 /// The exit code is not 0: otherwise a script would deploy a half-trained model.
 #[test]
-fn a_signal_saves_says_how_to_go_on_and_is_no_success() {
+fn a_signal_saves_the_run_and_is_no_success() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("run");
@@ -92,7 +92,7 @@ fn a_long_step_is_abandoned() {
 
 /// Scores are never kept beside weights that they do not belong to.
 #[test]
-fn a_stopped_run_has_no_scores_of_an_earlier_end() {
+fn a_stopped_run_has_no_earlier_scores() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     done(&begin(&folder, &["--steps", "30"]).ended());

@@ -118,7 +118,7 @@ fn numbers_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn a_picture_that_cannot_be_written_is_refused_before_the_work() {
+fn a_picture_that_cannot_be_written_is_refused_at_once() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("nowhere");
     let missing = folder.join("masks.svg");

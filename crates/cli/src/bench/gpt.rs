@@ -37,7 +37,7 @@ impl GptShape {
         [self.batch, self.seq, self.d_model, self.n_heads, self.n_layers, self.d_ff, self.vocab]
     }
 
-    /// Floating-point operations of the matrix products of a training step: three times those of the forward pass.
+    /// Returns the FLOPs of the matrix products of a training step: three times those of the forward pass.
     pub fn training_flops(&self) -> f64 {
         let Self { batch, seq, d_model, n_layers, d_ff, vocab, .. } = *self;
         let weights = n_layers * (4 * d_model * d_model + 2 * d_model * d_ff) + d_model * vocab;

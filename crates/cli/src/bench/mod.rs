@@ -93,7 +93,7 @@ impl Bench {
         }
         if self.json {
             let report = Report { isa, threads, results };
-            print(&format!("{}\n", serde_json::to_string_pretty(&report).expect("numbers and strings")))?;
+            print(&format!("{}\n", serde_json::to_string_pretty(&report).expect("a report is valid JSON")))?;
         }
         Ok(())
     }

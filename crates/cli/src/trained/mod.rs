@@ -36,8 +36,8 @@ fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
 /// The flag `--without`, which names parts of the model to switch off for comparison.
 #[derive(Args)]
 struct Without {
-    /// Also show the result without these heads or layers, as NAME[=zero|mean|uniform|self],… (`regard heads` lists the names),
-    /// or without `positions`; zero by default
+    /// Also show the result without these heads or layers, as NAME[=zero|mean|uniform|self],… (zero by default; `regard heads`
+    /// lists the names), or without `positions`
     #[arg(long, value_name = "NAMES")]
     without: Option<String>,
 }
@@ -49,7 +49,7 @@ impl Without {
         let inventory = model.inventory();
         let mut ablation = Ablation::parse(text, inventory).map_err(|error| Failure(error.into()))?;
         if ablation.takes_all(inventory) && !inventory.layers.is_empty() {
-            tell!("note: no head of this model is left");
+            tell!("note: --without switches off every head of this model");
         }
         if ablation.needs_means() {
             let means = model.means(examples, &Pass::inference()).map_err(Failure)?;

@@ -19,7 +19,7 @@ use crate::print::{print, tell};
 /// Number of inputs that go through the model together.
 const TOGETHER: usize = 64;
 
-/// An input, or the text that was given with the error in it.
+/// An input, or the given text with the error that it caused.
 type Read = Result<Given, (String, TaskError)>;
 
 /// The arguments of `regard predict`.
