@@ -47,8 +47,7 @@ impl Signals {
     }
 }
 
-/// Listens for signals. The first one asks a run to stop and prints `kept`, a sentence about what is saved; the second ends
-/// the program at once.
+/// Listens for signals. The first asks a run to stop and prints `kept`, what is saved; the second ends the program at once.
 pub fn stop_on_signal(kept: &'static str) -> Result<Signals> {
     let signals = Signals { stop: Stop::default(), number: Arc::default() };
     let asked = Arc::new(AtomicBool::new(false));

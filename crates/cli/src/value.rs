@@ -18,8 +18,7 @@ pub fn number(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected a number, such as 0.5".to_string())
 }
 
-/// Lets a flag take negative numbers as values. Otherwise clap calls −1 an unexpected argument, and the parser of the flag
-/// cannot say what is allowed.
+/// Lets a flag take negative numbers, so that its own parser refuses −1 and says what is allowed.
 pub fn take_negatives(arg: clap::Arg) -> clap::Arg {
     let takes_values = arg.get_action().takes_values();
     arg.allow_negative_numbers(takes_values)
