@@ -53,8 +53,8 @@ fn pairs(place: &Path) -> PathBuf {
 
 /// Returns the weights after one step with a batch of ten on `threads` threads, and the loss of the batch.
 fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>) {
-    // With such a large ε and learning rate, each weight moves by a thousand times its gradient. So the weights show the gradients,
-    // and AdamW does not amplify the rounding error of a zero gradient.
+    // With such a large ε and learning rate, each weight moves by a thousand times its gradient. So the weights show the
+    // gradients, and AdamW does not amplify the rounding error of a zero gradient.
     let sets = [
         "train.epsilon=1e3",
         "train.learning_rate=1e6",

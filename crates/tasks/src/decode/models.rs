@@ -94,7 +94,7 @@ pub struct LanguageModelDecoder<'a> {
     model: &'a LanguageModel,
     /// For each block, one cache per row.
     caches: Vec<Vec<(KeyValueCache, usize)>>,
-    /// Latest tokens of each row, at most `window` of them between steps.
+    /// Latest tokens of each row, at most `window`; none without a window.
     read: Vec<Vec<u32>>,
     window: Option<usize>,
     pass: Pass<'a>,
