@@ -215,7 +215,7 @@ impl Evaluation {
     }
 }
 
-/// What a head attends to: sums over queries.
+/// Statistics of a head's weights, as sums over queries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
     entropy: f64,

@@ -8,9 +8,9 @@ use super::Decoder;
 /// How a sequence ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// By the end token.
+    /// The end token was chosen.
     End,
-    /// By its length limit, or because no token could follow.
+    /// The length limit was reached, or no token could follow.
     Cut,
 }
 

@@ -262,9 +262,9 @@ fn nested(key: &str, value: Value, place: &str) -> Result<Table, TaskError> {
 /// What happens to the other settings of a table whose `kind` changes.
 #[derive(Clone, Copy, PartialEq)]
 enum Others {
-    /// They stay, like the size of the vocabulary when the kind of tokeniser changes.
+    /// The other settings stay, like the size of the vocabulary when the kind of tokeniser changes.
     Stay,
-    /// They are removed, like the base of rotary positions when the kind of positions changes.
+    /// The other settings are removed, like the base of rotary positions when the kind of positions changes.
     Go,
 }
 
