@@ -1,46 +1,46 @@
-//! Axes: what they say, and where a value stands upon them.
+//! Axes: their scale and ticks, and the place of a value on them.
 
 use crate::number::{fixed, number};
 
 /// An axis of a plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What is measured, with its unit.
+    /// Name of the measured quantity, with its unit.
     pub name: String,
-    /// How values are spaced.
+    /// Spacing of the values.
     pub scale: AxisScale,
-    /// Values that must be on it, beyond those of the data: `0` for a quantity, `0` and `1` for a share.
+    /// Values that the axis must include besides the data, such as `0` for a quantity or `0` and `1` for a share.
     pub including: Vec<f64>,
 }
 
-/// How values are spaced.
+/// Spacing of the values on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxisScale {
-    /// Evenly.
+    /// Values are spaced evenly.
     Linear,
-    /// By their logarithm. Points that are not positive have no place and are left out.
+    /// Values are spaced by their logarithm. Points that are not positive are left out.
     Log,
 }
 
 impl Axis {
-    /// An even axis.
+    /// Creates an evenly spaced axis.
     pub fn linear(name: impl Into<String>) -> Self {
         Self { name: name.into(), scale: AxisScale::Linear, including: Vec::new() }
     }
 
-    /// A logarithmic axis.
+    /// Creates a logarithmic axis.
     pub fn log(name: impl Into<String>) -> Self {
         Self { scale: AxisScale::Log, ..Self::linear(name) }
     }
 
-    /// The same with a value that must be on it.
+    /// Adds a value that the axis must include.
     pub fn including(mut self, value: f64) -> Self {
         self.including.push(value);
         self
     }
 }
 
-/// An axis laid out for its data.
+/// Range and ticks of an axis, chosen for its data.
 #[derive(Debug, Clone)]
 pub(crate) struct Ruler {
     scale: AxisScale,
@@ -51,16 +51,16 @@ pub(crate) struct Ruler {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Tick {
-    /// From 0 to 1 along the axis.
+    /// Position along the axis, from 0 to 1.
     pub place: f64,
     pub label: String,
 }
 
-/// Larger values are drawn at the end: differences beyond would overflow.
+/// Limit that larger values are clamped to, because their differences could overflow.
 const LARGEST: f64 = 1e300;
 
 impl Ruler {
-    /// A range that holds all values that can be drawn, with about `wanted` ticks.
+    /// Chooses a range that includes all values that can be drawn, with about `wanted` ticks.
     pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64>, wanted: usize) -> Self {
         let scale = axis.scale;
         let all = values.chain(axis.including.iter().copied()).filter_map(|v| transform(scale, v));
@@ -74,7 +74,7 @@ impl Ruler {
             AxisScale::Log if high - low < 0.05 => (low - 0.5, high + 0.5),
             _ => {
                 let margin = 0.04 * (high - low);
-                // An end that was asked for, or zero, is the end.
+                // No margin beyond a value of `including`, nor beyond zero on a linear axis.
                 let is_end = |end: f64| {
                     (scale == AxisScale::Linear && end == 0.0)
                         || axis.including.iter().any(|&v| transform(scale, v) == Some(end))
@@ -91,7 +91,7 @@ impl Ruler {
         ruler
     }
 
-    /// Where a value stands, from 0 to 1; nowhere if it is not finite, or not positive on a logarithmic axis.
+    /// Returns the position of a value, from 0 to 1. `None` if it is not finite, or not positive on a logarithmic axis.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         let value = transform(self.scale, value)?;
         Some(((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0))
@@ -112,7 +112,7 @@ impl Ruler {
 
     fn log_ticks(&self, wanted: usize) -> Vec<Tick> {
         let decades = self.high - self.low;
-        // Whole decades, or 1 2 5, or within a fraction of a decade even steps.
+        // Ticks at whole decades, or at 1, 2 and 5 times them; within a fraction of a decade, at even steps.
         let multiples: &[f64] = if decades > 2.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let every = (decades / wanted.max(1) as f64).ceil().max(1.0);
         let mut ticks = Vec::new();
@@ -137,12 +137,13 @@ impl Ruler {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `step`.
+/// Rounds a step up to 1, 2 or 5 times a power of ten.
 pub(crate) fn even_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1e-300).log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|m| m * power).find(|&s| s >= step * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }
 
+/// Returns a value in the units of the scale (its logarithm on a logarithmic one). `None` if it cannot be drawn.
 fn transform(scale: AxisScale, value: f64) -> Option<f64> {
     match scale {
         _ if !value.is_finite() => None,
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn awkward_data_have_a_range() {
+    fn unusual_data_have_a_range() {
         let nothing: &[f64] = &[];
         let cases = [nothing, &[f64::NAN], &[3.0], &[0.0, 0.0], &[-1e308, 1e308], &[1e15, 1e15 + 0.1], &[1e-320, 1.0]];
         for values in cases {

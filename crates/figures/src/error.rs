@@ -4,41 +4,41 @@ use std::path::PathBuf;
 
 use regard_system::SaveError;
 
-/// A figure that cannot be made or saved.
+/// Error from making, drawing or saving a figure.
 #[derive(Debug, thiserror::Error)]
 pub enum FigureError {
-    /// The values do not fill the matrix.
+    /// The number of values does not match the size of the matrix.
     #[error("{what}: expected {rows} × {columns} values, got {got}")]
     Shape {
-        /// The panel.
+        /// Kind of panel.
         what: &'static str,
-        /// Rows asked for.
+        /// Number of rows of the matrix.
         rows: usize,
-        /// Columns asked for.
+        /// Number of columns of the matrix.
         columns: usize,
-        /// Values that came.
+        /// Number of values that were given.
         got: usize,
     },
-    /// More than a picture can show.
-    #[error("{what}: {got} are too many to draw, at most {limit}; choose a part of them")]
+    /// There is more to draw than a picture can show.
+    #[error("cannot draw {got} {what}: the limit is {limit}; draw only a part of them")]
     TooLarge {
-        /// What there is too much of.
+        /// The kind of thing there are too many of, in the plural.
         what: &'static str,
-        /// The most that is drawn.
+        /// Largest number that is drawn.
         limit: usize,
-        /// How many came.
+        /// Number that was given.
         got: usize,
     },
-    /// The extension of the path names no format.
-    #[error("{path}: the extension must be .svg, .png or .html, to say how to draw the figure")]
+    /// The extension of the path is not that of a format.
+    #[error("{path}: the extension must be .svg, .png or .html; it selects the format of the figure")]
     Extension {
-        /// The path that came.
+        /// The path that was given.
         path: PathBuf,
     },
     /// The drawing could not be turned into pixels.
     #[error("the figure could not be drawn as PNG: {why}")]
     Raster {
-        /// What the rasteriser said.
+        /// Reason of the failure.
         why: String,
     },
     /// The file could not be written.

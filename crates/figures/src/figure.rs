@@ -1,4 +1,4 @@
-//! A figure: what is to be seen, not how.
+//! Figures: titled panels with notes, and how they are saved.
 
 use std::path::Path;
 
@@ -11,70 +11,70 @@ use crate::layout::{Part, draw};
 use crate::panel::PanelKind;
 use crate::raster::rasterise;
 
-/// A title, panels in a grid, and notes beneath.
+/// A figure: a title, panels in a grid, and notes below them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Above all panels.
+    /// Title above all panels.
     pub title: String,
-    /// Sentences beneath the panels: what is to be seen, and how it was made.
+    /// Sentences below the panels that say what they show and how it was made.
     pub notes: Vec<String>,
-    /// From left to right, then down.
+    /// Panels from left to right, then from top to bottom.
     pub panels: Vec<Panel>,
-    /// How many panels stand side by side.
+    /// Number of panels side by side.
     pub columns: Columns,
 }
 
 /// One picture of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// Above the panel; may be empty.
+    /// Title above the panel; may be empty.
     pub title: String,
-    /// What it shows.
+    /// Content of the panel.
     pub kind: PanelKind,
 }
 
-/// A figure that has been written to a file.
+/// Outcome of saving a figure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use = "it may have a note for the reader"]
+#[must_use = "it may hold a note for the user"]
 pub struct Saved {
-    /// Characters that are boxes in the picture.
+    /// Characters that no font has, drawn as boxes in the picture.
     pub(crate) lacking: Vec<char>,
 }
 
 impl Saved {
-    /// What the reader should know of the file, in one line.
+    /// Returns a line that tells the user which characters are missing from the picture, if there are any.
     pub fn note(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let some: Vec<String> = self.lacking.iter().take(SHOWN).map(char::to_string).collect();
         let more = if self.lacking.len() > SHOWN { " …" } else { "" };
         let some = some.join(" ") + more;
-        let note = format!("no font here has {some}, drawn as boxes in the PNG; write .svg or .html to see them");
+        let note = format!("no font here has {some}: drawn as boxes in the PNG; save as .svg or .html to see them");
         (!self.lacking.is_empty()).then_some(note)
     }
 }
 
-/// How many panels stand side by side.
+/// Number of panels side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
-    /// The number that a screen holds, in rows that are evenly filled.
+    /// As many as fit on a screen, in evenly filled rows.
     Auto,
-    /// Given, at least one.
+    /// This many; 0 counts as 1.
     Fixed(usize),
 }
 
-/// How a figure is written.
+/// File format of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A drawing.
+    /// Vector drawing.
     Svg,
-    /// Pixels.
+    /// Image of pixels.
     Png,
-    /// A page.
+    /// Web page.
     Html,
 }
 
 impl Format {
-    /// What the extension of the path says, in any case.
+    /// Returns the format that the extension of a path selects, in upper or lower case.
     pub fn of(path: impl AsRef<Path>) -> Result<Self, FigureError> {
         let path = path.as_ref();
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
@@ -88,43 +88,43 @@ impl Format {
 }
 
 impl Figure {
-    /// A figure without panels.
+    /// Creates a figure without panels.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), notes: Vec::new(), panels: Vec::new(), columns: Columns::Auto }
     }
 
-    /// The same with a sentence beneath.
+    /// Adds a note below the panels.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// The same with a panel more.
+    /// Adds a panel and returns the figure.
     pub fn panel(mut self, title: impl Into<String>, kind: impl Into<PanelKind>) -> Self {
         self.push(title, kind);
         self
     }
 
-    /// Adds a panel.
+    /// Adds a panel in place.
     pub fn push(&mut self, title: impl Into<String>, kind: impl Into<PanelKind>) {
         self.panels.push(Panel { title: title.into(), kind: kind.into() });
     }
 
-    /// The same with `count` panels side by side.
+    /// Sets the number of panels side by side.
     pub fn columns(mut self, count: usize) -> Self {
         self.columns = Columns::Fixed(count);
         self
     }
 
-    /// The drawing as an SVG document.
+    /// Draws the figure as an SVG document.
     pub fn to_svg(&self) -> String {
         draw(self, Part::All)
     }
 
-    /// The drawing as a PNG, two pixels for one of the SVG (one where that would be too large).
+    /// Draws the figure as a PNG at twice the size of the SVG, or at the same size if that would be too large.
     ///
-    /// Characters that the fonts of this crate lack (Chinese, emoji) are drawn with fonts of the machine, and as boxes
-    /// where it has none; SVG and HTML take them from the reader's fonts.
+    /// Characters that the embedded fonts lack (Chinese, emoji) are drawn with system fonts, or as boxes if no system font has
+    /// them. In SVG and HTML they are drawn with the fonts of the reader's machine.
     pub fn to_png(&self) -> Result<Vec<u8>, FigureError> {
         self.png().map(|(png, _)| png)
     }
@@ -135,12 +135,13 @@ impl Figure {
         Ok((rasterise(&svg, &fonts)?, Saved { lacking: fonts.lacking }))
     }
 
-    /// A page that needs nothing else: the drawing, with tables and text as such, and the notes.
+    /// Returns a self-contained page: the drawing, tables and texts as HTML, and the notes.
     pub fn to_html(&self) -> String {
         page(self)
     }
 
-    /// Draws the figure as the extension of the path says: `.svg`, `.png` or `.html`. The file is written atomically.
+    /// Saves the figure in the format that the extension of the path selects: `.svg`, `.png` or `.html`. The file is written
+    /// atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, FigureError> {
         let path = path.as_ref();
         let (content, saved) = match Format::of(path)? {
@@ -152,8 +153,7 @@ impl Figure {
         Ok(saved)
     }
 
-    /// Whether a figure can be saved there, as far as that is known before there is one: the extension names a format,
-    /// and the folder exists.
+    /// Checks, before there is a figure, that the extension of the path is that of a format and that the folder exists.
     pub fn check_path(path: impl AsRef<Path>) -> Result<(), FigureError> {
         let path = path.as_ref();
         Format::of(path)?;
@@ -166,10 +166,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_names_some_of_the_boxes() {
+    fn a_note_names_some_of_the_missing_characters() {
         assert_eq!(Saved::default().note(), None);
         let note = |text: &str| Saved { lacking: text.chars().collect() }.note().unwrap();
-        let end = ", drawn as boxes in the PNG; write .svg or .html to see them";
+        let end = ": drawn as boxes in the PNG; save as .svg or .html to see them";
         assert_eq!(note("日本"), format!("no font here has 日 本{end}"));
         assert_eq!(note("一二三四五六七八九十"), format!("no font here has 一 二 三 四 五 六 七 八 …{end}"));
     }

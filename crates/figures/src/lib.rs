@@ -1,8 +1,8 @@
-//! Drawing for people: heat maps, curves, bars, tables and whole reports, as SVG, PNG and HTML.
+//! Heat maps, curves, bars, tables and whole reports as SVG, PNG and HTML.
 //!
-//! A [`Figure`] is a description: a title, notes and panels. It is drawn as SVG, and the PNG and the HTML page are made from
-//! that one drawing. The PNG is rasterised with the fonts inside this crate, so it looks the same on a machine without fonts; a
-//! font of the machine is used only for characters that these fonts lack.
+//! A [`Figure`] describes a title, panels and notes. It is drawn as SVG, and the PNG and the HTML page are made from that one
+//! drawing. The PNG is rasterised with the fonts embedded in this crate, so it looks the same on every machine; system fonts are
+//! used only for characters that the embedded fonts lack.
 //!
 //! ```
 //! use regard_figures::{ColourScale, Figure, Heatmap, ValueRange};

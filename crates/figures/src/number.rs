@@ -1,8 +1,7 @@
-//! Numbers as people read them.
+//! Numbers formatted for people.
 
-/// A number with at most `digits` significant digits: `0.25`, `−3`, `1.2×10⁻⁵`, `∞`.
-///
-/// Powers of ten are used outside 0.001 … 99,999.
+/// Formats a number with at most `digits` significant digits, as in `0.25`, `−3`, `1.2×10⁻⁵` and `∞`. Magnitudes below 0.001
+/// or above 99,999 are written with a power of ten.
 pub fn number(value: f64, digits: usize) -> String {
     if value.is_nan() {
         return "NaN".to_string();
@@ -16,7 +15,7 @@ pub fn number(value: f64, digits: usize) -> String {
         return "0".to_string();
     }
     let digits = digits.clamp(1, 17);
-    // The standard library rounds; the exponent is read after that, so 9.99 may become 1×10¹.
+    // Rounding can raise the exponent (9.99 becomes 1×10¹), so the exponent is taken from the rounded number.
     let scientific = format!("{size:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -30,7 +29,7 @@ pub fn number(value: f64, digits: usize) -> String {
     }
 }
 
-/// A number with exactly `decimals` digits after the point, for columns and axes.
+/// Formats a number with exactly `decimals` digits after the point, for columns and axes.
 pub fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let is_zero = text.bytes().all(|b| b == b'0' || b == b'.');

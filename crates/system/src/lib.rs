@@ -1,4 +1,4 @@
-//! What the operating system gives: files that survive a crash ([`save_atomically`]), and free memory ([`available_memory`]).
+//! Operating system services: file writes that survive a crash ([`save_atomically`]), and free memory ([`available_memory`]).
 #![forbid(unsafe_code)]
 
 mod memory;

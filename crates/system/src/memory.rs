@@ -3,16 +3,16 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// Returns the number of bytes this process can still allocate: the free memory of the machine, or what its container leaves if
-/// that is less. `None` if the system does not say.
+/// Returns the number of bytes that this process can still allocate: the available memory of the machine, or what the limit of
+/// its container leaves if that is less. `None` on systems without `/proc/meminfo`.
 pub fn available_memory() -> Option<u128> {
     let free = meminfo(&read_to_string("/proc/meminfo").ok()?)?;
     let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
     Some(least_of_groups(Path::new("/sys/fs/cgroup"), &own).map_or(free, |left| left.min(free)))
 }
 
-/// Returns the smallest amount left by the control group of this process and by the groups above it, up to `root`. `own` is the
-/// content of `/proc/self/cgroup`, where version 2 has a line such as `0::/user.slice/job`.
+/// Returns the smallest number of bytes left by the control group of this process and by the groups above it, up to `root`.
+/// `own` is the content of `/proc/self/cgroup`, where version 2 has a line such as `0::/user.slice/job`.
 fn least_of_groups(root: &Path, own: &str) -> Option<u128> {
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     let groups = Path::new(own).ancestors().map(|group| root.join(group));
@@ -25,8 +25,8 @@ fn meminfo(text: &str) -> Option<u128> {
     Some(kilobytes * 1024)
 }
 
-/// Returns what the limit of one control group (version 2, else version 1) leaves. The group counts cached file pages as used
-/// although the system can reclaim them, so they are added back.
+/// Returns the number of bytes that the limit of one control group (version 2, else version 1) leaves. The group counts cached
+/// file pages as used although the system can reclaim them, so they are added back.
 fn group_memory(root: &Path) -> Option<u128> {
     let number = |name: &str| read_to_string(root.join(name)).ok()?.trim().parse::<u128>().ok();
     let (limit, used, statistics) = match number("memory.max") {

@@ -6,21 +6,21 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A file that could not be written.
+/// Error from writing a file.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The folder of the file does not exist.
-    #[error("{path}: there is no such folder to write to")]
+    #[error("{path}: the folder of this file does not exist; create it first")]
     Folder {
         /// The file to be written.
         path: PathBuf,
     },
-    /// The system refused to write.
+    /// The operating system could not write the file.
     #[error("{path}: could not be written: {cause}")]
     Write {
         /// The file to be written.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the operating system.
         cause: io::Error,
     },
 }
@@ -28,10 +28,10 @@ pub enum SaveError {
 /// Prefix and suffix of the names of temporary files.
 const TEMPORARY: (&str, &str) = (".regard-", ".tmp");
 /// Age at which a temporary file counts as abandoned by a process that was killed.
-const LEFT: Duration = Duration::from_secs(3600);
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
-/// Writes a file so that a reader sees either the old content or the whole new one. The content goes to a temporary file in
-/// the same folder, which is synced and renamed; then the folder is synced, because a power cut could lose the new name otherwise.
+/// Writes a file so that a reader sees either the old content or all of the new one. The content goes to a temporary file in
+/// the same folder, which is synced and renamed. Then the folder is synced: otherwise a power cut could lose the new name.
 pub fn save_atomically(path: &Path, content: &[u8]) -> Result<(), SaveError> {
     save_streamed(path, |file| file.write_all(content))
 }
@@ -40,9 +40,9 @@ pub fn save_atomically(path: &Path, content: &[u8]) -> Result<(), SaveError> {
 pub fn save_streamed(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), SaveError> {
     let save = || -> io::Result<()> {
         let folder = folder_of(path);
-        remove_temporary_files(folder, LEFT);
+        remove_temporary_files(folder, ABANDONED_AFTER);
         let mut builder = tempfile::Builder::new();
-        // The permissions of an ordinary new file (the umask applies); the default here is that of a secret.
+        // Give the file ordinary permissions (the umask applies): by default only its owner could read it.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(folder)?;
@@ -56,7 +56,7 @@ pub fn save_streamed(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resu
     save().map_err(|cause| SaveError::Write { path: path.to_path_buf(), cause })
 }
 
-/// Creates a folder with its missing parents and syncs the folders that hold them.
+/// Creates a folder and its missing parents, and syncs the folders that contain them.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
@@ -68,12 +68,12 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder) {
         Ok(folder) => folder.sync_all(),
-        // Some systems cannot open a folder.
+        // Some operating systems cannot open a folder.
         Err(_) => Ok(()),
     }
 }
 
-/// Removes temporary files in a folder that are older than `age`: a process was killed while it wrote them.
+/// Removes the temporary files in a folder that are at least `age` old: a process was killed while it wrote them.
 pub fn remove_temporary_files(folder: &Path, age: Duration) {
     let is_temporary = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -85,13 +85,13 @@ pub fn remove_temporary_files(folder: &Path, age: Duration) {
     };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if is_temporary(&entry.file_name()) && is_old(&entry) {
-            // A temporary file that stays does no harm.
+            // A file that cannot be removed does no harm.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Checks that the folder of a file exists, for commands that compute for long before they write.
+/// Checks that the folder of a file exists, for commands that compute for a long time before they write.
 pub fn check_folder(path: &Path) -> Result<(), SaveError> {
     if folder_of(path).is_dir() { Ok(()) } else { Err(SaveError::Folder { path: path.to_path_buf() }) }
 }
@@ -132,7 +132,7 @@ mod tests {
         for path in [&old, &new, &other] {
             fs::write(path, "half").unwrap();
         }
-        let an_hour_ago = std::time::SystemTime::now() - LEFT - Duration::from_secs(1);
+        let an_hour_ago = std::time::SystemTime::now() - ABANDONED_AFTER - Duration::from_secs(1);
         for path in [&old, &other] {
             File::options().write(true).open(path).unwrap().set_modified(an_hour_ago).unwrap();
         }
