@@ -1,4 +1,4 @@
-//! The one surface everything is drawn upon: elements of an SVG document.
+//! The canvas that everything is drawn on: it collects the elements of an SVG document.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::colour::{Colour, ColourMap};
 use crate::text::{Face, escape};
 
-/// A rectangle in pixels, from its upper left corner.
+/// A rectangle in pixels; `x` and `y` are its upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rect {
     pub x: f64,
@@ -15,13 +15,13 @@ pub(crate) struct Rect {
     pub height: f64,
 }
 
-/// What fills a rectangle.
+/// Fill of a rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fill {
     Plain(Colour),
-    /// Grey stripes: there is no value here, which is not the same as zero.
+    /// Grey stripes, for a cell without a value (which is not the same as zero).
     Hatch,
-    /// A colour map, its first colour at the bottom.
+    /// A colour map with its first colour at the bottom.
     Gradient(ColourMap),
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Fill {
 pub(crate) struct Stroke {
     pub colour: Colour,
     pub width: f64,
-    /// From 0, not to be seen, to 1.
+    /// Opacity from 0 (invisible) to 1.
     pub opacity: f64,
     pub pattern: Pattern,
 }
@@ -41,7 +41,7 @@ pub(crate) enum Pattern {
     Dashed,
 }
 
-/// Which part of a text stands at its point.
+/// The part of a text that is placed at its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -51,13 +51,13 @@ pub(crate) enum Anchor {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// From left to right.
+    /// Text runs from left to right.
     Across,
-    /// From below upwards.
+    /// Text runs upwards.
     Up,
 }
 
-/// How a text is drawn. The point is in the middle of its height.
+/// How a text is drawn. Its point is at half of its height.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Style {
     pub size: f64,
@@ -67,11 +67,11 @@ pub(crate) struct Style {
     pub turn: Turn,
 }
 
-/// The size of labels.
+/// Font size of labels, in pixels.
 pub(crate) const LABEL: f64 = 11.0;
 
 impl Style {
-    /// A label starting at its point.
+    /// Style of a label that starts at its point.
     pub(crate) const LABEL: Self =
         Self { size: LABEL, face: Face::Sans, colour: Colour::INK, anchor: Anchor::Start, turn: Turn::Across };
 
@@ -102,7 +102,7 @@ impl Stroke {
     }
 }
 
-/// Collects elements, then makes the document.
+/// Collects elements and writes the document.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
     body: String,
@@ -111,7 +111,7 @@ pub(crate) struct Canvas {
 }
 
 impl Canvas {
-    /// A filled rectangle; `tooltip` is shown by browsers under the pointer.
+    /// Draws a filled rectangle. Browsers show `tooltip` under the pointer.
     pub(crate) fn rect(&mut self, at: Rect, fill: Fill, tooltip: Option<&str>) {
         let fill = match fill {
             Fill::Plain(colour) => colour.hex(),
@@ -129,7 +129,7 @@ impl Canvas {
         self.close("rect", tooltip);
     }
 
-    /// The outline of a rectangle, one pixel wide.
+    /// Draws the outline of a rectangle, one pixel wide.
     pub(crate) fn frame(&mut self, at: Rect, colour: Colour) {
         let (x, y, w, h) = (short(at.x), short(at.y), short(at.width), short(at.height));
         let _ = writeln!(
@@ -162,7 +162,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<polyline points="{list}" fill="none" stroke-linejoin="round"{stroke}/>"#);
     }
 
-    /// A filled polygon: the markers of a series.
+    /// Draws a filled polygon, such as the marker of a series.
     pub(crate) fn polygon(&mut self, points: &[(f64, f64)], fill: Colour, tooltip: Option<&str>) {
         let list: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", short(*x), short(*y))).collect();
         let _ = write!(self.body, r#"<polygon points="{}" fill="{}""#, list.join(" "), fill.hex());
@@ -175,12 +175,12 @@ impl Canvas {
         self.close("circle", tooltip);
     }
 
-    /// A text around its point. Where it was shortened, `full` is what it says in whole.
+    /// Draws a text at its point. If the text was shortened, `full` is the whole text, shown as a tooltip.
     pub(crate) fn text(&mut self, at: (f64, f64), text: &str, style: Style, full: Option<&str>) {
         if text.is_empty() {
             return;
         }
-        // Capitals and digits are about 0.72 of the size high.
+        // The height of capitals and digits is about 0.72 of the font size.
         let down = 0.36 * style.size;
         let (x, y, turn) = match style.turn {
             Turn::Across => (at.0, at.1 + down, String::new()),
@@ -212,7 +212,7 @@ impl Canvas {
         );
     }
 
-    /// A PNG, its pixels shown as squares.
+    /// Draws a PNG with its pixels as sharp rectangles.
     pub(crate) fn image(&mut self, at: Rect, png: &[u8]) {
         use base64::Engine;
         let data = base64::engine::general_purpose::STANDARD.encode(png);
@@ -223,7 +223,7 @@ impl Canvas {
         );
     }
 
-    /// Opens a group whose edges are not smoothed, so that neighbouring cells show no seams.
+    /// Opens a group without anti-aliasing, so that there are no seams between neighbouring cells.
     pub(crate) fn begin_crisp(&mut self) {
         self.body.push_str("<g shape-rendering=\"crispEdges\">\n");
     }
@@ -232,7 +232,7 @@ impl Canvas {
         self.body.push_str("</g>\n");
     }
 
-    /// The document, upon white.
+    /// Returns the document on a white background.
     pub(crate) fn into_svg(self, width: f64, height: f64, title: &str) -> String {
         let (w, h) = (short(width.ceil()), short(height.ceil()));
         let mut svg = format!(
@@ -298,7 +298,7 @@ fn stroke_attributes(stroke: Stroke) -> String {
     attributes
 }
 
-/// A coordinate with two decimals at most; a hundredth of a pixel is not seen.
+/// Formats a coordinate with at most two decimals: a hundredth of a pixel is invisible.
 fn short(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -1,58 +1,58 @@
-//! Colours: maps from values to colours, and a palette for names.
+//! Colour maps for values, and a palette for named series.
 
-/// How the values of a heat map become colours.
+/// Mapping from the values of a heat map to colours.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ColourScale {
-    /// The colours.
+    /// Colours from the low end to the high end.
     pub map: ColourMap,
-    /// The values of the first and the last colour.
+    /// Values of the first and the last colour.
     pub range: ValueRange,
 }
 
-/// A run of colours, each with evenly rising or falling lightness.
+/// A sequence of colours. The lightness changes evenly from one end to the other, or from white to both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColourMap {
-    /// White to dark blue: weights, where nothing should look like nothing.
+    /// White to dark blue, for weights: zero looks empty.
     Blues,
-    /// Dark violet over green to yellow: any quantity without a natural zero.
+    /// Dark violet through green to yellow, for quantities without a natural zero.
     Viridis,
-    /// Blue over white to red: signed values, white being zero.
+    /// Blue through white to red, for signed values: zero is white.
     BlueRed,
 }
 
-/// The values at the ends of a colour scale. Values beyond take the colour of the end.
+/// Values at the ends of a colour scale. Values beyond an end have the colour of that end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueRange {
     /// From the smallest to the largest finite value.
     Data,
-    /// From zero to the largest finite value.
+    /// From zero to the largest finite value, or from the smallest one if that is negative.
     FromZero,
-    /// Given; taken as [`ValueRange::Data`] unless both are finite and `low < high`.
+    /// From `low` to `high`. Treated as [`ValueRange::Data`] unless both are finite and `low < high`.
     Fixed {
-        /// The value of the first colour.
+        /// Value of the first colour.
         low: f32,
-        /// The value of the last colour.
+        /// Value of the last colour.
         high: f32,
     },
 }
 
 impl ColourScale {
-    /// White to dark blue.
+    /// Creates a scale from white to dark blue.
     pub fn sequential(range: ValueRange) -> Self {
         Self { map: ColourMap::Blues, range }
     }
 
-    /// Violet to yellow.
+    /// Creates a scale from violet to yellow.
     pub fn viridis(range: ValueRange) -> Self {
         Self { map: ColourMap::Viridis, range }
     }
 
-    /// Blue to red, white at zero: the range is widened to be the same on both sides of it.
+    /// Creates a scale from blue to red with white at zero. The range is widened to be symmetric around zero.
     pub fn diverging(range: ValueRange) -> Self {
         Self { map: ColourMap::BlueRed, range }
     }
 
-    /// The two ends for these values, always finite and in order.
+    /// Returns the low and the high end of the scale for these values; both are finite, and low is less than high.
     pub(crate) fn ends(self, values: &[f32]) -> (f64, f64) {
         let finite = values.iter().filter(|v| v.is_finite()).map(|&v| f64::from(v));
         let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(v), m.max(v)));
@@ -72,12 +72,12 @@ impl ColourScale {
         if low < high {
             return (low, high);
         }
-        // One value everywhere has no range of its own; zero stays at the first colour.
+        // All values are equal. Zero keeps the first colour; any other value gets the middle of a range around it.
         if low == 0.0 { (0.0, 1.0) } else { (low - low.abs() / 2.0, low + low.abs() / 2.0) }
     }
 }
 
-/// A colour: red, green, blue.
+/// A colour as its red, green and blue parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colour(pub u8, pub u8, pub u8);
 
@@ -88,12 +88,12 @@ impl Colour {
     pub(crate) const GRID: Self = Self(0xe4, 0xe4, 0xe4);
     pub(crate) const WHITE: Self = Self(0xff, 0xff, 0xff);
 
-    /// The colour as SVG writes it.
+    /// Returns the colour in the notation of SVG and CSS, such as `#0072b2`.
     pub(crate) fn hex(self) -> String {
         format!("#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
     }
 
-    /// Black or white, whichever reads better upon this.
+    /// Returns the text colour, dark or white, that is easier to read on this colour.
     pub(crate) fn ink_upon(self) -> Self {
         let lightness = 0.299 * f64::from(self.0) + 0.587 * f64::from(self.1) + 0.114 * f64::from(self.2);
         if lightness > 140.0 { Self::INK } else { Self::WHITE }
@@ -101,7 +101,7 @@ impl Colour {
 }
 
 impl ColourMap {
-    /// Returns the colours at even distances; between them the map is linear.
+    /// Returns the evenly spaced colours that the map interpolates linearly.
     pub fn stops(self) -> &'static [Colour] {
         match self {
             Self::Blues => &BLUES,
@@ -110,7 +110,7 @@ impl ColourMap {
         }
     }
 
-    /// The colour at `position`, from 0 to 1.
+    /// Returns the colour at `position`, which is clamped to 0 … 1.
     pub(crate) fn at(self, position: f64) -> Colour {
         let stops = self.stops();
         let position = position.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
@@ -121,7 +121,7 @@ impl ColourMap {
         Colour(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
     }
 
-    /// The name of its gradient in the SVG.
+    /// Returns the id of the map's gradient in an SVG.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::Blues => "regard-blues",
@@ -131,8 +131,8 @@ impl ColourMap {
     }
 }
 
-/// The colour of the `index`-th name: the palette of Okabe and Ito, made for every kind of colour vision. Its yellow,
-/// weak upon white, comes last.
+/// Returns the colour of the `index`-th series, from the palette of Okabe and Ito, which suits every kind of colour vision. Its
+/// yellow, weak on white, comes last.
 pub(crate) fn palette(index: usize) -> Colour {
     const PALETTE: [Colour; 8] = [
         Colour(0x00, 0x72, 0xb2),

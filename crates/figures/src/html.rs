@@ -1,4 +1,4 @@
-//! Self-contained HTML pages: nothing is fetched.
+//! Self-contained HTML pages, which fetch nothing.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::layout::{Part, draw};
 use crate::panel::{PanelKind, Table};
 use crate::text::{Face, escape};
 
-/// The figure as a page. Tables and text are such, to be searched and copied; the other panels are drawn.
+/// Returns a figure as a page. Tables and texts become HTML that can be searched and copied; other panels are drawn.
 pub(crate) fn page(figure: &Figure) -> String {
     let mut body = format!("<h1>{}</h1>\n", escape(&figure.title));
     write_figure(&mut body, figure, 2);
@@ -23,7 +23,7 @@ pub struct Interactive {
     pub body: String,
     /// CSS of the part.
     pub style: &'static str,
-    /// JavaScript that brings every part of this kind on the page to life. It runs after all bodies.
+    /// JavaScript that sets up every part of this kind on the page. It runs after all bodies.
     pub script: &'static str,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn document(title: &str, style: &str, body: &str) -> String {
     )
 }
 
-/// What is under the title of a figure; panels that are not drawn have headings of this level.
+/// Writes a figure without its title. Panels that become HTML have headings of this level.
 pub(crate) fn write_figure(body: &mut String, figure: &Figure, level: u8) {
     if figure.panels.iter().any(|panel| panel.kind.is_picture()) {
         let _ = write!(body, "<div class=\"picture\">\n{}</div>\n", draw(figure, Part::Pictures));
@@ -68,7 +68,7 @@ pub(crate) fn write_figure(body: &mut String, figure: &Figure, level: u8) {
     }
 }
 
-/// The picture keeps its white ground in the dark too: its colours are chosen for it.
+/// CSS of all pages. Pictures keep their white background in dark mode, because their colours are chosen for it.
 const STYLE: &str = "
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 SANS; margin: 2rem auto; padding: 0 1.25rem; max-width: 1480px; color: #222; background: #fafafa; }

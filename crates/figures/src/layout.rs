@@ -1,4 +1,4 @@
-//! Where the parts of a figure stand.
+//! Layout of a figure: title, panels in a grid, and notes.
 
 use crate::canvas::{Canvas, Rect, Style};
 use crate::colour::Colour;
@@ -6,12 +6,12 @@ use crate::figure::{Columns, Figure, Panel};
 use crate::panel::{Detail, PanelKind};
 use crate::text::{Face, width, wrap};
 
-/// Which part of a figure is drawn.
+/// The part of a figure that is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Title, panels and notes.
     All,
-    /// Only the panels that a page does not show as text: it has the rest itself.
+    /// Only the panels that have no HTML element. A page shows all other parts as HTML.
     Pictures,
 }
 
@@ -27,7 +27,7 @@ const GAP: f64 = 26.0;
 const TITLE: f64 = 17.0;
 const PANEL_TITLE: f64 = 13.0;
 const NOTE: f64 = 12.0;
-/// A figure this wide fits a screen.
+/// Width that fits on a screen, in pixels.
 const SCREEN: f64 = 1400.0;
 const NARROWEST: f64 = 320.0;
 
@@ -88,11 +88,11 @@ pub(crate) fn draw(figure: &Figure, part: Part) -> String {
     canvas.into_svg(inner + 2.0 * MARGIN, y + MARGIN, &figure.title)
 }
 
-/// The size of a panel without its title's height, wide enough that the title takes few lines.
+/// Returns the size of a panel without the height of its title, wide enough that the title takes few lines.
 fn outer_size(panel: &Panel) -> Size {
     let size = panel.kind.size();
     let title = width(&panel.title, PANEL_TITLE, Face::Sans).min(260.0);
-    // Whole pixels keep the cells of heat maps on the pixels of the screen.
+    // With whole pixels, the cells of heat maps align with the pixels of the screen.
     Size { width: size.width.max(title + 1.0).ceil(), height: size.height.ceil() }
 }
 
@@ -103,7 +103,7 @@ fn column_count(columns: Columns, sizes: &[Size]) -> usize {
         Columns::Auto => {
             let widest = sizes.iter().map(|s| s.width).fold(1.0, f64::max);
             let fit = ((SCREEN + GAP) / (widest + GAP)).floor().max(1.0) as usize;
-            // As few rows as fit, then as few columns as those rows need.
+            // Choose the fewest rows that fit, then the fewest columns that these rows need.
             most.div_ceil(most.div_ceil(fit))
         }
     }
@@ -118,7 +118,7 @@ fn largest(sizes: &[Size], count: usize, slot: impl Fn(usize) -> usize, of: impl
     largest
 }
 
-/// How finely cells are drawn: a file with a tooltip for each of a million cells helps nobody.
+/// Chooses how finely cells are drawn: a tooltip for each of a million cells would only make the file large.
 fn detail_of(panels: &[&Panel]) -> Detail {
     let cells: usize = panels
         .iter()

@@ -1,4 +1,4 @@
-//! From the drawing to pixels.
+//! Conversion of drawings and cells to PNG.
 
 use resvg::tiny_skia::{IntSize, Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
@@ -7,10 +7,10 @@ use crate::colour::Colour;
 use crate::error::FigureError;
 use crate::fonts::Fonts;
 
-/// More pixels than any screen shows, and 256 MB of memory.
+/// Largest number of pixels: more than any screen shows, and 256 MB of memory.
 const MOST_PIXELS: usize = 64_000_000;
 
-/// The PNG of an SVG document, at twice its size where that is not too large.
+/// Draws an SVG document as a PNG, at twice its size if that is not too large.
 pub(crate) fn rasterise(svg: &str, fonts: &Fonts) -> Result<Vec<u8>, FigureError> {
     let fontdb = fonts.database.clone();
     let options = Options { fontdb, font_family: "DejaVu Sans".to_string(), ..Options::default() };
@@ -22,12 +22,12 @@ pub(crate) fn rasterise(svg: &str, fonts: &Fonts) -> Result<Vec<u8>, FigureError
     }
     let scale = if 4 * pixels <= MOST_PIXELS { 2 } else { 1 };
     let mut pixmap =
-        Pixmap::new(size.width() * scale, size.height() * scale).ok_or_else(|| failed("it has no size"))?;
+        Pixmap::new(size.width() * scale, size.height() * scale).ok_or_else(|| failed("its size is 0 or too large"))?;
     resvg::render(&tree, Transform::from_scale(scale as f32, scale as f32), &mut pixmap.as_mut());
     pixmap.encode_png().map_err(failed)
 }
 
-/// A small PNG with one pixel a cell; `None` is transparent. The cells fill `columns × rows`, neither of them zero.
+/// Returns a PNG with one pixel per cell, row by row; `None` is transparent. Fails unless there are `columns · rows > 0` cells.
 pub(crate) fn cell_image(
     columns: usize,
     rows: usize,
@@ -37,8 +37,8 @@ pub(crate) fn cell_image(
     for cell in cells {
         bytes.extend(cell.map_or([0; 4], |Colour(r, g, b)| [r, g, b, 255]));
     }
-    let size = IntSize::from_wh(columns as u32, rows as u32).ok_or_else(|| failed("it has no cells"))?;
-    let pixmap = Pixmap::from_vec(bytes, size).ok_or_else(|| failed("it has not as many cells as it says"))?;
+    let size = IntSize::from_wh(columns as u32, rows as u32).ok_or_else(|| failed("a heat map has no cells"))?;
+    let pixmap = Pixmap::from_vec(bytes, size).ok_or_else(|| failed("the number of cells is not columns × rows"))?;
     pixmap.encode_png().map_err(failed)
 }
 

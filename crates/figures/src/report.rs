@@ -1,4 +1,4 @@
-//! A report: figures, tables, interactive parts and text under headings, on one self-contained page.
+//! Reports: figures, tables, interactive parts and text under headings, on one self-contained page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,62 +11,62 @@ use crate::html::{Interactive, document, write_figure, write_table};
 use crate::panel::Table;
 use crate::text::escape;
 
-/// What a training, or a comparison, came to.
+/// A report of a training run or a comparison, as one HTML page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Above all.
+    /// Title of the page.
     pub title: String,
-    /// The first thing to know, as names and values: task, model, score.
+    /// Most important facts as names and values, such as task, model and score.
     pub summary: Vec<(String, String)>,
-    /// From above.
+    /// Sections from top to bottom.
     pub sections: Vec<Section>,
 }
 
-/// A part of a report.
+/// A section of a report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
-    /// The heading of the section, also in the table of contents.
+    /// Heading of the section, also listed in the table of contents.
     pub heading: String,
     /// Paragraphs, separated by empty lines, before the content; may be empty.
     pub text: String,
-    /// From above.
+    /// Contents from top to bottom.
     pub content: Vec<Content>,
 }
 
-/// What stands in a section.
+/// One item of a section.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Drawn; its title is a heading.
+    /// A figure, with its title as a heading.
     Figure(Figure),
-    /// Rows of cells.
+    /// A table.
     Table(Table),
-    /// A part of the page with a script of its own.
+    /// A part of the page with its own script.
     Interactive(Interactive),
     /// Paragraphs, separated by empty lines.
     Text(String),
-    /// Lines as they are, in the monospaced face.
+    /// Preformatted lines in the monospaced face.
     Code(String),
 }
 
 impl Report {
-    /// A report without sections.
+    /// Creates a report without sections.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// The same with a name and its value more in the summary.
+    /// Adds a name and its value to the summary.
     pub fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.summary.push((name.into(), value.into()));
         self
     }
 
-    /// The same with a section more.
+    /// Adds a section.
     pub fn section(mut self, section: Section) -> Self {
         self.sections.push(section);
         self
     }
 
-    /// The page.
+    /// Returns the report as a page.
     pub fn to_html(&self) -> String {
         let mut body = format!("<h1>{}</h1>\n", escape(&self.title));
         if !self.summary.is_empty() {
@@ -104,25 +104,25 @@ impl Report {
         document(&self.title, &style, &body)
     }
 
-    /// Writes the page, atomically.
+    /// Writes the page to a file, atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SaveError> {
         save_atomically(path.as_ref(), self.to_html().as_bytes())
     }
 }
 
 impl Section {
-    /// A section without text and content.
+    /// Creates a section without text or content.
     pub fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..Self::default() }
     }
 
-    /// The same with paragraphs before its content.
+    /// Sets the paragraphs before the content.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// The same with a content more.
+    /// Adds an item of content.
     pub fn content(mut self, content: impl Into<Content>) -> Self {
         self.content.push(content.into());
         self

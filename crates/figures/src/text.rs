@@ -1,21 +1,21 @@
-//! Text: the font in this crate, its widths, and what fits where.
+//! Text: the embedded fonts, and measuring, shortening, wrapping and escaping of text.
 
 use std::sync::OnceLock;
 
 use skrifa::instance::{LocationRef, Size};
 use skrifa::{FontRef, MetadataProvider};
 
-/// One of the two faces.
+/// One of the two embedded font faces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Face {
-    /// For names and words.
+    /// Sans-serif face, for names and words.
     Sans,
-    /// For numbers and code.
+    /// Monospaced face, for numbers and code.
     Mono,
 }
 
 impl Face {
-    /// The font file.
+    /// Returns the content of the font file.
     pub(crate) fn data(self) -> &'static [u8] {
         match self {
             Self::Sans => dejavu::sans::regular(),
@@ -23,7 +23,7 @@ impl Face {
         }
     }
 
-    /// For SVG and HTML. Verdana has nearly the same widths; the generic families are narrower, so text still fits.
+    /// Returns the font families for SVG and HTML. Verdana is about as wide, the generic families are narrower, so text fits.
     pub(crate) fn families(self) -> &'static str {
         match self {
             Self::Sans => "DejaVu Sans, Verdana, sans-serif",
@@ -32,17 +32,17 @@ impl Face {
     }
 }
 
-/// The width of a line in pixels.
+/// Returns the width of a line in pixels.
 pub(crate) fn width(text: &str, size: f64, face: Face) -> f64 {
     text.chars().map(|c| advance(c, face)).sum::<f64>() * size
 }
 
-/// Whether a face of this crate has a picture of a character.
+/// Whether an embedded face has a glyph for a character.
 pub(crate) fn has_glyph(c: char, face: Face) -> bool {
     fonts()[face as usize].charmap().map(c).is_some()
 }
 
-/// The text, or its beginning and `…`, such that it is at most `limit` wide.
+/// Returns the text, or its beginning and `…` if it is wider than `limit` pixels.
 pub(crate) fn shorten(text: &str, size: f64, face: Face, limit: f64) -> String {
     if width(text, size, face) <= limit {
         return text.to_string();
@@ -60,7 +60,7 @@ pub(crate) fn shorten(text: &str, size: f64, face: Face, limit: f64) -> String {
     short
 }
 
-/// The text in lines at most `limit` wide, broken at spaces, or inside a word that is longer than a line.
+/// Breaks a text into lines of at most `limit` pixels, at spaces or inside words that are longer than a line.
 pub(crate) fn wrap(text: &str, size: f64, face: Face, limit: f64) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
@@ -87,7 +87,7 @@ pub(crate) fn wrap(text: &str, size: f64, face: Face, limit: f64) -> Vec<String>
     lines
 }
 
-/// A token with its white space made visible: an outer space as `␣`, a line break as `↵`, a tabulator as `⇥`.
+/// Makes the white space of a token visible: leading and trailing spaces as `␣`, a line break as `↵`, a tab as `⇥`.
 pub fn visible(token: &str) -> String {
     let inner = token.trim_matches(' ');
     let before = token.len() - token.trim_start_matches(' ').len();
@@ -103,7 +103,7 @@ pub fn visible(token: &str) -> String {
     shown + &"␣".repeat(after)
 }
 
-/// Text for XML and HTML: markup escaped, characters that XML forbids replaced.
+/// Escapes markup for XML and HTML, and replaces characters that XML forbids by `�`.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -122,8 +122,8 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// The width of a character as a part of the font size. What neither face has will come from another font: take it as
-/// square, as Chinese is.
+/// Returns the width of a character as a fraction of the font size. Characters that neither face has are drawn with another
+/// font; they are taken to be square, like Chinese ones.
 fn advance(c: char, face: Face) -> f64 {
     let fonts = fonts();
     for font in [&fonts[face as usize], &fonts[0]] {
@@ -138,7 +138,7 @@ fn advance(c: char, face: Face) -> f64 {
 fn fonts() -> &'static [FontRef<'static>; 2] {
     static FONTS: OnceLock<[FontRef<'static>; 2]> = OnceLock::new();
     FONTS.get_or_init(|| {
-        [Face::Sans, Face::Mono].map(|face| FontRef::new(face.data()).expect("the font is part of the program"))
+        [Face::Sans, Face::Mono].map(|face| FontRef::new(face.data()).expect("the embedded font is valid"))
     })
 }
 
@@ -146,7 +146,7 @@ fn fonts() -> &'static [FontRef<'static>; 2] {
 mod tests {
     use super::*;
 
-    /// Everything our own labels use; tokens may bring any other.
+    /// All special characters in our own labels. Tokens can contain any others.
     const OURS: &str = "√·×−≈≠≤≥±∞…→←↑↓↔⇥⇤↵␣�∂∇∑∏∫∈∉⊙⊗⊕∘⟨⟩‖|λμσαβγδεηθκπρτφψωΓΔΘΛΣΦΨΩℓℝᵀ⁻⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉ᵢⱼₙₖ°µ–—‘’“”éüßñçøåłŞЖЯ▁Ġ✓✗█░";
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             assert!(has_glyph(c, Face::Sans), "no glyph for {c} (U+{:04X})", c as u32);
         }
         let missing: String = OURS.chars().filter(|&c| !has_glyph(c, Face::Mono)).collect();
-        assert_eq!(missing, "ℓ", "the monospaced face takes it from the other");
+        assert_eq!(missing, "ℓ", "only ℓ may come from the sans-serif face");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What figures say, in each format, for plain and for awkward data.
+//! Tests of the content of figures in every format, for ordinary and for unusual data.
 
 use regard_figures::{
     Axis, Bars, CellNumbers, ColourScale, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines, Links,
@@ -6,7 +6,7 @@ use regard_figures::{
 };
 use regard_system::SaveError;
 
-/// The document, which must be well formed.
+/// Parses a document. Panics unless it is well formed.
 fn parse(svg: &str) -> roxmltree::Document<'_> {
     roxmltree::Document::parse(svg).unwrap_or_else(|error| panic!("{error}\n{svg}"))
 }
@@ -35,7 +35,7 @@ fn map(rows: usize, columns: usize, value: f32) -> Heatmap {
 }
 
 #[test]
-fn everything_said_is_written() {
+fn every_text_is_drawn() {
     let figure = Figure::new("Title ≈ √d")
         .note("A note.")
         .panel("map", map(2, 2, 0.5).row_labels(["r0", "r1"]).column_labels(["c0", "c1"]).axes("query", "key"))
@@ -105,7 +105,7 @@ fn markup_in_labels_is_text() {
 fn absent_cells_are_hatched_and_explained() {
     let values = vec![0.0, f32::NAN, f32::NEG_INFINITY, f32::INFINITY];
     let svg = one(Heatmap::new(2, 2, values).unwrap().absent("masked")).to_svg();
-    // Two cells and the swatch beside the bar.
+    // Two cells, and the swatch below the colour bar.
     assert_eq!(count(&svg, "fill=\"url(#regard-hatch)\""), 3);
     assert!(texts(&svg).contains(&"masked".to_string()));
     assert!(titles(&svg).contains(&"0 → 1: masked".to_string()), "{:?}", titles(&svg));
@@ -115,7 +115,7 @@ fn absent_cells_are_hatched_and_explained() {
 }
 
 #[test]
-fn awkward_maps_are_drawn() {
+fn unusual_maps_are_drawn() {
     let scales = [
         ColourScale::sequential(ValueRange::FromZero),
         ColourScale::viridis(ValueRange::Data),
@@ -159,7 +159,7 @@ fn large_maps_become_images() {
 }
 
 #[test]
-fn an_image_reaches_the_png() {
+fn an_image_is_drawn_in_the_png() {
     let pixels = |figure: &Figure| resvg::tiny_skia::Pixmap::decode_png(&figure.to_png().unwrap()).unwrap();
     let picture = pixels(&one(map(300, 300, 1.0)));
     let middle = picture.pixel(picture.width() / 2, picture.height() / 2).unwrap();
@@ -167,7 +167,7 @@ fn an_image_reaches_the_png() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn wrong_shapes_and_too_large_figures_are_refused() {
     let shape = Heatmap::new(2, 3, vec![0.0; 5]).unwrap_err();
     assert_eq!(shape.to_string(), "heat map: expected 2 × 3 values, got 5");
     assert!(matches!(Heatmap::new(usize::MAX, 2, vec![]), Err(FigureError::Shape { .. })));
@@ -177,14 +177,14 @@ fn what_is_too_large_is_refused() {
     assert!(matches!(Links::new(["a"], ["b"], vec![]), Err(FigureError::Shape { .. })));
     let bars = Bars::new(Axis::linear(""), vec!["group"; 3000]).series("", vec![1.0; 3000]);
     assert!(matches!(bars, Err(FigureError::TooLarge { .. })));
-    // A wide one beside a high one, four times.
+    // Four rows, each with a wide map beside a high one.
     let mut figure = Figure::new("").columns(2);
     (0..8).for_each(|i| figure.push("", if i % 2 == 0 { map(1, 4096, 0.0) } else { map(4096, 1, 0.0) }));
     assert!(matches!(figure.to_png(), Err(FigureError::TooLarge { .. })));
 }
 
 #[test]
-fn points_without_a_place_are_left_out() {
+fn points_that_an_axis_cannot_show_are_left_out() {
     let series = Series::new("s", [(0.0, 1.0), (1.0, -1.0), (1.0, 1.0), (10.0, f64::NAN), (100.0, 5.0)]);
     let lines = Lines::new(Axis::log("x"), Axis::log("y")).series(series.style(LineStyle::Markers));
     let svg = one(lines).to_svg();
@@ -194,7 +194,7 @@ fn points_without_a_place_are_left_out() {
 }
 
 #[test]
-fn a_gap_breaks_a_line_and_long_ones_keep_their_peaks() {
+fn gaps_break_lines_and_long_lines_keep_their_peaks() {
     let series = Series::new("", [(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 1.0), (4.0, 2.0)]);
     assert_eq!(count(&one(Lines::new(Axis::linear(""), Axis::linear("")).series(series)).to_svg(), "<polyline"), 2);
     let points = (0..1_000_000).map(|i| (f64::from(i), if i == 777_777 { 9.0 } else { 1.0 }));
@@ -209,7 +209,7 @@ fn a_gap_breaks_a_line_and_long_ones_keep_their_peaks() {
 }
 
 #[test]
-fn long_labels_are_shortened_and_told_in_full() {
+fn long_labels_are_shortened_and_have_tooltips() {
     let long = "a".repeat(300);
     let svg = one(map(1, 1, 1.0).row_labels([long.as_str()]).column_labels([long.as_str()])).to_svg();
     assert!(texts(&svg).iter().filter(|t| t.ends_with('…')).count() == 2);
@@ -228,7 +228,7 @@ fn missing_labels_and_cells_are_blank() {
 }
 
 #[test]
-fn long_tables_say_what_is_left_out() {
+fn long_tables_say_how_many_rows_are_left_out() {
     let mut table = Table::new(["n"]);
     (0..1000).for_each(|n| table.push([n.to_string()]));
     let figure = one(table);
@@ -237,7 +237,7 @@ fn long_tables_say_what_is_left_out() {
 }
 
 #[test]
-fn a_page_has_tables_as_such_and_fetches_nothing() {
+fn a_page_has_html_tables_and_fetches_nothing() {
     let figure =
         Figure::new("T").note("N").panel("map", map(2, 2, 1.0)).panel("tab", Table::new(["a", "b"]).row(["x", "1"]));
     let page = figure.to_html();
@@ -251,7 +251,7 @@ fn a_page_has_tables_as_such_and_fetches_nothing() {
 }
 
 #[test]
-fn an_empty_figure_is_a_picture() {
+fn an_empty_figure_can_be_drawn() {
     let figure = Figure::new("");
     parse(&figure.to_svg());
     figure.to_png().unwrap();
@@ -325,15 +325,15 @@ fn a_confusion_matrix_counts_and_colours_by_row() {
 }
 
 #[test]
-fn deviations_are_drawn_and_said() {
+fn deviations_are_drawn_and_printed() {
     let series = Series::new("s", [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).deviations([0.5, 0.0]);
     let svg = one(Lines::new(Axis::linear(""), Axis::linear("")).series(series)).to_svg();
-    assert_eq!(titles(&svg), ["1.00 ± 0.50"], "one bar: a zero and a missing deviation have none");
+    assert_eq!(titles(&svg), ["1.00 ± 0.50"], "a zero and a missing deviation have no error bar");
     let bars = Bars::new(Axis::linear("accuracy"), ["rope", "none"]);
     let bars = bars.series_with_deviations("", [(0.934_56, 0.012_34), (0.7, f64::NAN)]).unwrap();
     let said = texts(&one(bars).to_svg());
     assert!(said.contains(&"0.935 ± 0.012".to_string()) && said.contains(&"0.7".to_string()), "{said:?}");
-    // On a logarithmic axis the lower end may have no place; the bar ends with the plot.
+    // If a logarithmic axis cannot show the lower end, the error bar reaches to the edge of the plot.
     let series = Series::new("s", [(1.0, 1.0), (2.0, 10.0)]).deviations([2.0, 1.0]);
     let svg = one(Lines::new(Axis::linear(""), Axis::log("")).series(series)).to_svg();
     assert_eq!(titles(&svg).len(), 2);
@@ -341,7 +341,7 @@ fn deviations_are_drawn_and_said() {
 }
 
 #[test]
-fn names_of_points_that_find_no_room_are_counted() {
+fn point_names_without_room_are_counted() {
     let crowd = (0..300).map(|i| LabelledPoint::new(f64::from(i % 3) * 1e-3, f64::from(i) * 1e-6, format!("word{i}")));
     let far = [LabelledPoint::new(1.0, 1.0, "alone"), LabelledPoint::new(f64::NAN, 0.0, "nowhere")];
     let scatter = Scatter::new(Axis::linear("x"), Axis::linear("y")).group("far", far).unwrap();

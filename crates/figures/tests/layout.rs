@@ -1,4 +1,4 @@
-//! Nothing is cut and no text covers another, whatever the data: the rasteriser says where things come to stand.
+//! Property test of the layout: for random figures, the rasteriser finds nothing outside the picture and no overlapping texts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use regard_figures::{
 use resvg::tiny_skia::Rect;
 use resvg::usvg::{Group, Node, Options, Tree, fontdb};
 
-/// What the measures of the font and the rasteriser may differ by, in pixels.
+/// Allowed difference between our text measurements and those of the rasteriser, in pixels.
 const TOLERANCE: f32 = 0.6;
 
 fn fonts() -> Arc<fontdb::Database> {
@@ -21,7 +21,7 @@ fn fonts() -> Arc<fontdb::Database> {
     Arc::new(fonts)
 }
 
-/// The boxes of all shapes, and of all texts with what they say.
+/// Collects the bounding boxes of all shapes, and of all texts with their content.
 fn boxes(group: &Group, shapes: &mut Vec<Rect>, texts: &mut Vec<(Rect, String)>) {
     for node in group.children() {
         match node {
@@ -35,13 +35,14 @@ fn boxes(group: &Group, shapes: &mut Vec<Rect>, texts: &mut Vec<(Rect, String)>)
     }
 }
 
+/// Checks that everything is inside the picture and that no texts overlap.
 fn check(figure: &Figure) -> Result<(), TestCaseError> {
     let svg = figure.to_svg();
     let options = Options { fontdb: fonts(), ..Options::default() };
-    let tree = Tree::from_str(&svg, &options).expect("a drawing is well formed");
+    let tree = Tree::from_str(&svg, &options).expect("the drawing must be well formed");
     let (mut shapes, mut texts) = (Vec::new(), Vec::new());
     boxes(tree.root(), &mut shapes, &mut texts);
-    prop_assert!(!texts.is_empty() || figure.panels.is_empty(), "texts are seen");
+    prop_assert!(!texts.is_empty() || figure.panels.is_empty(), "the drawing has no text");
     let (width, height) = (tree.size().width(), tree.size().height());
     let is_inside = |b: &Rect| {
         b.left() >= -TOLERANCE
@@ -59,7 +60,7 @@ fn check(figure: &Figure) -> Result<(), TestCaseError> {
         for (b, other) in &texts[index + 1..] {
             let over_x = a.right().min(b.right()) - a.left().max(b.left());
             let over_y = a.bottom().min(b.bottom()) - a.top().max(b.top());
-            prop_assert!(over_x < TOLERANCE || over_y < TOLERANCE, "{said} at {a:?} covers {other} at {b:?}");
+            prop_assert!(over_x < TOLERANCE || over_y < TOLERANCE, "{said} at {a:?} overlaps {other} at {b:?}");
         }
     }
     Ok(())
@@ -192,7 +193,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_cut_or_covered(figure in figure()) {
+    fn nothing_is_cut_off_and_no_texts_overlap(figure in figure()) {
         check(&figure)?;
     }
 }

@@ -1,9 +1,9 @@
-//! Tables as text: the same rows that a figure has, for a terminal.
+//! Tables as plain text, for a terminal.
 
 use super::Table;
 
 impl Table {
-    /// Returns the table as lines of text with aligned columns: words to the left, numbers to the right.
+    /// Returns the table as lines of text with aligned columns: words on the left, numbers on the right.
     pub fn to_text(&self) -> String {
         let numeric = self.numeric_columns();
         let lines = || std::iter::once(self.header()).chain(self.rows().iter().map(Vec::as_slice));
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_to_the_right() {
+    fn numbers_are_aligned_on_the_right() {
         let table = Table::new(["what", "n²"]).row(["a", "10"]).row(["long name", "1.5"]);
         assert_eq!(table.to_text(), "what        n²\na           10\nlong name  1.5\n");
         assert_eq!(Table::new(["c̃"]).row(["10"]).to_text(), " c̃\n10\n");

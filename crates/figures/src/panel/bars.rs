@@ -1,4 +1,4 @@
-//! Named quantities as bars from left to right: names of any length can be read.
+//! Named quantities as horizontal bars, which leave room for long names.
 
 use crate::axis::{Axis, Ruler};
 use crate::canvas::{Anchor, Canvas, Fill, LABEL, Rect, Stroke, Style};
@@ -11,7 +11,7 @@ use crate::panel::plot::{Legend, MARK, draw_x_name, draw_x_ticks, name_room};
 use crate::panel::{EMPTY, draw_empty, strings};
 use crate::text::{Face, shorten, visible, width};
 
-/// Groups of bars: one bar a series in each group.
+/// Groups of bars. Each group has one bar per series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     axis: Axis,
@@ -19,19 +19,19 @@ pub struct Bars {
     series: Vec<BarSeries>,
 }
 
-/// One bar for each group. A value that is not finite has no bar, but is said.
+/// A series with one bar per group. A value that is not finite has no bar, but its text is printed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarSeries {
-    /// In the legend; none if empty.
+    /// Name in the legend; no entry if empty.
     pub name: String,
-    /// One for each group; missing ones are left out.
+    /// Value of each group; missing values are left out.
     pub values: Vec<f64>,
-    /// How far each value may be off to both sides, drawn as an error bar; none where missing or not positive.
+    /// Deviation of each value, drawn as an error bar to both sides; no error bar if missing or not positive.
     pub deviations: Vec<f64>,
 }
 
 impl BarSeries {
-    /// The deviation of a group, zero for none.
+    /// Returns the deviation of a group, or 0 if it has none.
     fn deviation(&self, group: usize) -> f64 {
         self.deviations.get(group).copied().filter(|d| d.is_finite() && *d > 0.0).unwrap_or(0.0)
     }
@@ -48,18 +48,18 @@ const LONGEST_LABEL: f64 = 220.0;
 const PLOT: f64 = 300.0;
 
 impl Bars {
-    /// Groups without bars; the axis says what the values are.
+    /// Creates groups without bars. The axis names the values.
     pub fn new<S: Into<String>>(axis: Axis, groups: impl IntoIterator<Item = S>) -> Self {
         Self { axis, groups: strings(groups), series: Vec::new() }
     }
 
-    /// The same with a bar more in each group.
+    /// Adds a series: one bar to each group.
     pub fn series(self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Result<Self, FigureError> {
         let values = values.into_iter().collect();
         self.push(BarSeries { name: name.into(), values, deviations: Vec::new() })
     }
 
-    /// The same with a bar and its error bar more in each group, from `(mean, deviation)`.
+    /// Adds a series with error bars from `(mean, deviation)` pairs: one bar to each group.
     pub fn series_with_deviations(
         self,
         name: impl Into<String>,
@@ -103,7 +103,7 @@ impl Bars {
             width: (area.width - self.label_width() - self.value_width()).floor(),
             height: self.bars_height(),
         };
-        // A bar starts at zero, or on a logarithmic axis at the end.
+        // A bar starts at zero, or at the left end of a logarithmic axis.
         let axis = Axis { including: [self.axis.including.as_slice(), &[0.0]].concat(), ..self.axis.clone() };
         let values = self.series.iter().flat_map(|s| {
             let ends = |(group, &value): (usize, &f64)| [value - s.deviation(group), value + s.deviation(group)];
@@ -151,7 +151,7 @@ impl Bars {
         widest.min(LONGEST_LABEL) + 8.0
     }
 
-    /// Right of the plot, for the value of the longest bar.
+    /// Returns the room right of the plot for the text of the longest bar.
     fn value_width(&self) -> f64 {
         let texts = self.series.iter().flat_map(|s| (0..s.values.len()).filter_map(|group| s.text(group)));
         texts.map(|text| width(&text, LABEL, Face::Sans)).fold(12.0, f64::max) + 6.0

@@ -1,4 +1,4 @@
-//! The bar beside a heat map that says which colour is which value.
+//! The colour bar beside a heat map, which shows the value of each colour.
 
 use crate::axis::even_step;
 use crate::canvas::{Canvas, Fill, LABEL, Rect, Style};
@@ -6,7 +6,7 @@ use crate::colour::{Colour, ColourMap};
 use crate::number::number;
 use crate::text::{Face, shorten, width};
 
-/// A colour bar with its ticks and, beneath, the hatch of absent cells where there are any.
+/// A colour bar with ticks, and below it a hatched swatch if there are absent cells.
 #[derive(Debug, Clone)]
 pub(crate) struct ColourBar {
     map: ColourMap,
@@ -18,14 +18,14 @@ pub(crate) struct ColourBar {
 }
 
 const WIDTH: f64 = 12.0;
-/// From the bar to its labels.
+/// Distance from the bar to its labels, in pixels.
 const GAP: f64 = 5.0;
-/// Between ticks at least, in pixels.
+/// Smallest distance between ticks, in pixels.
 const TICK: f64 = 28.0;
 const LONGEST_LABEL: f64 = 120.0;
 
 impl ColourBar {
-    /// A bar for the values from `ends.0` to `ends.1`; `absent` is what cells without a value are called.
+    /// Lays out a bar for the values from `ends.0` to `ends.1`; `absent` is the label of cells without a value, if there are any.
     pub(crate) fn new(map: ColourMap, ends: (f64, f64), length: f64, absent: Option<&str>) -> Self {
         let ticks = ticks(ends, length);
         let absent = absent.map(|name| (shorten(name, LABEL, Face::Sans, LONGEST_LABEL), name.to_string()));
@@ -35,7 +35,7 @@ impl ColourBar {
         Self { map, length, ticks, absent, width: WIDTH + GAP + widest + 1.0, height }
     }
 
-    /// Draws it from its upper left corner.
+    /// Draws the bar with its upper left corner at `(x, y)`.
     pub(crate) fn draw(&self, canvas: &mut Canvas, (x, y): (f64, f64)) {
         let bar = Rect { x, y, width: WIDTH, height: self.length };
         canvas.rect(bar, Fill::Gradient(self.map), None);
@@ -52,13 +52,13 @@ impl ColourBar {
     }
 }
 
-/// Round values, with as many digits as tell them apart.
+/// Chooses round tick values, with enough digits to tell them apart.
 fn ticks((low, high): (f64, f64), length: f64) -> Vec<(f64, String)> {
     let within = |step: f64| ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
     let mut step = even_step((high - low) * TICK / length);
     let (mut first, mut last) = within(step);
     if last <= first {
-        // One tick alone says nothing: the next smaller step.
+        // A single tick does not show a scale: take the next smaller step.
         step = even_step(step / 2.6);
         (first, last) = within(step);
     }

@@ -1,13 +1,12 @@
-//! Which class was taken for which.
+//! Confusion matrices of classifiers.
 
 use crate::colour::{ColourScale, ValueRange};
 use crate::error::FigureError;
 use crate::panel::{Heatmap, strings};
 
-/// A map of counts: a row a true class, a column a predicted one, `counts` row after row.
-///
-/// A cell says its count, nothing for zero, and is coloured by its share of the row: rare classes are seen as well as
-/// frequent ones. The row of a class that never occurs is absent.
+/// Creates a heat map of `counts`, given row by row: a row per true class, a column per predicted class.
+/// A cell shows its count (nothing for zero). Its colour is its share of the row, so that rare classes are as visible as
+/// frequent ones. The cells of a class that never occurs are absent.
 pub fn confusion_matrix<S: Into<String>>(
     classes: impl IntoIterator<Item = S>,
     counts: &[u64],

@@ -1,11 +1,11 @@
-//! A mean and how far it may be off.
+//! Error bars, and the text of a value with its deviation.
 
 use crate::canvas::{Canvas, Stroke};
 use crate::colour::Colour;
 use crate::number::{fixed, number};
 
-/// Half of the length of the strokes at its ends.
-pub(crate) const CAP: f64 = 3.5;
+/// Half the length of the strokes across the ends of an error bar, in pixels.
+const CAP: f64 = 3.5;
 
 /// Draws a bar between two points with a stroke across each end.
 pub(crate) fn draw_error_bar(canvas: &mut Canvas, from: (f64, f64), to: (f64, f64), colour: Colour, tooltip: &str) {
@@ -17,7 +17,7 @@ pub(crate) fn draw_error_bar(canvas: &mut Canvas, from: (f64, f64), to: (f64, f6
     }
 }
 
-/// `0.940 ± 0.012`: the deviation with two digits, the value with as many decimals as that has.
+/// Formats a value with its deviation, as in `0.940 ± 0.012`: the deviation has two digits, the value as many decimals.
 pub fn deviation_text(value: f64, deviation: f64) -> String {
     if !(deviation.is_finite() && deviation > 0.0) {
         return number(value, 4);

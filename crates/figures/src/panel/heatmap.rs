@@ -11,9 +11,8 @@ use crate::panel::{Detail, EMPTY, draw_empty, strings};
 use crate::raster::cell_image;
 use crate::text::{Face, shorten, visible, width};
 
-/// A matrix of cells coloured by their value.
-///
-/// A NaN is an absent cell and hatched, as is −∞, the score of a masked pair; +∞ takes the last colour.
+/// A matrix of cells coloured by their value. Cells with NaN or −∞ (the score of a masked pair) are absent and hatched; +∞ has
+/// the last colour.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heatmap {
     rows: usize,
@@ -31,25 +30,25 @@ pub struct Heatmap {
     scale_bar: ScaleBar,
 }
 
-/// Whether cells say their value.
+/// Whether values are printed in the cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellNumbers {
-    /// Colours alone.
+    /// Cells only have a colour.
     Hidden,
-    /// Printed in the cells where they fit: in maps of at most 16 columns and 40 rows.
+    /// Values are printed in the cells of maps with at most 16 columns and 40 rows.
     WhereTheyFit,
 }
 
-/// Whether a bar beside the map says which colour is which value.
+/// Whether a colour bar beside the map shows the value of each colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScaleBar {
-    /// Beside the map.
+    /// The map has a colour bar.
     Shown,
-    /// None: one of many maps with the same scale.
+    /// The map has no colour bar, as for one of many maps with the same scale.
     Hidden,
 }
 
-/// A square of two thousand cells a side: beyond, nothing is seen.
+/// Largest number of cells, a square of 2,000 × 2,000. Cells of larger maps would be too small to see.
 const MOST_CELLS: usize = 4_000_000;
 const LONGEST_SIDE: usize = 4_096;
 const LARGEST_CELL: f64 = 34.0;
@@ -57,7 +56,7 @@ const BAR_GAP: f64 = 16.0;
 const LONGEST_CELL_TEXT: f64 = 80.0;
 
 impl Heatmap {
-    /// A map of `rows × columns` values, row after row.
+    /// Creates a map of `rows × columns` values, given row by row.
     pub fn new(rows: usize, columns: usize, values: Vec<f32>) -> Result<Self, FigureError> {
         if rows.checked_mul(columns) != Some(values.len()) {
             return Err(FigureError::Shape { what: "heat map", rows, columns, got: values.len() });
@@ -87,58 +86,57 @@ impl Heatmap {
         })
     }
 
-    /// A name for each row, from above; without any, rows are counted from 0.
+    /// Sets the names of the rows from top to bottom. Without names, rows are numbered from 0.
     pub fn row_labels<S: Into<String>>(mut self, labels: impl IntoIterator<Item = S>) -> Self {
         self.row_labels = strings(labels);
         self
     }
 
-    /// A name for each column, from the left; without any, columns are counted from 0.
+    /// Sets the names of the columns from left to right. Without names, columns are numbered from 0.
     pub fn column_labels<S: Into<String>>(mut self, labels: impl IntoIterator<Item = S>) -> Self {
         self.column_labels = strings(labels);
         self
     }
 
-    /// What the rows and the columns are: `query`, `key`.
+    /// Sets the names of the two sides, such as `query` for the rows and `key` for the columns.
     pub fn axes(mut self, rows: impl Into<String>, columns: impl Into<String>) -> Self {
         self.row_name = rows.into();
         self.column_name = columns.into();
         self
     }
 
-    /// The colours; white to blue from zero unless said.
+    /// Sets the colour scale; white to blue from zero by default.
     pub fn scale(mut self, scale: ColourScale) -> Self {
         self.scale = scale;
         self
     }
 
-    /// Whether cells say their value.
+    /// Sets whether values are printed in the cells; hidden by default.
     pub fn numbers(mut self, numbers: CellNumbers) -> Self {
         self.numbers = numbers;
         self
     }
 
-    /// What cells say instead of their value, row after row, where it fits: in maps of at most 40 rows and columns.
+    /// Sets texts that are printed in place of the values, row by row, in maps with at most 40 rows and columns.
     pub fn cell_texts<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
         self.cell_texts = strings(texts);
         self.numbers = CellNumbers::WhereTheyFit;
         self
     }
 
-    /// Whether the map has a bar of its colours.
+    /// Sets whether the map has a colour bar; shown by default.
     pub fn scale_bar(mut self, bar: ScaleBar) -> Self {
         self.scale_bar = bar;
         self
     }
 
-    /// What an absent cell is: `masked`.
+    /// Sets the label of absent cells, such as `masked`.
     pub fn absent(mut self, name: impl Into<String>) -> Self {
         self.absent = name.into();
         self
     }
 
-    /// How long the longer side should be, in pixels: 640 unless said, about 240 for one of many.
-    /// A cell is never less than a pixel.
+    /// Sets the length of the longer side in pixels: 640 by default, about 240 for one of many. A cell has at least one pixel.
     pub fn side(mut self, pixels: u32) -> Self {
         self.side = f64::from(pixels.clamp(40, 4_096));
         self
@@ -181,7 +179,7 @@ impl Heatmap {
         let ends = self.scale.ends(&self.values);
         let number_width = self.number_width();
         let cell = |count: usize| (self.side / count as f64).floor().clamp(1.0, LARGEST_CELL.max(80.0 / count as f64));
-        // A long thin map has thicker cells than a square one would.
+        // Cells need not be square: in a long thin map they may be up to three times as large across the map as along it.
         let (wide, high) = (cell(self.columns), cell(self.rows));
         let cell_width = wide.min(3.0 * high).max(number_width.map_or(1.0, |width| width.ceil() + 6.0));
         let cell_height = high.min(3.0 * wide).max(number_width.map_or(1.0, |_| 18.0));
@@ -205,7 +203,7 @@ impl Heatmap {
         let left = (side_room + beside.room).max(below.overhang).ceil() + 1.0;
         let top = if row_name.is_along || row_name.text.is_empty() { 7.0 } else { NAME_ROOM };
         let under_map = map.height + below.room;
-        // A name longer than the map goes below the bar too.
+        // A name longer than the map is placed below the colour bar too.
         let column_name_y = if column_name.is_along { under_map } else { under_map.max(bar_height) };
         let bottom = if column_name.text.is_empty() { under_map } else { column_name_y + NAME_ROOM };
         let width = left + beyond;
@@ -234,7 +232,7 @@ impl Heatmap {
         }
     }
 
-    /// The room the widest number takes, if numbers are shown.
+    /// Returns the width of the widest number or text, if cells show any.
     fn number_width(&self) -> Option<f64> {
         let (columns, rows) = if self.cell_texts.is_empty() { (16, 40) } else { (40, 40) };
         let is_shown = self.numbers == CellNumbers::WhereTheyFit && self.columns <= columns && self.rows <= rows;
@@ -242,7 +240,7 @@ impl Heatmap {
         texts.map(|text| width(&text, LABEL, Face::Mono)).reduce(f64::max)
     }
 
-    /// What a cell says, unless it is absent.
+    /// Returns the text of a cell, unless the cell is absent.
     fn cell_text(&self, index: usize) -> Option<String> {
         let value = self.values[index];
         let text = if self.cell_texts.is_empty() {
@@ -274,7 +272,7 @@ impl Heatmap {
         }
     }
 
-    /// Absent cells are transparent, upon a hatched ground.
+    /// Draws all cells as one image. Absent cells are transparent, on a hatched background.
     fn draw_image(&self, canvas: &mut Canvas, map: Rect, plan: &Plan) {
         canvas.rect(map, if plan.has_absent { Fill::Hatch } else { Fill::Plain(Colour::WHITE) }, None);
         let cells = self.values.iter().map(|&v| (!is_absent(v)).then(|| self.colour(v, plan.ends)));
@@ -321,10 +319,10 @@ impl Heatmap {
     }
 }
 
-/// Where everything stands, from the upper left corner of the area; the bar and the column name from that of the map.
+/// Layout of a heat map. `left` and `top` start at the corner of the area, `bar_x` and `column_name_y` at that of the map.
 struct Plan {
     size: Size,
-    /// The size of the map; the corner comes with the area.
+    /// Size of the map; its corner is at (`left`, `top`).
     map: Rect,
     cell_width: f64,
     cell_height: f64,
@@ -346,7 +344,7 @@ fn is_absent(value: f32) -> bool {
     value.is_nan() || value == f32::NEG_INFINITY
 }
 
-/// Two decimals, or none for whole numbers; powers of ten beyond three digits.
+/// Formats the value of a cell in few characters: whole numbers without decimals, others with two, large ones as powers of ten.
 fn cell_number(value: f32) -> String {
     let value = f64::from(value);
     match value.abs() {

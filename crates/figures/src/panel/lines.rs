@@ -9,29 +9,29 @@ use crate::panel::error_bar::{deviation_text, draw_error_bar};
 use crate::panel::marker::draw_marker;
 use crate::panel::plot::{Legend, MARK, draw_frame, inside};
 
-/// Named series over two axes.
+/// Named series of points over two axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
-    /// Along the bottom.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Up the left side.
+    /// Vertical axis.
     pub y: Axis,
-    /// Drawn in this order.
+    /// Series in the order they are drawn.
     pub series: Vec<Series>,
 }
 
-/// Points that belong together. Those that are not finite are left out, and break the line.
+/// A series of points. A point that is not finite is left out and breaks the line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// In the legend; none if empty.
+    /// Name in the legend; no entry if empty.
     pub name: String,
-    /// `(x, y)`, in the order they are joined.
+    /// Points `(x, y)` in the order they are joined.
     pub points: Vec<(f64, f64)>,
-    /// Line, marks or both.
+    /// Whether the points are drawn as a line, as marks or as both.
     pub style: LineStyle,
-    /// How far each point's value may be off to both sides, drawn as an error bar; none where missing or not positive.
+    /// Deviation of each `y`, drawn as an error bar to both sides; no error bar if missing or not positive.
     pub deviations: Vec<f64>,
-    /// Which colour of the palette; by its place among the series unless said.
+    /// Index of the colour in the palette; the index of the series if `None`.
     pub colour: Option<usize>,
 }
 
@@ -40,25 +40,25 @@ pub struct Series {
 pub enum LineStyle {
     /// A line through the points.
     Solid,
-    /// A dashed line: a fit, a bound, a prediction.
+    /// A dashed line, for a fit, a bound or a prediction.
     Dashed,
-    /// Marks alone.
+    /// Marks without a line.
     Markers,
     /// A line with marks.
     MarkedLine,
 }
 
 const SIZE: Size = Size { width: 470.0, height: 310.0 };
-/// More points than this are drawn as the extremes of neighbours: the picture is the same.
+/// A series with more points is drawn by the extremes of neighbouring points, which looks the same.
 const MOST_POINTS: usize = 4_000;
 
 impl Lines {
-    /// A plot without series.
+    /// Creates a plot without series.
     pub fn new(x: Axis, y: Axis) -> Self {
         Self { x, y, series: Vec::new() }
     }
 
-    /// The same with a series more.
+    /// Adds a series.
     pub fn series(mut self, series: Series) -> Self {
         self.series.push(series);
         self
@@ -85,7 +85,7 @@ impl Lines {
         }
 
         let area = Rect { y: area.y + legend.height, height: area.height - legend.height, ..area };
-        // A point counts only where it has a place on both axes.
+        // Only points that both axes can show affect the ranges.
         let all = || self.series.iter().flat_map(|s| s.points.iter().copied()).filter(|p| self.is_drawable(*p));
         let x = Ruler::new(&self.x, all().map(|p| p.0), 6);
         let bars = self.series.iter().flat_map(Series::bars).filter(|(point, _)| self.is_drawable(*point));
@@ -145,37 +145,37 @@ impl Lines {
 }
 
 impl Series {
-    /// A solid line through the points.
+    /// Creates a series drawn as a solid line.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let points = points.into_iter().collect();
         Self { name: name.into(), points, style: LineStyle::Solid, deviations: Vec::new(), colour: None }
     }
 
-    /// The same in another style.
+    /// Sets the style.
     pub fn style(mut self, style: LineStyle) -> Self {
         self.style = style;
         self
     }
 
-    /// The same with error bars: a deviation for each point.
+    /// Adds error bars: one deviation per point.
     pub fn deviations(mut self, deviations: impl IntoIterator<Item = f64>) -> Self {
         self.deviations = deviations.into_iter().collect();
         self
     }
 
-    /// The points with their deviations, those without one left out.
+    /// Returns the points that have a deviation, each with its deviation.
     fn bars(&self) -> impl Iterator<Item = ((f64, f64), f64)> {
         self.points.iter().copied().zip(self.deviations.iter().copied()).filter(|(_, d)| d.is_finite() && *d > 0.0)
     }
 
-    /// The same in the `index`-th colour of the palette: a fit has that of its data.
+    /// Sets the colour to the `index`-th of the palette, for example to give a fit the colour of its data.
     pub fn colour(mut self, index: usize) -> Self {
         self.colour = Some(index);
         self
     }
 }
 
-/// A point between two gaps is a short dash, else it would vanish.
+/// Draws a run of points without gaps as a line. A single point becomes a dot, because a line of one point is invisible.
 fn draw_run(canvas: &mut Canvas, run: &[(f64, f64)], stroke: Stroke) {
     match run {
         [] => {}
@@ -184,7 +184,7 @@ fn draw_run(canvas: &mut Canvas, run: &[(f64, f64)], stroke: Stroke) {
     }
 }
 
-/// The least and the greatest of each run of neighbours, in order, so that no peak is lost.
+/// Reduces long series to the lowest and the highest point of each run of neighbours, so that no peak is lost.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();

@@ -1,4 +1,4 @@
-//! Attention as lines: two columns of tokens, each pair joined by a line as strong as its weight.
+//! Attention as lines: two columns of tokens, each pair joined by a line with the opacity of its weight.
 
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Stroke, Style};
 use crate::colour::{Colour, palette};
@@ -8,7 +8,7 @@ use crate::number::number;
 use crate::panel::{EMPTY, draw_empty, strings};
 use crate::text::{Face, shorten, visible, width};
 
-/// Tokens on the left and the right, joined by weights.
+/// Tokens on the left and on the right, joined by lines that show weights.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Links {
     left: Vec<String>,
@@ -23,14 +23,13 @@ const MOST_TOKENS: usize = 128;
 const ROW: f64 = 18.0;
 const MIDDLE: f64 = 170.0;
 const LONGEST_LABEL: f64 = 140.0;
-/// Fainter lines would not be seen.
+/// Smallest opacity of a line; fainter lines would be invisible and are left out.
 const FAINTEST: f64 = 0.02;
 
 impl Links {
-    /// Weights of each token on the left (a row) for each on the right (a column), row after row.
-    ///
-    /// The strongest line is that of the largest weight, or of 1 if all are smaller; those that are not positive, or
-    /// no numbers, have none.
+    /// Creates links from a matrix of weights, given row by row: a row per token on the left, a column per token on the right.
+    /// The opacity of a line is its weight divided by the largest weight, or by 1 if all weights are smaller. Lines fainter than
+    /// 2 % are left out, and so are those of NaN and of negative weights.
     pub fn new<S: Into<String>, T: Into<String>>(
         left: impl IntoIterator<Item = S>,
         right: impl IntoIterator<Item = T>,
@@ -43,19 +42,19 @@ impl Links {
         }
         let tokens = left.len().max(right.len());
         if tokens > MOST_TOKENS {
-            return Err(FigureError::TooLarge { what: "tokens to link", limit: MOST_TOKENS, got: tokens });
+            return Err(FigureError::TooLarge { what: "tokens in a column of links", limit: MOST_TOKENS, got: tokens });
         }
         Ok(Self { left, right, weights, left_name: String::new(), right_name: String::new(), colour: 0 })
     }
 
-    /// What the columns are: `query`, `key`.
+    /// Sets the names of the two columns, such as `query` and `key`.
     pub fn names(mut self, left: impl Into<String>, right: impl Into<String>) -> Self {
         self.left_name = left.into();
         self.right_name = right.into();
         self
     }
 
-    /// The lines in the `index`-th colour of the palette.
+    /// Sets the colour of the lines to the `index`-th of the palette.
     pub fn colour(mut self, index: usize) -> Self {
         self.colour = index;
         self
@@ -97,7 +96,7 @@ impl Links {
         }
     }
 
-    /// Row, column, weight and opacity of the lines to be seen, the faintest first so that strong ones lie above.
+    /// Returns row, column, weight and opacity of the visible lines, the faintest first so that strong lines lie on top.
     fn lines(&self) -> Vec<(usize, usize, f32, f64)> {
         let largest = self.weights.iter().filter(|w| w.is_finite()).fold(1.0_f32, |a, &b| a.max(b));
         let columns = self.right.len();

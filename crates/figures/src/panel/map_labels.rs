@@ -1,25 +1,25 @@
-//! Labels along the sides of a heat map, thinned out where there is no room for all.
+//! Labels along the sides of a heat map. Some are left out if there is no room for all.
 
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Style, Turn};
 use crate::text::{Face, shorten, visible, width};
 
-/// The labels of one side, chosen and shortened.
+/// The labels shown on one side, shortened if necessary.
 #[derive(Debug, Clone)]
 pub(crate) struct MapLabels {
     shown: Vec<Label>,
     direction: LabelDirection,
     cell: f64,
-    /// How far they reach out from the map.
+    /// Distance that the labels reach out from the map, in pixels.
     pub room: f64,
-    /// How far they reach beyond its corners.
+    /// Distance that the labels reach beyond the corners of the map, in pixels.
     pub overhang: f64,
 }
 
-/// What a side is called.
+/// Name of a side, such as `query`.
 #[derive(Debug, Clone)]
 pub(crate) struct SideName {
     pub text: String,
-    /// Whether it fits along its side; else it stands in a line of its own.
+    /// Whether the name fits along its side; otherwise it is on a line of its own.
     pub is_along: bool,
 }
 
@@ -36,13 +36,14 @@ enum LabelDirection {
     Up,
 }
 
-/// Between two lines of labels.
+/// Distance between two lines of labels, in pixels.
 const LINE: f64 = 13.0;
 const LONGEST: f64 = 120.0;
 const GAP: f64 = 5.0;
 
-/// The size of the names of the sides, and the room they take.
+/// Font size of the names of the sides, in pixels.
 pub(crate) const NAME: f64 = 12.0;
+/// Room that the name of a side takes, in pixels.
 pub(crate) const NAME_ROOM: f64 = 20.0;
 
 impl SideName {
@@ -51,19 +52,19 @@ impl SideName {
         Self { text: shorten(name, NAME, Face::Sans, side.max(260.0)), is_along }
     }
 
-    /// The width it needs in a line of its own.
+    /// Returns the width of the name if it is on a line of its own, otherwise 0.
     pub(crate) fn across(&self) -> f64 {
         if self.is_along { 0.0 } else { width(&self.text, NAME, Face::Sans) }
     }
 }
 
 impl MapLabels {
-    /// Labels in a column, one line each.
+    /// Lays out labels in a column, one line each.
     pub(crate) fn beside(labels: &[String], count: usize, cell: f64) -> Self {
         Self::stacked(labels, count, cell, LabelDirection::Across)
     }
 
-    /// In a row and turned upwards is the same as in a column, on its side.
+    /// Lays out labels in a column, or, turned upwards, in a row; both need the same room.
     fn stacked(labels: &[String], count: usize, cell: f64, direction: LabelDirection) -> Self {
         let every = thinning(labels, (LINE / cell).ceil() as usize);
         let shown = chosen(labels, count, every);
@@ -71,12 +72,12 @@ impl MapLabels {
         Self { shown, direction, cell, room, overhang: ((LINE - cell) / 2.0).max(0.0) }
     }
 
-    /// Labels in a row: across where they are as narrow as their cells, else turned upwards.
+    /// Lays out labels in a row: horizontally if they are as narrow as their cells, otherwise turned upwards.
     pub(crate) fn below(labels: &[String], count: usize, cell: f64) -> Self {
         let widest = |shown: &[Label]| shown.iter().map(|l| width(&l.text, LABEL, Face::Sans)).fold(0.0, f64::max);
         let mut every = 1;
         if labels.is_empty() {
-            // Numbers may be thinned out as much as it takes; names may not, to be read across.
+            // As many numbers may be left out as necessary; names are all kept, and turned if they are too wide.
             let last = width(&count.saturating_sub(1).to_string(), LABEL, Face::Sans) + 8.0;
             every = thinning(labels, (last / cell).ceil() as usize);
         }
@@ -89,7 +90,7 @@ impl MapLabels {
         Self { shown, direction: LabelDirection::Across, cell, room: LINE + GAP, overhang }
     }
 
-    /// Draws them to the left of the map.
+    /// Draws the labels to the left of the map.
     pub(crate) fn draw_rows(&self, canvas: &mut Canvas, map: Rect) {
         for label in &self.shown {
             let at = (map.x - GAP, map.y + (label.index as f64 + 0.5) * self.cell);
@@ -97,7 +98,7 @@ impl MapLabels {
         }
     }
 
-    /// Draws them below the map.
+    /// Draws the labels below the map.
     pub(crate) fn draw_columns(&self, canvas: &mut Canvas, map: Rect) {
         for label in &self.shown {
             let x = map.x + (label.index as f64 + 0.5) * self.cell;
@@ -111,7 +112,7 @@ impl MapLabels {
     }
 }
 
-/// Every how many cells a label stands. Numbers go by round steps.
+/// Returns the number of cells per label, at least `least`. Numbers have round steps.
 fn thinning(labels: &[String], least: usize) -> usize {
     if labels.is_empty() && least > 1 { crate::axis::even_step(least as f64) as usize } else { least.max(1) }
 }

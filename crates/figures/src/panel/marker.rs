@@ -1,4 +1,4 @@
-//! Marks of data points: their shape differs too, for those who see no difference in colour.
+//! Marks of data points. Series differ in shape as well as in colour, for readers who cannot tell the colours apart.
 
 use crate::canvas::Canvas;
 use crate::colour::Colour;

@@ -1,4 +1,4 @@
-//! The kinds of panels, one file each: what it shows, the room it needs, how it is drawn.
+//! The kinds of panels, one file each: content, size and drawing.
 
 mod aligned;
 mod bars;
@@ -29,20 +29,20 @@ use crate::canvas::{Canvas, Rect, Style};
 use crate::colour::Colour;
 use crate::layout::Size;
 
-/// What a panel shows.
+/// Content of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PanelKind {
     /// A matrix as coloured cells.
     Heatmap(Heatmap),
     /// Curves and points.
     Lines(Lines),
-    /// Named quantities.
+    /// Named quantities as bars.
     Bars(Bars),
-    /// Rows of cells.
+    /// A header and rows of text.
     Table(Table),
     /// Lines of text.
     Text(Text),
-    /// Two columns of tokens, joined by weights.
+    /// Two columns of tokens, joined by lines that show weights.
     Links(Links),
     /// Points with names.
     Scatter(Scatter),
@@ -51,21 +51,21 @@ pub enum PanelKind {
 /// How finely the cells of heat maps are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
-    /// Each cell an element that says its value under the pointer.
+    /// Each cell is an element with its value as a tooltip.
     Tooltips,
-    /// Each cell an element.
+    /// Each cell is an element without a tooltip.
     Cells,
-    /// All cells one image.
+    /// All cells are one image.
     Images,
 }
 
 impl PanelKind {
-    /// Whether it must be drawn, a page having no element for it.
+    /// Whether the panel must be drawn because HTML has no element for it.
     pub(crate) fn is_picture(&self) -> bool {
         !matches!(self, Self::Table(_) | Self::Text(_))
     }
 
-    /// The least room it needs.
+    /// Returns the smallest area that the panel needs.
     pub(crate) fn size(&self) -> Size {
         match self {
             Self::Heatmap(panel) => panel.size(),
@@ -78,7 +78,7 @@ impl PanelKind {
         }
     }
 
-    /// Draws it in an area at least as large as [`PanelKind::size`].
+    /// Draws the panel in an area at least as large as [`PanelKind::size`].
     pub(crate) fn draw(&self, canvas: &mut Canvas, area: Rect, detail: Detail) {
         match self {
             Self::Heatmap(panel) => panel.draw(canvas, area, detail),
@@ -103,10 +103,10 @@ macro_rules! into_panel {
 }
 into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter);
 
-/// The size of a panel that has nothing to show.
+/// Size of a panel that has nothing to show.
 const EMPTY: Size = Size { width: 120.0, height: 40.0 };
 
-/// Says that there is nothing to show, which is better than a hole.
+/// Draws a frame with a text that says why there is nothing to show.
 fn draw_empty(canvas: &mut Canvas, area: Rect, why: &str) {
     canvas.frame(Rect { width: EMPTY.width, height: EMPTY.height, ..area }, Colour::GRID);
     let style = Style::LABEL.colour(Colour::QUIET);

@@ -1,14 +1,14 @@
-//! The frame of a plot: grid, ticks, names of the axes; and legends.
+//! The frame of a plot (grid, ticks and axis names), and legends.
 
 use crate::axis::{Axis, Ruler};
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Stroke, Style, Turn};
 use crate::colour::Colour;
 use crate::text::{Face, shorten, width};
 
-/// The size of axis names.
+/// Font size of axis names, in pixels.
 pub(crate) const NAME: f64 = 12.0;
 
-/// The room that ticks and names need around the inside of a plot.
+/// Returns the inside of a plot: the area without the room for tick labels and axis names.
 pub(crate) fn inside(area: Rect, x: (&Axis, &Ruler), y: (&Axis, &Ruler)) -> Rect {
     let y_labels = y.1.ticks.iter().map(|t| width(&t.label, LABEL, Face::Sans)).fold(0.0, f64::max);
     let first = x.1.ticks.first().map_or(0.0, |t| width(&t.label, LABEL, Face::Sans) / 2.0);
@@ -36,7 +36,7 @@ pub(crate) fn draw_frame(canvas: &mut Canvas, area: Rect, plot: Rect, x: (&Axis,
     canvas.frame(plot, Colour::RULE);
     draw_x_name(canvas, area, plot, x.0);
     let name = shorten(&y.0.name, NAME, Face::Sans, area.height);
-    // Centred on the plot where it fits there, on the area where it is longer.
+    // Centre the name on the plot if it fits there, otherwise on the area.
     let middle = if width(&name, NAME, Face::Sans) <= plot.height {
         plot.y + plot.height / 2.0
     } else {
@@ -46,7 +46,7 @@ pub(crate) fn draw_frame(canvas: &mut Canvas, area: Rect, plot: Rect, x: (&Axis,
     canvas.text((area.x + 8.0, middle), &name, style, Some(&y.0.name));
 }
 
-/// Vertical grid lines with their labels below.
+/// Draws vertical grid lines with their labels below.
 pub(crate) fn draw_x_ticks(canvas: &mut Canvas, plot: Rect, ruler: &Ruler) {
     let bottom = plot.y + plot.height;
     let mut free_from = f64::NEG_INFINITY;
@@ -54,7 +54,7 @@ pub(crate) fn draw_x_ticks(canvas: &mut Canvas, plot: Rect, ruler: &Ruler) {
         let at = plot.x + tick.place * plot.width;
         canvas.line((at, plot.y), (at, bottom), Stroke::new(Colour::GRID, 1.0), None);
         let half = width(&tick.label, LABEL, Face::Sans) / 2.0;
-        // Ticks of a logarithmic axis crowd; the grid line alone says enough then.
+        // Ticks of a logarithmic axis can be too close: then only the grid line is drawn.
         if at - half >= free_from {
             canvas.text((at, bottom + 12.0), &tick.label, Style::LABEL.anchor(Anchor::Middle), None);
             free_from = at + half + 6.0;
@@ -62,7 +62,7 @@ pub(crate) fn draw_x_ticks(canvas: &mut Canvas, plot: Rect, ruler: &Ruler) {
     }
 }
 
-/// The name below the tick labels.
+/// Draws the name of the x axis below the tick labels.
 pub(crate) fn draw_x_name(canvas: &mut Canvas, area: Rect, plot: Rect, axis: &Axis) {
     let name = shorten(&axis.name, NAME, Face::Sans, area.width);
     let fits = width(&name, NAME, Face::Sans) <= plot.width;
@@ -75,14 +75,15 @@ pub(crate) fn name_room(axis: &Axis) -> f64 {
     if axis.name.is_empty() { 0.0 } else { 20.0 }
 }
 
-/// Names with their marks, in as many lines as it takes.
+/// Layout of a legend: names and room for their marks, wrapped into lines.
 #[derive(Debug)]
 pub(crate) struct Legend {
-    /// The entry, its text, and its place within the legend.
+    /// Index of the series, its text, and the x and y of the entry within the legend.
     pub entries: Vec<(usize, String, f64, f64)>,
     pub height: f64,
 }
 
+/// Room for the mark before a name, in pixels.
 pub(crate) const MARK: f64 = 24.0;
 
 impl Legend {

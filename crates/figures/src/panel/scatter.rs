@@ -1,4 +1,4 @@
-//! Points with names, such as words by their vectors.
+//! Points with names, such as words placed by their vectors.
 
 use crate::axis::{Axis, AxisScale, Ruler};
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Stroke, Style};
@@ -10,8 +10,8 @@ use crate::panel::marker::draw_marker;
 use crate::panel::plot::{Legend, MARK, draw_frame, inside};
 use crate::text::{Face, shorten, visible, width};
 
-/// Groups of named points over two axes. A name stands where it covers no other, those of earlier points first; the
-/// names that find no room are counted beneath the plot and shown under the pointer.
+/// Groups of named points over two axes. Names are placed one after another so that they do not overlap. Names without room
+/// are counted below the plot and shown as tooltips.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scatter {
     x: Axis,
@@ -19,35 +19,35 @@ pub struct Scatter {
     groups: Vec<(String, Vec<LabelledPoint>)>,
 }
 
-/// A point and its name, which may be empty. One that is not finite is left out.
+/// A point and its name, which may be empty. A point that is not finite is left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelledPoint {
-    /// Across.
+    /// Horizontal coordinate.
     pub x: f64,
-    /// Up.
+    /// Vertical coordinate.
     pub y: f64,
-    /// Beside it.
+    /// Name beside the point.
     pub label: String,
 }
 
 const MOST_POINTS: usize = 5_000;
 const SIZE: Size = Size { width: 760.0, height: 600.0 };
-/// For the line that says how many names are left out.
+/// Height of the line that says how many names are left out.
 const FOOT: f64 = 18.0;
 const LONGEST_LABEL: f64 = 120.0;
 const LINE: f64 = 12.0;
-/// Half of the room of a mark.
+/// Half the size of a mark.
 const DOT: f64 = 4.0;
-/// How far from its point a name may stand: beside it, then with a line to it.
+/// Distances of a name from its point, in the order they are tried. Beyond the first, a line joins the name to the point.
 const RINGS: [f64; 3] = [6.0, 15.0, 26.0];
 
 impl Scatter {
-    /// A plot without points.
+    /// Creates a plot without points.
     pub fn new(x: Axis, y: Axis) -> Self {
         Self { x, y, groups: Vec::new() }
     }
 
-    /// The same with points of one colour and mark more; an empty name has no entry in the legend.
+    /// Adds a group of points with the same colour and mark. A group with an empty name has no entry in the legend.
     pub fn group(
         mut self,
         name: impl Into<String>,
@@ -99,7 +99,7 @@ impl Scatter {
         let points: Vec<(f64, f64)> = spots.iter().map(|spot| spot.at).collect();
         let places = place_labels(&points, &labels, plot);
         for (spot, place) in spots.iter().zip(&places) {
-            // A name that stands apart is joined to its point, beneath all marks.
+            // Lines to distant names are drawn first, so that they lie below all marks.
             if let Some(place) = place.as_ref().filter(|place| place.is_apart) {
                 let end = nearest(place.room, spot.at);
                 canvas.line(spot.at, end, Stroke { opacity: 0.6, ..Stroke::new(palette(spot.group), 1.0) }, None);
@@ -134,7 +134,7 @@ impl Scatter {
 }
 
 impl LabelledPoint {
-    /// A point and its name.
+    /// Creates a point with a name.
     pub fn new(x: f64, y: f64, label: impl Into<String>) -> Self {
         Self { x, y, label: label.into() }
     }
@@ -152,7 +152,7 @@ struct Place {
     is_apart: bool,
 }
 
-/// A place for each label, one after another: the nearest that covers no label, no mark and no frame.
+/// Finds the nearest place for each label that is inside the plot and overlaps no earlier label and no mark of another point.
 fn place_labels(points: &[(f64, f64)], labels: &[String], plot: Rect) -> Vec<Option<Place>> {
     let mut taken: Vec<Rect> = Vec::new();
     let mut places = Vec::with_capacity(points.len());
@@ -179,7 +179,7 @@ fn place_labels(points: &[(f64, f64)], labels: &[String], plot: Rect) -> Vec<Opt
     places
 }
 
-/// Right, left, above, below, then the corners.
+/// Returns the places around a point in the order they are tried: right, left, above, below, then the corners.
 fn candidates((x, y): (f64, f64), wide: f64, distance: f64) -> [Rect; 8] {
     let at = |x: f64, y: f64| Rect { x, y, width: wide, height: LINE };
     let (middle, slant) = (y - LINE / 2.0, 0.7 * distance);
@@ -207,7 +207,7 @@ fn is_within(inner: &Rect, outer: &Rect) -> bool {
         && inner.y + inner.height <= outer.y + outer.height
 }
 
-/// The point of a rectangle nearest to another.
+/// Returns the point of a rectangle that is nearest to a given point.
 fn nearest(room: Rect, (x, y): (f64, f64)) -> (f64, f64) {
     (x.clamp(room.x, room.x + room.width), y.clamp(room.y, room.y + room.height))
 }

@@ -1,4 +1,4 @@
-//! Rows of cells; columns of numbers are set to the right in the monospaced face.
+//! Tables. Columns of numbers are aligned on the right in the monospaced face.
 
 use crate::canvas::{Anchor, Canvas, Rect, Stroke, Style};
 use crate::colour::Colour;
@@ -6,7 +6,7 @@ use crate::layout::Size;
 use crate::panel::strings;
 use crate::text::{Face, shorten, width};
 
-/// A header and rows of text.
+/// A table of text: a header and rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     header: Vec<String>,
@@ -17,22 +17,22 @@ const TEXT: f64 = 12.0;
 const ROW: f64 = 21.0;
 const WIDEST_CELL: f64 = 320.0;
 const CELL_GAP: f64 = 22.0;
-/// A longer table is for the page, which has all its rows.
+/// Maximum number of rows in a picture. An HTML page shows all rows.
 const MOST_ROWS: usize = 200;
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Self {
         Self { header: strings(header), rows: Vec::new() }
     }
 
-    /// The same with a row more. A row shorter or longer than the header widens the one that is shorter by empty cells.
+    /// Adds a row and returns the table. Empty cells are added so that the header and all rows have the same length.
     pub fn row<S: Into<String>>(mut self, cells: impl IntoIterator<Item = S>) -> Self {
         self.push(cells);
         self
     }
 
-    /// Adds a row, as [`Table::row`] does.
+    /// Adds a row in place, like [`Table::row`].
     pub fn push<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         let mut row = strings(cells);
         let columns = row.len().max(self.header.len());
@@ -44,17 +44,17 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The names of the columns.
+    /// Returns the names of the columns.
     pub fn header(&self) -> &[String] {
         &self.header
     }
 
-    /// The rows, each as long as the header.
+    /// Returns the rows, each as long as the header.
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
 
-    /// Which columns hold numbers, perhaps with units.
+    /// Returns for each column whether it holds numbers, perhaps with units.
     pub(crate) fn numeric_columns(&self) -> Vec<bool> {
         let is_numeric = |column: usize| {
             let mut cells = self.rows.iter().map(|row| row[column].as_str()).filter(|cell| !cell.is_empty()).peekable();
@@ -113,7 +113,7 @@ impl Table {
     }
 }
 
-/// A digit, perhaps after a sign, or a dash for a value there is not.
+/// Whether a cell is a number (a digit, perhaps after a sign) or a dash for a missing value.
 fn starts_like_a_number(cell: &str) -> bool {
     let bare = cell.trim_start_matches(['-', '−', '+', '±', '≈', '<', '>', '~', '$', '.', ' ']);
     bare.starts_with(|c: char| c.is_ascii_digit() || c == '∞')

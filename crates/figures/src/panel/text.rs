@@ -5,21 +5,21 @@ use crate::colour::Colour;
 use crate::layout::Size;
 use crate::text::{Face, width, wrap};
 
-/// Lines of monospaced text; long ones are continued on the next.
+/// Lines of monospaced text. Long lines are wrapped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Text {
-    /// From above.
+    /// Lines from top to bottom.
     pub lines: Vec<String>,
 }
 
 const TEXT: f64 = 12.0;
 const LINE: f64 = 17.0;
 const WIDEST: f64 = 900.0;
-/// A longer text is for the page, which has all its lines.
+/// Maximum number of lines in a picture. An HTML page shows all lines.
 const MOST_LINES: usize = 400;
 
 impl Text {
-    /// The lines of a text.
+    /// Splits a text into lines.
     pub fn new(text: &str) -> Self {
         Self { lines: text.lines().map(str::to_string).collect() }
     }
@@ -42,7 +42,7 @@ impl Text {
         let mut lines: Vec<String> = Vec::new();
         for line in self.lines.iter().take(MOST_LINES) {
             let wrapped = expand(line);
-            // An empty line is a line.
+            // An empty line is kept.
             lines.extend(if wrapped.is_empty() { vec![String::new()] } else { wrapped });
         }
         if lines.len() > MOST_LINES || self.lines.len() > MOST_LINES {
