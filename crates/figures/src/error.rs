@@ -38,7 +38,7 @@ pub enum FigureError {
     /// The drawing could not be turned into pixels.
     #[error("the figure could not be drawn as PNG: {why}")]
     Raster {
-        /// Reason of the failure.
+        /// Reason for the failure.
         why: String,
     },
     /// The file could not be written.

@@ -24,7 +24,7 @@ pub struct Figure {
     pub columns: Columns,
 }
 
-/// One picture of a figure.
+/// A panel of a figure with its title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     /// Title above the panel; may be empty.
@@ -67,7 +67,7 @@ pub enum Columns {
 pub enum Format {
     /// Vector drawing.
     Svg,
-    /// Image of pixels.
+    /// Raster image.
     Png,
     /// Web page.
     Html,
@@ -140,8 +140,7 @@ impl Figure {
         page(self)
     }
 
-    /// Saves the figure in the format that the extension of the path selects: `.svg`, `.png` or `.html`. The file is written
-    /// atomically.
+    /// Saves the figure atomically, in the format that the extension of the path selects: `.svg`, `.png` or `.html`.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, FigureError> {
         let path = path.as_ref();
         let (content, saved) = match Format::of(path)? {

@@ -17,7 +17,8 @@ pub(crate) fn draw_error_bar(canvas: &mut Canvas, from: (f64, f64), to: (f64, f6
     }
 }
 
-/// Formats a value with its deviation, as in `0.940 ± 0.012`: the deviation has two digits, the value as many decimals.
+/// Formats a value with its deviation, as in `0.940 ± 0.012`: two significant digits of the deviation, and
+/// the same number of decimals for the value.
 pub fn deviation_text(value: f64, deviation: f64) -> String {
     if !(deviation.is_finite() && deviation > 0.0) {
         return number(value, 4);

@@ -344,7 +344,7 @@ fn is_absent(value: f32) -> bool {
     value.is_nan() || value == f32::NEG_INFINITY
 }
 
-/// Formats the value of a cell in few characters: whole numbers without decimals, others with two, large ones as powers of ten.
+/// Formats the value of a cell: two decimals below 100, none above or for whole numbers, a power of ten from 100,000.
 fn cell_number(value: f32) -> String {
     let value = f64::from(value);
     match value.abs() {
