@@ -25,6 +25,7 @@ pub mod run;
 mod run_config;
 mod seal;
 pub mod settings;
+pub mod survey;
 mod tag;
 pub mod task;
 pub mod train;
@@ -32,25 +33,25 @@ mod translate;
 pub mod weights;
 mod words;
 
-use std::marker::PhantomData;
-
 pub use error::TaskError;
 pub use opened::{Examples, Opened, open};
+use run::kind_of;
 pub use run::{Finished, Kind, Request};
 
 /// Returns all tasks, in the order in which users see them.
 // If this were inlined into the binary crate, the code of every task would be compiled there once more.
 #[inline(never)]
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[
-        &run::Of::<translate::Translate>(PhantomData),
-        &run::Of::<tag::Tag>(PhantomData),
-        &run::Of::<classify::Classify>(PhantomData),
-        &run::Of::<generate::Generate>(PhantomData),
-        &run::Of::<pretrain::Pretrain>(PhantomData),
-        &run::Of::<words::Words>(PhantomData),
-        &run::Of::<compose::Compose>(PhantomData),
-    ]
+    const KINDS: &[&dyn Kind] = &[
+        kind_of::<translate::Translate>(),
+        kind_of::<tag::Tag>(),
+        kind_of::<classify::Classify>(),
+        kind_of::<generate::Generate>(),
+        kind_of::<pretrain::Pretrain>(),
+        kind_of::<words::Words>(),
+        kind_of::<compose::Compose>(),
+    ];
+    KINDS
 }
 
 /// Returns the task with this name.

@@ -19,6 +19,7 @@ use crate::memory;
 use crate::opened::{Model, Opened};
 use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
+use crate::survey::Survey;
 use crate::task::{Better, Evaluation, Parts, Prediction, Sample, Settings, Task, Validate};
 use crate::train::{End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint, hear_scored};
 use crate::weights;
@@ -124,10 +125,18 @@ pub trait Kind: Sync {
 
     /// Opens a model folder of this task.
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError>;
+
+    /// Reads the data of a request as a training would, and counts what they have.
+    fn survey(&self, request: &Request) -> Result<Survey, TaskError>;
+}
+
+/// Returns a task by its type: how a program uses a [`Task`] of its own.
+pub const fn kind_of<T: Task>() -> &'static dyn Kind {
+    &Of::<T>(PhantomData)
 }
 
 /// The [`Kind`] of the task `T`.
-pub(crate) struct Of<T>(pub PhantomData<fn() -> T>);
+struct Of<T>(PhantomData<fn() -> T>);
 
 impl<T: Task> Kind for Of<T> {
     fn name(&self) -> &'static str {
@@ -189,6 +198,13 @@ impl<T: Task> Kind for Of<T> {
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
         Ok(Arc::new(Model::<T>::open(folder, description)?))
     }
+
+    fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
+        let config = configured::<T>(request)?.all_used()?;
+        let survey = T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits));
+        let task = started::<T>(config)?;
+        Ok(Survey { notes: parts_of(&task)?.notes, ..survey })
+    }
 }
 
 /// Resolves and validates the configuration of a request.
@@ -235,6 +251,12 @@ struct Start<T: Task> {
     data: String,
 }
 
+/// Starts a task. An error names the file of the data.
+fn started<T: Task>(config: T::Config) -> Result<T, TaskError> {
+    let path = config.data_path().map(Path::to_path_buf);
+    T::start(config).map_err(TaskError::in_file(path.as_deref()))
+}
+
 /// Creates the network with its initial weights, ready to be trained.
 fn untrained<T: Task>(task: &T) -> Result<T::Model, TaskError> {
     task.model(&Init::new(task.config().seed(), &Device::flex().autodiff()))
@@ -247,9 +269,8 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         UnusedKeys::Refused => resolved.all_used()?,
         UnusedKeys::Dropped => resolved.config,
     };
-    let path = config.data_path().map(Path::to_path_buf);
     let data = config.fingerprint()?;
-    let task = T::start(config).map_err(TaskError::in_file(path.as_deref()))?;
+    let task = started::<T>(config)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }

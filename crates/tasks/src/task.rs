@@ -6,7 +6,7 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_data::Split;
+use regard_data::{Split, Splits};
 use regard_figures::{Content, Figure, Saved, number};
 use regard_inspect::{AttentionView, InspectError, MapGroup, ViewFormat, count};
 use regard_nn::{AttentionMap, Init, Pass};
@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::input::{Given, InputKind};
+use crate::survey::RawExample;
 use crate::train::TrainConfig;
 
 /// A configuration that can be checked before anything is read or written.
@@ -75,6 +76,12 @@ pub trait Task: Sized + Send + Sync + 'static {
 
     /// Loads all examples of a file, for `regard eval --data`.
     fn part(&self, path: &Path) -> Result<Self::Part, TaskError>;
+
+    /// Reads the examples as their files have them, for `regard data`. Returns `None` if examples are made as needed, which is
+    /// the default.
+    fn raw(_config: &Self::Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(None)
+    }
 
     /// Describes the network and the sizes of a batch, so that their cost is known before anything is built. `None` if there is
     /// no such description.
@@ -348,7 +355,7 @@ impl Prediction {
 pub struct Picture {
     /// Figure for people.
     pub figure: Figure,
-    /// The same as JSON for programs.
+    /// Data of the figure in JSON, for programs.
     pub data: Value,
 }
 

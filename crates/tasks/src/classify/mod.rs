@@ -32,6 +32,7 @@ use crate::model::{lookup, sizes};
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{device_of, padded, spread};
+use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
 
 const LABELS: &str = "labels.json";
@@ -239,6 +240,15 @@ impl Task for Classify {
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.divided(&Self::texts(&self.config)?)
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        let numbers = config.data.target == TargetKind::Value;
+        let raw = |Labelled { text, label, .. }: Labelled| {
+            let labels = label.split('|').filter(|_| !numbers).map(|label| label.trim().to_string()).collect();
+            RawExample { input: text, answer: label, labels }
+        };
+        Ok(Some(Self::texts(config)?.map(raw)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {

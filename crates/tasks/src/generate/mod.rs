@@ -16,7 +16,7 @@ use std::path::Path;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use regard_data::{SPECIALS, Split, Tokenizer, TokenizerKind, UNK, excerpt, listed, read_text};
+use regard_data::{SPECIALS, Split, Splits, Tokenizer, TokenizerKind, UNK, excerpt, listed, read_text};
 use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
@@ -38,6 +38,7 @@ use crate::metrics::text::TextLoss;
 use crate::notes;
 use crate::plain_text;
 use crate::rows::device_of;
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
 
 /// Tokens of a batch when no gradients are kept.
@@ -225,6 +226,10 @@ impl Task for Generate {
             notes.push(format!("{unknown}: {why}"));
         }
         Ok(Parts { train, dev, test, notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(Some(RawExample::lines(plain_text::load(config.data.path.as_deref())?)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {

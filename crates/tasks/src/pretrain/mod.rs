@@ -15,7 +15,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{
-    Budget, END, MASK, SPECIALS, START, Tokenizer, TokenizerKind, batches, excerpt, in_order, read_text,
+    Budget, END, MASK, SPECIALS, START, Splits, Tokenizer, TokenizerKind, batches, excerpt, in_order, read_text,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
@@ -31,6 +31,7 @@ use crate::model::sizes;
 use crate::notes;
 use crate::plain_text;
 use crate::rows::{device_of, padded, spread};
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
 /// Tokens of a batch when no gradients are kept.
@@ -262,6 +263,10 @@ impl Task for Pretrain {
             }
         }
         Ok(Parts { train, dev, test, notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(Some(RawExample::lines(plain_text::load(config.data.path.as_deref())?)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {

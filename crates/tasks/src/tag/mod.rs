@@ -35,6 +35,7 @@ use crate::model::sizes;
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{device_of, spread};
+use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 const WORDS: &str = "words.json";
@@ -278,6 +279,16 @@ impl Task for Tag {
             notes.extend(notes::unseen(*split, "tags", &part.extra));
         }
         Ok(Parts { train, dev, test: Some(test), notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        let (splits, _) = Self::sentences(config)?;
+        let raw = |Tagged { tokens, tags }: Tagged| RawExample {
+            input: tokens.join(" "),
+            answer: tags.join(" "),
+            labels: tags,
+        };
+        Ok(Some(splits.map(raw)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {

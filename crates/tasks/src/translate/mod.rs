@@ -41,6 +41,7 @@ use crate::metrics::text::exact_match;
 use crate::model::{Chosen, sizes};
 use crate::notes;
 use crate::rows::{device_of, padded, spread};
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 /// Decay of the moving average of rewards that serves as baseline for hard attention.
@@ -308,6 +309,15 @@ impl Task for Translate {
             return Err(TaskError::input("training pairs", "at least one that is neither empty nor too long", got));
         }
         Ok(Parts { train, dev, test: Some(test), notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        let raw = |pair: Pair| RawExample {
+            input: pair.source().to_string(),
+            answer: pair.target().to_string(),
+            labels: Vec::new(),
+        };
+        Ok(Some(Self::pairs(config)?.map(raw)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {

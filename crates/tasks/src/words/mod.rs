@@ -34,6 +34,7 @@ use crate::input::{Given, InputKind};
 use crate::model::lookup;
 use crate::notes;
 use crate::rows::{device_of, spread};
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Picture, Prediction, Sample, Task};
 use crate::train::TrainConfig;
 
@@ -236,6 +237,10 @@ impl Task for Words {
             notes.push(format!("{} of {all} analogies are left out: the text lacks some of their words", all - asked));
         }
         Ok(Parts { train, dev, test, notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(Some(RawExample::lines(Self::texts(config)?)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
