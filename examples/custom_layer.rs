@@ -2,7 +2,8 @@
 //!
 //! Cosine attention (Henry et al. 2020) compares directions only: queries and keys are scaled to length 1, and a learned
 //! sharpness per head replaces the factor `1/√d_head`. The layer asks [`Init::heads`] for its [`Heads`] and attends through
-//! them; names, attention maps and ablation follow from that.
+//! them; names, attention maps and ablation follow from that. A [`Pass`] carries what the caller wants of a forward pass:
+//! training or inference, what to capture, what to switch off.
 //!
 //! ```sh
 //! cargo run --release --example custom_layer -- cosine.html
@@ -25,6 +26,7 @@ struct CosineAttention {
     /// Sharpness `g` of each head, `[n_heads]`.
     sharpness: Param<Tensor<1>>,
     n_heads: usize,
+    /// Names of the heads. They hold no weights, so the module skips them.
     #[module(skip)]
     heads: Heads,
 }
@@ -37,6 +39,7 @@ impl CosineAttention {
         Ok(Self {
             qkv: LinearConfig::new(d_model, 3 * d_model).init(&init.enter("qkv"))?,
             output: LinearConfig::new(d_model, d_model).init(&init.enter("output"))?,
+            // Cosines lie between −1 and 1; a factor of 10 lets a head single out one key.
             sharpness: init.constant([n_heads], 10.0),
             n_heads,
             heads: init.heads(AttentionKind::SelfAttention, n_heads),
@@ -55,13 +58,15 @@ impl CosineAttention {
             let part = qkv.clone().narrow(2, part * d_model, d_model);
             part.reshape([batch, seq, n_heads, d_head]).swap_dims(1, 2)
         });
+        // The small number keeps a zero vector from becoming NaN.
         let unit = |x: Tensor<4>| x.clone() / (x.clone() * x).sum_dim(3).add_scalar(1e-6).sqrt();
         let q = unit(q) * self.sharpness.val().reshape([1, n_heads, 1, 1]);
         // The sharpness replaces the usual scale.
         let options = AttentionOptions { scale: Some(1.0), ..options.clone() };
+        // 0 is the position of the first query; it differs when decoding with a cache.
         let mixed = self.heads.attend(q, unit(k), v, &options, 0, pass)?;
         if self.heads.are_off(pass) {
-            // A layer that is switched off adds nothing to the residual stream, not even the output bias.
+            // With all heads switched off the layer adds nothing to the residual stream, not even the output bias.
             return Ok(Tensor::zeros([batch, seq, d_model], &mixed.device()));
         }
         Ok(self.output.forward(mixed.swap_dims(1, 2).reshape([batch, seq, d_model]))?)
@@ -91,13 +96,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     assert_eq!(maps.len(), 2);
-    // The second "the" cannot tell the two apart: cosine attention without positions knows no order.
+    // The second "the" cannot tell the two apart: attention without positions does not see the order.
     assert!(maps.iter().all(|map| (map.rows[3][0] - map.rows[3][3]).abs() < 1e-6));
 
-    // Ablation: the same layer without its head 1.
+    // Ablation: the same layer without head 1 of layer 0.
     let without = Ablation::parse("0.1", &init.inventory())?;
     let changed = layer.forward(x.clone(), &options, &Pass::inference().with_ablation(&without))?;
-    println!("largest change without head 0.1: {:.3}", (y.clone() - changed).abs().max().into_scalar::<f32>());
+    println!("largest change without layer 0, head 1: {:.3}", (y.clone() - changed).abs().max().into_scalar::<f32>());
 
     // Gradients: every parameter learns, the sharpness too.
     let gradients = y.sum().backward();
@@ -107,6 +112,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = std::env::args().nth(1) {
         let view =
             AttentionView::from_maps("Cosine attention", &maps, |map| Some(MapGroup::of(map.site, tokens, tokens)))?;
+        // The result tells which characters no font has.
         let _ = view.save(&path)?;
         println!("wrote {path}");
     }

@@ -1,10 +1,12 @@
 //! A task of your own: sort eight digits with a Transformer encoder.
 //!
 //! One implementation of [`Task`] gives training with checkpoints and exact resume, a report, scores, predictions and attention
-//! maps. The examples are made as needed here; a task that reads files does so in `start`, `parts` and `part`.
+//! maps. The examples are made as needed here; a task that reads files does so in `start`, `parts` and `part`. A training calls
+//! `start`, `parts` and `model`, then for every epoch `plan`, for every batch `loss`, now and then `evaluate`; `predict` and
+//! `look` use the trained model.
 //!
 //! ```sh
-//! cargo run --release --example custom_task
+//! cargo run --release --example custom_task -- look.html
 //! ```
 
 use std::collections::BTreeMap;
@@ -84,6 +86,7 @@ impl Settings for Config {
     }
 
     fn fingerprint(&self) -> Result<String, TaskError> {
+        // Changes when the data change, so that a run is not resumed with other data.
         Ok("digits, version 1".to_string())
     }
 }
@@ -150,7 +153,7 @@ impl Task for Sort {
     type Config = Config;
     type Model = Sorter;
     type Input = Digits;
-    /// Numbers of the examples of a split; training draws new examples for ever.
+    /// Numbers of the held-out examples of a split; empty for training, which never runs out of new examples.
     type Part = Vec<u64>;
 
     fn start(config: Config) -> Result<Self, TaskError> {
@@ -187,6 +190,7 @@ impl Task for Sort {
         Ok(Sorter { encoder, output })
     }
 
+    /// Plans an epoch of 100 batches; each index is the number of an example.
     fn plan(&self, _: &Vec<u64>, epoch: u64) -> Vec<Vec<usize>> {
         let size = self.config.train.batch_examples;
         let first = epoch as usize * 100 * size;
@@ -242,6 +246,7 @@ impl Task for Sort {
         examples.map(|digits| Sample { given: written(&digits).into(), expected: written(&sorted(&digits)) }).collect()
     }
 
+    /// Returns an input for `look` when the user gives none.
     fn telling(&self, _: &Sorter) -> Result<Digits, TaskError> {
         Ok(vec![3, 1, 4, 1, 5, 9, 2, 6])
     }
@@ -267,6 +272,7 @@ impl Observer for Printer {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
     let request = Request { out: Some(place.path().join("sorter")), ..Request::default() };
+    // What `regard train` does, for a task that the program does not know.
     let finished = kind_of::<Sort>().train(&request, Origin::Scratch, &mut Printer, &Stop::default())?;
     println!("test split: {:.3?}", finished.scores);
     assert!(finished.scores["exact"] > 0.8, "sorting was not learned");
@@ -274,13 +280,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Open the folder as `regard predict` and `regard look` do.
     let (folder, description) = Folder::open(&finished.folder)?;
     let model = kind_of::<Sort>().open(folder, description)?;
-    for answer in model.predict(&["3 1 4 1 5 9 2 6".into(), "3 1 4".into()], &Pass::inference())? {
+    // The second input is too short: it is refused, and the first is answered all the same.
+    let inputs = ["3 1 4 1 5 9 2 6", "3 1 4"];
+    for (input, answer) in inputs.iter().zip(model.predict(&inputs.map(Into::into), &Pass::inference())?) {
         match answer {
-            Ok(prediction) => println!("3 1 4 1 5 9 2 6 sorted: {}", prediction.output),
-            Err(error) => println!("refused: {error}"),
+            Ok(prediction) => println!("{input} sorted: {}", prediction.output),
+            Err(error) => println!("{input} is refused: {error}"),
         }
     }
     if let Some(path) = std::env::args().nth(1) {
+        // The result tells which characters no font has.
         let _ = model.look(None, Wanted::default(), &Pass::inference())?.save(&path)?;
         println!("wrote {path}");
     }

@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let init = Init::new(1, &device);
     let mut model = LearnedBias { bias: init.constant([1, 1, SEQ, SEQ], 0.0) };
     let options = AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0 };
+    // No limit on the norm of the gradients.
     let mut optimiser = AdamW::new(options, None, Decay::All);
     for step in 0..=200 {
         // New random vectors at every step, drawn from the seed and the name of the step.
@@ -54,6 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let gradients = loss.backward();
         (model, _) = optimiser.step(model, gradients)?;
     }
+    // The weights of sequence 0, head 0, all queries. Queries and keys are zero, so one feature is enough.
     let zeros = Tensor::zeros([1, 1, SEQ, 1], &device);
     let weights = attention_weights(zeros.clone(), zeros, &model.options(), (0, 0), 0..SEQ)?;
     let weights: Vec<f32> = weights.into_data().iter().collect();
@@ -64,6 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = std::env::args().nth(1) {
         let map =
             Heatmap::new(SEQ, SEQ, weights)?.axes("query", "key").scale(ColourScale::sequential(ValueRange::FromZero));
+        // The result tells which characters no font has.
         let _ = Figure::new("A bias that learned to look at the previous token").panel("weights", map).save(&path)?;
         println!("wrote {path}");
     }

@@ -82,7 +82,7 @@ enum Command {
     Compare(compare::Compare),
     /// Write text with a trained language model
     Generate(trained::Generate),
-    /// Write the built-in data as files
+    /// List built-in data, check a data set for mistakes, or write the built-in data as files
     Data(data::Data),
     /// Measure the speed of the kernels, of a training step or of the in-context-learning solver
     Bench(bench::Bench),

@@ -304,3 +304,61 @@ fn very_many_labels_are_refused_or_cheap() {
     let output = train("tag", &write(&place, "tags.tsv", tags), &place.path().join("x"), "1", &[]);
     fails_with(&output, 1, &["different tags in", "several words share"]);
 }
+
+#[test]
+fn check_names_every_bad_line_and_doubtful_examples() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = rows(200);
+    let mut lines: Vec<&str> = rows.lines().collect();
+    lines.insert(20, "too,many,columns");
+    lines.insert(90, "\"never closed");
+    lines.insert(150, "an empty label,");
+    let bad = write(&place, "bad.csv.gz", gzip(format!("text,label\n{}\n", lines.join("\n")).as_bytes()));
+    let output = regard(&["data", "check", "classify", &bad]);
+    fails_with(&output, 1, &["3 lines cannot be read"]);
+    let printed = text(&output.stdout);
+    let named = [
+        "bad.csv.gz, line 22: expected 2 columns",
+        "bad.csv.gz, line 92: expected",
+        "bad.csv.gz, line 152: expected a label",
+    ];
+    assert!(named.iter().all(|named| printed.contains(named)), "{printed}");
+    assert!(printed.contains("texts: ") && printed.contains("neg "), "the rest is counted: {printed}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "the data set is only read");
+
+    let folder = place.path().join("set");
+    fs::create_dir(&folder).unwrap();
+    write(&folder, "train.tsv", "text\tlabel\nsame words\tx\nsame words\ty\nothers\tx\n");
+    write(&folder, "dev.tsv", "text\tlabel\nothers\tx\n");
+    write(&folder, "test.tsv", "text\tlabel\nnew ones\ty\n");
+    let found = last_document(&done(&regard(&["data", "check", "classify", path(&folder), "--json"])));
+    assert_eq!(found["problems"], json!([]));
+    let train = &found["splits"][0];
+    assert_eq!((&train["split"], &train["examples"], &train["distinct"]), (&json!("train"), &json!(3), &json!(2)));
+    assert_eq!(train["labels"], json!({ "x": 2, "y": 1 }));
+    let warnings = found["warnings"].to_string();
+    assert!(
+        warnings.contains("1 inputs of dev are also in train") && warnings.contains("different labels"),
+        "{warnings}"
+    );
+
+    // Without its header a file means nothing, so only the header is named.
+    let headless = write(&place, "headless.csv", "a,b\nc,d\n");
+    let output = regard(&["data", "check", "classify", &headless]);
+    fails_with(&output, 1, &["1 line cannot be read"]);
+    assert!(text(&output.stdout).contains("headless.csv, line 1"), "{}", text(&output.stdout));
+    fails_with(&regard(&["data", "check", "classify", "nowhere.csv"]), 1, &["nowhere.csv", "No such file"]);
+    fails_with(&regard(&["data", "check", "clasify", &headless]), 2, &["clasify", "classify"]);
+}
+
+#[test]
+fn built_in_data_are_listed_split_by_split() {
+    let found = last_document(&done(&regard(&["data", "list", "--json"])));
+    let tasks: Vec<&str> = found.as_array().unwrap().iter().map(|set| set["task"].as_str().unwrap()).collect();
+    assert_eq!(tasks, ["translate", "tag", "classify", "generate", "pretrain", "words", "compose"]);
+    assert_eq!(found[1]["splits"].as_array().unwrap().len(), 3);
+    assert!(found[2]["splits"][0]["labels"]["positive"].as_u64() > Some(1000), "{found}");
+    assert_eq!(found[6]["splits"], json!([]), "the pointer task makes its examples as needed");
+    let table = done(&regard(&["data", "list"]));
+    assert!(table.contains("compose") && table.contains("made as needed"), "{table}");
+}

@@ -14,7 +14,7 @@ fn heads_add_up() {
     assert!(told["largest_output"].as_f64().unwrap() > 0.1);
     assert_eq!(told["heads"].as_array().unwrap().len(), 2);
     drawn(&["heads"], &["sum over heads", "largest difference"]);
-    show_refuses(&["heads", "--n-heads", "5"], &["n_heads = 5", "divisors"]);
+    show_refuses(&["heads", "--n-heads", "5"], &["n_heads = 5", "a divisor of d_model"]);
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn bad_data_and_settings_are_refused_by_name() {
         ("data.share=0", ["data.share", "above 0", "up to 1"]),
         ("data.longest=500", ["data.longest", "max_length", "200"]),
         ("model.kind=bag", ["model.kind", "transformer", "intra"]),
-        ("words.characters.widths=[]", ["words.characters.widths", "one window", "more"]),
+        ("words.characters.widths=[]", ["words.characters.widths", "one window", "at least one"]),
         ("model.word_dropout=1.5", ["model.word_dropout", "1.5", "0"]),
     ] {
         fails_with(&train(place.path(), "never", &["--set", set]), 2, &words);

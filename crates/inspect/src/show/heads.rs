@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn sizes_that_do_not_fit_are_refused() {
         let error = Heads { n_heads: 5, ..Heads::default() }.show().unwrap_err().to_string();
-        assert!(error.starts_with("n_heads = 5: expected one of the divisors"), "{error}");
+        assert!(error.starts_with("n_heads = 5: expected a divisor of d_model (1, 2, 3, 4, 6, 12)"), "{error}");
         let error = Heads { tokens: 1, ..Heads::default() }.show().unwrap_err().to_string();
         assert_eq!(error, "tokens = 1: expected a whole number from 2 to 64");
     }
