@@ -1,6 +1,6 @@
 //! How French words join: elision (l', j', n', qu'), contraction (au, du, aux, des), and the endings of agreement.
 
-use super::lexicon::{Gender, Number};
+use super::lexicon::{Gender, Number, WORDS};
 
 /// Words in order; joining is done once, at the end, when the neighbours are known.
 #[derive(Debug, Default)]
@@ -77,14 +77,11 @@ fn elides(word: &str) -> bool {
     matches!(word, "le" | "la" | "je" | "me" | "te" | "ne" | "de" | "que")
 }
 
-/// Words whose h is not mute: "le héros", "le hibou".
-const ASPIRATED: [&str; 3] = ["héros", "hibou", "hiboux"];
-
 /// Whether the word before must elide or take its form before a vowel.
 pub(super) fn starts_with_vowel(word: &str) -> bool {
     let first = word.chars().next().map(|first| first.to_lowercase().next().unwrap_or(first));
     match first {
-        Some('h') => !ASPIRATED.contains(&word),
+        Some('h') => !WORDS.aspirated.contains(&word),
         Some(first) => "aàâeéèêiîoôuûyœ".contains(first),
         None => false,
     }

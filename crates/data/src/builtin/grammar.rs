@@ -3,27 +3,25 @@
 use super::clause::{Clause, Modal, Object, Order, Polarity, Predicate, Recipient, Subject, Tense};
 use super::draw::{Draw, Size};
 use super::lexicon::class::*;
-use super::lexicon::verbs::{THINKING, VERBS};
-use super::lexicon::{Frame, Gender, Number, Past, Verb};
+use super::lexicon::{Frame, Gender, Number, Past, Verb, WORDS};
 use super::phrase::{Determiner, NounPhrase};
 use super::pronoun::{Agreement, Pronoun};
 use super::sentence::{Asked, Joint, Tree};
 
 /// Longest and shortest English sentence, in words.
-pub(super) const WORDS: std::ops::RangeInclusive<usize> = 3..=14;
+pub(super) const LENGTHS: std::ops::RangeInclusive<usize> = 3..=14;
 
 /// Sentences that every test part begins with: "I saw a saw.", "Citizens have the right to right wrongs."
 pub(super) fn showcase() -> [Tree; 2] {
     let phrase = |determiner, english, number| NounPhrase {
         determiner,
         adjectives: Vec::new(),
-        noun: Draw::noun_named(english),
+        noun: WORDS.noun(english),
         number,
     };
-    let verb = |infinitive| VERBS.iter().find(|verb| verb.infinitive == infinitive).unwrap_or(&VERBS[0]);
     let act = |subject, tense, modal, infinitive, phrase| {
-        let predicate =
-            Predicate::Do { verb: verb(infinitive), object: Object::Phrase(phrase), recipient: Recipient::None };
+        let (verb, object) = (WORDS.verb(infinitive), Object::Phrase(phrase));
+        let predicate = Predicate::Do { verb, object, recipient: Recipient::None };
         let (polarity, frequency, manner, place, time) = (Polarity::Yes, None, None, None, None);
         Tree::Statement(Clause { subject, tense, polarity, modal, predicate, frequency, manner, place, time })
     };
@@ -240,7 +238,7 @@ impl Draw {
     /// Verbs of people that take such an object.
     fn verbs_for(&self, class: u64) -> Vec<&'static Verb> {
         let takes = |verb: &&'static Verb| verb.frame == Frame::Transitive && verb.objects & class != 0;
-        VERBS.iter().filter(takes).collect()
+        WORDS.verbs.iter().filter(takes).collect()
     }
 
     fn with_object(&mut self, verb: &'static Verb, subject: Subject, thing: Object) -> Clause {
@@ -253,7 +251,7 @@ impl Draw {
 
     fn that(&mut self) -> Tree {
         let subject = self.subject(PERSON);
-        let verb = self.pick(THINKING);
+        let verb = self.pick(&WORDS.thinking);
         Tree::That(subject, verb, self.independent())
     }
 

@@ -12,6 +12,7 @@ mod english;
 mod french;
 mod grammar;
 mod lexicon;
+mod lists;
 mod parts;
 mod phrase;
 mod pronoun;
@@ -52,6 +53,12 @@ pub enum Upos {
 }
 
 impl Upos {
+    #[rustfmt::skip]
+    const ALL: [Self; 14] = [
+        Self::Adj, Self::Adp, Self::Adv, Self::Aux, Self::Cconj, Self::Det, Self::Noun,
+        Self::Num, Self::Part, Self::Pron, Self::Propn, Self::Punct, Self::Sconj, Self::Verb,
+    ];
+
     /// The name in capitals, as in CoNLL-U.
     pub fn name(self) -> &'static str {
         match self {

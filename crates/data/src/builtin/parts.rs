@@ -1,7 +1,7 @@
 //! Training, development and test parts, with combinations that training never shows.
 
 use super::draw::Draw;
-use super::grammar::{WORDS, showcase};
+use super::grammar::{LENGTHS, showcase};
 use super::sentence::{Pair, Tree};
 use super::{Sentence, Upos};
 use std::collections::BTreeSet;
@@ -95,5 +95,5 @@ pub(super) fn divided(sizes: Sizes, seed: u64) -> Parts<Sentence> {
 pub(super) fn rendered(tree: &Tree) -> Option<Sentence> {
     let sentence = tree.render();
     let words = sentence.english.iter().filter(|token| token.tag != Upos::Punct).count();
-    WORDS.contains(&words).then_some(sentence)
+    LENGTHS.contains(&words).then_some(sentence)
 }

@@ -2,8 +2,7 @@
 
 use super::english::English;
 use super::french::{French, starts_with_vowel};
-use super::lexicon::closed::{Land, LandKind, NUMBERS, Name};
-use super::lexicon::{Adjective, Gender, Location, Noun, Number, Side};
+use super::lexicon::{Adjective, Count, Gender, Land, LandKind, Location, Name, Noun, Number, Side, WORDS};
 use super::{Upos, pronoun::Pronoun};
 
 /// The polarity around a phrase: it turns "some" into "any", and French "un" or "des" after "pas" into "de".
@@ -46,7 +45,7 @@ impl NounPhrase {
 
     pub fn english(&self, mood: Mood, out: &mut English) {
         let plural = self.number == Number::Plural;
-        let uncounted = plural || self.noun.count == super::lexicon::Count::Mass;
+        let uncounted = plural || self.noun.count == Count::Mass;
         match self.determiner {
             Determiner::The => out.push("the", Upos::Det),
             Determiner::Indefinite if uncounted => {
@@ -59,7 +58,7 @@ impl NounPhrase {
             Determiner::This => out.push(if plural { "these" } else { "this" }, Upos::Det),
             Determiner::That => out.push(if plural { "those" } else { "that" }, Upos::Det),
             Determiner::My(owner) => out.push(owner.possessive(), Upos::Pron),
-            Determiner::Number(index) => out.push(NUMBERS[index].0, Upos::Num),
+            Determiner::Number(index) => out.push(WORDS.numbers[index].0, Upos::Num),
             Determiner::Many => out.push("many", Upos::Adj),
             Determiner::Kind => {}
             Determiner::OfName(name) => {
@@ -111,7 +110,7 @@ impl NounPhrase {
         let (gender, number) = (self.noun.gender, self.number);
         match (self.determiner, number) {
             (Determiner::Indefinite, _) if mood == Mood::Negative => out.push("de"),
-            (Determiner::Indefinite, _) if self.noun.count == super::lexicon::Count::Mass => {
+            (Determiner::Indefinite, _) if self.noun.count == Count::Mass => {
                 out.push("de");
                 out.article(definite(gender, number));
             }
@@ -127,7 +126,7 @@ impl NounPhrase {
                 Gender::Masculine => "ce",
             }),
             (Determiner::My(owner), _) => out.push(owner.french_possessive(gender, number, next)),
-            (Determiner::Number(index), _) => out.push(NUMBERS[index].1),
+            (Determiner::Number(index), _) => out.push(WORDS.numbers[index].1),
             (Determiner::Many, _) => {
                 out.push("beaucoup");
                 out.push("de");

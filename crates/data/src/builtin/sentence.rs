@@ -3,9 +3,7 @@
 use super::clause::{Clause, Object, Order, Polarity, Predicate, Recipient, Subject, Tense, be, imperfect, present};
 use super::english::English;
 use super::french::French;
-use super::lexicon::nouns::NOUNS;
-use super::lexicon::verbs::{BE, HAVE};
-use super::lexicon::{Adjective, Gender, Number, Verb};
+use super::lexicon::{Adjective, Gender, Number, Verb, WORDS};
 use super::phrase::{Determiner, Ground, Mood, NounPhrase, Place};
 use super::pronoun::{Agreement, Pronoun};
 use super::{Sentence, Upos};
@@ -76,7 +74,11 @@ impl Tree {
                 english.push(be(who, *tense), Upos::Aux);
                 subject.english(&mut english);
                 french.push("où");
-                french.push(if *tense == Tense::Past { imperfect("ét", who) } else { present(&BE, who) });
+                french.push(if *tense == Tense::Past {
+                    imperfect("ét", who)
+                } else {
+                    present(WORDS.verb("être"), who)
+                });
                 subject.french(&mut french);
             }
             Tree::Joined(first, joint, second) => joined(first, *joint, second, &mut english, &mut french),
@@ -201,7 +203,7 @@ fn existence(
         french.push("ne");
     }
     french.push("y");
-    french.push(if tense == Tense::Past { imperfect("av", one) } else { present(&HAVE, one) });
+    french.push(if tense == Tense::Past { imperfect("av", one) } else { present(WORDS.verb("avoir"), one) });
     if negative {
         french.push("pas");
         english.push("no", Upos::Det);
@@ -218,7 +220,7 @@ fn existence(
 const ENOUGH: usize = 6;
 
 fn nouns_of(class: u64) -> usize {
-    NOUNS.iter().filter(|noun| noun.class & class != 0).count()
+    WORDS.nouns.iter().filter(|noun| noun.class & class != 0).count()
 }
 
 fn quality_pair(adjective: &'static Adjective, noun: &'static str, pairs: &mut Vec<Pair>) {

@@ -2,8 +2,7 @@
 
 use super::super::Upos;
 use super::super::english::English;
-use super::super::lexicon::Number;
-use super::super::lexicon::verbs::{HAVE, WANT};
+use super::super::lexicon::{Number, WORDS};
 use super::super::phrase::Mood;
 use super::super::pronoun::{Agreement, Person};
 use super::{Clause, Degree, Modal, Object, Order, Polarity, Predicate, Recipient, Tense};
@@ -53,8 +52,10 @@ impl Clause {
         let (governor, mut rest) = match (self.modal, self.tense) {
             (Some(Modal::Can), _) => return (Some("can"), vec![infinitive]),
             (Some(Modal::Must), _) => return (Some("must"), vec![infinitive]),
-            (Some(Modal::Want), _) => (&WANT, vec![to, infinitive]),
-            (Some(Modal::Right), _) => (&HAVE, vec![("the", Upos::Det), ("right", Upos::Noun), to, infinitive]),
+            (Some(Modal::Want), _) => (WORDS.verb("vouloir"), vec![to, infinitive]),
+            (Some(Modal::Right), _) => {
+                (WORDS.verb("avoir"), vec![("the", Upos::Det), ("right", Upos::Noun), to, infinitive])
+            }
             (None, Tense::Future) => {
                 return (Some(be(who, Tense::Present)), vec![("going", Upos::Verb), to, infinitive]);
             }
@@ -125,7 +126,7 @@ impl Clause {
         if let Some(place) = &self.place {
             place.english(out);
         }
-        for (word, tag) in self.time.iter().flat_map(|time| time.english) {
+        for (word, tag) in self.time.iter().flat_map(|time| &time.english) {
             out.push(word, *tag);
         }
     }

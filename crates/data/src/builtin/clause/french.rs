@@ -1,9 +1,7 @@
 //! A clause in French: tenses, clitic pronouns, the places of "ne … pas" and of adverbs, agreement.
 
 use super::super::french::{French, participle};
-use super::super::lexicon::closed::MannerPlace;
-use super::super::lexicon::verbs::{BE, CAN, GO, HAVE, MUST, WANT};
-use super::super::lexicon::{Auxiliary, Past, Present, Verb};
+use super::super::lexicon::{Auxiliary, MannerPlace, Past, Present, Verb, WORDS};
 use super::super::phrase::{Mood, agreed};
 use super::super::pronoun::Agreement;
 use super::{Clause, Degree, Modal, Object, Order, Polarity, Predicate, Recipient, Tense};
@@ -17,11 +15,12 @@ impl Clause {
             out.push("ne");
         }
         let governor = match (self.modal, self.tense) {
-            (Some(Modal::Can), _) => Some(&CAN),
-            (Some(Modal::Must), _) => Some(&MUST),
-            (Some(Modal::Want), _) => Some(&WANT),
-            (Some(Modal::Right), _) => Some(&HAVE),
-            (None, Tense::Future) => Some(&GO),
+            (Some(Modal::Can), _) => Some(WORDS.verb("pouvoir")),
+            (Some(Modal::Must), _) => Some(WORDS.verb("devoir")),
+            (Some(Modal::Want), _) => Some(WORDS.verb("vouloir")),
+            (Some(Modal::Right), _) => Some(WORDS.verb("avoir")),
+            // "I am going to see" is "je vais voir".
+            (None, Tense::Future) => Some(WORDS.verb("aller")),
             (None, _) => None,
         };
         let compound = match (governor, self.tense, verb.past) {
@@ -33,8 +32,8 @@ impl Clause {
         }
         match (governor, compound, self.tense, verb.past) {
             (Some(governor), ..) => out.push(present(governor, who)),
-            (_, Some(Auxiliary::Avoir), ..) => out.push(present(&HAVE, who)),
-            (_, Some(Auxiliary::Etre), ..) => out.push(present(&BE, who)),
+            (_, Some(Auxiliary::Avoir), ..) => out.push(present(WORDS.verb("avoir"), who)),
+            (_, Some(Auxiliary::Etre), ..) => out.push(present(WORDS.verb("être"), who)),
             (_, _, Tense::Past, Past::Imperfect(stem)) => out.push(imperfect(stem, who)),
             _ => out.push(present(verb, who)),
         }

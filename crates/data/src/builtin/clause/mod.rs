@@ -9,9 +9,7 @@ pub(super) use french::{imperfect, present};
 use super::Upos;
 use super::english::English;
 use super::french::French;
-use super::lexicon::closed::{Manner, Name, Time};
-use super::lexicon::verbs::BE;
-use super::lexicon::{Adjective, Gender, Noun, Number, Verb};
+use super::lexicon::{Adjective, Gender, Manner, Name, Noun, Number, Time, Verb, WORDS};
 use super::phrase::{Mood, NounPhrase, Place};
 use super::pronoun::{Agreement, Pronoun};
 
@@ -156,7 +154,7 @@ impl Clause {
     fn verb(&self) -> &'static Verb {
         match self.predicate {
             Predicate::Do { verb, .. } => verb,
-            _ => &BE,
+            _ => WORDS.verb("être"),
         }
     }
 

@@ -1,12 +1,8 @@
 //! Drawing clauses: what is done or what something is.
 
 use super::super::clause::{Clause, Degree, Modal, Object, Polarity, Predicate, Recipient, Subject, Tense};
-use super::super::lexicon::adjectives::ADJECTIVES;
 use super::super::lexicon::class::*;
-use super::super::lexicon::closed::{FREQUENCY, MANNERS, MannerPlace, NAMES, Name};
-use super::super::lexicon::closed::{TIMES_FUTURE, TIMES_PAST, TIMES_PRESENT, Time};
-use super::super::lexicon::verbs::{HAVE, VERBS};
-use super::super::lexicon::{Count, Frame, Gender, Manners, Number, Past, Use, Verb};
+use super::super::lexicon::{Count, Frame, Gender, MannerPlace, Manners, Name, Number, Past, Time, Use, Verb, WORDS};
 use super::super::phrase::{Determiner, NounPhrase};
 use super::super::pronoun::{Person, Pronoun};
 use super::{Draw, Size};
@@ -22,14 +18,14 @@ impl Draw {
 
     pub fn time(&mut self, tense: Tense) -> &'static Time {
         match tense {
-            Tense::Present => self.pick(TIMES_PRESENT),
-            Tense::Past => self.pick(TIMES_PAST),
-            Tense::Future => self.pick(TIMES_FUTURE),
+            Tense::Present => self.pick(&WORDS.times_present),
+            Tense::Past => self.pick(&WORDS.times_past),
+            Tense::Future => self.pick(&WORDS.times_future),
         }
     }
 
     pub fn verb(&mut self) -> &'static Verb {
-        if self.chance(3) { &HAVE } else { self.pick(VERBS) }
+        if self.chance(3) { WORDS.verb("avoir") } else { self.pick(&WORDS.verbs) }
     }
 
     /// A pronoun other than the subject's own person, which would need "myself".
@@ -65,7 +61,7 @@ impl Draw {
         match self.weighted(&[(50, 0), (20, 1), (30, 2)]) {
             0 => Recipient::Pronoun(self.other(subject)),
             1 => loop {
-                let name = self.pick(NAMES);
+                let name = self.pick(&WORDS.names);
                 let same = |other: &Name| other.text == name.text;
                 if !matches!(subject, Subject::Name(other) if same(other))
                     && !matches!(subject, Subject::Names(first, second) if same(first) || same(second))
@@ -132,12 +128,12 @@ impl Draw {
         let simple = full && modal.is_none() && tense != Tense::Future;
         let frequency =
             (simple && !state && verb.frame != Frame::Origin && polarity == Polarity::Yes && self.chance(12))
-                .then(|| self.pick(FREQUENCY));
+                .then(|| self.pick(&WORDS.frequency));
         let manner = match verb.manners {
             Manners::None => None,
             _ if !full || frequency.is_some() || !self.chance(35) => None,
-            Manners::Well => Some(&MANNERS[0]),
-            Manners::Any => Some(self.pick(MANNERS)),
+            Manners::Well => Some(&WORDS.manners[0]),
+            Manners::Any => Some(self.pick(&WORDS.manners)),
         };
         // "il va bien dormir" says something else than it seems.
         let manner = manner.filter(|manner| simple || manner.place == MannerPlace::AfterParticiple);
@@ -174,8 +170,8 @@ impl Draw {
                 (subject, Predicate::There)
             }
         };
-        let frequency =
-            (polarity == Polarity::Yes && tense != Tense::Future && self.chance(6)).then(|| self.pick(FREQUENCY));
+        let frequency = (polarity == Polarity::Yes && tense != Tense::Future && self.chance(6))
+            .then(|| self.pick(&WORDS.frequency));
         let timed =
             !matches!(predicate, Predicate::Profession(_)) && frequency.is_none() && polarity != Polarity::Never;
         let time = (timed && self.chance(12)).then(|| self.time(tense));
@@ -184,7 +180,7 @@ impl Draw {
 
     /// A subject and an adjective that suits it.
     fn quality(&mut self) -> (Subject, Predicate) {
-        let free: Vec<_> = ADJECTIVES.iter().filter(|adjective| adjective.usage == Use::Anywhere).collect();
+        let free: Vec<_> = WORDS.adjectives.iter().filter(|adjective| adjective.usage == Use::Anywhere).collect();
         let adjective = *self.pick(&free);
         let mut subject = loop {
             let subject = self.subject(adjective.class);

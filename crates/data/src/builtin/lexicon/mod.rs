@@ -1,13 +1,12 @@
-//! The words: tables of English lexemes beside the French ones, with what the rules need to know of each.
+//! English words beside French ones, with what the rules need to know of each. They are read from the lists in `words/`.
 //!
 //! A class is a bit; a noun carries the classes it belongs to and a verb or an adjective those it goes with, so that
 //! people eat apples and not the reverse.
 
-pub(super) mod adjectives;
 pub(super) mod class;
-pub(super) mod closed;
-pub(super) mod nouns;
-pub(super) mod verbs;
+mod read;
+
+pub(super) use read::WORDS;
 
 use super::Upos;
 
@@ -153,4 +152,50 @@ impl Verb {
     pub fn past_looks_present(&self) -> bool {
         self.english[0] == self.english[2]
     }
+}
+
+/// A first name, the same in both languages.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub text: &'static str,
+    pub gender: Gender,
+}
+
+/// A city or a country with its names in the two languages.
+#[derive(Debug)]
+pub(super) struct Land {
+    pub english: &'static str,
+    pub french: &'static str,
+    pub kind: LandKind,
+}
+
+/// What decides the French preposition: "à Paris", "en Italie", "au Japon".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LandKind {
+    City,
+    Country(Gender),
+}
+
+/// The place of a French adverb of manner in a compound tense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MannerPlace {
+    /// "il a bien dormi".
+    BeforeParticiple,
+    /// "il a couru lentement".
+    AfterParticiple,
+}
+
+/// An adverb of manner.
+#[derive(Debug)]
+pub(super) struct Manner {
+    pub english: &'static str,
+    pub french: &'static str,
+    pub place: MannerPlace,
+}
+
+/// Words that say when.
+#[derive(Debug)]
+pub(super) struct Time {
+    pub english: Vec<(&'static str, Upos)>,
+    pub french: &'static str,
 }

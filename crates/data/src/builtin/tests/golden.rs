@@ -1,12 +1,7 @@
 //! Hand-written pairs, one construction each: the rules must say both sides.
 
 use crate::builtin::clause::{Clause, Degree, Modal, Object, Order, Polarity, Predicate, Recipient, Subject, Tense};
-use crate::builtin::lexicon::adjectives::ADJECTIVES;
-use crate::builtin::lexicon::closed::{FREQUENCY, LANDS, MANNERS, NAMES, NUMBERS};
-use crate::builtin::lexicon::closed::{TIMES_FUTURE, TIMES_PAST, TIMES_PRESENT};
-use crate::builtin::lexicon::nouns::NOUNS;
-use crate::builtin::lexicon::verbs::{HAVE, THINKING, VERBS};
-use crate::builtin::lexicon::{Adjective, Count, Frame, Gender, Noun, Number, Verb};
+use crate::builtin::lexicon::{Adjective, Count, Frame, Gender, Noun, Number, Verb, WORDS};
 use crate::builtin::phrase::{Determiner, Ground, NounPhrase, Place, Relation};
 use crate::builtin::pronoun::{Agreement, Pronoun};
 use crate::builtin::sentence::{Asked, Joint, Tree};
@@ -14,7 +9,7 @@ use Polarity::{Never, Not, Yes};
 use Tense::{Future, Past, Present};
 
 fn noun(word: &str) -> (&'static Noun, Number) {
-    let found = |form: usize| NOUNS.iter().find(|noun| noun.english[form] == word);
+    let found = |form: usize| WORDS.nouns.iter().find(|noun| noun.english[form] == word);
     found(0)
         .map(|noun| (noun, Number::Singular))
         .or_else(|| found(1).map(|noun| (noun, Number::Plural)))
@@ -22,11 +17,11 @@ fn noun(word: &str) -> (&'static Noun, Number) {
 }
 
 fn adjective(word: &str) -> &'static Adjective {
-    ADJECTIVES.iter().find(|adjective| adjective.english == word).unwrap_or_else(|| panic!("no adjective {word}"))
+    WORDS.adjectives.iter().find(|adjective| adjective.english == word).unwrap_or_else(|| panic!("no adjective {word}"))
 }
 
 fn verb(infinitive: &str) -> &'static Verb {
-    let mut all = VERBS.iter().chain([&HAVE]);
+    let mut all = WORDS.verbs.iter().chain([WORDS.verb("avoir")]);
     all.find(|verb| verb.infinitive == infinitive).unwrap_or_else(|| panic!("no verb {infinitive}"))
 }
 
@@ -46,7 +41,7 @@ fn pronoun(word: &str) -> Option<Pronoun> {
 fn phrase(text: &str) -> NounPhrase {
     if let Some((owner, rest)) = text.split_once(" 's ") {
         let rest = phrase(&format!("the {rest}"));
-        let determiner = match NAMES.iter().find(|name| name.text == owner) {
+        let determiner = match WORDS.names.iter().find(|name| name.text == owner) {
             Some(name) => Determiner::OfName(name),
             None => Determiner::OfNoun(noun(owner.trim_start_matches("the ")).0),
         };
@@ -64,7 +59,7 @@ fn phrase(text: &str) -> NounPhrase {
         "this" | "these" => Determiner::This,
         "that" | "those" => Determiner::That,
         "many" => Determiner::Many,
-        other => match (pronoun(other), NUMBERS.iter().position(|number| number.0 == other)) {
+        other => match (pronoun(other), WORDS.numbers.iter().position(|number| number.0 == other)) {
             (Some(owner), _) => Determiner::My(owner),
             (_, Some(index)) => Determiner::Number(index),
             _ => panic!("no determiner {other}"),
@@ -74,7 +69,7 @@ fn phrase(text: &str) -> NounPhrase {
 }
 
 fn subject(text: &str) -> Subject {
-    let name = |text: &str| NAMES.iter().find(|name| name.text == text);
+    let name = |text: &str| WORDS.names.iter().find(|name| name.text == text);
     if text == "who" {
         return Subject::Who(Agreement::third(Gender::Masculine, Number::Singular));
     }
@@ -103,7 +98,7 @@ fn act(who: &str, tense: Tense, polarity: Polarity, infinitive: &str, what: &str
 
 fn give(who: &str, tense: Tense, polarity: Polarity, infinitive: &str, what: &str, whom: &str) -> Clause {
     let recipient = pronoun(whom).map_or_else(
-        || NAMES.iter().find(|n| n.text == whom).map_or_else(|| Recipient::Phrase(phrase(whom)), Recipient::Name),
+        || WORDS.names.iter().find(|n| n.text == whom).map_or_else(|| Recipient::Phrase(phrase(whom)), Recipient::Name),
         Recipient::Pronoun,
     );
     let object = Object::Phrase(phrase(what));
@@ -132,7 +127,7 @@ fn with_modal(modal: Modal, clause: Clause) -> Clause {
 }
 
 fn at(relation: Relation, ground: &str, clause: Clause) -> Clause {
-    let land = LANDS.iter().find(|land| land.english == ground);
+    let land = WORDS.lands.iter().find(|land| land.english == ground);
     let ground = land.map_or_else(|| Ground::Phrase(phrase(ground)), Ground::Land);
     Clause { place: Some(Place { relation, ground }), ..clause }
 }
@@ -145,7 +140,7 @@ fn there(order: Order, tense: Tense, polarity: Polarity, what: &str, relation: R
 fn cases() -> Vec<(Tree, &'static str, &'static str)> {
     use Degree::{Plain, Too, Very};
     use Tree::{Joined, Question, Relative, Statement as S, That, WhereIs, Who};
-    let thinking = |base: &str| THINKING.iter().find(|verb| verb.english[0] == base).expect("a verb of thinking");
+    let thinking = |base: &str| WORDS.thinking.iter().find(|verb| verb.english[0] == base).expect("a verb of thinking");
     let ask = |clause| Question(Asked::Whether, clause);
     vec![
         // Homographs.
@@ -441,33 +436,33 @@ fn cases() -> Vec<(Tree, &'static str, &'static str)> {
         ),
         // Adverbs and times.
         (
-            S(Clause { frequency: Some(&FREQUENCY[0]), ..act("she", Past, Yes, "visiter", "the island") }),
+            S(Clause { frequency: Some(&WORDS.frequency[0]), ..act("she", Past, Yes, "visiter", "the island") }),
             "She often visited the island.",
             "Elle a souvent visité l'île.",
         ),
         (
-            S(Clause { manner: Some(&MANNERS[0]), ..act("I", Past, Not, "dormir", "") }),
+            S(Clause { manner: Some(&WORDS.manners[0]), ..act("I", Past, Not, "dormir", "") }),
             "I did not sleep well.",
             "Je n'ai pas bien dormi.",
         ),
         (
-            S(Clause { manner: Some(&MANNERS[1]), ..act("they", Past, Yes, "marcher", "") }),
+            S(Clause { manner: Some(&WORDS.manners[1]), ..act("they", Past, Yes, "marcher", "") }),
             "They walked slowly.",
             "Ils ont marché lentement.",
         ),
         (
-            S(Clause { time: Some(&TIMES_PAST[1]), ..act("you", Past, Yes, "tomber", "") }),
+            S(Clause { time: Some(&WORDS.times_past[1]), ..act("you", Past, Yes, "tomber", "") }),
             "You fell last week.",
             "Tu es tombé la semaine dernière.",
         ),
         (
-            S(Clause { time: Some(&TIMES_FUTURE[0]), ..act("we", Future, Yes, "partir", "") }),
+            S(Clause { time: Some(&WORDS.times_future[0]), ..act("we", Future, Yes, "partir", "") }),
             "We are going to leave tomorrow.",
             "Nous allons partir demain.",
         ),
         (
             S(Clause {
-                time: Some(&TIMES_PRESENT[0]),
+                time: Some(&WORDS.times_present[0]),
                 ..with_modal(Modal::Must, act("I", Present, Yes, "travailler", ""))
             }),
             "I must work every day.",
@@ -488,17 +483,21 @@ fn hand_written_pairs_are_said_as_written() {
 
 #[test]
 fn tables_hold_no_word_twice_and_every_verb_finds_its_nouns() {
-    for (index, noun) in NOUNS.iter().enumerate() {
-        assert!(NOUNS[..index].iter().all(|other| other.english[0] != noun.english[0]), "{} twice", noun.english[0]);
+    for (index, noun) in WORDS.nouns.iter().enumerate() {
+        assert!(
+            WORDS.nouns[..index].iter().all(|other| other.english[0] != noun.english[0]),
+            "{} twice",
+            noun.english[0]
+        );
         assert!(noun.count == Count::Countable || noun.english[0] == noun.english[1], "{}", noun.english[0]);
         assert_eq!(noun.count == Count::Countable, noun.english[0] != noun.english[1], "{}", noun.english[0]);
     }
-    for verb in VERBS {
+    for verb in &WORDS.verbs {
         let takes = matches!(verb.frame, Frame::Transitive | Frame::OfKinds | Frame::Giving);
-        assert_eq!(takes, NOUNS.iter().any(|noun| noun.class & verb.objects != 0), "{}", verb.infinitive);
-        assert!(NOUNS.iter().any(|noun| noun.class & verb.subjects != 0), "{}", verb.infinitive);
+        assert_eq!(takes, WORDS.nouns.iter().any(|noun| noun.class & verb.objects != 0), "{}", verb.infinitive);
+        assert!(WORDS.nouns.iter().any(|noun| noun.class & verb.subjects != 0), "{}", verb.infinitive);
     }
-    for adjective in ADJECTIVES {
-        assert!(NOUNS.iter().any(|noun| noun.class & adjective.class != 0), "{}", adjective.english);
+    for adjective in &WORDS.adjectives {
+        assert!(WORDS.nouns.iter().any(|noun| noun.class & adjective.class != 0), "{}", adjective.english);
     }
 }

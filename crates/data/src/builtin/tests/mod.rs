@@ -3,6 +3,7 @@
 mod golden;
 
 use super::draw::Draw;
+use super::lexicon::WORDS;
 use super::parts::{hash, is_held_out, rendered};
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,11 +61,9 @@ fn every_word_of_dev_and_test_is_met_in_training() {
 /// never has its object, in any form.
 #[test]
 fn training_never_shows_a_held_out_combination() {
-    use super::lexicon::adjectives::ADJECTIVES;
-    use super::lexicon::nouns::NOUNS;
     let parts = default_parts();
     let forms: BTreeMap<&str, &str> =
-        NOUNS.iter().flat_map(|noun| noun.english.map(|form| (form, noun.english[0]))).collect();
+        WORDS.nouns.iter().flat_map(|noun| noun.english.map(|form| (form, noun.english[0]))).collect();
     let neighbours = |sentences: &[Sentence]| -> BTreeSet<(String, String)> {
         let mut pairs = BTreeSet::new();
         for sentence in sentences {
@@ -79,10 +78,10 @@ fn training_never_shows_a_held_out_combination() {
     };
     let (train, test) = (neighbours(&parts.train), neighbours(&parts.test));
     let mut held = 0;
-    for adjective in ADJECTIVES {
-        for noun in NOUNS {
+    for adjective in &WORDS.adjectives {
+        for noun in &WORDS.nouns {
             let pair = (adjective.english, noun.english[0]);
-            let fitting = NOUNS.iter().filter(|noun| noun.class & adjective.class != 0).count();
+            let fitting = WORDS.nouns.iter().filter(|noun| noun.class & adjective.class != 0).count();
             if fitting < 6 || !is_held_out(pair) {
                 continue;
             }
