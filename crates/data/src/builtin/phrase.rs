@@ -1,11 +1,11 @@
-//! Noun phrases: determiner, adjectives, noun, owner; English order and French agreement.
+//! Noun phrases (determiner, adjectives, noun, owner) and places, in English order and with French agreement.
 
 use super::english::English;
 use super::french::{French, starts_with_vowel};
 use super::lexicon::{Adjective, Count, Gender, Land, LandKind, Location, Name, Noun, Number, Side, WORDS};
 use super::{Upos, pronoun::Pronoun};
 
-/// The polarity around a phrase: it turns "some" into "any", and French "un" or "des" after "pas" into "de".
+/// The mood of the clause around a phrase. It turns "some" into "any", and French "un" or "des" into "de" after "pas".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
     Affirmative,
@@ -21,10 +21,10 @@ pub(super) enum Determiner {
     This,
     That,
     My(Pronoun),
-    /// An index into the table of numbers.
+    /// An index into the list of numbers.
     Number(usize),
     Many,
-    /// A whole kind, without a word in English: "I like cats".
+    /// A whole kind, without a determiner in English: "I like cats".
     Kind,
     OfName(&'static Name),
     OfNoun(&'static Noun),
@@ -146,7 +146,7 @@ fn definite(gender: Gender, number: Number) -> &'static str {
     }
 }
 
-/// The form of an adjective; `next` is the word after it where it stands before its noun.
+/// The form of an adjective that agrees with its noun. `next` is the next word, if the adjective stands before its noun.
 pub(super) fn agreed(adjective: &Adjective, gender: Gender, number: Number, next: Option<&str>) -> &'static str {
     match (gender, number) {
         (Gender::Masculine, Number::Singular) if next.is_some_and(starts_with_vowel) => adjective.before_vowel,
@@ -157,10 +157,10 @@ pub(super) fn agreed(adjective: &Adjective, gender: Gender, number: Number, next
     }
 }
 
-/// How something lies to a place.
+/// The relation of something to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// By the noun's own preposition: in the park, at the station, on the beach.
+    /// At the place, by the noun's own preposition: in the park, at the station, on the beach.
     There,
     To,
     From,
@@ -186,7 +186,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// [`Relation::There`] made explicit: the English word, and the French one.
+    /// The preposition of [`Relation::There`], in English and in French.
     fn own_preposition(&self) -> (&'static str, &'static str) {
         match &self.ground {
             Ground::Phrase(phrase) => match phrase.noun.location {

@@ -1,8 +1,8 @@
-//! Opinions whose words alone do not tell the label.
+//! Opinions whose words alone do not determine the label.
 //!
 //! Seven sentences in ten come in pairs: the same words in another order, with the other label ("The plot was dull but
-//! the music was great." and "The plot was great but the music was dull."). Whoever only counts words is right on half
-//! of these, so on 65 % of all at best.
+//! the music was great." and "The plot was great but the music was dull."). A model that only counts words is right on
+//! half of these, so on 65 % of all sentences at best.
 
 use super::draw::Draw;
 use super::lists::{Cell, list};
@@ -11,7 +11,7 @@ use crate::DataError;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Which way an opinion goes.
+/// The label of an opinion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     /// Against.
@@ -21,7 +21,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// The label as a word.
+    /// The name of the label: `negative` or `positive`.
     pub fn name(self) -> &'static str {
         match self {
             Label::Negative => "negative",
@@ -35,9 +35,9 @@ impl Label {
 pub struct Opinion {
     /// The sentence.
     pub text: String,
-    /// Which way it goes.
+    /// Whether it is in favour or against.
     pub label: Label,
-    /// How far: from -1 to 1, with the sign of the label.
+    /// Its strength, from -1 to 1, with the sign of the label.
     pub value: f32,
 }
 
@@ -126,13 +126,13 @@ impl Words {
     }
 }
 
-/// One combination in this many is kept for the test.
+/// One combination of words in this many is held out for the test part.
 const HELD_OUT: u64 = 8;
 
-/// Opinions for `classify`: about 20,000 to learn from by [`Opinion::sizes`]. In the test
-/// part every sentence has a combination of words that training never shows.
+/// Draws opinions for `classify`; [`Opinion::sizes`] has the default sizes. Every sentence of the test part has a combination
+/// of words that training never shows.
 ///
-/// Parts are filled pair by pair, so a part may come out one sentence longer than asked for.
+/// Sentences are added in pairs, so a part may be one sentence longer than asked for.
 pub fn sentiment(sizes: Sizes, seed: u64) -> Parts<Opinion> {
     let mut draw = Draw::new(seed ^ hash("sentiment"));
     let mut met = BTreeSet::new();
@@ -160,18 +160,19 @@ pub fn sentiment(sizes: Sizes, seed: u64) -> Parts<Opinion> {
 }
 
 impl Opinion {
-    /// How much of it a task takes by default.
+    /// The default sizes of the parts.
     pub fn sizes() -> Sizes {
         Sizes { train: 20_000, dev: 1_000, test: 2_000 }
     }
 }
 
-/// Share of sentences whose words fit both labels.
+/// Percentage of sentences that come in pairs, whose words fit both labels.
 const PAIRED_PERCENT: usize = 70;
 
+/// The sentences of a part while it is being filled.
 #[derive(Default)]
 struct Filling {
-    /// Two by two.
+    /// Paired sentences, two by two.
     paired: Vec<Opinion>,
     plain: Vec<Opinion>,
 }
@@ -182,7 +183,7 @@ impl Filling {
         self.paired.len() >= paired && self.plain.len() >= size - paired
     }
 
-    /// Two parts with the same share of pairs, no pair torn apart, each in a drawn order.
+    /// Splits the sentences into two shuffled parts with the same share of pairs. The two of a pair stay together.
     fn divided(mut self, first: usize, second: usize, draw: &mut Draw) -> (Vec<Opinion>, Vec<Opinion>) {
         let share = |size: usize| (size * PAIRED_PERCENT / 100).next_multiple_of(2);
         let mut rest = self.paired.split_off(share(first).min(self.paired.len()));

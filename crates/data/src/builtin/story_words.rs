@@ -1,4 +1,4 @@
-//! The words of the stories, in groups that belong together.
+//! The words of the stories, in groups that belong together. They are read from `words/stories.txt`.
 
 use super::lexicon::{Gender, WORDS};
 use super::lists::{Cell, list};

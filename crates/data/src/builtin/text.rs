@@ -1,14 +1,14 @@
-//! Little stories for language models and word vectors: people who are named and then meant by a pronoun, and groups of
-//! words that keep the same company, so that neighbours and analogies can be learnt.
+//! Short stories for language models and word vectors. People are named and then called by a pronoun, and groups of words
+//! occur in the same contexts, so that neighbours and analogies can be learnt.
 
 use super::draw::Draw;
 use super::parts::hash;
 use super::story_words::STORIES;
 
-/// How long the text is, in bytes.
+/// Length of the text in bytes.
 const BYTES: usize = 300_000;
 
-/// About 300 kB of paragraphs, one a line, with an empty line between them.
+/// Writes about 300 kB of paragraphs, one per line, with an empty line between them.
 pub fn text(seed: u64) -> String {
     let mut draw = Draw::new(seed ^ hash("text"));
     let mut text = String::with_capacity(BYTES + 1024);
@@ -28,7 +28,7 @@ pub fn text(seed: u64) -> String {
     text
 }
 
-/// Questions for word vectors, "a is to b as c is to d": genders, capitals, tenses.
+/// Analogy questions for word vectors, "a is to b as c is to d": genders, capitals and tenses.
 pub fn analogies() -> Vec<[&'static str; 4]> {
     let genders: Vec<[&str; 2]> = STORIES.people.iter().map(|(pair, _)| *pair).collect();
     let capitals: Vec<[&str; 2]> = STORIES.countries.iter().map(|country| [country[1], country[0]]).collect();
@@ -43,7 +43,7 @@ pub fn analogies() -> Vec<[&'static str; 4]> {
     questions
 }
 
-/// Groups of words that belong together, by name, for a picture of word vectors.
+/// Named groups of words that belong together, for a picture of word vectors.
 pub fn related() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("men", STORIES.people.iter().map(|(pair, _)| pair[0]).collect()),
@@ -58,7 +58,7 @@ pub fn related() -> Vec<(&'static str, Vec<&'static str>)> {
     ]
 }
 
-/// He or she, him or her, his or her.
+/// The pronouns for a man or a woman.
 struct Pronouns {
     he: &'static str,
     upper: &'static str,

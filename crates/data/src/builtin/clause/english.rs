@@ -1,4 +1,4 @@
-//! A clause in English: auxiliaries, "do", the order of questions.
+//! Clauses in English: auxiliaries, "do" and the word order of questions.
 
 use super::super::Upos;
 use super::super::english::English;
@@ -43,7 +43,7 @@ impl Clause {
         self.english_complements(self.mood(order), out);
     }
 
-    /// The auxiliary, where there is one, and the verbs after it.
+    /// The auxiliary, if there is one, and the verbs after it.
     fn english_verbs(&self, who: Agreement, order: Order) -> (Option<&'static str>, Vec<(&'static str, Upos)>) {
         let verb = self.verb();
         let infinitive = (verb.english[0], if self.is_copula() { Upos::Aux } else { Upos::Verb });
@@ -132,7 +132,7 @@ impl Clause {
     }
 }
 
-/// The English "to be".
+/// The form of the English "to be".
 pub(in crate::builtin) fn be(who: Agreement, tense: Tense) -> &'static str {
     match (tense, who.number, who.person) {
         (Tense::Past, Number::Singular, Person::First | Person::Third) => "was",

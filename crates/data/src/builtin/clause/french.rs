@@ -1,4 +1,4 @@
-//! A clause in French: tenses, clitic pronouns, the places of "ne … pas" and of adverbs, agreement.
+//! Clauses in French: tenses, clitic pronouns, the places of "ne … pas" and of adverbs, and agreement.
 
 use super::super::french::{French, participle};
 use super::super::lexicon::{Auxiliary, MannerPlace, Past, Present, Verb, WORDS};
@@ -61,7 +61,7 @@ impl Clause {
         self.french_complements(self.mood(order), who, out);
     }
 
-    /// The pronoun before the verb.
+    /// Adds the pronoun before the verb.
     fn clitic(&self, out: &mut French) {
         let Predicate::Do { object, recipient, .. } = &self.predicate else { return };
         if let Object::Pronoun(pronoun) = object {
@@ -72,7 +72,7 @@ impl Clause {
         }
     }
 
-    /// With être it agrees with the subject, with avoir with an object that stands before it.
+    /// The participle: with être it agrees with the subject, with avoir with an object that stands before it.
     fn participle(&self, auxiliary: Auxiliary, who: Agreement) -> String {
         let verb = self.verb();
         let object = match &self.predicate {
@@ -130,7 +130,7 @@ impl Clause {
     }
 }
 
-/// The French present.
+/// The French present tense of a verb.
 pub(in crate::builtin) fn present(verb: &Verb, who: Agreement) -> String {
     match &verb.present {
         Present::Forms(forms) => forms[who.column()].to_string(),
@@ -138,7 +138,7 @@ pub(in crate::builtin) fn present(verb: &Verb, who: Agreement) -> String {
     }
 }
 
-/// The French imperfect.
+/// The French imperfect of a stem.
 pub(in crate::builtin) fn imperfect(stem: &str, who: Agreement) -> String {
     format!("{stem}{}", ["ais", "ais", "ait", "ions", "aient"][who.column()])
 }

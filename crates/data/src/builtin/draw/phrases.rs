@@ -1,4 +1,4 @@
-//! Drawing noun phrases, subjects and places.
+//! Draws noun phrases, subjects and places.
 
 use super::super::clause::Subject;
 use super::super::lexicon::class::*;
@@ -63,7 +63,7 @@ impl Draw {
         let fits = |adjective: &&'static Adjective| {
             adjective.class & noun.class != 0
                 && (adjective.class != PAIR || one_of_two)
-                // "un vieux garçon", "une vieille fille" never married.
+                // "un vieux garçon" and "une vieille fille" are people who never married.
                 && (adjective.english != "old" || noun.class & PERSON == 0 || noun.class & TRAINED == 0)
                 && (noun.count != Count::Mass || adjective.class & (FOOD | DRINK | SERVED_HOT) != 0)
         };
@@ -91,7 +91,7 @@ impl Draw {
         NounPhrase { determiner, adjectives, noun, number }
     }
 
-    /// With an article that introduces it: a, some, a number.
+    /// Draws a noun phrase that introduces something: with "a", "some", "many" or a number.
     pub fn introduced(&mut self, class: u64) -> NounPhrase {
         let noun = self.noun(class);
         let number = self.number(noun);
@@ -104,7 +104,7 @@ impl Draw {
         NounPhrase { determiner, adjectives, noun, number }
     }
 
-    /// With "the" or a possessive, in the singular.
+    /// Draws a noun phrase in the singular with "the" or a possessive.
     pub(super) fn definite(&mut self, class: u64) -> NounPhrase {
         let noun = self.noun(class);
         let owned = noun.class & NOBODYS == 0 && self.chance(25);

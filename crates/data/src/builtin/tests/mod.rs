@@ -1,4 +1,4 @@
-//! What the built-in data promise.
+//! Properties that the built-in data guarantee.
 
 mod golden;
 
@@ -21,7 +21,7 @@ fn french_words(sentences: &[Sentence]) -> BTreeSet<&str> {
 }
 
 #[test]
-fn more_than_a_hundred_thousand_sources_each_with_one_target() {
+fn there_are_100_000_sources_with_one_target_each() {
     let mut draw = Draw::new(7);
     let mut targets: BTreeMap<String, String> = BTreeMap::new();
     for _ in 0..400_000 {
@@ -124,12 +124,12 @@ fn tags_follow_the_words() {
         assert!(last.tag == Upos::Punct && [".", "?"].contains(&last.text.as_str()));
         assert!((3..=14).contains(&rest.iter().filter(|token| token.tag != Upos::Punct).count()));
         assert!(sentence.text().starts_with(char::is_uppercase) && sentence.french.starts_with(char::is_uppercase));
-        // A verb, or an auxiliary that serves as one.
+        // A verb, or an auxiliary that serves as the verb.
         assert!(rest.iter().any(|token| matches!(token.tag, Upos::Verb | Upos::Aux)), "{}", sentence.text());
     }
 }
 
-/// What no French sentence of ours may contain, whatever the words.
+/// Checks for sequences of letters that no French sentence may contain.
 #[test]
 fn french_joins_its_words() {
     let parts = english_french(Sizes { train: 30_000, dev: 0, test: 5_000 }, 5);
@@ -170,6 +170,7 @@ fn sentiment_cannot_be_told_by_counting_words() {
             bag.sort();
             bags.entry(bag).or_default()[opinion.label as usize] += 1;
             assert_eq!(opinion.value > 0.0, opinion.label == Label::Positive);
+            assert!(!opinion.text.contains('{'), "{}", opinion.text);
             assert!(opinion.value.abs() <= 1.0 && opinion.value != 0.0);
         }
         let best: usize = bags.values().map(|counts| counts[0].max(counts[1])).sum();
@@ -206,7 +207,7 @@ fn stories_hold_every_word_that_is_asked_for() {
     assert!(!text.contains('{') && !text.contains("  "));
 }
 
-/// A change here changes every result that is published for the built-in data.
+/// A change of these hashes changes every published result on the built-in data.
 #[test]
 fn output_is_the_same_on_every_machine() {
     let parts = default_parts();
