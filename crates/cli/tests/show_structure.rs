@@ -1,5 +1,4 @@
-//! `regard show` for what attention is made of and costs: heads, convolution, dense, lstm, cells,
-//! complexity.
+//! Tests of `regard show` for heads, convolution, dense, lstm, cells and complexity.
 
 mod binary;
 
@@ -19,7 +18,7 @@ fn heads_add_up() {
 }
 
 #[test]
-fn a_convolution_is_heads() {
+fn heads_imitate_a_convolution() {
     let told = shown(&["convolution", "--size", "6", "--sharpness", "0.5,32"]);
     assert_eq!(told["heads"], 9);
     let difference = |row: usize, kind: &str| told["rows"][row][kind].as_f64().unwrap();
