@@ -128,8 +128,8 @@ impl Cell {
 
     /// One of the words, written `word/TAG`, with its part of speech.
     pub fn tagged(&self, word: &'static str) -> Result<(&'static str, Upos), DataError> {
-        let tag = |name: &str| Upos::ALL.into_iter().find(|tag| tag.name() == name);
-        let found = word.split_once('/').and_then(|(word, name)| Some((word, tag(name)?)));
+        let tag = |name: &str| Upos::NAMES.into_iter().find(|tag| tag.1 == name);
+        let found = word.split_once('/').and_then(|(word, name)| Some((word, tag(name)?.0)));
         found.ok_or_else(|| self.error("word/TAG, such as last/ADJ,"))
     }
 }

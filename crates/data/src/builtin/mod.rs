@@ -24,10 +24,11 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use parts::{Parts, Sizes};
+pub use parts::Sizes;
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
 
+use crate::Splits;
 use crate::hash::Fnv;
 use std::fmt;
 use std::sync::OnceLock;
@@ -54,29 +55,15 @@ pub enum Upos {
 
 impl Upos {
     #[rustfmt::skip]
-    const ALL: [Self; 14] = [
-        Self::Adj, Self::Adp, Self::Adv, Self::Aux, Self::Cconj, Self::Det, Self::Noun,
-        Self::Num, Self::Part, Self::Pron, Self::Propn, Self::Punct, Self::Sconj, Self::Verb,
+    const NAMES: [(Self, &str); 14] = [
+        (Self::Adj, "ADJ"), (Self::Adp, "ADP"), (Self::Adv, "ADV"), (Self::Aux, "AUX"), (Self::Cconj, "CCONJ"),
+        (Self::Det, "DET"), (Self::Noun, "NOUN"), (Self::Num, "NUM"), (Self::Part, "PART"), (Self::Pron, "PRON"),
+        (Self::Propn, "PROPN"), (Self::Punct, "PUNCT"), (Self::Sconj, "SCONJ"), (Self::Verb, "VERB"),
     ];
 
     /// The name in capitals, as in CoNLL-U.
     pub fn name(self) -> &'static str {
-        match self {
-            Upos::Adj => "ADJ",
-            Upos::Adp => "ADP",
-            Upos::Adv => "ADV",
-            Upos::Aux => "AUX",
-            Upos::Cconj => "CCONJ",
-            Upos::Det => "DET",
-            Upos::Noun => "NOUN",
-            Upos::Num => "NUM",
-            Upos::Part => "PART",
-            Upos::Pron => "PRON",
-            Upos::Propn => "PROPN",
-            Upos::Punct => "PUNCT",
-            Upos::Sconj => "SCONJ",
-            Upos::Verb => "VERB",
-        }
+        Self::NAMES[self as usize].1
     }
 }
 
@@ -124,13 +111,13 @@ pub fn fingerprint() -> &'static str {
     FINGERPRINT.get_or_init(|| {
         // Enough to use every rule and nearly every word, few enough to take no time.
         let sizes = Sizes { train: 3_000, dev: 100, test: 100 };
-        let Parts { train, dev, test } = english_french(sizes, 1);
+        let Splits { train, dev, test, .. } = english_french(sizes, 1);
         let mut state = Fnv::default();
         for sentence in [train, dev, test].iter().flatten() {
             sentence.english.iter().for_each(|token| state.write(format!("{}/{} ", token.text, token.tag).as_bytes()));
             state.write(sentence.french.as_bytes());
         }
-        let Parts { train, dev, test } = sentiment(sizes, 1);
+        let Splits { train, dev, test, .. } = sentiment(sizes, 1);
         for Opinion { text, label, value } in [train, dev, test].iter().flatten() {
             state.write(format!("{text}/{}/{value}", label.name()).as_bytes());
         }
@@ -150,11 +137,11 @@ pub fn fingerprint() -> &'static str {
 /// assert_eq!((parts.train.len(), parts.dev.len(), parts.test.len()), (10, 2, 2));
 /// println!("{} → {}", parts.train[0].text(), parts.train[0].french);
 /// ```
-pub fn english_french(sizes: Sizes, seed: u64) -> Parts<Sentence> {
+pub fn english_french(sizes: Sizes, seed: u64) -> Splits<Sentence> {
     parts::divided(sizes, seed)
 }
 
 /// Draws the English sentences of [`english_french`] as words with parts of speech, in the same parts.
-pub fn tagged(sizes: Sizes, seed: u64) -> Parts<Vec<Token>> {
+pub fn tagged(sizes: Sizes, seed: u64) -> Splits<Vec<Token>> {
     parts::divided(sizes, seed).map(|sentence| sentence.english)
 }

@@ -4,6 +4,7 @@ use super::draw::Draw;
 use super::grammar::{LENGTHS, showcase};
 use super::sentence::{Pair, Tree};
 use super::{Sentence, Upos};
+use crate::Splits;
 use crate::hash::Fnv;
 use std::collections::BTreeSet;
 
@@ -12,34 +13,15 @@ use std::collections::BTreeSet;
 pub struct Sizes {
     /// Sentences to train on.
     pub train: usize,
-    /// Sentences to make choices by, of the same kind as those to train on.
+    /// Sentences to make choices by: new ones with known combinations of words.
     pub dev: usize,
-    /// Sentences with a held-out combination.
+    /// Sentences to report scores on: each has a combination of words that training never shows.
     pub test: usize,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
         Self { train: 80_000, dev: 1_000, test: 2_000 }
-    }
-}
-
-/// Data in three parts without a common sentence.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parts<T> {
-    /// Examples to train on.
-    pub train: Vec<T>,
-    /// Examples to make choices by: new sentences with known combinations of words.
-    pub dev: Vec<T>,
-    /// Examples to report scores on: each has a combination of words that training never shows.
-    pub test: Vec<T>,
-}
-
-impl<T> Parts<T> {
-    /// Applies a function to every example.
-    pub fn map<U>(self, change: impl Fn(T) -> U) -> Parts<U> {
-        let all = |examples: Vec<T>| examples.into_iter().map(&change).collect();
-        Parts { train: all(self.train), dev: all(self.dev), test: all(self.test) }
     }
 }
 
@@ -62,7 +44,7 @@ pub(super) fn hash(text: &str) -> u64 {
 
 /// Draws sentences until every part is full. If `sizes` exceeds what the grammar can say, the parts stay short: drawing ends
 /// after a long run without a new sentence.
-pub(super) fn divided(sizes: Sizes, seed: u64) -> Parts<Sentence> {
+pub(super) fn divided(sizes: Sizes, seed: u64) -> Splits<Sentence> {
     let mut draw = Draw::new(seed);
     let mut met = BTreeSet::new();
     let (mut seen, mut unseen) = (Vec::new(), Vec::new());
@@ -87,7 +69,7 @@ pub(super) fn divided(sizes: Sizes, seed: u64) -> Parts<Sentence> {
         if held { unseen.push(sentence) } else { seen.push(sentence) }
     }
     let dev = seen.split_off(sizes.train.min(seen.len()));
-    Parts { train: seen, dev, test: unseen }
+    Splits::new(seen, dev, unseen)
 }
 
 /// The sentence of a tree, if it has an allowed length.

@@ -6,8 +6,8 @@
 
 use super::draw::Draw;
 use super::lists::{Cell, list};
-use super::parts::{Parts, Sizes, hash};
-use crate::DataError;
+use super::parts::{Sizes, hash};
+use crate::{DataError, Splits};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -133,7 +133,7 @@ const HELD_OUT: u64 = 8;
 /// of words that training never shows.
 ///
 /// Sentences are added in pairs, so a part may be one sentence longer than asked for.
-pub fn sentiment(sizes: Sizes, seed: u64) -> Parts<Opinion> {
+pub fn sentiment(sizes: Sizes, seed: u64) -> Splits<Opinion> {
     let mut draw = Draw::new(seed ^ hash("sentiment"));
     let mut met = BTreeSet::new();
     let (mut seen, mut unseen) = (Filling::default(), Filling::default());
@@ -156,7 +156,7 @@ pub fn sentiment(sizes: Sizes, seed: u64) -> Parts<Opinion> {
     }
     let (train, dev) = seen.divided(sizes.train, sizes.dev, &mut draw);
     let (test, _) = unseen.divided(sizes.test, 0, &mut draw);
-    Parts { train, dev, test }
+    Splits::new(train, dev, test)
 }
 
 impl Opinion {

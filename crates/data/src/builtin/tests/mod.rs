@@ -8,7 +8,7 @@ use super::parts::{hash, is_held_out, rendered};
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn default_parts() -> Parts<Sentence> {
+fn default_parts() -> Splits<Sentence> {
     english_french(Sizes::default(), 1)
 }
 
@@ -118,6 +118,7 @@ fn homographs_are_in_every_part() {
 
 #[test]
 fn tags_follow_the_words() {
+    assert!(Upos::NAMES.into_iter().enumerate().all(|(index, (tag, _))| tag as usize == index));
     let parts = english_french(Sizes { train: 2_000, dev: 0, test: 0 }, 3);
     for sentence in &parts.train {
         let (last, rest) = sentence.english.split_last().expect("words");
