@@ -20,7 +20,7 @@ pub enum DataError {
     },
     /// A pipe or a device, which can be read only once.
     #[error(
-        "{path}: expected a file, which can be read more than once, found a pipe or a device; save the data to a file first"
+        "{path}: expected a file, which can be read more than once, found a pipe or a device; save it to a file first"
     )]
     NotFile {
         /// The pipe or device.
