@@ -91,7 +91,11 @@ fn a_folder_with_val_and_other_columns_is_described() {
     }
     // The same without a header.
     let bare = write(&place, "bare.tsv", rows(400).replace(',', "\t"));
-    fails_with(&train("classify", &bare, &place.path().join("x"), "1", &[]), 1, &["line 1", "data.text", "by numbers"]);
+    fails_with(
+        &train("classify", &bare, &place.path().join("x"), "1", &[]),
+        1,
+        &["line 1", "data.text", "by number if the file has no header"],
+    );
     let numbered = train("classify", &bare, &place.path().join("bare"), "60", &["data.text=1", "data.label=2"]);
     assert!(last_document(&done(&numbered))["metrics"]["accuracy"].as_f64().unwrap() > 0.9);
     assert!(text(&numbered.stderr).contains("dev and test are 5 % of the file each, at most 10000"));
