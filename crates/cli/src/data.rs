@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use regard_data::builtin::{self, Opinion, Parts, Sizes};
-use regard_data::listed;
+use regard_data::builtin::{self, Opinion, Sizes};
+use regard_data::{Splits, listed};
 use regard_figures::{Table, number};
 use regard_system::save_atomically;
 use regard_tasks::survey::{self, Survey};
@@ -175,7 +175,7 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
 }
 
 /// Returns `train`, `dev` and `test` as files with a first line each.
-fn parts(extension: &str, header: &str, parts: Parts<String>) -> Vec<(String, String)> {
+fn parts(extension: &str, header: &str, parts: Splits<String>) -> Vec<(String, String)> {
     let file =
         |name: &str, examples: Vec<String>| (format!("{name}.{extension}"), header.to_string() + &examples.concat());
     vec![file("train", parts.train), file("dev", parts.dev), file("test", parts.test)]

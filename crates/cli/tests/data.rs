@@ -82,7 +82,7 @@ fn a_folder_with_val_and_other_columns_is_described() {
     for words in [
         "texts: 200 train, 20 dev, 11 test",
         "2 labels: neg 100, pos 100",
-        "train.csv: not used are the columns id",
+        "train.csv: unused columns: id",
         "test has labels that train does not",
         "odd",
         "unknown words:",
@@ -91,7 +91,11 @@ fn a_folder_with_val_and_other_columns_is_described() {
     }
     // The same without a header.
     let bare = write(&place, "bare.tsv", rows(400).replace(',', "\t"));
-    fails_with(&train("classify", &bare, &place.path().join("x"), "1", &[]), 1, &["line 1", "data.text", "by numbers"]);
+    fails_with(
+        &train("classify", &bare, &place.path().join("x"), "1", &[]),
+        1,
+        &["line 1", "data.text", "by number if the file has no header"],
+    );
     let numbered = train("classify", &bare, &place.path().join("bare"), "60", &["data.text=1", "data.label=2"]);
     assert!(last_document(&done(&numbered))["metrics"]["accuracy"].as_f64().unwrap() > 0.9);
     assert!(text(&numbered.stderr).contains("dev and test are 5 % of the file each, at most 10000"));
@@ -139,7 +143,7 @@ fn two_files_of_two_languages_train_a_translator() {
     assert!(done(&regard(&["predict", path(&out), "--input", &lines])).starts_with("eins zwei drei vier\n"));
     let turned = train("translate", path(place.path()), &place.path().join("turned"), "1", &[]);
     done(&turned);
-    assert!(text(&turned.stderr).contains("translates de to en; --set data.source=en turns it round"));
+    assert!(text(&turned.stderr).contains("translates de to en; --set data.source=en reverses it"));
     write(&place, "train.de", german + "mehr\n");
     let output = train("translate", path(place.path()), &place.path().join("x"), "1", &["data.source=en"]);
     fails_with(&output, 1, &["train.de", "expected 256 lines", "found 257"]);

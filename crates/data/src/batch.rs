@@ -1,4 +1,4 @@
-//! Batches of examples of like length, within a budget of padded tokens.
+//! Batches of examples of similar length within a budget of padded tokens.
 
 use crate::DataError;
 use rand::SeedableRng;
@@ -6,18 +6,18 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// The most a batch may hold. Padding counts: the longest example times the number of examples.
+/// Largest size of a batch. Padding counts: the size is the longest example times the number of examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Padded tokens. A single example that is longer is a batch of its own.
+    /// Number of tokens with padding. A single example that is longer is a batch of its own.
     pub tokens: usize,
-    /// Examples.
+    /// Number of examples.
     pub examples: usize,
 }
 
 impl Budget {
-    /// Refuses a budget that holds nothing.
+    /// Refuses a budget that allows no example.
     ///
     /// # Errors
     /// If a limit is zero.
@@ -35,10 +35,10 @@ impl Budget {
     }
 }
 
-/// Examples sorted by length within a pool of so many batches: enough for little padding, few enough for lengths to mix.
+/// Number of batches in a pool whose examples are sorted by length: enough for little padding, few enough to mix lengths.
 const POOL: usize = 100;
 
-/// The batches of an epoch, as indices into `lengths`: each index once, in an order that `seed` and `epoch` decide.
+/// The batches of a training epoch, as indices into `lengths`. Each index occurs once, in an order given by `seed` and `epoch`.
 pub fn batches(lengths: &[usize], budget: Budget, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
     let mut rng = generator(seed, epoch);
     let mut order: Vec<usize> = (0..lengths.len()).collect();
@@ -56,7 +56,7 @@ pub fn batches(lengths: &[usize], budget: Budget, seed: u64, epoch: u64) -> Vec<
     batches
 }
 
-/// The batches of an evaluation: each index once, sorted by length.
+/// The batches of an evaluation, as indices into `lengths`. Each index occurs once, sorted by length.
 pub fn in_order(lengths: &[usize], budget: Budget) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| lengths[i]);
@@ -65,18 +65,18 @@ pub fn in_order(lengths: &[usize], budget: Budget) -> Vec<Vec<usize>> {
     batches
 }
 
-/// Rows of equal length, ready to become a tensor.
+/// Rows padded to equal length, ready for a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Padded {
-    /// The rows one after another.
+    /// The rows, concatenated.
     pub ids: Vec<i32>,
-    /// `[batch, seq]`, `seq` being the longest row.
+    /// `[batch, seq]`, where `seq` is the length of the longest row.
     pub shape: [usize; 2],
-    /// What of each row is no padding.
+    /// The length of each row without padding.
     pub lengths: Vec<usize>,
 }
 
-/// Fills rows up with `pad` to the length of the longest.
+/// Pads rows with `pad` to the length of the longest.
 pub fn pad(rows: &[&[u32]], pad: u32) -> Padded {
     let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
     let seq = lengths.iter().copied().max().unwrap_or(0);
@@ -95,7 +95,7 @@ fn generator(seed: u64, epoch: u64) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(key)
 }
 
-/// How many of the next examples make a pool; at least one.
+/// The number of next examples that make a pool, at least 1.
 fn pool_size(order: &[usize], lengths: &[usize], budget: Budget) -> usize {
     let most_tokens = budget.tokens.saturating_mul(POOL);
     let most = budget.examples.saturating_mul(POOL).clamp(1, order.len());
@@ -191,13 +191,13 @@ mod tests {
         let padded: usize = all.iter().map(|b| b.len() * b.iter().map(|&i| lengths[i]).max().unwrap()).sum();
         let real: usize = lengths.iter().sum();
         assert!((padded as f64) < 1.03 * real as f64, "{padded} for {real}");
-        // Long and short batches come mixed: the first tenth is not all of one kind.
+        // Long and short batches are mixed: the first tenth is not all of one kind.
         let firsts: Vec<usize> = all.iter().take(all.len() / 10).map(|b| lengths[b[0]]).collect();
         assert!(firsts.iter().any(|&l| l < 15) && firsts.iter().any(|&l| l > 25));
     }
 
     #[test]
-    fn a_budget_of_nothing_is_refused() {
+    fn an_empty_budget_is_refused() {
         assert!(Budget { tokens: 1, examples: 1 }.validate().is_ok());
         let error = Budget { tokens: 0, examples: 1 }.validate().unwrap_err().to_string();
         assert_eq!(error, "tokens: expected at least 1, found 0");

@@ -1,8 +1,8 @@
-//! Rows of CSV and TSV, and how a column is named.
+//! Rows of CSV and TSV, and references to columns.
 //!
 //! In CSV a field may be quoted and then hold separators, line ends and doubled quotes; a quote inside an unquoted field is
-//! a letter. What stands after a closing quote must be a separator or a line end: otherwise the quote was a stray one, and
-//! everything up to the next quote would be taken for one field. In TSV a quote is a letter like any other.
+//! an ordinary character. A closing quote must be followed by a separator or a line end: otherwise the quote is a stray one,
+//! and everything up to the next quote would become one field. In TSV a quote is an ordinary character.
 
 use crate::DataError;
 use crate::error::excerpt;
@@ -12,17 +12,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A column, by its name in the header or the key of JSON lines, or by its number from 1 in a file without a header.
+/// A column: its name in the header or its key in JSON Lines, or its number in a file without a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// A name.
+    /// The name in the header, or the key.
     Name(String),
-    /// A number, from 1.
+    /// The number, from 1.
     Number(usize),
 }
 
 impl Column {
-    /// The name, where the column has one.
+    /// The name, unless the column is given by number.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
@@ -82,17 +82,17 @@ impl<'de> Deserialize<'de> for Column {
     }
 }
 
-/// What stands between two fields.
+/// The character between two fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Separator {
     Comma,
-    /// Spreadsheets write it where a comma is part of a number.
+    /// Written by spreadsheets where the comma is the decimal separator.
     Semicolon,
     Tab,
 }
 
 impl Separator {
-    /// By the extension, else by the first line.
+    /// Chooses the separator by the file's extension and first line.
     pub(crate) fn of(file: &TextFile) -> Self {
         let first = file.text().lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         match format_of(file.path()).as_str() {
@@ -121,19 +121,21 @@ impl Separator {
 /// A row of a file.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
-    /// The line on which it begins, from 1.
+    /// The first line of the row, from 1.
     pub(crate) line: usize,
     pub(crate) fields: Vec<Cow<'a, str>>,
-    /// The lines of the row as they are written.
+    /// The row as written in the file.
     pub(crate) raw: &'a str,
 }
 
-/// The rows of a file; blank lines are skipped.
+/// Iterator over the rows of a file. Blank lines are skipped; the first error ends the iteration.
+#[derive(Clone)]
 pub(crate) struct Rows<'a> {
     file: &'a TextFile,
     separator: Separator,
-    /// The byte and the line that come next.
+    /// Offset of the next byte.
     at: usize,
+    /// Number of the next line, from 1.
     line: usize,
 }
 
@@ -142,7 +144,12 @@ impl<'a> Rows<'a> {
         Self { file, separator, at: 0, line: 1 }
     }
 
-    /// A quoted field, whose opening quote is the next byte; it may go over lines.
+    /// The next row, which is not consumed.
+    pub(crate) fn first(&self) -> Result<Option<Row<'a>>, DataError> {
+        self.clone().next().transpose()
+    }
+
+    /// Reads a quoted field, whose opening quote is the next byte. It may span several lines.
     fn quoted(&mut self) -> Result<Cow<'a, str>, DataError> {
         let (text, opened) = (self.file.text(), self.line);
         let fail = |expected: &str, found: String| DataError::line(self.file.path(), opened, expected, found);
@@ -185,7 +192,7 @@ impl<'a> Rows<'a> {
                 fields.push(Cow::Borrowed(&text[self.at..end]));
                 self.at = end;
             }
-            // Behind a field stands a separator, a line end or nothing.
+            // A field is followed by a separator, a line end or the end of the file.
             let ended = !text[self.at..].starts_with(self.separator.sign());
             let raw = &text[start..self.at];
             self.at = (self.at + 1).min(text.len());
@@ -267,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_comes_back(fields in prop::collection::vec("[a,\"\n\t ]{0,6}", 1..4)) {
+        fn quoted_fields_are_restored(fields in prop::collection::vec("[a,\"\n\t ]{0,6}", 1..4)) {
             let quoted: Vec<String> = fields.iter().map(|f| format!("\"{}\"", f.replace('"', "\"\""))).collect();
             let read = rows("a.csv", &format!("x,\n{}\n", quoted.join(","))).unwrap();
             prop_assert_eq!(&read[1].1, &fields);

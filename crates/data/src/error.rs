@@ -1,24 +1,24 @@
-//! What cannot be read, split or written.
+//! The error type of this crate, and helpers for messages.
 
 use crate::Split;
 use std::path::{Path, PathBuf};
 
-/// Data that cannot be used, with the place and what was expected there.
+/// An error in data or settings: where, what was expected and what was found.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// Nothing is at the path.
+    /// A path that does not exist.
     #[error("{path}: there is no such file or folder")]
     Missing {
-        /// What was looked for.
+        /// The path.
         path: PathBuf,
     },
-    /// The path leads to something else than a file.
+    /// A folder in place of a file.
     #[error("{path}: expected a file, found a folder")]
     IsFolder {
         /// The folder.
         path: PathBuf,
     },
-    /// The path leads to what can be read only once.
+    /// A pipe or a device, which can be read only once.
     #[error(
         "{path}: expected a file, which can be read more than once, found a pipe or a device; save it to a file first"
     )]
@@ -26,26 +26,26 @@ pub enum DataError {
         /// The pipe or device.
         path: PathBuf,
     },
-    /// A compressed file whose content is more than the memory holds.
+    /// A compressed file whose content does not fit in memory.
     #[error("{path}: unpacked, it does not fit in memory; give a smaller file")]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// The system could not read.
+    /// A file or folder that the system could not read.
     #[error("{path}: could not be read: {cause}")]
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// Compressed data that do not unpack.
-    #[error("{path}: expected whole gzip data, found {found}")]
+    /// Gzip data that cannot be unpacked.
+    #[error("{path}: expected complete gzip data, found {found}")]
     Gzip {
         /// The file.
         path: PathBuf,
-        /// What is wrong with them.
+        /// What is wrong with the data.
         found: String,
     },
     /// A file without content.
@@ -53,17 +53,17 @@ pub enum DataError {
     Empty {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// What the file should hold.
         expected: &'static str,
     },
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8 text.
     #[error("{path}: line {line} is not UTF-8 text: found {found}")]
     NotText {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The bytes.
+        /// The bytes or the encoding.
         found: String,
     },
     /// A line that does not follow its format.
@@ -73,12 +73,12 @@ pub enum DataError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What should stand there.
+        /// What the line should hold.
         expected: String,
-        /// What does.
+        /// What it holds.
         found: String,
     },
-    /// A folder whose files do not make a data set.
+    /// A folder whose files are not a data set.
     #[error("{path}: expected {expected}, found {found}")]
     Folder {
         /// The folder.
@@ -88,27 +88,27 @@ pub enum DataError {
         /// The files it has.
         found: String,
     },
-    /// A part of the data came out empty.
+    /// Too few examples: a part of the data would be empty.
     #[error(
-        "{path}: {examples} examples are too few to be split: none fell to {split}; \
-         give more, or a folder with train.*, dev.* and test.*"
+        "{path}: {examples} examples are too few to split: none fell to {split}; \
+         give more examples, or a folder with train.*, dev.* and test.*"
     )]
     TooFew {
         /// The file or folder.
         path: PathBuf,
         /// The part without examples.
         split: Split,
-        /// How many there are in all.
+        /// Number of examples in all parts.
         examples: usize,
     },
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error("{field}: expected {expected}, found {found}")]
     Setting {
-        /// Which one.
+        /// The name of the setting.
         field: &'static str,
-        /// What is allowed.
+        /// The values that are allowed.
         expected: String,
-        /// What came.
+        /// The value.
         found: String,
     },
     /// A tokeniser that could not be trained.
@@ -117,17 +117,17 @@ pub enum DataError {
         /// The reason.
         why: String,
     },
-    /// A tokeniser file that is damaged or not of this program.
+    /// A tokeniser file that is damaged or not supported.
     #[error("{path}: expected {expected}, found {found}")]
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// What the file should hold.
         expected: &'static str,
-        /// What it does.
+        /// What it holds.
         found: String,
     },
-    /// A list of names that is no vocabulary.
+    /// A vocabulary with a duplicate name.
     #[error("vocabulary: expected distinct names, found {found} twice")]
     Duplicate {
         /// The name.
@@ -136,13 +136,13 @@ pub enum DataError {
 }
 
 impl DataError {
-    /// An error at a line, the most frequent kind.
+    /// An error in a line.
     pub(crate) fn line(path: &Path, line: usize, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Line { path: path.to_path_buf(), line, expected: expected.into(), found: found.into() }
     }
 }
 
-/// The beginning of what was found, short enough for one line of a message.
+/// The beginning of a text in quotes, short enough for one line of a message.
 pub fn excerpt(text: &str) -> String {
     const MOST: usize = 60;
     if text.chars().nth(MOST).is_none() {
@@ -151,7 +151,7 @@ pub fn excerpt(text: &str) -> String {
     format!("{:?}…", text.chars().take(MOST).collect::<String>())
 }
 
-/// The first of many names, for a message.
+/// A list of names for a message. Only the first few are shown, and long names are cut.
 pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     const MOST: usize = 8;
     let short = |name: &S| match name.as_ref().char_indices().nth(40) {
@@ -166,7 +166,7 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-/// "1 column", "3 columns".
+/// A count with its noun: "1 column", "3 columns".
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

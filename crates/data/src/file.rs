@@ -1,4 +1,4 @@
-//! A whole file as checked text.
+//! Reads whole files as checked UTF-8 text.
 
 use crate::DataError;
 use crate::error::excerpt;
@@ -11,7 +11,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The byte-order mark of UTF-8.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// A file's text, with where it came from.
+/// The text of a file and its path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextFile {
     path: PathBuf,
@@ -19,17 +19,17 @@ pub struct TextFile {
 }
 
 impl TextFile {
-    /// Where it was read.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The text: no byte-order mark, lines ended by `\n` alone.
+    /// The text without a byte-order mark. Lines end with `\n`.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text itself.
+    /// Returns the text without copying it.
     pub fn into_text(self) -> String {
         self.text
     }
@@ -40,10 +40,10 @@ impl TextFile {
     }
 }
 
-/// Reads a file as text, unpacked when its name or its first bytes say gzip.
+/// Reads a file as text and unpacks it if its first bytes say gzip.
 ///
 /// # Errors
-/// A missing or empty file, a folder, a pipe, damaged compression, or bytes that are not text.
+/// A missing or empty file, a folder, a pipe, damaged gzip data, or bytes that are not UTF-8 text.
 pub fn read_file(path: &Path) -> Result<TextFile, DataError> {
     let bytes = unpack(path, read_bytes(path)?)?;
     let text = into_text(path, bytes)?;
@@ -53,10 +53,10 @@ pub fn read_file(path: &Path) -> Result<TextFile, DataError> {
     Ok(TextFile { path: path.to_path_buf(), text })
 }
 
-/// Opens a text to be read line by line: a file, gzipped or not, or a pipe. A byte-order mark is skipped.
+/// Opens a text for reading line by line: a file, gzipped or not, or a pipe. A byte-order mark is skipped.
 ///
 /// # Errors
-/// A missing file, a folder, other data under the name of `.gz`, or UTF-16.
+/// A missing file, a folder, a `.gz` file that is not gzip data, or UTF-16.
 pub fn open_text(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
     if path.is_dir() {
         return Err(DataError::IsFolder { path: path.to_path_buf() });
@@ -79,9 +79,9 @@ pub fn open_text(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
     Ok(reader)
 }
 
-/// The first line of a file that is not blank, to tell its format by; other bytes than text are no reason to refuse it yet.
+/// The first line of a file that is not blank, which shows the format. Bytes that are not UTF-8 are replaced, not refused.
 pub(crate) fn first_line(path: &Path) -> Result<String, DataError> {
-    /// A longer line is no header.
+    /// Largest number of bytes to read: a longer line is not a header.
     const MOST: u64 = 1 << 20;
     let mut reader = open_text(path)?.take(MOST);
     let mut line = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn first_line(path: &Path) -> Result<String, DataError> {
     Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
 }
 
-/// Refuses what cannot be read more than once: data are read for their hash, for the tokeniser and for training.
+/// Refuses what cannot be read more than once. Data are read for their hash, for the tokeniser and for training.
 ///
 /// # Errors
 /// A pipe or a device.
@@ -105,7 +105,7 @@ pub fn check_rereadable(path: &Path) -> Result<(), DataError> {
     }
 }
 
-/// The bytes of a file as they lie on disk.
+/// The bytes of a file as stored on disk.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     if path.is_dir() {
         return Err(DataError::IsFolder { path: path.to_path_buf() });
@@ -121,13 +121,13 @@ pub(crate) fn read_error(path: &Path, cause: std::io::Error) -> DataError {
     }
 }
 
-/// The extension that names the format: that of `train.tsv.gz` is `tsv`.
+/// The extension that names the format, in lower case: `tsv` for `train.tsv.gz`.
 pub(crate) fn format_of(path: &Path) -> String {
     let path = if has_extension(path, "gz") { path.with_extension("") } else { path.to_path_buf() };
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
-/// Whether the file holds one JSON object a line, by its extension.
+/// Whether the extension says that the file holds JSON Lines.
 pub fn is_jsonl(path: &Path) -> bool {
     matches!(format_of(path).as_str(), "jsonl" | "ndjson" | "json")
 }
@@ -146,7 +146,7 @@ fn unpack(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, DataError> {
 }
 
 fn not_gzip(path: &Path) -> DataError {
-    DataError::Gzip { path: path.to_path_buf(), found: "other data under the name of .gz".into() }
+    DataError::Gzip { path: path.to_path_buf(), found: "a file named .gz that is not gzip data".into() }
 }
 
 fn unpack_error(path: &Path, cause: &std::io::Error) -> DataError {
@@ -189,9 +189,9 @@ fn into_text(path: &Path, mut bytes: Vec<u8>) -> Result<String, DataError> {
     Ok(text)
 }
 
-/// The name of an encoding with two or four bytes a character, and what to do about it.
+/// The name of an encoding with two or four bytes per character, if the bytes look like one, and how to convert it.
 fn wide_encoding(bytes: &[u8]) -> Option<String> {
-    // Without a mark, every other byte of text that is mostly ASCII is zero.
+    // Without a byte-order mark: every other byte of mostly ASCII text is zero.
     let start = &bytes[..bytes.len().min(512)];
     let zeros = |from: usize| start.iter().skip(from).step_by(2).filter(|&&b| b == 0).count();
     let most = start.len() * 2 / 5;
@@ -207,7 +207,7 @@ fn wide_encoding(bytes: &[u8]) -> Option<String> {
     Some(format!("{name}; convert it: iconv -f {name} -t UTF-8"))
 }
 
-/// Drops the CR of each CR LF, in place: a large file is not held twice.
+/// Removes the CR of each CR LF in place, so that a large file is not in memory twice.
 fn end_lines_with_lf(bytes: &mut Vec<u8>) {
     let Some(first) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return };
     let mut to = first;
@@ -241,7 +241,7 @@ mod tests {
         for name in ["a.txt.gz", "a.txt"] {
             assert_eq!(read_file(&write(&dir, name, &packed)).unwrap().text(), "one\ntwo\n");
         }
-        // Members one after another are one file, as `cat a.gz b.gz` makes them.
+        // Concatenated members are one file, as `cat a.gz b.gz` writes them.
         let two = [packed.clone(), gzip(b"three\n")].concat();
         assert_eq!(read_file(&write(&dir, "b.gz", &two)).unwrap().text(), "one\ntwo\nthree\n");
         assert_eq!(format_of(Path::new("x/train.TSV.gz")), "tsv");
@@ -262,11 +262,11 @@ mod tests {
         flipped[crc] ^= 1;
         assert!(matches!(read_file(&write(&dir, "a.gz", &flipped)).unwrap_err(), DataError::Gzip { .. }));
         let error = read_file(&write(&dir, "a.gz", b"no gzip")).unwrap_err();
-        assert!(error.to_string().contains("other data under the name of .gz"), "{error}");
+        assert!(error.to_string().contains("a file named .gz that is not gzip data"), "{error}");
     }
 
     #[test]
-    fn what_is_no_text_is_named_with_its_line() {
+    fn bytes_that_are_not_text_are_named_with_their_line() {
         let dir = tempdir().unwrap();
         let error = read_file(&write(&dir, "a.txt", b"one\ntwo\nth\xffree\n")).unwrap_err();
         assert!(error.to_string().contains("line 3 is not UTF-8 text: found byte 0xFF after \"th\""), "{error}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn other_encodings_and_line_ends_are_called_by_their_names() {
+    fn other_encodings_and_line_ends_are_named() {
         let dir = tempdir().unwrap();
         let text = "text,label\ngood,pos\nété,neg\n";
         let wide = |order: fn(u16) -> [u8; 2], mark: &[u16]| -> Vec<u8> {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_for_the_memory_is_no_damage() {
+    fn running_out_of_memory_is_not_reported_as_damage() {
         let cause = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let error = unpack_error(Path::new("a.gz"), &cause).to_string();
         assert!(error.contains("does not fit in memory") && !error.contains("damage"), "{error}");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_read_is_named() {
+    fn empty_and_missing_files_are_refused() {
         let dir = tempdir().unwrap();
         for content in [b"".as_slice(), b"\n \n", b"\xef\xbb\xbf", &gzip(b"")] {
             let error = read_file(&write(&dir, "a.txt", content)).unwrap_err();

@@ -1,21 +1,21 @@
-//! Which file of a folder is which part of a data set.
+//! Finds the files of a data set and the part that each belongs to.
 
 use crate::error::listed;
 use crate::file::check_rereadable;
 use crate::{DataError, Split};
 use std::path::{Path, PathBuf};
 
-/// The files of a data set: one, or those of its parts. A part is one file, or in a data set of translations one a language.
+/// The files of a data set: a single file, or the files of its parts. A part is one file, or one per language in translation.
 #[derive(Debug)]
 pub(crate) enum Files {
-    /// A single file, still to be split.
+    /// A single file, which is to be split.
     One(PathBuf),
-    /// A folder; `dev` or `test` may have no file, but not `train`.
+    /// The files in a folder. `dev` and `test` may be empty, `train` not.
     Parts { train: Vec<PathBuf>, dev: Vec<PathBuf>, test: Vec<PathBuf> },
 }
 
 impl Files {
-    /// Looks at a file or into a folder with one file a part.
+    /// Finds a file, or a folder with one file for each part.
     pub(crate) fn of_one(path: &Path) -> Result<Self, DataError> {
         Self::find(path, |split, files| match files {
             [] | [_] => Ok(()),
@@ -23,7 +23,7 @@ impl Files {
         })
     }
 
-    /// The same, or a folder with two files a part, such as `train.en` and `train.de`.
+    /// Like [`Files::of_one`], but a part may also be two files, such as `train.en` and `train.de`.
     pub(crate) fn of_one_or_two(path: &Path) -> Result<Self, DataError> {
         let files = Self::find(path, |split, files| match files {
             [] | [_] => Ok(()),
@@ -67,7 +67,7 @@ impl Files {
         Ok(Self::Parts { train, dev: part(Split::Dev)?, test: part(Split::Test)? })
     }
 
-    /// The files there are, with what each is.
+    /// Every file with the name of its part.
     pub(crate) fn present(&self) -> Vec<(&'static str, &Path)> {
         match self {
             Self::One(path) => vec![("all", path)],
@@ -82,7 +82,7 @@ impl Files {
     }
 }
 
-/// The language that a file is named by, `de` of `train.de` or `zh-CN` of `train.zh-CN.gz`.
+/// The language in a file name: `de` in `train.de`, `zh-CN` in `train.zh-CN.gz`.
 pub(crate) fn language(path: &Path) -> Option<String> {
     const FORMATS: [&str; 7] = ["txt", "tsv", "csv", "tok", "bpe", "xml", "md"];
     let name = path.file_name()?.to_str()?;
@@ -102,7 +102,7 @@ fn named(files: &[PathBuf]) -> String {
     listed(&names)
 }
 
-/// The names of the folder's visible files, sorted.
+/// The names of the files in a folder, sorted, without hidden ones.
 fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -116,7 +116,8 @@ fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// `train.tsv`, `train.tsv.gz` and `en_ewt-ud-train.conllu` are all training data; dev has several usual names.
+/// Whether a file name belongs to a part. `train.tsv`, `train.tsv.gz` and `en_ewt-ud-train.conllu` are all training data;
+/// dev has several common names.
 fn is_part(name: &str, split: Split) -> bool {
     let called: &[&str] = match split {
         Split::Train => &["train"],
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_has_one_file_a_part() {
+    fn a_folder_has_one_file_per_part() {
         let dir = tempdir().unwrap();
         write(&dir, "LICENSE", b"x");
         write(&dir, ".train.tsv.swp", b"x");
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn two_languages_make_a_part_for_translation_alone() {
+    fn only_translation_takes_two_languages_per_part() {
         let dir = tempdir().unwrap();
         for name in ["train.en", "train.de", "valid.en", "valid.de"] {
             write(&dir, name, b"x");

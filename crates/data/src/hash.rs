@@ -1,18 +1,18 @@
-//! The one hash that decides on which side an example falls. It is written out here because the sides of published
-//! figures must not move when a library changes its own.
+//! The hash that splits data sets. It is implemented here because published splits must not change when a library
+//! changes its hash.
 
-/// The state before the first byte.
+/// Initial state of FNV-1a.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// FNV-1a over the bytes, then the finaliser of MurmurHash3: FNV alone leaves the high bits of short keys alike.
+/// Hashes bytes with FNV-1a and the finaliser of MurmurHash3: with FNV alone, the high bits of short keys are similar.
 pub fn hash(bytes: &[u8]) -> u64 {
     let mut state = Fnv::default();
     state.write(bytes);
     mix(state.0)
 }
 
-/// FNV-1a, 64 bits.
+/// State of the 64-bit FNV-1a hash.
 pub(crate) struct Fnv(pub(crate) u64);
 
 impl Default for Fnv {
@@ -22,7 +22,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Takes more bytes.
+    /// Adds bytes to the hash.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |state, &byte| (state ^ u64::from(byte)).wrapping_mul(PRIME));
     }
@@ -51,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn the_sides_of_published_splits_do_not_move() {
+    fn published_splits_do_not_change() {
         assert_eq!(hash(b""), 0xefd01f60ba992926);
         assert_eq!(hash(b"I saw a saw."), 0x9ea18020b02e2df7);
         assert_eq!(hash("Ça va".as_bytes()), 0x2490b50d94424d8e);
     }
 
     #[test]
-    fn bits_are_even() {
+    fn every_bit_is_set_half_of_the_time() {
         let n = 20_000u64;
         let mut ones = [0u64; 64];
         for i in 0..n {

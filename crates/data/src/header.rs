@@ -1,4 +1,4 @@
-//! Where text and label stand in a row of columns, by the header or by numbers.
+//! Finds the text and label columns by the header or by number.
 
 use crate::DataError;
 use crate::columns::{Column, Row, Separator};
@@ -6,12 +6,14 @@ use crate::error::{counted, excerpt, listed};
 use crate::labelled::{LabelColumn, LabelledColumns};
 use std::path::Path;
 
-/// Where the text and the label stand in a row.
+/// The columns of the text and the label.
 pub(crate) struct Places {
+    /// Index of the text column.
     pub(crate) text: usize,
+    /// Index of the label column.
     pub(crate) label: usize,
     pub(crate) column: LabelColumn,
-    /// Fields of every row.
+    /// Number of fields in every row.
     pub(crate) width: usize,
 }
 
@@ -20,7 +22,7 @@ pub(crate) fn check_width(path: &Path, row: &Row, width: usize, separator: Separ
         return Ok(());
     }
     let quoted = separator == Separator::Tab && row.raw.contains('"');
-    let hint = if quoted { "; a quote in a file with tabs is a letter: use .csv for quoted fields" } else { "" };
+    let hint = if quoted { "; quotes have no meaning in a file with tabs: use .csv for quoted fields" } else { "" };
     let expected = format!("{} as in the first line", counted(width, "column"));
     Err(DataError::line(path, row.line, expected, format!("{}{hint}", counted(row.fields.len(), "column"))))
 }
@@ -40,7 +42,7 @@ pub(crate) fn is_named(field: &str, name: &str) -> bool {
     field.trim().eq_ignore_ascii_case(name)
 }
 
-/// The place of the column of a name in a header; refuses two of them.
+/// The index of a column in the header, by name. A name that occurs twice is refused.
 pub(crate) fn place(path: &Path, header: &Row, name: &str) -> Result<Option<usize>, DataError> {
     let mut places = (0..header.fields.len()).filter(|&at| is_named(&header.fields[at], name));
     match (places.next(), places.next()) {
@@ -52,7 +54,7 @@ pub(crate) fn place(path: &Path, header: &Row, name: &str) -> Result<Option<usiz
     }
 }
 
-/// The place of the column of a number, from 1.
+/// The index of a column by its number, from 1.
 pub(crate) fn numbered(path: &Path, first: &Row, field: &str, number: usize) -> Result<usize, DataError> {
     match number <= first.fields.len() {
         true => Ok(number - 1),
@@ -65,11 +67,11 @@ pub(crate) fn numbered(path: &Path, first: &Row, field: &str, number: usize) -> 
 
 pub(crate) fn no_header(path: &Path, header: &Row, expected: String) -> DataError {
     let found = excerpt(&header.fields.iter().map(|field| field.trim()).collect::<Vec<_>>().join(", "));
-    let hint = "--set data.text=… --set data.label=… name other columns, by numbers in a file without a header";
+    let hint = "choose other columns with --set data.text=… --set data.label=…, by number if the file has no header";
     DataError::line(path, header.line, expected, format!("{found}; {hint}"))
 }
 
-/// Where text and label stand, by the settings and the first row, and a note on columns that are not used.
+/// Finds the text and label columns by the settings and the first row. Also returns a note about unused columns.
 pub(crate) fn places(path: &Path, first: &Row, columns: &LabelledColumns) -> Result<(Places, Vec<String>), DataError> {
     let width = first.fields.len();
     let name = |column: &Option<Column>| column.as_ref().and_then(Column::name).map(str::to_string);
@@ -122,7 +124,7 @@ pub(crate) fn places(path: &Path, first: &Row, columns: &LabelledColumns) -> Res
             false => first.fields[at].trim().to_string(),
         })
         .collect();
-    let note = || format!("{}: not used are the columns {}", path.display(), listed(&rest));
+    let note = || format!("{}: unused columns: {}", path.display(), listed(&rest));
     let notes = if rest.is_empty() { Vec::new() } else { vec![note()] };
     Ok((Places { text, label, column, width }, notes))
 }

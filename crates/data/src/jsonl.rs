@@ -1,6 +1,7 @@
-//! One JSON object a line.
+//! JSON Lines: one JSON object per line.
 
 use crate::DataError;
+use crate::columns::Column;
 use crate::error::{excerpt, listed};
 use crate::file::TextFile;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -9,20 +10,20 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-/// One line's object, able to say what it lacks.
+/// The JSON object of one line, with its place for error messages.
 pub(crate) struct Record<'a> {
     pub(crate) path: &'a Path,
     pub(crate) line: usize,
     fields: Fields,
 }
 
-/// The objects of a file; blank lines are skipped.
+/// Iterates over the objects of a file, skipping blank lines.
 pub(crate) fn records(file: &TextFile) -> impl Iterator<Item = Result<Record<'_>, DataError>> {
     file.lines().filter(|(_, text)| !text.trim().is_empty()).map(|(line, text)| {
         match serde_json::from_str::<Fields>(text) {
             Ok(fields) => Ok(Record { path: file.path(), line, fields }),
             Err(e) => {
-                // A parser's message may quote a value whole.
+                // The parser's message may quote a whole value.
                 let why = e.to_string();
                 let why = why.char_indices().nth(100).map_or(why.as_str(), |(end, _)| &why[..end]);
                 let found = format!("{} ({why})", excerpt(text));
@@ -32,10 +33,10 @@ pub(crate) fn records(file: &TextFile) -> impl Iterator<Item = Result<Record<'_>
     })
 }
 
-/// Reads a JSON document. An object in which a key comes twice is refused: the usual reader would keep the last and say nothing.
+/// Reads a JSON document. Refuses an object with a duplicate key, of which `serde_json` would silently keep the last.
 ///
 /// # Errors
-/// What is no JSON, and a key that comes twice.
+/// Text that is not JSON, or a duplicate key.
 pub fn read_json(text: &str) -> Result<Value, serde_json::Error> {
     match text.trim_start().starts_with('{') {
         true => serde_json::from_str::<Fields>(text).map(|Fields(fields)| Value::Object(fields)),
@@ -43,7 +44,18 @@ pub fn read_json(text: &str) -> Result<Value, serde_json::Error> {
     }
 }
 
-/// An object in which no key comes twice.
+/// The key that a setting names; a number is refused.
+pub(crate) fn key<'a>(field: &'static str, column: &'a Option<Column>) -> Result<Option<&'a str>, DataError> {
+    match column {
+        Some(Column::Number(number)) => {
+            let expected = "the name of a key, since the file is JSON Lines".into();
+            Err(DataError::Setting { field, expected, found: number.to_string() })
+        }
+        column => Ok(column.as_ref().and_then(Column::name)),
+    }
+}
+
+/// A JSON object without duplicate keys.
 struct Fields(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Fields {
@@ -71,12 +83,12 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// The keys of a file's records that nobody asked for.
+/// Keys of a file's records that are not used.
 #[derive(Default)]
 pub(crate) struct Unused(BTreeSet<String>);
 
 impl Unused {
-    /// Looks at one record more.
+    /// Adds the keys of a record that are not in `used`.
     pub(crate) fn add(&mut self, record: &Record, used: &[&str]) {
         for key in record.fields.0.keys().filter(|key| !used.contains(&key.as_str())) {
             if !self.0.contains(key) {
@@ -85,20 +97,20 @@ impl Unused {
         }
     }
 
-    /// What is to be said of them.
+    /// A note that lists the unused keys, if there are any.
     pub(crate) fn note(&self, path: &Path) -> Option<String> {
         let keys: Vec<&String> = self.0.iter().collect();
-        (!keys.is_empty()).then(|| format!("{}: not used are the keys {}", path.display(), listed(&keys)))
+        (!keys.is_empty()).then(|| format!("{}: unused keys: {}", path.display(), listed(&keys)))
     }
 }
 
 impl Record<'_> {
-    /// The value under a key.
+    /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.fields.0.get(key)
     }
 
-    /// The text under a key.
+    /// The value of a key, which must be a string that is not blank.
     pub(crate) fn text(&self, key: &str) -> Result<&str, DataError> {
         match self.get(key) {
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
@@ -107,13 +119,13 @@ impl Record<'_> {
         }
     }
 
-    /// The keys there are, for a message.
+    /// The keys of the record, for an error message.
     pub(crate) fn keys(&self) -> String {
         let keys: Vec<_> = self.fields.0.keys().map(|k| format!("{k:?}")).collect();
         if keys.is_empty() { "no key".into() } else { format!("only {}", listed(&keys)) }
     }
 
-    /// An error at this line.
+    /// An error at the record's line.
     pub(crate) fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> DataError {
         DataError::line(self.path, self.line, expected, found)
     }

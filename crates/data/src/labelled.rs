@@ -1,5 +1,5 @@
-//! Texts with a label: CSV or TSV with a header, or JSON lines. The label is kept as it is written; the task reads it
-//! as one class, several or a number.
+//! Labelled texts: CSV or TSV with a header, or JSON Lines. The label is kept as written; the task reads it as one
+//! class, several classes or a number.
 
 use crate::columns::{Column, Row, Rows, Separator};
 use crate::error::excerpt;
@@ -12,21 +12,21 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A text and what is said about it.
+/// A text and its label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labelled {
     /// The text.
     pub text: String,
-    /// A class, several parted by `|`, or a number.
+    /// A class, several classes separated by `|`, or a number.
     pub label: String,
-    /// Where the label stood.
+    /// The column that the label was read from.
     pub column: LabelColumn,
-    /// The line of its file, from 1; none of an example that is from no file.
+    /// The line in the file, from 1; none if the example is not from a file.
     pub line: Option<usize>,
 }
 
 impl Labelled {
-    /// An example from no file.
+    /// An example that is not from a file.
     pub fn new(text: impl Into<String>, label: impl Into<String>) -> Self {
         Self { text: text.into(), label: label.into(), column: LabelColumn::Label, line: None }
     }
@@ -46,7 +46,7 @@ pub enum LabelColumn {
 impl LabelColumn {
     pub(crate) const ALL: [Self; 3] = [Self::Label, Self::Labels, Self::Value];
 
-    /// The label as the file writes it.
+    /// The name of the column in a header or of the key in JSON Lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -56,8 +56,8 @@ impl LabelColumn {
     }
 }
 
-/// The columns or keys that texts and labels are read from. By default the header has `text` and one of `label`, `labels`,
-/// `value`.
+/// The columns or keys that texts and labels are read from. By default they are `text` and one of `label`, `labels`
+/// and `value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelledColumns {
     /// The column of the text.
@@ -66,14 +66,14 @@ pub struct LabelledColumns {
     pub label: Option<Column>,
 }
 
-/// Reads labelled texts. The header has the [`columns`](LabelledColumns); other columns are left out with a note. Where the
-/// columns are numbers, the file has no header. In CSV a field may be quoted and so hold commas and line ends; in TSV a quote
-/// is a letter like any other. In JSON lines the label is a string, a number or a list of strings. Only `labels` may be
-/// empty: no class applies.
+/// Reads labelled texts. The header names the [`columns`](LabelledColumns); other columns are ignored with a note. If the
+/// columns are given by number, the file has no header. In CSV a field may be quoted and then hold commas and line ends; in
+/// TSV a quote is an ordinary character. In JSON Lines the label is a string, a number or a list of strings. Only `labels`
+/// may be empty, which means that no class applies.
 ///
 /// # Errors
-/// What [`read_file`] refuses; a header without these columns or with one of them twice; a line with another number of
-/// columns than the header; an empty field; a stray quote; a key that comes twice.
+/// Those of [`read_file`]; a header that lacks one of these columns or has it twice; a line whose number of columns differs
+/// from the header's; an empty field; a stray quote; a duplicate key.
 pub fn read_labelled(path: &Path, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
     let file = read_file(path)?;
     let loaded = if is_jsonl(path) { from_jsonl(&file, columns) } else { from_columns(&file, columns) }?;
@@ -83,11 +83,11 @@ pub fn read_labelled(path: &Path, columns: &LabelledColumns) -> Result<Loaded<La
     Ok(loaded)
 }
 
-/// The texts of a file of columns, labelled or not, to be asked about; nothing of a file that is no such one: JSON lines, or
-/// plain text whose first line is no header.
+/// Reads only the texts of a CSV or TSV file, labelled or not, as inputs for a model. Returns `None` for JSON Lines and for
+/// plain text, whose first line is not a header.
 ///
 /// # Errors
-/// The errors of [`read_labelled`], except those of labels.
+/// Those of [`read_labelled`], except those about labels.
 pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<String>>, DataError> {
     let is_table = matches!(format_of(path).as_str(), "csv" | "tsv");
     if is_jsonl(path) || !is_table && !is_header(&first_line(path)?) {
@@ -95,18 +95,14 @@ pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<S
     }
     let file = read_file(path)?;
     let separator = Separator::of(&file);
-    let mut rows = Rows::of(&file, separator).peekable();
-    let first = match rows.peek() {
-        Some(Ok(first)) => first,
-        Some(Err(_)) => return Err(rows.find_map(Result::err).expect("just seen")),
-        None => return Ok(Some(Vec::new())),
-    };
+    let mut rows = Rows::of(&file, separator);
+    let Some(first) = &rows.first()? else { return Ok(Some(Vec::new())) };
     let width = first.fields.len();
     let text_at = match &columns.text {
         Some(Column::Number(number)) => numbered(path, first, "data.text", *number)?,
         column => {
             let name = column.as_ref().and_then(Column::name).unwrap_or("text");
-            // A model may have been trained on columns of other names.
+            // A model may have been trained on columns with other names.
             let Some(at) = place(path, first, name)?.or(place(path, first, "text")?) else {
                 return Err(no_header(path, first, format!("a header with {name}")));
             };
@@ -122,18 +118,18 @@ pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<S
     rows.map(text).collect::<Result<_, _>>().map(Some)
 }
 
-/// The parts of a data set of labelled texts, by the hash of the text.
+/// Reads a data set of labelled texts and splits it by the hash of the text.
 ///
 /// # Errors
-/// The errors of [`read_labelled`], and those of a data set that cannot be split.
+/// Those of [`read_labelled`], or a data set that cannot be split.
 pub fn load_labelled(source: &Source, columns: &LabelledColumns) -> Result<Splits<Labelled>, DataError> {
     let files = Files::of_one(&source.path)?;
     load_splits(source, files, |files| read_labelled(&files[0], columns), |example| hash(example.text.as_bytes()))
 }
 
 fn from_jsonl(file: &TextFile, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
-    let [text_key, label_key] = [("data.text", &columns.text), ("data.label", &columns.label)].map(key);
-    let (text_key, label_key) = (text_key?.unwrap_or("text"), label_key?);
+    let text_key = jsonl::key("data.text", &columns.text)?.unwrap_or("text");
+    let label_key = jsonl::key("data.label", &columns.label)?;
     let mut unused = jsonl::Unused::default();
     let mut examples = Vec::new();
     for record in jsonl::records(file) {
@@ -169,18 +165,7 @@ fn from_jsonl(file: &TextFile, columns: &LabelledColumns) -> Result<Loaded<Label
     Ok(Loaded { examples, notes: unused.note(file.path()).into_iter().collect() })
 }
 
-/// The key that a setting names; a number names none.
-fn key<'a>((field, column): (&'static str, &'a Option<Column>)) -> Result<Option<&'a str>, DataError> {
-    match column {
-        Some(Column::Number(number)) => {
-            let expected = "the name of a key, for JSON lines".into();
-            Err(DataError::Setting { field, expected, found: number.to_string() })
-        }
-        column => Ok(column.as_ref().and_then(Column::name)),
-    }
-}
-
-/// The labels of a list in one string; none with the sign that parts them.
+/// Joins a list of labels with `|`. Returns `None` if one is blank, contains `|` or is not a string.
 fn joined(labels: &[Value]) -> Option<String> {
     let labels: Option<Vec<&str>> =
         labels.iter().map(|label| label.as_str().filter(|l| !l.contains('|') && !l.trim().is_empty())).collect();
@@ -189,18 +174,14 @@ fn joined(labels: &[Value]) -> Option<String> {
 
 fn from_columns(file: &TextFile, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
     let (path, separator) = (file.path(), Separator::of(file));
-    let mut rows = Rows::of(file, separator).peekable();
-    let first = match rows.peek() {
-        Some(Ok(first)) => first,
-        Some(Err(_)) => return Err(rows.find_map(Result::err).expect("just seen")),
-        None => return Ok(Loaded::default()),
-    };
+    let mut rows = Rows::of(file, separator);
+    let Some(first) = &rows.first()? else { return Ok(Loaded::default()) };
     let (places, notes) = places(path, first, columns)?;
     if !is_numbered(columns) {
         rows.next();
     }
     let mut examples = Vec::new();
-    // Rows over several lines, with the number of their example.
+    // Rows that span several lines, with the index of their example.
     let mut long: Vec<(usize, &str)> = Vec::new();
     for row in rows {
         let row = row?;
@@ -221,8 +202,8 @@ fn from_columns(file: &TextFile, columns: &LabelledColumns) -> Result<Loaded<Lab
     Ok(Loaded { examples, notes })
 }
 
-/// Refuses a row over several lines each of which is a row by itself, with a label that other rows have: two stray quotes
-/// have made one field of them.
+/// Refuses a row that spans several lines if each line is a row by itself with a label that other rows have: two stray
+/// quotes have then joined them into one field.
 fn check_long(
     path: &Path,
     places: &Places,
@@ -263,7 +244,7 @@ mod tests {
         Ok(read_labelled(&write(&dir, name, &content), &LabelledColumns::default())?.examples)
     }
 
-    /// With columns of other names, or numbers.
+    /// Reads with other columns, by name or by number.
     fn read_by(name: &str, text: &str, columns: [&str; 2]) -> Result<Loaded<Labelled>, DataError> {
         let dir = tempdir().unwrap();
         let [text_column, label] = columns.map(|column| match column.parse() {
@@ -282,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_knows_its_line_and_column() {
+    fn an_example_holds_its_line_and_column() {
         let places = |name: &str, text: &str| -> Vec<_> {
             whole(name, text).unwrap().into_iter().map(|example| (example.line, example.column)).collect()
         };
@@ -302,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_in_tsv_is_a_letter() {
+    fn a_quote_in_tsv_is_an_ordinary_character() {
         let text = "text\tvalue\n\"open, only\t0.5\nplain\t-1\n";
         let expected = [labelled("\"open, only", "0.5"), labelled("plain", "-1")];
         assert_eq!(read("a.tsv", text).unwrap(), expected);
@@ -325,7 +306,7 @@ mod tests {
         assert!(error.contains("line 3: expected a closing quote on the same line, found 136 lines"), "{error}");
         let turned = "value,text\n1,\"oops\n2,b\n3.5,c\"\n";
         assert!(read("a.csv", turned).unwrap_err().to_string().contains("line 2: expected a closing quote"));
-        // Lines of a text that happen to have commas.
+        // A text whose lines happen to contain commas.
         let verse = "text,label\n\"so, what\nnow, then\",pos\nb,neg\n";
         assert_eq!(read("a.csv", verse).unwrap()[0], labelled("so, what\nnow, then", "pos"));
     }
@@ -337,18 +318,18 @@ mod tests {
         };
         let expected = [labelled("good", "5"), labelled("bad", "1")];
         let named = read_by("a.csv", "Stars,review,id\n5,good,x\n1,bad,y\n", ["review", "stars"]).unwrap();
-        assert!(named.notes[0].ends_with("a.csv: not used are the columns id"), "{:?}", named.notes);
+        assert!(named.notes[0].ends_with("a.csv: unused columns: id"), "{:?}", named.notes);
         assert_eq!(pair(named), expected);
         let numbered = read_by("a.tsv", "5\tx\tgood\n1\ty\tbad\n", ["3", "1"]).unwrap();
-        assert!(numbered.notes[0].ends_with("columns 2"), "{:?}", numbered.notes);
+        assert!(numbered.notes[0].ends_with("columns: 2"), "{:?}", numbered.notes);
         assert_eq!(pair(numbered), expected);
         let json = "{\"review\": \"good\", \"stars\": 5, \"id\": 1}\n{\"review\": \"bad\", \"stars\": 1}\n";
         let keyed = read_by("a.jsonl", json, ["review", "stars"]).unwrap();
-        assert!(keyed.notes[0].ends_with("not used are the keys id"), "{:?}", keyed.notes);
+        assert!(keyed.notes[0].ends_with("unused keys: id"), "{:?}", keyed.notes);
         assert_eq!(pair(keyed), expected);
         for (name, text, columns, message) in [
             ("a.csv", "text,label\na,b\n", ["review", ""], "line 1: expected a header with review and one of label"),
-            ("a.csv", "good,5\nbad,1\n", ["", ""], "by numbers in a file without a header"),
+            ("a.csv", "good,5\nbad,1\n", ["", ""], "by number if the file has no header"),
             ("a.csv", "good,5\n", ["1", ""], "expected both numbers"),
             ("a.csv", "good,5\n", ["1", "3"], "line 1: expected a column 3 (data.label), found 2 columns"),
             ("a.csv", "text,label\ngood,5\n", ["1", "2"], "found a header; name its columns"),

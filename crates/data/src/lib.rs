@@ -1,7 +1,7 @@
-//! Data for the tasks: readers of text formats, splits, tokenisers, batches, and data that are built in.
+//! Data for the tasks: readers of text formats, splits, tokenisers, batches and built-in data.
 //!
-//! Nothing here knows a tensor. The same files and the same seed give the same examples in the same order, and what
-//! cannot be read is a [`DataError`] that names the file and the line.
+//! This crate knows no tensors. The same files and the same seed give the same examples in the same order. Data that
+//! cannot be read give a [`DataError`] that names the file and the line.
 #![forbid(unsafe_code)]
 
 mod batch;

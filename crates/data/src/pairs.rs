@@ -1,5 +1,5 @@
-//! Sentence pairs: `source<TAB>target` a line, JSON lines `{"source", "target"}`, or two files with a sentence a line, such as
-//! `train.en` and `train.de`.
+//! Sentence pairs: lines of `source<TAB>target`, JSON Lines with the keys `source` and `target`, or two files with one sentence
+//! per line, such as `train.en` and `train.de`.
 
 use crate::columns::Column;
 use crate::error::{counted, excerpt};
@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A sentence and its translation: places in a text that many pairs share, since two strings a pair would take more memory
-/// than the file.
+/// A sentence and its translation, stored as ranges of a text that many pairs share: two strings per pair would take more
+/// memory than the file.
 #[derive(Clone)]
 pub struct Pair {
     text: Arc<String>,
@@ -22,18 +22,18 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A pair with a text of its own.
+    /// A pair with its own text.
     pub fn new(source: &str, target: &str) -> Self {
         let text = Arc::new(format!("{source}{target}"));
         Self { source: 0..source.len(), target: source.len()..text.len(), text }
     }
 
-    /// What is given.
+    /// The sentence to translate.
     pub fn source(&self) -> &str {
         &self.text[self.source.clone()]
     }
 
-    /// What is wanted.
+    /// The translation.
     pub fn target(&self) -> &str {
         &self.text[self.target.clone()]
     }
@@ -51,10 +51,11 @@ impl fmt::Debug for Pair {
     }
 }
 
-/// Pairs whose texts are put together one by one.
+/// Collects pairs into one shared text.
 #[derive(Default)]
 struct Gathered {
     text: String,
+    /// For each pair, the start of its source, the end of its source and the end of its target.
     places: Vec<[usize; 3]>,
 }
 
@@ -76,47 +77,48 @@ impl Gathered {
 }
 
 /// The columns, keys or languages of source and target. By default they are the first two columns, the keys `source` and
-/// `target`, or the two languages in the order of the alphabet.
+/// `target`, or the two languages in alphabetical order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairColumns {
-    /// The column, key or language that is given.
+    /// The column, key or language of the source.
     pub source: Option<Column>,
-    /// The column, key or language that is wanted.
+    /// The column, key or language of the target.
     pub target: Option<Column>,
 }
 
-/// Reads pairs, as JSON lines if the extension says so, else as tab-separated columns without quoting. Other columns, such as
-/// the licence of Tatoeba, are left out with a note; blank lines are skipped.
+/// Reads pairs: JSON Lines if the extension says so, otherwise tab-separated columns without quoting. Other columns, such as
+/// the licence in Tatoeba, are ignored with a note. Blank lines are skipped.
 ///
 /// # Errors
-/// What [`read_file`] refuses; a line without a tab or with nothing on one side of it, or with another number of columns than
-/// the first; a key that comes twice.
+/// Those of [`read_file`]; a line without a tab, with an empty source or target, or whose number of columns differs from the
+/// first line's; a duplicate key.
 pub fn read_pairs(path: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
     let file = read_file(path)?;
     if is_jsonl(path) { from_jsonl(&file, columns) } else { from_columns(file, columns) }
 }
 
-/// The sources of a file whose first line has a tab; nothing of any other, which has a sentence a line.
+/// Reads only the sources of a file whose first line has a tab. Returns `None` for any other file, which has one sentence per
+/// line.
 ///
 /// # Errors
-/// What [`read_file`] refuses; a line with another number of columns than the first.
+/// Those of [`read_file`]; a line whose number of columns differs from the first line's.
 pub fn read_sources(path: &Path, columns: &PairColumns) -> Result<Option<Vec<String>>, DataError> {
     if is_jsonl(path) || !first_line(path)?.contains('\t') {
         return Ok(None);
     }
     let file = read_file(path)?;
-    let Some(width) = width(&file).filter(|width| *width > 1) else { return Ok(None) };
+    let width = width(&file)?;
     let [source, _] = places(&file, columns, width)?;
     let lines = file.lines().filter(|(_, line)| !line.trim().is_empty());
     let sources = lines.map(|(line, text)| Ok(fields(path, line, text, width)?[source].trim().to_string()));
     sources.collect::<Result<_, _>>().map(Some)
 }
 
-/// The parts of a data set of pairs; all translations of a source fall on the same side. A folder may have two files a part,
-/// one a language.
+/// Reads a data set of pairs and splits it by the hash of the source, so that all translations of a source are in the same
+/// part. A folder may have two files for each part, one per language.
 ///
 /// # Errors
-/// The errors of [`read_pairs`], and those of a data set that cannot be split.
+/// Those of [`read_pairs`], or a data set that cannot be split.
 pub fn load_pairs(source: &Source, columns: &PairColumns) -> Result<Splits<Pair>, DataError> {
     let files = Files::of_one_or_two(&source.path)?;
     let read = |files: &[PathBuf]| match files {
@@ -127,35 +129,24 @@ pub fn load_pairs(source: &Source, columns: &PairColumns) -> Result<Splits<Pair>
 }
 
 fn from_jsonl(file: &TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
-    let name = |column: &Option<Column>, field, default| match column {
-        Some(Column::Number(number)) => {
-            let expected = "the name of a key, for JSON lines".into();
-            Err(DataError::Setting { field, expected, found: number.to_string() })
-        }
-        column => Ok(column.as_ref().and_then(Column::name).unwrap_or(default).to_string()),
-    };
-    let source = name(&columns.source, "data.source", "source")?;
-    let target = name(&columns.target, "data.target", "target")?;
+    let source = jsonl::key("data.source", &columns.source)?.unwrap_or("source");
+    let target = jsonl::key("data.target", &columns.target)?.unwrap_or("target");
     let mut unused = jsonl::Unused::default();
     let mut gathered = Gathered::default();
     for record in jsonl::records(file) {
         let record = record?;
-        unused.add(&record, &[&source, &target]);
-        gathered.push(record.text(&source)?, record.text(&target)?);
+        unused.add(&record, &[source, target]);
+        gathered.push(record.text(source)?, record.text(target)?);
     }
     Ok(Loaded { examples: gathered.pairs(), notes: unused.note(file.path()).into_iter().collect() })
 }
 
 fn from_columns(file: TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
-    let (path, expected) = (file.path().to_path_buf(), "source<TAB>target");
-    let width = width(&file).unwrap_or_default();
-    if width == 1 {
-        let (line, text) = file.lines().find(|(_, text)| !text.trim().is_empty()).unwrap_or_default();
-        return Err(DataError::line(&path, line, expected, format!("no tab in {}", excerpt(text))));
-    }
+    let path = file.path().to_path_buf();
+    let width = width(&file)?;
     let [source, target] = places(&file, columns, width)?;
     let text = Arc::new(file.into_text());
-    // A vector that grows leaves as much again behind it.
+    // A growing vector would need up to twice the memory.
     let mut examples = Vec::with_capacity(text.lines().count());
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let fields = fields(&path, at + 1, line, width)?;
@@ -166,24 +157,26 @@ fn from_columns(file: TextFile, columns: &PairColumns) -> Result<Loaded<Pair>, D
         };
         let (source, target) = (place(source), place(target));
         if source.is_empty() || target.is_empty() {
-            return Err(DataError::line(&path, at + 1, expected, format!("an empty column in {}", excerpt(line))));
+            let found = format!("an empty column in {}", excerpt(line));
+            return Err(DataError::line(&path, at + 1, "source<TAB>target", found));
         }
         examples.push(Pair { text: text.clone(), source, target });
     }
     let note = || {
         let used = [source.min(target) + 1, source.max(target) + 1];
-        format!("{}: used are the columns {} and {} of {width}", path.display(), used[0], used[1])
+        format!("{}: uses columns {} and {} of {width}", path.display(), used[0], used[1])
     };
     let notes = if width > 2 { vec![note()] } else { Vec::new() };
     Ok(Loaded { examples, notes })
 }
 
-/// Columns of the first line.
-fn width(file: &TextFile) -> Option<usize> {
-    file.lines().find(|(_, text)| !text.trim().is_empty()).map(|(_, text)| text.split('\t').count())
+/// The number of columns in the first line that is not blank; refuses a single column.
+fn width(file: &TextFile) -> Result<usize, DataError> {
+    let (line, text) = file.lines().find(|(_, text)| !text.trim().is_empty()).unwrap_or_default();
+    Ok(fields(file.path(), line, text, text.split('\t').count())?.len())
 }
 
-/// The fields of a line, as many as the first line has.
+/// Splits a line into its `width` fields.
 fn fields<'a>(path: &Path, line: usize, text: &'a str, width: usize) -> Result<Vec<&'a str>, DataError> {
     let fields: Vec<&str> = text.split('\t').collect();
     if fields.len() == 1 {
@@ -197,7 +190,7 @@ fn fields<'a>(path: &Path, line: usize, text: &'a str, width: usize) -> Result<V
     Ok(fields)
 }
 
-/// Where source and target stand in a line.
+/// The indices of the source and target columns.
 fn places(file: &TextFile, columns: &PairColumns, width: usize) -> Result<[usize; 2], DataError> {
     let settings = [("data.source", &columns.source, 1), ("data.target", &columns.target, 2)];
     let [source, target] = settings.map(|(field, column, default)| match column {
@@ -222,7 +215,7 @@ fn places(file: &TextFile, columns: &PairColumns, width: usize) -> Result<[usize
     }
 }
 
-/// Pairs of the same line in two files, which are in the order of their names.
+/// Reads pairs from the same lines of two files, given in the order of their names.
 fn from_two(one: &Path, other: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
     let [first, second] = [one, other].map(|path| language(path).unwrap_or_default());
     let named = |column: &Option<Column>, field| match column {
@@ -261,11 +254,11 @@ fn from_two(one: &Path, other: &Path, columns: &PairColumns) -> Result<Loaded<Pa
     }
     let mut notes = Vec::new();
     if columns == &PairColumns::default() {
-        notes.push(format!("translates {first} to {second}; --set data.source={second} turns it round"));
+        notes.push(format!("translates {first} to {second}; --set data.source={second} reverses it"));
     }
     if empty > 0 {
         let path = source_file.display();
-        notes.push(format!("{path}: {empty} of {lines} lines are left out: empty here or in the other language"));
+        notes.push(format!("{path}: skipped {empty} of {lines} lines, which are empty here or in the other language"));
     }
     Ok(Loaded { examples: gathered.pairs(), notes })
 }
@@ -285,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_part_the_columns_and_quotes_are_letters() {
+    fn tabs_separate_columns_and_quotes_are_ordinary_characters() {
         let dir = tempdir().unwrap();
         let text = "Hi.\tSalut !\tCC-BY 2.0\n\n\"Go\tVa \"là\"\tx\r\n";
         let expected = [pair("Hi.", "Salut !"), pair("\"Go", "Va \"là\"")];
@@ -294,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_carry_the_same() {
+    fn json_lines_are_read() {
         let dir = tempdir().unwrap();
         let text = "{\"source\": \"Hi.\", \"target\": \"Salut\\t!\", \"id\": 3}\n\n";
         let found = read(&write(&dir, "a.jsonl.gz", &gzip(text.as_bytes()))).unwrap();
@@ -330,7 +323,7 @@ mod tests {
         let path = write(&dir, "a.tsv", b"a\tx\tb\n");
         let read = read_pairs(&path, &turned).unwrap();
         assert_eq!(read.examples, [pair("b", "a")]);
-        assert!(read.notes[0].ends_with("a.tsv: used are the columns 1 and 3 of 3"), "{:?}", read.notes);
+        assert!(read.notes[0].ends_with("a.tsv: uses columns 1 and 3 of 3"), "{:?}", read.notes);
         assert_eq!(read_sources(&path, &turned).unwrap().unwrap(), ["b"]);
         assert_eq!(read_sources(&write(&dir, "a.txt", b"no tab\n"), &turned).unwrap(), None);
         let named = by(Column::Name("en".into()), Column::Name("de".into()));
@@ -356,7 +349,7 @@ mod tests {
         assert_eq!(splits.train, [pair("eins", "one"), pair("zwei", "two")]);
         assert_eq!((&splits.dev[..], &splits.test[..]), (&[pair("vier", "four")][..], &[pair("fünf", "five")][..]));
         assert!(splits.notes.iter().any(|note| note.contains("translates de to en; --set data.source=en")));
-        assert!(splits.notes.iter().any(|note| note.contains("1 of 4 lines are left out")), "{:?}", splits.notes);
+        assert!(splits.notes.iter().any(|note| note.contains("skipped 1 of 4 lines")), "{:?}", splits.notes);
         let english = PairColumns { source: Some(Column::Name("en".into())), target: None };
         assert_eq!(load_pairs(&source, &english).unwrap().test, [pair("five", "fünf")]);
         let french = PairColumns { source: Some(Column::Name("fr".into())), target: None };

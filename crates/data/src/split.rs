@@ -1,7 +1,7 @@
-//! Training, development and test part of a data set.
+//! Splits data sets into training, development and test parts.
 //!
-//! An example's side is decided by a hash of its input alone, so that the same input always falls on the same side,
-//! whatever else is in the file. The high half of the hash chooses the fold, the low half development and test.
+//! A hash of an example's input alone chooses the part, so that the same input is always in the same part, whatever else
+//! is in the file. The high half of the hash chooses the fold, the low half dev or test.
 
 use crate::DataError;
 use crate::file::read_error;
@@ -19,16 +19,16 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// What is learnt from.
+    /// Examples to train on.
     Train,
-    /// What choices are made by.
+    /// Examples to make choices by.
     Dev,
-    /// What is reported.
+    /// Examples to report scores on.
     Test,
 }
 
 impl Split {
-    /// All of them, in order.
+    /// All parts, in order.
     pub const ALL: [Self; 3] = [Self::Train, Self::Dev, Self::Test];
 }
 
@@ -57,9 +57,9 @@ impl FromStr for Split {
 /// The examples of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded<T> {
-    /// The examples in their order.
+    /// The examples in the order of the file.
     pub examples: Vec<T>,
-    /// What the user should know of the file, such as columns that are not used.
+    /// Notes for the user, such as columns that are not used.
     pub notes: Vec<String>,
 }
 
@@ -72,23 +72,23 @@ impl<T> Default for Loaded<T> {
 /// The parts of a data set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Splits<T> {
-    /// What is learnt from.
+    /// Examples to train on.
     pub train: Vec<T>,
-    /// What choices are made by.
+    /// Examples to make choices by.
     pub dev: Vec<T>,
-    /// What is reported; empty for a plain text, of which only dev is held out.
+    /// Examples to report scores on; empty for a plain text without a test file.
     pub test: Vec<T>,
-    /// What the user should know of the data, such as how they were split.
+    /// Notes for the user, such as how the data were split.
     pub notes: Vec<String>,
 }
 
 impl<T> Splits<T> {
-    /// Parts of which nothing is to be said.
+    /// Parts without notes.
     pub fn new(train: Vec<T>, dev: Vec<T>, test: Vec<T>) -> Self {
         Self { train, dev, test, notes: Vec::new() }
     }
 
-    /// One part.
+    /// The examples of one part.
     pub fn get(&self, split: Split) -> &[T] {
         match split {
             Split::Train => &self.train,
@@ -97,7 +97,7 @@ impl<T> Splits<T> {
         }
     }
 
-    /// The same parts of other things.
+    /// Applies a function to every example.
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Splits<U> {
         Splits {
             train: self.train.into_iter().map(&mut f).collect(),
@@ -107,13 +107,13 @@ impl<T> Splits<T> {
         }
     }
 
-    /// How many examples there are in all parts.
+    /// Number of examples in all parts.
     fn total(&self) -> usize {
         self.train.len() + self.dev.len() + self.test.len()
     }
 }
 
-/// One of `n` equal parts of the data as test: `3/10` is the third of ten.
+/// One of `n` equal parts of the data, used as test: `3/10` is the third of ten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fold {
@@ -133,7 +133,7 @@ impl Fold {
         Ok(Self { k, n })
     }
 
-    /// Whether an example of this hash is in the fold.
+    /// Whether an example with this hash is in the fold.
     fn holds(self, hash: u64) -> bool {
         bucket(hash >> 32, self.n) == self.k - 1
     }
@@ -180,23 +180,23 @@ impl From<Fold> for String {
 pub struct Source {
     /// A file, or a folder with `train.*`, `dev.*`, `test.*`.
     pub path: PathBuf,
-    /// The part of a single file that is the test.
+    /// The fold of a single file to use as test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fold: Option<Fold>,
 }
 
-/// The most examples that are cut from a file for dev or for test: enough for a score to within half a percent, and no more
-/// of a large file is lost to training.
+/// Largest number of examples taken from a file for dev or for test. It is enough for a score to within half a percent, and
+/// the rest of a large file stays for training.
 const MOST_HELD_OUT: usize = 10_000;
 
-/// Reads the parts of a data set, `key` giving the hash of an example's input.
+/// Reads the parts of a data set; `key` returns the hash of an example's input.
 ///
-/// A single file gives 5 % of its examples, at most [`MOST_HELD_OUT`], to dev and as many to test, by the hash of the input; with a fold, that fold
-/// is the test and the rest is split. A folder has its own parts; where dev or test is missing, it is cut from train in the
-/// same way.
+/// A single file gives 5 % of its examples, at most [`MOST_HELD_OUT`], to dev and as many to test, by the hash of the input.
+/// With a fold, that fold is test and the rest is split. A folder has its own parts; if dev or test is missing, it is taken
+/// from train in the same way.
 ///
 /// # Errors
-/// The errors of `read`; a folder with a fold; too few examples.
+/// Those of `read`; a folder with a fold; too few examples.
 pub(crate) fn load_splits<T>(
     Source { path, fold }: &Source,
     files: Files,
@@ -225,7 +225,7 @@ pub(crate) fn load_splits<T>(
             splits
         }
         (Files::Parts { .. }, Some(fold)) => {
-            let expected = "a single file, of which a fold can be taken".into();
+            let expected = "a single file, since only a file can be split into folds".into();
             return Err(DataError::Setting {
                 field: "fold",
                 expected,
@@ -265,7 +265,7 @@ pub(crate) fn load_splits<T>(
     }
 }
 
-/// A hash of the files that a data set is read from, so that a resumed run can refuse changed data.
+/// Computes a hash of the files of a data set, so that a resumed run can refuse changed data.
 ///
 /// # Errors
 /// Files that are missing, ambiguous or cannot be read.
@@ -287,7 +287,7 @@ pub fn fingerprint(path: &Path) -> Result<String, DataError> {
     Ok(format!("{:016x}", state.0))
 }
 
-/// One of twenty buckets is the test, another dev.
+/// The part of an example by its hash: one of twenty buckets is test, another dev.
 fn side(hash: u64) -> Split {
     match bucket(hash & 0xffff_ffff, 20) {
         0 => Split::Test,
@@ -296,17 +296,17 @@ fn side(hash: u64) -> Split {
     }
 }
 
-/// Which of `n` equal ranges half a hash falls into.
+/// The index of the range, out of `n` equal ones, that a half of a hash falls into.
 fn bucket(half: u64, n: u32) -> u32 {
     ((half * u64::from(n)) >> 32) as u32
 }
 
-/// Parts examples by the hash of their input. Where more than [`MOST_HELD_OUT`] fall to a `bounded` part, those of the smallest
-/// hashes stay there, so that the same inputs stay together, and the others go to train.
+/// Distributes examples by the hash of their input. If more than [`MOST_HELD_OUT`] fall to a `bounded` part, those with the
+/// smallest hashes stay, so that equal inputs stay together, and the others go to train.
 fn deal<T>(loaded: Loaded<T>, key: impl Fn(&T) -> u64, side: impl Fn(u64) -> Split, bounded: &[Split]) -> Splits<T> {
     let Loaded { mut examples, notes } = loaded;
     let hashes: Vec<u64> = examples.iter().map(key).collect();
-    // The low half decides of dev and test, so that it comes first in their order.
+    // The low half chooses dev and test, so it comes first in this order.
     let order = |hash: u64| hash.rotate_left(32);
     let [dev, test] = [Split::Dev, Split::Test].map(|split| {
         let mut inside: Vec<u64> = hashes.iter().filter(|&&h| side(h) == split).map(|&h| order(h)).collect();
@@ -314,7 +314,7 @@ fn deal<T>(loaded: Loaded<T>, key: impl Fn(&T) -> u64, side: impl Fn(u64) -> Spl
             return u64::MAX;
         }
         let (smaller, &mut next, _) = inside.select_nth_unstable(MOST_HELD_OUT);
-        // An input that comes more often than that is held out whole.
+        // If a single input fills the whole part, all its examples are held out.
         if smaller.iter().any(|&h| h < next) { next - 1 } else { next }
     });
     let of_bounds = |hash: u64| match side(hash) {
@@ -322,13 +322,13 @@ fn deal<T>(loaded: Loaded<T>, key: impl Fn(&T) -> u64, side: impl Fn(u64) -> Spl
         Split::Test if order(hash) <= test => Split::Test,
         _ => Split::Train,
     };
-    // Train stays where it is: a second vector of a million examples would cost as much memory again.
+    // Train stays in its vector: a second one of a million examples would take as much memory again.
     let mut splits = Splits::new(Vec::new(), Vec::new(), Vec::new());
     let mut at = hashes.iter();
     for example in examples.extract_if(.., |_| at.next().is_some_and(|&hash| of_bounds(hash) != Split::Train)) {
         splits.dev.push(example);
     }
-    // What was taken out is in its order, so that its hashes tell dev from test.
+    // The examples taken out are in their original order, so their hashes tell dev from test.
     let mut held = hashes.iter().map(|&hash| of_bounds(hash)).filter(|split| *split != Split::Train);
     splits.test = splits.dev.extract_if(.., |_| held.next() == Some(Split::Test)).collect();
     Splits { train: examples, notes, ..splits }
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_held_out_of_a_large_file_than_it_takes() {
+    fn the_number_held_out_of_a_large_file_is_bounded() {
         let examples: Vec<u64> = (0..1_000_000u64).map(|i| i / 2).collect();
         let key = |i: &u64| hash(&i.to_le_bytes());
         let both = [Split::Dev, Split::Test];
@@ -400,19 +400,19 @@ mod tests {
             assert!((MOST_HELD_OUT - 2..=MOST_HELD_OUT).contains(&part.len()), "{}", part.len());
         }
         assert_eq!(splits.total(), 1_000_000);
-        // Both of an input are on one side, and what is held out of the large file would be held out of any other.
+        // Both examples of an input are in one part, and those held out of the large file would be held out of any other.
         let train: BTreeSet<u64> = splits.train.iter().copied().collect();
         assert!(splits.dev.iter().chain(&splits.test).all(|i| !train.contains(i)));
         assert!(splits.test.iter().all(|i| side(key(i)) == Split::Test));
         let one = deal(Loaded { examples: vec![7u64; 30_000], notes: Vec::new() }, key, |_| Split::Dev, &both);
         assert_eq!((one.train.len(), one.dev.len()), (0, 30_000));
-        // A fold is what was asked for.
+        // A fold that was asked for is not bounded.
         let fold = deal(Loaded { examples, notes: Vec::new() }, key, side, &[Split::Dev]);
         assert!(fold.dev.len() <= MOST_HELD_OUT && fold.test.len() > 40_000);
     }
 
     #[test]
-    fn folds_part_the_data() {
+    fn folds_are_disjoint_and_cover_the_data() {
         let dir = tempdir().unwrap();
         write(&dir, "all.tsv", tsv(0..2000).as_bytes());
         let mut seen = BTreeSet::new();
@@ -421,7 +421,7 @@ mod tests {
             assert_eq!(splits.total(), 4000);
             let tests = sources(&splits.test);
             assert!((tests.len() as f64 - 200.0).abs() < 5.0 * (2000.0f64 * 0.1 * 0.9).sqrt(), "{}", tests.len());
-            // The hash of the fold and that of dev are independent: 5 % of what is left.
+            // The hashes of the fold and of dev are independent: dev is 5 % of the rest.
             let dev = sources(&splits.dev).len() as f64;
             assert!((dev - 90.0).abs() < 5.0 * (1800.0f64 * 0.05 * 0.95).sqrt(), "{dev}");
             assert!(tests.is_disjoint(&sources(&splits.train)) && tests.is_disjoint(&sources(&splits.dev)));
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_are_named() {
+    fn too_few_examples_are_refused() {
         let dir = tempdir().unwrap();
         write(&dir, "few.tsv", tsv(0..1).as_bytes());
         let error = load(&dir, "few.tsv", None).unwrap_err();
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_sees_every_file_used_and_no_other() {
+    fn a_fingerprint_covers_exactly_the_files_used() {
         let dir = tempdir().unwrap();
         write(&dir, "train.tsv", b"a\tb\n");
         write(&dir, "test.tsv", b"c\td\n");

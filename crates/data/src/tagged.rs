@@ -1,4 +1,4 @@
-//! Sentences with a tag a word: CoNLL-U, or `token<TAB>tag` with a blank line between sentences.
+//! Tagged sentences: CoNLL-U, or lines of `token<TAB>tag` with a blank line between sentences.
 
 use crate::error::{counted, excerpt};
 use crate::file::{TextFile, first_line, format_of, read_file};
@@ -17,19 +17,19 @@ pub struct Tagged {
     pub tags: Vec<String>,
 }
 
-/// The column of CoNLL-U that has the tags.
+/// The CoNLL-U column that holds the tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TagColumn {
-    /// The universal tags, the fourth column.
+    /// Universal parts of speech, the fourth column.
     #[default]
     Upos,
-    /// The language's own, the fifth.
+    /// Language-specific tags, the fifth column.
     Xpos,
 }
 
 impl TagColumn {
-    /// The place of the column in a line, from 0.
+    /// The index of the column, from 0.
     fn place(self) -> usize {
         match self {
             Self::Upos => 3,
@@ -41,10 +41,10 @@ impl TagColumn {
 const CONLLU_COLUMNS: usize = 10;
 
 /// Reads tagged sentences. A `.conllu` file or one whose first line has ten columns is CoNLL-U: comments, ranges of
-/// multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped. Any other has two columns, and `column` says nothing.
+/// multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped. Any other file has two columns, and `column` is ignored.
 ///
 /// # Errors
-/// What [`read_file`] refuses; a line with another number of columns or an empty one; a column without any tag.
+/// Those of [`read_file`]; a line with a wrong number of columns or an empty column; a file without any tags.
 pub fn read_tagged(path: &Path, column: TagColumn) -> Result<Vec<Tagged>, DataError> {
     let file = read_file(path)?;
     let sentences = if is_conllu(&file) {
@@ -61,37 +61,38 @@ pub fn read_tagged(path: &Path, column: TagColumn) -> Result<Vec<Tagged>, DataEr
     Ok(sentences)
 }
 
-/// The parts of a data set of tagged sentences, by the hash of their words.
+/// Reads a data set of tagged sentences and splits it by the hash of their words.
 ///
 /// # Errors
-/// The errors of [`read_tagged`], and those of a data set that cannot be split.
+/// Those of [`read_tagged`], or a data set that cannot be split.
 pub fn load_tagged(source: &Source, column: TagColumn) -> Result<Splits<Tagged>, DataError> {
     let by_words = |sentence: &Tagged| hash(sentence.tokens.join(" ").as_bytes());
     let read = |files: &[PathBuf]| Ok(Loaded { examples: read_tagged(&files[0], column)?, notes: Vec::new() });
     load_splits(source, Files::of_one(&source.path)?, read, by_words)
 }
 
-/// A file of sentences in words, tagged or not, that can be written with other tags.
+/// A file of tokenised sentences, tagged or not, that can be written with other tags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untagged {
     sentences: Vec<Sentence>,
-    /// The column of the tags in a line of CoNLL-U; of other lines it is the second.
+    /// Index of the tag column in CoNLL-U; `None` in other files, where it is the second.
     column: Option<usize>,
 }
 
-/// A sentence with the lines that it stands on.
+/// A sentence with its lines in the file.
 #[derive(Clone, Debug, PartialEq)]
 struct Sentence {
     tokens: Vec<String>,
-    /// Each line, and whether it has a word.
+    /// Each line, and whether it holds a word.
     lines: Vec<(String, bool)>,
 }
 
 impl Untagged {
-    /// Reads CoNLL-U, `token<TAB>tag` lines, or in a `.tsv` file tokens alone; nothing of any other file, which is plain text.
+    /// Reads CoNLL-U, lines of `token<TAB>tag`, or a `.tsv` file of tokens alone. Returns `None` for any other file, which is
+    /// plain text.
     ///
     /// # Errors
-    /// What [`read_file`] refuses; a line with another number of columns.
+    /// Those of [`read_file`]; a line with a wrong number of columns.
     pub fn read(path: &Path, column: TagColumn) -> Result<Option<Self>, DataError> {
         let (first, format) = (first_line(path)?, format_of(path));
         let is_table = first.contains('\t') || format == "tsv";
@@ -133,10 +134,10 @@ impl Untagged {
         self.sentences.iter().map(|sentence| sentence.tokens.as_slice())
     }
 
-    /// A sentence as the file has it, with these tags and a blank line after it; `_` stands for a tag that is missing.
+    /// Writes a sentence as in the file, but with these tags, and a blank line after it. A missing tag is written as `_`.
     ///
     /// # Panics
-    /// If there is no sentence of this number.
+    /// If `sentence` is out of range.
     pub fn written<S: AsRef<str>>(&self, sentence: usize, tags: &[S]) -> String {
         let mut tags = tags.iter().map(AsRef::as_ref);
         let mut text = String::new();
@@ -160,7 +161,7 @@ fn is_conllu(file: &TextFile) -> bool {
     format_of(file.path()) == "conllu" || first.is_some_and(|line| line.split('\t').count() == CONLLU_COLUMNS)
 }
 
-/// Gathers the words between blank lines; `word` gives a line's token and tag, or nothing where the line has none.
+/// Collects the words between blank lines. `word` returns the token and tag of a line, or `None` if the line has no word.
 fn sentences(
     file: &TextFile,
     word: impl Fn(&TextFile, usize, &str) -> Result<Option<(String, String)>, DataError>,
@@ -196,7 +197,7 @@ fn conllu(
     Ok(Some((word.to_string(), tag.to_string())))
 }
 
-/// The columns of a line with a word of its own: no comment, no range of words, no empty node.
+/// The columns of a line, or `None` if it is a comment, a range of words or an empty node.
 fn conllu_columns<'a>(file: &TextFile, number: usize, line: &'a str) -> Result<Option<Vec<&'a str>>, DataError> {
     if line.starts_with('#') {
         return Ok(None);
@@ -211,7 +212,7 @@ fn conllu_columns<'a>(file: &TextFile, number: usize, line: &'a str) -> Result<O
     if !is_number(id) {
         return match id.split_once(['-', '.']) {
             Some((left, right)) if is_number(left) && is_number(right) => Ok(None),
-            _ => fail("a word's number, as 1, 1-2 or 1.1, in the first column", excerpt(id)),
+            _ => fail("a word number, such as 1, 1-2 or 1.1, in the first column", excerpt(id)),
         };
     }
     Ok(Some(columns))
@@ -283,7 +284,7 @@ mod tests {
             ("a.tsv", "I\tPRON\nsaw\tVERB\tx\n", TagColumn::Upos, "line 2: expected token<TAB>tag, found 3 columns"),
             ("a.tsv", "I\t\n", TagColumn::Upos, "line 1: expected token<TAB>tag, found an empty column"),
             ("a.conllu", &format!("{row}2\tb\n"), TagColumn::Upos, "line 2: expected 10 columns of CoNLL-U, found 2"),
-            ("a.conllu", &row.replace('1', "one"), TagColumn::Upos, "line 1: expected a word's number"),
+            ("a.conllu", &row.replace('1', "one"), TagColumn::Upos, "line 1: expected a word number"),
             ("a.conllu", &row.replace("NOUN", ""), TagColumn::Upos, "line 1: expected a word and its tag"),
             ("a.conllu", row, TagColumn::Xpos, "expected tags in the column Xpos, found only _"),
             ("a.conllu", "# nothing else\n", TagColumn::Upos, "expected tagged sentences, found nothing"),
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_comes_back_with_other_tags() {
+    fn a_file_is_written_with_other_tags() {
         let dir = tempdir().unwrap();
         let read = |name: &str, text: &str| Untagged::read(&write(&dir, name, text.as_bytes()), TagColumn::Xpos);
         let conllu = read("a.conllu", CONLLU).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Files for the tests of the readers.
+//! Writes files for the tests of the readers.
 
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;

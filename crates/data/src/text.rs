@@ -1,23 +1,23 @@
-//! Plain text.
+//! Plain text for language models.
 
 use crate::file::read_file;
 use crate::folder::Files;
 use crate::{DataError, Split, Splits};
 use std::path::Path;
 
-/// Reads a file as one text, its lines ended by `\n`.
+/// Reads a file as one text whose lines end with `\n`.
 ///
 /// # Errors
-/// What [`read_file`] refuses.
+/// Those of [`read_file`].
 pub fn read_text(path: &Path) -> Result<String, DataError> {
     Ok(read_file(path)?.into_text())
 }
 
-/// The parts of a text, one string each: a file's first 90 % of characters are train, the last 10 % dev. A folder has
-/// `train.*`, `dev.*` and `test.*`; without dev it is cut off train's end. Where there is no test file, there is no test.
+/// Reads and splits a text, one string per part. The first 90 % of a file's characters are train, the last 10 % dev. A folder
+/// has `train.*`, `dev.*` and `test.*`; without a dev file, dev is the end of train. Without a test file, test is empty.
 ///
 /// # Errors
-/// The errors of [`read_text`]; a folder without `train.*` or with two files for a part; a text too short to be parted.
+/// Those of [`read_text`]; a folder without `train.*` or with two files for a part; a text too short to be split.
 pub fn split_text(path: &Path) -> Result<Splits<String>, DataError> {
     let (train, dev, test) = match Files::of_one(path)? {
         Files::One(file) => {
@@ -35,7 +35,7 @@ pub fn split_text(path: &Path) -> Result<Splits<String>, DataError> {
     };
     let mut splits = Splits::new(vec![train], vec![dev], test.into_iter().collect());
     if splits.test.is_empty() {
-        splits.notes.push("only dev is held out, there is no test: the scores are of dev".to_string());
+        splits.notes.push("there is no test part: scores are measured on dev".to_string());
     }
     Ok(splits)
 }
@@ -63,7 +63,7 @@ mod tests {
         let splits = split_text(&write(&dir, "a.txt", "éèêëàâîïôûù".as_bytes())).unwrap();
         assert_eq!(splits.train, ["éèêëàâîïô"]);
         assert_eq!(splits.dev, ["ûù"]);
-        assert!(splits.test.is_empty(), "the tenth is dev, by which weights are chosen");
+        assert!(splits.test.is_empty(), "the last tenth is dev, which chooses the weights");
         let error = split_text(&write(&dir, "b.txt", b"a")).unwrap_err();
         assert!(matches!(error, DataError::TooFew { split: Split::Dev, .. }), "{error}");
     }

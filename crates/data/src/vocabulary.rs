@@ -1,11 +1,11 @@
-//! A closed set of names with numbers: labels, words, characters.
+//! A fixed set of names with numbers: labels, words or characters.
 
 use crate::DataError;
 use crate::error::excerpt;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// Names and their numbers, which are their places in the list. In JSON it is that list.
+/// Names and their numbers, which are their indices in a list. In JSON a vocabulary is that list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct Vocabulary {
@@ -14,8 +14,8 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The specials in their order, then each item that occurs `min_count` times or more, the most frequent first and
-    /// those of equal count by their text.
+    /// Builds a vocabulary of the specials, in their order, and of the items that occur at least `min_count` times, the most
+    /// frequent first and those of equal count in alphabetical order.
     pub fn build<S: AsRef<str>>(items: impl IntoIterator<Item = S>, specials: &[&str], min_count: usize) -> Self {
         let mut counts = BTreeMap::<String, u64>::new();
         for item in items {
@@ -27,13 +27,13 @@ impl Vocabulary {
         Self::from_counts(counts, specials, min_count)
     }
 
-    /// The same as [`Vocabulary::build`], for items that are counted already.
+    /// Like [`Vocabulary::build`], for items that are already counted.
     pub fn from_counts(counts: BTreeMap<String, u64>, specials: &[&str], min_count: usize) -> Self {
         let mut kept: Vec<_> = counts
             .into_iter()
             .filter(|(name, count)| *count >= min_count as u64 && !specials.contains(&name.as_str()))
             .collect();
-        // The map is sorted and the sort is stable, so that equal counts stay in the order of their text.
+        // The map is sorted and the sort is stable, so equal counts stay in alphabetical order.
         kept.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let mut vocabulary = Self::default();
         for name in specials.iter().map(|s| s.to_string()).chain(kept.into_iter().map(|(name, _)| name)) {
@@ -44,10 +44,10 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// These names in this order.
+    /// Builds a vocabulary of these names in this order.
     ///
     /// # Errors
-    /// If one comes twice.
+    /// If a name occurs twice.
     pub fn from_names(names: Vec<String>) -> Result<Self, DataError> {
         let mut vocabulary = Self::default();
         for name in names {
@@ -59,7 +59,7 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// The number of a name.
+    /// The number of a name, if it is in the vocabulary.
     pub fn get(&self, name: &str) -> Option<usize> {
         self.ids.get(name).copied()
     }
@@ -77,17 +77,17 @@ impl Vocabulary {
         &self.names
     }
 
-    /// How many there are.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is none.
+    /// Whether the vocabulary is empty.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Leaves only the first `limit` names.
+    /// Keeps only the first `limit` names.
     pub(crate) fn truncate(&mut self, limit: usize) {
         for name in self.names.drain(limit.min(self.names.len())..) {
             self.ids.remove(&name);

@@ -1,4 +1,4 @@
-//! The published data sets, where they are at hand: `REGARD_DATA` names their folder.
+//! Tests with published data sets. They are skipped unless `REGARD_DATA` names the folder of the data.
 
 use regard_data::{
     Case, Fold, LabelledColumns, PairColumns, Source, Split, TagColumn, Tokenizer, TokenizerConfig, TokenizerKind,
@@ -28,7 +28,7 @@ fn ewt_has_its_official_sentences() {
 }
 
 #[test]
-fn tatoeba_has_its_pairs_and_holds_sources_out() {
+fn tatoeba_has_its_pairs_and_its_sources_are_in_one_part() {
     let Some(folder) = folder() else { return };
     let path = folder.join("tatoeba-fra-eng/fra.txt.gz");
     assert_eq!(read_pairs(&path, &PairColumns::default()).unwrap().examples.len(), 167_130);
@@ -42,7 +42,7 @@ fn tatoeba_has_its_pairs_and_holds_sources_out() {
 }
 
 #[test]
-fn tatoeba_comes_back_from_its_pieces() {
+fn tokenisers_restore_tatoeba() {
     let Some(folder) = folder() else { return };
     let pairs = read_pairs(&folder.join("tatoeba-fra-eng/fra.txt.gz"), &PairColumns::default()).unwrap().examples;
     let texts = || pairs.iter().flat_map(|p| [p.source(), p.target()]);
@@ -60,7 +60,7 @@ fn tatoeba_comes_back_from_its_pieces() {
             start.elapsed() - trained
         );
         for (text, encoded) in sample.iter().zip(&encoded) {
-            // Between words only a single space is kept.
+            // The word tokeniser keeps only single spaces between words.
             let plain = !text.contains("  ") && !text.contains(|c: char| c.is_whitespace() && c != ' ');
             let kept = kind != TokenizerKind::Word || plain;
             assert!(!kept || tokenizer.decode(&encoded.ids) == *text, "{kind:?}: {text:?} {:?}", encoded.tokens);

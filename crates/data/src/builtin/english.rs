@@ -1,4 +1,4 @@
-//! English words in order, each with its part of speech.
+//! Collects English words with their parts of speech.
 
 use super::french::capitalised;
 use super::{Token, Upos};
@@ -13,7 +13,7 @@ impl English {
         self.tokens.push(Token { text: text.to_string(), tag });
     }
 
-    /// The tokens with a capital first letter and the mark at the end.
+    /// Returns the tokens with a capital first letter and the mark at the end.
     pub fn finish(mut self, mark: &str) -> Vec<Token> {
         if let Some(first) = self.tokens.first_mut() {
             first.text = capitalised(&first.text);

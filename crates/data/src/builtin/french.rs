@@ -1,8 +1,8 @@
-//! How French words join: elision (l', j', n', qu'), contraction (au, du, aux, des), and the endings of agreement.
+//! Joins French words: elision (l', j', n', qu'), contraction (au, du, aux, des) and the agreement of participles.
 
-use super::lexicon::{Gender, Number};
+use super::lexicon::{Gender, Number, WORDS};
 
-/// Words in order; joining is done once, at the end, when the neighbours are known.
+/// French words in order. They are joined at the end, when the neighbours of each are known.
 #[derive(Debug, Default)]
 pub(super) struct French {
     words: Vec<Word>,
@@ -14,7 +14,7 @@ struct Word {
     role: Role,
 }
 
-/// Only an article contracts: "du livre", but "le droit de le voir".
+/// The role of a word. Only an article contracts: "du livre", but "le droit de le voir".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Article,
@@ -30,7 +30,7 @@ impl French {
         self.words.push(Word { text: text.into(), role: Role::Article });
     }
 
-    /// The sentence: first letter capital, words joined, the mark at the end.
+    /// Joins the words to a sentence with a capital first letter and the mark at the end.
     pub fn finish(self, mark: &str) -> String {
         let mut line = String::new();
         let mut glued = true;
@@ -54,12 +54,12 @@ impl French {
             line.push_str(&text);
             glued = elided;
         }
-        // A space stands before a French question mark.
+        // French puts a space before a question mark.
         line.push_str(if mark == "?" { " ?" } else { mark });
         capitalised(&line)
     }
 
-    /// The contraction of the words at `index` and `index + 1`, where there is one.
+    /// The contraction of the words at `index` and `index + 1`, if they contract.
     fn contracted(&self, index: usize) -> Option<&'static str> {
         let article = self.words.get(index + 1).filter(|word| word.role == Role::Article)?;
         let elided = self.words.get(index + 2).is_some_and(|next| starts_with_vowel(&next.text));
@@ -77,26 +77,23 @@ fn elides(word: &str) -> bool {
     matches!(word, "le" | "la" | "je" | "me" | "te" | "ne" | "de" | "que")
 }
 
-/// Words whose h is not mute: "le héros", "le hibou".
-const ASPIRATED: [&str; 3] = ["héros", "hibou", "hiboux"];
-
-/// Whether the word before must elide or take its form before a vowel.
+/// Whether the previous word must elide or take its form before a vowel.
 pub(super) fn starts_with_vowel(word: &str) -> bool {
     let first = word.chars().next().map(|first| first.to_lowercase().next().unwrap_or(first));
     match first {
-        Some('h') => !ASPIRATED.contains(&word),
+        Some('h') => !WORDS.aspirated.contains(&word),
         Some(first) => "aàâeéèêiîoôuûyœ".contains(first),
         None => false,
     }
 }
 
-/// With its first letter a capital.
+/// The text with a capital first letter.
 pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A past participle in agreement.
+/// A past participle with the endings of gender and number.
 pub(super) fn participle(masculine: &str, gender: Gender, number: Number) -> String {
     let mut form = masculine.to_string();
     if gender == Gender::Feminine {

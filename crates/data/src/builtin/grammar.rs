@@ -1,29 +1,27 @@
-//! Which kinds of sentence are drawn, and how often.
+//! Draws whole sentences: which kinds there are, and how often each is drawn.
 
 use super::clause::{Clause, Modal, Object, Order, Polarity, Predicate, Recipient, Subject, Tense};
 use super::draw::{Draw, Size};
 use super::lexicon::class::*;
-use super::lexicon::verbs::{THINKING, VERBS};
-use super::lexicon::{Frame, Gender, Number, Past, Verb};
+use super::lexicon::{Frame, Gender, Number, Past, Verb, WORDS};
 use super::phrase::{Determiner, NounPhrase};
 use super::pronoun::{Agreement, Pronoun};
 use super::sentence::{Asked, Joint, Tree};
 
-/// Longest and shortest English sentence, in words.
-pub(super) const WORDS: std::ops::RangeInclusive<usize> = 3..=14;
+/// Allowed lengths of an English sentence, in words.
+pub(super) const LENGTHS: std::ops::RangeInclusive<usize> = 3..=14;
 
-/// Sentences that every test part begins with: "I saw a saw.", "Citizens have the right to right wrongs."
+/// The first sentences of every test part: "I saw a saw." and "Citizens have the right to right wrongs."
 pub(super) fn showcase() -> [Tree; 2] {
     let phrase = |determiner, english, number| NounPhrase {
         determiner,
         adjectives: Vec::new(),
-        noun: Draw::noun_named(english),
+        noun: WORDS.noun(english),
         number,
     };
-    let verb = |infinitive| VERBS.iter().find(|verb| verb.infinitive == infinitive).unwrap_or(&VERBS[0]);
     let act = |subject, tense, modal, infinitive, phrase| {
-        let predicate =
-            Predicate::Do { verb: verb(infinitive), object: Object::Phrase(phrase), recipient: Recipient::None };
+        let (verb, object) = (WORDS.verb(infinitive), Object::Phrase(phrase));
+        let predicate = Predicate::Do { verb, object, recipient: Recipient::None };
         let (polarity, frequency, manner, place, time) = (Polarity::Yes, None, None, None, None);
         Tree::Statement(Clause { subject, tense, polarity, modal, predicate, frequency, manner, place, time })
     };
@@ -52,7 +50,7 @@ enum Kind {
 }
 
 impl Draw {
-    /// A sentence.
+    /// Draws a sentence.
     pub fn tree(&mut self) -> Tree {
         let kind = self.weighted(&[
             (48, Kind::Statement),
@@ -82,7 +80,7 @@ impl Draw {
         }
     }
 
-    /// One that can follow "is it true that": no "must", no adverb that would need another place.
+    /// Draws a clause that can be asked about: no "must", and no adverb that would stand elsewhere in a question.
     fn asked_clause(&mut self) -> Clause {
         loop {
             let clause = self.clause(Size::Full);
@@ -137,7 +135,7 @@ impl Draw {
         let verb = self.personal_verb();
         let subject = Subject::Who(Agreement::third(Gender::Masculine, Number::Singular));
         let clause = self.action(verb, subject, Size::Full);
-        // "Who never …" and "who cannot …" are questions few people ask.
+        // Few people ask "who never …" or "who cannot …".
         Clause { polarity: Polarity::Yes, ..clause }
     }
 
@@ -166,7 +164,7 @@ impl Draw {
         }
     }
 
-    /// A short clause without "they" or "them", which beside another clause could stand for one of its nouns.
+    /// Draws a short clause without "they" or "them", which could stand for a noun of another clause.
     fn independent(&mut self) -> Clause {
         loop {
             let clause = self.clause(Size::Short);
@@ -196,7 +194,7 @@ impl Draw {
         }
     }
 
-    /// Something is named and then meant by "it" or "them": French must remember its gender.
+    /// Draws two clauses: the first names something, the second calls it "it" or "them". French needs its gender.
     fn reference(&mut self) -> Tree {
         let joint = *self.pick(&[Joint::And, Joint::But]);
         loop {
@@ -237,10 +235,10 @@ impl Draw {
         Subject::Pronoun(*self.pick(&[Pronoun::I, Pronoun::You, Pronoun::He, Pronoun::She, Pronoun::We]))
     }
 
-    /// Verbs of people that take such an object.
+    /// Transitive verbs that take an object of this class.
     fn verbs_for(&self, class: u64) -> Vec<&'static Verb> {
         let takes = |verb: &&'static Verb| verb.frame == Frame::Transitive && verb.objects & class != 0;
-        VERBS.iter().filter(takes).collect()
+        WORDS.verbs.iter().filter(takes).collect()
     }
 
     fn with_object(&mut self, verb: &'static Verb, subject: Subject, thing: Object) -> Clause {
@@ -253,7 +251,7 @@ impl Draw {
 
     fn that(&mut self) -> Tree {
         let subject = self.subject(PERSON);
-        let verb = self.pick(THINKING);
+        let verb = self.pick(&WORDS.thinking);
         Tree::That(subject, verb, self.independent())
     }
 
@@ -299,12 +297,12 @@ impl Draw {
     }
 }
 
-/// Whether a relative clause can follow: not after what is already told apart by its owner.
+/// Whether a relative clause can follow: not if a possessive or an owner already tells which one is meant.
 fn introduces(phrase: &NounPhrase) -> bool {
     matches!(phrase.determiner, Determiner::The | Determiner::Indefinite | Determiner::Number(_))
 }
 
-/// The pronoun that takes a subject up again.
+/// The pronoun for a subject in the next clause.
 fn again(subject: &Subject) -> Subject {
     let agreement = subject.agreement();
     match subject {

@@ -1,10 +1,10 @@
-//! Data that are built in, so that every task runs with no file: written here, and a function of a seed.
+//! Built-in data, with which every task runs without any file. They depend only on a seed; the words are in `words/`.
 //!
 //! - [`english_french`]: pairs of sentences from a grammar of both languages, with agreement, word order, clitic
 //!   pronouns, negation, elision and English homographs ("I saw a saw").
-//! - [`tagged`]: the English side with its parts of speech.
-//! - [`sentiment()`]: opinions whose words alone do not tell the label.
-//! - [`text()`]: little stories for language models and word vectors.
+//! - [`tagged`]: the English sentences with their parts of speech.
+//! - [`sentiment()`]: opinions whose words alone do not determine the label.
+//! - [`text()`]: short stories for language models and word vectors.
 
 mod clause;
 mod draw;
@@ -12,6 +12,7 @@ mod english;
 mod french;
 mod grammar;
 mod lexicon;
+mod lists;
 mod parts;
 mod phrase;
 mod pronoun;
@@ -23,10 +24,11 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use parts::{Parts, Sizes};
+pub use parts::Sizes;
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
 
+use crate::Splits;
 use crate::hash::Fnv;
 use std::fmt;
 use std::sync::OnceLock;
@@ -52,24 +54,16 @@ pub enum Upos {
 }
 
 impl Upos {
+    #[rustfmt::skip]
+    const NAMES: [(Self, &str); 14] = [
+        (Self::Adj, "ADJ"), (Self::Adp, "ADP"), (Self::Adv, "ADV"), (Self::Aux, "AUX"), (Self::Cconj, "CCONJ"),
+        (Self::Det, "DET"), (Self::Noun, "NOUN"), (Self::Num, "NUM"), (Self::Part, "PART"), (Self::Pron, "PRON"),
+        (Self::Propn, "PROPN"), (Self::Punct, "PUNCT"), (Self::Sconj, "SCONJ"), (Self::Verb, "VERB"),
+    ];
+
     /// The name in capitals, as in CoNLL-U.
     pub fn name(self) -> &'static str {
-        match self {
-            Upos::Adj => "ADJ",
-            Upos::Adp => "ADP",
-            Upos::Adv => "ADV",
-            Upos::Aux => "AUX",
-            Upos::Cconj => "CCONJ",
-            Upos::Det => "DET",
-            Upos::Noun => "NOUN",
-            Upos::Num => "NUM",
-            Upos::Part => "PART",
-            Upos::Pron => "PRON",
-            Upos::Propn => "PROPN",
-            Upos::Punct => "PUNCT",
-            Upos::Sconj => "SCONJ",
-            Upos::Verb => "VERB",
-        }
+        Self::NAMES[self as usize].1
     }
 }
 
@@ -79,26 +73,26 @@ impl fmt::Display for Upos {
     }
 }
 
-/// An English word or mark with its part of speech.
+/// An English word or punctuation mark with its part of speech.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The word as it stands in the sentence.
+    /// The word as written in the sentence.
     pub text: String,
-    /// What it is there.
+    /// Its part of speech.
     pub tag: Upos,
 }
 
 /// A sentence in both languages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// The source, word by word.
+    /// The English words.
     pub english: Vec<Token>,
-    /// The one translation.
+    /// The French translation.
     pub french: String,
 }
 
 impl Sentence {
-    /// The English text, with marks and "'s" joined to the word before.
+    /// The English text. Punctuation and "'s" are joined to the previous word.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for token in &self.english {
@@ -111,19 +105,19 @@ impl Sentence {
     }
 }
 
-/// A hash of the built-in data: another one if a version of this crate writes other sentences, opinions or stories.
+/// A hash of the built-in data. It changes if a version of this crate writes other sentences, opinions or stories.
 pub fn fingerprint() -> &'static str {
     static FINGERPRINT: OnceLock<String> = OnceLock::new();
     FINGERPRINT.get_or_init(|| {
-        // Enough to meet every rule and nearly every word, few enough to be written in no time.
+        // Enough to use every rule and nearly every word, few enough to take no time.
         let sizes = Sizes { train: 3_000, dev: 100, test: 100 };
-        let Parts { train, dev, test } = english_french(sizes, 1);
+        let Splits { train, dev, test, .. } = english_french(sizes, 1);
         let mut state = Fnv::default();
         for sentence in [train, dev, test].iter().flatten() {
             sentence.english.iter().for_each(|token| state.write(format!("{}/{} ", token.text, token.tag).as_bytes()));
             state.write(sentence.french.as_bytes());
         }
-        let Parts { train, dev, test } = sentiment(sizes, 1);
+        let Splits { train, dev, test, .. } = sentiment(sizes, 1);
         for Opinion { text, label, value } in [train, dev, test].iter().flatten() {
             state.write(format!("{text}/{}/{value}", label.name()).as_bytes());
         }
@@ -133,9 +127,9 @@ pub fn fingerprint() -> &'static str {
     })
 }
 
-/// English sentences and their French translations. Every test sentence has a pair of words (adjective and noun, verb
-/// and object, subject and verb) that no training sentence has; with the default sizes single words are all met in training, in each form needed.
-/// The first two test sentences are "I saw a saw." and "Citizens have the right to right wrongs."
+/// Draws English sentences with their French translations. Every test sentence has a pair of words (adjective and noun,
+/// verb and object, subject and verb) that no training sentence has; with the default sizes, every single word form of the
+/// test is in training. The first two test sentences are "I saw a saw." and "Citizens have the right to right wrongs."
 ///
 /// ```
 /// use regard_data::builtin::{Sizes, english_french};
@@ -143,11 +137,11 @@ pub fn fingerprint() -> &'static str {
 /// assert_eq!((parts.train.len(), parts.dev.len(), parts.test.len()), (10, 2, 2));
 /// println!("{} → {}", parts.train[0].text(), parts.train[0].french);
 /// ```
-pub fn english_french(sizes: Sizes, seed: u64) -> Parts<Sentence> {
+pub fn english_french(sizes: Sizes, seed: u64) -> Splits<Sentence> {
     parts::divided(sizes, seed)
 }
 
-/// The English sentences of [`english_french`] as words and parts of speech, in the same parts.
-pub fn tagged(sizes: Sizes, seed: u64) -> Parts<Vec<Token>> {
+/// Draws the English sentences of [`english_french`] as words with parts of speech, in the same parts.
+pub fn tagged(sizes: Sizes, seed: u64) -> Splits<Vec<Token>> {
     parts::divided(sizes, seed).map(|sentence| sentence.english)
 }

@@ -1,19 +1,21 @@
-//! Training, development and test parts, with combinations that training never shows.
+//! Splits built-in data into parts; the test part has combinations of words that training never shows.
 
 use super::draw::Draw;
-use super::grammar::{WORDS, showcase};
+use super::grammar::{LENGTHS, showcase};
 use super::sentence::{Pair, Tree};
 use super::{Sentence, Upos};
+use crate::Splits;
+use crate::hash::Fnv;
 use std::collections::BTreeSet;
 
-/// How many sentences each part has.
+/// Number of sentences in each part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Sentences to learn from.
+    /// Sentences to train on.
     pub train: usize,
-    /// Sentences to choose by, of the same kind as those to learn from.
+    /// Sentences to make choices by: new ones with known combinations of words.
     pub dev: usize,
-    /// Sentences with a held-out combination.
+    /// Sentences to report scores on: each has a combination of words that training never shows.
     pub test: usize,
 }
 
@@ -23,47 +25,26 @@ impl Default for Sizes {
     }
 }
 
-/// Data in three parts, no sentence in two of them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parts<T> {
-    /// To learn from.
-    pub train: Vec<T>,
-    /// To choose by: new sentences, known combinations.
-    pub dev: Vec<T>,
-    /// To report on: every sentence has a combination of words that training never shows.
-    pub test: Vec<T>,
-}
-
-impl<T> Parts<T> {
-    /// The same parts with every example changed.
-    pub fn map<U>(self, change: impl Fn(T) -> U) -> Parts<U> {
-        let all = |examples: Vec<T>| examples.into_iter().map(&change).collect();
-        Parts { train: all(self.train), dev: all(self.dev), test: all(self.test) }
-    }
-}
-
-/// One pair in this many is held out.
+/// One pair of words in this many is held out.
 const HELD_OUT: u64 = 12;
 
-/// Whether a pair of lexemes is kept for the test part; a function of the words alone, so every seed keeps the same.
+/// Whether a pair of lexemes is held out for the test part. It depends on the words alone, so every seed holds out the same.
 pub(super) fn is_held_out(pair: Pair) -> bool {
-    // What homographs are shown by must be read, not remembered.
+    // The sentences that show homographs must not be learnt by heart.
     [("voir", "saw"), ("citizen", "redresser")].contains(&pair)
         || hash(&format!("{} {}", pair.0, pair.1)).is_multiple_of(HELD_OUT)
 }
 
-/// FNV-1a, with its high bits folded in since the low ones alone are weak.
+/// FNV-1a with its high bits folded into the low ones, which alone are weak.
 pub(super) fn hash(text: &str) -> u64 {
-    let mut state = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in text.bytes() {
-        state = (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    state ^ (state >> 32)
+    let mut state = Fnv::default();
+    state.write(text.as_bytes());
+    state.0 ^ (state.0 >> 32)
 }
 
-/// Draws sentences until every part is full. `sizes` beyond what the grammar can say would never end, so draws that
-/// bring nothing new are counted and the parts left short after a long run of them.
-pub(super) fn divided(sizes: Sizes, seed: u64) -> Parts<Sentence> {
+/// Draws sentences until every part is full. If `sizes` exceeds what the grammar can say, the parts stay short: drawing ends
+/// after a long run without a new sentence.
+pub(super) fn divided(sizes: Sizes, seed: u64) -> Splits<Sentence> {
     let mut draw = Draw::new(seed);
     let mut met = BTreeSet::new();
     let (mut seen, mut unseen) = (Vec::new(), Vec::new());
@@ -88,12 +69,12 @@ pub(super) fn divided(sizes: Sizes, seed: u64) -> Parts<Sentence> {
         if held { unseen.push(sentence) } else { seen.push(sentence) }
     }
     let dev = seen.split_off(sizes.train.min(seen.len()));
-    Parts { train: seen, dev, test: unseen }
+    Splits::new(seen, dev, unseen)
 }
 
-/// A sentence of a length that is wanted.
+/// The sentence of a tree, if it has an allowed length.
 pub(super) fn rendered(tree: &Tree) -> Option<Sentence> {
     let sentence = tree.render();
     let words = sentence.english.iter().filter(|token| token.tag != Upos::Punct).count();
-    WORDS.contains(&words).then_some(sentence)
+    LENGTHS.contains(&words).then_some(sentence)
 }

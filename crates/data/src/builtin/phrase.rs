@@ -1,12 +1,11 @@
-//! Noun phrases: determiner, adjectives, noun, owner; English order and French agreement.
+//! Noun phrases (determiner, adjectives, noun, owner) and places, in English order and with French agreement.
 
 use super::english::English;
 use super::french::{French, starts_with_vowel};
-use super::lexicon::closed::{Land, LandKind, NUMBERS, Name};
-use super::lexicon::{Adjective, Gender, Location, Noun, Number, Side};
+use super::lexicon::{Adjective, Count, Gender, Land, LandKind, Location, Name, Noun, Number, Side, WORDS};
 use super::{Upos, pronoun::Pronoun};
 
-/// The polarity around a phrase: it turns "some" into "any", and French "un" or "des" after "pas" into "de".
+/// The mood of the clause around a phrase. It turns "some" into "any", and French "un" or "des" into "de" after "pas".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
     Affirmative,
@@ -22,10 +21,10 @@ pub(super) enum Determiner {
     This,
     That,
     My(Pronoun),
-    /// An index into the table of numbers.
+    /// An index into the list of numbers.
     Number(usize),
     Many,
-    /// A whole kind, without a word in English: "I like cats".
+    /// A whole kind, without a determiner in English: "I like cats".
     Kind,
     OfName(&'static Name),
     OfNoun(&'static Noun),
@@ -46,7 +45,7 @@ impl NounPhrase {
 
     pub fn english(&self, mood: Mood, out: &mut English) {
         let plural = self.number == Number::Plural;
-        let uncounted = plural || self.noun.count == super::lexicon::Count::Mass;
+        let uncounted = plural || self.noun.count == Count::Mass;
         match self.determiner {
             Determiner::The => out.push("the", Upos::Det),
             Determiner::Indefinite if uncounted => {
@@ -59,7 +58,7 @@ impl NounPhrase {
             Determiner::This => out.push(if plural { "these" } else { "this" }, Upos::Det),
             Determiner::That => out.push(if plural { "those" } else { "that" }, Upos::Det),
             Determiner::My(owner) => out.push(owner.possessive(), Upos::Pron),
-            Determiner::Number(index) => out.push(NUMBERS[index].0, Upos::Num),
+            Determiner::Number(index) => out.push(WORDS.numbers[index].0, Upos::Num),
             Determiner::Many => out.push("many", Upos::Adj),
             Determiner::Kind => {}
             Determiner::OfName(name) => {
@@ -111,7 +110,7 @@ impl NounPhrase {
         let (gender, number) = (self.noun.gender, self.number);
         match (self.determiner, number) {
             (Determiner::Indefinite, _) if mood == Mood::Negative => out.push("de"),
-            (Determiner::Indefinite, _) if self.noun.count == super::lexicon::Count::Mass => {
+            (Determiner::Indefinite, _) if self.noun.count == Count::Mass => {
                 out.push("de");
                 out.article(definite(gender, number));
             }
@@ -127,7 +126,7 @@ impl NounPhrase {
                 Gender::Masculine => "ce",
             }),
             (Determiner::My(owner), _) => out.push(owner.french_possessive(gender, number, next)),
-            (Determiner::Number(index), _) => out.push(NUMBERS[index].1),
+            (Determiner::Number(index), _) => out.push(WORDS.numbers[index].1),
             (Determiner::Many, _) => {
                 out.push("beaucoup");
                 out.push("de");
@@ -147,7 +146,7 @@ fn definite(gender: Gender, number: Number) -> &'static str {
     }
 }
 
-/// The form of an adjective; `next` is the word after it where it stands before its noun.
+/// The form of an adjective that agrees with its noun. `next` is the next word, if the adjective stands before its noun.
 pub(super) fn agreed(adjective: &Adjective, gender: Gender, number: Number, next: Option<&str>) -> &'static str {
     match (gender, number) {
         (Gender::Masculine, Number::Singular) if next.is_some_and(starts_with_vowel) => adjective.before_vowel,
@@ -158,10 +157,10 @@ pub(super) fn agreed(adjective: &Adjective, gender: Gender, number: Number, next
     }
 }
 
-/// How something lies to a place.
+/// The relation of something to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// By the noun's own preposition: in the park, at the station, on the beach.
+    /// At the place, by the noun's own preposition: in the park, at the station, on the beach.
     There,
     To,
     From,
@@ -187,7 +186,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// [`Relation::There`] made explicit: the English word, and the French one.
+    /// The preposition of [`Relation::There`], in English and in French.
     fn own_preposition(&self) -> (&'static str, &'static str) {
         match &self.ground {
             Ground::Phrase(phrase) => match phrase.noun.location {

@@ -1,4 +1,4 @@
-//! Personal pronouns and what they agree with.
+//! Personal pronouns and grammatical agreement.
 
 use super::french::starts_with_vowel;
 use super::lexicon::{Gender, Number};
@@ -24,7 +24,7 @@ impl Agreement {
         Self { person: Person::Third, number, gender }
     }
 
-    /// The column of a French verb: je, tu, il, nous, ils ("you" is always one friend here).
+    /// The index of a French verb form: je, tu, il, nous, ils ("you" is always one friend here).
     pub fn column(self) -> usize {
         match (self.number, self.person) {
             (Number::Singular, Person::First) => 0,
@@ -36,8 +36,8 @@ impl Agreement {
     }
 }
 
-/// A personal pronoun. English hides the gender of I, you, we and they: French takes the masculine then, unless the
-/// pronoun stands for a noun of the same sentence.
+/// A personal pronoun. English does not show the gender of I, you, we and they; French then takes the masculine, unless
+/// the pronoun stands for a noun of the same sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pronoun {
     I,
@@ -46,7 +46,7 @@ pub(super) enum Pronoun {
     She,
     We,
     They,
-    /// Stands for a noun named before, with that noun's gender and number: it, them.
+    /// "it" or "them" for a noun named before, with its gender and number.
     Named(Gender, Number),
 }
 
@@ -64,40 +64,29 @@ impl Pronoun {
         Agreement { person, number, gender }
     }
 
-    pub fn subject(self) -> &'static str {
+    /// The English subject, object and possessive.
+    fn english(self) -> [&'static str; 3] {
         match self {
-            Pronoun::I => "I",
-            Pronoun::You => "you",
-            Pronoun::He => "he",
-            Pronoun::She => "she",
-            Pronoun::We => "we",
-            Pronoun::Named(_, Number::Singular) => "it",
-            Pronoun::They | Pronoun::Named(_, Number::Plural) => "they",
+            Pronoun::I => ["I", "me", "my"],
+            Pronoun::You => ["you", "you", "your"],
+            Pronoun::He => ["he", "him", "his"],
+            Pronoun::She => ["she", "her", "her"],
+            Pronoun::We => ["we", "us", "our"],
+            Pronoun::Named(_, Number::Singular) => ["it", "it", "its"],
+            Pronoun::They | Pronoun::Named(_, Number::Plural) => ["they", "them", "their"],
         }
+    }
+
+    pub fn subject(self) -> &'static str {
+        self.english()[0]
     }
 
     pub fn object(self) -> &'static str {
-        match self {
-            Pronoun::I => "me",
-            Pronoun::You => "you",
-            Pronoun::He => "him",
-            Pronoun::She => "her",
-            Pronoun::We => "us",
-            Pronoun::Named(_, Number::Singular) => "it",
-            Pronoun::They | Pronoun::Named(_, Number::Plural) => "them",
-        }
+        self.english()[1]
     }
 
     pub fn possessive(self) -> &'static str {
-        match self {
-            Pronoun::I => "my",
-            Pronoun::You => "your",
-            Pronoun::He => "his",
-            Pronoun::She => "her",
-            Pronoun::We => "our",
-            Pronoun::Named(_, Number::Singular) => "its",
-            Pronoun::They | Pronoun::Named(_, Number::Plural) => "their",
-        }
+        self.english()[2]
     }
 
     pub fn french_subject(self) -> &'static str {
@@ -112,7 +101,7 @@ impl Pronoun {
         }
     }
 
-    /// Before the verb, as its direct object.
+    /// The direct object, which stands before the verb.
     pub fn french_object(self) -> &'static str {
         match (self.agreement().column(), self.agreement().gender) {
             (0, _) => "me",
@@ -124,7 +113,7 @@ impl Pronoun {
         }
     }
 
-    /// Before the verb, as the one who gets something.
+    /// The indirect object, which stands before the verb.
     pub fn french_recipient(self) -> &'static str {
         match self.agreement().column() {
             0 => "me",
@@ -145,7 +134,7 @@ impl Pronoun {
         };
         match (number, gender) {
             (Number::Plural, _) => forms[2],
-            // "mon école": the masculine form saves two vowels from meeting.
+            // "mon école": before a vowel the masculine form is used.
             (_, Gender::Feminine) if !starts_with_vowel(next) => forms[1],
             _ => forms[0],
         }

@@ -1,26 +1,24 @@
-//! Whole sentences: statements, questions, clauses joined, and the lexical pairs each one holds.
+//! Whole sentences (statements, questions, joined clauses) and the pairs of words in each.
 
 use super::clause::{Clause, Object, Order, Polarity, Predicate, Recipient, Subject, Tense, be, imperfect, present};
 use super::english::English;
 use super::french::French;
-use super::lexicon::nouns::NOUNS;
-use super::lexicon::verbs::{BE, HAVE};
-use super::lexicon::{Adjective, Gender, Number, Verb};
+use super::lexicon::{Adjective, Gender, Number, Verb, WORDS};
 use super::phrase::{Determiner, Ground, Mood, NounPhrase, Place};
 use super::pronoun::{Agreement, Pronoun};
 use super::{Sentence, Upos};
 
-/// Two lexemes that go together in a sentence.
+/// Two lexemes that belong together in a sentence.
 pub(super) type Pair = (&'static str, &'static str);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Yes or no.
+    /// A question to be answered with yes or no.
     Whether,
     Where,
     Why,
     When,
-    /// The object.
+    /// A question about the object.
     What,
 }
 
@@ -36,14 +34,14 @@ pub(super) enum Joint {
 pub(super) enum Tree {
     Statement(Clause),
     Question(Asked, Clause),
-    /// The clause's subject is "who".
+    /// A question whose subject is "who".
     Who(Clause),
-    /// Where something is.
+    /// A question about the place of something: "Where is …?"
     WhereIs(Subject, Tense),
     Joined(Clause, Joint, Clause),
     /// "I think that …".
     That(Subject, &'static Verb, Clause),
-    /// "There is …", or whether there is.
+    /// "There is …" or "Is there …?"
     Existence {
         order: Order,
         tense: Tense,
@@ -51,12 +49,12 @@ pub(super) enum Tree {
         phrase: NounPhrase,
         place: Place,
     },
-    /// A clause whose object is described by another clause, in which it is the subject or the object.
+    /// A clause whose object is the subject or the object of a second, relative clause.
     Relative(Clause, Clause),
 }
 
 impl Tree {
-    /// The sentence in both languages.
+    /// Writes the sentence in both languages.
     pub fn render(&self) -> Sentence {
         let (mut english, mut french) = (English::default(), French::default());
         let mark = match self {
@@ -76,7 +74,11 @@ impl Tree {
                 english.push(be(who, *tense), Upos::Aux);
                 subject.english(&mut english);
                 french.push("où");
-                french.push(if *tense == Tense::Past { imperfect("ét", who) } else { present(&BE, who) });
+                french.push(if *tense == Tense::Past {
+                    imperfect("ét", who)
+                } else {
+                    present(WORDS.verb("être"), who)
+                });
                 subject.french(&mut french);
             }
             Tree::Joined(first, joint, second) => joined(first, *joint, second, &mut english, &mut french),
@@ -110,7 +112,7 @@ impl Tree {
         Sentence { english: english.finish(mark), french: french.finish(mark) }
     }
 
-    /// The pairs of lexemes that must go together to read it: subject and verb, verb and object, adjective and noun.
+    /// The pairs of lexemes in the sentence: subject and verb, verb and object, adjective and noun.
     pub fn combinations(&self) -> Vec<Pair> {
         let mut pairs = Vec::new();
         match self {
@@ -201,7 +203,7 @@ fn existence(
         french.push("ne");
     }
     french.push("y");
-    french.push(if tense == Tense::Past { imperfect("av", one) } else { present(&HAVE, one) });
+    french.push(if tense == Tense::Past { imperfect("av", one) } else { present(WORDS.verb("avoir"), one) });
     if negative {
         french.push("pas");
         english.push("no", Upos::Det);
@@ -214,11 +216,12 @@ fn existence(
     }
 }
 
-/// Fewer partners than this, and a word could lose most of them: it is then never held out.
+/// Smallest number of nouns that a verb or adjective goes with for its pairs to be held out. With fewer, a word could lose
+/// most of its partners.
 const ENOUGH: usize = 6;
 
 fn nouns_of(class: u64) -> usize {
-    NOUNS.iter().filter(|noun| noun.class & class != 0).count()
+    WORDS.nouns.iter().filter(|noun| noun.class & class != 0).count()
 }
 
 fn quality_pair(adjective: &'static Adjective, noun: &'static str, pairs: &mut Vec<Pair>) {
@@ -227,7 +230,7 @@ fn quality_pair(adjective: &'static Adjective, noun: &'static str, pairs: &mut V
     }
 }
 
-/// Verbs go by their French name, which keeps homographs apart.
+/// Adds subject and verb. Verbs are named by their French infinitive, which tells homographs apart.
 fn action_pair(subject: &'static str, verb: &'static Verb, pairs: &mut Vec<Pair>) {
     if nouns_of(verb.subjects) >= ENOUGH {
         pairs.push((subject, verb.infinitive));
@@ -252,7 +255,7 @@ fn place_pairs(place: &Place, pairs: &mut Vec<Pair>) {
     }
 }
 
-/// What a subject is called in a pair; pronouns are left out, for every form of a verb must be met in training.
+/// The name of a subject in a pair. Pronouns have none, because every form of a verb must occur in training.
 fn head(subject: &Subject) -> Option<&'static str> {
     match subject {
         Subject::Name(name) => Some(name.text),
@@ -295,7 +298,7 @@ fn clause_pairs(clause: &Clause, pairs: &mut Vec<Pair>) {
     }
 }
 
-/// Pairs across two clauses: a "who", "that" or "it" of the second stands for a noun of the first.
+/// Adds pairs across two clauses: "who", "that" or "it" in the second stands for a noun of the first.
 fn reference_pairs(first: &Clause, second: &Clause, pairs: &mut Vec<Pair>) {
     let named = match &first.predicate {
         Predicate::Do { object: Object::Phrase(phrase), .. } => Some(phrase.noun.english[0]),

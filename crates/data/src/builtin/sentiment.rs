@@ -1,14 +1,17 @@
-//! Opinions whose words alone do not tell the label.
+//! Opinions whose words alone do not determine the label.
 //!
 //! Seven sentences in ten come in pairs: the same words in another order, with the other label ("The plot was dull but
-//! the music was great." and "The plot was great but the music was dull."). Whoever only counts words is right on half
-//! of these, so on 65 % of all at best.
+//! the music was great." and "The plot was great but the music was dull."). A model that only counts words is right on
+//! half of these, so on 65 % of all sentences at best.
 
 use super::draw::Draw;
-use super::parts::{Parts, Sizes, hash};
+use super::lists::{Cell, list};
+use super::parts::{Sizes, hash};
+use crate::{DataError, Splits};
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-/// Which way an opinion goes.
+/// The label of an opinion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     /// Against.
@@ -18,7 +21,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// The label as a word.
+    /// The name of the label: `negative` or `positive`.
     pub fn name(self) -> &'static str {
         match self {
             Label::Negative => "negative",
@@ -32,9 +35,9 @@ impl Label {
 pub struct Opinion {
     /// The sentence.
     pub text: String,
-    /// Which way it goes.
+    /// Whether it is in favour or against.
     pub label: Label,
-    /// How far: from -1 to 1, with the sign of the label.
+    /// Its strength, from -1 to 1, with the sign of the label.
     pub value: f32,
 }
 
@@ -45,39 +48,15 @@ impl Opinion {
     }
 }
 
-type Word = (&'static str, f32);
-
-// None begins with a vowel, so that "a" fits before each.
-const GOOD: [Word; 10] = [
-    ("good", 0.5),
-    ("great", 0.8),
-    ("brilliant", 1.0),
-    ("clever", 0.6),
-    ("charming", 0.7),
-    ("funny", 0.6),
-    ("moving", 0.7),
-    ("lively", 0.5),
-    ("fresh", 0.4),
-    ("superb", 1.0),
-];
-const BAD: [Word; 10] = [
-    ("bad", -0.5),
-    ("dull", -0.6),
-    ("terrible", -1.0),
-    ("boring", -0.7),
-    ("poor", -0.5),
-    ("dreadful", -1.0),
-    ("silly", -0.4),
-    ("weak", -0.4),
-    ("tedious", -0.7),
-    ("clumsy", -0.6),
-];
-/// Base and past.
-const LIKING: [(&str, &str, f32); 3] = [("love", "loved", 0.9), ("enjoy", "enjoyed", 0.6), ("admire", "admired", 0.7)];
-const HATING: [(&str, &str, f32); 3] =
-    [("hate", "hated", -0.9), ("dislike", "disliked", -0.6), ("despise", "despised", -0.8)];
-const TOPICS: [&str; 12] =
-    ["film", "plot", "acting", "music", "book", "story", "ending", "dialogue", "cast", "scenery", "show", "beginning"];
+/// An adjective, or a verb with its base and past.
+#[derive(Clone, Copy)]
+struct Word {
+    base: &'static str,
+    /// The past of a verb; the same as `base` for an adjective.
+    past: &'static str,
+    /// From -1 (against) to 1 (in favour).
+    value: f32,
+}
 
 /// What the losing half of a sentence does to its value.
 #[derive(Clone, Copy)]
@@ -88,37 +67,73 @@ enum Weight {
     Granted,
 }
 
-/// `{W}` and `{L}` are the words that win and lose; swapping them turns the label and keeps the words.
-const SWAPPED: [(&str, Weight); 12] = [
-    ("The {a} was {L} but the {b} was {W}.", Weight::Granted),
-    ("Although the {a} was {L}, the {b} was {W}.", Weight::Granted),
-    ("The {b} was {W} although the {a} was {L}.", Weight::Granted),
-    ("The {a} was not {L}, it was {W}.", Weight::Denied),
-    ("I expected a {L} {a} and I got a {W} one.", Weight::Denied),
-    ("No one could call the {a} {L}, everyone found it {W}.", Weight::Denied),
-    ("The {a} is {W} and far from {L}.", Weight::Denied),
-    ("The {a} is more {W} than {L}.", Weight::Granted),
-    ("The {a} is {W} without being {L}.", Weight::Denied),
-    ("People said the {a} was {L}, but I found it {W}.", Weight::Denied),
-    ("It is not true that the {a} is {L}, it is {W}.", Weight::Denied),
-    ("Some found the {a} {L}, yet the {b} is {W}.", Weight::Granted),
-];
+/// The words that decide the value of a plain sentence.
+#[derive(Clone, Copy)]
+enum ToldBy {
+    Adjective,
+    Verb,
+    /// An adjective and a verb on the same side.
+    Both,
+}
 
-/// The same with verbs, present or past.
-const SWAPPED_VERBS: [(&str, Weight); 3] = [
-    ("I {L2} the {a} but I {W2} the {b}.", Weight::Granted),
-    ("I do not {L1} this {a}, I {W1} it.", Weight::Denied),
-    ("I {W2} the {b} even though I {L2} the {a}.", Weight::Granted),
-];
+/// The words and sentences of `words/opinions.txt`, which explains the placeholders.
+struct Words {
+    good: Vec<Word>,
+    bad: Vec<Word>,
+    liking: Vec<Word>,
+    hating: Vec<Word>,
+    topics: Vec<&'static str>,
+    /// Sentences with an adjective that wins and one that loses.
+    adjectives: Vec<(Weight, &'static str)>,
+    /// Sentences with a verb that wins and one that loses.
+    verbs: Vec<(Weight, &'static str)>,
+    /// Sentences whose words tell the label, with the sentence's value as a multiple of the word's.
+    plain: Vec<(ToldBy, f32, &'static str)>,
+}
 
-/// One combination in this many is kept for the test.
+static WORDS: LazyLock<Words> = LazyLock::new(|| Words::read().unwrap_or_else(|error| panic!("{error}")));
+
+impl Words {
+    fn read() -> Result<Self, DataError> {
+        let list = list!("opinions.txt");
+        let adjectives = |section| {
+            let read = |[word, value]: [Cell; 2]| Ok(Word { base: word.text, past: word.text, value: value.number()? });
+            list.read(section, ["adjective", "value"], read)
+        };
+        let verbs = |section| {
+            list.read(section, ["verb", "value"], |[verb, value]| {
+                let [base, past] = verb.forms()?;
+                Ok(Word { base, past, value: value.number()? })
+            })
+        };
+        let weights = [("denied", Weight::Denied), ("granted", Weight::Granted)];
+        let swapped = |section| {
+            list.read(section, ["loser", "sentence"], |[loser, text]| Ok((loser.choice(&weights)?, text.text)))
+        };
+        let told = [("adjective", ToldBy::Adjective), ("verb", ToldBy::Verb), ("both", ToldBy::Both)];
+        Ok(Self {
+            good: adjectives("good")?,
+            bad: adjectives("bad")?,
+            liking: verbs("liking")?,
+            hating: verbs("hating")?,
+            topics: list.words("topics")?,
+            adjectives: swapped("adjectives")?,
+            verbs: swapped("verbs")?,
+            plain: list.read("plain", ["told by", "factor", "sentence"], |[by, factor, text]| {
+                Ok((by.choice(&told)?, factor.number()?, text.text))
+            })?,
+        })
+    }
+}
+
+/// One combination of words in this many is held out for the test part.
 const HELD_OUT: u64 = 8;
 
-/// Opinions for `classify`: about 20,000 to learn from by [`Opinion::sizes`]. In the test
-/// part every sentence has a combination of words that training never shows.
+/// Draws opinions for `classify`; [`Opinion::sizes`] has the default sizes. Every sentence of the test part has a combination
+/// of words that training never shows.
 ///
-/// Parts are filled pair by pair, so a part may come out one sentence longer than asked for.
-pub fn sentiment(sizes: Sizes, seed: u64) -> Parts<Opinion> {
+/// Sentences are added in pairs, so a part may be one sentence longer than asked for.
+pub fn sentiment(sizes: Sizes, seed: u64) -> Splits<Opinion> {
     let mut draw = Draw::new(seed ^ hash("sentiment"));
     let mut met = BTreeSet::new();
     let (mut seen, mut unseen) = (Filling::default(), Filling::default());
@@ -141,22 +156,23 @@ pub fn sentiment(sizes: Sizes, seed: u64) -> Parts<Opinion> {
     }
     let (train, dev) = seen.divided(sizes.train, sizes.dev, &mut draw);
     let (test, _) = unseen.divided(sizes.test, 0, &mut draw);
-    Parts { train, dev, test }
+    Splits::new(train, dev, test)
 }
 
 impl Opinion {
-    /// How much of it a task takes by default.
+    /// The default sizes of the parts.
     pub fn sizes() -> Sizes {
         Sizes { train: 20_000, dev: 1_000, test: 2_000 }
     }
 }
 
-/// Share of sentences whose words fit both labels.
+/// Percentage of sentences that come in pairs, whose words fit both labels.
 const PAIRED_PERCENT: usize = 70;
 
+/// The sentences of a part while it is being filled.
 #[derive(Default)]
 struct Filling {
-    /// Two by two.
+    /// Paired sentences, two by two.
     paired: Vec<Opinion>,
     plain: Vec<Opinion>,
 }
@@ -167,7 +183,7 @@ impl Filling {
         self.paired.len() >= paired && self.plain.len() >= size - paired
     }
 
-    /// Two parts with the same share of pairs, no pair torn apart, each in a drawn order.
+    /// Splits the sentences into two shuffled parts with the same share of pairs. The two of a pair stay together.
     fn divided(mut self, first: usize, second: usize, draw: &mut Draw) -> (Vec<Opinion>, Vec<Opinion>) {
         let share = |size: usize| (size * PAIRED_PERCENT / 100).next_multiple_of(2);
         let mut rest = self.paired.split_off(share(first).min(self.paired.len()));
@@ -187,79 +203,61 @@ fn shuffle<T>(items: &mut [T], draw: &mut Draw) {
     }
 }
 
-fn value(winner: f32, loser: f32, weight: Weight) -> f32 {
-    match weight {
-        Weight::Denied => winner,
-        Weight::Granted => 0.75 * winner + 0.25 * loser,
-    }
-}
-
 fn topics(draw: &mut Draw) -> (&'static str, &'static str) {
-    let first = draw.below(TOPICS.len());
-    (TOPICS[first], TOPICS[(first + 1 + draw.below(TOPICS.len() - 1)) % TOPICS.len()])
+    let topics = &WORDS.topics;
+    let first = draw.below(topics.len());
+    (topics[first], topics[(first + 1 + draw.below(topics.len() - 1)) % topics.len()])
 }
 
-/// The same words twice, first in favour and then against, and the combination they rest on.
+/// Returns the same words twice, first in favour and then against, and the combination of words that the pair rests on.
 fn pair(draw: &mut Draw) -> (Vec<Opinion>, String) {
     let (a, b) = topics(draw);
-    let (good, bad) = (*draw.pick(&GOOD), *draw.pick(&BAD));
-    let (like, hate) = (*draw.pick(&LIKING), *draw.pick(&HATING));
-    let fill = |template: &str| template.replace("{a}", a).replace("{b}", b);
+    let (good, bad) = (*draw.pick(&WORDS.good), *draw.pick(&WORDS.bad));
+    let (like, hate) = (*draw.pick(&WORDS.liking), *draw.pick(&WORDS.hating));
+    let say = |weight: Weight, template: &str, winner: Word, loser: Word| {
+        let text = template.replace("{a}", a).replace("{b}", b);
+        let text = text.replace("{W}", winner.base).replace("{W1}", winner.base).replace("{W2}", winner.past);
+        let text = text.replace("{L}", loser.base).replace("{L1}", loser.base).replace("{L2}", loser.past);
+        let value = match weight {
+            Weight::Denied => winner.value,
+            Weight::Granted => 0.75 * winner.value + 0.25 * loser.value,
+        };
+        Opinion::new(text, value)
+    };
     match draw.below(10) {
         0 => {
-            let (template, weight) = *draw.pick(&SWAPPED_VERBS);
-            let say = |winner: (&str, &str, f32), loser: (&str, &str, f32)| {
-                let text = fill(template).replace("{W1}", winner.0).replace("{L1}", loser.0);
-                let text = text.replace("{W2}", winner.1).replace("{L2}", loser.1);
-                Opinion::new(text, value(winner.2, loser.2, weight))
-            };
-            (vec![say(like, hate), say(hate, like)], ordered(a, like.0))
+            let (weight, template) = *draw.pick(&WORDS.verbs);
+            let both = vec![say(weight, template, like, hate), say(weight, template, hate, like)];
+            (both, format!("{a} {}", like.base))
         }
         1 => {
-            let text = fill("The {a} was {L} but I {W} the {b}.").replace("{L}", bad.0).replace("{W}", like.1);
-            let favour = Opinion::new(text, value(like.2, bad.1, Weight::Granted));
-            let text = fill("I {W} the {b} but the {a} was {L}.").replace("{L}", bad.0).replace("{W}", like.1);
-            (vec![favour, Opinion::new(text, value(bad.1, like.2, Weight::Granted))], ordered(like.0, bad.0))
+            let favour = say(Weight::Granted, "The {a} was {L} but I {W2} the {b}.", like, bad);
+            let against = say(Weight::Granted, "I {L2} the {b} but the {a} was {W}.", bad, like);
+            (vec![favour, against], format!("{} {}", like.base, bad.base))
         }
         _ => {
-            let (template, weight) = *draw.pick(&SWAPPED);
-            let say = |winner: Word, loser: Word| {
-                let text = fill(template).replace("{W}", winner.0).replace("{L}", loser.0);
-                Opinion::new(text, value(winner.1, loser.1, weight))
-            };
-            (vec![say(good, bad), say(bad, good)], ordered(good.0, bad.0))
+            let (weight, template) = *draw.pick(&WORDS.adjectives);
+            let both = vec![say(weight, template, good, bad), say(weight, template, bad, good)];
+            (both, format!("{} {}", good.base, bad.base))
         }
     }
 }
 
-fn ordered(first: &str, second: &str) -> String {
-    format!("{first} {second}")
-}
-
-/// One opinion that its words tell, though often by a "not".
+/// Returns one opinion that its words tell, though often by a "not", and the combination of words that it rests on.
 fn plain(draw: &mut Draw) -> (Vec<Opinion>, String) {
     let (a, b) = topics(draw);
-    let word = if draw.chance(50) { *draw.pick(&GOOD) } else { *draw.pick(&BAD) };
-    let verb = if draw.chance(50) { *draw.pick(&LIKING) } else { *draw.pick(&HATING) };
-    let (template, value, key) = match draw.below(9) {
-        0 => ("The {a} was {w}.", word.1, word.0),
-        1 => ("The {a} was not {w} at all.", -0.5 * word.1, word.0),
-        2 => ("I {v} the {a} and the {b}.", verb.2, verb.0),
-        3 => ("I did not {u} the {a} or the {b}.", -0.5 * verb.2, verb.0),
-        4 => ("No one could call the {a} {w}.", -0.6 * word.1, word.0),
-        5 => ("The {a} and the {b} were {w}.", word.1, word.0),
-        6 => ("The {a} and the {b} were not {w}.", -0.5 * word.1, word.0),
-        7 => ("I thought the {a} was {w} and I {v} it.", 0.0, word.0),
-        _ => ("Everyone says that the {a} is {w}, like the {b}.", word.1, word.0),
+    let word = *if draw.chance(50) { draw.pick(&WORDS.good) } else { draw.pick(&WORDS.bad) };
+    let mut verb = *if draw.chance(50) { draw.pick(&WORDS.liking) } else { draw.pick(&WORDS.hating) };
+    let (by, factor, template) = *draw.pick(&WORDS.plain);
+    let (value, key) = match by {
+        ToldBy::Adjective => (word.value, word.base),
+        ToldBy::Verb => (verb.value, verb.base),
+        ToldBy::Both => {
+            verb = *draw.pick(if word.value > 0.0 { &WORDS.liking } else { &WORDS.hating });
+            (0.5 * (word.value + verb.value), word.base)
+        }
     };
-    let (verb, value) = if value == 0.0 {
-        let same = if word.1 > 0.0 { LIKING } else { HATING };
-        let verb = *draw.pick(&same);
-        (verb, 0.5 * (word.1 + verb.2))
-    } else {
-        (verb, value)
-    };
-    let text = template.replace("{a}", a).replace("{b}", b).replace("{w}", word.0);
-    let text = text.replace("{v}", verb.1).replace("{u}", verb.0);
-    (vec![Opinion::new(text, value)], format!("{key} {a}"))
+    let text = template.replace("{a}", a).replace("{b}", b).replace("{w}", word.base);
+    let text = text.replace("{v}", verb.past).replace("{u}", verb.base);
+    (vec![Opinion::new(text, factor * value)], format!("{key} {a}"))
 }

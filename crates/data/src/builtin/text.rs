@@ -1,14 +1,14 @@
-//! Little stories for language models and word vectors: people who are named and then meant by a pronoun, and groups of
-//! words that keep the same company, so that neighbours and analogies can be learnt.
+//! Short stories for language models and word vectors. People are named and then called by a pronoun, and groups of words
+//! occur in the same contexts, so that neighbours and analogies can be learnt.
 
 use super::draw::Draw;
 use super::parts::hash;
-use super::story_words::*;
+use super::story_words::STORIES;
 
-/// How long the text is, in bytes.
+/// Length of the text in bytes.
 const BYTES: usize = 300_000;
 
-/// About 300 kB of paragraphs, one a line, with an empty line between them.
+/// Writes about 300 kB of paragraphs, one per line, with an empty line between them.
 pub fn text(seed: u64) -> String {
     let mut draw = Draw::new(seed ^ hash("text"));
     let mut text = String::with_capacity(BYTES + 1024);
@@ -28,11 +28,11 @@ pub fn text(seed: u64) -> String {
     text
 }
 
-/// Questions for word vectors, "a is to b as c is to d": genders, capitals, tenses.
+/// Analogy questions for word vectors, "a is to b as c is to d": genders, capitals and tenses.
 pub fn analogies() -> Vec<[&'static str; 4]> {
-    let genders: Vec<[&str; 2]> = PEOPLE.iter().map(|(pair, _)| *pair).collect();
-    let capitals: Vec<[&str; 2]> = COUNTRIES.iter().map(|country| [country[1], country[0]]).collect();
-    let tenses: Vec<[&str; 2]> = ACTIONS.iter().map(|(forms, _)| [forms[0], forms[2]]).collect();
+    let genders: Vec<[&str; 2]> = STORIES.people.iter().map(|(pair, _)| *pair).collect();
+    let capitals: Vec<[&str; 2]> = STORIES.countries.iter().map(|country| [country[1], country[0]]).collect();
+    let tenses: Vec<[&str; 2]> = STORIES.actions.iter().map(|(forms, _)| [forms[0], forms[2]]).collect();
     let mut questions = Vec::new();
     for pairs in [genders, capitals, tenses] {
         for (index, [a, b]) in pairs.iter().enumerate() {
@@ -43,22 +43,22 @@ pub fn analogies() -> Vec<[&'static str; 4]> {
     questions
 }
 
-/// Groups of words that belong together, by name, for a picture of word vectors.
+/// Named groups of words that belong together, for a picture of word vectors.
 pub fn related() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
-        ("men", PEOPLE.iter().map(|(pair, _)| pair[0]).collect()),
-        ("women", PEOPLE.iter().map(|(pair, _)| pair[1]).collect()),
-        ("countries", COUNTRIES.iter().map(|country| country[0]).collect()),
-        ("capitals", COUNTRIES.iter().map(|country| country[1]).collect()),
-        ("verbs", ACTIONS.iter().map(|(forms, _)| forms[0]).collect()),
-        ("past", ACTIONS.iter().map(|(forms, _)| forms[2]).collect()),
-        ("animals", ANIMALS.iter().map(|animal| animal[0]).collect()),
-        ("colours", COLOURS.to_vec()),
-        ("days", DAYS.to_vec()),
+        ("men", STORIES.people.iter().map(|(pair, _)| pair[0]).collect()),
+        ("women", STORIES.people.iter().map(|(pair, _)| pair[1]).collect()),
+        ("countries", STORIES.countries.iter().map(|country| country[0]).collect()),
+        ("capitals", STORIES.countries.iter().map(|country| country[1]).collect()),
+        ("verbs", STORIES.actions.iter().map(|(forms, _)| forms[0]).collect()),
+        ("past", STORIES.actions.iter().map(|(forms, _)| forms[2]).collect()),
+        ("animals", STORIES.animals.iter().map(|animal| animal[0]).collect()),
+        ("colours", STORIES.colours.to_vec()),
+        ("days", STORIES.days.to_vec()),
     ]
 }
 
-/// He or she, him or her, his or her.
+/// The pronouns for a man or a woman.
 struct Pronouns {
     he: &'static str,
     upper: &'static str,
@@ -70,7 +70,7 @@ const HE: Pronouns = Pronouns { he: "he", upper: "He", him: "him", his: "his" };
 const SHE: Pronouns = Pronouns { he: "she", upper: "She", him: "her", his: "her" };
 
 fn person(draw: &mut Draw) -> (&'static str, &'static Pronouns) {
-    if draw.chance(50) { (*draw.pick(&MEN), &HE) } else { (*draw.pick(&WOMEN), &SHE) }
+    if draw.chance(50) { (*draw.pick(&STORIES.men), &HE) } else { (*draw.pick(&STORIES.women), &SHE) }
 }
 
 fn article(next: &str) -> &'static str {
@@ -87,14 +87,14 @@ fn another<'a>(draw: &mut Draw, items: &'a [&'static str], than: &str) -> &'a st
 }
 
 fn people(draw: &mut Draw) -> String {
-    let (pair, deeds) = draw.pick(&PEOPLE);
+    let (pair, deeds) = draw.pick(&STORIES.people);
     let side = draw.below(2);
     let (who, other) = (pair[side], pair[1 - side]);
     let Pronouns { he, upper, him, his } = [HE, SHE][side];
     let (friend, _) = person(draw);
     let first = draw.below(deeds.len());
     let (one, two) = (deeds[first], deeds[(first + 1 + draw.below(deeds.len() - 1)) % deeds.len()]);
-    let day = draw.pick(&DAYS);
+    let day = draw.pick(&STORIES.days);
     let age = *draw.pick(&["old", "young", "kind", "clever"]);
     let mut story = match draw.below(3) {
         0 => format!("There was once {} {age} {who}. {upper} {one}. ", article(age)),
@@ -117,9 +117,10 @@ fn people(draw: &mut Draw) -> String {
 }
 
 fn countries(draw: &mut Draw) -> String {
-    let first = draw.below(COUNTRIES.len());
-    let [country, capital, language, food] = COUNTRIES[first];
-    let [abroad, far, foreign, _] = COUNTRIES[(first + 1 + draw.below(COUNTRIES.len() - 1)) % COUNTRIES.len()];
+    let first = draw.below(STORIES.countries.len());
+    let [country, capital, language, food] = STORIES.countries[first];
+    let [abroad, far, foreign, _] =
+        STORIES.countries[(first + 1 + draw.below(STORIES.countries.len() - 1)) % STORIES.countries.len()];
     let (name, Pronouns { he, upper, his, .. }) = person(draw);
     let month = *draw.pick(&["spring", "summer", "autumn", "winter"]);
     let start = match draw.below(3) {
@@ -150,12 +151,12 @@ fn countries(draw: &mut Draw) -> String {
 }
 
 fn actions(draw: &mut Draw) -> String {
-    let ([base, third, past], ways) = draw.pick(&ACTIONS);
+    let ([base, third, past], ways) = draw.pick(&STORIES.actions);
     let (name, Pronouns { he, upper, .. }) = person(draw);
-    let day = draw.pick(&DAYS);
+    let day = draw.pick(&STORIES.days);
     let mut way = || *draw.pick(ways);
     let (one, two, three) = (way(), way(), way());
-    let ([_, _, other], elsewhere) = draw.pick(&ACTIONS);
+    let ([_, _, other], elsewhere) = draw.pick(&STORIES.actions);
     let elsewhere = draw.pick(elsewhere);
     let start = match draw.below(3) {
         0 => format!("Every {day} {name} {third} {one}. {upper} likes to {base} {two}. "),
@@ -171,11 +172,11 @@ fn actions(draw: &mut Draw) -> String {
 }
 
 fn animals(draw: &mut Draw) -> String {
-    let first = draw.below(ANIMALS.len());
-    let [animal, cry, food, home] = ANIMALS[first];
-    let other = ANIMALS[(first + 1 + draw.below(ANIMALS.len() - 1)) % ANIMALS.len()][0];
+    let first = draw.below(STORIES.animals.len());
+    let [animal, cry, food, home] = STORIES.animals[first];
+    let other = STORIES.animals[(first + 1 + draw.below(STORIES.animals.len() - 1)) % STORIES.animals.len()][0];
     let (name, Pronouns { upper, his, .. }) = person(draw);
-    let colour = *draw.pick(&COLOURS);
+    let colour = *draw.pick(&STORIES.colours);
     let an = if article(animal) == "an" { "An" } else { "A" };
     match draw.below(3) {
         0 => format!(
@@ -194,10 +195,10 @@ fn animals(draw: &mut Draw) -> String {
 }
 
 fn colours(draw: &mut Draw) -> String {
-    let colour = *draw.pick(&COLOURS);
-    let next = another(draw, &COLOURS, colour);
-    let thing = *draw.pick(&PAINTED);
-    let second = another(draw, &PAINTED, thing);
+    let colour = *draw.pick(&STORIES.colours);
+    let next = another(draw, &STORIES.colours, colour);
+    let thing = *draw.pick(&STORIES.painted);
+    let second = another(draw, &STORIES.painted, thing);
     let (name, Pronouns { upper, his, he, .. }) = person(draw);
     match draw.below(3) {
         0 => format!(
@@ -213,12 +214,12 @@ fn colours(draw: &mut Draw) -> String {
 }
 
 fn a_day(draw: &mut Draw) -> String {
-    let day = *draw.pick(&DAYS);
-    let next = another(draw, &DAYS, day);
-    let place = *draw.pick(&PLACES);
-    let food = *draw.pick(&FOOD);
-    let more = another(draw, &FOOD, food);
-    let drink = *draw.pick(&DRINKS);
+    let day = *draw.pick(&STORIES.days);
+    let next = another(draw, &STORIES.days, day);
+    let place = *draw.pick(&STORIES.places);
+    let food = *draw.pick(&STORIES.food);
+    let more = another(draw, &STORIES.food, food);
+    let drink = *draw.pick(&STORIES.drinks);
     let (name, Pronouns { upper, he, him, .. }) = person(draw);
     let (friend, theirs) = person(draw);
     let friend = if friend == name { "the neighbour" } else { friend };

@@ -1,21 +1,21 @@
-//! Byte-pair encoding (Sennrich et al. 2016): the most frequent pair of neighbours becomes a new piece, again and again.
+//! Byte-pair encoding (Sennrich et al. 2016): the most frequent pair of neighbours becomes a new piece, repeatedly.
 //!
-//! Of equally frequent pairs the one with the smaller numbers goes first, and nothing is taken from a hash map in its
-//! order, so that the result is a function of the counts.
+//! Among equally frequent pairs, the one with the smaller numbers is merged first. The iteration order of hash maps is never
+//! used, so the result depends on the counts alone.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 type Pair = (u32, u32);
 
-/// The pieces in the order of their numbers, and the merges in the order of their making.
+/// The pieces in the order of their numbers, and the merges in the order in which they were learnt.
 pub(super) struct BytePairs {
     pub(super) pieces: Vec<String>,
     pub(super) merges: Vec<(String, String)>,
 }
 
-/// Learns merges from counted words until there are `limit` pieces or no pair comes twice. `first` are the pieces there
-/// are from the start: the special ones, then at least every character of the words.
+/// Learns merges from counted words until there are `limit` pieces or no pair occurs twice. `first` holds the initial
+/// pieces: the special ones, then at least every character of the words.
 pub(super) fn learn(counts: &BTreeMap<String, u64>, first: Vec<String>, limit: usize) -> BytePairs {
     let mut ids: HashMap<String, u32> = (0u32..).zip(&first).map(|(id, piece)| (piece.clone(), id)).collect();
     let mut words = Words::new(counts, &ids);
@@ -24,7 +24,7 @@ pub(super) fn learn(counts: &BTreeMap<String, u64>, first: Vec<String>, limit: u
         let Some((left, right)) = words.most_frequent() else { break };
         let (a, b) = (learnt.pieces[left as usize].clone(), learnt.pieces[right as usize].clone());
         let piece = format!("{a}{b}");
-        // Two ways may lead to one piece: "ab" + "c" and "a" + "bc".
+        // Two merges may give the same piece: "ab" + "c" and "a" + "bc".
         let id = *ids.entry(piece.clone()).or_insert_with(|| {
             learnt.pieces.push(piece);
             learnt.pieces.len() as u32 - 1
@@ -35,15 +35,15 @@ pub(super) fn learn(counts: &BTreeMap<String, u64>, first: Vec<String>, limit: u
     learnt
 }
 
-/// The words as pieces so far, with what is needed to find the next pair quickly.
+/// The words cut into the current pieces, with indices that find the next pair quickly.
 struct Words {
     pieces: Vec<Vec<u32>>,
     counts: Vec<u64>,
-    /// How often each pair occurs.
+    /// Number of occurrences of each pair.
     pairs: HashMap<Pair, u64>,
-    /// The words that had the pair at some time.
+    /// The words that contain or once contained the pair.
     places: HashMap<Pair, BTreeSet<usize>>,
-    /// Pairs by count; an entry whose count is no longer true is skipped, as the true one was pushed when it changed.
+    /// Pairs by count. An entry with an outdated count is skipped: a new entry was pushed when the count changed.
     queue: BinaryHeap<(u64, Reverse<Pair>)>,
 }
 
@@ -92,7 +92,7 @@ impl Words {
                 changed.insert(new);
             }
         }
-        // Merging a + a in "a a a" takes one of its two pairs and leaves none of the other.
+        // Merging a + a in "a a a" removes both of its pairs, though only one is merged.
         self.pairs.remove(&pair);
         for pair in changed {
             match self.pairs.get(&pair) {
@@ -107,7 +107,7 @@ fn neighbours(pieces: &[u32]) -> impl Iterator<Item = Pair> {
     pieces.windows(2).map(|w| (w[0], w[1]))
 }
 
-/// The pieces with each occurrence of the pair, from the left, made one.
+/// The pieces with each occurrence of the pair, from the left, replaced by `id`.
 fn merged(pieces: &[u32], pair: Pair, id: u32) -> Vec<u32> {
     let mut result = Vec::with_capacity(pieces.len());
     let mut i = 0;
@@ -128,7 +128,7 @@ mod tests {
         ('a'..='e').map(String::from).collect()
     }
 
-    /// The definition, without any of the bookkeeping.
+    /// A direct implementation of the definition, without indices.
     fn reference(counts: &BTreeMap<String, u64>, mut pieces: Vec<String>, limit: usize) -> Vec<(String, String)> {
         let id = |pieces: &[String], text: &str| pieces.iter().position(|p| p == text).unwrap() as u32;
         let mut words: Vec<(Vec<u32>, u64)> =
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_frequent_pair_goes_first() {
+    fn the_most_frequent_pair_is_merged_first() {
         let counts = BTreeMap::from([("abc".to_string(), 3), ("bc".to_string(), 2), ("ad".to_string(), 1)]);
         let learnt = learn(&counts, alphabet(), 100);
         let merges: Vec<_> = learnt.merges.iter().map(|(a, b)| format!("{a}+{b}")).collect();
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_quick_way_is_the_plain_one(
+        fn learning_equals_the_definition(
             counts in prop::collection::btree_map("[a-e]{1,8}", 1u64..5, 0..30),
             limit in 5usize..60,
         ) {

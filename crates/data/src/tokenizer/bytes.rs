@@ -1,9 +1,9 @@
-//! Byte-level tokens write each byte as a printable character, as GPT-2 does (Radford et al. 2019): a byte that prints
-//! stands for itself, the others for the characters from U+0100 on.
+//! Byte-level tokens, which write each byte as a printable character, as GPT-2 does (Radford et al. 2019): a printable byte
+//! stands for itself, and the others are written as the characters from U+0100 on.
 
 use std::fmt::Write;
 
-/// The character of each byte.
+/// The character for each byte.
 pub(super) fn alphabet() -> [char; 256] {
     let prints = |byte: u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let mut next = 0x100;
@@ -18,13 +18,13 @@ pub(super) fn alphabet() -> [char; 256] {
     })
 }
 
-/// Bytes as a token writes them.
+/// Writes bytes with the characters of [`alphabet`].
 pub(super) fn hide(bytes: Vec<u8>) -> String {
     let alphabet = alphabet();
     bytes.into_iter().map(|byte| alphabet[byte as usize]).collect()
 }
 
-/// The bytes of a token; what is not of the alphabet stays as it is.
+/// The bytes of a token. Characters outside the alphabet are kept as UTF-8.
 pub(super) fn reveal(token: &str) -> Vec<u8> {
     let alphabet = alphabet();
     let mut bytes = Vec::with_capacity(token.len());
@@ -37,7 +37,7 @@ pub(super) fn reveal(token: &str) -> Vec<u8> {
     bytes
 }
 
-/// Bytes as a person reads them: text where they are text, else `\x` and two digits.
+/// Shows bytes to people: as text if they are UTF-8, otherwise as `\x` and two digits.
 pub(super) fn show(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -49,7 +49,7 @@ pub(super) fn show(bytes: &[u8]) -> String {
     text
 }
 
-/// The inverse of [`show`], where `\x` and two digits give a byte that is no ASCII letter.
+/// The inverse of [`show`]. `\x` and two digits are a byte only if it is not ASCII.
 pub(super) fn parse(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -86,12 +86,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_come_back(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+        fn bytes_are_restored(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
             prop_assert_eq!(reveal(&hide(bytes.clone())), bytes);
         }
 
         #[test]
-        fn what_is_shown_is_parsed(bytes in prop::collection::vec(prop_oneof![0x80u8..=0xff, 0x20u8..0x5b], 0..20)) {
+        fn shown_bytes_are_parsed(bytes in prop::collection::vec(prop_oneof![0x80u8..=0xff, 0x20u8..0x5b], 0..20)) {
             prop_assert_eq!(parse(&show(&bytes)), bytes);
         }
     }

@@ -1,7 +1,7 @@
-//! Reads a `tokenizer.json` that anyone may have written.
+//! Reads a `tokenizer.json` from an untrusted source.
 //!
-//! The `tokenizers` library panics on some files and applies some settings without a word. A file is checked here before
-//! the library sees it, and the library reads it under a guard.
+//! The `tokenizers` library panics on some files and silently applies some settings. Files are therefore checked before the
+//! library sees them, and panics of the library are caught.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,9 +14,9 @@ use tokenizers::{PaddingParams, TruncationParams};
 
 use super::{SPECIALS, UNK, bytes};
 
-/// Size of the largest file that is read: three times the largest vocabularies in use (a quarter of a million tokens).
+/// Largest size of a file, in bytes: three times that of the largest vocabularies in use (a quarter of a million tokens).
 pub(super) const MOST_BYTES: u64 = 100_000_000;
-/// Parts of a decoder that give text for any tokens.
+/// Decoders that return text for any tokens.
 const DECODERS: [&str; 3] = ["ByteLevel", "Fuse", "Replace"];
 
 /// Why a file is refused.
@@ -30,25 +30,25 @@ fn refused<T>(expected: &'static str, found: impl Into<String>) -> Result<T, Ref
     Err(Refused { expected, found: found.into() })
 }
 
-/// The tokeniser of a file's content. Settings of padding, truncation and special tokens around a text are dropped:
-/// batches are made elsewhere, and every text is cut whole.
+/// Reads a tokeniser from the content of a file. Settings of padding, truncation and special tokens around a text are
+/// ignored: batches are made elsewhere, and texts are never truncated.
 pub(super) fn read(content: &[u8]) -> Result<tokenizers::Tokenizer, Refused> {
     if content.len() as u64 > MOST_BYTES {
         return refused("a tokenizer.json of at most 100 MB", format!("{} bytes", content.len()));
     }
     let no_tokenizer = |error: String| Refused { expected: "a tokenizer.json", found: error };
-    // The parser itself refuses values that are nested deeper than 128 levels.
+    // The parser refuses values nested deeper than 128 levels.
     let mut file: Map<String, Value> =
         serde_json::from_slice(content).map_err(|error| no_tokenizer(error.to_string()))?;
     check(&file)?;
     for key in ["truncation", "padding", "post_processor"] {
         file.insert(key.to_string(), Value::Null);
     }
-    // The library reads what was checked, not the file, which may have a key twice.
-    let checked = serde_json::to_vec(&file).expect("plain values");
+    // The library reads the checked values, not the file, which may have duplicate keys.
+    let checked = serde_json::to_vec(&file).expect("JSON values can be written");
     match guarded(|| tokenizers::Tokenizer::from_bytes(&checked)) {
         Ok(read) => read.map_err(|error| no_tokenizer(error.to_string())),
-        Err(panic) => Err(no_tokenizer(format!("one that breaks the tokenizers library: {panic}"))),
+        Err(panic) => Err(no_tokenizer(format!("a file that makes the tokenizers library panic: {panic}"))),
     }
 }
 
@@ -65,7 +65,7 @@ fn check(file: &Map<String, Value>) -> Result<(), Refused> {
     check_model(part("model"), part("pre_tokenizer"))
 }
 
-/// A setting is dropped if it is one; what is none speaks of a damaged file.
+/// Refuses an invalid setting, which means that the file is damaged. A valid one is ignored.
 fn check_setting<T: DeserializeOwned>(expected: &'static str, found: &Value) -> Result<(), Refused> {
     match serde_json::from_value::<Option<T>>(found.clone()) {
         Ok(_) => Ok(()),
@@ -73,7 +73,7 @@ fn check_setting<T: DeserializeOwned>(expected: &'static str, found: &Value) -> 
     }
 }
 
-/// Others than ours may fail on some tokens, and a prediction is too late to say so.
+/// Refuses decoders that fail on some tokens: during a prediction it would be too late.
 fn check_decoder(decoder: &Value) -> Result<(), Refused> {
     let kind = decoder["type"].as_str().unwrap_or_default();
     match (decoder, &decoder["decoders"]) {
@@ -94,7 +94,7 @@ fn check_model(model: &Value, pre_tokenizer: &Value) -> Result<(), Refused> {
             return refused("a model without marks inside or at the end of words", format!("{key} {}", model[key]));
         }
     }
-    // The same text would have other tokens each time.
+    // With dropout, a text would have different tokens each time.
     if !matches!(&model["dropout"], Value::Null) && model["dropout"].as_f64() != Some(0.0) {
         return refused("a model without dropout of merges", model["dropout"].to_string());
     }
@@ -105,7 +105,7 @@ fn check_model(model: &Value, pre_tokenizer: &Value) -> Result<(), Refused> {
         Value::String(unknown) if vocab.contains_key(unknown) => {}
         other => return refused("an unknown token that is in the vocabulary", other.to_string()),
     }
-    // Without an unknown token a character that has no number would vanish from the text.
+    // Without an unknown token, a character that is not in the vocabulary would vanish from the text.
     if pre_tokenizer["type"] == "ByteLevel"
         && let Some(missing) =
             bytes::alphabet().into_iter().find(|&byte| !vocab.contains_key(byte.encode_utf8(&mut [0; 4]) as &str))
@@ -119,7 +119,7 @@ fn check_model(model: &Value, pre_tokenizer: &Value) -> Result<(), Refused> {
     }
 }
 
-/// A merge joins two tokens to a third. The library writes beyond its buffer, and panics, where it does not.
+/// Checks that a merge joins two tokens to a third one. Otherwise the library indexes beyond its buffer and panics.
 fn check_merge(merge: &Value, vocab: &Map<String, Value>) -> Result<(), Refused> {
     let both = match merge {
         Value::String(line) => line.split_once(' ').filter(|(_, right)| !right.contains(' ')),
@@ -140,11 +140,11 @@ fn check_merge(merge: &Value, vocab: &Map<String, Value>) -> Result<(), Refused>
 }
 
 thread_local! {
-    /// Whether a panic of this thread is caught and told by its catcher.
+    /// Whether panics of this thread are caught by [`guarded`], which reports them.
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `run` returns, or the message of its panic, which is not printed.
+/// Returns the result of `run`, or the message of its panic, which is not printed.
 pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

@@ -1,7 +1,7 @@
-//! Text to numbers and back, by pieces that are learnt from the text.
+//! Tokenisers: text to numbers and back, with pieces learnt from texts.
 //!
-//! The file is a `tokenizer.json` of the `tokenizers` library, with which other tools get the same numbers. Training is
-//! our own, for its results must not depend on the order of a hash map; see [`train`].
+//! The file is a `tokenizer.json` of the `tokenizers` library, so that other tools get the same numbers. Training is our
+//! own, because its result must not depend on the order of a hash map; see [`train`].
 
 mod byte_pairs;
 mod bytes;
@@ -15,54 +15,54 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tokenizers::{ModelWrapper, PreTokenizerWrapper};
 
-/// Fills rows up to equal length.
+/// Number of the padding token, which fills rows to equal length.
 pub const PAD: u32 = 0;
-/// Stands for what is not in the vocabulary.
+/// Number of the unknown token, which replaces what is not in the vocabulary.
 pub const UNK: u32 = 1;
-/// Begins a sequence.
+/// Number of the token that starts a sequence.
 pub const START: u32 = 2;
-/// Ends a sequence.
+/// Number of the token that ends a sequence.
 pub const END: u32 = 3;
-/// Hides a token that is to be guessed.
+/// Number of the mask token, which hides a token to be predicted.
 pub const MASK: u32 = 4;
 /// The special tokens in the order of their numbers.
 pub const SPECIALS: [&str; 5] = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"];
 
-/// What a token is.
+/// The kind of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenizerKind {
-    /// A frequent sequence of bytes, found by byte-pair encoding; any text goes there and back unchanged.
+    /// Frequent sequences of bytes, found by byte-pair encoding. Any text can be encoded and decoded without loss.
     Bpe,
-    /// A word or a mark of punctuation; white space that is not a single space between words is not kept.
+    /// Words and punctuation marks. White space is not kept, except single spaces between words.
     Word,
-    /// A character.
+    /// Characters.
     Char,
 }
 
-/// Whether capitals are told from small letters.
+/// How a tokeniser treats capital letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Case {
-    /// They are.
+    /// Capital letters are kept.
     #[default]
     Keep,
-    /// All become small.
+    /// All letters become lower case.
     Lower,
 }
 
-/// How to make a tokeniser. With `Option<TokenizerKind>` for a kind, the texts choose where nobody has.
+/// Configuration of a tokeniser. With `Option<TokenizerKind>` as the kind, `None` lets the texts choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenizerConfig<Kind = TokenizerKind> {
-    /// What a token is.
+    /// The kind of tokens.
     pub kind: Kind,
-    /// The most tokens there may be, the special ones included.
+    /// Largest number of tokens, including the special ones.
     pub vocab: usize,
-    /// What becomes of capitals.
+    /// How to treat capital letters.
     #[serde(default)]
     pub case: Case,
-    /// How often a word must occur to be one, for [`TokenizerKind::Word`] only.
+    /// Smallest number of occurrences of a word in the vocabulary, for [`TokenizerKind::Word`] only.
     #[serde(default = "once")]
     pub min_count: usize,
 }
@@ -72,10 +72,10 @@ fn once() -> usize {
 }
 
 impl TokenizerConfig {
-    /// Refuses a vocabulary that cannot hold what every tokeniser of the kind has.
+    /// Refuses a vocabulary that is too small for the tokens that every tokeniser of the kind has.
     ///
     /// # Errors
-    /// If `vocab` is too small or too large for numbers of 31 bits.
+    /// If `vocab` is too small, or too large for 31-bit numbers.
     pub fn validate(&self) -> Result<(), DataError> {
         let least = SPECIALS.len() + if self.kind == TokenizerKind::Bpe { 256 } else { 1 };
         if !(least..=i32::MAX as usize).contains(&self.vocab) {
@@ -87,7 +87,7 @@ impl TokenizerConfig {
 }
 
 impl TokenizerConfig<Option<TokenizerKind>> {
-    /// Refuses a vocabulary that cannot hold what every tokeniser of the kind has.
+    /// Refuses a vocabulary that is too small for the tokens that every tokeniser of the kind has.
     ///
     /// # Errors
     /// Those of [`TokenizerConfig::validate`].
@@ -95,8 +95,8 @@ impl TokenizerConfig<Option<TokenizerKind>> {
         self.of_kind(self.kind.unwrap_or(TokenizerKind::Word)).validate()
     }
 
-    /// Learns the tokens of texts: words, or characters where the texts have no spaces between words, unless a kind was chosen.
-    /// The kind is kept.
+    /// Trains a tokeniser. Unless a kind was chosen, the tokens are words, or characters if the texts have no spaces between
+    /// words; the kind is then set to that.
     ///
     /// # Errors
     /// Those of [`Tokenizer::train`].
@@ -111,31 +111,31 @@ impl TokenizerConfig<Option<TokenizerKind>> {
     }
 }
 
-/// A text in pieces.
+/// An encoded text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
-    /// The numbers of the pieces.
+    /// The numbers of the tokens.
     pub ids: Vec<u32>,
-    /// The pieces as a person reads them: `" saw"`, and `\xC3` for a byte that is no character by itself.
+    /// The tokens in readable form: `" saw"`, and `\xC3` for a byte that is not a character by itself.
     pub tokens: Vec<String>,
-    /// From which byte to which byte of the text each comes.
+    /// The first byte of each token in the text and the byte after its last.
     pub offsets: Vec<(usize, usize)>,
 }
 
-/// Text to numbers and back.
+/// Encodes text as numbers and decodes it again.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     kind: TokenizerKind,
-    /// The tokens as a person reads them, by number.
+    /// The tokens in readable form, by number.
     tokens: Vec<String>,
 }
 
 impl Tokenizer {
-    /// Learns the pieces of the texts: the same texts in any order give the same tokeniser.
+    /// Trains a tokeniser. The same texts in any order give the same tokeniser.
     ///
     /// # Errors
-    /// A configuration that cannot be, or texts without anything in them.
+    /// An invalid configuration, or empty texts.
     pub fn train<'a>(config: &TokenizerConfig, texts: impl Iterator<Item = &'a str> + Send) -> Result<Self, DataError> {
         config.validate()?;
         let inner = train::train(config, texts)?;
@@ -145,9 +145,9 @@ impl Tokenizer {
     /// Reads a `tokenizer.json` that [`Tokenizer::to_json`] wrote.
     ///
     /// # Errors
-    /// A file that is missing, damaged or of another kind.
+    /// A file that is missing, damaged or not supported.
     pub fn open(path: &Path) -> Result<Self, DataError> {
-        // A file of any size would be read whole before it could be refused.
+        // Checked first: a huge file must not be read into memory only to be refused.
         let size = std::fs::metadata(path).map_or(0, |file| file.len());
         if size > foreign::MOST_BYTES {
             let (path, found) = (path.to_path_buf(), format!("{size} bytes"));
@@ -156,10 +156,10 @@ impl Tokenizer {
         Self::from_json(&read_bytes(path)?, path)
     }
 
-    /// The content of a `tokenizer.json` that was read from `path`. Its settings of padding and truncation are dropped.
+    /// Reads the content of a `tokenizer.json`; `path` is for error messages. Settings of padding and truncation are ignored.
     ///
     /// # Errors
-    /// Content that is damaged, too large or of another kind.
+    /// Content that is damaged, too large or not supported.
     pub fn from_json(content: &[u8], path: &Path) -> Result<Self, DataError> {
         let fail = |expected, found| DataError::Tokenizer { path: path.to_path_buf(), expected, found };
         let inner = foreign::read(content).map_err(|refused| fail(refused.expected, refused.found))?;
@@ -167,7 +167,12 @@ impl Tokenizer {
             (ModelWrapper::BPE(_), Some(PreTokenizerWrapper::ByteLevel(_))) => TokenizerKind::Bpe,
             (ModelWrapper::BPE(model), None) if model.unk_token.is_some() => TokenizerKind::Char,
             (ModelWrapper::WordLevel(_), Some(PreTokenizerWrapper::Split(_))) => TokenizerKind::Word,
-            _ => return Err(fail("a byte-pair, word or character tokeniser of this program", "another".into())),
+            _ => {
+                return Err(fail(
+                    "a byte-pair, word or character tokeniser written by this program",
+                    "another kind".into(),
+                ));
+            }
         };
         let tokenizer = Self::finish(inner, kind);
         for (id, special) in (0u32..).zip(SPECIALS) {
@@ -177,55 +182,55 @@ impl Tokenizer {
             }
         }
         match (0..tokenizer.vocab() as u32).find(|&id| tokenizer.inner.id_to_token(id).is_none()) {
-            Some(id) => Err(fail("numbers without a gap", format!("no token of number {id}"))),
+            Some(id) => Err(fail("numbers without a gap", format!("no token with number {id}"))),
             None => Ok(tokenizer),
         }
     }
 
-    /// The text of a `tokenizer.json`.
+    /// The content of a `tokenizer.json`.
     pub fn to_json(&self) -> String {
-        self.inner.to_string(true).expect("a tokeniser is plain data")
+        self.inner.to_string(true).expect("a tokeniser can be written as JSON")
     }
 
-    /// What a token is.
+    /// The kind of tokens.
     pub fn kind(&self) -> TokenizerKind {
         self.kind
     }
 
-    /// Cuts a text into pieces, adding neither start nor end. A special token that is written out in the text is text.
+    /// Encodes a text without start and end tokens. A special token written in the text, such as `<s>`, is ordinary text.
     pub fn encode(&self, text: &str) -> Encoded {
-        let encoding = self.inner.encode(text, false).expect("a checked tokeniser takes any text");
+        let encoding = self.inner.encode(text, false).expect("a checked tokeniser encodes any text");
         self.encoded(&encoding)
     }
 
-    /// Many texts at once, on all threads.
+    /// Encodes many texts on all threads.
     pub fn encode_batch(&self, texts: &[&str]) -> Vec<Encoded> {
-        let encodings = self.inner.encode_batch(texts.to_vec(), false).expect("a checked tokeniser takes any text");
+        let encodings = self.inner.encode_batch(texts.to_vec(), false).expect("a checked tokeniser encodes any text");
         encodings.iter().map(|encoding| self.encoded(encoding)).collect()
     }
 
-    /// Only the numbers, which takes less time and memory for a long text.
+    /// Returns only the numbers of a text, which takes less time and memory than [`Tokenizer::encode`].
     pub fn ids(&self, text: &str) -> Vec<u32> {
-        let encoding = self.inner.encode_fast(text, false).expect("a checked tokeniser takes any text");
+        let encoding = self.inner.encode_fast(text, false).expect("a checked tokeniser encodes any text");
         encoding.get_ids().to_vec()
     }
 
-    /// The text of numbers, without the special tokens; numbers outside the vocabulary are left out too.
+    /// Decodes numbers to text. Special tokens and numbers outside the vocabulary are skipped.
     pub fn decode(&self, ids: &[u32]) -> String {
-        self.inner.decode(ids, true).expect("a checked tokeniser gives text for any numbers")
+        self.inner.decode(ids, true).expect("a checked tokeniser decodes any numbers")
     }
 
-    /// How many tokens there are.
+    /// Number of tokens, including the special ones.
     pub fn vocab(&self) -> usize {
         self.tokens.len()
     }
 
-    /// A token as a person reads it.
+    /// The token with a number, in readable form.
     pub fn token(&self, id: u32) -> Option<String> {
         self.tokens.get(id as usize).cloned()
     }
 
-    /// The number of a token as a person reads it.
+    /// The number of a token in readable form.
     pub fn id(&self, token: &str) -> Option<u32> {
         if self.kind != TokenizerKind::Bpe || SPECIALS.contains(&token) {
             return self.inner.token_to_id(token);
@@ -233,13 +238,13 @@ impl Tokenizer {
         self.inner.token_to_id(&bytes::hide(bytes::parse(token)))
     }
 
-    /// All tokens as a person reads them, in the order of their numbers.
+    /// All tokens in readable form, in the order of their numbers.
     pub fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
     fn finish(mut inner: tokenizers::Tokenizer, kind: TokenizerKind) -> Self {
-        // What a user writes is never a control token.
+        // Text of a user never encodes to a special token.
         inner.set_encode_special_tokens(true);
         let readable = |id: u32| {
             let token = inner.id_to_token(id).unwrap_or_default();
@@ -259,7 +264,7 @@ impl Tokenizer {
     }
 }
 
-/// The special tokens and the most frequent of the others.
+/// A vocabulary of the special tokens and the most frequent others, at most `vocab` in all.
 fn bounded(counts: std::collections::BTreeMap<String, u64>, vocab: usize, min_count: usize) -> Vocabulary {
     let mut vocabulary = Vocabulary::from_counts(counts, &SPECIALS, min_count);
     vocabulary.truncate(vocab);

@@ -23,7 +23,7 @@ fn trained(kind: TokenizerKind) -> Tokenizer {
 }
 
 #[test]
-fn texts_come_back() {
+fn decoding_restores_texts() {
     for kind in KINDS {
         let tokenizer = trained(kind);
         for text in TEXTS {
@@ -47,9 +47,9 @@ fn words_are_words() {
     assert_eq!(tokenizer.encode(TEXTS[1]).tokens, ["Elle", "n'", "a", "pas", "vu", "l'", "homme", " ."]);
     assert_eq!(tokenizer.encode("Don't you see?").tokens[..5], ["Don", "'t", "you", "see", "<unk>"]);
     assert_eq!(tokenizer.encode("qu'aujourd'hui").tokens, ["qu'", "aujourd", "'hui"]);
-    // White space between words is one space, at the ends none.
+    // White space becomes one space between words and none at the ends.
     assert_eq!(tokenizer.decode(&tokenizer.ids("  I\tsaw \n a saw.")), "I saw a saw.");
-    // The most frequent first, those of equal count by text.
+    // The most frequent first, equal counts in alphabetical order.
     assert_eq!(tokenizer.tokens()[..7], ["<pad>", "<unk>", "<s>", "</s>", "<mask>", ", ", "saw"]);
 }
 
@@ -69,7 +69,7 @@ fn pieces_are_readable() {
 }
 
 #[test]
-fn special_tokens_have_their_numbers_and_are_no_text() {
+fn special_tokens_have_their_numbers_and_are_never_text() {
     for kind in KINDS {
         let tokenizer = trained(kind);
         for (special, id) in SPECIALS.into_iter().zip([PAD, UNK, START, END, MASK]) {
@@ -102,7 +102,7 @@ fn the_vocabulary_is_bounded() {
 }
 
 #[test]
-fn capitals_become_small_if_asked() {
+fn capitals_become_lower_case_if_asked() {
     for kind in KINDS {
         let lower = TokenizerConfig { case: Case::Lower, ..config(kind, 500) };
         let tokenizer = Tokenizer::train(&lower, TEXTS.into_iter()).unwrap();
@@ -113,7 +113,7 @@ fn capitals_become_small_if_asked() {
 
 #[test]
 fn training_is_a_function_of_the_texts() {
-    // Many equal counts, so that an order that leaks would show.
+    // Many equal counts, so that a dependence on a hash map's order would show.
     let texts: Vec<String> = (0..400u32).map(|i| format!("w{:x} {}ab{}", i * 7919 % 97, i % 13, i * i % 31)).collect();
     let hashes = KINDS.map(|kind| {
         let config = config(kind, 400);
@@ -124,12 +124,12 @@ fn training_is_a_function_of_the_texts() {
         }
         crate::hash(first.as_bytes())
     });
-    // Another process has other hash keys; these numbers were written by one.
+    // Each process has its own hash keys; these hashes come from another one.
     assert_eq!(hashes, [18364008784724671806, 3059026052494171561, 4964165386626751953]);
 }
 
 #[test]
-fn a_file_comes_back() {
+fn a_written_file_is_read_again() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("tokenizer.json");
     for kind in KINDS {
@@ -173,8 +173,11 @@ fn a_damaged_or_foreign_file_is_named() {
         (decoder.to_string(), "expected a tokenizer.json"),
         (normalizer.to_string(), "expected no normaliser but Lowercase, found \"Precompiled\""),
         (moved.to_string(), "expected <pad>, <unk>, <s>, </s>, <mask> as numbers 0 to 4, found \"<unk>\" as number 0"),
-        (gap.to_string(), "expected numbers without a gap, found no token of number"),
-        (foreign.to_string(), "expected a byte-pair, word or character tokeniser of this program, found another"),
+        (gap.to_string(), "expected numbers without a gap, found no token with number"),
+        (
+            foreign.to_string(),
+            "expected a byte-pair, word or character tokeniser written by this program, found another kind",
+        ),
     ] {
         let content: String = content;
         let error = Tokenizer::open(&write(&dir, "tokenizer.json", content.as_bytes())).unwrap_err().to_string();
@@ -183,7 +186,7 @@ fn a_damaged_or_foreign_file_is_named() {
     assert!(matches!(Tokenizer::open(&dir.path().join("none.json")), Err(DataError::Missing { .. })));
 }
 
-/// The file of a tokeniser after a change.
+/// The content of a tokeniser file after a change.
 fn changed(kind: TokenizerKind, change: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
     let mut file: serde_json::Value = serde_json::from_str(&trained(kind).to_json()).unwrap();
     change(&mut file);
@@ -194,7 +197,7 @@ fn opened(content: &[u8]) -> Result<Tokenizer, DataError> {
     Tokenizer::from_json(content, std::path::Path::new("tokenizer.json"))
 }
 
-/// The library itself would panic on some of these, and fail later on the others.
+/// The library would panic on some of these files and fail later on the others.
 #[test]
 fn crafted_models_are_refused_before_the_library_sees_them() {
     use TokenizerKind::{Bpe, Char, Word};
@@ -205,7 +208,7 @@ fn crafted_models_are_refused_before_the_library_sees_them() {
     };
     let long = "x".repeat(300);
     let cases: Vec<(TokenizerKind, Change, &str)> = vec![
-        // The two tokens are there, and what they make is longer than any token.
+        // Both tokens exist, but the merged one is longer than any token.
         (
             Bpe,
             {
@@ -222,7 +225,7 @@ fn crafted_models_are_refused_before_the_library_sees_them() {
         (Bpe, set("/model/merges/0", json!(["a", "b", "c"])), "merges of two tokens"),
         (Bpe, set("/model/merges/0", json!(7)), "merges of two tokens"),
         (Bpe, set("/model/merges", json!({})), "without a list of merges"),
-        // Longer than any token, and a part of a character.
+        // A prefix longer than any token, and one whose length is inside a character.
         (Bpe, set("/model/continuing_subword_prefix", json!("##########")), "continuing_subword_prefix"),
         (Bpe, set("/model/continuing_subword_prefix", json!("é")), "continuing_subword_prefix"),
         (Bpe, set("/model/end_of_word_suffix", json!("</w>")), "end_of_word_suffix"),
@@ -250,7 +253,7 @@ fn crafted_models_are_refused_before_the_library_sees_them() {
         let error = opened(&changed(kind, change)).map(|_| words).unwrap_err().to_string();
         assert!(error.contains(words) && error.lines().count() == 1, "{words}: {error}");
     }
-    // The same key again: what is checked is what is read.
+    // A duplicate key: the checked values are those that are read.
     let json = trained(Bpe).to_json();
     let (start, end) = json.split_at(json.rfind('}').unwrap());
     let twice = format!(
@@ -298,7 +301,7 @@ fn deep_and_huge_files_are_refused_in_one_line() {
     assert!(error.contains("at most 100 MB, found 100000001 bytes"), "{error}");
     let dir = tempdir().unwrap();
     let path = dir.path().join("tokenizer.json");
-    // Full of holes: it takes no space, and would take 4 GB of memory.
+    // A sparse file takes no space on disk but would take 4 GB of memory.
     std::fs::File::create(&path).unwrap().set_len(1 << 32).unwrap();
     let error = Tokenizer::open(&path).unwrap_err().to_string();
     assert!(error.contains("at most 100 MB, found 4294967296 bytes"), "{error}");
@@ -307,7 +310,7 @@ fn deep_and_huge_files_are_refused_in_one_line() {
 #[test]
 fn a_panic_of_the_library_is_an_error_and_prints_nothing() {
     assert_eq!(foreign::guarded(|| 7), Ok(7));
-    // In a process of its own, since the test runner keeps what a test prints.
+    // In a process of its own, since the test runner captures the output.
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tokenizer::tests::panics_under_the_guard", "--ignored", "--nocapture"])
         .output()
@@ -337,19 +340,19 @@ fn configurations_are_checked() {
 
 proptest! {
     #[test]
-    fn any_text_comes_back_by_bytes(text: String) {
+    fn bytes_restore_any_text(text: String) {
         let tokenizer = Tokenizer::train(&config(TokenizerKind::Bpe, 300), TEXTS.into_iter()).unwrap();
         prop_assert_eq!(tokenizer.decode(&tokenizer.ids(&text)), text);
     }
 
     #[test]
-    fn seen_characters_come_back(text in "\\PC{0,30}\n?[a-z\t ]{1,9}") {
+    fn seen_characters_are_restored(text in "\\PC{0,30}\n?[a-z\t ]{1,9}") {
         let tokenizer = Tokenizer::train(&config(TokenizerKind::Char, 500), [text.as_str()].into_iter()).unwrap();
         prop_assert_eq!(tokenizer.decode(&tokenizer.ids(&text)), text);
     }
 
     #[test]
-    fn words_come_back_with_their_punctuation(
+    fn words_and_punctuation_are_restored(
         text in "[a-zA-Zéàqu'’0-9.,;:!?()\"-]{1,9}( [a-zé\u{301}lqu'’.,?5]{1,8}){0,8}",
     ) {
         let tokenizer = Tokenizer::train(&config(TokenizerKind::Word, 500), [text.as_str()].into_iter()).unwrap();
@@ -359,7 +362,7 @@ proptest! {
 }
 
 #[test]
-fn the_texts_choose_unless_the_user_does() {
+fn the_texts_choose_the_kind_unless_the_user_does() {
     let keys = |kind| TokenizerConfig { kind, vocab: 100, case: Case::Keep, min_count: 1 };
     for (text, kind, chosen) in [
         ("a few words", None, TokenizerKind::Word),

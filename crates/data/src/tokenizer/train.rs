@@ -1,5 +1,5 @@
-//! From texts to a tokeniser. The library cuts the texts; the pieces are counted and chosen here, for by its source the
-//! library's trainer can queue a pair of equal count twice, and a hash map then decides which goes first.
+//! Trains a tokeniser. The library cuts the texts; the pieces are counted and chosen here, because the library's trainer
+//! (by its source) can queue a pair of equal count twice, so that the order of a hash map decides which is merged first.
 
 use super::{Case, SPECIALS, TokenizerConfig, TokenizerKind, UNK, bounded, byte_pairs, bytes, words};
 use crate::DataError;
@@ -14,7 +14,7 @@ use tokenizers::{
     OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
-/// Trains a tokeniser of a checked configuration.
+/// Trains a tokeniser with a validated configuration.
 pub(super) fn train<'a>(
     config: &TokenizerConfig,
     texts: impl Iterator<Item = &'a str>,
@@ -23,12 +23,12 @@ pub(super) fn train<'a>(
     let cutter = Cutter::new(config).map_err(fail)?;
     let counts = cutter.count(&texts.collect::<Vec<_>>()).map_err(fail)?;
     if counts.is_empty() {
-        return Err(DataError::Train { why: "there is nothing in the texts".into() });
+        return Err(DataError::Train { why: "the texts are empty".into() });
     }
     assemble(config, cutter, counts).map_err(fail)
 }
 
-/// Puts the parts together.
+/// Builds the tokeniser from the counted pieces.
 fn assemble(
     config: &TokenizerConfig,
     cutter: Cutter,
@@ -51,7 +51,7 @@ fn assemble(
                 words::decoder()?.into(),
             )
         }
-        // Byte-pair encoding without merges is an encoding by characters.
+        // Byte-pair encoding without merges encodes single characters.
         TokenizerKind::Char => {
             let pieces = bounded(counts, config.vocab, 1);
             let builder = BPE::builder().vocab_and_merges(numbered(pieces.names()), Vec::new());
@@ -66,7 +66,7 @@ fn assemble(
     Ok(tokenizer)
 }
 
-/// What turns a text into the pieces that are counted.
+/// Cuts a text into the pieces that are counted.
 struct Cutter {
     kind: TokenizerKind,
     normalizer: Option<NormalizerWrapper>,
@@ -89,7 +89,7 @@ impl Cutter {
         })
     }
 
-    /// How often each piece occurs, counted on all threads: sums do not depend on who adds first.
+    /// Counts each piece on all threads. Sums do not depend on the order of the threads.
     fn count(&self, texts: &[&str]) -> tokenizers::Result<BTreeMap<String, u64>> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let share = texts.len().div_ceil(threads).max(1);
@@ -134,7 +134,7 @@ impl Cutter {
     }
 }
 
-/// Cuts as GPT-2 does, without a space before the first word and with offsets that tell the whole of a piece.
+/// Cuts like GPT-2, without a space before the first word and with offsets that include the space before a word.
 fn byte_level() -> ByteLevel {
     ByteLevel::new(false, false, true)
 }

@@ -1,8 +1,8 @@
-//! Words and punctuation, such that a sentence comes back as it was written.
+//! Cuts text into words and punctuation, such that decoding restores the sentence.
 //!
-//! A word has no white space, so that it is the same word everywhere; a mark of punctuation keeps the space before and
-//! after it, if there is one. Between two words stands a space, between all other pieces nothing. An elision (`l'`)
-//! clings to the next word and a contraction (`'t`) to the one before.
+//! A word has no white space, so that it is the same token everywhere; a punctuation mark keeps the space before and after
+//! it, if there is one. Decoding puts a space between two words and nothing between other pieces. An elision (`l'`) is
+//! joined to the next word and a contraction (`'t`) to the previous one.
 
 use tokenizers::decoders::fuse::Fuse;
 use tokenizers::decoders::sequence::Sequence;
@@ -10,8 +10,8 @@ use tokenizers::normalizers::replace::{Replace, ReplacePattern};
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{DecoderWrapper, SplitDelimiterBehavior};
 
-/// Elision, contraction, word, punctuation; white space between words is what matches none. The look-arounds and
-/// classes are those that both regular-expression engines of the library know.
+/// Pattern of an elision, a contraction, a word or a punctuation mark; only white space between words does not match. Both
+/// regular-expression engines of the library support these look-arounds and classes.
 const PIECE: &str = concat!(
     r"(?<![\p{Alphabetic}\p{N}\p{M}])(?:[CDJLMNSTcdjlmnst]|\p{Alphabetic}{0,6}[Qq][Uu])['’](?=\p{Alphabetic})",
     r"|(?<=[\p{Alphabetic}\p{M}])['’]\p{Alphabetic}[\p{Alphabetic}\p{N}\p{M}]*",
@@ -19,15 +19,15 @@ const PIECE: &str = concat!(
     r"|\s?[^\s\p{Alphabetic}\p{N}\p{M}]\s?",
 );
 
-/// A code point that is no character, to mark where a word begins.
+/// A code point that is not a character; marks the start of a word.
 const MARK: &str = "\u{fdd0}";
 
-/// What cuts a text.
+/// Cuts a text into pieces.
 pub(super) fn pre_tokenizer() -> tokenizers::Result<Split> {
     Split::new(SplitPattern::Regex(PIECE.into()), SplitDelimiterBehavior::Removed, true)
 }
 
-/// What puts it together: each word is marked, and a mark behind a word becomes a space.
+/// Joins the pieces: each word gets a mark, and a mark after another word becomes a space.
 pub(super) fn decoder() -> tokenizers::Result<Sequence> {
     let replace = |pattern: String, content: &str| -> tokenizers::Result<DecoderWrapper> {
         Ok(Replace::new(ReplacePattern::Regex(pattern), content)?.into())

@@ -85,8 +85,7 @@ impl Classify {
             let label = if *target == TargetKind::Value { value.to_string() } else { label.name().to_string() };
             Labelled::new(text, label)
         };
-        let parts = sentiment(Opinion::sizes(), BUILT_IN_SEED).map(labelled);
-        Ok(Splits::new(parts.train, parts.dev, parts.test))
+        Ok(sentiment(Opinion::sizes(), BUILT_IN_SEED).map(labelled))
     }
 
     fn encode(&self, texts: &[Labelled]) -> Result<Part, TaskError> {

@@ -469,11 +469,10 @@ fn place(sentence: &Tagged) -> f64 {
 /// Built-in sentences of a grammar; the test split has combinations of words that training does not have.
 fn built_in(train: usize) -> Splits<Tagged> {
     let sizes = builtin::Sizes { train, dev: BUILTIN_DEV, test: BUILTIN_TEST };
-    let builtin::Parts { train, dev, test } = builtin::tagged(sizes, 1).map(|sentence| {
+    builtin::tagged(sizes, 1).map(|sentence| {
         let (tokens, tags) = sentence.into_iter().map(|token| (token.text, token.tag.to_string())).unzip();
         Tagged { tokens, tags }
-    });
-    Splits::new(train, dev, test)
+    })
 }
 
 /// Returns the most probable tag of each word with its probability, and the sum and number of the negative log-likelihoods

@@ -101,9 +101,7 @@ impl Translate {
             Some(path) => Ok(load_pairs(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?),
             None => {
                 let pair = |sentence: builtin::Sentence| Pair::new(&sentence.text(), &sentence.french);
-                let builtin::Parts { train, dev, test } =
-                    builtin::english_french(builtin::Sizes::default(), 1).map(pair);
-                Ok(Splits::new(train, dev, test))
+                Ok(builtin::english_french(builtin::Sizes::default(), 1).map(pair))
             }
         }
     }

@@ -1,9 +1,8 @@
-//! A clause in English: auxiliaries, "do", the order of questions.
+//! Clauses in English: auxiliaries, "do" and the word order of questions.
 
 use super::super::Upos;
 use super::super::english::English;
-use super::super::lexicon::Number;
-use super::super::lexicon::verbs::{HAVE, WANT};
+use super::super::lexicon::{Number, WORDS};
 use super::super::phrase::Mood;
 use super::super::pronoun::{Agreement, Person};
 use super::{Clause, Degree, Modal, Object, Order, Polarity, Predicate, Recipient, Tense};
@@ -44,7 +43,7 @@ impl Clause {
         self.english_complements(self.mood(order), out);
     }
 
-    /// The auxiliary, where there is one, and the verbs after it.
+    /// The auxiliary, if there is one, and the verbs after it.
     fn english_verbs(&self, who: Agreement, order: Order) -> (Option<&'static str>, Vec<(&'static str, Upos)>) {
         let verb = self.verb();
         let infinitive = (verb.english[0], if self.is_copula() { Upos::Aux } else { Upos::Verb });
@@ -53,8 +52,10 @@ impl Clause {
         let (governor, mut rest) = match (self.modal, self.tense) {
             (Some(Modal::Can), _) => return (Some("can"), vec![infinitive]),
             (Some(Modal::Must), _) => return (Some("must"), vec![infinitive]),
-            (Some(Modal::Want), _) => (&WANT, vec![to, infinitive]),
-            (Some(Modal::Right), _) => (&HAVE, vec![("the", Upos::Det), ("right", Upos::Noun), to, infinitive]),
+            (Some(Modal::Want), _) => (WORDS.verb("vouloir"), vec![to, infinitive]),
+            (Some(Modal::Right), _) => {
+                (WORDS.verb("avoir"), vec![("the", Upos::Det), ("right", Upos::Noun), to, infinitive])
+            }
             (None, Tense::Future) => {
                 return (Some(be(who, Tense::Present)), vec![("going", Upos::Verb), to, infinitive]);
             }
@@ -125,13 +126,13 @@ impl Clause {
         if let Some(place) = &self.place {
             place.english(out);
         }
-        for (word, tag) in self.time.iter().flat_map(|time| time.english) {
+        for (word, tag) in self.time.iter().flat_map(|time| &time.english) {
             out.push(word, *tag);
         }
     }
 }
 
-/// The English "to be".
+/// The form of the English "to be".
 pub(in crate::builtin) fn be(who: Agreement, tense: Tense) -> &'static str {
     match (tense, who.number, who.person) {
         (Tense::Past, Number::Singular, Person::First | Person::Third) => "was",

@@ -1,9 +1,7 @@
-//! A clause in French: tenses, clitic pronouns, the places of "ne … pas" and of adverbs, agreement.
+//! Clauses in French: tenses, clitic pronouns, the places of "ne … pas" and of adverbs, and agreement.
 
 use super::super::french::{French, participle};
-use super::super::lexicon::closed::MannerPlace;
-use super::super::lexicon::verbs::{BE, CAN, GO, HAVE, MUST, WANT};
-use super::super::lexicon::{Auxiliary, Past, Present, Verb};
+use super::super::lexicon::{Auxiliary, MannerPlace, Past, Present, Verb, WORDS};
 use super::super::phrase::{Mood, agreed};
 use super::super::pronoun::Agreement;
 use super::{Clause, Degree, Modal, Object, Order, Polarity, Predicate, Recipient, Tense};
@@ -17,11 +15,12 @@ impl Clause {
             out.push("ne");
         }
         let governor = match (self.modal, self.tense) {
-            (Some(Modal::Can), _) => Some(&CAN),
-            (Some(Modal::Must), _) => Some(&MUST),
-            (Some(Modal::Want), _) => Some(&WANT),
-            (Some(Modal::Right), _) => Some(&HAVE),
-            (None, Tense::Future) => Some(&GO),
+            (Some(Modal::Can), _) => Some(WORDS.verb("pouvoir")),
+            (Some(Modal::Must), _) => Some(WORDS.verb("devoir")),
+            (Some(Modal::Want), _) => Some(WORDS.verb("vouloir")),
+            (Some(Modal::Right), _) => Some(WORDS.verb("avoir")),
+            // "I am going to see" is "je vais voir".
+            (None, Tense::Future) => Some(WORDS.verb("aller")),
             (None, _) => None,
         };
         let compound = match (governor, self.tense, verb.past) {
@@ -33,8 +32,8 @@ impl Clause {
         }
         match (governor, compound, self.tense, verb.past) {
             (Some(governor), ..) => out.push(present(governor, who)),
-            (_, Some(Auxiliary::Avoir), ..) => out.push(present(&HAVE, who)),
-            (_, Some(Auxiliary::Etre), ..) => out.push(present(&BE, who)),
+            (_, Some(Auxiliary::Avoir), ..) => out.push(present(WORDS.verb("avoir"), who)),
+            (_, Some(Auxiliary::Etre), ..) => out.push(present(WORDS.verb("être"), who)),
             (_, _, Tense::Past, Past::Imperfect(stem)) => out.push(imperfect(stem, who)),
             _ => out.push(present(verb, who)),
         }
@@ -62,7 +61,7 @@ impl Clause {
         self.french_complements(self.mood(order), who, out);
     }
 
-    /// The pronoun before the verb.
+    /// Adds the pronoun before the verb.
     fn clitic(&self, out: &mut French) {
         let Predicate::Do { object, recipient, .. } = &self.predicate else { return };
         if let Object::Pronoun(pronoun) = object {
@@ -73,7 +72,7 @@ impl Clause {
         }
     }
 
-    /// With être it agrees with the subject, with avoir with an object that stands before it.
+    /// The participle: with être it agrees with the subject, with avoir with an object that stands before it.
     fn participle(&self, auxiliary: Auxiliary, who: Agreement) -> String {
         let verb = self.verb();
         let object = match &self.predicate {
@@ -131,7 +130,7 @@ impl Clause {
     }
 }
 
-/// The French present.
+/// The French present tense of a verb.
 pub(in crate::builtin) fn present(verb: &Verb, who: Agreement) -> String {
     match &verb.present {
         Present::Forms(forms) => forms[who.column()].to_string(),
@@ -139,7 +138,7 @@ pub(in crate::builtin) fn present(verb: &Verb, who: Agreement) -> String {
     }
 }
 
-/// The French imperfect.
+/// The French imperfect of a stem.
 pub(in crate::builtin) fn imperfect(stem: &str, who: Agreement) -> String {
     format!("{stem}{}", ["ais", "ais", "ait", "ions", "aient"][who.column()])
 }

@@ -1,4 +1,4 @@
-//! A clause: who does what, when and whether. The two ways of saying it are in [`english`] and [`french`].
+//! Clauses: who does what, when and whether. [`english`] and [`french`] put them into words.
 
 mod english;
 mod french;
@@ -9,9 +9,7 @@ pub(super) use french::{imperfect, present};
 use super::Upos;
 use super::english::English;
 use super::french::French;
-use super::lexicon::closed::{Manner, Name, Time};
-use super::lexicon::verbs::BE;
-use super::lexicon::{Adjective, Gender, Noun, Number, Verb};
+use super::lexicon::{Adjective, Gender, Manner, Name, Noun, Number, Time, Verb, WORDS};
 use super::phrase::{Mood, NounPhrase, Place};
 use super::pronoun::{Agreement, Pronoun};
 
@@ -21,7 +19,7 @@ pub(super) enum Subject {
     Name(&'static Name),
     Names(&'static Name, &'static Name),
     Phrase(NounPhrase),
-    /// "who" of a question or of a relative clause, which agrees with what it stands for.
+    /// "who" in a question or a relative clause; the verb agrees with what it stands for.
     Who(Agreement),
 }
 
@@ -53,7 +51,7 @@ pub(super) enum Object {
     None,
     Pronoun(Pronoun),
     Phrase(NounPhrase),
-    /// Said before the clause: "the watch *that* I bought". The participle agrees with it.
+    /// An object before the clause: "the watch *that* I bought". The participle agrees with it.
     Fronted(Gender, Number),
 }
 
@@ -82,7 +80,7 @@ pub(super) enum Predicate {
     Quality(&'static Adjective, Degree),
     /// "is a doctor": French leaves the article out.
     Profession(&'static Noun),
-    /// To be somewhere.
+    /// To be at the clause's place.
     There,
 }
 
@@ -99,11 +97,11 @@ pub(super) struct Clause {
     pub time: Option<&'static Time>,
 }
 
-/// The order of an English clause.
+/// The word order of an English clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Statement,
-    /// The auxiliary comes before the subject.
+    /// The auxiliary stands before the subject.
     Question,
 }
 
@@ -156,7 +154,7 @@ impl Clause {
     fn verb(&self) -> &'static Verb {
         match self.predicate {
             Predicate::Do { verb, .. } => verb,
-            _ => &BE,
+            _ => WORDS.verb("être"),
         }
     }
 

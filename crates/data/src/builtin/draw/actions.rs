@@ -1,12 +1,8 @@
-//! Drawing clauses: what is done or what something is.
+//! Draws clauses about actions and about being.
 
 use super::super::clause::{Clause, Degree, Modal, Object, Polarity, Predicate, Recipient, Subject, Tense};
-use super::super::lexicon::adjectives::ADJECTIVES;
 use super::super::lexicon::class::*;
-use super::super::lexicon::closed::{FREQUENCY, MANNERS, MannerPlace, NAMES, Name};
-use super::super::lexicon::closed::{TIMES_FUTURE, TIMES_PAST, TIMES_PRESENT, Time};
-use super::super::lexicon::verbs::{HAVE, VERBS};
-use super::super::lexicon::{Count, Frame, Gender, Manners, Number, Past, Use, Verb};
+use super::super::lexicon::{Count, Frame, Gender, MannerPlace, Manners, Name, Number, Past, Time, Use, Verb, WORDS};
 use super::super::phrase::{Determiner, NounPhrase};
 use super::super::pronoun::{Person, Pronoun};
 use super::{Draw, Size};
@@ -22,17 +18,17 @@ impl Draw {
 
     pub fn time(&mut self, tense: Tense) -> &'static Time {
         match tense {
-            Tense::Present => self.pick(TIMES_PRESENT),
-            Tense::Past => self.pick(TIMES_PAST),
-            Tense::Future => self.pick(TIMES_FUTURE),
+            Tense::Present => self.pick(&WORDS.times_present),
+            Tense::Past => self.pick(&WORDS.times_past),
+            Tense::Future => self.pick(&WORDS.times_future),
         }
     }
 
     pub fn verb(&mut self) -> &'static Verb {
-        if self.chance(3) { &HAVE } else { self.pick(VERBS) }
+        if self.chance(3) { WORDS.verb("avoir") } else { self.pick(&WORDS.verbs) }
     }
 
-    /// A pronoun other than the subject's own person, which would need "myself".
+    /// A pronoun that is not of the subject's own person, which would need "myself".
     fn other(&mut self, subject: &Subject) -> Pronoun {
         loop {
             let pronoun = self.owner();
@@ -49,7 +45,7 @@ impl Draw {
         }
         let mut phrase = self.phrase(verb.objects);
         if verb.frame == Frame::OfKinds {
-            // One likes this cat, the cat or cats, but hardly "a cat".
+            // People like this cat, the cat or cats, but hardly "a cat".
             let vague = matches!(phrase.determiner, Determiner::Indefinite | Determiner::Many | Determiner::Number(_));
             if vague || self.chance(30) {
                 let number = if phrase.noun.count == Count::Countable { Number::Plural } else { Number::Singular };
@@ -65,7 +61,7 @@ impl Draw {
         match self.weighted(&[(50, 0), (20, 1), (30, 2)]) {
             0 => Recipient::Pronoun(self.other(subject)),
             1 => loop {
-                let name = self.pick(NAMES);
+                let name = self.pick(&WORDS.names);
                 let same = |other: &Name| other.text == name.text;
                 if !matches!(subject, Subject::Name(other) if same(other))
                     && !matches!(subject, Subject::Names(first, second) if same(first) || same(second))
@@ -77,7 +73,7 @@ impl Draw {
         }
     }
 
-    /// What is done, by a verb drawn for a subject still to come.
+    /// Draws a clause: a verb and a subject that fits it, or a clause with "to be".
     pub fn clause(&mut self, size: Size) -> Clause {
         if self.chance(18) {
             return self.being();
@@ -99,7 +95,7 @@ impl Draw {
         if modal.is_some() && polarity == Polarity::Never {
             polarity = Polarity::Not;
         }
-        // States neither begin tomorrow nor count occasions: "je ne connaissais jamais" is no French.
+        // States have no future here and no "never": "je ne connaissais jamais" is not French.
         if state && tense == Tense::Future {
             tense = Tense::Present;
         }
@@ -132,14 +128,14 @@ impl Draw {
         let simple = full && modal.is_none() && tense != Tense::Future;
         let frequency =
             (simple && !state && verb.frame != Frame::Origin && polarity == Polarity::Yes && self.chance(12))
-                .then(|| self.pick(FREQUENCY));
+                .then(|| self.pick(&WORDS.frequency));
         let manner = match verb.manners {
             Manners::None => None,
             _ if !full || frequency.is_some() || !self.chance(35) => None,
-            Manners::Well => Some(&MANNERS[0]),
-            Manners::Any => Some(self.pick(MANNERS)),
+            Manners::Well => Some(&WORDS.manners[0]),
+            Manners::Any => Some(self.pick(&WORDS.manners)),
         };
-        // "il va bien dormir" says something else than it seems.
+        // "il va bien dormir" can also mean "he will indeed sleep".
         let manner = manner.filter(|manner| simple || manner.place == MannerPlace::AfterParticiple);
         let needs_place = matches!(verb.frame, Frame::Goal | Frame::Place | Frame::Origin);
         let place = if needs_place || (full && manner.is_none()) { self.verb_place(verb) } else { None };
@@ -149,7 +145,7 @@ impl Draw {
         Clause { subject, tense, polarity, modal, predicate, frequency, manner, place, time }
     }
 
-    /// A clause with "to be": a quality, a profession, a place.
+    /// Draws a clause with "to be": a quality, a profession or a place.
     pub fn being(&mut self) -> Clause {
         let tense = self.weighted(&[(60, Tense::Present), (32, Tense::Past), (8, Tense::Future)]);
         let polarity = self.polarity();
@@ -174,21 +170,21 @@ impl Draw {
                 (subject, Predicate::There)
             }
         };
-        let frequency =
-            (polarity == Polarity::Yes && tense != Tense::Future && self.chance(6)).then(|| self.pick(FREQUENCY));
+        let frequency = (polarity == Polarity::Yes && tense != Tense::Future && self.chance(6))
+            .then(|| self.pick(&WORDS.frequency));
         let timed =
             !matches!(predicate, Predicate::Profession(_)) && frequency.is_none() && polarity != Polarity::Never;
         let time = (timed && self.chance(12)).then(|| self.time(tense));
         Clause { subject, tense, polarity, modal: None, predicate, frequency, manner: None, place, time }
     }
 
-    /// A subject and an adjective that suits it.
+    /// Draws a subject and an adjective that suits it.
     fn quality(&mut self) -> (Subject, Predicate) {
-        let free: Vec<_> = ADJECTIVES.iter().filter(|adjective| adjective.usage == Use::Anywhere).collect();
+        let free: Vec<_> = WORDS.adjectives.iter().filter(|adjective| adjective.usage == Use::Anywhere).collect();
         let adjective = *self.pick(&free);
         let mut subject = loop {
             let subject = self.subject(adjective.class);
-            // Sizes and ages of bread or water make no sense.
+            // Bread and water have no size or age.
             let edible = adjective.class & (FOOD | DRINK | SERVED_HOT) != 0;
             match &subject {
                 Subject::Phrase(phrase) if phrase.noun.count == Count::Mass && !edible => {}

@@ -1,4 +1,4 @@
-//! Drawing words, phrases and clauses; the rules that say them are elsewhere.
+//! Draws words, phrases and clauses at random. The rules that put them into words are elsewhere.
 
 mod actions;
 mod phrases;
@@ -6,15 +6,15 @@ mod phrases;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How much a clause says.
+/// Size of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
     Full,
-    /// No time, place, manner or modal: a part of a longer sentence.
+    /// Without time, place, manner or modal verb: a part of a longer sentence.
     Short,
 }
 
-/// A source of choices, a function of its seed.
+/// A source of random choices, determined by its seed.
 #[derive(Debug)]
 pub(super) struct Draw {
     random: ChaCha8Rng,
@@ -25,7 +25,7 @@ impl Draw {
         Self { random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// True `percent` times in a hundred.
+    /// Returns true with a probability of `percent` %.
     pub fn chance(&mut self, percent: u32) -> bool {
         self.random.random_range(0..100_u32) < percent
     }
@@ -38,7 +38,7 @@ impl Draw {
         &items[self.below(items.len())]
     }
 
-    /// A value by its weight.
+    /// Draws a value with a probability proportional to its weight.
     pub fn weighted<T: Copy>(&mut self, items: &[(u32, T)]) -> T {
         let total: u32 = items.iter().map(|(weight, _)| weight).sum();
         let mut left = self.random.random_range(0..total.max(1));

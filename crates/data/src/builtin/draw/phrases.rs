@@ -1,18 +1,15 @@
-//! Drawing noun phrases, subjects and places.
+//! Draws noun phrases, subjects and places.
 
 use super::super::clause::Subject;
-use super::super::lexicon::adjectives::ADJECTIVES;
 use super::super::lexicon::class::*;
-use super::super::lexicon::closed::{LANDS, NAMES, NUMBERS};
-use super::super::lexicon::nouns::NOUNS;
-use super::super::lexicon::{Adjective, Count, Frame, Location, Noun, Number, Side, Verb};
+use super::super::lexicon::{Adjective, Count, Frame, Location, Noun, Number, Side, Verb, WORDS};
 use super::super::phrase::{Determiner, Ground, NounPhrase, Place, Relation};
 use super::super::pronoun::Pronoun;
 use super::Draw;
 
 impl Draw {
     pub fn noun(&mut self, class: u64) -> &'static Noun {
-        let nouns: Vec<&'static Noun> = NOUNS.iter().filter(|noun| noun.class & class != 0).collect();
+        let nouns: Vec<&'static Noun> = WORDS.nouns.iter().filter(|noun| noun.class & class != 0).collect();
         nouns[self.below(nouns.len())]
     }
 
@@ -45,9 +42,9 @@ impl Draw {
             2 => Determiner::This,
             3 => Determiner::That,
             4 => Determiner::My(self.owner()),
-            5 => Determiner::Number(self.below(NUMBERS.len())),
+            5 => Determiner::Number(self.below(WORDS.numbers.len())),
             6 => Determiner::Many,
-            7 => Determiner::OfName(self.pick(NAMES)),
+            7 => Determiner::OfName(self.pick(&WORDS.names)),
             _ => Determiner::OfNoun(self.noun(PERSON)),
         }
     }
@@ -66,11 +63,11 @@ impl Draw {
         let fits = |adjective: &&'static Adjective| {
             adjective.class & noun.class != 0
                 && (adjective.class != PAIR || one_of_two)
-                // "un vieux garçon", "une vieille fille" never married.
+                // "un vieux garçon" and "une vieille fille" are people who never married.
                 && (adjective.english != "old" || noun.class & PERSON == 0 || noun.class & TRAINED == 0)
                 && (noun.count != Count::Mass || adjective.class & (FOOD | DRINK | SERVED_HOT) != 0)
         };
-        let fitting: Vec<&'static Adjective> = ADJECTIVES.iter().filter(fits).collect();
+        let fitting: Vec<&'static Adjective> = WORDS.adjectives.iter().filter(fits).collect();
         if fitting.is_empty() {
             return Vec::new();
         }
@@ -94,12 +91,12 @@ impl Draw {
         NounPhrase { determiner, adjectives, noun, number }
     }
 
-    /// With an article that introduces it: a, some, a number.
+    /// Draws a noun phrase that introduces something: with "a", "some", "many" or a number.
     pub fn introduced(&mut self, class: u64) -> NounPhrase {
         let noun = self.noun(class);
         let number = self.number(noun);
         let determiner = match number {
-            Number::Plural if self.chance(40) => Determiner::Number(self.below(NUMBERS.len())),
+            Number::Plural if self.chance(40) => Determiner::Number(self.below(WORDS.numbers.len())),
             Number::Plural if self.chance(20) => Determiner::Many,
             _ => Determiner::Indefinite,
         };
@@ -107,7 +104,7 @@ impl Draw {
         NounPhrase { determiner, adjectives, noun, number }
     }
 
-    /// With "the" or a possessive, in the singular.
+    /// Draws a noun phrase in the singular with "the" or a possessive.
     pub(super) fn definite(&mut self, class: u64) -> NounPhrase {
         let noun = self.noun(class);
         let owned = noun.class & NOBODYS == 0 && self.chance(25);
@@ -120,11 +117,11 @@ impl Draw {
         let people = classes & PERSON != 0;
         match self.weighted(&[(if people { 50 } else { 0 }, 0), (if people { 18 } else { 0 }, 1), (4, 2), (30, 3)]) {
             0 => Subject::Pronoun(self.owner()),
-            1 => Subject::Name(self.pick(NAMES)),
+            1 => Subject::Name(self.pick(&WORDS.names)),
             2 if people => {
-                let first = self.below(NAMES.len());
-                let second = (first + 1 + self.below(NAMES.len() - 1)) % NAMES.len();
-                Subject::Names(&NAMES[first], &NAMES[second])
+                let first = self.below(WORDS.names.len());
+                let second = (first + 1 + self.below(WORDS.names.len() - 1)) % WORDS.names.len();
+                Subject::Names(&WORDS.names[first], &WORDS.names[second])
             }
             _ => Subject::Phrase(self.phrase(classes)),
         }
@@ -156,12 +153,15 @@ impl Draw {
         let there = |ground| Some(Place { relation: Relation::There, ground });
         match verb.frame {
             Frame::Goal => {
-                let ground =
-                    if self.chance(30) { Ground::Land(self.pick(LANDS)) } else { Ground::Phrase(self.definite(GOAL)) };
+                let ground = if self.chance(30) {
+                    Ground::Land(self.pick(&WORDS.lands))
+                } else {
+                    Ground::Phrase(self.definite(GOAL))
+                };
                 Some(Place { relation: Relation::To, ground })
             }
-            Frame::Origin => Some(Place { relation: Relation::From, ground: Ground::Land(self.pick(LANDS)) }),
-            Frame::Place if self.chance(40) => there(Ground::Land(self.pick(LANDS))),
+            Frame::Origin => Some(Place { relation: Relation::From, ground: Ground::Land(self.pick(&WORDS.lands)) }),
+            Frame::Place if self.chance(40) => there(Ground::Land(self.pick(&WORDS.lands))),
             Frame::Place => loop {
                 let phrase = self.definite(PLACE);
                 if phrase.noun.location == Location::In || verb.infinitive != "habiter" {
@@ -169,7 +169,7 @@ impl Draw {
                 }
             },
             Frame::Alone if verb.infinitive == "revenir" && self.chance(25) => {
-                let horse = Self::noun_named("horse");
+                let horse = WORDS.noun("horse");
                 let determiner = *self.pick(&[Determiner::The, Determiner::Indefinite]);
                 let adjectives = self.adjectives(horse, Number::Singular, determiner);
                 let phrase = NounPhrase { determiner, adjectives, noun: horse, number: Number::Singular };
@@ -183,9 +183,5 @@ impl Draw {
             }
             _ => None,
         }
-    }
-
-    pub(in crate::builtin) fn noun_named(english: &str) -> &'static Noun {
-        NOUNS.iter().find(|noun| noun.english[0] == english).unwrap_or(&NOUNS[0])
     }
 }

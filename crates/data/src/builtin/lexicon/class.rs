@@ -1,7 +1,11 @@
-//! Classes of nouns, a bit each.
+//! Classes of nouns, one bit each. The word lists name them in small letters; `words/nouns.txt` explains them.
 
 macro_rules! classes {
-    ($($name:ident)*) => { classes!(@ 0; $($name)*); };
+    ($($name:ident)*) => {
+        /// Every class with its name.
+        pub(in crate::builtin) const ALL: &[(&str, u64)] = &[$((stringify!($name), $name)),*];
+        classes!(@ 0; $($name)*);
+    };
     (@ $bit:expr; $name:ident $($rest:ident)*) => {
         pub(in crate::builtin) const $name: u64 = 1 << ($bit);
         classes!(@ $bit + 1; $($rest)*);
@@ -12,7 +16,5 @@ macro_rules! classes {
 classes! {
     PERSON PROFESSION ANIMAL BIRD INSECT FOOD DRINK SERVED_HOT GOODS PORTABLE TEXT WRITTEN TOLD SUNG SHOWN CLOTHES WORN PAIR
     CONTAINER OPENED FIRE BEAM VEHICLE PARKED BOOKED PLANT GARDEN PLACE GOAL VISITED LEFT CLEANED EMPTIED PAINTED TRAINED
-    AWAITED BROKEN HEAVY SURFACE SHELTER LANDMARK SOUNDING WRONG COLOURED
-    // Not said with a possessive: "my man", "my beach".
-    NOBODYS
+    AWAITED BROKEN HEAVY SURFACE SHELTER LANDMARK SOUNDING WRONG COLOURED NOBODYS
 }

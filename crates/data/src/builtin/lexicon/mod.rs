@@ -1,13 +1,12 @@
-//! The words: tables of English lexemes beside the French ones, with what the rules need to know of each.
+//! English words beside French ones, with what the rules need to know of each. They are read from the lists in `words/`.
 //!
 //! A class is a bit; a noun carries the classes it belongs to and a verb or an adjective those it goes with, so that
 //! people eat apples and not the reverse.
 
-pub(super) mod adjectives;
 pub(super) mod class;
-pub(super) mod closed;
-pub(super) mod nouns;
-pub(super) mod verbs;
+mod read;
+
+pub(super) use read::WORDS;
 
 use super::Upos;
 
@@ -25,17 +24,18 @@ pub(super) enum Number {
     Plural,
 }
 
-/// Whether a noun can be counted, and what its English plural does.
+/// Whether a noun can be counted and has a plural of its own in English.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     Countable,
     /// "some water": partitive in French.
     Mass,
-    /// The plural looks like the singular in English ("the fish"), so only the singular is used: one target a source.
+    /// The English plural looks like the singular ("the fish"), so only the singular is used: each sentence has one
+    /// translation.
     SingularOnly,
 }
 
-/// The preposition that says "being there".
+/// The English preposition for being at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
     None,
@@ -44,7 +44,7 @@ pub(super) enum Location {
     On,
 }
 
-/// A noun: forms are singular, plural.
+/// A noun. Its forms are singular and plural.
 #[derive(Debug)]
 pub(super) struct Noun {
     pub english: [&'static str; 2],
@@ -55,21 +55,21 @@ pub(super) struct Noun {
     pub class: u64,
 }
 
-/// Where a French adjective stands.
+/// The side of the noun on which a French adjective stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Before,
     After,
 }
 
-/// Whether an adjective can also follow "to be".
+/// Whether an adjective can follow "to be".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Anywhere,
     BesideNounOnly,
 }
 
-/// An adjective: French forms are masculine, feminine, masculine plural, feminine plural.
+/// An adjective. Its French forms are masculine, feminine, masculine plural and feminine plural.
 #[derive(Debug)]
 pub(super) struct Adjective {
     pub english: &'static str,
@@ -84,9 +84,9 @@ pub(super) struct Adjective {
 /// The French present tense.
 #[derive(Debug)]
 pub(super) enum Present {
-    /// A regular verb in -er, by its stem.
+    /// The stem of a regular verb in -er.
     Er(&'static str),
-    /// je, tu, il, nous, ils.
+    /// The forms with je, tu, il, nous and ils.
     Forms([&'static str; 5]),
 }
 
@@ -97,24 +97,24 @@ pub(super) enum Auxiliary {
     Etre,
 }
 
-/// How an English past is said in French.
+/// The French tense for an English past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Past {
     Compound(Auxiliary),
-    /// States, by the stem of the imperfect: "j'avais", "je connaissais".
+    /// The stem of the imperfect, for states: "j'avais", "je connaissais".
     Imperfect(&'static str),
 }
 
-/// What a verb takes.
+/// The complements of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A direct object.
     Transitive,
     /// A direct object that may be a whole kind: "I like cats".
     OfKinds,
-    /// A direct object and somebody who gets it.
+    /// A direct object and a recipient.
     Giving,
-    /// Nothing, perhaps a manner or a place.
+    /// None, or a manner or a place.
     Alone,
     /// A place to go to.
     Goal,
@@ -124,7 +124,7 @@ pub(super) enum Frame {
     Origin,
 }
 
-/// Which adverbs of manner sound natural.
+/// The adverbs of manner that sound natural with a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manners {
     None,
@@ -132,7 +132,7 @@ pub(super) enum Manners {
     Any,
 }
 
-/// A verb: English forms are base, third person, past.
+/// A verb. Its English forms are base, third person and past.
 #[derive(Debug)]
 pub(super) struct Verb {
     pub english: [&'static str; 3],
@@ -149,8 +149,54 @@ pub(super) struct Verb {
 }
 
 impl Verb {
-    /// Base and past are spelt alike ("read"): without a third-person -s the tense cannot be told.
+    /// Whether base and past are spelt alike ("read"): without a third-person -s they look the same.
     pub fn past_looks_present(&self) -> bool {
         self.english[0] == self.english[2]
     }
+}
+
+/// A first name, the same in both languages.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub text: &'static str,
+    pub gender: Gender,
+}
+
+/// A city or a country with its names in the two languages.
+#[derive(Debug)]
+pub(super) struct Land {
+    pub english: &'static str,
+    pub french: &'static str,
+    pub kind: LandKind,
+}
+
+/// What decides the French preposition: "à Paris", "en Italie", "au Japon".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LandKind {
+    City,
+    Country(Gender),
+}
+
+/// The place of a French adverb of manner in a compound tense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MannerPlace {
+    /// "il a bien dormi".
+    BeforeParticiple,
+    /// "il a couru lentement".
+    AfterParticiple,
+}
+
+/// An adverb of manner.
+#[derive(Debug)]
+pub(super) struct Manner {
+    pub english: &'static str,
+    pub french: &'static str,
+    pub place: MannerPlace,
+}
+
+/// Words that say when.
+#[derive(Debug)]
+pub(super) struct Time {
+    pub english: Vec<(&'static str, Upos)>,
+    pub french: &'static str,
 }

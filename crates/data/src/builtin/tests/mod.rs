@@ -1,13 +1,14 @@
-//! What the built-in data promise.
+//! Properties that the built-in data guarantee.
 
 mod golden;
 
 use super::draw::Draw;
+use super::lexicon::WORDS;
 use super::parts::{hash, is_held_out, rendered};
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn default_parts() -> Parts<Sentence> {
+fn default_parts() -> Splits<Sentence> {
     english_french(Sizes::default(), 1)
 }
 
@@ -20,7 +21,7 @@ fn french_words(sentences: &[Sentence]) -> BTreeSet<&str> {
 }
 
 #[test]
-fn more_than_a_hundred_thousand_sources_each_with_one_target() {
+fn there_are_100_000_sources_with_one_target_each() {
     let mut draw = Draw::new(7);
     let mut targets: BTreeMap<String, String> = BTreeMap::new();
     for _ in 0..400_000 {
@@ -60,11 +61,9 @@ fn every_word_of_dev_and_test_is_met_in_training() {
 /// never has its object, in any form.
 #[test]
 fn training_never_shows_a_held_out_combination() {
-    use super::lexicon::adjectives::ADJECTIVES;
-    use super::lexicon::nouns::NOUNS;
     let parts = default_parts();
     let forms: BTreeMap<&str, &str> =
-        NOUNS.iter().flat_map(|noun| noun.english.map(|form| (form, noun.english[0]))).collect();
+        WORDS.nouns.iter().flat_map(|noun| noun.english.map(|form| (form, noun.english[0]))).collect();
     let neighbours = |sentences: &[Sentence]| -> BTreeSet<(String, String)> {
         let mut pairs = BTreeSet::new();
         for sentence in sentences {
@@ -79,10 +78,10 @@ fn training_never_shows_a_held_out_combination() {
     };
     let (train, test) = (neighbours(&parts.train), neighbours(&parts.test));
     let mut held = 0;
-    for adjective in ADJECTIVES {
-        for noun in NOUNS {
+    for adjective in &WORDS.adjectives {
+        for noun in &WORDS.nouns {
             let pair = (adjective.english, noun.english[0]);
-            let fitting = NOUNS.iter().filter(|noun| noun.class & adjective.class != 0).count();
+            let fitting = WORDS.nouns.iter().filter(|noun| noun.class & adjective.class != 0).count();
             if fitting < 6 || !is_held_out(pair) {
                 continue;
             }
@@ -119,18 +118,19 @@ fn homographs_are_in_every_part() {
 
 #[test]
 fn tags_follow_the_words() {
+    assert!(Upos::NAMES.into_iter().enumerate().all(|(index, (tag, _))| tag as usize == index));
     let parts = english_french(Sizes { train: 2_000, dev: 0, test: 0 }, 3);
     for sentence in &parts.train {
         let (last, rest) = sentence.english.split_last().expect("words");
         assert!(last.tag == Upos::Punct && [".", "?"].contains(&last.text.as_str()));
         assert!((3..=14).contains(&rest.iter().filter(|token| token.tag != Upos::Punct).count()));
         assert!(sentence.text().starts_with(char::is_uppercase) && sentence.french.starts_with(char::is_uppercase));
-        // A verb, or an auxiliary that serves as one.
+        // A verb, or an auxiliary that serves as the verb.
         assert!(rest.iter().any(|token| matches!(token.tag, Upos::Verb | Upos::Aux)), "{}", sentence.text());
     }
 }
 
-/// What no French sentence of ours may contain, whatever the words.
+/// Checks for sequences of letters that no French sentence may contain.
 #[test]
 fn french_joins_its_words() {
     let parts = english_french(Sizes { train: 30_000, dev: 0, test: 5_000 }, 5);
@@ -171,6 +171,7 @@ fn sentiment_cannot_be_told_by_counting_words() {
             bag.sort();
             bags.entry(bag).or_default()[opinion.label as usize] += 1;
             assert_eq!(opinion.value > 0.0, opinion.label == Label::Positive);
+            assert!(!opinion.text.contains('{'), "{}", opinion.text);
             assert!(opinion.value.abs() <= 1.0 && opinion.value != 0.0);
         }
         let best: usize = bags.values().map(|counts| counts[0].max(counts[1])).sum();
@@ -207,7 +208,7 @@ fn stories_hold_every_word_that_is_asked_for() {
     assert!(!text.contains('{') && !text.contains("  "));
 }
 
-/// A change here changes every result that is published for the built-in data.
+/// A change of these hashes changes every published result on the built-in data.
 #[test]
 fn output_is_the_same_on_every_machine() {
     let parts = default_parts();
