@@ -23,6 +23,7 @@ pub mod recurrent;
 pub mod rope;
 mod scratch;
 mod share;
+mod shared_slice;
 pub mod softmax;
 #[cfg(test)]
 mod test_support;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use crate::error::{KernelError, check_reach};
 use crate::parallel::SERIAL_ELEMENTS;
 use crate::share::is_crowded;
+use crate::shared_slice::SharedSlice;
 
 /// A read-only matrix inside a slice: element `(i, j)` is `data[i·row_stride + j·col_stride]`.
 #[derive(Debug, Clone, Copy)]
@@ -101,12 +102,12 @@ pub fn matmul(
     }
     let parallel = threads == Threads::Pool && m * n * k > SERIAL_MULTIPLY_ADDS && !is_crowded();
     let strips = if parallel { strips(a, n) } else { 1 };
-    let out = OutputPointer(out.as_mut_ptr());
+    let out = SharedSlice::new(out);
     if strips == 1 {
         let parallelism = if parallel { Parallelism::Rayon(0) } else { Parallelism::None };
         // SAFETY: the strides of `a` and `b` stay inside their slices (`Matrix::strided`), those of `out` by the
         // check above; `out` is exclusive and its rows do not overlap.
-        unsafe { product(a, b, out, row_stride, output, parallelism) };
+        unsafe { product(a, b, out.pointer(0), row_stride, output, parallelism) };
         return Ok(());
     }
     // Whole vectors in every strip but the last, which is hardly narrower: `gemm` sums a small product in another order.
@@ -120,7 +121,7 @@ pub fn matmul(
             (a, b.columns(first, width), first)
         };
         // SAFETY: as above, and the strips are disjoint rows or columns of the output.
-        unsafe { product(a, b, out.add(offset), row_stride, output, Parallelism::None) };
+        unsafe { product(a, b, out.pointer(offset), row_stride, output, Parallelism::None) };
     });
     Ok(())
 }
@@ -143,22 +144,6 @@ const STRIP_WIDTH: usize = 128;
 /// Numbers of the widest vector.
 const LANES: usize = 16;
 
-/// Where a product is written; threads write to disjoint parts.
-#[derive(Clone, Copy)]
-struct OutputPointer(*mut f32);
-
-// SAFETY: `matmul` gives each thread rows or columns of its own, in a slice that it borrows exclusively.
-unsafe impl Send for OutputPointer {}
-// SAFETY: as above.
-unsafe impl Sync for OutputPointer {}
-
-impl OutputPointer {
-    /// The element `offset` further on.
-    fn add(self, offset: usize) -> Self {
-        Self(self.0.wrapping_add(offset))
-    }
-}
-
 /// `out = a b` or `out += a b`.
 ///
 /// # Safety
@@ -166,7 +151,7 @@ impl OutputPointer {
 unsafe fn product(
     a: Matrix<'_>,
     b: Matrix<'_>,
-    out: OutputPointer,
+    out: *mut f32,
     row_stride: usize,
     output: Output,
     parallelism: Parallelism,
@@ -177,7 +162,7 @@ unsafe fn product(
             a.rows,
             b.cols,
             a.cols,
-            out.0,
+            out,
             1,
             row_stride as isize,
             output == Output::Accumulate,

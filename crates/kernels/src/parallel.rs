@@ -31,33 +31,3 @@ pub(crate) fn for_each_rows(out: &mut [f32], width: usize, f: impl Fn(usize, &mu
         out.par_chunks_mut(rows * width).enumerate().for_each(|(i, piece)| f(i * rows, piece));
     }
 }
-
-/// A mutable slice that several threads write to at disjoint places.
-#[derive(Clone, Copy)]
-pub(crate) struct SharedSlice<'a> {
-    pointer: *mut f32,
-    len: usize,
-    lifetime: std::marker::PhantomData<&'a mut [f32]>,
-}
-
-// SAFETY: it is a mutable slice in all but name; `slice` makes the caller promise disjointness.
-unsafe impl Send for SharedSlice<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for SharedSlice<'_> {}
-
-impl<'a> SharedSlice<'a> {
-    pub(crate) fn new(slice: &'a mut [f32]) -> Self {
-        Self { pointer: slice.as_mut_ptr(), len: slice.len(), lifetime: std::marker::PhantomData }
-    }
-
-    /// The elements `start..start + len`.
-    ///
-    /// # Safety
-    /// No other live reference covers any of them.
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn slice(&self, start: usize, len: usize) -> &'a mut [f32] {
-        assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: inside the slice by the assertion, exclusive by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer.add(start), len) }
-    }
-}

@@ -134,6 +134,15 @@ fn polynomial<S: Simd, const N: usize>(simd: S, x: S::f32s, coefficients: &[f32;
     sum
 }
 
+/// A slice of at most one vector, with zeros in the lanes it does not fill.
+#[inline(always)]
+pub(crate) fn load<S: Simd>(simd: S, slice: &[f32]) -> S::f32s {
+    match S::as_simd_f32s(slice) {
+        ([whole], []) => *whole,
+        (_, part) => simd.partial_load_f32s(part),
+    }
+}
+
 /// `out[i] = f(x[i])`: `map!(simd, x, out, |x| f(x))` inside a function generic over `S: Simd`.
 ///
 /// The loops over slices are macros because a closure is compiled on its own first, without the instruction set of its

@@ -9,8 +9,8 @@ use super::rows::rowwise_forward;
 use super::view::{View, ViewMut};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
 use crate::vector::{exp_bounded, map, map_in_place, max, sum};
 

@@ -12,8 +12,8 @@ use super::operands::{Problem, copy_rows};
 use super::options::AttentionShape;
 use super::view::{View, ViewMut};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::vector::{add_scaled, dot, exp_bounded, map_in_place, max, sum};
 
 /// The keys one query sees, by band, length and sparse rows.

@@ -1,7 +1,7 @@
 //! Tensors `[batch, heads, seq, d]` as a slice and four strides.
 
 use crate::error::{KernelError, check_reach};
-use crate::parallel::SharedSlice;
+use crate::shared_slice::SharedSlice;
 
 /// A read-only tensor `[batch, heads, seq, d]`; a stride of 0 repeats along that index.
 #[derive(Debug, Clone, Copy)]

@@ -16,9 +16,9 @@ use super::{
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_product, check_sizes};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::random::lanes;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::vector::{self, dot, exp_bounded};
 
 /// Where the gradients of [`GraphAttentionInputs`] go, in the same shapes; all are overwritten.

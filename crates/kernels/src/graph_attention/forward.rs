@@ -9,8 +9,8 @@ use super::{GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Pr
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::vector::{self, exp_bounded};
 
 /// Attention of every target over the sources of its edges, and the `L` for [`graph_attention_backward`].

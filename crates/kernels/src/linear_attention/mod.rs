@@ -24,7 +24,7 @@ use self::rows::{DivideOutput, multiply_by_derivative};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::{Matrix, Output, Threads, matmul};
-use crate::parallel::SharedSlice;
+use crate::shared_slice::SharedSlice;
 
 /// The map `φ` of queries and keys, element by element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,6 @@ pub mod gru;
 pub mod lstm;
 mod panels;
 pub mod rnn;
-mod shared;
 mod states;
 mod team;
 #[cfg(test)]
@@ -98,6 +97,19 @@ fn through_sigmoid<S: Simd>(simd: S, s: S::f32s, grad: S::f32s) -> S::f32s {
 #[inline(always)]
 fn through_tanh<S: Simd>(simd: S, t: S::f32s, grad: S::f32s) -> S::f32s {
     simd.mul_f32s(grad, simd.sub_f32s(simd.splat_f32s(1.0), simd.mul_f32s(t, t)))
+}
+
+/// Asks for the cache line of an address that a later step will read; any address will do.
+#[inline(always)]
+fn prefetch(address: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults, and every x86-64 processor has it.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// Adds the sums of the row groups, one after the other: `parts` `[groups, total.len()]`.

@@ -7,7 +7,6 @@
 use pulp::{Simd, WithSimd};
 
 use super::panels::{PanelColumns, Panels, PerUnit, Source, UNIT_VECTORS, UnitStep, sweep};
-use super::shared::{Shared, load};
 use super::states::{IntoInitialState, StateMemory, StatePair};
 use super::team::{Part, Team, TimeLoop};
 use super::weight_gradient::{Columns, Target, weight_gradients};
@@ -15,7 +14,8 @@ use super::{PreviousStates, RecurrentShape, add_groups, in_pool, product, throug
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
-use crate::vector::tanh;
+use crate::shared_slice::SharedSlice;
+use crate::vector::{load, tanh};
 
 #[cfg(test)]
 mod tests;
@@ -145,7 +145,7 @@ impl WithSimd for Forward<'_> {
         let source = Source { data: self.weights.w_hh, offset: 0, row_stride: d_hidden, column_stride: 1 };
         let panels = Panels::new::<S>(source, d_hidden, d_hidden, PanelColumns::Units);
         let mut states = StateMemory::starting_from(self.h0, batch, d_hidden);
-        let (hidden, states) = (Shared::new(self.hidden), states.pair());
+        let (hidden, states) = (SharedSlice::new(self.hidden), states.pair());
         let time_loop = ForwardLoop { shape: self.shape, panels, bias: self.weights.bias, hidden, states };
         Team::new(&self.shape, d_hidden).run(simd, &time_loop);
     }
@@ -155,7 +155,7 @@ struct ForwardLoop<'a> {
     shape: RecurrentShape,
     panels: Panels<UNIT_VECTORS>,
     bias: &'a [f32],
-    hidden: Shared<'a>,
+    hidden: SharedSlice<'a>,
     /// `h` before a step.
     states: StatePair<'a>,
 }
@@ -220,9 +220,9 @@ impl WithSimd for Backward<'_> {
             panels: Panels::new::<S>(source, d_hidden, d_hidden, PanelColumns::Units),
             hidden: self.hidden,
             grad_hidden: self.grad_hidden,
-            grad_before: Shared::new(self.grad_before),
-            biases: Shared::new(&mut biases),
-            grad_h0: Shared::new(self.grad_h0),
+            grad_before: SharedSlice::new(self.grad_before),
+            biases: SharedSlice::new(&mut biases),
+            grad_h0: SharedSlice::new(self.grad_h0),
             states: states.pair(),
         };
         team.run(simd, &time_loop);
@@ -236,10 +236,10 @@ struct BackwardLoop<'a> {
     hidden: &'a [f32],
     grad_hidden: &'a [f32],
     /// The gradient before the `tanh`, `[batch, seq, d_hidden]`.
-    grad_before: Shared<'a>,
+    grad_before: SharedSlice<'a>,
     /// A sum for each row group, `[row_groups, d_hidden]`.
-    biases: Shared<'a>,
-    grad_h0: Shared<'a>,
+    biases: SharedSlice<'a>,
+    grad_h0: SharedSlice<'a>,
     /// The gradient before the `tanh` of a step.
     states: StatePair<'a>,
 }

@@ -3,8 +3,8 @@
 use pulp::Simd;
 
 use super::panels::{Rows, UnitStep};
-use super::shared::Shared;
 use super::team::Part;
+use crate::shared_slice::SharedSlice;
 
 /// Elements between rows beyond their width, so that rows do not fall on the same cache sets.
 const ROW_PADDING: usize = 16;
@@ -33,14 +33,14 @@ impl StateMemory {
 
     pub(super) fn pair(&mut self) -> StatePair<'_> {
         let len = self.batch * self.stride;
-        StatePair { data: Shared::new(&mut self.data), len, stride: self.stride }
+        StatePair { data: SharedSlice::new(&mut self.data), len, stride: self.stride }
     }
 }
 
 /// Two states `[batch, stride]`, for even and odd steps.
 #[derive(Clone, Copy)]
 pub(super) struct StatePair<'a> {
-    data: Shared<'a>,
+    data: SharedSlice<'a>,
     len: usize,
     stride: usize,
 }
@@ -80,7 +80,7 @@ impl<'a> StatePair<'a> {
 
 /// Adds the product of the first step to the gradient of `h_0`, `[batch, d_hidden]`.
 pub(super) struct IntoInitialState<'a> {
-    pub(super) grad_h0: Shared<'a>,
+    pub(super) grad_h0: SharedSlice<'a>,
     pub(super) d_hidden: usize,
 }
 

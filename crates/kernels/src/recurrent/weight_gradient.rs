@@ -7,10 +7,11 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::panels::{MAX_ROWS, Rows, multiply_rows, rows_of_tile};
-use super::shared::{Shared, prefetch};
+use super::prefetch;
 use crate::error::KernelError;
 use crate::isa::dispatch;
 use crate::share::team_threads;
+use crate::shared_slice::SharedSlice;
 
 /// Vectors of columns of a piece of `g`.
 const VECTORS: usize = 4;
@@ -100,7 +101,7 @@ impl<const T: usize> WithSimd for WeightGradients<'_, T> {
                 MAX_ROWS => PackedLeft::new::<MAX_ROWS>(rows, source, parallel),
                 _ => PackedLeft::new::<3>(rows, source, parallel),
             };
-            (left, Shared::new(out))
+            (left, SharedSlice::new(out))
         });
         let pieces = g.count.div_ceil(VECTORS * S::F32_LANES);
         // With few pieces, threads share one.
@@ -173,7 +174,7 @@ impl PackedLeft {
 struct Task<'a> {
     rows: usize,
     g: Columns<'a>,
-    targets: &'a [(PackedLeft, Shared<'a>)],
+    targets: &'a [(PackedLeft, SharedSlice<'a>)],
     out_stride: usize,
     first: usize,
     column: usize,
@@ -228,7 +229,7 @@ impl Task<'_> {
     fn tile<S: Simd>(
         &self,
         simd: S,
-        (left, out): (&PackedLeft, Shared<'_>),
+        (left, out): (&PackedLeft, SharedSlice<'_>),
         (start, depth): (usize, usize),
         tile: usize,
         columns: usize,

@@ -3,12 +3,12 @@
 use pulp::{Simd, WithSimd};
 
 use super::super::panels::{Finish, PanelColumns, Panels, PerUnit, Source, UNIT_VECTORS, UnitStep, sweep};
-use super::super::shared::Shared;
 use super::super::states::{IntoInitialState, StateMemory, StatePair};
 use super::super::team::{Part, Team, TimeLoop};
 use super::super::{add_groups, through_sigmoid, through_tanh};
 use super::cell::{BackwardMemory, ForwardMemory, Place, blend};
 use super::{GATES, GruWeights, RecurrentShape};
+use crate::shared_slice::SharedSlice;
 use crate::vector::{sigmoid, tanh};
 
 /// The loop over the steps, with the input projections in the first three values of `saved`.
@@ -30,7 +30,8 @@ impl WithSimd for Forward<'_> {
         let source = Source { data: weights.w_hh, offset: 0, row_stride: GATES * d_hidden, column_stride: 1 };
         let panels = Panels::new::<S>(source, d_hidden, d_hidden, PanelColumns::GatesOfUnits);
         let mut states = StateMemory::starting_from(h0, shape.batch, d_hidden);
-        let memory = ForwardMemory { shape, weights, h0, hidden: Shared::new(hidden), saved: Shared::new(saved) };
+        let memory =
+            ForwardMemory { shape, weights, h0, hidden: SharedSlice::new(hidden), saved: SharedSlice::new(saved) };
         let time_loop = ForwardLoop { memory, panels, states: states.pair() };
         Team::new(&shape, GATES * d_hidden).run(simd, &time_loop);
     }
@@ -127,10 +128,10 @@ impl WithSimd for Backward<'_> {
             shape,
             h0,
             hidden,
-            saved: Shared::new(saved),
+            saved: SharedSlice::new(saved),
             grad_hidden,
-            biases: Shared::new(&mut biases),
-            grad_h: Shared::new(grad_h0),
+            biases: SharedSlice::new(&mut biases),
+            grad_h: SharedSlice::new(grad_h0),
         };
         team.run(simd, &BackwardLoop { memory, panels, states: states.pair() });
         add_groups(&biases, bias);

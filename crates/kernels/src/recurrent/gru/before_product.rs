@@ -3,12 +3,12 @@
 use pulp::{Simd, WithSimd};
 
 use super::super::panels::{Finish, PanelColumns, Panels, PerUnit, Source, UNIT_VECTORS, UnitStep, sweep};
-use super::super::shared::Shared;
 use super::super::states::{IntoInitialState, StateMemory, StatePair};
 use super::super::team::{Part, Team, TimeLoop};
 use super::super::{add_groups, through_sigmoid, through_tanh};
 use super::cell::{BackwardMemory, ForwardMemory, Place, blend};
 use super::{GATES, GruWeights, RecurrentShape};
+use crate::shared_slice::SharedSlice;
 use crate::vector::{sigmoid, tanh};
 
 /// The gates `r` and `z` of the first product.
@@ -35,7 +35,13 @@ impl WithSimd for Forward<'_> {
         let mut states = StateMemory::starting_from(h0, shape.batch, d_hidden);
         let mut reset = StateMemory::new(shape.batch, d_hidden);
         let time_loop = ForwardLoop {
-            memory: ForwardMemory { shape, weights, h0, hidden: Shared::new(hidden), saved: Shared::new(saved) },
+            memory: ForwardMemory {
+                shape,
+                weights,
+                h0,
+                hidden: SharedSlice::new(hidden),
+                saved: SharedSlice::new(saved),
+            },
             gates: Panels::new::<S>(gates, d_hidden, d_hidden, PanelColumns::GatesOfUnits),
             candidate: Panels::new::<S>(candidate, d_hidden, d_hidden, PanelColumns::Units),
             states: states.pair(),
@@ -163,10 +169,10 @@ impl WithSimd for Backward<'_> {
             shape,
             h0,
             hidden,
-            saved: Shared::new(saved),
+            saved: SharedSlice::new(saved),
             grad_hidden,
-            biases: Shared::new(&mut biases),
-            grad_h: Shared::new(grad_h0),
+            biases: SharedSlice::new(&mut biases),
+            grad_h: SharedSlice::new(grad_h0),
         };
         let time_loop = BackwardLoop {
             memory,

@@ -2,8 +2,9 @@
 
 use pulp::Simd;
 
-use super::super::shared::{Shared, load};
 use super::{GATES, GruWeights, RecurrentShape, SAVED};
+use crate::shared_slice::SharedSlice;
+use crate::vector::load;
 
 /// The slices of a forward loop.
 #[derive(Clone, Copy)]
@@ -11,8 +12,8 @@ pub(super) struct ForwardMemory<'a> {
     pub(super) shape: RecurrentShape,
     pub(super) weights: GruWeights<'a>,
     pub(super) h0: &'a [f32],
-    pub(super) hidden: Shared<'a>,
-    pub(super) saved: Shared<'a>,
+    pub(super) hidden: SharedSlice<'a>,
+    pub(super) saved: SharedSlice<'a>,
 }
 
 /// The slices of a backward loop.
@@ -22,12 +23,12 @@ pub(super) struct BackwardMemory<'a> {
     pub(super) h0: &'a [f32],
     pub(super) hidden: &'a [f32],
     /// What the forward pass kept for steps not yet done, gradients for those done.
-    pub(super) saved: Shared<'a>,
+    pub(super) saved: SharedSlice<'a>,
     pub(super) grad_hidden: &'a [f32],
     /// A sum for each row group, `[row_groups, 4·d_hidden]`.
-    pub(super) biases: Shared<'a>,
+    pub(super) biases: SharedSlice<'a>,
     /// The gradient of `h_t` that does not pass through a product, in the end of `h_0`.
-    pub(super) grad_h: Shared<'a>,
+    pub(super) grad_h: SharedSlice<'a>,
 }
 
 /// Some units of one row at one step.

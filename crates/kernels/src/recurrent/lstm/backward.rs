@@ -3,12 +3,12 @@
 use pulp::{Simd, WithSimd};
 
 use super::super::panels::{PanelColumns, Panels, PerUnit, Source, UNIT_VECTORS, UnitStep, sweep};
-use super::super::shared::{Shared, load, prefetch};
 use super::super::states::{IntoInitialState, StateMemory, StatePair};
 use super::super::team::{Part, Team, TimeLoop};
-use super::super::{add_groups, through_sigmoid, through_tanh};
+use super::super::{add_groups, prefetch, through_sigmoid, through_tanh};
 use super::{GATES, LstmWeights, RecurrentShape};
-use crate::vector::tanh;
+use crate::shared_slice::SharedSlice;
+use crate::vector::{load, tanh};
 
 /// The loop over the steps; `bias`, `grad_h0` and `grad_c0` must be zero before.
 pub(super) struct Backward<'a> {
@@ -41,12 +41,12 @@ impl WithSimd for Backward<'_> {
             panels,
             c0: self.c0,
             cells: self.cells,
-            gates: Shared::new(self.gates),
+            gates: SharedSlice::new(self.gates),
             grad_hidden: self.grad_hidden,
             grad_cells: self.grad_cells,
-            biases: Shared::new(&mut biases),
-            grad_h0: Shared::new(self.grad_h0),
-            grad_c: Shared::new(self.grad_c0),
+            biases: SharedSlice::new(&mut biases),
+            grad_h0: SharedSlice::new(self.grad_h0),
+            grad_c: SharedSlice::new(self.grad_c0),
             states: states.pair(),
         };
         team.run(simd, &time_loop);
@@ -60,14 +60,14 @@ struct BackwardLoop<'a> {
     c0: &'a [f32],
     cells: &'a [f32],
     /// The gates of steps not yet done, the gradients of those done.
-    gates: Shared<'a>,
+    gates: SharedSlice<'a>,
     grad_hidden: &'a [f32],
     grad_cells: Option<&'a [f32]>,
     /// A sum for each row group, `[row_groups, 4·d_hidden]`.
-    biases: Shared<'a>,
-    grad_h0: Shared<'a>,
+    biases: SharedSlice<'a>,
+    grad_h0: SharedSlice<'a>,
     /// The gradient of `c_t`, in the end of `c_0`.
-    grad_c: Shared<'a>,
+    grad_c: SharedSlice<'a>,
     /// Gradients of the gates of a step.
     states: StatePair<'a>,
 }
@@ -133,7 +133,7 @@ impl UnitStep for BackwardStep<'_> {
             for (j, grad) in grads.into_iter().enumerate() {
                 let column = j * d_hidden + unit;
                 l.gates.store(simd, gates + j * d_hidden, count, grad);
-                prefetch(l.gates.address(gates.wrapping_sub((GATES - j) * d_hidden)));
+                prefetch(l.gates.pointer(gates.wrapping_sub((GATES - j) * d_hidden)));
                 l.states.store(simd, step, row, column, count, grad);
                 l.biases.add(simd, group * GATES * d_hidden + column, count, grad);
             }

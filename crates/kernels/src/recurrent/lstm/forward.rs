@@ -3,11 +3,12 @@
 use pulp::{Simd, WithSimd};
 
 use super::super::panels::{Finish, PanelColumns, Panels, Source, sweep};
-use super::super::shared::{Shared, load, prefetch};
+use super::super::prefetch;
 use super::super::states::{StateMemory, StatePair};
 use super::super::team::{Part, Team, TimeLoop};
 use super::{GATES, LstmWeights, RecurrentShape};
-use crate::vector::{exp_bounded, tanh, tanh_near_zero};
+use crate::shared_slice::SharedSlice;
+use crate::vector::{exp_bounded, load, tanh, tanh_near_zero};
 
 /// The loop over the steps, with the input projections in `gates`.
 pub(super) struct Forward<'a> {
@@ -35,9 +36,9 @@ impl WithSimd for Forward<'_> {
             panels,
             bias: self.weights.bias,
             c0: self.c0,
-            hidden: Shared::new(self.hidden),
-            cells: Shared::new(self.cells),
-            gates: Shared::new(self.gates),
+            hidden: SharedSlice::new(self.hidden),
+            cells: SharedSlice::new(self.cells),
+            gates: SharedSlice::new(self.gates),
             states: states.pair(),
         };
         Team::new(&self.shape, width).run(simd, &time_loop);
@@ -49,9 +50,9 @@ struct ForwardLoop<'a> {
     panels: Panels<GATES>,
     bias: &'a [f32],
     c0: &'a [f32],
-    hidden: Shared<'a>,
-    cells: Shared<'a>,
-    gates: Shared<'a>,
+    hidden: SharedSlice<'a>,
+    cells: SharedSlice<'a>,
+    gates: SharedSlice<'a>,
     /// `h` before a step.
     states: StatePair<'a>,
 }
@@ -115,12 +116,12 @@ impl ForwardStep<'_> {
             for (j, value) in activated.into_iter().enumerate() {
                 // SAFETY: as above.
                 unsafe { l.gates.store(simd, gates + j * d_hidden, count, value) };
-                prefetch(l.gates.address(gates + (GATES + j) * d_hidden));
+                prefetch(l.gates.pointer(gates + (GATES + j) * d_hidden));
             }
             // SAFETY: as above.
             unsafe { l.cells.store(simd, cell, count, c) };
-            prefetch(l.cells.address(cell + d_hidden));
-            prefetch(l.hidden.address(cell + d_hidden));
+            prefetch(l.cells.pointer(cell + d_hidden));
+            prefetch(l.hidden.pointer(cell + d_hidden));
             (sums[0], sums[1]) = (c, o);
         }
         // A loop of its own: the rows' long chains of operations overlap better.
