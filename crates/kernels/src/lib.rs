@@ -35,4 +35,5 @@ pub use buffer::unwritten;
 pub use error::KernelError;
 pub use isa::{Isa, IsaUnavailable};
 pub use matmul::{Matrix, Output, Threads, matmul};
+pub use random::mix;
 pub use share::{parts, share};

@@ -14,7 +14,7 @@ impl RowKey {
     /// The key of `row` in the stream of `seed`.
     #[inline(always)]
     pub(crate) fn new(seed: u64, row: u64) -> Self {
-        let mixed = mix(mix(seed).wrapping_add(row.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let mixed = mix(seed, row);
         Self { low: mixed as u32, high: (mixed >> 32) as u32 }
     }
 
@@ -41,10 +41,11 @@ pub(crate) fn lanes<S: Simd>(simd: S) -> S::u32s {
     simd.partial_load_u32s(&COUNT[..S::U32_LANES])
 }
 
-/// Steele's 64-bit finaliser.
+/// Returns one number from two, with every bit depending on all bits of both (after Steele's 64-bit finaliser).
 #[inline(always)]
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+pub fn mix(a: u64, b: u64) -> u64 {
+    let mut x = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.rotate_left(32);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(b);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
 }
