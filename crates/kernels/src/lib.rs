@@ -22,7 +22,6 @@ mod random;
 pub mod recurrent;
 pub mod rope;
 mod scratch;
-mod share;
 mod shared_slice;
 pub mod softmax;
 #[cfg(test)]
@@ -35,5 +34,5 @@ pub use buffer::unwritten;
 pub use error::KernelError;
 pub use isa::{Isa, IsaUnavailable};
 pub use matmul::{Matrix, Output, Threads, matmul};
+pub use parallel::{PartGuard, is_crowded, team_threads};
 pub use random::mix;
-pub use share::{parts, share};

@@ -4,8 +4,7 @@ use gemm::Parallelism;
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_reach};
-use crate::parallel::SERIAL_ELEMENTS;
-use crate::share::is_crowded;
+use crate::parallel::{SERIAL_ELEMENTS, is_crowded};
 use crate::shared_slice::SharedSlice;
 
 /// A read-only matrix inside a slice: element `(i, j)` is `data[i·row_stride + j·col_stride]`.

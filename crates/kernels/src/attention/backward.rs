@@ -18,7 +18,7 @@ use super::rows::rowwise_backward;
 use super::view::{View, ViewMut};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
-use crate::share::team_threads;
+use crate::parallel::team_threads;
 use crate::shared_slice::SharedSlice;
 
 /// Where the gradients go; each is overwritten.

@@ -11,7 +11,7 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::RecurrentShape;
-use crate::share::team_threads;
+use crate::parallel::team_threads;
 
 /// Multiply-adds of a whole time loop below which one thread does it all.
 const SERIAL_WORK: usize = 1 << 19;

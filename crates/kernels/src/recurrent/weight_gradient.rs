@@ -10,7 +10,7 @@ use super::panels::{MAX_ROWS, Rows, multiply_rows, rows_of_tile};
 use super::prefetch;
 use crate::error::KernelError;
 use crate::isa::dispatch;
-use crate::share::team_threads;
+use crate::parallel::team_threads;
 use crate::shared_slice::SharedSlice;
 
 /// Vectors of columns of a piece of `g`.
