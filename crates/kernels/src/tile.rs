@@ -115,29 +115,13 @@ impl TileProduct {
     unsafe fn tile<S: Simd, const R: usize, const V: usize>(
         self,
         simd: S,
-        mut a: *const f32,
-        mut b: *const f32,
+        a: *const f32,
+        b: *const f32,
         out: *mut f32,
     ) {
-        let zero = simd.splat_f32s(0.0);
-        let mut sums = [[zero; V]; R];
-        for _ in 0..self.depth {
-            let mut columns = [zero; V];
-            // SAFETY: element `t` of each row and column, inside by the promise of `run`; vectors need no alignment.
-            unsafe {
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
-                }
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let x = simd.splat_f32s(*a.add(r * self.a_row));
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = simd.mul_add_e_f32s(x, column, *sum);
-                    }
-                }
-                a = a.add(self.a_column);
-                b = b.add(self.b_row);
-            }
-        }
+        let zeros = [[simd.splat_f32s(0.0); V]; R];
+        // SAFETY: elements of both factors, inside by the promise of `run`.
+        let sums = unsafe { multiply_tile(simd, self.depth, (a, self.a_row, self.a_column), (b, self.b_row), zeros) };
         for (r, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
                 // SAFETY: an element of `out`, inside by the promise of `run`.
@@ -149,6 +133,55 @@ impl TileProduct {
             }
         }
     }
+}
+
+/// Returns `sums[r][v] + Σ_t a[r, t] b[t, v]` for a register tile of `R` rows and `V` vectors, with `t < depth`.
+///
+/// `a` is a pointer with the strides of `r` and `t`: `a[r, t]` is at `a.0 + r·a.1 + t·a.2`. `b` is a pointer with the stride
+/// of `t`: vector `b[t, v]` is at `b.0 + t·b.1 + v·lanes`.
+///
+/// # Safety
+/// All these elements can be read.
+#[inline(always)]
+pub(crate) unsafe fn multiply_tile<S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    depth: usize,
+    (mut a, a_row, a_column): (*const f32, usize, usize),
+    (mut b, b_row): (*const f32, usize),
+    mut sums: [[S::f32s; V]; R],
+) -> [[S::f32s; V]; R] {
+    let zero = simd.splat_f32s(0.0);
+    for _ in 0..depth {
+        // SAFETY: the elements of one `t`, readable by the caller's promise; vectors need no alignment.
+        unsafe {
+            // The shorter side stays in registers and the other passes through one: 16 registers have no room for both.
+            if R < V {
+                let mut factors = [zero; R];
+                for (r, factor) in factors.iter_mut().enumerate() {
+                    *factor = simd.splat_f32s(*a.add(r * a_row));
+                }
+                for v in 0..V {
+                    let column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
+                    for r in 0..R {
+                        sums[r][v] = simd.mul_add_e_f32s(factors[r], column, sums[r][v]);
+                    }
+                }
+            } else {
+                let mut columns = [zero; V];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
+                }
+                for r in 0..R {
+                    let factor = simd.splat_f32s(*a.add(r * a_row));
+                    for v in 0..V {
+                        sums[r][v] = simd.mul_add_e_f32s(factor, columns[v], sums[r][v]);
+                    }
+                }
+            }
+        }
+        (a, b) = (a.wrapping_add(a_column), b.wrapping_add(b_row));
+    }
+    sums
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::team::Part;
 use crate::parallel::SERIAL_ELEMENTS;
+use crate::tile::multiply_tile;
 
 /// The most rows of a tile.
 pub(super) const MAX_ROWS: usize = 6;
@@ -222,28 +223,13 @@ fn multiply<S: Simd, const R: usize, const N: usize>(
     weights: &[f32],
     sums: &mut [[S::f32s; N]; MAX_ROWS],
 ) {
-    let (weights, _) = S::as_simd_f32s(weights).0.as_chunks::<N>();
-    if weights.is_empty() {
+    let depth = weights.len() / (N * S::F32_LANES);
+    if depth == 0 {
         return;
     }
-    assert!(a.data.len() > (R - 1) * a.stride + (weights.len() - 1) * a.depth_stride);
-    let mut tile = [[simd.splat_f32s(0.0); N]; R];
-    for (tile, sums) in tile.iter_mut().zip(sums.iter()) {
-        *tile = *sums;
-    }
-    for (k, weights) in weights.iter().enumerate() {
-        let mut factors = [simd.splat_f32s(0.0); R];
-        for (r, factor) in factors.iter_mut().enumerate() {
-            // SAFETY: r < R and k < weights.len(), so the index is below the length by the assertion above.
-            *factor = simd.splat_f32s(unsafe { *a.data.get_unchecked(r * a.stride + k * a.depth_stride) });
-        }
-        for j in 0..N {
-            for r in 0..R {
-                tile[r][j] = simd.mul_add_e_f32s(factors[r], weights[j], tile[r][j]);
-            }
-        }
-    }
-    for (sums, tile) in sums.iter_mut().zip(tile.iter()) {
-        *sums = *tile;
-    }
+    assert!(a.data.len() > (R - 1) * a.stride + (depth - 1) * a.depth_stride);
+    let tile = sums.first_chunk_mut::<R>().expect("at most MAX_ROWS rows");
+    let (left, right) = ((a.data.as_ptr(), a.stride, a.depth_stride), (weights.as_ptr(), N * S::F32_LANES));
+    // SAFETY: r < R and t < depth, so `a` is read below its length by the assertion, and `weights` by the division.
+    *tile = unsafe { multiply_tile(simd, depth, left, right, *tile) };
 }
