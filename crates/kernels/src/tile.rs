@@ -162,8 +162,8 @@ pub(crate) unsafe fn multiply_tile<S: Simd, const R: usize, const V: usize>(
                 }
                 for v in 0..V {
                     let column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
-                    for r in 0..R {
-                        sums[r][v] = simd.mul_add_e_f32s(factors[r], column, sums[r][v]);
+                    for (sums, factor) in sums.iter_mut().zip(factors) {
+                        sums[v] = simd.mul_add_e_f32s(factor, column, sums[v]);
                     }
                 }
             } else {
@@ -171,10 +171,10 @@ pub(crate) unsafe fn multiply_tile<S: Simd, const R: usize, const V: usize>(
                 for (v, column) in columns.iter_mut().enumerate() {
                     *column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
                 }
-                for r in 0..R {
+                for (r, sums) in sums.iter_mut().enumerate() {
                     let factor = simd.splat_f32s(*a.add(r * a_row));
-                    for v in 0..V {
-                        sums[r][v] = simd.mul_add_e_f32s(factor, columns[v], sums[r][v]);
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = simd.mul_add_e_f32s(factor, column, *sum);
                     }
                 }
             }

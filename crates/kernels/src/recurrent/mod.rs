@@ -15,6 +15,7 @@ mod states;
 mod team;
 #[cfg(test)]
 mod testing;
+mod time_loop;
 mod weight_gradient;
 
 use pulp::Simd;
@@ -110,13 +111,4 @@ fn prefetch(address: *const f32) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
-}
-
-/// Adds the sums of the row groups, one after the other: `parts` `[groups, total.len()]`.
-fn add_groups(parts: &[f32], total: &mut [f32]) {
-    for part in parts.chunks(total.len().max(1)) {
-        for (sum, part) in total.iter_mut().zip(part) {
-            *sum += part;
-        }
-    }
 }

@@ -7,11 +7,9 @@ use pulp::Simd;
 use rayon::prelude::*;
 
 use super::team::Part;
+use super::time_loop::{Cell, Step};
 use crate::parallel::SERIAL_ELEMENTS;
-use crate::tile::multiply_tile;
-
-/// The most rows of a tile.
-pub(super) const MAX_ROWS: usize = 6;
+use crate::tile::{TILE_ROWS, multiply_tile};
 
 /// Which columns of `W` a panel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,45 +122,10 @@ pub(super) struct Rows<'a> {
     pub(super) depth_stride: usize,
 }
 
-/// What a step does with the finished sums of a panel.
-pub(super) trait Finish<S: Simd, const N: usize> {
-    /// `sums[i]` belongs to row `first + i` of the batch; it may be used as scratch.
-    fn finish(&self, simd: S, first: usize, panel: usize, sums: &mut [[S::f32s; N]]);
-}
-
 /// Vectors of units in a panel of [`PanelColumns::Units`].
 pub(super) const UNIT_VECTORS: usize = 4;
 
-/// What a step does with the sums of one row and one vector of units, for panels of [`PanelColumns::Units`].
-pub(super) trait UnitStep {
-    /// `sum` belongs to the units `unit..unit + count`.
-    fn unit_vector<S: Simd>(&self, simd: S, row: usize, unit: usize, count: usize, sum: S::f32s);
-}
-
-/// A [`UnitStep`] on the panels whose sums it takes.
-pub(super) struct PerUnit<'a, T> {
-    pub(super) panels: &'a Panels<UNIT_VECTORS>,
-    pub(super) step: T,
-}
-
-impl<S: Simd, T: UnitStep> Finish<S, UNIT_VECTORS> for PerUnit<'_, T> {
-    #[inline(always)]
-    fn finish(&self, simd: S, first: usize, panel: usize, sums: &mut [[S::f32s; UNIT_VECTORS]]) {
-        for (i, sums) in sums.iter().enumerate() {
-            for (j, sum) in sums.iter().enumerate() {
-                let (unit, count) = self.panels.units_of(panel, j);
-                // Two copies of the code, so that the usual one has no branch on the number of lanes.
-                if count == S::F32_LANES {
-                    self.step.unit_vector(simd, first + i, unit, S::F32_LANES, *sum);
-                } else if count > 0 {
-                    self.step.unit_vector(simd, first + i, unit, count, *sum);
-                }
-            }
-        }
-    }
-}
-
-/// Computes the part's rows and panels of `a W` and hands them to `finish`; without `a`, sums of zero.
+/// Computes the part's rows and panels of `a W` and hands them to `cell`; without `a`, sums of zero.
 /// The first row of `a` is the first of the part.
 #[inline(always)]
 pub(super) fn sweep<S: Simd, const N: usize>(
@@ -170,7 +133,8 @@ pub(super) fn sweep<S: Simd, const N: usize>(
     part: &Part<'_>,
     a: Option<Rows<'_>>,
     panels: &Panels<N>,
-    finish: &impl Finish<S, N>,
+    step: Step<'_>,
+    cell: &impl Cell<N>,
 ) {
     assert_eq!(panels.lanes, S::F32_LANES);
     let rows = part.rows.len();
@@ -180,12 +144,12 @@ pub(super) fn sweep<S: Simd, const N: usize>(
         for tile in 0..tiles {
             let first = part.rows.start + rows * tile / tiles;
             let count = part.rows.start + rows * (tile + 1) / tiles - first;
-            let mut sums = [[simd.splat_f32s(0.0); N]; MAX_ROWS];
+            let mut sums = [[simd.splat_f32s(0.0); N]; TILE_ROWS];
             if let Some(a) = a {
                 let a = Rows { data: a.data.get((first - part.rows.start) * a.stride..).unwrap_or(&[]), ..a };
                 multiply_rows(simd, count, a, weights, &mut sums);
             }
-            finish.finish(simd, first, panel, &mut sums[..count]);
+            cell.finish(simd, step, first, (panels, panel), &mut sums[..count]);
         }
     }
 }
@@ -193,17 +157,17 @@ pub(super) fn sweep<S: Simd, const N: usize>(
 /// Rows of a tile: rows + rows·4 sums + one vector of weights fill the registers, 31 of 32 or 16 of 16.
 #[inline(always)]
 pub(super) fn rows_of_tile<S: Simd>() -> usize {
-    if S::REGISTER_COUNT >= 32 { MAX_ROWS } else { 3 }
+    if S::REGISTER_COUNT >= 32 { TILE_ROWS } else { 3 }
 }
 
-/// `sums[r] += a[r] W` for `rows` rows of at most [`MAX_ROWS`] and one panel.
+/// `sums[r] += a[r] W` for `rows` rows of at most [`TILE_ROWS`] and one panel.
 #[inline(always)]
 pub(super) fn multiply_rows<S: Simd, const N: usize>(
     simd: S,
     rows: usize,
     a: Rows<'_>,
     weights: &[f32],
-    sums: &mut [[S::f32s; N]; MAX_ROWS],
+    sums: &mut [[S::f32s; N]; TILE_ROWS],
 ) {
     match rows {
         0 => {}
@@ -212,7 +176,7 @@ pub(super) fn multiply_rows<S: Simd, const N: usize>(
         3 => multiply::<S, 3, N>(simd, a, weights, sums),
         4 => multiply::<S, 4, N>(simd, a, weights, sums),
         5 => multiply::<S, 5, N>(simd, a, weights, sums),
-        _ => multiply::<S, MAX_ROWS, N>(simd, a, weights, sums),
+        _ => multiply::<S, TILE_ROWS, N>(simd, a, weights, sums),
     }
 }
 
@@ -221,14 +185,14 @@ fn multiply<S: Simd, const R: usize, const N: usize>(
     simd: S,
     a: Rows<'_>,
     weights: &[f32],
-    sums: &mut [[S::f32s; N]; MAX_ROWS],
+    sums: &mut [[S::f32s; N]; TILE_ROWS],
 ) {
     let depth = weights.len() / (N * S::F32_LANES);
     if depth == 0 {
         return;
     }
     assert!(a.data.len() > (R - 1) * a.stride + (depth - 1) * a.depth_stride);
-    let tile = sums.first_chunk_mut::<R>().expect("at most MAX_ROWS rows");
+    let tile = sums.first_chunk_mut::<R>().expect("at most TILE_ROWS rows");
     let (left, right) = ((a.data.as_ptr(), a.stride, a.depth_stride), (weights.as_ptr(), N * S::F32_LANES));
     // SAFETY: r < R and t < depth, so `a` is read below its length by the assertion, and `weights` by the division.
     *tile = unsafe { multiply_tile(simd, depth, left, right, *tile) };

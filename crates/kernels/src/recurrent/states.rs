@@ -2,7 +2,7 @@
 
 use pulp::Simd;
 
-use super::panels::{Rows, UnitStep};
+use super::panels::Rows;
 use super::team::Part;
 use crate::shared_slice::SharedSlice;
 
@@ -75,19 +75,5 @@ impl<'a> StatePair<'a> {
         let start = step % 2 * self.len + row * self.stride + column;
         // SAFETY: the caller's promise.
         unsafe { self.data.store(simd, start, count, value) };
-    }
-}
-
-/// Adds the product of the first step to the gradient of `h_0`, `[batch, d_hidden]`.
-pub(super) struct IntoInitialState<'a> {
-    pub(super) grad_h0: SharedSlice<'a>,
-    pub(super) d_hidden: usize,
-}
-
-impl UnitStep for IntoInitialState<'_> {
-    #[inline(always)]
-    fn unit_vector<S: Simd>(&self, simd: S, row: usize, unit: usize, count: usize, sum: S::f32s) {
-        // SAFETY: the row and the units belong to this part alone.
-        unsafe { self.grad_h0.add(simd, row * self.d_hidden + unit, count, sum) };
     }
 }

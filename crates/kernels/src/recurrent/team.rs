@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::RecurrentShape;
 use crate::parallel::team_threads;
+use crate::tile::TILE_ROWS;
 
 /// Multiply-adds of a whole time loop below which one thread does it all.
 const SERIAL_WORK: usize = 1 << 19;
@@ -19,8 +20,6 @@ const SERIAL_WORK: usize = 1 << 19;
 const SPAWN_WORK: usize = 1 << 23;
 /// Multiply-adds of one thread in one step above which a barrier (about 0.2 µs) after the step pays.
 const STEP_WORK: usize = 1 << 15;
-/// Rows that make the register tile of the product efficient.
-const TILE_ROWS: usize = 6;
 /// Looks at the barrier before the thread offers its core to others: about 50 µs.
 const SPINS: usize = 1 << 10;
 

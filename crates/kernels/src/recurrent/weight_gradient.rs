@@ -6,12 +6,13 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::panels::{MAX_ROWS, Rows, multiply_rows, rows_of_tile};
+use super::panels::{Rows, multiply_rows, rows_of_tile};
 use super::prefetch;
 use crate::error::KernelError;
 use crate::isa::dispatch;
 use crate::parallel::team_threads;
 use crate::shared_slice::SharedSlice;
+use crate::tile::TILE_ROWS;
 
 /// Vectors of columns of a piece of `g`.
 const VECTORS: usize = 4;
@@ -98,7 +99,7 @@ impl<const T: usize> WithSimd for WeightGradients<'_, T> {
         let parallel = rows * width * g.count > SERIAL_WORK;
         let targets = targets.map(|Target { source, out }| {
             let left = match rows_of_tile::<S>() {
-                MAX_ROWS => PackedLeft::new::<MAX_ROWS>(rows, source, parallel),
+                TILE_ROWS => PackedLeft::new::<TILE_ROWS>(rows, source, parallel),
                 _ => PackedLeft::new::<3>(rows, source, parallel),
             };
             (left, SharedSlice::new(out))
@@ -238,7 +239,7 @@ impl Task<'_> {
         let lanes = S::F32_LANES;
         let first = tile * left.tile;
         let rows = (left.width - first).min(left.tile);
-        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; MAX_ROWS];
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; TILE_ROWS];
         if start > 0 {
             for (r, sums) in sums[..rows].iter_mut().enumerate() {
                 for (j, sum) in sums.iter_mut().enumerate() {

@@ -15,11 +15,15 @@ mod cell;
 #[cfg(test)]
 mod tests;
 
+use self::cell::{BackwardMemory, ForwardMemory};
+use super::panels::PanelColumns;
+use super::time_loop::{BackwardPass, ForwardPass};
 use super::weight_gradient::{Columns, RowSource, Target, weight_gradients};
 use super::{PreviousStates, RecurrentShape, columns, in_pool, product};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
+use crate::shared_slice::SharedSlice;
 
 /// Gates of a unit.
 const GATES: usize = 3;
@@ -92,9 +96,15 @@ pub fn gru_forward(
         let x = Matrix::new(x, shape.rows(), shape.d_in)?;
         let w_ih = Matrix::new(weights.w_ih, shape.d_in, GATES * shape.d_hidden)?;
         product(x, w_ih, saved, SAVED * shape.d_hidden)?;
+        let (hidden, saved) = (SharedSlice::new(hidden), SharedSlice::new(saved));
+        let memory = ForwardMemory { shape, weights, h0, hidden, saved };
         match reset {
-            GruReset::AfterProduct => dispatch(after_product::Forward { shape, weights, h0, hidden, saved }),
-            GruReset::BeforeProduct => dispatch(before_product::Forward { shape, weights, h0, hidden, saved }),
+            GruReset::AfterProduct => {
+                let (w_hh, columns) = (weights.w_hh, PanelColumns::GatesOfUnits);
+                let cell = after_product::ForwardCell(memory);
+                dispatch(ForwardPass::<_, GATES> { shape, w_hh, columns, h0, cell });
+            }
+            GruReset::BeforeProduct => dispatch(before_product::Forward(memory)),
         }
         Ok(())
     })
@@ -136,31 +146,15 @@ pub fn gru_backward(
     in_pool(&shape, || {
         // Sums of the gradients beside `saved`: r, z, n and the fourth.
         let mut bias = vec![0.0; SAVED * d_hidden];
-        let bias_sum = bias.as_mut_slice();
+        let grad_h0 = SharedSlice::new(grad_h0);
+        let memory = BackwardMemory { shape, h0, hidden, saved: SharedSlice::new(saved), grad_hidden, grad_h: grad_h0 };
         match reset {
             GruReset::AfterProduct => {
-                dispatch(after_product::Backward {
-                    shape,
-                    weights,
-                    h0,
-                    hidden,
-                    saved,
-                    grad_hidden,
-                    bias: bias_sum,
-                    grad_h0,
-                });
+                let (depth, cell) = (GATES * d_hidden, after_product::BackwardCell(memory));
+                dispatch(BackwardPass { shape, w_hh: weights.w_hh, depth, bias: &mut bias, grad_h0, cell });
             }
             GruReset::BeforeProduct => {
-                dispatch(before_product::Backward {
-                    shape,
-                    weights,
-                    h0,
-                    hidden,
-                    saved,
-                    grad_hidden,
-                    bias: bias_sum,
-                    grad_h0,
-                });
+                dispatch(before_product::Backward { memory, w_hh: weights.w_hh, bias: &mut bias });
             }
         }
         let (both, width) = (2 * d_hidden, GATES * d_hidden);

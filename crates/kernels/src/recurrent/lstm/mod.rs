@@ -13,13 +13,16 @@ mod forward;
 #[cfg(test)]
 mod tests;
 
-use self::backward::Backward;
-use self::forward::Forward;
+use self::backward::BackwardCell;
+use self::forward::ForwardCell;
+use super::panels::PanelColumns;
+use super::time_loop::{BackwardPass, ForwardPass};
 use super::weight_gradient::{Columns, Target, weight_gradients};
 use super::{PreviousStates, RecurrentShape, in_pool, product};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
+use crate::shared_slice::SharedSlice;
 
 /// Gates of a unit.
 const GATES: usize = 4;
@@ -77,7 +80,10 @@ pub fn lstm_forward(
         let width = GATES * shape.d_hidden;
         let x = Matrix::new(x, shape.rows(), shape.d_in)?;
         product(x, Matrix::new(weights.w_ih, shape.d_in, width)?, gates, width)?;
-        dispatch(Forward { shape, weights, h0, c0, hidden, cells, gates });
+        let [hidden, cells, gates] = [hidden, cells, gates].map(SharedSlice::new);
+        let cell = ForwardCell { shape, bias: weights.bias, c0, hidden, cells, gates };
+        let (w_hh, columns) = (weights.w_hh, PanelColumns::GatesOfUnits);
+        dispatch(ForwardPass::<_, GATES> { shape, w_hh, columns, h0, cell });
         Ok(())
     })
 }
@@ -124,8 +130,10 @@ pub fn lstm_backward(
         return Ok(());
     }
     in_pool(&shape, || {
-        dispatch(Backward { shape, weights, c0, cells, gates, grad_hidden, grad_cells, bias, grad_h0, grad_c0 });
         let width = GATES * d_hidden;
+        let (grad_c, grad_h0) = (SharedSlice::new(grad_c0), SharedSlice::new(grad_h0));
+        let cell = BackwardCell { shape, c0, cells, gates: SharedSlice::new(gates), grad_hidden, grad_cells, grad_c };
+        dispatch(BackwardPass { shape, w_hh: weights.w_hh, depth: width, bias, grad_h0, cell });
         let rows = shape.rows();
         let grad_gates = Matrix::new(gates, rows, width)?;
         product(grad_gates, Matrix::new(weights.w_ih, d_in, width)?.transposed(), grad_x, d_in)?;
