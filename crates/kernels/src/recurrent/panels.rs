@@ -63,12 +63,15 @@ impl<const N: usize> Panels<N> {
     }
 
     fn pack(&self, source: Source<'_>, panel: usize, packed: &mut [f32]) {
+        let (unit, units) = self.units_of(panel);
         for j in 0..N {
-            let (unit, count) = self.units_of(panel, j);
-            let column = match self.columns {
-                PanelColumns::GatesOfUnits => j * self.units + unit,
-                PanelColumns::Units => unit,
+            let (column, count) = match self.columns {
+                PanelColumns::GatesOfUnits => (j * self.units + unit, units),
+                PanelColumns::Units => (unit + j * self.lanes, units.saturating_sub(j * self.lanes).min(self.lanes)),
             };
+            if count == 0 {
+                break;
+            }
             for first in (0..self.depth).step_by(16) {
                 let depths = first..self.depth.min(first + 16);
                 if source.column_stride == 1 {
@@ -91,20 +94,23 @@ impl<const N: usize> Panels<N> {
     /// How many panels there are.
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
+        self.units.div_ceil(self.panel_units())
+    }
+
+    /// Number of units in every panel but the last, which may have fewer.
+    #[inline(always)]
+    fn panel_units(&self) -> usize {
         match self.columns {
-            PanelColumns::GatesOfUnits => self.units.div_ceil(self.lanes),
-            PanelColumns::Units => self.units.div_ceil(self.lanes * N),
+            PanelColumns::GatesOfUnits => self.lanes,
+            PanelColumns::Units => self.lanes * N,
         }
     }
 
-    /// First unit of vector `j` of a panel, and how many of its lanes are units.
+    /// First unit of a panel and number of its units.
     #[inline(always)]
-    pub(super) fn units_of(&self, panel: usize, j: usize) -> (usize, usize) {
-        let first = match self.columns {
-            PanelColumns::GatesOfUnits => panel * self.lanes,
-            PanelColumns::Units => (panel * N + j) * self.lanes,
-        };
-        (first.min(self.units), self.units.saturating_sub(first).min(self.lanes))
+    fn units_of(&self, panel: usize) -> (usize, usize) {
+        let first = panel * self.panel_units();
+        (first, (self.units - first).min(self.panel_units()))
     }
 
     #[inline(always)]
@@ -149,7 +155,7 @@ pub(super) fn sweep<S: Simd, const N: usize>(
                 let a = Rows { data: a.data.get((first - part.rows.start) * a.stride..).unwrap_or(&[]), ..a };
                 multiply_rows(simd, count, a, weights, &mut sums);
             }
-            cell.finish(simd, step, first, (panels, panel), &mut sums[..count]);
+            cell.finish(simd, step, first, panels.units_of(panel), &mut sums[..count]);
         }
     }
 }

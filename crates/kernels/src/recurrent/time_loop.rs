@@ -12,15 +12,9 @@ use crate::shared_slice::SharedSlice;
 
 /// What a layer does in a step, given panels of `N` vectors of sums.
 pub(super) trait Cell<const N: usize>: Sync {
-    /// Takes the sums of a panel: `sums[i]` belongs to row `first + i` of the batch. They may be used as scratch memory.
-    fn finish<S: Simd>(
-        &self,
-        simd: S,
-        step: Step<'_>,
-        first: usize,
-        panel: (&Panels<N>, usize),
-        sums: &mut [[S::f32s; N]],
-    );
+    /// Takes the sums of a panel: `sums[i]` belongs to row `first + i` of the batch and to the panel's `units`, the first
+    /// and their number. The sums may be used as scratch memory.
+    fn finish<S: Simd>(&self, simd: S, step: Step<'_>, first: usize, units: (usize, usize), sums: &mut [[S::f32s; N]]);
 
     /// Computes a second product after all units have finished the first, if the step has one.
     #[inline(always)]
@@ -44,14 +38,14 @@ impl<T: UnitCell> Cell<UNIT_VECTORS> for T {
         simd: S,
         step: Step<'_>,
         first: usize,
-        (panels, panel): (&Panels<UNIT_VECTORS>, usize),
+        units: (usize, usize),
         sums: &mut [[S::f32s; UNIT_VECTORS]],
     ) {
         for (i, sums) in sums.iter().enumerate() {
             for (j, sum) in sums.iter().enumerate() {
-                let (unit, count) = panels.units_of(panel, j);
+                let (unit, count) = (units.0 + j * S::F32_LANES, units.1.saturating_sub(j * S::F32_LANES));
                 // Two copies of the code, so that the usual one has no branch on the number of lanes.
-                if count == S::F32_LANES {
+                if count >= S::F32_LANES {
                     self.unit_vector(simd, step, first + i, unit, S::F32_LANES, *sum);
                 } else if count > 0 {
                     self.unit_vector(simd, step, first + i, unit, count, *sum);

@@ -2,7 +2,6 @@
 
 use pulp::Simd;
 
-use super::super::panels::Panels;
 use super::super::through_sigmoid;
 use super::super::time_loop::{Cell, Step, UnitCell};
 use super::GATES;
@@ -19,10 +18,10 @@ impl Cell<GATES> for ForwardCell<'_> {
         simd: S,
         step: Step<'_>,
         first: usize,
-        (panels, panel): (&Panels<GATES>, usize),
+        units: (usize, usize),
         sums: &mut [[S::f32s; GATES]],
     ) {
-        let (unit, count) = panels.units_of(panel, 0);
+        let (unit, count) = units;
         for (row, sums) in (first..).zip(sums) {
             self.row(simd, step, row, unit, count, *sums);
         }

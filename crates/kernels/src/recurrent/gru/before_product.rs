@@ -52,10 +52,10 @@ impl Cell<FIRST_GATES> for GateCell<'_> {
         simd: S,
         step: Step<'_>,
         first: usize,
-        (panels, panel): (&Panels<FIRST_GATES>, usize),
+        units: (usize, usize),
         sums: &mut [[S::f32s; FIRST_GATES]],
     ) {
-        let (unit, count) = panels.units_of(panel, 0);
+        let (unit, count) = units;
         let m = &self.memory;
         for (row, [r, z]) in (first..).zip(sums) {
             let at = Place::new(&m.shape, row, step.index, unit, count);

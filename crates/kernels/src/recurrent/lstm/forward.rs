@@ -2,7 +2,6 @@
 
 use pulp::Simd;
 
-use super::super::panels::Panels;
 use super::super::prefetch;
 use super::super::time_loop::{Cell, Step};
 use super::{GATES, RecurrentShape};
@@ -27,15 +26,14 @@ impl Cell<GATES> for ForwardCell<'_> {
         simd: S,
         step: Step<'_>,
         first: usize,
-        (panels, panel): (&Panels<GATES>, usize),
+        units: (usize, usize),
         sums: &mut [[S::f32s; GATES]],
     ) {
-        let (unit, count) = panels.units_of(panel, 0);
         // Two copies of the code, so that the usual one has no branch on the number of lanes.
-        if count == S::F32_LANES {
-            self.units(simd, step, first, (unit, S::F32_LANES), sums);
+        if units.1 == S::F32_LANES {
+            self.units(simd, step, first, (units.0, S::F32_LANES), sums);
         } else {
-            self.units(simd, step, first, (unit, count), sums);
+            self.units(simd, step, first, units, sums);
         }
     }
 }
