@@ -1,7 +1,7 @@
 //! The arithmetic of attention models: slices and strides in, slices out.
 //!
-//! Each kernel is written once over [`pulp`]'s vectors and compiled for every instruction set ([`Isa`]), chosen at run
-//! time. Nothing here knows a tensor type. Sizes are checked into a [`KernelError`] before memory is touched.
+//! Each kernel is written once over [`pulp`]'s vectors and compiled for every instruction set ([`Isa`]), which is chosen at
+//! run time. No kernel knows a tensor type. Sizes are checked before memory is touched; a [`KernelError`] says what is wrong.
 
 pub mod activation;
 pub mod adamw;

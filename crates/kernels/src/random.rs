@@ -1,5 +1,5 @@
-//! A counter-based generator: the bits at `(key, index)` are a function of both, so nothing is stored and a backward
-//! pass draws the same numbers again.
+//! A counter-based random number generator: the bits are a function of a key and an index, so nothing is stored and a
+//! backward pass draws the same numbers again.
 
 use pulp::Simd;
 
@@ -11,14 +11,14 @@ pub(crate) struct RowKey {
 }
 
 impl RowKey {
-    /// The key of `row` in the stream of `seed`.
+    /// Returns the key of row `row` in the stream of `seed`.
     #[inline(always)]
     pub(crate) fn new(seed: u64, row: u64) -> Self {
         let mixed = mix(seed, row);
         Self { low: mixed as u32, high: (mixed >> 32) as u32 }
     }
 
-    /// 32 uniform bits for each index.
+    /// Returns 32 uniform bits for each index.
     #[inline(always)]
     pub(crate) fn bits<S: Simd>(self, simd: S, index: S::u32s) -> S::u32s {
         let shift = |x, by| simd.xor_u32s(x, simd.wrapping_dyn_shr_u32s(x, simd.splat_u32s(by)));
@@ -29,12 +29,12 @@ impl RowKey {
     }
 }
 
-/// A probability as a threshold for [`RowKey::bits`]: `bits < threshold` happens with probability `p`.
+/// Returns the threshold for which [`RowKey::bits`] are below it with probability `p`.
 pub(crate) fn threshold(p: f32) -> u32 {
     (f64::from(p) * 4_294_967_296.0).min(4_294_967_295.0) as u32
 }
 
-/// `0, 1, 2, …` in the lanes.
+/// Returns a vector with its lanes' numbers, `0, 1, 2, …`.
 #[inline(always)]
 pub(crate) fn lanes<S: Simd>(simd: S) -> S::u32s {
     const COUNT: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];

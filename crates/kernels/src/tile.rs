@@ -1,36 +1,36 @@
-//! Small matrix products with the output held in registers, for the inside of other kernels.
+//! Small matrix products with the output held in registers, for use inside other kernels.
 //!
-//! `gemm` packs both operands and is fast from about 100³ on. Attention multiplies 48×64 by 64×64 blocks that are in
-//! cache already and laid out for the purpose, where the call alone would cost as much.
+//! `gemm` packs both operands and is fast from about 100³ on. Attention multiplies 48×64 by 64×64 blocks that are already
+//! in cache and laid out for the purpose; there the call of `gemm` alone would cost as much as the product.
 
 use pulp::{Simd, WithSimd};
 
-/// Rows of a register tile. With 4 vectors of columns it takes 24 of 32 registers, with 2 it takes 12 of 16.
+/// Number of rows of a register tile. With 4 vectors of columns it takes 24 of 32 registers, with 2 it takes 12 of 16.
 pub(crate) const TILE_ROWS: usize = 6;
 
-/// Columns of a register tile in vectors.
+/// Returns the number of vectors in a row of a register tile.
 const fn tile_vectors<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { 4 } else { 2 }
 }
 
-/// Columns of a register tile: operands laid out in panels have them this wide, or are one narrower panel.
+/// Returns the number of columns of a register tile, which is the width of a panel of an operand.
 pub(crate) const fn panel_width<S: Simd>() -> usize {
     tile_vectors::<S>() * S::F32_LANES
 }
 
-/// `x` rounded up to whole vectors.
+/// Rounds `x` up to whole vectors.
 pub(crate) const fn round_to_lanes<S: Simd>(x: usize) -> usize {
     x.next_multiple_of(S::F32_LANES)
 }
 
-/// `out[i, j] (+)= Σ_t a[i, t] b[t, j]` for `i < rows`, `columns.0 ≤ j < columns.1`, `t < depth`.
+/// The product `out[i, j] (+)= Σ_t a[i, t] b[t, j]` for `i < rows`, `columns.0 ≤ j < columns.1`, `t < depth`.
 ///
-/// `a[i, t]` is at `a + i·a_row + t·a_column`; `b[t, j]` at `b + (j / panel)·b_panel + t·b_row + j % panel`, which is
-/// a plain row-major matrix for `b_panel = panel`; `out[i, j]` at `out + i·out_row + j`.
+/// `a[i, t]` is at `a + i·a_row + t·a_column`; `b[t, j]` at `b + (j / panel)·b_panel + t·b_row + j % panel`, where `panel`
+/// is [`panel_width`] (`b_panel = panel` makes a plain row-major matrix); `out[i, j]` at `out + i·out_row + j`.
 #[derive(Clone, Copy)]
 pub(crate) struct TileProduct {
     pub(crate) rows: usize,
-    /// Both multiples of the lanes.
+    /// First column and end, both multiples of the number of lanes.
     pub(crate) columns: (usize, usize),
     pub(crate) depth: usize,
     pub(crate) a: *const f32,
@@ -48,10 +48,10 @@ impl TileProduct {
     /// Computes the product.
     ///
     /// # Safety
-    /// Every address of the formula is inside its allocation; `out` is exclusive.
+    /// Every address of the formula is inside its allocation, and nothing else uses `out`.
     #[inline(always)]
     pub(crate) unsafe fn run<S: Simd>(self, simd: S) {
-        // A call of its own for each instruction set, so that its 24 tile shapes exist once.
+        // A function of its own for each instruction set, so that its 24 tile shapes are compiled once.
         struct Call(TileProduct);
         impl WithSimd for Call {
             type Output = ();
