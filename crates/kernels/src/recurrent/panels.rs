@@ -1,7 +1,7 @@
-//! The product of a few rows with a matrix that is used again at every step: `sums = a W`, `a` `[rows, depth]`.
+//! The product of a few rows with a matrix that every step uses: `sums = a W`, `a` `[rows, depth]`.
 //!
-//! `W` is packed once a call into panels of `N` vectors: panel `p` holds, for each `k < depth` in turn, the `N` vectors
-//! of `W`'s row `k` that the panel computes. A tile of rows × `N` sums stays in registers over the whole depth.
+//! Each call packs `W` once into panels of `N` vectors: a panel holds, for each `k < depth` in turn, the `N` vectors of row
+//! `k` of `W` that the panel computes. A tile of rows × `N` sums stays in registers over the whole depth.
 
 use pulp::Simd;
 use rayon::prelude::*;
@@ -11,16 +11,16 @@ use super::time_loop::{Cell, Step};
 use crate::parallel::SERIAL_ELEMENTS;
 use crate::tile::{TILE_ROWS, multiply_tile};
 
-/// Which columns of `W` a panel holds.
+/// The columns of `W` that a panel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PanelColumns {
     /// `W` is `[depth, N · units]`; a panel holds one vector of units for each of the `N` gates.
     GatesOfUnits,
-    /// `W` is `[depth, units]`; a panel holds `N` vectors of units after each other.
+    /// `W` is `[depth, units]`; a panel holds `N` consecutive vectors of units.
     Units,
 }
 
-/// Where the matrix to be packed lies: element `(k, column)` is `data[offset + k·row_stride + column·column_stride]`.
+/// The matrix to pack: element `(k, column)` is `data[offset + k·row_stride + column·column_stride]`.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) data: &'a [f32],
@@ -29,10 +29,10 @@ pub(super) struct Source<'a> {
     pub(super) column_stride: usize,
 }
 
-/// A packed matrix, for vectors of the length it was packed for.
+/// A packed matrix, for vectors of `lanes` elements.
 pub(super) struct Panels<const N: usize> {
     data: Vec<f32>,
-    /// First element on a cache line.
+    /// Index of the first element, which begins a cache line.
     aligned: usize,
     lanes: usize,
     depth: usize,
@@ -91,13 +91,13 @@ impl<const N: usize> Panels<N> {
         }
     }
 
-    /// How many panels there are.
+    /// Returns the number of panels.
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
         self.units.div_ceil(self.panel_units())
     }
 
-    /// Number of units in every panel but the last, which may have fewer.
+    /// Returns the number of units of every panel but the last, which may have fewer.
     #[inline(always)]
     fn panel_units(&self) -> usize {
         match self.columns {
@@ -106,7 +106,7 @@ impl<const N: usize> Panels<N> {
         }
     }
 
-    /// First unit of a panel and number of its units.
+    /// Returns the first unit of a panel and the number of its units.
     #[inline(always)]
     fn units_of(&self, panel: usize) -> (usize, usize) {
         let first = panel * self.panel_units();
@@ -128,11 +128,11 @@ pub(super) struct Rows<'a> {
     pub(super) depth_stride: usize,
 }
 
-/// Vectors of units in a panel of [`PanelColumns::Units`].
+/// Number of vectors of units in a panel of [`PanelColumns::Units`].
 pub(super) const UNIT_VECTORS: usize = 4;
 
-/// Computes the part's rows and panels of `a W` and hands them to `cell`; without `a`, sums of zero.
-/// The first row of `a` is the first of the part.
+/// Computes the part's rows and panels of `a W`, zeros without `a`, and hands them to `cell`. The first row of `a` is the
+/// first row of the part.
 #[inline(always)]
 pub(super) fn sweep<S: Simd, const N: usize>(
     simd: S,
@@ -160,13 +160,13 @@ pub(super) fn sweep<S: Simd, const N: usize>(
     }
 }
 
-/// Rows of a tile: rows + rows·4 sums + one vector of weights fill the registers, 31 of 32 or 16 of 16.
+/// Returns the number of rows of a tile of 4 vectors, whose sums and factors fill 29 of 32 registers or 16 of 16.
 #[inline(always)]
 pub(super) fn rows_of_tile<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { TILE_ROWS } else { 3 }
 }
 
-/// `sums[r] += a[r] W` for `rows` rows of at most [`TILE_ROWS`] and one panel.
+/// Adds `a[r] W` to `sums[r]` for one panel and `rows` rows, at most [`TILE_ROWS`].
 #[inline(always)]
 pub(super) fn multiply_rows<S: Simd, const N: usize>(
     simd: S,

@@ -22,26 +22,26 @@ mod tests;
 /// The parameters of the layer.
 #[derive(Debug, Clone, Copy)]
 pub struct RnnWeights<'a> {
-    /// `[d_in, d_hidden]`
+    /// Weights of the input, `[d_in, d_hidden]`
     pub w_ih: &'a [f32],
-    /// `[d_hidden, d_hidden]`
+    /// Weights of the state, `[d_hidden, d_hidden]`
     pub w_hh: &'a [f32],
-    /// `[d_hidden]`
+    /// Bias, `[d_hidden]`
     pub bias: &'a [f32],
 }
 
-/// Where [`rnn_backward`] writes; old content is replaced.
+/// Where [`rnn_backward`] writes the gradients. Old content is replaced.
 #[derive(Debug)]
 pub struct RnnGradients<'a> {
-    /// `[batch, seq, d_in]`
+    /// Gradient of the input, `[batch, seq, d_in]`
     pub x: &'a mut [f32],
-    /// `[d_in, d_hidden]`
+    /// Gradient of `w_ih`, `[d_in, d_hidden]`
     pub w_ih: &'a mut [f32],
-    /// `[d_hidden, d_hidden]`
+    /// Gradient of `w_hh`, `[d_hidden, d_hidden]`
     pub w_hh: &'a mut [f32],
-    /// `[d_hidden]`
+    /// Gradient of `bias`, `[d_hidden]`
     pub bias: &'a mut [f32],
-    /// `[batch, d_hidden]`
+    /// Gradient of `h0`, `[batch, d_hidden]`
     pub h0: &'a mut [f32],
 }
 
@@ -70,10 +70,10 @@ pub fn rnn_forward(
     })
 }
 
-/// The gradients of everything, given those of every `h_t`.
+/// Computes the gradients of input, weights and initial state from those of every `h_t`.
 ///
 /// # Shapes
-/// The shapes are those of [`rnn_forward`], with its result in `hidden`; `grad_hidden` `[batch, seq, d_hidden]`.
+/// As in [`rnn_forward`], with its result in `hidden`; `grad_hidden` `[batch, seq, d_hidden]`.
 pub fn rnn_backward(
     shape: RecurrentShape,
     x: &[f32],
@@ -131,11 +131,11 @@ fn check(
     check_sizes("hidden", hidden.len(), &[batch, seq, d_hidden])
 }
 
-/// `h_t` from the sums of `h_{t−1} W_hh` and the input projections in `hidden`.
+/// Computes `h_t` from the sums of `h_{t−1} W_hh` and the input projections in `hidden`.
 struct ForwardCell<'a> {
     shape: RecurrentShape,
     bias: &'a [f32],
-    /// `[batch, seq, d_hidden]`: `h_t` of the steps done, input projections of the others.
+    /// `h_t` of the steps done and input projections of the others, `[batch, seq, d_hidden]`.
     hidden: SharedSlice<'a>,
 }
 
@@ -154,12 +154,12 @@ impl UnitCell for ForwardCell<'_> {
     }
 }
 
-/// Gradients before the `tanh`, from those of `h_t`.
+/// Computes the gradients before the `tanh` from those of `h_t`.
 struct BackwardCell<'a> {
     shape: RecurrentShape,
     hidden: &'a [f32],
     grad_hidden: &'a [f32],
-    /// The gradient before the `tanh`, `[batch, seq, d_hidden]`.
+    /// Gradient before the `tanh`, `[batch, seq, d_hidden]`.
     grad_before: SharedSlice<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! The factor of the product of a step, compact: one copy that this step reads, one that it writes.
+//! The left factor of the product of a step, stored compactly: one state that the step reads and one that it writes.
 
 use pulp::Simd;
 
@@ -6,7 +6,7 @@ use super::panels::Rows;
 use super::team::Part;
 use crate::shared_slice::SharedSlice;
 
-/// Elements between rows beyond their width, so that rows do not fall on the same cache sets.
+/// Number of elements between rows, so that rows do not fall on the same cache sets.
 const ROW_PADDING: usize = 16;
 
 /// The memory of a [`StatePair`].
@@ -22,7 +22,7 @@ impl StateMemory {
         Self { data: vec![0.0; 2 * batch * stride], batch, stride }
     }
 
-    /// Memory whose state before step 0 is `initial`, `[batch, width]`.
+    /// Creates memory in which state 0 is `initial`, `[batch, width]`.
     pub(super) fn starting_from(initial: &[f32], batch: usize, width: usize) -> Self {
         let mut memory = Self::new(batch, width);
         for row in 0..batch {
@@ -37,7 +37,7 @@ impl StateMemory {
     }
 }
 
-/// Two states `[batch, stride]`, for even and odd steps.
+/// Two states `[batch, stride]`, one for even and one for odd numbers.
 #[derive(Clone, Copy)]
 pub(super) struct StatePair<'a> {
     data: SharedSlice<'a>,
@@ -46,10 +46,10 @@ pub(super) struct StatePair<'a> {
 }
 
 impl<'a> StatePair<'a> {
-    /// The part's rows of the state of a step.
+    /// Returns the part's rows of the state number `step`.
     ///
     /// # Safety
-    /// Nobody writes these rows of this state before the next barrier.
+    /// No thread writes these rows of this state before the next barrier.
     #[inline(always)]
     pub(super) unsafe fn rows(self, step: usize, part: &Part<'_>) -> Rows<'a> {
         let start = step % 2 * self.len + part.rows.start * self.stride;
@@ -58,7 +58,7 @@ impl<'a> StatePair<'a> {
         Rows { data, stride: self.stride, depth_stride: 1 }
     }
 
-    /// Writes the first `count` lanes to the columns from `column` in the state of a step.
+    /// Writes the first `count` lanes to the columns from `column` on of the state number `step`.
     ///
     /// # Safety
     /// No other thread uses these elements before the next barrier.

@@ -8,7 +8,7 @@ use super::GATES;
 use super::cell::{BackwardMemory, ForwardMemory, Place, blend};
 use crate::vector::tanh;
 
-/// `h_t` from the sums of `h_{t−1} W_hh`.
+/// Computes `h_t` from the sums of `h_{t−1} W_hh`.
 pub(super) struct ForwardCell<'a>(pub(super) ForwardMemory<'a>);
 
 impl Cell<GATES> for ForwardCell<'_> {
@@ -58,7 +58,7 @@ impl ForwardCell<'_> {
     }
 }
 
-/// Gradients before the nonlinearities and of the product, from those of `h_t`.
+/// Computes the gradients before the nonlinearities and of the product from those of `h_t`.
 pub(super) struct BackwardCell<'a>(pub(super) BackwardMemory<'a>);
 
 impl UnitCell for BackwardCell<'_> {

@@ -37,11 +37,11 @@ impl WithSimd for Forward<'_> {
     }
 }
 
-/// `r` and `z`, then `n` and `h_t` in the second product.
+/// Computes `r` and `z`, then `n` and `h_t` in the second product.
 struct GateCell<'a> {
     memory: ForwardMemory<'a>,
     candidate: Panels<UNIT_VECTORS>,
-    /// `r ∘ h` of a step.
+    /// `r ∘ h_{t−1}` of a step.
     reset: StatePair<'a>,
 }
 
@@ -80,7 +80,7 @@ impl Cell<FIRST_GATES> for GateCell<'_> {
     }
 }
 
-/// `n` and `h_t` from the sums of `(r ∘ h_{t−1}) W_hn`.
+/// Computes `n` and `h_t` from the sums of `(r ∘ h_{t−1}) W_hn`.
 struct CandidateCell<'a>(&'a ForwardMemory<'a>);
 
 impl UnitCell for CandidateCell<'_> {
@@ -99,11 +99,12 @@ impl UnitCell for CandidateCell<'_> {
     }
 }
 
-/// The backward pass; `bias`, `[4·d_hidden]` like the values of `saved`, must be zero before, and its fourth part stays so.
+/// The backward pass.
 pub(super) struct Backward<'a> {
     pub(super) memory: BackwardMemory<'a>,
     /// `[d_hidden, 3·d_hidden]`
     pub(super) w_hh: &'a [f32],
+    /// Sums of the gradients of the values in `saved`, `[4·d_hidden]`; zero before, and the fourth part stays zero.
     pub(super) bias: &'a mut [f32],
 }
 
@@ -124,7 +125,7 @@ impl WithSimd for Backward<'_> {
     }
 }
 
-/// The gradients of `z` and `n`, then that of `r` in the second product.
+/// Computes the gradients of `z` and `n`, then that of `r` in the second product.
 struct CandidateGradient<'a> {
     memory: BackwardMemory<'a>,
     candidate: Panels<UNIT_VECTORS>,
@@ -157,7 +158,7 @@ impl UnitCell for CandidateGradient<'_> {
     }
 }
 
-/// The gradient of `r`, from that of `r ∘ h`.
+/// Computes the gradient of `r` from that of `r ∘ h_{t−1}`.
 struct ResetGradient<'a>(&'a BackwardMemory<'a>);
 
 impl UnitCell for ResetGradient<'_> {

@@ -1,4 +1,4 @@
-//! What both resets share: where a unit's values lie, and the memory of a loop.
+//! The memory of a time loop and the parts of a step that both kinds of reset share.
 
 use pulp::Simd;
 
@@ -8,7 +8,7 @@ use super::{GATES, GruWeights, RecurrentShape, SAVED};
 use crate::shared_slice::SharedSlice;
 use crate::vector::{load, sigmoid};
 
-/// The slices of a forward loop.
+/// The slices of a forward pass.
 #[derive(Clone, Copy)]
 pub(super) struct ForwardMemory<'a> {
     pub(super) shape: RecurrentShape,
@@ -18,27 +18,27 @@ pub(super) struct ForwardMemory<'a> {
     pub(super) saved: SharedSlice<'a>,
 }
 
-/// The slices of a backward loop.
+/// The slices of a backward pass.
 #[derive(Clone, Copy)]
 pub(super) struct BackwardMemory<'a> {
     pub(super) shape: RecurrentShape,
     pub(super) h0: &'a [f32],
     pub(super) hidden: &'a [f32],
-    /// What the forward pass kept for steps not yet done, gradients for those done.
+    /// Values that the forward pass saved for the steps not yet done, and gradients for the others.
     pub(super) saved: SharedSlice<'a>,
     pub(super) grad_hidden: &'a [f32],
-    /// The gradient of `h_t` that does not pass through a product, in the end of `h_0`.
+    /// Gradient of `h_t` that does not pass through a product; after the last step it is that of `h_0`.
     pub(super) grad_h: SharedSlice<'a>,
 }
 
-/// Some units of one row at one step.
+/// The place of some units of one row at one step.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// In `[batch, d_hidden]`.
+    /// Index in `[batch, d_hidden]`.
     pub(super) state: usize,
-    /// In `[batch, seq, d_hidden]`.
+    /// Index in `[batch, seq, d_hidden]`.
     pub(super) hidden: usize,
-    /// In `[batch, seq, 4·d_hidden]`, of the first of the four.
+    /// Index of the first of the four values in `[batch, seq, 4·d_hidden]`.
     pub(super) saved: usize,
     /// First unit.
     unit: usize,
@@ -63,13 +63,13 @@ impl Place {
         }
     }
 
-    /// Where value `j` of the four lies in `saved`.
+    /// Returns the index of value `j` of the four in `saved`.
     #[inline(always)]
     pub(super) fn value(&self, j: usize) -> usize {
         self.saved + j * self.d_hidden
     }
 
-    /// Where value `j` lies in a row of gates or biases.
+    /// Returns the column of value `j` in a row of gates or biases.
     #[inline(always)]
     pub(super) fn column(&self, j: usize) -> usize {
         j * self.d_hidden + self.unit
@@ -77,7 +77,7 @@ impl Place {
 }
 
 impl ForwardMemory<'_> {
-    /// The two biases of gate `j`.
+    /// Returns the two biases of gate `j`.
     #[inline(always)]
     pub(super) fn biases<S: Simd>(&self, simd: S, at: Place, j: usize) -> (S::f32s, S::f32s) {
         debug_assert!(j < GATES);
@@ -86,7 +86,7 @@ impl ForwardMemory<'_> {
         (load(simd, ih), load(simd, hh))
     }
 
-    /// The input projection of gate `j` plus both biases.
+    /// Returns the input projection of gate `j` plus both biases.
     ///
     /// # Safety
     /// No other thread writes these units of `saved` before the next barrier.
@@ -98,7 +98,7 @@ impl ForwardMemory<'_> {
         simd.add_f32s(projected, simd.add_f32s(ih, hh))
     }
 
-    /// The gate `j` of `r` and `z`, from its sum `h_{t−1} W_hh`.
+    /// Returns gate `j`, one of `r` and `z`, from its sum `h_{t−1} W_hh`.
     ///
     /// # Safety
     /// No other thread writes these units of `saved` before the next barrier.
@@ -108,7 +108,7 @@ impl ForwardMemory<'_> {
         sigmoid(simd, simd.add_f32s(sum, unsafe { self.projected(simd, at, j) }))
     }
 
-    /// `h_{t−1}`.
+    /// Returns `h_{t−1}`.
     ///
     /// # Safety
     /// No other thread writes these units of the step before this one until the next barrier.
@@ -123,7 +123,7 @@ impl ForwardMemory<'_> {
 }
 
 impl BackwardMemory<'_> {
-    /// `h_{t−1}`.
+    /// Returns `h_{t−1}`.
     #[inline(always)]
     pub(super) fn previous<S: Simd>(&self, simd: S, at: Place) -> S::f32s {
         match at.step {
@@ -132,9 +132,10 @@ impl BackwardMemory<'_> {
         }
     }
 
-    /// The gradients before the nonlinearities of `z` and `n`; the part of that of `h_{t−1}` that passes by goes to `grad_h`.
+    /// Returns the gradients before the nonlinearities of `z` and `n`, and stores the part of the gradient of `h_{t−1}` that
+    /// does not pass through a product in `grad_h`.
     ///
-    /// The gradient of `h_t` comes through the next step's products, past them, and from outside.
+    /// The gradient of `h_t` has three parts: through the next step's products, past them, and from outside.
     ///
     /// # Safety
     /// No other thread uses these units of `saved` and `grad_h` before the next barrier.
@@ -157,7 +158,7 @@ impl BackwardMemory<'_> {
         }
     }
 
-    /// Keeps the gradient of value `j` in `saved` and adds it to that of the biases.
+    /// Stores the gradient of value `j` in `saved` and adds it to that of the biases.
     ///
     /// # Safety
     /// No other thread uses these units of `saved` and of the row group's bias before the next barrier.
@@ -171,7 +172,7 @@ impl BackwardMemory<'_> {
     }
 }
 
-/// `(1 − z) ∘ n + z ∘ h`, as `n + z (h − n)`.
+/// Returns `(1 − z) ∘ n + z ∘ h`, computed as `n + z (h − n)`.
 #[inline(always)]
 pub(super) fn blend<S: Simd>(simd: S, z: S::f32s, n: S::f32s, h: S::f32s) -> S::f32s {
     simd.mul_add_e_f32s(z, simd.sub_f32s(h, n), n)

@@ -1,4 +1,4 @@
-//! The time loop of the backward pass.
+//! The cell of the backward pass.
 
 use pulp::Simd;
 
@@ -8,16 +8,16 @@ use super::{GATES, RecurrentShape};
 use crate::shared_slice::SharedSlice;
 use crate::vector::{load, tanh};
 
-/// Gradients of the gates before their nonlinearity, from those of `h_t` and `c_t`.
+/// Computes the gradients of the gates before their nonlinearity from those of `h_t` and `c_t`.
 pub(super) struct BackwardCell<'a> {
     pub(super) shape: RecurrentShape,
     pub(super) c0: &'a [f32],
     pub(super) cells: &'a [f32],
-    /// Gates of the steps not yet done, gradients of the others.
+    /// Gates of the steps not yet done and gradients of the others.
     pub(super) gates: SharedSlice<'a>,
     pub(super) grad_hidden: &'a [f32],
     pub(super) grad_cells: Option<&'a [f32]>,
-    /// Gradient of `c_t`, in the end of `c_0`; zero before.
+    /// Gradient of `c_t`, zero at first; after the last step it is that of `c_0`.
     pub(super) grad_c: SharedSlice<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! The time loop of the forward pass.
+//! The cell of the forward pass.
 
 use pulp::Simd;
 
@@ -8,14 +8,14 @@ use super::{GATES, RecurrentShape};
 use crate::shared_slice::SharedSlice;
 use crate::vector::{exp_bounded, load, tanh, tanh_near_zero};
 
-/// `h_t` and `c_t` from the sums of `h_{t−1} W_hh` and the input projections in `gates`.
+/// Computes `h_t` and `c_t` from the sums of `h_{t−1} W_hh` and the input projections in `gates`.
 pub(super) struct ForwardCell<'a> {
     pub(super) shape: RecurrentShape,
     pub(super) bias: &'a [f32],
     pub(super) c0: &'a [f32],
     pub(super) hidden: SharedSlice<'a>,
     pub(super) cells: SharedSlice<'a>,
-    /// Gates of the steps done, input projections of the others.
+    /// Gates of the steps done and input projections of the others.
     pub(super) gates: SharedSlice<'a>,
 }
 
@@ -81,7 +81,7 @@ impl ForwardCell<'_> {
             prefetch(self.hidden.pointer(cell + d_hidden));
             (sums[0], sums[1]) = (c, o);
         }
-        // A loop of its own: the rows' long chains of operations overlap better.
+        // A loop of its own, so that the long chains of operations of the rows overlap better.
         for (i, sums) in sums.iter().enumerate() {
             let row = first + i;
             let h = simd.mul_f32s(sums[1], tanh(simd, sums[0]));
@@ -94,12 +94,12 @@ impl ForwardCell<'_> {
     }
 }
 
-/// `[σ(i), σ(f), tanh(g), σ(o)]` with one division for all: `1/(abcd)` times the three other factors.
+/// Returns `[σ(i), σ(f), tanh(g), σ(o)]` with a single division: `1/a` is `1/(abcd)` times the three other factors.
 #[inline(always)]
 fn activate<S: Simd>(simd: S, before: [S::f32s; GATES]) -> [S::f32s; GATES] {
     let (zero, one) = (simd.splat_f32s(0.0), simd.splat_f32s(1.0));
     let g = before[2];
-    // e⁻|ˣ| is at most 1, so no product of denominators overflows.
+    // e⁻|ˣ| is at most 1, so the product of the denominators cannot overflow.
     let mut e = [zero; GATES];
     let mut d = [zero; GATES];
     for j in 0..GATES {

@@ -5,8 +5,8 @@
 //! c_t = f ∘ c_{t−1} + i ∘ g                     h_t = o ∘ tanh(c_t)
 //! ```
 //!
-//! The gates lie in PyTorch's order `i, f, g, o` along the last axis of the weights. PyTorch's two biases are one here:
-//! their sum.
+//! The gates lie in PyTorch's order `i, f, g, o` along the last axis of the weights. There is one bias, the sum of
+//! PyTorch's two.
 
 mod backward;
 mod forward;
@@ -24,34 +24,34 @@ use crate::isa::dispatch;
 use crate::matmul::Matrix;
 use crate::shared_slice::SharedSlice;
 
-/// Gates of a unit.
+/// Number of gates of a unit.
 const GATES: usize = 4;
 
 /// The parameters of the layer, gates in the order `i, f, g, o`.
 #[derive(Debug, Clone, Copy)]
 pub struct LstmWeights<'a> {
-    /// `[d_in, 4·d_hidden]`
+    /// Weights of the input, `[d_in, 4·d_hidden]`
     pub w_ih: &'a [f32],
-    /// `[d_hidden, 4·d_hidden]`
+    /// Weights of the state, `[d_hidden, 4·d_hidden]`
     pub w_hh: &'a [f32],
-    /// `[4·d_hidden]`
+    /// Bias, `[4·d_hidden]`
     pub bias: &'a [f32],
 }
 
-/// Where [`lstm_backward`] writes; old content is replaced.
+/// Where [`lstm_backward`] writes the gradients. Old content is replaced.
 #[derive(Debug)]
 pub struct LstmGradients<'a> {
-    /// `[batch, seq, d_in]`
+    /// Gradient of the input, `[batch, seq, d_in]`
     pub x: &'a mut [f32],
-    /// `[d_in, 4·d_hidden]`
+    /// Gradient of `w_ih`, `[d_in, 4·d_hidden]`
     pub w_ih: &'a mut [f32],
-    /// `[d_hidden, 4·d_hidden]`
+    /// Gradient of `w_hh`, `[d_hidden, 4·d_hidden]`
     pub w_hh: &'a mut [f32],
-    /// `[4·d_hidden]`
+    /// Gradient of `bias`, `[4·d_hidden]`
     pub bias: &'a mut [f32],
-    /// `[batch, d_hidden]`
+    /// Gradient of `h0`, `[batch, d_hidden]`
     pub h0: &'a mut [f32],
-    /// `[batch, d_hidden]`
+    /// Gradient of `c0`, `[batch, d_hidden]`
     pub c0: &'a mut [f32],
 }
 
@@ -88,10 +88,11 @@ pub fn lstm_forward(
     })
 }
 
-/// The gradients of everything, given those of every `h_t` and, where the cells are used outside, of every `c_t`.
+/// Computes the gradients of input, weights and initial state from those of every `h_t` and, if the cells are used outside,
+/// of every `c_t`.
 ///
 /// # Shapes
-/// The shapes are those of [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
+/// As in [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
 /// `[batch, seq, d_hidden]`.
 ///
 /// `gates` is overwritten by the gradients of the gates before their nonlinearity.
