@@ -1,4 +1,4 @@
-//! `regard compare`: one task in several variants, side by side.
+//! `regard compare`: trains variants of one task and shows them side by side.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,38 +19,43 @@ use crate::signal::{Signals, stop_on_signal};
 use crate::train::{scores_text, task_names};
 use crate::value::{from_one, from_zero, take_negatives};
 
+const EXAMPLES: &str = "\
+Examples:
+  regard compare tag --vary model.position=none,rope,alibi --seeds 3
+  regard compare translate --vary model.kind=transformer,lstm --vary model.n_layers=1,2";
+
 /// The arguments of `regard compare`.
 #[derive(Args)]
-#[command(mut_args(take_negatives))]
+#[command(mut_args(take_negatives), after_help = EXAMPLES)]
 pub struct Compare {
-    /// The task
+    /// The task to train for
     #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
     task: String,
-    /// A setting and the values it takes in turn; may be repeated for all combinations
+    /// A setting and the values to compare; repeat it to train all combinations
     #[arg(long, value_name = "KEY=A,B,C", required = true)]
     vary: Vec<String>,
-    /// Runs of each variant, with a seed each; more than one gives deviations
+    /// Number of runs of each variant, each with its own seed; two or more give standard deviations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one::<u64>)]
     seeds: u64,
-    /// The first seed
+    /// First seed; 1 unless the settings say otherwise
     #[arg(long, value_name = "N", value_parser = from_zero::<u64>)]
     seed: Option<u64>,
-    /// Settings over those of configs/TASK.toml
+    /// A TOML file with settings that replace the task's defaults (see `regard train TASK --print-config`)
     #[arg(long, value_name = "F.toml")]
     config: Option<PathBuf>,
-    /// A file, or a folder with train.*, dev.* (or val.*) and test.*; built-in data if left out
+    /// A data file, or a folder with train.*, dev.* (or val.*) and test.*; built-in data by default
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// The folder to write; runs/compare-TASK by default
+    /// The folder to write, with a model folder for each run; runs/compare-TASK by default
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// One setting of all variants that have it, such as model.d_model=64; may be repeated
+    /// Change one setting of all variants that have it, such as model.d_model=64; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Steps of training
+    /// Number of training steps of each run; by default as in the settings (train.steps or train.epochs)
     #[arg(long, value_name = "N", value_parser = from_one::<u64>)]
     steps: Option<u64>,
-    /// Go on with runs although their next steps cannot have the same bits, as after a change of --threads
+    /// Resume runs even if their results cannot have the same bits, for example with another --threads
     #[arg(long)]
     force: bool,
     /// Print one JSON document instead of the table
@@ -59,14 +64,14 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Trains what is not trained yet, and shows the table.
+    /// Trains the runs that have not finished yet, and prints the table.
     pub fn run(self) -> Result<()> {
         let kind = task_named(&self.task)?;
         let mut vary: Vec<Vary> = Vec::new();
         for text in &self.vary {
             let one = Vary::parse(text).map_err(Failure)?;
             if vary.iter().any(|known| known.key == one.key) {
-                let problem = format!("{} is varied twice", one.key);
+                let problem = format!("{} is given twice; name all its values in one --vary", one.key);
                 return Err(
                     Failure(regard_tasks::TaskError::Settings { place: format!("--vary {text}"), problem }).into()
                 );
@@ -88,7 +93,7 @@ impl Compare {
             vary,
             seeds: self.seeds,
         };
-        let signals = stop_on_signal("what is trained so far will be saved")?;
+        let signals = stop_on_signal("the training so far will be saved")?;
         let mut teller = Teller::new()?;
         let compared =
             compare(kind, &comparison, &mut |progress| teller.hear(progress), &signals.stop).map_err(Failure)?;
@@ -102,14 +107,14 @@ impl Compare {
         }
         let mut text = compared.document.text();
         if !compared.document.finished {
-            text += "stopped; the same command goes on\n";
+            text += "stopped; run the same command again to continue\n";
         } else if self.seeds == 1 {
-            text += "one run each: --seeds 3 adds two more of each, and deviations\n";
+            text += "one run of each variant; --seeds 3 adds two more of each and shows deviations\n";
         }
         let settings = kind.configured(&Request::default()).map_err(Failure)?.config;
         let longer = ["longest", "evaluate_block"].into_iter().find(|&key| settings["data"].get(key).is_some());
         if let Some(key) = longer.filter(|_| positions && !text.contains("_longer")) {
-            text += &format!("scores on longer inputs than trained on: --set data.{key}=N\n");
+            text += &format!("to score inputs longer than those in training, add --set data.{key}=N\n");
         }
         text += &format!("wrote {folder}; open {folder}/compare.html\n");
         print(&text)?;
@@ -117,7 +122,7 @@ impl Compare {
     }
 }
 
-/// A comparison that was stopped or has a run without a model is no success, though its table has been printed.
+/// Fails if the comparison was stopped or if a run failed, although the table has been printed.
 fn ended(document: &Document, signals: &Signals) -> Result<()> {
     if !document.finished {
         return signals.check();
@@ -127,12 +132,12 @@ fn ended(document: &Document, signals: &Signals) -> Result<()> {
     Ok(())
 }
 
-/// Tells how far a comparison is: a bar on a terminal, else a line a run and now and then one in between.
+/// Shows the progress of a comparison: a bar on a terminal, otherwise a line per run and one every ten seconds.
 struct Teller {
     bar: Option<ProgressBar>,
-    /// `run 3/8 lstm, seed 1`.
+    /// Number and name of the current run, such as `run 3/8  lstm, seed 1`.
     run: String,
-    /// Whether the run was trained before.
+    /// Whether the current run had finished in an earlier call.
     known: bool,
     steps: u64,
     last: Instant,

@@ -1,4 +1,4 @@
-//! `regard count`: what a described model costs, without building it.
+//! `regard count`: parameters, operations and memory of a described model, without building it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,60 +15,60 @@ use serde_json::Value;
 use crate::print::print;
 use crate::value::from_one;
 
-/// Count the parameters, operations and memory of a model from its description, without building it.
+/// The arguments of `regard count`.
 #[derive(Args)]
 pub struct Count {
-    /// A model folder: its config.json, and what its safetensors files hold
+    /// A folder with config.json and optional safetensors files, from Regard or Hugging Face
     #[arg(value_name = "MODEL", conflicts_with_all = ["config", "preset"])]
     folder: Option<PathBuf>,
-    /// A description, such as configs/count.toml
+    /// A TOML file that describes a model, such as configs/count.toml
     #[arg(long, value_name = "F.toml", conflicts_with = "preset")]
     config: Option<PathBuf>,
-    /// A published shape; transformer-base by default, and any other name lists them
+    /// A published model, such as gpt2 or llama-3-8b; an unknown name lists them all; transformer-base by default
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Sequences computed together
+    /// Number of sequences computed together; as in the description by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one::<usize>)]
     batch: Option<usize>,
-    /// Tokens of a sequence; of the source, in a translator
+    /// Number of tokens of a sequence, or of the source of a translator; as in the description by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one::<usize>)]
     seq: Option<usize>,
-    /// Tokens of a translator's target
+    /// Number of tokens of a translator's target; as in the description by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one::<usize>)]
     target_seq: Option<usize>,
-    /// Change an entry of the description, such as model.position=rope
+    /// Change one entry of the description, such as model.position=rope; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// One JSON document on stdout and nothing else there
+    /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Why nothing was counted.
+/// The reason why a model could not be counted.
 #[derive(Debug, thiserror::Error)]
 pub enum CountFailure {
-    /// What was described makes no sense.
+    /// The description is invalid.
     #[error("{origin}: {error}")]
     Description { origin: String, error: CountError },
-    /// A file that is not TOML or JSON.
+    /// A file is not valid TOML, JSON or safetensors.
     #[error("{}: {why}", path.display())]
     Syntax { path: PathBuf, why: String },
-    /// A change that is not one.
+    /// A `--set` is invalid.
     #[error("--set {given}: {why}")]
     Set { given: String, why: String },
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {why}", path.display())]
     Read { path: PathBuf, why: String },
 }
 
 impl CountFailure {
-    /// Whether the person asked for something wrong, rather than the machine failing.
+    /// Returns whether the user asked for something wrong, rather than a file being unreadable.
     pub fn is_wrong_use(&self) -> bool {
         !matches!(self, CountFailure::Read { .. })
     }
 }
 
-/// A description as it was given, before changes.
+/// A description as it was given, before `--set` changes it.
 struct Given {
     origin: String,
     value: Value,
@@ -94,7 +94,6 @@ struct StoredReport<'a> {
 }
 
 impl Count {
-    /// Counts and prints.
     pub fn run(self) -> Result<()> {
         let Given { origin, mut value, stored } = self.given()?;
         for change in &self.set {
@@ -115,7 +114,7 @@ impl Count {
                 difference: stored.difference(count.parameters()),
             });
             let report = Report { count: &count, description: description.to_value(), stored };
-            serde_json::to_string_pretty(&report).expect("numbers and strings") + "\n"
+            serde_json::to_string_pretty(&report).expect("a count is valid JSON") + "\n"
         } else {
             table(&origin, &description, &count, stored.as_ref())
         };
@@ -149,13 +148,13 @@ fn from_folder(folder: &Path) -> Result<Given, CountFailure> {
     } else if config.get("architecture").is_some() {
         Description::from_model_folder(&config)
     } else {
-        Err(CountError::field("architecture", "missing, and so is Hugging Face's model_type"))
+        Err(CountError::field("architecture", "missing, as is model_type, which a Hugging Face folder has"))
     };
     let value = description.map_err(|error| CountFailure::Description { origin: origin.clone(), error })?.to_value();
     Ok(Given { origin, value, stored: stored(folder)? })
 }
 
-/// What the headers of the folder's safetensors files say; none without such files.
+/// Reads what the folder's safetensors files hold from their headers; `None` if there are no such files.
 fn stored(folder: &Path) -> Result<Option<Stored>, CountFailure> {
     let (single, index) = (folder.join("model.safetensors"), folder.join("model.safetensors.index.json"));
     let wrong = |path: &Path| {
@@ -177,7 +176,7 @@ fn stored(folder: &Path) -> Result<Option<Stored>, CountFailure> {
     Ok(Some(stored))
 }
 
-/// The header of a safetensors file: 8 bytes of length, then JSON.
+/// Reads the header of a safetensors file: its length in 8 bytes, then JSON.
 fn header(path: &Path) -> Result<Vec<u8>, CountFailure> {
     let failed = |error: std::io::Error| CountFailure::Read { path: path.into(), why: error.to_string() };
     let mut file = File::open(path).map_err(failed)?;
@@ -187,7 +186,7 @@ fn header(path: &Path) -> Result<Vec<u8>, CountFailure> {
     let length = u64::from_le_bytes(length);
     let room = size.saturating_sub(8).min(HEADER_LIMIT);
     if length > room {
-        let why = format!("its header would be {length} bytes long, at most {room} are possible: damaged?");
+        let why = format!("the header claims {length} bytes, but at most {room} are possible; the file is damaged");
         return Err(CountFailure::Syntax { path: path.into(), why });
     }
     let mut header = Vec::new();
@@ -204,18 +203,18 @@ fn json(path: &Path) -> Result<Value, CountFailure> {
         .map_err(|error| CountFailure::Syntax { path: path.into(), why: error.to_string() })
 }
 
-/// Carries out `key=value`: the value is TOML, or else a plain text.
+/// Applies `key=value` to a description. The value is TOML or, failing that, plain text.
 fn set(root: &mut Value, given: &str) -> Result<(), CountFailure> {
     let wrong = |why: &str| CountFailure::Set { given: given.into(), why: why.into() };
-    let (key, text) = given.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE, as model.position=rope"))?;
+    let (key, text) = given.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE, such as model.position=rope"))?;
     let parsed = toml::from_str::<toml::Table>(&format!("value = {text}")).ok();
-    // One value and nothing after it: a line break would begin another entry.
+    // A line break in the text would begin another entry, so exactly one is allowed.
     let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     let value = parsed.and_then(|value| serde_json::to_value(value).ok()).unwrap_or_else(|| text.trim().into());
     let mut place = root;
     for step in key.trim().split('.') {
         if step.is_empty() {
-            return Err(wrong("expected names separated by single points before the ="));
+            return Err(wrong("expected names separated by single dots before the ="));
         }
         // `position = "rope"` is short for `position = { kind = "rope" }`.
         if let Value::String(kind) = place {
@@ -236,7 +235,7 @@ fn set(root: &mut Value, given: &str) -> Result<(), CountFailure> {
     Ok(())
 }
 
-/// The table for people.
+/// Formats the count as a table.
 fn table(origin: &str, description: &Description, count: &count::Count, stored: Option<&Stored>) -> String {
     let value = description.to_value();
     let kind = value["architecture"].as_str().unwrap_or_default().replace('_', "-");
@@ -285,7 +284,7 @@ fn table(origin: &str, description: &Description, count: &count::Count, stored: 
     text
 }
 
-/// A row for the part and for each below it, `times` of them in all.
+/// Adds a row for a part that occurs `times` times, and rows for the parts inside it.
 fn add_rows(rows: &mut Vec<[String; 4]>, part: &Part, depth: usize, times: u128) {
     if part.total.parameters == 0 && part.total.flops == 0 {
         return;
@@ -300,7 +299,7 @@ fn add_rows(rows: &mut Vec<[String; 4]>, part: &Part, depth: usize, times: u128)
     }
 }
 
-/// With a comma after every third digit.
+/// Formats a number with a comma between groups of three digits.
 fn thousands(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -313,7 +312,7 @@ fn thousands(number: u128) -> String {
     text
 }
 
-/// In the largest unit that leaves a whole number before the point.
+/// Formats a number of bytes in the largest unit in which it is at least 1.
 fn bytes(number: u128) -> String {
     let (mut size, mut unit) = (number as f64, 0);
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -1,13 +1,19 @@
-//! `regard data`: the built-in data as files, in the formats that `--data` reads.
+//! `regard data`: what data sets have, what is wrong with a file, and the built-in data as files.
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use regard_data::builtin::{self, Opinion, Parts, Sizes};
-use regard_inspect::save_atomically;
+use regard_data::listed;
+use regard_figures::{Table, number};
+use regard_system::save_atomically;
+use regard_tasks::survey::{self, Survey};
+use regard_tasks::{Kind, Request};
+use serde_json::json;
 
-use crate::print::print;
+use crate::failure::{Failure, task_named};
+use crate::print::{print, tell};
 use crate::value::from_zero;
 
 /// The arguments of `regard data`.
@@ -19,55 +25,156 @@ pub struct Data {
 
 #[derive(Subcommand)]
 enum Action {
+    /// List the built-in data of every task, split by split
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what a data set has, split by split, and name every line that cannot be read
+    ///
+    /// Also warns of inputs that are in the training split and in a held-out one, and of inputs with different labels.
+    /// Exits with 1 if a line cannot be read.
+    #[command(
+        after_help = "Example: regard data check classify reviews.csv --set data.text=review --set data.label=stars"
+    )]
+    Check {
+        /// Task that the data are for
+        #[arg(value_name = "TASK")]
+        task: String,
+        /// File, or folder with train.*, dev.* and test.*; without it the built-in data
+        #[arg(value_name = "PATH")]
+        data: Option<PathBuf>,
+        /// Change a key of the configuration, such as data.text=review
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        sets: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Write the built-in data of a task as files: to read them, to change them, to give them to another program
     Make {
-        /// The task
+        /// Task whose data to write
         #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words"])]
         task: String,
-        /// The folder to write
+        /// Folder to write to
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Selects the sentences
+        /// Seed that selects the sentences
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_zero::<u64>)]
         seed: u64,
     },
 }
 
 impl Data {
-    /// Writes.
+    /// Runs the command.
     pub fn run(self) -> Result<()> {
-        let Action::Make { task, out, seed } = self.action;
-        let files = match task.as_str() {
-            "translate" => {
-                let pairs = builtin::english_french(Sizes::default(), seed);
-                parts("tsv", "", pairs.map(|sentence| format!("{}\t{}\n", sentence.text(), sentence.french)))
+        match self.action {
+            Action::List { json } => list(json),
+            Action::Check { task, data, sets, json } => {
+                check(task_named(&task)?, &Request { data, sets, ..Request::default() }, json)
             }
-            "tag" => parts(
-                "tsv",
-                "",
-                builtin::tagged(Sizes::default(), seed).map(|sentence| {
-                    let words = sentence.iter().map(|token| format!("{}\t{}\n", token.text, token.tag));
-                    words.collect::<String>() + "\n"
-                }),
-            ),
-            "classify" => {
-                let opinions = builtin::sentiment(Opinion::sizes(), seed);
-                let line = |opinion: Opinion| format!("{}\t{}\n", opinion.text, opinion.label.name());
-                parts("tsv", "text\tlabel\n", opinions.map(line))
-            }
-            _ => vec![("text.txt".to_string(), builtin::text(seed))],
-        };
-        std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-        for (name, content) in files {
-            let path = out.join(name);
-            save_atomically(&path, content.as_bytes())?;
-            print(&format!("wrote {}\n", path.display()))?;
+            Action::Make { task, out, seed } => make(&task, out, seed),
         }
-        Ok(())
     }
 }
 
-/// `train`, `dev` and `test` with a first line each.
+/// Lists the built-in data of every task.
+fn list(json: bool) -> Result<()> {
+    let mut table = Table::new(["task", "split", "examples", "words", "labels"]);
+    let mut documents = Vec::new();
+    for kind in regard_tasks::kinds() {
+        let survey = kind.survey(&Request::default()).map_err(Failure)?;
+        if survey.splits.is_empty() {
+            table.push([kind.name(), "made as needed"]);
+        }
+        for split in &survey.splits {
+            let labels = if split.labels.is_empty() { String::new() } else { split.labels.len().to_string() };
+            table.push([kind.name(), &split.split, &split.examples.to_string(), &number(split.words, 3), &labels]);
+        }
+        documents.push(json!({ "task": kind.name(), "splits": survey.splits }));
+    }
+    print(&if json { format!("{}\n", json!(documents)) } else { table.to_text() })?;
+    if !json {
+        tell!("words: mean number of words of an input. regard data make TASK --out DIR writes the data as files.");
+    }
+    Ok(())
+}
+
+/// Checks a data set.
+fn check(kind: &dyn Kind, request: &Request, json: bool) -> Result<()> {
+    let survey = survey::check(kind, request).map_err(Failure)?;
+    if json {
+        print(&format!("{}\n", serde_json::to_string(&survey)?))?;
+    } else {
+        print(&text(&survey))?;
+    }
+    match survey.problems.len() {
+        0 => Ok(()),
+        1 => bail!("1 line cannot be read"),
+        count => bail!("{count} lines cannot be read"),
+    }
+}
+
+fn text(survey: &Survey) -> String {
+    let mut text: String = survey.problems.iter().map(|problem| format!("{problem}\n")).collect();
+    let mut table = Table::new(["split", "examples", "distinct inputs", "words", "longest", "labels"]);
+    for split in &survey.splits {
+        let mut labels: Vec<(&String, &usize)> = split.labels.iter().collect();
+        labels.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let labels: Vec<String> = labels.into_iter().map(|(label, count)| format!("{label} {count}")).collect();
+        let counts = [split.examples, split.distinct].map(|count| count.to_string());
+        let [examples, distinct] = counts;
+        let labels = if labels.is_empty() { String::new() } else { listed(&labels) };
+        table.push([
+            split.split.clone(),
+            examples,
+            distinct,
+            number(split.words, 3),
+            split.longest.to_string(),
+            labels,
+        ]);
+    }
+    if !survey.splits.is_empty() {
+        text += &table.to_text();
+    }
+    text.extend(survey.notes.iter().map(|note| format!("{note}\n")));
+    text.extend(survey.warnings.iter().map(|warning| format!("warning: {warning}\n")));
+    text
+}
+
+/// Writes the built-in data of a task as files.
+fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
+    let files = match task {
+        "translate" => {
+            let pairs = builtin::english_french(Sizes::default(), seed);
+            parts("tsv", "", pairs.map(|sentence| format!("{}\t{}\n", sentence.text(), sentence.french)))
+        }
+        "tag" => parts(
+            "tsv",
+            "",
+            builtin::tagged(Sizes::default(), seed).map(|sentence| {
+                let words = sentence.iter().map(|token| format!("{}\t{}\n", token.text, token.tag));
+                words.collect::<String>() + "\n"
+            }),
+        ),
+        "classify" => {
+            let opinions = builtin::sentiment(Opinion::sizes(), seed);
+            let line = |opinion: Opinion| format!("{}\t{}\n", opinion.text, opinion.label.name());
+            parts("tsv", "text\tlabel\n", opinions.map(line))
+        }
+        _ => vec![("text.txt".to_string(), builtin::text(seed))],
+    };
+    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    for (name, content) in files {
+        let path = out.join(name);
+        save_atomically(&path, content.as_bytes())?;
+        print(&format!("wrote {}\n", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns `train`, `dev` and `test` as files with a first line each.
 fn parts(extension: &str, header: &str, parts: Parts<String>) -> Vec<(String, String)> {
     let file =
         |name: &str, examples: Vec<String>| (format!("{name}.{extension}"), header.to_string() + &examples.concat());

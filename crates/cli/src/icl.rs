@@ -1,4 +1,4 @@
-//! `regard icl`: in-context learning as a spin glass.
+//! `regard icl`: studies in-context learning as a spin glass.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use regard_inspect::{Figure, save_atomically};
+use regard_figures::Figure;
+use regard_system::save_atomically;
 use regard_theory::TheoryError;
 use regard_theory::prompt::{Divisor, Task};
 use regard_theory::show::Shown;
@@ -32,43 +33,43 @@ use crate::value::{from_one, from_zero, number, take_negatives};
 pub struct Icl {
     #[command(subcommand)]
     work: Work,
-    /// Draw it: a file ending in .svg, .png or .html
+    /// Write a picture, too: a file ending in .svg, .png or .html
     #[arg(long, global = true, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write its table too, as CSV
+    /// Write the numbers as CSV, too
     #[arg(long, global = true, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long, global = true)]
     json: bool,
-    /// Selects the random numbers
+    /// Seed of the random numbers
     #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = from_zero::<u64>)]
     seed: u64,
 }
 
-/// The prompts.
+/// The flags that describe the prompts.
 #[derive(Args, Clone, Copy)]
 struct Prompts {
-    /// Features of an input
+    /// Dimension of the inputs
     #[arg(long, value_name = "D", default_value_t = 20, value_parser = from_zero::<usize>)]
     d: usize,
-    /// Examples before the query
+    /// Number of examples before the query
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = from_zero::<usize>)]
     n: usize,
-    /// Correlation between any two inputs of a prompt
+    /// Correlation between any two inputs of a prompt, from 0 to 1
     #[arg(long, value_name = "C", default_value_t = 0.0, value_parser = number)]
     c: f64,
     #[command(flatten)]
     drawing: Drawing,
 }
 
-/// What no sweep varies.
+/// The flags of the prompts that a sweep cannot vary.
 #[derive(Args, Clone, Copy)]
 struct Drawing {
-    /// Deviation of the noise on labels
+    /// Standard deviation of the noise on the labels
     #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = number)]
     noise: f64,
-    /// What sums over a prompt are divided by: N + 1 columns, or N examples
+    /// Divisor of the sums over a prompt: its N + 1 columns or its N examples
     #[arg(long, value_name = "columns|examples", default_value = "columns")]
     divisor: Divisor,
 }
@@ -80,34 +81,34 @@ impl Prompts {
     }
 }
 
-/// The solver.
+/// The flags of the solver.
 #[derive(Args, Clone, Copy)]
 struct Solver {
-    /// Who solves: edges, node, amp, exact, gibbs or hmc
+    /// Solver of the ground state: exact (factorisation), edges (cavity), node (as published), amp, gibbs or hmc (samplers)
     #[arg(long, value_name = "NAME", default_value = "exact")]
     solver: Method,
-    /// Inverse temperature: variances, not means, depend on it
+    /// Inverse temperature; it changes the variances but not the means
     #[arg(long, value_name = "B", default_value_t = Options::default().beta, value_parser = number)]
     beta: f64,
-    /// Share of the old messages kept in an iteration of edges, node, amp; 0.5 if left out
+    /// Share of the old messages that each iteration of edges, node or amp keeps; 0.5 by default
     #[arg(long, value_name = "S", value_parser = number)]
     damping: Option<f64>,
-    /// Change of a mean, over the largest, at which an iteration has come to rest
+    /// Largest change of a mean, relative to the largest mean, at which edges, node or amp has converged; 1e-10 by default
     #[arg(long, value_name = "E", value_parser = number)]
     tolerance: Option<f64>,
-    /// Iterations at most; 2000 if left out
+    /// Largest number of iterations of edges, node or amp; 2000 by default
     #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
     iterations: Option<usize>,
-    /// Sweeps of gibbs, hmc; 2000 if left out
+    /// Number of sweeps of gibbs or hmc; 2000 by default
     #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
     sweeps: Option<usize>,
-    /// Fresh prompts that the test error is taken over
+    /// Number of new prompts for the test error
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = from_one::<u64>)]
     tests: u64,
 }
 
 impl Solver {
-    /// The options; those that the solver does not know are refused.
+    /// Returns the options of the solver, or an error if a flag does not apply to it.
     fn options(self, seed: u64) -> Result<Options, IclFailure> {
         let Self { solver, beta, damping, tolerance, iterations, sweeps, .. } = self;
         let iterates = matches!(solver, Method::Edges | Method::Node | Method::Amp);
@@ -119,9 +120,8 @@ impl Solver {
             ("sweeps", sweeps.is_some(), samples, "--solver gibbs or hmc"),
         ] {
             if is_given && !is_known {
-                return Err(
-                    TheoryError::setting(name, format!("{solvers} with it"), format!("--solver {solver}")).into()
-                );
+                let got = format!("--solver {solver}");
+                return Err(TheoryError::setting(name, format!("{solvers} with this flag"), got).into());
             }
         }
         let usual = Options::default();
@@ -138,143 +138,143 @@ impl Solver {
 
 #[derive(Subcommand)]
 enum Work {
-    /// Distributions of features, fields and couplings, and how far they move with N
+    /// Show the distributions of features, fields and couplings, and how they change with N
     Fields {
         #[command(flatten)]
         prompts: Prompts,
-        /// Prompts
+        /// Number of prompts
         #[arg(long, value_name = "P", default_value_t = 1000, value_parser = from_zero::<u64>)]
         p: u64,
-        /// Examples more at which the divergence is taken; 0 is the noise floor
+        /// Numbers of additional examples at which to compute the divergence; 0 gives the noise floor
         #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [0, 1, 2, 5, 10, 20, 40, 80], value_parser = from_zero::<usize>)]
         more: Vec<usize>,
-        /// Sets of prompts whose elements are taken together
+        /// Number of sets of prompts that are pooled
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = from_one::<usize>)]
         repeats: usize,
-        /// Bins of the histograms
+        /// Number of bins of the histograms
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = from_one::<usize>)]
         bins: usize,
     },
-    /// The ground state of a set of prompts
+    /// Solve for the attention matrix of a set of prompts: the ground state of the spins
     Solve {
         #[command(flatten)]
         prompts: Prompts,
-        /// Prompts
+        /// Number of prompts
         #[arg(long, value_name = "P", default_value_t = 10_000, value_parser = from_zero::<u64>)]
         p: u64,
-        /// Regularisation
+        /// Regularisation λ
         #[arg(long, value_name = "L", default_value_t = 0.01, value_parser = number)]
         lambda: f64,
-        /// How fields and couplings are drawn: prompt by prompt, by the closed expressions for what matters of a prompt, or each
-        /// element by itself from distributions fitted to the blocks
+        /// How to draw fields and couplings: from simulated prompts, from closed expressions for their features, or element by
+        /// element from distributions fitted to the blocks
         #[arg(long, value_name = "prompts|closed|fitted", default_value = "prompts")]
         fields: Source,
         #[command(flatten)]
         solver: Solver,
-        /// Train merged linear attention on the same prompts too
+        /// Also train merged linear attention on the same prompts
         #[arg(long)]
         trained: bool,
-        /// Steps of Adam
+        /// Number of steps of Adam; 2000 by default
         #[arg(long, value_name = "N", requires = "trained", value_parser = from_one::<usize>)]
         steps: Option<usize>,
-        /// The learning rate of training
+        /// Learning rate of Adam; 0.01 by default
         #[arg(long, value_name = "R", requires = "trained", value_parser = number)]
         rate: Option<f64>,
     },
-    /// Train models of the task with Adam
+    /// Train models on the prompts with Adam
     Train {
         #[command(flatten)]
         prompts: Prompts,
-        /// Prompts; several draw the double descent
+        /// Number of prompts; a list draws the double descent
         #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [1000], value_parser = from_zero::<u64>)]
         p: Vec<u64>,
-        /// Regularisation: half the weight decay
+        /// Regularisation λ, half the weight decay
         #[arg(long, value_name = "L", default_value_t = 0.01, value_parser = number)]
         lambda: f64,
-        /// Models: merged, separate, full, multi_head, softmax, block
+        /// Models to train: merged, separate, full, multi_head, softmax, block
         #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_values = ["merged"])]
         model: Vec<Model>,
-        /// Heads of multi_head; 4 if left out
+        /// Number of heads of multi_head; 4 by default
         #[arg(long, value_name = "H", value_parser = from_one::<usize>)]
         heads: Option<usize>,
-        /// Steps of Adam
+        /// Number of steps of Adam
         #[arg(long, value_name = "N", default_value_t = TrainOptions::default().steps, value_parser = from_one::<usize>)]
         steps: usize,
-        /// The learning rate
+        /// Learning rate of Adam
         #[arg(long, value_name = "R", default_value_t = TrainOptions::default().rate, value_parser = number)]
         rate: f64,
-        /// Fresh prompts that the test error is taken over
+        /// Number of new prompts for the test error
         #[arg(long, value_name = "N", default_value_t = 4000, value_parser = from_one::<u64>)]
         tests: u64,
-        /// Times that each is trained
+        /// Number of runs of each model
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one::<usize>)]
         repeats: usize,
     },
-    /// Test error, contrast and convergence over lists of settings
+    /// Compute test error, contrast and convergence for all combinations of several settings
     Sweep {
-        /// Features of an input
+        /// Dimension of the inputs
         #[arg(long, value_name = "D,…", value_delimiter = ',', default_values_t = [20], value_parser = from_zero::<usize>)]
         d: Vec<usize>,
-        /// Examples before the query
+        /// Number of examples before the query
         #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [100], value_parser = from_zero::<usize>)]
         n: Vec<usize>,
-        /// Prompts
+        /// Number of prompts
         #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [10_000], value_parser = from_zero::<u64>)]
         p: Vec<u64>,
-        /// Regularisation
+        /// Regularisation λ
         #[arg(long, value_name = "L,…", value_delimiter = ',', default_values_t = [0.01], value_parser = number)]
         lambda: Vec<f64>,
-        /// Correlation between any two inputs of a prompt
+        /// Correlation between any two inputs of a prompt, from 0 to 1
         #[arg(long, value_name = "C,…", value_delimiter = ',', default_values_t = [0.0], value_parser = number)]
         c: Vec<f64>,
         #[command(flatten)]
         drawing: Drawing,
         #[command(flatten)]
         solver: Solver,
-        /// Runs of each point
+        /// Number of runs of each combination
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = from_one::<usize>)]
         repeats: usize,
-        /// The file of finished runs: those that it has are not computed again
+        /// The file that keeps finished runs; they are not computed again
         #[arg(long, value_name = "FILE", default_value = "runs/icl-sweep.jsonl")]
         journal: PathBuf,
     },
-    /// The energy over a plane through the ground state
+    /// Draw the energy on a plane through the ground state
     Landscape {
         #[command(flatten)]
         prompts: Prompts,
-        /// Prompts, a picture each
+        /// Numbers of prompts, each drawn as a panel of its own
         #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [100, 10_000], value_parser = from_zero::<u64>)]
         p: Vec<u64>,
-        /// Regularisation
+        /// Regularisation λ
         #[arg(long, value_name = "L", default_value_t = 0.0001, value_parser = number)]
         lambda: f64,
-        /// How far to each side
+        /// Largest distance from the ground state along each axis
         #[arg(long, value_name = "R", default_value_t = 5.0, value_parser = number)]
         reach: f64,
-        /// Points of a side
+        /// Number of grid points along a side
         #[arg(long, value_name = "N", default_value_t = 41, value_parser = from_one::<usize>)]
         points: usize,
     },
-    /// Eigenvalues of the Hessian and of the inputs
+    /// Show the eigenvalues of the Hessian and of the inputs
     Spectrum {
         #[command(flatten)]
         prompts: Prompts,
-        /// Prompts, a spectrum each
+        /// Numbers of prompts, one spectrum each
         #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [50, 100, 200, 300, 420, 600, 1000], value_parser = from_zero::<u64>)]
         p: Vec<u64>,
-        /// Bins of the histograms
+        /// Number of bins of the histograms
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = from_one::<usize>)]
         bins: usize,
     },
 }
 
-/// A setting that makes no sense, or a problem without a solution.
+/// An error from `regard-theory`.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct IclFailure(#[from] TheoryError);
 
 impl IclFailure {
-    /// Whether the command was wrongly used.
+    /// Returns whether a flag is invalid, as opposed to a computation that failed.
     pub fn is_wrong_use(&self) -> bool {
         self.0.is_wrong_use()
     }
@@ -283,7 +283,7 @@ impl IclFailure {
 impl Icl {
     pub fn run(self) -> Result<()> {
         let Self { work, out, csv, json, seed } = self;
-        // Before the work, which may take long.
+        // Checked before the computation, which may take long.
         if let Some(path) = &out {
             Figure::check_path(path).map_err(picture_report)?;
         }
@@ -327,12 +327,8 @@ impl Work {
             }
             Self::Train { prompts, p, lambda, model, heads, steps, rate, tests, repeats } => {
                 if heads.is_some() && !model.contains(&Model::MultiHead) {
-                    return Err(IclFailure(TheoryError::setting(
-                        "heads",
-                        "--model multi_head with it",
-                        "other models",
-                    ))
-                    .into());
+                    let expected = "--model multi_head with this flag";
+                    return Err(IclFailure(TheoryError::setting("heads", expected, "only other models")).into());
                 }
                 let usual = TrainOptions::default();
                 let (weight_decay, heads) =
@@ -356,7 +352,7 @@ impl Work {
                 let teller = Teller::counted();
                 let hear = |done: Done| {
                     if done.kept > 0 && done.runs == done.kept {
-                        teller.say(&format!("{} of {} runs are in {}", done.kept, done.all, journal.display()));
+                        teller.say(&format!("{} of {} runs are in {} already", done.kept, done.all, journal.display()));
                     }
                     teller.tell("runs", done.runs, done.all);
                 };
@@ -364,7 +360,7 @@ impl Work {
                     regard_theory::show::sweep::show(&sweep, Some(&journal), &|| signals.stop.is_asked(), &hear);
                 let shown = shown.map_err(IclFailure)?;
                 if shown.is_none() {
-                    tell!("stopped; the same command goes on");
+                    tell!("stopped; run the same command again to continue");
                     signals.check()?;
                 }
                 return Ok(shown);
@@ -380,20 +376,20 @@ impl Work {
     }
 }
 
-/// Says what is done now, stage by stage.
+/// Runs `show` and prints each stage that it reports.
 fn staged(show: impl FnOnce(&mut dyn FnMut(&str)) -> Result<Shown, TheoryError>) -> Result<Shown, TheoryError> {
     let teller = Teller::new("{spinner} {msg}");
     show(&mut |what| teller.tell(what, 0, 0))
 }
 
-/// Tells how far the work is: live on a terminal, else a line now and then.
+/// Shows progress: a live bar on a terminal, otherwise a line every ten seconds.
 struct Teller {
     bar: Option<ProgressBar>,
     last: Mutex<Instant>,
 }
 
 impl Teller {
-    /// Between lines where there is no terminal.
+    /// Least time between two lines without a terminal.
     const PAUSE: Duration = Duration::from_secs(10);
 
     fn new(template: &str) -> Self {
@@ -410,7 +406,7 @@ impl Teller {
         Self::new("{bar:32} {pos}/{len} {msg}  {eta} left")
     }
 
-    /// A line that stays.
+    /// Prints a line that is not overwritten by progress.
     fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
@@ -418,7 +414,7 @@ impl Teller {
         }
     }
 
-    /// Tells how far a work is; one that counts nothing has an `all` of 0.
+    /// Shows that `done` of `all` items of `what` are done; `all` is 0 if the number is unknown.
     fn tell(&self, what: &str, done: usize, all: usize) {
         match &self.bar {
             Some(bar) => {
@@ -427,7 +423,7 @@ impl Teller {
                 bar.set_message(what.to_string());
             }
             None => {
-                let mut last = self.last.lock().expect("nothing panics while it tells");
+                let mut last = self.last.lock().expect("no thread panics while it holds the lock");
                 if last.elapsed() >= Self::PAUSE {
                     *last = Instant::now();
                     let count = if all > 0 { format!("{done}/{all} ") } else { String::new() };

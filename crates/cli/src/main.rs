@@ -1,6 +1,6 @@
-//! `regard`: the commands.
+//! `regard`, the command-line program.
 #![deny(unsafe_code)]
-#![deny(clippy::print_stderr, reason = "a line that cannot be printed must not end a run: tell!")]
+#![deny(clippy::print_stderr, reason = "`eprintln!` panics if standard error is closed or full; use `tell!`")]
 
 mod bench;
 mod compare;
@@ -26,15 +26,15 @@ use crate::print::{print, tell};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lets freed memory stay for 10 s before it goes back to the system, unless `MIMALLOC_PURGE_DELAY` says otherwise.
+/// Keeps freed memory for 10 s before it goes back to the system, unless `MIMALLOC_PURGE_DELAY` is set.
 ///
-/// A training step frees what the next one needs. After 1 s, mimalloc's default, 6 % of the time went into fresh pages.
+/// A training step reuses what the previous one freed. With mimalloc's default of 1 s, 6 % of the time went into fresh pages.
 #[allow(unsafe_code, reason = "the allocator's options are a C function")]
 fn keep_memory_for_the_next_step() {
-    /// `mi_option_purge_delay`, which the bindings leave out between 14 and 16.
+    /// The number of `mi_option_purge_delay`, which the bindings skip between 14 and 16.
     const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
     if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
-        // SAFETY: it stores a number, and no other thread runs yet.
+        // SAFETY: `mi_option_set` only stores a number, and no other thread runs yet.
         unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 10_000) };
     }
 }
@@ -43,57 +43,58 @@ fn keep_memory_for_the_next_step() {
 #[derive(Parser)]
 #[command(name = "regard", version, about)]
 struct Cli {
-    /// Threads to compute with; all cores by default
+    /// Number of threads to compute with; all cores by default
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     #[command(subcommand)]
     command: Option<Command>,
 }
 
-/// What `regard` says when it is given nothing to do.
+/// The text that `regard` prints when it is called without a command.
 const FIRST_SCREEN: &str = "\
 Regard: train, look inside and serve attention models on the CPU you have.
 
-  train, compare                   from your data file, or built-in data, to a model folder with a report
-  predict, eval, generate          what a trained model answers, and how good it is
-  look, heads                      where it looks, and which of its heads matter
-  show, count, icl                 how attention works, what a model costs, why it learns in context
+  train, compare                   train models on your data file or on built-in data
+  predict, eval, generate          use a trained model, and measure how good it is
+  look, heads                      see where a model looks, and which of its heads matter
+  show, count, icl                 see how attention works, what a model costs, why it learns in context
 
-  regard train translate           try this: English to French, learnt in a minute or two
-  regard show attention            or this: attention worked out with small numbers
-  regard count --preset gpt2       or this: what GPT-2 is made of
+Three commands to try first:
+  regard train translate           learn English to French in a minute or two
+  regard show attention            work attention out by hand, with small numbers
+  regard count --preset gpt2       list what GPT-2 is made of
 `regard help` lists all commands, `regard help train` explains one.
 ";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train a model for a task, on a data file or on built-in data
+    /// Train a model for a task, on your data file or on built-in data
     Train(train::Train),
-    /// Score a trained model
+    /// Score a trained model on its held-out data or on a file of yours
     Eval(trained::Eval),
-    /// What a trained model makes of inputs
+    /// Print what a trained model predicts for your inputs
     Predict(trained::Predict),
-    /// Where a trained model looks: the attention maps of an input as a page, a picture or JSON
+    /// Show where a trained model looks: the attention maps of an input as a web page, a picture or JSON
     Look(trained::Look),
-    /// What each attention head of a trained model is worth and what it looks at
+    /// Measure how much each attention head of a trained model matters and what it looks at
     Heads(trained::Heads),
-    /// Train a task in several variants and show them side by side
+    /// Train several variants of a model and show their scores side by side
     Compare(compare::Compare),
-    /// Text from a trained language model
+    /// Write text with a trained language model
     Generate(trained::Generate),
-    /// The built-in data as files
+    /// List built-in data, check a data set for mistakes, or write the built-in data as files
     Data(data::Data),
-    /// Measure the speed of the kernels, of a training step or of the solver of in-context learning
+    /// Measure the speed of the kernels, of a training step or of the in-context-learning solver
     Bench(bench::Bench),
-    /// Show what a mechanism of attention does, by numbers and as a picture
+    /// Show how a mechanism of attention works, in numbers and as a picture
     Show(show::Show),
     /// Count the parameters, operations and memory of a model from its description, without building it
     Count(count::Count),
-    /// In-context learning as a spin glass: solve it, sweep it, look at it
+    /// Study in-context learning as a spin glass: solve it, sweep its settings, draw it
     Icl(icl::Icl),
-    /// Print the completions of a shell, to be sourced or saved where the shell looks for them
+    /// Print a completion script for your shell; load it with `source <(regard completions bash)`
     Completions(shell::Completions),
-    /// Print the manual page of a command, or write those of all commands into a folder
+    /// Print the manual page of a command, or write the pages of all commands into a folder
     Man(shell::Manual),
 }
 
@@ -106,9 +107,9 @@ fn main() -> ExitCode {
             ExitCode::from(error.downcast_ref::<signal::Stopped>().map_or(1, |stopped| stopped.0))
         }
         Err(error) => {
-            // In a line, with every cause, and in the words of clap.
+            // One line with every cause, after the same prefix as clap's errors.
             tell!("error: {error:#}");
-            // 2 is wrong use, as for the flags that clap refuses.
+            // Exit code 2 means wrong use, as it does in clap.
             let wrong_use = error.is::<bench::UnknownWork>()
                 || error.is::<WrongIsa>()
                 || error.is::<shell::UnknownCommand>()
@@ -121,7 +122,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `REGARD_ISA` names an instruction set that is not there.
+/// `REGARD_ISA` names an instruction set that is unknown or that this processor lacks.
 #[derive(Debug, thiserror::Error)]
 #[error("REGARD_ISA: {0}")]
 struct WrongIsa(regard_kernels::IsaUnavailable);
@@ -131,7 +132,7 @@ fn run(cli: Cli) -> Result<()> {
     regard_kernels::Isa::from_environment().map_err(WrongIsa)?;
     let threads = cli.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    // Inside the pool: a hand-over from outside would double the time of a tiny training step.
+    // Everything runs inside the pool: entering it from outside would double the time of a tiny training step.
     pool.install(|| match command {
         Command::Train(train) => train.run(),
         Command::Eval(eval) => eval.run(),

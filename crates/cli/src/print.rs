@@ -1,48 +1,48 @@
-//! Results on standard output, and everything else that is said on standard error.
+//! Printing: results go to standard output, everything else to standard error.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
-use regard_inspect::Saved;
+use regard_figures::Saved;
 
-/// Prints `text` as it is.
+/// Prints `text` on standard output, unchanged.
 ///
-/// A reader who has seen enough and closed the pipe, as `head` does, ends the command: [`ReaderGone`], which is a success.
+/// Returns [`ReaderGone`], which ends the command as a success, if the reader has closed the pipe, as `head` does.
 pub fn print(text: &str) -> Result<()> {
     write(&mut io::stdout().lock(), text)
 }
 
-/// Nobody reads what is printed any more.
+/// The reader of standard output has closed the pipe.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody reads standard output any more")]
+#[error("the reader of standard output is gone")]
 pub struct ReaderGone;
 
 fn write(out: &mut impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
-        written => written.context("standard output could not be written"),
+        written => written.context("cannot write to standard output"),
     }
 }
 
-/// Says a line on standard error. A line that cannot be written, as on a full disk, costs nothing else: `eprintln!` would
+/// Prints a line on standard error. A line that cannot be written, as on a full disk, is dropped, where `eprintln!` would
 /// panic.
 macro_rules! tell {
     ($($said:tt)*) => { $crate::print::say(format_args!($($said)*)) };
 }
 pub(crate) use tell;
 
-/// See the macro [`tell!`].
+/// Prints a line on standard error; used by [`tell!`].
 pub fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// What is done, and how far: `scoring, 40 %`.
+/// Returns what is being done and its progress, such as `scoring, 40 %`.
 pub fn percent(what: &str, done: usize, all: usize) -> String {
     format!("{what}, {} %", 100 * done / all.max(1))
 }
 
-/// Says what the reader of a saved picture should know.
+/// Prints the note of a saved picture, if it has one: which characters no font has.
 pub fn tell_note(saved: &Saved) {
     if let Some(note) = saved.note() {
         tell!("note: {note}");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_told_from_a_full_disk() {
+    fn a_closed_pipe_differs_from_a_full_disk() {
         assert!(write(&mut Broken(ErrorKind::BrokenPipe), "text").unwrap_err().is::<ReaderGone>());
         assert!(!write(&mut Broken(ErrorKind::StorageFull), "text").unwrap_err().is::<ReaderGone>());
         let mut out = Vec::new();

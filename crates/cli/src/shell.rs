@@ -1,4 +1,4 @@
-//! `regard completions` and `regard man`: what a shell and `man` want to know about the commands.
+//! `regard completions` and `regard man`: completion scripts for shells, and manual pages.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use regard_inspect::save_atomically;
+use regard_system::save_atomically;
 
 use crate::Cli;
 use crate::print::print;
@@ -14,13 +14,13 @@ use crate::print::print;
 /// The arguments of `regard completions`.
 #[derive(Args)]
 pub struct Completions {
-    /// The shell
+    /// The shell to print a script for
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
 
 impl Completions {
-    /// Prints the script.
+    /// Prints the completion script.
     pub fn run(self) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "regard", &mut script);
@@ -31,17 +31,17 @@ impl Completions {
 /// The arguments of `regard man`.
 #[derive(Args)]
 pub struct Manual {
-    /// The command whose page to print, such as `train` or `show attention`; that of `regard` itself if left out
+    /// The command to print the page of, such as `train` or `show attention`; `regard` itself by default
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     command: Vec<String>,
-    /// Write the pages of all commands into this folder instead
+    /// Write the pages of all commands into this folder instead of printing one
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// A command that does not exist.
+/// `regard man` was asked for a command that does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("regard man: there is no command {given:?}{near}; there are {}", known.join(", "))]
+#[error("regard man: there is no command {given:?}{near}; expected one of {}", known.join(", "))]
 pub struct UnknownCommand {
     given: String,
     near: String,
@@ -49,9 +49,9 @@ pub struct UnknownCommand {
 }
 
 impl Manual {
-    /// Prints a page, or writes all of them.
+    /// Prints one page, or writes all pages into a folder.
     pub fn run(self) -> Result<()> {
-        // Every command then knows its full name, and the flags that all of them take.
+        // `build` gives every command its full name and the global flags.
         let mut root = Cli::command().disable_help_subcommand(true);
         root.build();
         if let Some(folder) = &self.out {
@@ -72,7 +72,7 @@ impl Manual {
     }
 }
 
-/// The subcommand `name` of `command`.
+/// Returns the subcommand `name` of `command`.
 fn below<'a>(command: &'a Command, name: &str) -> Result<&'a Command, UnknownCommand> {
     command.find_subcommand(name).ok_or_else(|| {
         let known: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_string()).collect();
@@ -82,13 +82,13 @@ fn below<'a>(command: &'a Command, name: &str) -> Result<&'a Command, UnknownCom
     })
 }
 
-/// The command and all below it.
+/// Collects `command` and all its subcommands, at any depth, in `found`.
 fn collect<'a>(command: &'a Command, found: &mut Vec<&'a Command>) {
     found.push(command);
     command.get_subcommands().for_each(|command| collect(command, found));
 }
 
-/// The name of a page: `regard-show-attention`.
+/// Returns the name of a command's page, such as `regard-show-attention`.
 fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_string()
 }

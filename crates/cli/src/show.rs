@@ -1,4 +1,4 @@
-//! `regard show`: a mechanism by numbers and as a picture.
+//! `regard show`: shows a mechanism in numbers and as a picture.
 
 use std::path::PathBuf;
 
@@ -6,6 +6,7 @@ use anyhow::{Error, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use regard_figures::{Figure, FigureError};
 use regard_inspect::show::attention::Attention;
 use regard_inspect::show::cells::Cells;
 use regard_inspect::show::complexity::{Complexity, Timed};
@@ -19,7 +20,6 @@ use regard_inspect::show::masks::Masks;
 use regard_inspect::show::position::{Position, kind_names};
 use regard_inspect::show::scaling::Scaling;
 use regard_inspect::show::{Progress, ShowError, Shown};
-use regard_inspect::{Figure, InspectError};
 use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
 
@@ -32,64 +32,64 @@ use crate::value::{from_one, from_zero, number, take_negatives};
 pub struct Show {
     #[command(subcommand)]
     mechanism: Mechanism,
-    /// Draw it: a file ending in .svg, .png or .html
+    /// Write a picture, too: a file ending in .svg, .png or .html
     #[arg(long, global = true, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long, global = true)]
     json: bool,
-    /// Selects the random numbers
+    /// Seed of the random numbers
     #[arg(long, global = true, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
 }
 
 #[derive(Subcommand)]
 enum Mechanism {
-    /// How positions look: each kind as an image, with what is left of it over a distance
+    /// Draw every kind of position encoding, and how it changes with distance
     Position {
-        /// Positions
+        /// Number of positions
         #[arg(long, value_name = "N", default_value_t = Position::default().length, value_parser = from_one::<usize>)]
         length: usize,
-        /// Features of a token
+        /// Number of features of a token
         #[arg(long, value_name = "D", default_value_t = Position::default().d_model, value_parser = from_one::<usize>)]
         d_model: usize,
-        /// Heads of an attention
+        /// Number of attention heads
         #[arg(long, value_name = "N", default_value_t = Position::default().n_heads, value_parser = from_one::<usize>)]
         n_heads: usize,
-        /// One kind in detail
+        /// Show this kind in detail; all kinds side by side by default
         #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(kind_names()))]
         kind: Option<String>,
-        /// How far the rotation of the sinusoids moves them
+        /// Number of positions that the rotation of the sinusoids shifts by
         #[arg(long, value_name = "K", default_value_t = Position::default().shift, value_parser = from_zero::<usize>)]
         shift: usize,
     },
-    /// Attention worked out with small numbers, step by step
+    /// Work attention out step by step, with small numbers
     Attention {
-        /// The tokens; `I saw a saw` if none are given
+        /// The words of the example; `I saw a saw` by default
         #[arg(value_name = "WORD")]
         words: Vec<String>,
-        /// Which tokens a token sees
+        /// Which tokens a token may see
         #[arg(long, value_enum, default_value_t = Sight::Full)]
         mask: Sight,
     },
-    /// All masks and biases: who may see whom
+    /// Draw all masks and biases: which token may see which
     Masks {
-        /// Tokens of the sequence
+        /// Number of tokens of the sequence
         #[arg(long, value_name = "N", default_value_t = Masks::default().length, value_parser = from_one::<usize>)]
         length: usize,
-        /// Keys before a query that a window shows
+        /// Number of keys before a query that its window covers
         #[arg(long, value_name = "N", default_value_t = Masks::default().left, value_parser = from_zero::<usize>)]
         left: usize,
-        /// Keys after a query that a window shows
+        /// Number of keys after a query that its window covers
         #[arg(long, value_name = "N", default_value_t = Masks::default().right, value_parser = from_zero::<usize>)]
         right: usize,
     },
-    /// When attention changes nothing: large, nearly orthogonal tokens with Q = K = V = X
+    /// Show when attention changes nothing: large, nearly orthogonal tokens with Q = K = V = X
     Identity {
-        /// Tokens of the sequence
+        /// Number of tokens of the sequence
         #[arg(long, value_name = "N", default_value_t = Identity::default().tokens, value_parser = from_one::<usize>)]
         tokens: usize,
-        /// Numbers of features, each a curve
+        /// Numbers of features, one curve each
         #[arg(
             long,
             value_name = "D,D,…",
@@ -99,9 +99,9 @@ enum Mechanism {
         )]
         d: Vec<usize>,
     },
-    /// Whether attention sees the order of its tokens, without and with positions
+    /// Test whether attention sees the order of its tokens, with and without positions
     Equivariance {
-        /// Tokens of the sequence
+        /// Number of tokens of the sequence
         #[arg(
             long,
             value_name = "N",
@@ -109,7 +109,7 @@ enum Mechanism {
             value_parser = from_one::<usize>
         )]
         tokens: usize,
-        /// Features of a token
+        /// Number of features of a token
         #[arg(
             long,
             value_name = "D",
@@ -117,7 +117,7 @@ enum Mechanism {
             value_parser = from_one::<usize>
         )]
         d_model: usize,
-        /// Heads
+        /// Number of heads
         #[arg(
             long,
             value_name = "N",
@@ -125,7 +125,7 @@ enum Mechanism {
             value_parser = from_one::<usize>
         )]
         n_heads: usize,
-        /// The positions drawn beside none
+        /// The kind of positions to draw beside `none`
         #[arg(
             long,
             value_name = "NAME",
@@ -134,33 +134,33 @@ enum Mechanism {
         )]
         kind: String,
     },
-    /// Why scores are divided by √d: variance of q·k and entropy of the softmax against d
+    /// Show why scores are divided by √d: the variance of q·k and the entropy of the softmax as d grows
     Scaling {
-        /// The largest d
+        /// Largest d; powers of two up to it are measured
         #[arg(long, value_name = "D", default_value_t = Scaling::default().largest, value_parser = from_one::<usize>)]
         largest: usize,
-        /// Keys of each softmax
+        /// Number of keys of each softmax
         #[arg(long, value_name = "N", default_value_t = Scaling::default().keys, value_parser = from_one::<usize>)]
         keys: usize,
     },
-    /// Multi-head attention as a sum over its heads, and the largest difference
+    /// Show that multi-head attention is a sum over its heads
     Heads {
-        /// Tokens of the sequence
+        /// Number of tokens of the sequence
         #[arg(long, value_name = "N", default_value_t = Heads::default().tokens, value_parser = from_one::<usize>)]
         tokens: usize,
-        /// Features of a token
+        /// Number of features of a token
         #[arg(long, value_name = "D", default_value_t = Heads::default().d_model, value_parser = from_one::<usize>)]
         d_model: usize,
-        /// Heads
+        /// Number of heads
         #[arg(long, value_name = "H", default_value_t = Heads::default().n_heads, value_parser = from_one::<usize>)]
         n_heads: usize,
     },
-    /// A convolution imitated by attention heads, and the difference against their sharpness
+    /// Imitate a convolution with attention heads, and plot the difference against their sharpness
     Convolution {
-        /// Pixels of a side
+        /// Side of the image in pixels
         #[arg(long, value_name = "N", default_value_t = Convolution::default().size, value_parser = from_one::<usize>)]
         size: usize,
-        /// Pixels of a side of the kernel: 1, 3 or 5
+        /// Side of the kernel in pixels: 1, 3 or 5
         #[arg(
             long,
             value_name = "K",
@@ -168,7 +168,7 @@ enum Mechanism {
             value_parser = from_one::<usize>
         )]
         kernel: usize,
-        /// Channels of the random kernel
+        /// Number of channels of the random kernel
         #[arg(
             long,
             value_name = "C",
@@ -176,7 +176,7 @@ enum Mechanism {
             value_parser = from_one::<usize>
         )]
         channels: usize,
-        /// Sharpness of the heads, rising, joined by commas
+        /// Values of the heads' sharpness, increasing and separated by commas
         #[arg(
             long,
             value_name = "α,…",
@@ -186,48 +186,48 @@ enum Mechanism {
         )]
         sharpness: Vec<f64>,
     },
-    /// Attention as one dense layer on the flattened tokens: its matrix, and weights counted side by side
+    /// Write attention as one dense layer on the flattened tokens, and compare the numbers of weights
     Dense {
-        /// Tokens of the sequence
+        /// Number of tokens of the sequence
         #[arg(long, value_name = "N", default_value_t = Dense::default().tokens, value_parser = from_one::<usize>)]
         tokens: usize,
-        /// Features of a token
+        /// Number of features of a token
         #[arg(long, value_name = "D", default_value_t = Dense::default().d_model, value_parser = from_one::<usize>)]
         d_model: usize,
     },
-    /// The gates of an LSTM over time, with weights set by hand or random
+    /// Draw the gates of an LSTM over time, with weights set by hand or random
     Lstm {
-        /// Steps of the sequence
+        /// Number of steps of the sequence
         #[arg(long, value_name = "N", default_value_t = Lstm::default().steps, value_parser = from_one::<usize>)]
         steps: usize,
-        /// Where the weights come from
+        /// Origin of the weights
         #[arg(long, value_name = "FROM", value_enum, default_value = "by-hand")]
         weights: WeightsFrom,
-        /// The unit whose numbers are printed, from 1
+        /// The unit to print the numbers of, counted from 1
         #[arg(long, value_name = "U", default_value_t = Lstm::default().unit, value_parser = from_one::<usize>)]
         unit: usize,
     },
-    /// RNN, LSTM and GRU trained on a task that needs memory: parameters, time of a step, score
+    /// Train RNN, LSTM and GRU on a task that needs memory, and compare their sizes, speeds and scores
     Cells {
-        /// Hidden units of each
+        /// Number of hidden units of each network
         #[arg(long, value_name = "D", default_value_t = Cells::default().d_hidden, value_parser = from_one::<usize>)]
         d_hidden: usize,
-        /// Symbols between the one to remember and the question
+        /// Number of symbols between the one to remember and the question
         #[arg(long, value_name = "N", default_value_t = Cells::default().delay, value_parser = from_one::<usize>)]
         delay: usize,
-        /// Training steps
+        /// Number of training steps
         #[arg(long, value_name = "N", default_value_t = Cells::default().steps, value_parser = from_one::<usize>)]
         steps: usize,
     },
-    /// What self-attention, CNN, RNN, truncated and linear attention cost, by formula and measured
+    /// Compare the cost of self-attention, CNN, RNN, truncated and linear attention, by formula and measured
     Complexity {
-        /// The shortest sequence
+        /// Length of the shortest sequence
         #[arg(long, value_name = "N", default_value_t = Complexity::default().from, value_parser = from_one::<usize>)]
         from: usize,
-        /// The longest sequence; lengths are doubled up to it
+        /// Length of the longest sequence; lengths double up to it
         #[arg(long, value_name = "N", default_value_t = Complexity::default().to, value_parser = from_one::<usize>)]
         to: usize,
-        /// Features of a token
+        /// Number of features of a token
         #[arg(
             long,
             value_name = "D",
@@ -235,13 +235,13 @@ enum Mechanism {
             value_parser = from_one::<usize>
         )]
         d_model: usize,
-        /// Tokens that a convolution sees
+        /// Number of tokens that a convolution sees
         #[arg(long, value_name = "K", default_value_t = Complexity::default().kernel, value_parser = from_one::<usize>)]
         kernel: usize,
-        /// Keys that a query of truncated attention sees
+        /// Number of keys that a query of truncated attention sees
         #[arg(long, value_name = "W", default_value_t = Complexity::default().window, value_parser = from_one::<usize>)]
         window: usize,
-        /// Calls at each length, at least; the fastest counts
+        /// Least number of calls at each length; the fastest counts
         #[arg(
             long,
             value_name = "N",
@@ -249,7 +249,7 @@ enum Mechanism {
             value_parser = from_one::<usize>
         )]
         repeats: usize,
-        /// Time the backward pass too
+        /// Measure the backward pass, too
         #[arg(long)]
         backward: bool,
     },
@@ -257,35 +257,35 @@ enum Mechanism {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum WeightsFrom {
-    /// Each unit does one thing
+    /// Set by hand, so that each unit does one thing
     ByHand,
-    /// Drawn from the seed
+    /// Random, from --seed
     Random,
 }
 
-/// The masks of the worked example.
+/// The masks that the worked example can use.
 #[derive(Clone, Copy, ValueEnum)]
 enum Sight {
     /// All tokens
     Full,
-    /// Itself and those before
+    /// The token itself and those before it
     Causal,
 }
 
-/// An option that makes no sense.
+/// An invalid flag.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum WrongUse {
-    /// An option of the mechanism makes no sense.
+    /// A flag of the mechanism has an invalid value.
     Option(#[from] ConfigError),
-    /// `--out`.
-    Picture(InspectError),
+    /// `--out` has an unknown extension.
+    Picture(FigureError),
 }
 
 impl Show {
     pub fn run(self) -> Result<()> {
         let Self { mechanism, out, json, seed } = self;
-        // Before the work, which may take long.
+        // Checked before the computation, which may take long.
         if let Some(path) = &out {
             Figure::check_path(path).map_err(picture_report)?;
         }
@@ -307,10 +307,10 @@ fn report(error: ShowError) -> Error {
     }
 }
 
-pub fn picture_report(error: InspectError) -> Error {
+pub fn picture_report(error: FigureError) -> Error {
     match error {
-        InspectError::Extension { .. } => WrongUse::Picture(error).into(),
-        other => Error::new(other).context("the picture was not written"),
+        FigureError::Extension { .. } => WrongUse::Picture(error).into(),
+        other => Error::new(other).context("cannot write the picture"),
     }
 }
 
@@ -360,7 +360,7 @@ impl Mechanism {
     }
 }
 
-/// Runs `show` with a bar on standard error, where that is a terminal.
+/// Runs `show` with a progress bar if standard error is a terminal.
 fn with_bar(show: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Shown, ShowError>) -> Result<Shown, ShowError> {
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}").unwrap_or(ProgressStyle::default_bar());
     let bar = ProgressBar::new(0).with_style(style);
@@ -378,12 +378,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_layer_refuses_is_wrong_use_too() {
+    fn a_setting_that_a_layer_refuses_is_wrong_use() {
         let config = || ConfigError::new("n_heads", 3, "a divisor of d_model");
         for error in [ShowError::Config(config()), ShowError::Layer(NnError::Config(config()))] {
             assert!(report(error).is::<WrongUse>());
         }
-        let other = ShowError::Figure(InspectError::Raster { why: "no".into() });
+        let other = ShowError::Figure(FigureError::Raster { why: "no".into() });
         assert!(!report(other).is::<WrongUse>());
     }
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and its like: a run is asked to stop, and the command ends with the code that shells give to the signal.
+//! Ctrl-C and other signals: they ask a run to stop, and the command ends with the exit code that shells use for the signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,31 +14,31 @@ use signal_hook::flag;
 
 use crate::print::tell;
 
-/// The signals that ask a run to stop: Ctrl-C, `kill`, and a terminal that is closed.
+/// The signals that ask a run to stop: Ctrl-C, `kill` and the closing of the terminal.
 #[cfg(unix)]
 const ASK_TO_STOP: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 #[cfg(not(unix))]
 const ASK_TO_STOP: [i32; 2] = [SIGINT, SIGTERM];
 
-/// How often the signals are looked at.
+/// Time between two checks for a signal.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// The command was stopped by a signal, and all that is to be said of it has been said. The number is its exit code: 130 after
-/// Ctrl-C, 143 after SIGTERM, 129 after a closed terminal.
+/// The command was stopped by a signal and has already said so. The number is the exit code: 130 after Ctrl-C, 143 after
+/// SIGTERM, 129 after the terminal was closed.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by a signal")]
 pub struct Stopped(pub u8);
 
-/// What hears signals.
+/// The signals received so far.
 pub struct Signals {
-    /// Asked when the first signal comes.
+    /// Asked to stop when the first signal arrives.
     pub stop: Stop,
-    /// The number of the last signal; 0 before the first.
+    /// Number of the last signal; 0 if there was none.
     number: Arc<AtomicUsize>,
 }
 
 impl Signals {
-    /// Fails with the signal's code if one has come.
+    /// Returns [`Stopped`] with the signal's exit code if a signal has arrived.
     pub fn check(&self) -> Result<()> {
         match self.number.load(Ordering::Relaxed) {
             0 => Ok(()),
@@ -47,12 +47,12 @@ impl Signals {
     }
 }
 
-/// The first signal asks a run to stop and says what is kept; a second one ends the program at once.
+/// Listens for signals. The first asks a run to stop and prints `kept`, what is saved; the second ends the program at once.
 pub fn stop_on_signal(kept: &'static str) -> Result<Signals> {
     let signals = Signals { stop: Stop::default(), number: Arc::default() };
     let asked = Arc::new(AtomicBool::new(false));
     for number in ASK_TO_STOP {
-        // In this order: the first signal finds `asked` false and sets it.
+        // The order matters: the first signal must find `asked` still false.
         flag::register_conditional_shutdown(number, 128 + number, Arc::clone(&asked))?;
         flag::register(number, Arc::clone(&asked))?;
         flag::register_usize(number, Arc::clone(&signals.number), number as usize)?;
@@ -63,7 +63,7 @@ pub fn stop_on_signal(kept: &'static str) -> Result<Signals> {
             thread::sleep(BETWEEN_LOOKS);
         }
         stop.ask();
-        tell!("\nstopping; {kept}. Ctrl-C again ends at once");
+        tell!("\nstopping; {kept}. Press Ctrl-C again to end at once");
     });
     Ok(signals)
 }

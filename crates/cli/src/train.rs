@@ -1,4 +1,4 @@
-//! `regard train`: from a data file, or built-in data, to a model folder.
+//! `regard train`: trains a model on a data file or on built-in data and writes a model folder.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -18,61 +18,67 @@ use crate::print::{percent, print, tell};
 use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, number, take_negatives};
 
+const EXAMPLES: &str = "\
+Examples:
+  regard train translate                              learn from built-in English-French sentences
+  regard train tag --data en_ewt-ud --out runs/tags   learn from your data, into a folder of your choice
+  regard train tag --set model.position=rope          change a setting; --print-config lists them all
+  regard train tag --resume --out runs/tags           continue after Ctrl-C, a crash or --minutes";
+
 /// The arguments of `regard train`.
 #[derive(Args)]
-#[command(mut_args(take_negatives))]
+#[command(mut_args(take_negatives), after_help = EXAMPLES)]
 pub struct Train {
-    /// The task
+    /// The task to train for
     #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
     task: String,
-    /// Settings over those of configs/TASK.toml
+    /// A TOML file with settings that replace the task's defaults (see --print-config)
     #[arg(long, value_name = "F.toml")]
     config: Option<PathBuf>,
-    /// A file, or a folder with train.*, dev.* (or val.*) and test.*; built-in data if left out
+    /// A data file, or a folder with train.*, dev.* (or val.*) and test.*; built-in data by default
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// The folder to write; by default the first of runs/TASK, runs/TASK-2, … that is free, with --resume the newest
+    /// The model folder to write; by default the first free one of runs/TASK, runs/TASK-2, …; with --resume the newest
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// One setting, such as model.position=rope; may be repeated
+    /// Change one setting, such as model.position=rope; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Steps of training
+    /// Number of training steps; by default as in the settings (train.steps or train.epochs)
     #[arg(long, value_name = "N", value_parser = from_one::<u64>)]
     steps: Option<u64>,
-    /// End after so many minutes, wherever the run is: it is scored, and --resume goes on with it
+    /// Stop training after M minutes and score the model; --resume continues the run later
     #[arg(long, value_name = "M", value_parser = number)]
     minutes: Option<f64>,
-    /// Selects first weights, order and dropout
+    /// Seed of the initial weights, the order of examples and dropout; 1 unless the settings say otherwise
     #[arg(long, value_name = "N", value_parser = from_zero::<u64>)]
     seed: Option<u64>,
-    /// Go on with the run in the folder, exactly where its last checkpoint is
+    /// Continue the run in the folder from its last checkpoint
     #[arg(long)]
     resume: bool,
-    /// Go on although the next steps cannot have the same bits, as after a change of --threads
+    /// Resume even if the result cannot have the same bits, for example with another --threads
     #[arg(long, requires = "resume")]
     force: bool,
-    /// Print one JSON document an evaluation instead of text
+    /// Print one JSON document per evaluation instead of text
     #[arg(long)]
     json: bool,
-    /// Print the task's commented configuration and do nothing else
+    /// Print the task's settings, with defaults and comments, and exit
     #[arg(long, conflicts_with_all = ["resume", "json"])]
     print_config: bool,
 }
 
-/// The names of all tasks.
+/// Returns the names of all tasks.
 pub fn task_names() -> Vec<&'static str> {
     regard_tasks::kinds().iter().map(|kind| kind.name()).collect()
 }
 
 impl Train {
-    /// Trains.
     pub fn run(self) -> Result<()> {
         let kind = task_named(&self.task)?;
         if self.print_config {
             return print(kind.config());
         }
-        let signals = stop_on_signal("what is trained so far will be saved")?;
+        let signals = stop_on_signal("the training so far will be saved")?;
         let request = Request {
             config: self.config,
             sets: self.sets,
@@ -96,7 +102,7 @@ impl Train {
             true => print(&format!("{}\n", document(&finished)))?,
             false => print(&summary(&finished))?,
         }
-        // A run that came to its end before the signal was seen is none that was stopped.
+        // A run that finished before it noticed the signal was not stopped.
         if finished.finished { Ok(()) } else { signals.check() }
     }
 }
@@ -115,12 +121,12 @@ fn document(finished: &Finished) -> serde_json::Value {
     })
 }
 
-/// An example with what the model makes of it.
+/// Formats an example with the model's prediction, marked as right or wrong.
 fn shown(sample: &Sample, prediction: &Prediction) -> String {
     let mark = match sample.expected.as_str() {
         "" => "→",
         expected if expected == prediction.output => "✓",
-        // A number is near or far, not right or wrong.
+        // Predicted numbers are close or far, not right or wrong.
         _ if prediction.more.contains_key("value") => "≈",
         _ => "✗",
     };
@@ -131,34 +137,33 @@ fn shown(sample: &Sample, prediction: &Prediction) -> String {
     text
 }
 
-/// What people are told at the end.
+/// Returns the text that is printed at the end of a run.
 fn summary(finished: &Finished) -> String {
     let folder = finished.folder.display();
     let rate = finished.tokens as f64 / finished.seconds.max(1e-9);
     if !finished.finished {
         return format!(
-            "stopped after step {}; go on with\n  regard train {} --resume --out {folder}\n",
+            "stopped after step {}; to continue:\n  regard train {} --resume --out {folder}\n",
             finished.step, finished.task
         );
     }
     let mut text = String::new();
     if !finished.seen.is_empty() {
-        text += "\nseen in training:\n";
+        text += "\nexamples seen in training:\n";
         finished.seen.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
-        text += "\nnever seen:\n";
+        text += "\nexamples never seen:\n";
     }
     finished.samples.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
     let scores: Vec<String> =
-        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4))).collect();
+        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_figures::number(*value, 4))).collect();
     text += &format!("\n{} split: {}\n", finished.split, scores.join(", "));
     if let Some(step) = finished.kept {
-        text +=
-            &format!("the weights are those of step {step}, which had the best {} on the dev split\n", finished.main);
+        text += &format!("kept the weights of step {step}, which had the best {} on the dev split\n", finished.main);
     }
     text += &format!("{} steps in {:.0} s, {rate:.0} tokens/s\n", finished.step, finished.seconds);
     if finished.out_of_time {
         text += &format!(
-            "the minutes were over before all steps were made; go on with\n  regard train {} --resume --out {folder}\n",
+            "--minutes were over before the last step; to continue:\n  regard train {} --resume --out {folder}\n",
             finished.task
         );
     }
@@ -172,9 +177,9 @@ fn summary(finished: &Finished) -> String {
     text
 }
 
-/// Scores by name, in a line.
+/// Formats scores with their names, in one line.
 pub fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>) -> String {
-    let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_inspect::number(*value, 4)));
+    let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_figures::number(*value, 4)));
     scores.collect::<Vec<_>>().join("  ")
 }
 
@@ -183,21 +188,23 @@ fn opening(event: &Event) -> Option<String> {
     let from = if *step > 0 { format!(" from step {step}") } else { String::new() };
     let threads = rayon::current_num_threads();
     Some(format!(
-        "{task}: {parameters} parameters, {steps} steps{from}, {threads} threads; Ctrl-C saves and stops; writes {}",
+        "{task}: {parameters} parameters, {steps} steps{from}, {threads} threads; writes {}; Ctrl-C saves and stops",
         folder.display()
     ))
 }
 
-/// Progress for a terminal.
+/// Shows progress as a bar on a terminal.
 struct Bar {
     bar: ProgressBar,
-    /// How steps look, and work that has none.
+    /// Style while steps are counted.
     steps: ProgressStyle,
+    /// Style of work that has no steps.
     words: ProgressStyle,
-    /// Tokens and time since the last evaluation.
+    /// Number of tokens since the last evaluation.
     tokens: usize,
+    /// Time of the last evaluation.
     since: Instant,
-    /// What is scored.
+    /// What is being scored.
     doing: String,
 }
 
@@ -238,7 +245,7 @@ impl Observer for Bar {
                 self.bar.set_style(self.words.clone());
                 self.bar.set_message(text.clone());
                 self.bar.tick();
-                // After the first step, what is done in words is the scoring at the end.
+                // After the first step, the only work without steps is the final scoring.
                 if self.bar.position() > 0 {
                     self.doing.clone_from(text);
                 }
@@ -254,10 +261,10 @@ impl Drop for Bar {
     }
 }
 
-/// A line each ten seconds is enough for a log.
+/// Least time between two progress lines in a log.
 pub const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
-/// Plain lines for a file.
+/// Shows progress as plain lines, for log files.
 struct Log {
     start: Instant,
     last: Instant,
@@ -308,7 +315,7 @@ impl Observer for Log {
     }
 }
 
-/// A JSON document an evaluation; the rest goes to standard error.
+/// Prints one JSON document per evaluation on standard output, and notes and warnings on standard error.
 struct Documents;
 
 impl Observer for Documents {
@@ -318,7 +325,7 @@ impl Observer for Documents {
                 let line = json!({
                     "finished": false, "step": step, "split": "dev", "loss": loss, "metrics": scores, "best": best,
                 });
-                // A reader that has gone away does not stop a run.
+                // A closed pipe does not stop the run.
                 let _ = print(&format!("{line}\n"));
             }
             Event::Started { .. } => tell!("{}", opening(event).unwrap_or_default()),

@@ -1,24 +1,24 @@
-//! The numbers that flags take, refused with what is allowed; clap names the flag.
+//! Parsers of numbers in flags. An error says what is allowed; clap adds the name of the flag.
 
 use std::num::IntErrorKind;
 
-/// A whole number, 0 or more.
+/// Parses a whole number of at least 0.
 pub fn from_zero<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     whole(text, 0)
 }
 
-/// A whole number, 1 or more.
+/// Parses a whole number of at least 1.
 pub fn from_one<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     whole(text, 1)
 }
 
-/// A number, with a fraction or not.
+/// Parses a finite number, with or without a fraction.
 pub fn number(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "expected a number, such as 0.5".to_string())
 }
 
-/// Else −1 would be an unexpected argument, instead of a value that its flag refuses with what it allows.
+/// Lets a flag take negative numbers, so that its own parser refuses −1 and says what is allowed.
 pub fn take_negatives(arg: clap::Arg) -> clap::Arg {
     let takes_values = arg.get_action().takes_values();
     arg.allow_negative_numbers(takes_values)
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_allowed_is_said() {
+    fn errors_say_what_is_allowed() {
         assert_eq!((from_zero("0"), from_one("7")), (Ok(0usize), Ok(7u64)));
         for wrong in ["-1", "", "1.5", "two", "1e3"] {
             assert_eq!(from_zero::<usize>(wrong).unwrap_err(), "expected a whole number, 0 or more");

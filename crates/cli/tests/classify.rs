@@ -1,4 +1,4 @@
-//! `classify` as a person uses it: train, predict, eval, look, and what it refuses.
+//! Tests of the task `classify`: train, predict, eval, look, and errors.
 
 mod binary;
 
@@ -11,7 +11,7 @@ use binary::{
 };
 use serde_json::{Value, json};
 
-/// Texts of which a word tells the label, with numbers to tell them apart.
+/// Returns 400 different texts, where one word decides the label.
 fn reviews(label: impl Fn(usize) -> (&'static str, &'static str)) -> String {
     let mut content = "text\tlabel\n".to_string();
     for n in 0..400 {
@@ -48,7 +48,7 @@ fn one_label_from_a_file_to_maps() {
     let [neg, pos] = ["neg", "pos"].map(|label| found[1]["probabilities"][label].as_f64().unwrap());
     assert!((neg + pos - 1.0).abs() < 1e-5 && pos > 0.5, "{neg} {pos}");
 
-    // The model's own split again, and a file with the labels turned round.
+    // Scores the model's own test split again, and a file with the labels reversed.
     let own = document(&done(&regard(&["eval", name, "--json"])));
     assert_eq!((&own["task"], &own["metrics"]["accuracy"]), (&Value::from("classify"), &Value::from(1.0)));
     let turned = write(&place, "turned.tsv", reviews(|_| ("bad", "pos")));
@@ -67,7 +67,7 @@ fn one_label_from_a_file_to_maps() {
     assert!((sum - 1.0).abs() < 1e-3, "{sum}");
 
     let report = fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(report.contains("Which label was taken for which") && report.contains("precision"));
+    assert!(report.contains("Confusion matrix of labels") && report.contains("precision"));
 
     fails_with(&regard(&["predict", name, ""]), 1, &["input", "1 to 256 tokens", "data.max_length", "got 0"]);
     fails_with(&regard(&["predict", name, &"word ".repeat(257)]), 1, &["1 to 256 tokens", "got 257"]);
@@ -96,23 +96,23 @@ fn several_labels_and_numbers() {
     assert!(last["metrics"]["r2"].as_f64().unwrap() > 0.8, "{last}");
     let found = predicted(&folder, &["number 7 is a good one"]);
     assert!((found[0]["value"].as_f64().unwrap() - 108.0).abs() < 2.0, "{}", found[0]);
-    // A bag of words has no attention to look at.
+    // A bag of words has no attention.
     fails_with(&regard(&["look", path(&folder), "good"]), 2, &["cannot show attention", "model.kind=transformer"]);
 }
 
 #[test]
-fn longer_texts_than_trained_on_are_scored_apart() {
+fn texts_longer_than_in_training_are_scored_separately() {
     let place = tempfile::tempdir().unwrap();
     let words = |n: usize| if n.is_multiple_of(2) { ("good", "pos") } else { ("very very very bad", "neg") };
     let data = write(&place, "reviews.tsv", reviews(words));
     let (_, last) = trained(place.path(), &data, &["data.longest=7"]);
-    // Training has seen no negative text at all.
+    // The training data have no negative text.
     assert_eq!(last["metrics"]["accuracy_longer"], 0.0, "{last}");
     assert!(last["metrics"]["accuracy"].as_f64().unwrap() > 0.0, "{last}");
 }
 
 #[test]
-fn data_and_settings_that_make_no_sense_are_refused() {
+fn invalid_data_and_settings_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("run");
     let out = path(&out);
@@ -122,7 +122,7 @@ fn data_and_settings_that_make_no_sense_are_refused() {
         assert!(!Path::new(out).exists(), "nothing is written before the data are known to be good");
     };
     let one = write(&place, "one.tsv", reviews(|_| ("good", "pos")));
-    train(&one, &[], 1, &["labels of the training examples", "two different ones", "only \"pos\""]);
+    train(&one, &[], 1, &["labels of the training examples", "two or more different labels", "only \"pos\""]);
     train(&write(&place, "empty.csv", ""), &[], 1, &["empty.csv", "empty"]);
     train(&write(&place, "binary.csv", "text,label\na\0b,c\n"), &[], 1, &["binary.csv", "NUL byte"]);
     train(&write(&place, "tab.tsv", "text\tlabel\na\tpos\nb pos\n"), &[], 1, &["tab.tsv", "line 3", "2 columns"]);
@@ -141,7 +141,7 @@ fn data_and_settings_that_make_no_sense_are_refused() {
     train(&good, &["model.colour=red"], 2, &["colour"]);
     train(&good, &["model.kind=intra"], 2, &["model.kind", "`transformer`, `rnn`, `lstm`, `gru`, `bag`"]);
     train(&good, &["model.kind=lstm", "model.from=nowhere"], 2, &["model.from", "model.kind=transformer"]);
-    train(&good, &["model.from=nowhere"], 1, &["nowhere", "no model folder"]);
+    train(&good, &["model.from=nowhere"], 1, &["nowhere", "not a model folder"]);
     train(&good, &["data.target=value", "train.label_smoothing=0.1"], 2, &["train.label_smoothing"]);
     train("", &["data.fold=1/10"], 2, &["data.fold", "built-in"]);
     train("", &["data.target=labels"], 2, &["data.target", "built-in"]);

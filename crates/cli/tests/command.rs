@@ -1,4 +1,4 @@
-//! The binary as a person uses it: what it prints and how it ends.
+//! Tests of the binary in general: output, exit codes, help, suggestions, completions.
 
 mod binary;
 
@@ -13,7 +13,7 @@ fn json_is_one_document_and_nothing_else() {
 }
 
 #[test]
-fn every_kind_of_work_runs_at_a_small_size() {
+fn every_benchmark_runs_at_a_small_size() {
     for kind in ["full", "causal", "window", "dropout", "bias", "boolean"] {
         for phase in ["forward", "backward", "both"] {
             let work = format!("attention/{kind}/2x2x20x8/{phase}");
@@ -42,7 +42,7 @@ fn wrong_use_is_code_2_with_a_message() {
 }
 
 #[test]
-fn a_work_that_does_not_fit_is_refused_with_the_estimate() {
+fn a_benchmark_that_does_not_fit_in_memory_is_refused() {
     for (subject, work) in [
         ("kernels", "attention/causal/16777216x16777216x16777216x1/forward"),
         ("kernels", "attention/bias/1x8x16777216x64/both"),
@@ -60,14 +60,14 @@ fn the_first_screen_is_short_and_its_commands_exist() {
     let tried: Vec<&str> = tried.map(|(command, _)| command).collect();
     assert_eq!(tried.len(), 3, "{screen}");
     for command in tried {
-        // Training takes its time: that it would start is enough.
+        // Training takes too long here; it is enough that the arguments are accepted.
         let check = if command.starts_with("train") { " --print-config" } else { "" };
         done(&regard(&format!("{command}{check}").split_whitespace().collect::<Vec<_>>()));
     }
 }
 
 #[test]
-fn a_near_miss_is_pointed_at() {
+fn typing_errors_get_a_suggestion() {
     for (arguments, near) in [
         (&["tran"][..], "'train'"),
         (&["train", "tagg"], "'tag'"),
@@ -92,7 +92,7 @@ fn completions_and_manual_pages_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = done(&regard(&["completions", shell]));
         assert!(["train", "print-config", "preset"].iter().all(|word| script.contains(word)), "{shell}");
-        // clap's script for fish completes commands and flags, but not the values of arguments without a flag.
+        // clap's script for fish completes commands and flags, but not the values of positional arguments.
         assert!(shell == "fish" || script.contains("translate"), "{shell}");
     }
     let page = done(&regard(&["man"]));

@@ -1,4 +1,4 @@
-//! Comparisons by their command: tables, going on after a kill, failures beside successes.
+//! Tests of `regard compare`: tables, resuming after a kill, failures beside successes.
 
 mod binary;
 
@@ -56,7 +56,7 @@ fn variants_and_seeds_side_by_side() {
     let scores = document(&done(&regard(&["eval", "--json", path(&folder)])));
     assert_eq!(scores["metrics"], two["runs"][0]["metrics"]);
 
-    // Given again, nothing is trained twice; with another seed, that one only.
+    // Run again with one more seed, only the new runs are trained.
     let weights = fs::metadata(folder.join("model.safetensors")).unwrap().modified().unwrap();
     let output = run("3");
     let told = text(&output.stderr);
@@ -66,13 +66,13 @@ fn variants_and_seeds_side_by_side() {
     assert_eq!(more["runs"][0], two["runs"][0]);
     assert_eq!(fs::metadata(folder.join("model.safetensors")).unwrap().modified().unwrap(), weights);
 
-    // Another comparison has no place there.
+    // The folder of one comparison is refused for another.
     let output = compare(&out, &["--vary", "model.kind=transformer,lstm"]).ended();
     fails_with(&output, 1, &["another comparison"]);
 }
 
 #[test]
-fn a_killed_comparison_goes_on_to_the_same_bits() {
+fn a_killed_comparison_resumes_to_the_same_bits() {
     let place = tempfile::tempdir().unwrap();
     let arguments = ["--vary", "model.kind=transformer,rnn", "--steps", "600"];
     let whole = place.path().join("whole");
@@ -80,7 +80,7 @@ fn a_killed_comparison_goes_on_to_the_same_bits() {
     done(&compare(&whole, &arguments).ended());
     let took = start.elapsed();
     let killed = place.path().join("killed");
-    // Within the first run and, counted from what is left of it, later.
+    // The first kill falls into the first run, the second comes later.
     let mut moments = Moments::new();
     let mut landed = Vec::new();
     for attempt in 0..2 {
@@ -106,10 +106,10 @@ fn a_killed_comparison_goes_on_to_the_same_bits() {
 }
 
 #[test]
-fn a_failing_variant_is_told_and_the_others_go_on() {
+fn a_failing_variant_is_reported_and_the_others_continue() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("c");
-    // Steps so large that no weight stays a number.
+    // Steps so large that the weights overflow.
     let vary = "train.learning_rate=1e-3,1e38";
     let arguments = ["--vary", vary, "--set", "train.clip=0", "--steps", "200"];
     let output = compare(&out, &arguments).ended();
@@ -136,7 +136,7 @@ fn wrong_settings_are_refused_before_anything_is_trained() {
         fails_with(&compare(&out, &["--vary", vary]).ended(), 2, &[wanted]);
     }
     assert!(!out.exists());
-    // If all runs fail, the command does.
+    // If all runs fail, the command fails.
     let output = compare(&out, &["--vary", "train.learning_rate=1e38", "--set", "train.clip=0"]).ended();
     fails_with(&output, 1, &[]);
 }

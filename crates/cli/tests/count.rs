@@ -1,4 +1,4 @@
-//! `regard count` as a person uses it.
+//! Tests of `regard count`.
 
 mod binary;
 
@@ -29,7 +29,7 @@ fn fails_with(arguments: &[&str], code: i32, words: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
-/// A safetensors file with zeros.
+/// Returns a safetensors file with this header and zeros as data.
 fn safetensors(tensors: &Value) -> Vec<u8> {
     let header = tensors.to_string();
     let mut data = (header.len() as u64).to_le_bytes().to_vec();
@@ -39,7 +39,7 @@ fn safetensors(tensors: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn the_commented_config_gives_the_figures_of_the_exercise() {
+fn the_commented_config_gives_the_known_counts() {
     let document = counted(&["--config", "configs/count.toml"]);
     let parameters = &document["parameters"];
     assert_eq!(parameters["total"], 218_221_872);
@@ -49,7 +49,7 @@ fn the_commented_config_gives_the_figures_of_the_exercise() {
 }
 
 #[test]
-fn without_a_choice_it_is_the_base_model() {
+fn the_default_is_the_base_model() {
     let document = counted(&[]);
     assert_eq!(document["parameters"]["total"], 63_082_496);
     let (forward, step) = (&document["flops"]["forward"], &document["flops"]["training_step"]);
@@ -108,7 +108,7 @@ fn a_wrong_config_is_named_with_file_field_and_what_is_allowed() {
         let file = write(&place, "wrong.toml", format!("[model]\n{model}\n"));
         fails_with(&["--config", &file], 2, &[&["wrong.toml"], words].concat());
     };
-    config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisors of d_model, 1, 2, 5, 10, or a d_head"]);
+    config("d_model = 10\nn_heads = 3", &["model.n_heads = 3", "divisor of d_model (1, 2, 5, 10), or set d_head"]);
     config("d_model = 20\nn_heads = 4\nposition = \"rope\"", &["model.d_head = 5", "an even number"]);
     config("position = \"ropes\"", &["model.position", "unknown variant `ropes`", "`sinusoidal`", "`alibi`"]);
     let window = "sight = {kind = \"window\", left = -1, right = 0}";
@@ -125,7 +125,7 @@ fn wrong_use_is_code_2_with_a_message() {
     fails_with(&["--preset", "gpt3"], 2, &["gpt3", "transformer-base", "gpt2-xl", "llama-3-8b", "vit-base-16"]);
     fails_with(&["--preset", "gpt2", "--config", "configs/count.toml"], 2, &["cannot be used with"]);
     fails_with(&["--set", "model.d_model"], 2, &["--set model.d_model", "KEY=VALUE"]);
-    fails_with(&["--set", "model..d_model=3"], 2, &["single points"]);
+    fails_with(&["--set", "model..d_model=3"], 2, &["single dots"]);
     fails_with(&["--set", "model.d_model.x=3"], 2, &["512 has no entry x"]);
     fails_with(&["--set", "model.n_layers=many"], 2, &["model.n_layers", "a whole number, 0 or more"]);
     fails_with(&["--set", "extra.3.name=a"], 2, &["no entry 3"]);
@@ -154,7 +154,7 @@ fn a_folder_of_hugging_face_with_its_weights() {
     let config =
         json!({"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 2, "n_positions": 3, "vocab_size": 5});
     write(&place, "config.json", config.to_string());
-    // 12 d² + 13 d of the block, two norms' worth at the end, tables of 5 and 3.
+    // 12 d² + 13 d for the block, 2 d for the final norm, and tables with 5 and 3 rows.
     let total = 12 * 16 + 13 * 4 + 2 * 4 + (5 + 3) * 4;
     let document = counted(&[folder]);
     assert_eq!(document["parameters"]["total"], total);
@@ -199,7 +199,7 @@ fn damaged_folders_are_refused() {
 }
 
 #[test]
-fn a_folder_of_our_own() {
+fn a_folder_written_by_regard() {
     let place = tempfile::tempdir().unwrap();
     let folder = path(place.path());
     let model = json!({"vocab": 30_000, "n_layers": 8, "d_model": 1024, "n_heads": 4, "d_head": 192, "d_ff": 1536});

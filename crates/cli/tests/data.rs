@@ -1,4 +1,4 @@
-//! Files as other people have them: columns, languages, scripts, pipes, and what is said of them.
+//! Tests of users' data files: columns, languages, scripts, pipes, and the notes printed about them.
 
 mod binary;
 
@@ -24,7 +24,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Rows `text,label` of which a word tells the label.
+/// Returns `count` rows `text,label`, where one word decides the label.
 fn rows(count: usize) -> String {
     (0..count).fold(String::new(), |mut rows, n| {
         let (word, label) = [("good", "pos"), ("bad", "neg")][n % 2];
@@ -34,7 +34,7 @@ fn rows(count: usize) -> String {
 }
 
 #[test]
-fn lost_rows_and_columns_are_named() {
+fn damaged_rows_and_columns_are_named() {
     let place = tempfile::tempdir().unwrap();
     let refused = |name: &str, content: String, words: &[&str]| {
         let file = write(&place, name, content);
@@ -62,7 +62,7 @@ fn lost_rows_and_columns_are_named() {
 }
 
 #[test]
-fn a_folder_with_val_and_other_columns_tells_what_it_has() {
+fn a_folder_with_val_and_other_columns_is_described() {
     let place = tempfile::tempdir().unwrap();
     let stars = |rows: String, header: &str| {
         rows.lines().fold(header.to_string(), |mut all, row| {
@@ -96,7 +96,7 @@ fn a_folder_with_val_and_other_columns_tells_what_it_has() {
     assert!(last_document(&done(&numbered))["metrics"]["accuracy"].as_f64().unwrap() > 0.9);
     assert!(text(&numbered.stderr).contains("dev and test are 5 % of the file each, at most 10000"));
 
-    // The answers to files in every format, with and without labels.
+    // Input files of every format give the same answers.
     let questions = "id,review\n1,\"number 3, very bad\"\n2,number 4 is good\n";
     let with_mark = [b"\xef\xbb\xbf", questions.as_bytes()].concat();
     for (name, content) in [
@@ -145,7 +145,7 @@ fn two_files_of_two_languages_train_a_translator() {
     fails_with(&output, 1, &["train.de", "expected 256 lines", "found 257"]);
 }
 
-/// A tagger of three words, and its folder.
+/// Trains a tagger on sentences of three words and a full stop, and returns its folder.
 fn tagger(place: &Path) -> PathBuf {
     let sentence = |n: usize| {
         let noun = ["dog", "cat", "cow"][n % 3];
@@ -162,7 +162,7 @@ fn a_tagger_answers_in_the_format_of_the_file() {
     let place = tempfile::tempdir().unwrap();
     let model = tagger(place.path());
     let word = |n: usize, word: &str| format!("{n}\t{word}\t_\t_\t_\t_\t_\t_\t_\t_\n");
-    // "dog's." is one word here, because the file says so.
+    // "dog's." stays one word, as in the file.
     let conllu = format!(
         "# one\n1-2\tthedog\t_\t_\t_\t_\t_\t_\t_\t_\n{}{}\n# two\n{}\n",
         word(1, "the"),
@@ -190,7 +190,7 @@ fn a_tagger_answers_in_the_format_of_the_file() {
     assert!(text(&output.stdout).starts_with("the/DET dog's./"), "{}", text(&output.stdout));
     fails_with(&output, 1, &["input 2", "a list of words"]);
 
-    // The report looks at the user's own sentences first.
+    // The report shows the user's own sentences first.
     let report = fs::read_to_string(model.join("report.html")).unwrap();
     let (own, ours) = (report.find("sleeps/VERB"), report.find("saw/"));
     assert!(own.is_some() && ours.is_none_or(|ours| own.unwrap() < ours), "{own:?} {ours:?}");
@@ -220,7 +220,7 @@ fn a_pipe_is_read_once_or_refused_at_once() {
     let asked = command(&["predict", path(&model), "--input", path(&pipe)]).stdout(Stdio::piped()).spawn().unwrap();
     fs::write(&pipe, "the cat sleeps.\n").unwrap();
     assert_eq!(done(&asked.wait_with_output().unwrap()), "the/DET cat/NOUN sleeps/VERB ./PUNCT\n");
-    // What a file would be known by, a pipe is known by as well.
+    // The format of a pipe is recognised like that of a file.
     for (given, expected) in [
         ("the\tX\ncat\tX\n\n", "the\tDET\ncat\tNOUN\n\n"),
         ("{\"tokens\": [\"the\", \"cat\"]}\n", "the/DET cat/NOUN\n"),
@@ -236,7 +236,7 @@ fn a_pipe_is_read_once_or_refused_at_once() {
 
 #[cfg(unix)]
 #[test]
-fn a_path_that_is_no_text_is_refused() {
+fn a_path_that_is_not_utf8_is_refused() {
     use std::os::unix::ffi::OsStrExt;
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join(std::ffi::OsStr::from_bytes(b"nu\xff.csv"));
@@ -269,7 +269,7 @@ fn texts_without_spaces_are_learnt_by_characters() {
 }
 
 #[test]
-fn what_is_held_out_of_a_plain_text_is_called_dev() {
+fn the_held_out_part_of_a_plain_text_is_dev() {
     let place = tempfile::tempdir().unwrap();
     let data = write(&place, "text.txt", "the cat sat on the mat.\n".repeat(200));
     let out = place.path().join("run");
@@ -281,7 +281,7 @@ fn what_is_held_out_of_a_plain_text_is_called_dev() {
     let own = last_document(&done(&regard(&["eval", path(&out), "--json"])));
     assert_eq!(own["split"], "dev", "{own}");
     fails_with(&regard(&["eval", path(&out), "--split", "test"]), 1, &["no test split"]);
-    // A text with unknown tokens says why they are.
+    // A note says why a text has unknown tokens.
     let cut = train("generate", &data, &place.path().join("cut"), "1", &["data.block=16", "data.tokenizer.vocab=8"]);
     done(&cut);
     assert!(text(&cut.stderr).contains("beyond data.tokenizer.vocab"), "{}", text(&cut.stderr));
@@ -299,8 +299,66 @@ fn very_many_labels_are_refused_or_cheap() {
     });
     let file = write(&place, "ids.csv", identifiers);
     let output = train("classify", &file, &place.path().join("x"), "1", &[]);
-    fails_with(&output, 1, &["different ones of", "data.target=value"]);
+    fails_with(&output, 1, &["different labels in", "data.target=value"]);
     let tags = (0..5_000).map(|n| format!("word{n}\tT{n}\n\n")).collect::<String>();
     let output = train("tag", &write(&place, "tags.tsv", tags), &place.path().join("x"), "1", &[]);
-    fails_with(&output, 1, &["different ones of", "several words share"]);
+    fails_with(&output, 1, &["different tags in", "several words share"]);
+}
+
+#[test]
+fn check_names_every_bad_line_and_doubtful_examples() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = rows(200);
+    let mut lines: Vec<&str> = rows.lines().collect();
+    lines.insert(20, "too,many,columns");
+    lines.insert(90, "\"never closed");
+    lines.insert(150, "an empty label,");
+    let bad = write(&place, "bad.csv.gz", gzip(format!("text,label\n{}\n", lines.join("\n")).as_bytes()));
+    let output = regard(&["data", "check", "classify", &bad]);
+    fails_with(&output, 1, &["3 lines cannot be read"]);
+    let printed = text(&output.stdout);
+    let named = [
+        "bad.csv.gz, line 22: expected 2 columns",
+        "bad.csv.gz, line 92: expected",
+        "bad.csv.gz, line 152: expected a label",
+    ];
+    assert!(named.iter().all(|named| printed.contains(named)), "{printed}");
+    assert!(printed.contains("texts: ") && printed.contains("neg "), "the rest is counted: {printed}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "the data set is only read");
+
+    let folder = place.path().join("set");
+    fs::create_dir(&folder).unwrap();
+    write(&folder, "train.tsv", "text\tlabel\nsame words\tx\nsame words\ty\nothers\tx\n");
+    write(&folder, "dev.tsv", "text\tlabel\nothers\tx\n");
+    write(&folder, "test.tsv", "text\tlabel\nnew ones\ty\n");
+    let found = last_document(&done(&regard(&["data", "check", "classify", path(&folder), "--json"])));
+    assert_eq!(found["problems"], json!([]));
+    let train = &found["splits"][0];
+    assert_eq!((&train["split"], &train["examples"], &train["distinct"]), (&json!("train"), &json!(3), &json!(2)));
+    assert_eq!(train["labels"], json!({ "x": 2, "y": 1 }));
+    let warnings = found["warnings"].to_string();
+    assert!(
+        warnings.contains("1 inputs of dev are also in train") && warnings.contains("different labels"),
+        "{warnings}"
+    );
+
+    // Without its header a file means nothing, so only the header is named.
+    let headless = write(&place, "headless.csv", "a,b\nc,d\n");
+    let output = regard(&["data", "check", "classify", &headless]);
+    fails_with(&output, 1, &["1 line cannot be read"]);
+    assert!(text(&output.stdout).contains("headless.csv, line 1"), "{}", text(&output.stdout));
+    fails_with(&regard(&["data", "check", "classify", "nowhere.csv"]), 1, &["nowhere.csv", "No such file"]);
+    fails_with(&regard(&["data", "check", "clasify", &headless]), 2, &["clasify", "classify"]);
+}
+
+#[test]
+fn built_in_data_are_listed_split_by_split() {
+    let found = last_document(&done(&regard(&["data", "list", "--json"])));
+    let tasks: Vec<&str> = found.as_array().unwrap().iter().map(|set| set["task"].as_str().unwrap()).collect();
+    assert_eq!(tasks, ["translate", "tag", "classify", "generate", "pretrain", "words", "compose"]);
+    assert_eq!(found[1]["splits"].as_array().unwrap().len(), 3);
+    assert!(found[2]["splits"][0]["labels"]["positive"].as_u64() > Some(1000), "{found}");
+    assert_eq!(found[6]["splits"], json!([]), "the pointer task makes its examples as needed");
+    let table = done(&regard(&["data", "list"]));
+    assert!(table.contains("compose") && table.contains("made as needed"), "{table}");
 }

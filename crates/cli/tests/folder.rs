@@ -1,4 +1,4 @@
-//! What a model folder is trusted for: nothing in it is mixed with what is not its own, and nothing goes on in silence to other bits.
+//! Tests of model folders: they are never mixed with other files, and no run continues to different bits without a warning.
 
 mod binary;
 
@@ -26,15 +26,15 @@ fn train(out: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// A run of so many steps on two threads.
+/// Returns a command that trains for `steps` steps on two threads.
 fn begin(out: &Path, steps: &str) -> Command {
     train(out, &[&["--threads", "2", "--steps", steps], &sets(&SETTINGS)[..]].concat())
 }
 
-/// Waits until a run in the background has come so far.
+/// Waits until a run in the background has written `file`.
 fn wait_for(file: &Path, child: &mut Child) {
     wait_until(path(file), || file.exists() || child.try_wait().unwrap().is_some());
-    assert!(file.exists(), "the run has ended without {}", file.display());
+    assert!(file.exists(), "the run ended without {}", file.display());
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_description_that_was_edited_is_refused() {
     assert_ne!(edited, written);
     fs::write(&file, edited).unwrap();
     for arguments in [&["predict", path(&folder), INPUT][..], &["eval", path(&folder)], &["look", path(&folder)]] {
-        fails_with(&regard(arguments), 1, &["config.json", "changed since Regard has written it"]);
+        fails_with(&regard(arguments), 1, &["config.json", "changed since Regard wrote it"]);
     }
     fails_with(&train(&folder, &["--resume"]).ended(), 1, &["changed since"]);
     fs::write(&file, written).unwrap();
@@ -56,7 +56,7 @@ fn a_description_that_was_edited_is_refused() {
 }
 
 #[test]
-fn a_run_is_written_among_no_other_files() {
+fn a_folder_with_other_files_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("thesis");
     fs::create_dir(&folder).unwrap();
@@ -65,7 +65,7 @@ fn a_run_is_written_among_no_other_files() {
     let compare = ["compare", "compose", "--vary", "model.n_heads=1,2", "--out", path(&folder)];
     fails_with(&regard(&compare), 1, &["thesis", "chapter.tex", "--out"]);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-    // Checkpoints whose run is gone are not lent to another.
+    // Checkpoints without the config.json of their run are not used for another run.
     let folder = place.path().join("run");
     done(&begin(&folder, "15").ended());
     fs::remove_file(folder.join("config.json")).unwrap();
@@ -73,7 +73,7 @@ fn a_run_is_written_among_no_other_files() {
 }
 
 #[test]
-fn other_conditions_are_refused_or_said() {
+fn other_conditions_are_refused_or_warned_of() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     done(&begin(&folder, "5").ended());
@@ -84,12 +84,12 @@ fn other_conditions_are_refused_or_said() {
     let forced = resume(&["--threads", "1", "--force"]).ended();
     done(&forced);
     let told = text(&forced.stderr);
-    assert!(told.contains("warning") && told.contains("not to the same bits"), "{told}");
+    assert!(told.contains("warning") && told.contains("not bit-identical"), "{told}");
     fails_with(&regard(&["train", "compose", "--force"]), 2, &["--resume"]);
 }
 
 #[test]
-fn a_run_ends_with_its_minutes_and_goes_on_to_the_same_bits() {
+fn a_run_ends_with_its_minutes_and_resumes_to_the_same_bits() {
     let place = tempfile::tempdir().unwrap();
     let [whole, short] = ["whole", "short"].map(|name| place.path().join(name));
     done(&begin(&whole, "300").ended());
@@ -100,8 +100,8 @@ fn a_run_ends_with_its_minutes_and_goes_on_to_the_same_bits() {
     assert!(short.join("report.html").exists());
     done(&train(&short, &["--resume", "--threads", "2"]).ended());
     let model = |folder: &Path| fs::read(folder.join("model.safetensors")).unwrap();
-    assert!(model(&short) == model(&whole), "the model is another one");
-    // However many epochs are to come, they are not planned before the first step.
+    assert!(model(&short) == model(&whole), "the models differ");
+    // A huge number of epochs is not planned before the first step.
     let endless = sets(&["train.epochs=1000000000000"]);
     let output =
         train(&place.path().join("endless"), &[&endless[..], &sets(&SETTINGS), &["--minutes", "0.01"]].concat());
@@ -113,7 +113,7 @@ fn a_run_ends_with_its_minutes_and_goes_on_to_the_same_bits() {
 }
 
 #[test]
-fn a_run_that_still_goes_answers_from_its_newest_checkpoint() {
+fn a_running_model_answers_from_its_newest_checkpoint() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     let mut child = begin(&folder, "1000000").spawn().unwrap();
@@ -127,7 +127,7 @@ fn a_run_that_still_goes_answers_from_its_newest_checkpoint() {
 }
 
 #[test]
-fn a_comparison_has_its_folder_for_itself() {
+fn a_comparison_locks_its_folder() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("both");
     let compare = || {
@@ -142,7 +142,7 @@ fn a_comparison_has_its_folder_for_itself() {
     fails_with(&compare().ended(), 1, &["another process"]);
     child.kill().unwrap();
     child.wait().unwrap();
-    // Runs under other conditions are not to be compared with those that are there.
+    // Runs under other conditions cannot be compared with the existing ones.
     fails_with(
         &compare().env("REGARD_ISA", "scalar").ended(),
         1,
@@ -151,7 +151,7 @@ fn a_comparison_has_its_folder_for_itself() {
 }
 
 #[test]
-fn a_comparison_blames_the_flag_that_was_given() {
+fn a_comparison_names_the_wrong_flag() {
     let output = regard(&["compare", "compose", "--vary", "model.n_heads=2,many"]);
     fails_with(&output, 2, &["--vary model.n_heads=many"]);
     assert!(!text(&output.stderr).contains("--set model"), "{}", text(&output.stderr));
@@ -160,7 +160,7 @@ fn a_comparison_blames_the_flag_that_was_given() {
 }
 
 #[test]
-fn data_that_have_moved_are_found_again_and_others_refused() {
+fn moved_data_are_accepted_and_other_data_refused() {
     let place = tempfile::tempdir().unwrap();
     let data = pairs(place.path());
     let folder = place.path().join("run");
@@ -174,17 +174,17 @@ fn data_that_have_moved_are_found_again_and_others_refused() {
     let other = place.path().join("other.tsv");
     fs::write(&other, fs::read_to_string(&moved).unwrap() + "six\tsix\n").unwrap();
     fails_with(&resume(path(&other)), 1, &["not those that this run began with"]);
-    // Its tokeniser would be that of other words, also where no step was saved.
+    // Other data are refused even without a checkpoint, because the tokeniser was trained on the first data.
     fs::remove_dir_all(folder.join("checkpoints")).unwrap();
     fails_with(&resume(path(&other)), 1, &["not those that this run began with"]);
     done(&resume(path(&moved)));
-    fails_with(&regard(&[&fixed[..], &["--resume", "--steps", "1"]].concat()), 1, &["3 steps are made already"]);
+    fails_with(&regard(&[&fixed[..], &["--resume", "--steps", "1"]].concat()), 1, &["3 steps have been made already"]);
 }
 
-/// Ctrl-C in a long evaluation: the run stops before its end, and who goes on has the same scores and bits.
+/// Ctrl-C during a long evaluation stops the run at once, and the resumed run has the same scores and bits.
 #[cfg(unix)]
 #[test]
-fn an_evaluation_is_given_up_and_made_up_for() {
+fn an_interrupted_evaluation_is_repeated() {
     let place = tempfile::tempdir().unwrap();
     let [whole, stopped] = ["whole", "stopped"].map(|name| place.path().join(name));
     let small = ["data.size=6", "model.d_model=16", "model.d_ff=16", "model.n_heads=2", "data.test=20"];
@@ -207,5 +207,5 @@ fn an_evaluation_is_given_up_and_made_up_for() {
     };
     assert_eq!(lines(&stopped), lines(&whole));
     let model = |folder: &Path| fs::read(folder.join("model.safetensors")).unwrap();
-    assert!(model(&stopped) == model(&whole), "the model is another one");
+    assert!(model(&stopped) == model(&whole), "the models differ");
 }

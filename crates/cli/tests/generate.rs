@@ -1,4 +1,4 @@
-//! `regard train generate` and what follows from it, as people use them.
+//! Tests of the task `generate`: train, eval, predict, generate, look, and errors.
 
 mod binary;
 
@@ -32,7 +32,7 @@ fn built_in_text_becomes_a_model_that_writes() {
     let run = |arguments: &[&str]| regard_in(&place, arguments);
     let last = last_document(&done(&train(place.path(), &["--set", "data.evaluate_block=64", "--json"])));
     assert_eq!(last["finished"], true);
-    // Far from 27 letters and marks of equal probability already.
+    // Already far below the loss of equally likely letters.
     assert!(last["metrics"]["loss"].as_f64().unwrap() < 3.0, "{last}");
     let scores = last_document(&done(&run(&["eval", "m", "--json"])));
     assert_eq!(scores["task"], "generate");
@@ -43,7 +43,7 @@ fn built_in_text_becomes_a_model_that_writes() {
     let found = documents(&done(&run(&["predict", "m", "The king", "A dog", "--json"])));
     assert_eq!(found[0]["input"], "The king");
     assert_eq!(found[0]["output"].as_str().unwrap().chars().count(), 20);
-    // A seed decides the text; the prompt stands before it.
+    // The seed decides the text, which follows the prompt.
     let write =
         |seed: &str| done(&run(&["generate", "m", "The king", "--tokens", "50", "--seed", seed, "--top-k", "9"]));
     assert_eq!(write("1"), write("1"));
@@ -57,7 +57,7 @@ fn built_in_text_becomes_a_model_that_writes() {
     assert_eq!(maps["maps"].as_array().unwrap().len(), 8);
     done(&run(&["look", "m", "--out", "b.html"]));
     assert!(fs::read_to_string(place.path().join("b.html")).unwrap().contains("layer 2"));
-    // What cannot be.
+    // Errors.
     fails_with(&run(&["generate", "m", "Ünïcode"]), 1, &["\"Ü\"", "\"ï\""]);
     fails_with(&run(&["generate", "m", "The", "--top-p", "1.5"]), 2, &["top_p"]);
     fails_with(&run(&["predict", "m", ""]), 1, &["at least one"]);
@@ -65,7 +65,7 @@ fn built_in_text_becomes_a_model_that_writes() {
 }
 
 #[test]
-fn recurrent_models_and_byte_pairs_go_the_same_way() {
+fn recurrent_models_and_byte_pairs_work_the_same_way() {
     let place = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| regard_in(&place, arguments);
     write(&place, "t.txt", "Où est le café ? Là-bas, près de l'église.\n".repeat(60));
@@ -73,7 +73,7 @@ fn recurrent_models_and_byte_pairs_go_the_same_way() {
     done(&train(place.path(), &more));
     let text = done(&run(&["generate", "m", "Où", "--tokens", "60"]));
     assert!(text.starts_with("Où") && text.len() > 60, "{text}");
-    // Any text has bytes.
+    // Byte pairs encode any text.
     done(&run(&["generate", "m", "κ", "--tokens", "5"]));
     fails_with(&run(&["look", "m", "Où", "--out", "a.html"]), 2, &["model.kind=transformer"]);
 }

@@ -1,4 +1,4 @@
-//! What a model does without some of its heads, and inputs that are not what they should be.
+//! Tests of `heads` and `--without`, and of invalid inputs.
 
 mod binary;
 
@@ -52,7 +52,7 @@ fn heads_are_named_switched_off_and_measured() {
     let table = done(&regard(&["heads", model]));
     assert!(table.contains("decoder.0.cross.1") && table.contains("pattern"), "{table}");
 
-    // A translator that does not see its source says something else, and one line says both.
+    // A translator that cannot see its source answers differently, and the JSON has both answers.
     let input = "three one two";
     let answer =
         |more: &[&str]| documents(&done(&regard(&[&["predict", model, input, "--json"], more].concat()))).remove(0);
@@ -70,7 +70,7 @@ fn heads_are_named_switched_off_and_measured() {
 
     let everything = "encoder.0,decoder.0,decoder.0.cross";
     let output = regard(&["predict", model, input, "--without", everything]);
-    assert!(text(&output.stderr).contains("note: no head of this model is left") && output.status.success());
+    assert!(text(&output.stderr).contains("note: --without switches off every head") && output.status.success());
     let scores = document(&done(&regard(&["eval", model, "--json", "--without", everything])));
     let exact = |of: &Value| of["metrics"]["exact"].as_f64().unwrap();
     assert!(exact(&scores) > exact(&scores["without"]), "{scores}");
@@ -100,7 +100,7 @@ fn heads_are_named_switched_off_and_measured() {
 }
 
 #[test]
-fn one_bad_input_spoils_no_other() {
+fn one_bad_input_does_not_stop_the_others() {
     let place = tempfile::tempdir().unwrap();
     let model = trained(place.path(), "5", &TINY);
     let model = path(&model);
@@ -116,7 +116,7 @@ fn one_bad_input_spoils_no_other() {
     }
     let told = text(&output.stderr);
     assert!(told.contains("input 501: line: expected text in UTF-8") && told.contains("input 701: "), "{told}");
-    assert_eq!(told.lines().count(), 3, "one line each, and one for all: {told}");
+    assert_eq!(told.lines().count(), 3, "one line per error, and a summary: {told}");
 
     let file = write(place.path(), "in.jsonl", "\"one two\"\n{\"input\": \"two one\"}\n{\"image\": \"iVBO\"}\n{\n");
     let output = regard(&["predict", model, "--input", &file, "--json"]);
@@ -126,7 +126,7 @@ fn one_bad_input_spoils_no_other() {
     assert!(found[3]["error"].as_str().unwrap().contains("JSON"));
 
     let picture = write(place.path(), "cat.png", b"\x89PNG\r\n\x1a\n0000");
-    fails_with(&regard(&["predict", model, &picture]), 1, &["a text", "the file of a picture"]);
+    fails_with(&regard(&["predict", model, &picture]), 1, &["a text", "a file with a picture"]);
     fails_with(&regard(&["predict", model, "--input", &picture]), 1, &["UTF-8", "cat.png"]);
 }
 
@@ -147,7 +147,7 @@ fn a_model_without_attention_says_so() {
     done(&regard(&["predict", path(&model), "one two", "--without", "alignment=uniform"]));
 }
 
-/// The grid form of `compose` takes numbers.
+/// The grid form of `compose` takes numbers as input.
 #[test]
 fn inputs_need_not_be_text() {
     let place = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Inputs that nobody should give. Each is answered or refused with a short message; none makes the binary panic, hang or
-//! call a failure a success.
+//! Tests with hostile inputs. Each must be answered or refused with a short message; none may make the binary panic, hang or
+//! report success for a failure.
 
 mod binary;
 
@@ -10,7 +10,7 @@ use std::process::Output;
 use binary::{Ended, command, done, path, sets, text};
 use toml::{Table, Value};
 
-/// Small enough for every task to be trained in a moment.
+/// Settings small enough to train any task in a moment.
 const SMALL: [&str; 8] = [
     "model.d_model=8",
     "train.batch_examples=2",
@@ -22,7 +22,7 @@ const SMALL: [&str; 8] = [
     "train.schedule=constant",
 ];
 
-/// Fails unless the command has ended with an answer, or with a refusal that a person can read.
+/// Fails the test unless the command ended with an answer or with a readable error.
 #[track_caller]
 fn survives(output: &Output, what: &str) {
     let told = String::from_utf8_lossy(&output.stderr);
@@ -30,17 +30,17 @@ fn survives(output: &Output, what: &str) {
     assert!(matches!(output.status.code(), Some(0..=2)), "{what}: {:?}, {shown}", output.status);
     assert!(!told.contains("panicked"), "{what}: {shown}");
     assert!(told.len() < 20_000, "{what}: the message has {} bytes: {shown}", told.len());
-    assert!(output.status.success() || !told.trim().is_empty(), "{what}: it failed without a word");
+    assert!(output.status.success() || !told.trim().is_empty(), "{what}: it failed without a message");
 }
 
-/// The same for a command that must fail.
+/// Fails the test unless the command ended with a readable error.
 #[track_caller]
 fn refuses(output: &Output, what: &str) {
     survives(output, what);
-    assert!(!output.status.success(), "{what}: it was taken for a success");
+    assert!(!output.status.success(), "{what}: it succeeded");
 }
 
-/// A model folder of a task, trained for a step.
+/// Trains a task for one step and returns the model folder.
 fn model(task: &str, place: &Path) -> PathBuf {
     let out = place.join(format!("model-{task}"));
     let more = match task {
@@ -51,7 +51,7 @@ fn model(task: &str, place: &Path) -> PathBuf {
     out
 }
 
-/// Contents of files that are no data, or strange ones.
+/// Returns names and contents of files with strange data or none.
 fn contents() -> Vec<(&'static str, Vec<u8>)> {
     let utf16 = |order: fn(u16) -> [u8; 2]| "\u{feff}a\tb\nc\td\n".encode_utf16().flat_map(order).collect::<Vec<u8>>();
     let gzip = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48];
@@ -80,12 +80,12 @@ fn contents() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Texts that are strange questions.
+/// Returns strange inputs for `predict`.
 fn questions() -> Vec<String> {
     let mut all: Vec<String> = contents()
         .into_iter()
         .filter_map(|(_, content)| String::from_utf8(content).ok())
-        // What the system lets a program be given as an argument.
+        // Arguments of a program cannot contain NUL or be very long.
         .filter(|text| !text.contains('\0') && text.len() < 100_000)
         .collect();
     let more = [
@@ -139,7 +139,7 @@ fn any_file_is_read_or_refused() {
             let output = command(&[&fixed[..], &sets(&SMALL)].concat()).ended();
             survives(&output, &format!("{}, {what}", kind.name()));
             if !output.status.success() {
-                assert!(!out.exists(), "{}, {what}: a refused run has left a folder", kind.name());
+                assert!(!out.exists(), "{}, {what}: a refused run left a folder", kind.name());
             }
         };
         for (name, content) in contents() {
@@ -157,7 +157,7 @@ fn any_file_is_read_or_refused() {
     }
 }
 
-/// Every key of a configuration with every kind of nonsense.
+/// Sets every key of a configuration to every kind of invalid value.
 #[test]
 fn any_setting_is_used_or_refused() {
     let place = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn any_setting_is_used_or_refused() {
     }
 }
 
-/// Every file of a model folder, spoiled in every way.
+/// Damages every file of a model folder in every way.
 #[test]
 fn any_damage_to_a_folder_is_named() {
     let place = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ fn any_damage_to_a_folder_is_named() {
     }
 }
 
-/// A copy of a folder with all that is in it, in place of what is there.
+/// Replaces folder `to` with a copy of `from`.
 fn copy(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
     fs::create_dir_all(to).unwrap();

@@ -1,4 +1,4 @@
-//! `regard icl`: the published point, every picture, and what is refused.
+//! Tests of `regard icl`: the published error, every picture, and errors.
 
 mod binary;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use binary::{Ended, command, document, done, fails_with, regard, regard_in, text};
 
-/// D = 20, N = 100, P = 10,000, λ = 0.01, β = 100: published is 0.192 ± 0.009.
+/// The published test error for D = 20, N = 100, P = 10,000, λ = 0.01, β = 100 is 0.192 ± 0.009.
 #[test]
 fn the_node_solver_has_the_published_error() {
     let published = ["--d", "20", "--n", "100", "--p", "10000", "--lambda", "0.01", "--beta", "100"];
@@ -22,10 +22,10 @@ fn the_node_solver_has_the_published_error() {
     let spread = node["test_error_standard_error"].as_f64().unwrap();
     let trained = node["trained"]["test_error"].as_f64().unwrap();
     assert!((trained - error).abs() < 0.009 + spread, "{trained} and {error}");
-    // Adam ends where the exact solver does.
+    // Adam reaches the error of the exact solver.
     let exact = solve(&[]);
     assert!((exact["test_error"].as_f64().unwrap() - trained).abs() < 1e-3);
-    // Means and variances of the blocks alone are enough for the identity to be seen.
+    // Means and variances of the blocks alone are enough to find the identity.
     let fitted = solve(&["--fields", "fitted"]);
     assert!((fitted["contrast"].as_f64().unwrap() - exact["contrast"].as_f64().unwrap()).abs() < 0.08);
 }
@@ -53,7 +53,7 @@ fn everything_is_shown_as_text_json_csv_and_picture() {
         let table = fs::read_to_string(place.path().join("table.csv")).unwrap();
         let columns = table.lines().next().unwrap().split(',').count();
         assert!(table.lines().count() > 2 && table.lines().all(|line| line.split(',').count() == columns), "{name}");
-        // The same seed, the same numbers.
+        // The same seed gives the same numbers.
         assert_eq!(done(&regard_in(&place, &words)), shown, "{name}");
     }
 }
@@ -83,7 +83,7 @@ fn a_sweep_computes_only_what_is_new() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named_in_one_line() {
+fn invalid_settings_are_named() {
     for (arguments, code, words) in [
         ("solve --d 0", 2, ["d: ", "1 to"]),
         ("solve --tests 1000000000000", 2, ["tests: ", "at most"]),

@@ -1,4 +1,4 @@
-//! A run that is killed at any moment goes on to the same bits as one that is not, whatever the task.
+//! Tests that a run of any task, killed at any moment and resumed, ends with the same bits as an undisturbed run.
 #![cfg(unix)]
 
 mod binary;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use binary::kill::{Left, Moments, has_killed, newest_checkpoint};
 use binary::{Ended, command, done, pairs, path, sets, wait_until};
 
-/// Small batches of a small model with everything that could drift: dropout and hidden tokens where a task has them, sums
-/// over batches, a falling learning rate, the best weights beside the last.
+/// Settings of a small model with all the state that a resumed run must restore: random numbers, sums over batches, a falling
+/// learning rate, the best weights beside the last.
 const SETTINGS: [&str; 9] = [
     "model.d_model=16",
     "train.accumulate=2",
@@ -24,11 +24,10 @@ const SETTINGS: [&str; 9] = [
     "train.steps=200",
 ];
 
-/// The last step of the shortest of these runs, where there is nothing left to go on with.
+/// A checkpoint at this step or later may be the last one, with nothing left to resume.
 const LAST_STEP: u64 = 400;
 
-/// What a task takes beside the settings of all, so that it is small or does more. A task that is not named here is killed
-/// as well.
+/// Returns additional settings of a task. A task without any is tested, too.
 fn more(task: &str) -> &'static [&'static str] {
     match task {
         "compose" => &["data.size=6", "data.test=50", "model.dropout=0.1"],
@@ -37,12 +36,12 @@ fn more(task: &str) -> &'static [&'static str] {
     }
 }
 
-/// Trains once as it is and once with kills, and compares what is left.
+/// Trains once undisturbed and once with kills, and compares the results.
 fn kill(task: &str, settings: &[&str]) -> Left {
     let place = tempfile::tempdir().unwrap();
     let train =
         |out: &Path, more: &[&str]| command(&[&["train", task, "--threads", "2", "--out", path(out)], more].concat());
-    // The built-in sentences take long to be translated at the end.
+    // Translating the built-in test sentences at the end would take long.
     let data = pairs(place.path());
     let data = if task == "translate" { vec!["--data", &data] } else { Vec::new() };
     let begin = |out: &Path| train(out, &[sets(settings), data.clone()].concat());
@@ -65,16 +64,16 @@ fn kill(task: &str, settings: &[&str]) -> Left {
         let before = newest_checkpoint(&killed);
         let mut child = go_on().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let moment = match attempt {
-            // While it reads, begins or makes its first steps.
+            // During reading, at the start or in the first steps.
             0 => moments.part_of(took / 3),
-            // Once there is something new to go on from: at once, or somewhat later.
+            // At a new checkpoint, or somewhat later.
             1 | 2 => {
                 wait_until("new checkpoint", || {
                     newest_checkpoint(&killed) > before || child.try_wait().unwrap().is_some()
                 });
                 if attempt == 1 { Duration::ZERO } else { moments.part_of((took / 6).min(Duration::from_millis(300))) }
             }
-            // At any moment, and perhaps when it has ended.
+            // At any moment, perhaps after the end.
             _ => moments.part_of(took),
         };
         std::thread::sleep(moment);
@@ -85,13 +84,13 @@ fn kill(task: &str, settings: &[&str]) -> Left {
         }
     }
     println!("{task}: {} of 4 kills landed: {landed:?}", landed.len());
-    assert!(resumed, "{task}: no kill has left a checkpoint to go on from: {landed:?}");
+    assert!(resumed, "{task}: no kill left a checkpoint to resume from: {landed:?}");
     done(&go_on().ended());
     Left::new(&killed).expect(&expected, &format!("{task} {settings:?} after kills {landed:?}"));
     expected
 }
 
-/// The next task in the registry is killed without a word here.
+/// Covers every task of the registry, including future ones.
 #[test]
 fn runs_of_every_task_end_as_if_nothing_had_happened() {
     for task in regard_tasks::kinds() {
@@ -102,15 +101,15 @@ fn runs_of_every_task_end_as_if_nothing_had_happened() {
     }
 }
 
-/// Hard attention that is trained by its reward keeps a running mean of it between steps.
+/// Hard attention trained with the score function keeps a running mean of the reward between steps.
 #[test]
-fn a_run_with_a_memory_ends_as_if_nothing_had_happened() {
+fn a_run_with_state_between_steps_ends_as_if_nothing_had_happened() {
     let hard =
         ["model.kind=gru", "model.selection={ kind = \"hard\", estimator = \"score_function\" }", "model.dropout=0.1"];
     kill("translate", &[&SETTINGS[..], &hard].concat());
 }
 
-/// Evaluations without a better score end the run, and those before a kill count.
+/// Early stopping counts the evaluations before a kill.
 #[test]
 fn a_run_that_ends_early_ends_as_if_nothing_had_happened() {
     let early = [
@@ -130,7 +129,7 @@ fn a_run_that_ends_early_ends_as_if_nothing_had_happened() {
     assert!((12 * 25..20_000).contains(&last), "it ended at step {last}");
 }
 
-/// Whether a list sets the same key.
+/// Returns whether `list` sets the key of `setting`.
 fn is_in(setting: &str, list: &[&str]) -> bool {
     let key = |setting: &str| setting.split('=').next().unwrap().to_string();
     list.iter().any(|other| key(other) == key(setting))

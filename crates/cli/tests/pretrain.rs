@@ -1,4 +1,4 @@
-//! `regard train pretrain` and what follows from it, as people use them.
+//! Tests of the task `pretrain`: train, eval, predict, look, and errors.
 
 mod binary;
 
@@ -32,7 +32,7 @@ fn built_in_text_becomes_an_encoder_that_guesses() {
     for name in ["loss", "perplexity", "accuracy", "accuracy_longer", "loss_longer"] {
         assert!(scores["metrics"][name].is_number(), "{scores}");
     }
-    // Better than any token being as likely as the other.
+    // Better than equally likely tokens.
     assert!(scores["metrics"]["loss"].as_f64().unwrap() < 600f64.ln() - 1.0, "{scores}");
     let found = last_document(&done(&run(&["predict", "m", "The king lost his <mask>.", "--json"])));
     assert_eq!(found["input"], "The king lost his <mask>.");
@@ -43,18 +43,18 @@ fn built_in_text_becomes_an_encoder_that_guesses() {
     assert!(maps["tokens"].as_array().unwrap().contains(&Value::from("<mask>")), "{maps}");
     assert_eq!(maps["maps"].as_array().unwrap().len(), 8);
     done(&run(&["look", "m", "--out", "b.html"]));
-    // The contract of a start from it: task, tokeniser, encoder.
+    // What `model.from` needs: task, tokeniser, encoder.
     let config = read_document(&place.path().join("m/config.json"));
     assert_eq!(config["task"], "pretrain");
     assert!(place.path().join("m/tokenizer.json").exists());
     let weights = fs::read(place.path().join("m/model.safetensors")).unwrap();
     assert!(String::from_utf8_lossy(&weights[..4000]).contains("\"encoder.embedding.tokens.weight\""));
-    // What cannot be.
+    // Errors.
     for (input, expected) in [("no mask here", "<mask>"), ("", "1 to 128"), (&"word ".repeat(300), "data.max_length")] {
         fails_with(&run(&["predict", "m", input]), 1, &[expected]);
     }
     fails_with(&run(&["generate", "m", "The"]), 2, &["train generate"]);
-    // A byte that has changed is found.
+    // A changed byte is detected.
     let mut damaged = weights;
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;

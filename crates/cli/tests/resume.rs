@@ -1,4 +1,4 @@
-//! Runs that are stopped, damaged, edited or read from while they train; `killed.rs` has those that are killed.
+//! Tests of runs that are stopped, damaged, edited or read during training; `killed.rs` tests kills.
 
 mod binary;
 
@@ -13,7 +13,7 @@ use binary::{Ended, command, done, end_of, fails_with, path, regard, sets, text,
 use regard_tasks::folder::Folder;
 use serde_json::Value;
 
-/// Dropout, accumulation and a cosine, so that everything that could drift is there.
+/// Settings with dropout, accumulation and a cosine schedule, all of which a resumed run must restore.
 const SETTINGS: [&str; 10] = [
     "data.size=6",
     "model.d_model=32",
@@ -55,9 +55,9 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_used() {
     assert!(fs::read(folder.join("model.safetensors")).unwrap() == expected);
 }
 
-/// A script that goes on after a stopped run would deploy half a model.
+/// The exit code is not 0: otherwise a script would deploy a half-trained model.
 #[test]
-fn a_signal_saves_says_how_to_go_on_and_is_no_success() {
+fn a_signal_saves_the_run_and_is_no_success() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("run");
@@ -68,16 +68,16 @@ fn a_signal_saves_says_how_to_go_on_and_is_no_success() {
         let output = end_of(child);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
         assert!(text(&output.stdout).contains("--resume") && text(&output.stderr).contains("will be saved"));
-        // What was saved can be used at once, and says what it is.
+        // The saved model can be used at once, with a note that its training has not ended.
         let output = regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]);
         done(&output);
         assert!(text(&output.stderr).contains("its training has not ended"), "{}", text(&output.stderr));
     }
 }
 
-/// A step of a million batches is given up between two of them, and the run goes on as if it had not begun.
+/// A step of a million batches is abandoned between two of them.
 #[test]
-fn a_long_step_is_given_up() {
+fn a_long_step_is_abandoned() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     let child = begin(&folder, &sets(&["train.accumulate=1000000"])).spawn().unwrap();
@@ -90,9 +90,9 @@ fn a_long_step_is_given_up() {
     assert!(asked.elapsed() < Duration::from_secs(20) && text(&output.stdout).contains("step 0;"), "{output:?}");
 }
 
-/// Scores stand beside the weights they are of, never beside others.
+/// Scores are never kept beside weights that they do not belong to.
 #[test]
-fn a_stopped_run_has_no_scores_of_an_earlier_end() {
+fn a_stopped_run_has_no_earlier_scores() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     done(&begin(&folder, &["--steps", "30"]).ended());
@@ -106,10 +106,10 @@ fn a_stopped_run_has_no_scores_of_an_earlier_end() {
     assert!(!scores()["scores"].is_object() && !folder.join("report.html").exists());
 }
 
-/// A log on a full disk costs its lines and nothing else.
+/// A log on a full disk loses its lines but does not stop the run.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_line_that_cannot_be_printed_costs_no_run() {
+fn a_line_that_cannot_be_printed_does_not_stop_a_run() {
     let place = tempfile::tempdir().unwrap();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let folder = place.path().join("run");
@@ -118,7 +118,7 @@ fn a_line_that_cannot_be_printed_costs_no_run() {
     assert!(folder.join("report.html").exists());
 }
 
-/// What a new run would refuse, an edited folder is refused for as well.
+/// An edited folder is refused for the same reasons as a new run.
 #[test]
 fn an_edited_folder_is_checked_like_a_new_run() {
     let place = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ fn an_edited_folder_is_checked_like_a_new_run() {
 }
 
 #[test]
-fn weights_that_are_no_numbers_answer_nothing() {
+fn weights_with_nan_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     done(&begin(&folder, &["--steps", "15"]).ended());
@@ -152,13 +152,13 @@ fn weights_that_are_no_numbers_answer_nothing() {
     let mut bytes = fs::read(&model).unwrap();
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
-    // As a run that has failed would have written it: with the right sum.
+    // The checksum is right, as if a failed run had written the file.
     let (opened, mut description) = Folder::open(&folder).unwrap();
     opened.commit(&mut description, &BTreeMap::from([("model.safetensors".to_string(), bytes)])).unwrap();
-    fails_with(&regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]), 1, &["no numbers", "train it again"]);
+    fails_with(&regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]), 1, &["not finite", "train the model again"]);
 }
 
-/// A reader who has seen enough ends the work.
+/// Closing the output pipe ends the work.
 #[test]
 fn a_closed_pipe_ends_predictions() {
     let place = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn a_closed_pipe_ends_predictions() {
     drop(child.stdout.take());
     let start = Instant::now();
     assert!(end_of(child).status.success());
-    assert!(start.elapsed() < Duration::from_secs(20), "it went on for {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "it continued for {:?}", start.elapsed());
 }
 
 fn wait_for_checkpoint(folder: &Path) {
@@ -180,7 +180,7 @@ fn wait_for_checkpoint(folder: &Path) {
 }
 
 #[test]
-fn one_process_trains_in_a_folder() {
+fn only_one_process_trains_in_a_folder() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     let child = begin(&folder, &["--steps", "100000"]).spawn().unwrap();
@@ -191,7 +191,7 @@ fn one_process_trains_in_a_folder() {
 }
 
 #[test]
-fn examples_that_do_not_suit_are_named_with_file_and_line() {
+fn invalid_examples_are_named_with_file_and_line() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     done(&begin(&folder, &["--steps", "2"]).ended());
@@ -200,7 +200,7 @@ fn examples_that_do_not_suit_are_named_with_file_and_line() {
     fs::write(&file, "5 4 3 2 1 0 | 0 1 2 3 4 5\n\n5 4 3\n").unwrap();
     fails_with(&score(), 1, &["examples.txt, line 3", "two permutations of 0 to 5", "5 4 3"]);
     fs::write(&file, "\n").unwrap();
-    fails_with(&score(), 1, &["examples.txt", "one a line", "none"]);
+    fails_with(&score(), 1, &["examples.txt", "one per line", "none"]);
     fs::write(&file, "5 4 3 2 1 0 | 0 1 2 3 4 5\n").unwrap();
     done(&score());
 }

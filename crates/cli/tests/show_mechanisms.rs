@@ -1,4 +1,4 @@
-//! `regard show` for positions, the worked example, masks, identity and order, as a person runs it.
+//! Tests of `regard show` for position, attention, masks, identity, equivariance and scaling.
 
 mod binary;
 
@@ -61,7 +61,7 @@ fn masks_count_what_is_seen() {
 }
 
 #[test]
-fn large_tokens_stay_and_order_is_not_seen() {
+fn large_tokens_stay_unchanged_and_order_needs_positions() {
     let document = shown(&["identity", "--tokens", "6", "--d", "64"]);
     let rows = document["rows"].as_array().unwrap();
     assert!(rows[0]["weights"].as_f64().unwrap() > 0.8 && rows[rows.len() - 1]["weights"].as_f64().unwrap() < 1e-6);
@@ -118,7 +118,7 @@ fn numbers_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn a_picture_that_cannot_be_written_is_refused_before_the_work() {
+fn a_picture_that_cannot_be_written_is_refused_at_once() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("nowhere");
     let missing = folder.join("masks.svg");
@@ -143,11 +143,11 @@ fn every_kind_of_positions_is_in_the_help() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let bench = ["bench", "--only", "attention/causal/1x2x16x8/both", "--seconds", "0", "--json"];
     for arguments in [&["show", "position", "--json"][..], &["show", "position"], &bench] {
         let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Closed before anything comes.
+        // Closed before anything is printed.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         done(&output);
@@ -155,9 +155,9 @@ fn a_reader_who_has_seen_enough_is_no_error() {
     }
 }
 
-/// A private character stands for those that no font of the machine has.
+/// Uses a private character, which no font on the machine has.
 #[test]
-fn boxes_in_a_picture_are_told() {
+fn missing_characters_are_reported() {
     let place = tempfile::tempdir().unwrap();
     let told = |name: &str, word: &str| {
         let output = regard(&["show", "attention", "I", "saw", word, "--out", path(&place.path().join(name))]);

@@ -1,5 +1,4 @@
-//! `regard show` for what attention is made of and costs: heads, convolution, dense, lstm, cells,
-//! complexity.
+//! Tests of `regard show` for heads, convolution, dense, lstm, cells and complexity.
 
 mod binary;
 
@@ -15,11 +14,11 @@ fn heads_add_up() {
     assert!(told["largest_output"].as_f64().unwrap() > 0.1);
     assert_eq!(told["heads"].as_array().unwrap().len(), 2);
     drawn(&["heads"], &["sum over heads", "largest difference"]);
-    show_refuses(&["heads", "--n-heads", "5"], &["n_heads = 5", "divisors"]);
+    show_refuses(&["heads", "--n-heads", "5"], &["n_heads = 5", "a divisor of d_model"]);
 }
 
 #[test]
-fn a_convolution_is_heads() {
+fn heads_imitate_a_convolution() {
     let told = shown(&["convolution", "--size", "6", "--sharpness", "0.5,32"]);
     assert_eq!(told["heads"], 9);
     let difference = |row: usize, kind: &str| told["rows"][row][kind].as_f64().unwrap();

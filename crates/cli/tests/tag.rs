@@ -1,4 +1,4 @@
-//! `tag` as a person uses it, in a tiny setting: train, predict, eval, look, and what is refused.
+//! Tests of the task `tag` with a tiny model: train, predict, eval, look, and errors.
 
 mod binary;
 
@@ -9,7 +9,7 @@ use std::process::Output;
 use binary::{documents, done, fails_with, read_document, regard_in, sets, sets_beside, text, write};
 use serde_json::{Value, json};
 
-/// Small enough to be trained in a second or two.
+/// Settings small enough to train in a second or two.
 const TINY: [&str; 8] = [
     "model.d_model=32",
     "model.d_ff=32",
@@ -26,7 +26,7 @@ fn train(place: &Path, out: &str, more: &[&str]) -> Output {
     regard_in(place, &[&train[..], &sets_beside(more, &TINY), more].concat())
 }
 
-/// Sentences whose tags follow from the words, `n` of them.
+/// Returns `n` sentences whose tags follow from the words.
 fn two_columns(n: usize) -> String {
     let sentence = |i: usize| {
         let long = if i.is_multiple_of(5) { "very\tO\nvery\tO\nvery\tO\n" } else { "" };
@@ -46,7 +46,7 @@ fn from_built_in_sentences_to_tags_scores_and_maps() {
         assert!(place.path().join("model").join(file).is_file(), "{file}");
     }
     let report = fs::read_to_string(place.path().join("model/report.html")).unwrap();
-    assert!(report.contains("Which tag is taken for which") && report.contains("layer 1"));
+    assert!(report.contains("Confusion matrix of tags") && report.contains("layer 1"));
 
     let predictions = documents(&done(&at(&["predict", "model", "--json", "I saw a saw.", "Zorblax sleeps ."])));
     assert_eq!(predictions.len(), 2);
@@ -72,7 +72,7 @@ fn from_built_in_sentences_to_tags_scores_and_maps() {
     assert_eq!(view["tokens"], json!(["I", "saw", "a", "saw", "."]));
     let weights = view["maps"][0]["weights"][0].as_array().unwrap();
     let sum: f64 = weights.iter().map(|weight| weight.as_f64().unwrap()).sum();
-    assert!((sum - 1.0).abs() < 1e-3 && view["maps"].as_array().unwrap().len() == 4, "a map a head: {view}");
+    assert!((sum - 1.0).abs() < 1e-3 && view["maps"].as_array().unwrap().len() == 4, "one map per head: {view}");
 
     fails_with(&at(&["predict", "model", "  "]), 1, &["1 to 200 words", "data.max_length", "got 0"]);
     let long = "saw ".repeat(201);
@@ -96,7 +96,7 @@ fn spans_of_two_columns_by_every_other_network() {
         assert!(metric("f1") > 0.5 && metric("precision") > 0.5 && metric("recall") > 0.5, "{kind}: {last}");
     }
     let at = |arguments: &[&str]| regard_in(&place, arguments);
-    // A tag that training has not is wrong, never an error.
+    // A tag that is not in the training data counts as wrong and is not an error.
     write(&place, "new.tsv", "Rome1\tB-LOC\n.\tX\n");
     let score = &documents(&done(&at(&["eval", "lstm", "--data", "new.tsv", "--json"])))[0];
     assert!(score["metrics"]["accuracy"].as_f64().unwrap() <= 0.5, "{score}");
@@ -133,15 +133,15 @@ fn bad_data_and_settings_are_refused_by_name() {
         ("data.share=0", ["data.share", "above 0", "up to 1"]),
         ("data.longest=500", ["data.longest", "max_length", "200"]),
         ("model.kind=bag", ["model.kind", "transformer", "intra"]),
-        ("words.characters.widths=[]", ["words.characters.widths", "one window", "more"]),
+        ("words.characters.widths=[]", ["words.characters.widths", "one window", "at least one"]),
         ("model.word_dropout=1.5", ["model.word_dropout", "1.5", "0"]),
     ] {
         fails_with(&train(place.path(), "never", &["--set", set]), 2, &words);
     }
     let smooth = sets(&["tags.output=crf", "train.label_smoothing=0.1"]);
     fails_with(&train(place.path(), "never", &smooth), 2, &["train.label_smoothing", "crf"]);
-    fails_with(&train(place.path(), "never", &["--set", "model.from=nothing"]), 1, &["nothing", "no model folder"]);
-    assert!(!place.path().join("never").exists(), "what is refused leaves no folder");
+    fails_with(&train(place.path(), "never", &["--set", "model.from=nothing"]), 1, &["nothing", "not a model folder"]);
+    assert!(!place.path().join("never").exists(), "a refused run leaves no folder");
 }
 
 #[test]
@@ -153,13 +153,13 @@ fn sentences_that_are_left_out_are_counted() {
     let message = text(&output.stderr);
     assert!(message.contains("sentences of more than 6 words (data.max_length) are left out"), "{message}");
     assert!(message.contains("training sentences are used (data.share)"), "{message}");
-    // Those of the test split that are too long are scored all the same, in pieces.
+    // Test sentences that are too long are still scored, in pieces.
     let last = documents(&done(&output)).pop().unwrap();
     assert!(last["metrics"]["accuracy"].as_f64().unwrap() > 0.3, "{last}");
 }
 
 #[test]
-fn a_pretrained_encoder_is_taken_over_and_then_not_needed() {
+fn a_pretrained_encoder_is_copied_into_the_model() {
     let place = tempfile::tempdir().unwrap();
     let at = |arguments: &[&str]| regard_in(&place, arguments);
     let plain: String = (0..200).map(|i| format!("Anna{} Smith saw Rome{} again.\n", i % 17, i % 7)).collect();

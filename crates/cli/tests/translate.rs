@@ -1,4 +1,4 @@
-//! From a file of pairs to a translator, and what happens to files that are not what they should be.
+//! Tests of the task `translate`: from a file of pairs to a translator, and errors for invalid files.
 
 mod binary;
 
@@ -68,12 +68,12 @@ fn hard_attention_trains_and_resumes() {
     let more = sets(&["model.kind=gru", "model.n_layers=1", hard]);
     train(&data, &out, &[&more[..], &["--steps", "40"]].concat());
     let state = fs::read_to_string(out.join("checkpoints/step-40/state.json")).unwrap();
-    assert!(state.contains("baseline"), "the baseline of rewards is a part of the state");
+    assert!(state.contains("baseline"), "the baseline of rewards is part of the state");
     done(&regard(&["train", "translate", "--resume", "--steps", "60", "--out", path(&out)]));
 }
 
 #[test]
-fn bad_data_are_refused_with_their_place() {
+fn bad_data_are_refused_with_file_and_line() {
     let place = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &[u8]| write(&place, name, content);
     let out = place.path().join("never");
@@ -128,7 +128,7 @@ fn damaged_folders_are_named() {
     fails_with(&regard(&["predict", folder, ""]), 1, &["1 to 60 tokens"]);
     fails_with(&regard(&["generate", folder, "one"]), 2, &["translate cannot generate"]);
     fails_with(&regard(&["look", folder, "one", "--out", "a.gif"]), 2, &["a.gif", ".svg"]);
-    fails_with(&regard(&["predict", path(place.path()), "one"]), 1, &["no model folder"]);
+    fails_with(&regard(&["predict", path(place.path()), "one"]), 1, &["not a model folder"]);
     for (name, at) in [("model.safetensors", 500), ("tokenizer.json", 100), ("config.json", 1)] {
         let file = out.join(name);
         let good = fs::read(&file).unwrap();
@@ -142,7 +142,7 @@ fn damaged_folders_are_named() {
     }
     done(&regard(&["predict", folder, "one"]));
 
-    // As an earlier version wrote it, with the keys of all kinds of networks.
+    // An earlier version wrote the keys of all kinds of networks.
     let config = out.join("config.json");
     let mut old = read_document(&config);
     old["format"] = 1.into();
@@ -153,7 +153,7 @@ fn damaged_folders_are_named() {
     assert_eq!(text(&output.stderr).lines().count(), 1);
 }
 
-/// A limit on the size of files stands for a disk that is full: writing fails in the middle.
+/// A limit on the size of files imitates a full disk: writing fails in the middle.
 #[test]
 #[cfg(unix)]
 fn a_full_disk_loses_nothing() {

@@ -1,4 +1,4 @@
-//! Word vectors by their command: trained, asked, drawn, and what is refused.
+//! Tests of the task `words`: training, predictions, pictures, and errors.
 
 mod binary;
 
@@ -18,7 +18,7 @@ fn vectors_from_built_in_stories() {
     let told = documents(&done(&regard(&[&["train", "words", "--json", "--out", folder][..], &sets(&FEW)].concat())));
     let last = told.last().unwrap();
     assert_eq!((&last["finished"], &last["split"]), (&Value::from(true), &Value::from("test")));
-    // Before training it is six times ln 2.
+    // The loss before training is 6 ln 2.
     let loss = last["metrics"]["loss"].as_f64().unwrap();
     assert!(loss < 3.0, "{last}");
     assert!(last["metrics"]["analogy_accuracy"].as_f64().unwrap() > 0.1, "{last}");
@@ -40,7 +40,7 @@ fn vectors_from_built_in_stories() {
     fails_with(&regard(&["predict", folder, "kign"]), 1, &["\"kign\"", "did you mean king"]);
     fails_with(&regard(&["predict", folder, ""]), 1, &["paris - france + italy"]);
 
-    // What other programs read: a header, then a word and its numbers a line.
+    // The format that other programs read: a header, then a word and its numbers per line.
     let vectors = fs::read_to_string(Path::new(folder).join("vectors.txt")).unwrap();
     let mut rows = vectors.lines();
     let (count, width) = rows.next().unwrap().split_once(' ').unwrap();
@@ -63,9 +63,9 @@ fn vectors_from_built_in_stories() {
 }
 
 #[test]
-fn a_text_of_ones_own_and_cbow() {
+fn a_text_file_and_cbow() {
     let place = tempfile::tempdir().unwrap();
-    // Cats and dogs keep the same company, stones another.
+    // Cats and dogs have the same neighbours, stones have others.
     let lines = (0..400).map(|i| match i % 4 {
         0 => "the cat eats food and the cat sleeps\n",
         1 => "the dog eats food and the dog sleeps\n",
@@ -87,12 +87,12 @@ fn a_text_of_ones_own_and_cbow() {
     let near: Vec<&str> =
         told["neighbours"].as_array().unwrap().iter().take(3).map(|near| near["word"].as_str().unwrap()).collect();
     assert!(near.contains(&"dog"), "{near:?}");
-    // Groups are found where none are known.
+    // Without known groups, the picture finds some.
     done(&regard(&["look", folder, "--out", path(&place.path().join("w.png"))]));
 }
 
 #[test]
-fn what_cannot_be_learnt_from_is_refused() {
+fn unusable_texts_and_settings_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("model");
     let refused = |more: &[&str], code: i32, words: &[&str]| {
@@ -114,5 +114,5 @@ fn what_cannot_be_learnt_from_is_refused() {
     }
     let analogies = format!("data.analogies={}", file(b"a b c\n"));
     refused(&["--set", &analogies], 1, &["line 1", "four words"]);
-    assert!(!out.exists(), "nothing is left of what was refused");
+    assert!(!out.exists(), "a refused run leaves no folder");
 }

@@ -1,12 +1,12 @@
-//! Every kind of panel, to look at: `cargo run --release -p regard-inspect --example gallery -- FOLDER`.
+//! Draws every kind of panel: `cargo run --release -p regard-inspect --example gallery -- FOLDER`.
 
 use std::path::PathBuf;
 
-use regard_inspect::{
-    AttentionView, Axis, Bars, CellNumbers, ColourScale, Content, Figure, HeadMap, Heatmap, InspectError,
-    LabelledPoint, LineStyle, Lines, Links, MapGroup, Report, Scatter, Section, Series, Table, Text, ValueRange,
-    confusion_matrix,
+use regard_figures::{
+    Axis, Bars, CellNumbers, ColourScale, Content, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines,
+    Links, Report, Scatter, Section, Series, Table, Text, ValueRange, confusion_matrix,
 };
+use regard_inspect::{AttentionView, HeadMap, InspectError, MapGroup};
 
 fn main() -> Result<(), InspectError> {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_string()));
@@ -28,12 +28,12 @@ fn main() -> Result<(), InspectError> {
             let _ = view.save(folder.join(format!("{name}.{extension}")))?;
         }
     }
-    report()?.save(folder.join("report.html"))
+    Ok(report()?.save(folder.join("report.html"))?)
 }
 
 const TOKENS: [&str; 8] = ["<s>", " the", " cat", " sat", " on", " the", " mat", "."];
 
-/// Causal weights that fall off with distance.
+/// Returns causal weights that fall off with the distance.
 fn weights(length: usize, fall: f32) -> Vec<f32> {
     let mut weights = vec![f32::NAN; length * length];
     for query in 0..length {
@@ -44,7 +44,7 @@ fn weights(length: usize, fall: f32) -> Vec<f32> {
     weights
 }
 
-fn attention() -> Result<Figure, InspectError> {
+fn attention() -> Result<Figure, FigureError> {
     let map = Heatmap::new(8, 8, weights(8, 0.3))?
         .row_labels(TOKENS)
         .column_labels(TOKENS)
@@ -52,13 +52,13 @@ fn attention() -> Result<Figure, InspectError> {
         .absent("masked")
         .numbers(CellNumbers::WhereTheyFit);
     let links = Links::new(TOKENS, TOKENS, weights(8, 0.3))?.names("query", "key");
-    Ok(Figure::new("Where each token looks: softmax(QKᵀ / √d) of layer 1, head 3")
+    Ok(Figure::new("What each token attends to: softmax(QKᵀ / √d) of layer 1, head 3")
         .panel("weights", map)
         .panel("the same as links", links)
-        .note("A query sees itself and what came before; the hatched cells are masked. Rows add up to 1."))
+        .note("A query sees itself and earlier tokens; hatched cells are masked. Rows add up to 1."))
 }
 
-fn heads() -> Result<Figure, InspectError> {
+fn heads() -> Result<Figure, FigureError> {
     let words: Vec<String> = (0..24).map(|i| format!("token{i}")).collect();
     let mut figure = Figure::new("All heads of layer 2").columns(4);
     for head in 0..8 {
@@ -72,7 +72,7 @@ fn heads() -> Result<Figure, InspectError> {
     Ok(figure)
 }
 
-fn large() -> Result<Figure, InspectError> {
+fn large() -> Result<Figure, FigureError> {
     let wave = |row: usize, column: usize| {
         let angle = row as f32 / 10_000f32.powf((column / 2 * 2) as f32 / 64.0);
         if column.is_multiple_of(2) { angle.sin() } else { angle.cos() }
@@ -83,12 +83,12 @@ fn large() -> Result<Figure, InspectError> {
         .scale(ColourScale::diverging(ValueRange::Data));
     let image =
         Heatmap::new(512, 512, weights(512, 0.02))?.axes("query", "key").scale(ColourScale::viridis(ValueRange::Data));
-    Ok(Figure::new("Sinusoidal positions, and a map with a quarter of a million cells")
-        .panel("128 × 64, as Vaswani et al. have it", positions)
+    Ok(Figure::new("Sinusoidal positions, and a map with 262,144 cells")
+        .panel("128 × 64, as in Vaswani et al.", positions)
         .panel("512 × 512", image))
 }
 
-fn curves() -> Result<Figure, InspectError> {
+fn curves() -> Result<Figure, FigureError> {
     let law = |n: f64| 2.6 * n.powf(-0.5);
     let sizes = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
     let scaling = Lines::new(Axis::log("contexts per task"), Axis::log("generalisation error"))
@@ -121,10 +121,10 @@ fn curves() -> Result<Figure, InspectError> {
         .panel("Mechanisms", table)
         .panel("Formula", text)
         .columns(2)
-        .note("A note long enough to be broken into lines when the figure is narrower than the sentence that someone thought was needed to explain what is to be seen in the picture above, which happens."))
+        .note("A long note, to show that notes are wrapped into several lines if the figure is narrower than the sentence, as happens with sentences that explain what can be seen in the panels above."))
 }
 
-fn odd() -> Result<Figure, InspectError> {
+fn odd() -> Result<Figure, FigureError> {
     let long = ["a label that is much longer than any cell of the map could ever be", "短い", "naïve <b>&", "→\n"];
     let mixed = vec![
         1.0,
@@ -155,7 +155,7 @@ fn odd() -> Result<Figure, InspectError> {
         )
         .panel("1 × 1", Heatmap::new(1, 1, vec![0.5])?.axes("a rather long row name", "a rather long column name"))
         .panel("constant", Heatmap::new(3, 5, vec![0.2; 15])?.scale(ColourScale::viridis(ValueRange::Data)))
-        .panel("nothing but NaN", Heatmap::new(2, 6, vec![f32::NAN; 12])?)
+        .panel("only NaN", Heatmap::new(2, 6, vec![f32::NAN; 12])?)
         .panel("1 × 100", Heatmap::new(1, 100, (0..100).map(|i| i as f32).collect())?)
         .panel("empty", Heatmap::new(0, 3, vec![])?)
         .panel(
@@ -167,7 +167,7 @@ fn odd() -> Result<Figure, InspectError> {
         .panel("no rows", Table::new(["a", "b"])))
 }
 
-/// Layers and heads that look back more or less far.
+/// Returns a view whose layers and heads attend back over different distances.
 fn view(layers: usize, heads: usize, length: usize) -> AttentionView {
     let token = |index: usize| match TOKENS.get(index) {
         Some(token) => token.to_string(),
@@ -187,7 +187,7 @@ fn view(layers: usize, heads: usize, length: usize) -> AttentionView {
     view
 }
 
-fn scores() -> Result<Figure, InspectError> {
+fn scores() -> Result<Figure, FigureError> {
     let tags = ["ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "PRON", "PUNCT", "VERB", "a rather long class"];
     let count = |true_: usize, taken: usize| match true_.abs_diff(taken) {
         _ if true_ == 9 => 0,
@@ -215,7 +215,7 @@ fn scores() -> Result<Figure, InspectError> {
         .columns(2))
 }
 
-fn words() -> Result<Figure, InspectError> {
+fn words() -> Result<Figure, FigureError> {
     let words = "king queen man woman prince princess boy girl father mother son daughter uncle aunt brother sister \
                  cat dog horse cow sheep goat pig hen duck goose bird fish wolf fox bear lion tiger mouse \
                  one two three four five six seven eight nine ten eleven twelve thirteen hundred thousand million";
@@ -246,7 +246,11 @@ fn report() -> Result<Report, InspectError> {
             "j'ai vu une scie",
             "✓",
         ])))
-        .section(Section::new("Attention").content(view(2, 4, 8)).content(view(1, 1, 20)))
+        .section(
+            Section::new("Attention")
+                .content(view(2, 4, 8).to_interactive()?)
+                .content(view(1, 1, 20).to_interactive()?),
+        )
         .section(Section::new("Confusion").content(scores()?))
         .section(Section::new("Configuration").content(Content::Code("[model]\nd_model = 128".to_string()))))
 }

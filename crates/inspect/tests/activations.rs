@@ -1,4 +1,4 @@
-//! The estimate of activations against the memory that models hold between a forward and a backward pass.
+//! Tests the estimate of activations against the memory that models hold between a forward and a backward pass.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -18,22 +18,22 @@ use regard_nn::models::transformer::{Memory, OutputWeights, TransformerConfig};
 use regard_nn::{Init, Pass};
 use regard_ops::{CrossEntropyOptions, linear_cross_entropy};
 
-/// The system's allocator with a count of the bytes in use.
+/// The system allocator with a count of the bytes in use.
 struct Counting;
 
 static IN_USE: AtomicIsize = AtomicIsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it is.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size() as isize, Ordering::SeqCst);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size() as isize, Ordering::SeqCst);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -48,7 +48,7 @@ fn ids(seq: usize, vocab: usize, device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(data, [SIZES.batch, seq]), device)
 }
 
-/// Bytes that the result of `forward` holds. The first call fills buffers that threads keep for themselves.
+/// Returns the bytes that the result of `forward` holds. A first call fills the buffers that threads keep.
 fn held<T>(forward: impl Fn() -> T) -> f64 {
     drop(forward());
     let before = IN_USE.load(Ordering::SeqCst);
@@ -62,7 +62,7 @@ fn estimate(architecture: Architecture) -> f64 {
     count(&Description { sizes: SIZES, ..Description::new(architecture) }).unwrap().memory.activations as f64
 }
 
-/// What a step holds and what was estimated, for the three shapes.
+/// Returns the bytes that a step holds and the estimate, for the three kinds of Transformer.
 fn compare(config: &TransformerConfig) -> [(&'static str, f64, f64); 3] {
     let device = Device::flex().autodiff();
     let init = Init::new(3, &device);
@@ -78,7 +78,7 @@ fn compare(config: &TransformerConfig) -> [(&'static str, f64, f64); 3] {
         let encoded = whole.encode(source.clone(), None, &pass).unwrap();
         whole.loss(&encoded, target.clone(), target.clone(), options, &pass).unwrap()
     });
-    // The loss makes the gradient of its matrix and bias at once; they are counted with the gradients.
+    // The loss computes the gradients of its matrix and bias at once; they are counted as gradients.
     let made = (4 * config.vocab * (config.d_model + 1)) as f64;
     [
         ("encoder", encoder, estimate(Architecture::Encoder(*config))),
@@ -87,14 +87,14 @@ fn compare(config: &TransformerConfig) -> [(&'static str, f64, f64); 3] {
     ]
 }
 
-/// What recurrent layers hold over features, and as a whole model with its loss; with what was estimated.
+/// Returns the bytes held and the estimate, for recurrent layers over features and for a whole model with its loss.
 fn compare_recurrent(config: RecurrentConfig) -> [(&'static str, f64, f64); 2] {
     let device = Device::flex().autodiff();
     let init = Init::new(3, &device);
     let layers = config.init(&init).unwrap();
     let pass = Pass::training(5);
     let alone = held(|| {
-        // Made anew, so that the input is held too.
+        // Created here, so that the input is held too.
         let x = Tensor::<3>::ones([SIZES.batch, SIZES.seq, config.d_in], &device);
         layers.forward(x, None, None, &pass).unwrap().hidden
     });
@@ -111,7 +111,7 @@ fn compare_recurrent(config: RecurrentConfig) -> [(&'static str, f64, f64); 2] {
     });
     let model = RecurrentModel::from(config);
     let around = RecurrentModel { vocab: Some(vocab), outputs: Some(vocab), ..model };
-    // As above, the gradient of the output's matrix and bias.
+    // As above, the gradients of the output's matrix and bias.
     let made = (4 * vocab * (d_out + 1)) as f64;
     [
         ("layers", alone, estimate(Architecture::Recurrent(model))),
@@ -119,7 +119,7 @@ fn compare_recurrent(config: RecurrentConfig) -> [(&'static str, f64, f64); 2] {
     ]
 }
 
-/// The least of two measurements: a thread that joins in for the first time keeps buffers of its own, once.
+/// Returns the smaller of two measurements: a thread that takes part for the first time allocates its own buffers, once.
 fn least<const N: usize>(measure: impl Fn() -> [(&'static str, f64, f64); N]) -> [(&'static str, f64, f64); N] {
     let mut first = measure();
     for (one, (_, held, _)) in first.iter_mut().zip(measure()) {
@@ -128,9 +128,9 @@ fn least<const N: usize>(measure: impl Fn() -> [(&'static str, f64, f64); N]) ->
     first
 }
 
-/// One test: others would allocate at the same time.
+/// Everything is in one test: parallel tests would allocate at the same time.
 #[test]
-fn the_estimate_is_what_is_held() {
+fn the_estimate_agrees_with_the_bytes_held() {
     let plain = TransformerConfig {
         vocab: 50,
         n_layers: 3,
@@ -161,7 +161,7 @@ fn the_estimate_is_what_is_held() {
         for (shape, held, estimate) in least(|| compare(&config)) {
             let ratio = held / estimate;
             println!("{name:<16} {shape:<16} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
-            // The nodes of the graph come on top, 20 to 170 kB whatever the sizes; nothing may be missing.
+            // The nodes of the graph add 20 to 170 kB, whatever the sizes; nothing may be missing.
             if !(1.0..1.006).contains(&ratio) {
                 wrong.push(format!("{name}, {shape}: {ratio:.4}"));
             }
@@ -175,7 +175,7 @@ fn the_estimate_is_what_is_held() {
                     let ratio = held / estimate;
                     let name = format!("{cell:?} {direction:?} {n_layers} {dropout} {shape}");
                     println!("{name:<60} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
-                    // Here the nodes are 3 to 50 kB.
+                    // Here the nodes of the graph add 3 to 50 kB.
                     if !(1.0..1.006).contains(&ratio) {
                         wrong.push(format!("{name}: {ratio:.4}"));
                     }

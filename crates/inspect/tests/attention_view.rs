@@ -1,8 +1,10 @@
-//! Attention views in each format: what is captured is what is said, and nothing in a token breaks a page.
+//! Tests of attention views in each format: they contain the captured weights, and no token breaks a page.
 
 use proptest::prelude::*;
+use regard_figures::FigureError;
 use regard_inspect::{AttentionView, HeadMap, InspectError, MapGroup, ViewFormat};
 use regard_nn::{AttentionKind, AttentionMap, Side, Site};
+use regard_system::SaveError;
 use serde_json::Value;
 
 fn site(side: Side, kind: AttentionKind) -> Site {
@@ -20,7 +22,7 @@ fn view() -> AttentionView {
     AttentionView::new("the cat sat").group(own).group(cross)
 }
 
-/// What the page's script will read, one value a view.
+/// Returns the JSON that the page's script reads, one value per view.
 fn embedded(page: &str) -> Vec<Value> {
     let parts = page.split("<script type=\"application/json\">").skip(1);
     let jsons = parts.map(|part| &part[..part.find("</script>").expect("the element ends")]);
@@ -43,7 +45,7 @@ fn a_page_holds_the_weights() {
 }
 
 #[test]
-fn a_page_needs_nothing_else() {
+fn a_page_is_self_contained() {
     let page = view().to_html().unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<title>the cat sat</title>"));
     for elsewhere in ["http:", "https:", "src=", "<link", "@import", "fetch(", "XMLHttpRequest", "innerHTML", "eval("] {
@@ -55,7 +57,7 @@ fn a_page_needs_nothing_else() {
 }
 
 #[test]
-fn json_says_layers_heads_and_tokens() {
+fn json_has_layers_heads_and_tokens() {
     let json = view().to_json();
     assert_eq!(json["input"], "the cat sat");
     assert_eq!(json["tokens"], serde_json::json!(["the", " cat", "sat"]));
@@ -86,7 +88,7 @@ fn several_inputs_stay_apart() {
 }
 
 #[test]
-fn a_drawing_has_a_panel_a_head() {
+fn a_drawing_has_one_panel_per_head() {
     let figure = view().to_figure().unwrap();
     let titles: Vec<&str> = figure.panels.iter().map(|panel| panel.title.as_str()).collect();
     assert_eq!(titles, ["encoder.0.0", "encoder.0.1", "decoder.0.cross.0"]);
@@ -105,8 +107,8 @@ fn a_few_large_weights_do_not_make_all_others_pale() {
     let group = MapGroup::new("l", tokens.clone(), tokens).head(HeadMap { head: 0, rows });
     let figure = AttentionView::new("").group(group).to_figure().unwrap();
     let svg = figure.to_svg();
-    assert!(svg.contains("fill=\"#08285c\"><title>1 → 9: 0.1</title>"), "0.1 is the usual largest");
-    assert!(figure.notes[0].ends_with("Weights beyond 0.1, up to 1, have the last colour."));
+    assert!(svg.contains("fill=\"#08285c\"><title>1 → 9: 0.1</title>"), "0.1 is the 90th percentile");
+    assert!(figure.notes[0].ends_with("Weights above 0.1, up to 1, have the darkest colour."));
 }
 
 #[test]
@@ -123,10 +125,16 @@ fn large_views_are_small_enough_or_refused() {
     assert_eq!(svg.matches("<image").count(), 4);
     group.heads = (0..80).map(|head| HeadMap { head, rows: Vec::new() }).collect();
     let refused = AttentionView::new("too long").group(group).to_html().unwrap_err();
-    assert!(matches!(refused, InspectError::TooLarge { limit: 20_000_000, got: 20_971_520, .. }), "{refused}");
+    assert!(
+        matches!(refused, InspectError::Figure(FigureError::TooLarge { limit: 20_000_000, got: 20_971_520, .. })),
+        "{refused}"
+    );
     let mut many = MapGroup::new("l", ["a"], ["a"]);
     many.heads = (0..1025).map(|head| HeadMap { head, rows: vec![vec![1.0]] }).collect();
-    assert!(matches!(AttentionView::new("").group(many).to_figure(), Err(InspectError::TooLarge { .. })));
+    assert!(matches!(
+        AttentionView::new("").group(many).to_figure(),
+        Err(InspectError::Figure(FigureError::TooLarge { .. }))
+    ));
 }
 
 #[test]
@@ -147,7 +155,7 @@ fn the_extension_chooses_the_format() {
         assert!(view().save(folder.path().join(name)).is_err());
     }
     let nowhere = AttentionView::check_path(folder.path().join("no").join("a.json"));
-    assert!(matches!(nowhere, Err(InspectError::Folder { .. })));
+    assert!(matches!(nowhere, Err(InspectError::Save(SaveError::Folder { .. }))));
 }
 
 fn map(layer: usize, sequence: usize, head: usize, first_row: usize, rows: Vec<Vec<f32>>) -> AttentionMap {
@@ -162,7 +170,7 @@ fn captured_maps_become_groups() {
         map(0, 0, 1, 0, vec![vec![1.0], vec![0.5, 0.5]]),
         map(9, 0, 0, 0, vec![vec![1.0]]),
         map(0, 1, 0, 0, vec![vec![1.0]]),
-        // Decoding went on after something else, and a row was done again.
+        // Decoding continues after something else, and one row is captured again.
         map(0, 0, 0, 2, vec![vec![0.1, 0.2, 0.7]]),
         map(0, 0, 1, 1, vec![vec![0.0, 1.0]]),
     ];
@@ -200,7 +208,7 @@ fn edges_of_a_graph_find_their_keys() {
     assert_eq!(view.groups[0].heads[0].rows, [vec![0.75, 0.0, 0.25], vec![0.0; 3]]);
 }
 
-/// Any text, and what breaks pages more often than others.
+/// Any text, and texts that are likely to break pages.
 fn token() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

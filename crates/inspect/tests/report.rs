@@ -1,12 +1,12 @@
-//! Reports: one page with everything, several attention views among it.
+//! Tests of reports: one page with all parts, several attention views among them.
 
-use regard_inspect::{
-    AttentionView, Axis, Content, Figure, HeadMap, Lines, MapGroup, Report, Section, Series, Table, confusion_matrix,
-};
+use regard_figures::{Axis, Content, Figure, Interactive, Lines, Report, Section, Series, Table, confusion_matrix};
+use regard_inspect::{AttentionView, HeadMap, MapGroup};
 
-fn attention(title: &str) -> AttentionView {
+fn part(title: &str) -> Interactive {
     let group = MapGroup::new("layer 1", ["a", "b"], ["a", "b"]);
-    AttentionView::new(title).group(group.head(HeadMap { head: 0, rows: vec![vec![1.0], vec![0.5, 0.5]] }))
+    let group = group.head(HeadMap { head: 0, rows: vec![vec![1.0], vec![0.5, 0.5]] });
+    AttentionView::new(title).group(group).to_interactive().unwrap()
 }
 
 fn report() -> Report {
@@ -22,7 +22,7 @@ fn report() -> Report {
                 .content(Figure::new("Loss").panel("", loss).note("A note."))
                 .content(Table::new(["step", "loss"]).row(["1", "2.0"])),
         )
-        .section(Section::new("Attention").content(attention("one")).content(attention("two </script>")))
+        .section(Section::new("Attention").content(part("one")).content(part("two </script>")))
         .section(
             Section::new("Errors")
                 .content(Figure::new("").panel("Confusion", confusion))
@@ -33,7 +33,7 @@ fn report() -> Report {
 
 #[test]
 fn a_report_has_its_parts_in_order() {
-    let page = report().to_html().unwrap();
+    let page = report().to_html();
     let parts = [
         "<title>Tagging &lt;EWT&gt;</title>",
         "<h1>Tagging &lt;EWT&gt;</h1>",
@@ -68,7 +68,7 @@ fn a_report_has_its_parts_in_order() {
 
 #[test]
 fn views_have_their_own_data_and_one_script() {
-    let page = report().to_html().unwrap();
+    let page = report().to_html();
     assert_eq!(page.matches("<div class=\"attention\">").count(), 2);
     assert_eq!(page.matches("<script type=\"application/json\">").count(), 2);
     assert_eq!(page.matches("(function () {").count(), 1);
@@ -80,8 +80,8 @@ fn views_have_their_own_data_and_one_script() {
 }
 
 #[test]
-fn only_what_is_needed_is_there() {
-    let page = Report::new("Bare").section(Section::new("Only")).to_html().unwrap();
+fn a_report_without_views_has_no_script() {
+    let page = Report::new("Bare").section(Section::new("Only")).to_html();
     assert!(
         !page.contains("<script") && !page.contains("<nav") && !page.contains("<dl>") && !page.contains(".attention")
     );

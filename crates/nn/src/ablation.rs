@@ -1,4 +1,4 @@
-//! What a pass leaves out: heads, whole attention layers, positions.
+//! Ablation: switching off heads, whole attention layers or positions during a pass.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use burn::tensor::TensorData;
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Inventory, Site};
 
-/// What a head does instead of attending.
+/// What a switched-off head does instead of attending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing: its output is zero. A whole layer then adds nothing to the residual stream.
+    /// The head outputs zero. A whole layer then adds nothing to the residual stream.
     #[default]
     Zero,
-    /// The same for every token: its mean output over some data.
+    /// The head outputs its mean over some data, the same for every token.
     Mean,
-    /// It looks at every key that it may see, equally.
+    /// The head attends equally to every key that the query may see.
     Uniform,
-    /// It looks at its own position alone.
+    /// The head attends only to the query's own position.
     Itself,
 }
 
@@ -36,10 +36,10 @@ impl FromStr for Mode {
     }
 }
 
-/// The mean output of heads.
+/// Mean output of each head, by layer and head index; `d_value` numbers each.
 pub type Means = BTreeMap<(Site, usize), Vec<f32>>;
 
-/// What a pass leaves out: heads, whole attention layers, positions.
+/// The heads, whole attention layers and positions that a pass switches off.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ablation {
     switched: Vec<Switched>,
@@ -50,37 +50,37 @@ pub struct Ablation {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Switched {
     site: Site,
-    /// All of the layer's heads without one.
+    /// Index of the head; `None` for all heads of the layer.
     head: Option<usize>,
     mode: Mode,
 }
 
-/// What is switched off by that name.
+/// Name under which positions are switched off.
 const POSITIONS: &str = "positions";
 
 impl Ablation {
-    /// One head, or all heads of a layer.
+    /// Switches off one head of a layer, or all of them if `head` is `None`.
     pub fn of(site: Site, head: Option<usize>, mode: Mode) -> Self {
         Self { switched: vec![Switched { site, head, mode }], ..Self::default() }
     }
 
-    /// Reads `NAME[=MODE],…`, names of what `inventory` has.
+    /// Parses `NAME[=MODE],…`, where each name is a head, layer or `positions` in `inventory`.
     pub fn parse(text: &str, inventory: &Inventory) -> Result<Self, ConfigError> {
         let mut ablation = Self::default();
         for part in text.split(',').map(str::trim) {
             let (name, mode) = part.split_once('=').unwrap_or((part, "zero"));
             let (name, mode) = (name.trim(), mode.trim());
             let Ok(mode) = mode.parse() else {
-                return Err(ConfigError::new("--without", part, "a mode zero, mean, uniform or self"));
+                return Err(ConfigError::new("--without", part, "one of the modes zero, mean, uniform or self"));
             };
             if name == POSITIONS && inventory.positions && mode == Mode::Zero {
                 ablation.positions = true;
                 continue;
             }
             let Some((site, head)) = inventory.find(name) else { return Err(unknown(part, inventory)) };
-            let has_place = matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
-            if mode == Mode::Itself && !has_place {
-                let allowed = "a mode zero, mean or uniform: what looks there is not among what it looks at";
+            let sees_itself = matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
+            if mode == Mode::Itself && !sees_itself {
+                let allowed = "one of the modes zero, mean or uniform: the queries here are not among the keys";
                 return Err(ConfigError::new("--without", part, allowed));
             }
             if ablation.switched.iter().any(|known| (known.site, known.head) == (site, head)) {
@@ -91,39 +91,39 @@ impl Ablation {
         Ok(ablation)
     }
 
-    /// The same with the mean outputs that [`Mode::Mean`] needs.
+    /// Sets the mean outputs that [`Mode::Mean`] needs.
     pub fn with_means(self, means: Means) -> Self {
         Self { means, ..self }
     }
 
-    /// Whether a head is to give its mean output.
+    /// Returns whether any head uses [`Mode::Mean`].
     pub fn needs_means(&self) -> bool {
         self.switched.iter().any(|switched| switched.mode == Mode::Mean)
     }
 
-    /// Whether every head of the model is silent.
+    /// Returns whether every head of the model outputs zero.
     pub fn takes_all(&self, inventory: &Inventory) -> bool {
         inventory.heads().all(|(site, head)| self.mode(&site, head) == Some(Mode::Zero))
     }
 
-    /// Whether positions are left out.
+    /// Returns whether positions are switched off.
     pub fn without_positions(&self) -> bool {
         self.positions
     }
 
-    /// Whether anything of a layer is switched off.
+    /// Returns whether any head of a layer is switched off.
     pub fn touches(&self, site: &Site) -> bool {
         self.switched.iter().any(|switched| switched.site == *site)
     }
 
-    /// Whether a layer as a whole adds nothing: it is switched off, and nothing else is said of any of its heads.
+    /// Returns whether a layer as a whole adds nothing: it is set to zero, and no head of it has a mode of its own.
     pub fn is_off(&self, site: &Site) -> bool {
         let off = |switched: &Switched| switched.head.is_none() && switched.mode == Mode::Zero;
         self.touches(site) && self.switched.iter().filter(|switched| switched.site == *site).all(off)
     }
 
-    /// What a head does instead of attending, if it is switched off. What is said of a head counts more than what is said of
-    /// its layer.
+    /// Returns what a head does instead of attending, or `None` if it is not switched off. The mode of a head takes
+    /// precedence over that of its layer.
     pub fn mode(&self, site: &Site, head: usize) -> Option<Mode> {
         let of = |wanted: Option<usize>| {
             self.switched.iter().find(move |switched| switched.site == *site && switched.head == wanted)
@@ -131,7 +131,7 @@ impl Ablation {
         of(Some(head)).or_else(|| of(None)).map(|switched| switched.mode)
     }
 
-    /// The mean output of a head.
+    /// Returns the mean output of a head, `[d_value]`.
     pub(crate) fn mean(&self, site: &Site, head: usize, d_value: usize) -> Result<TensorData, NnError> {
         match self.means.get(&(*site, head)) {
             Some(mean) if mean.len() == d_value => Ok(TensorData::new(mean.clone(), [d_value])),
@@ -145,8 +145,8 @@ impl Ablation {
 
 fn unknown(name: &str, inventory: &Inventory) -> ConfigError {
     let allowed = match inventory.layers.is_empty() && !inventory.positions {
-        true => "no name: this model has no attention".to_string(),
-        false => format!("one of {}; or a layer, such as {}", inventory.listed(), first_layer(inventory)),
+        true => "no name: this model has no attention and no positions to switch off".to_string(),
+        false => format!("one of {}; or a whole layer, such as {}", inventory.listed(), first_layer(inventory)),
     };
     ConfigError::new("--without", name, allowed)
 }
@@ -174,21 +174,21 @@ mod tests {
     #[test]
     fn names_are_read_with_their_modes() {
         let inventory = inventory();
-        let [(own, _), (cross, _)] = inventory.layers[..] else { panic!("two layers") };
+        let [(own, _), (cross, _)] = inventory.layers[..] else { panic!("expected two layers") };
         let ablation = Ablation::parse("encoder.0.1=self, decoder.0.cross=mean,positions", &inventory).unwrap();
         assert!(ablation.without_positions() && ablation.needs_means());
         assert_eq!((ablation.mode(&own, 0), ablation.mode(&own, 1)), (None, Some(Mode::Itself)));
         assert_eq!(ablation.mode(&cross, 1), Some(Mode::Mean));
         assert!(!ablation.is_off(&cross) && !ablation.takes_all(&inventory));
         let all = Ablation::parse("encoder.0,decoder.0.cross,decoder.0.cross.1=uniform", &inventory).unwrap();
-        assert!(all.is_off(&own) && !all.is_off(&cross), "one head of it looks everywhere");
+        assert!(all.is_off(&own) && !all.is_off(&cross), "one of its heads is uniform");
         assert!(!all.takes_all(&inventory));
         assert_eq!((all.mode(&cross, 0), all.mode(&cross, 1)), (Some(Mode::Zero), Some(Mode::Uniform)));
         assert!(Ablation::parse("encoder.0, decoder.0.cross = zero", &inventory).unwrap().takes_all(&inventory));
     }
 
     #[test]
-    fn what_is_not_there_is_refused_with_what_is() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let message = |text: &str| Ablation::parse(text, &inventory()).unwrap_err().to_string();
         for (text, has) in [
             ("encoder.0.2", "encoder.0.0 to encoder.0.1, decoder.0.cross.0 to decoder.0.cross.1, positions"),

@@ -1,8 +1,7 @@
-//! Attention weights on request: the one way to look inside, for every attention layer.
+//! Capture of attention weights, for every attention layer.
 //!
-//! A [`Capture`] goes with a [`Pass`](crate::Pass). Layers that find one there compute or hand over the weights it asks
-//! for through their [`Heads`](crate::Heads), beside the output that they give anyway; without one nothing is computed, kept
-//! or changed.
+//! A [`Capture`] goes with a [`Pass`](crate::Pass). Layers that find one compute or pass on the weights it asks for through
+//! their [`Heads`](crate::Heads), in addition to their output. Without a capture nothing is computed, kept or changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,41 +13,40 @@ use regard_ops::{Graph, OpError};
 use crate::ablation::Means;
 use crate::heads::Site;
 
-/// Which weights to keep. Everything by default.
+/// Filter for the weights to keep; everything by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Layers.
+    /// Layers to keep; `None` for all.
     pub layers: Option<Vec<Site>>,
-    /// Sequences of the batch.
+    /// Indices of the sequences in the batch to keep; `None` for all.
     pub sequences: Option<Vec<usize>>,
-    /// Heads of each layer.
+    /// Indices of the heads to keep in each layer; `None` for all.
     pub heads: Option<Vec<usize>>,
-    /// Queries.
+    /// Range of the queries to keep; `None` for all.
     pub rows: Option<Range<usize>>,
 }
 
 /// The weights that one head of one layer gave to the keys of one sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttentionMap {
-    /// The layer.
+    /// Attention layer.
     pub site: Site,
-    /// Index in the batch.
+    /// Index of the sequence in the batch.
     pub sequence: usize,
-    /// Index of the head.
+    /// Index of the head in the layer.
     pub head: usize,
-    /// The first query it has.
+    /// Index of the query of the first row.
     pub first_row: usize,
-    /// A row a query: its weight of each key, in the order of the keys. Rows of a decoder grow with its steps.
+    /// One row per query: its weight for each key, in the order of the keys. A decoder's rows grow with its steps.
     pub rows: Vec<Vec<f32>>,
-    /// For attention along the edges of a graph, the key of each weight; otherwise every key has one.
+    /// For attention along the edges of a graph, the key of each weight; `None` if every key has a weight.
     pub keys: Option<Vec<Vec<usize>>>,
 }
 
-/// Where the weights of a layer belong.
+/// The layer that weights belong to, and the indices of the first head, query and sequence among them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub site: Site,
-    /// The numbers of the first head, the first query and the first sequence that come.
     pub first_head: usize,
     pub first_row: usize,
     pub first_sequence: usize,
@@ -74,7 +72,7 @@ impl Default for Keeps {
     }
 }
 
-/// The sum of a head's outputs.
+/// Sum and number of a head's outputs.
 #[derive(Debug, Default)]
 struct Sum {
     total: Vec<f64>,
@@ -82,29 +80,29 @@ struct Sum {
 }
 
 impl Capture {
-    /// Keeps the weights that `wanted` names.
+    /// Creates a capture of the weights that `wanted` selects.
     pub fn new(wanted: Wanted) -> Self {
         Self { keeps: Keeps::Weights(wanted), ..Self::default() }
     }
 
-    /// Keeps the mean outputs of all heads and no weights. Padding counts like any token: give it sequences of one length.
+    /// Creates a capture of the mean outputs of all heads, without weights. Padding counts too: use sequences of one length.
     pub fn of_outputs() -> Self {
         Self { keeps: Keeps::Outputs, ..Self::default() }
     }
 
-    /// What was kept, in the order of the layers' work.
+    /// Returns the captured weights, in the order in which the layers computed them.
     pub fn into_maps(self) -> Vec<AttentionMap> {
         self.maps.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The mean outputs of the heads.
+    /// Returns the mean outputs of the heads.
     pub fn into_means(self) -> Means {
         let sums = self.outputs.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mean = |sum: Sum| sum.total.iter().map(|total| (total / sum.count.max(1) as f64) as f32).collect();
         sums.into_iter().map(|(head, sum)| (head, mean(sum))).collect()
     }
 
-    /// Whether weights of `layer` are wanted.
+    /// Returns whether weights of `layer` are to be kept.
     pub fn wants(&self, layer: &Site) -> bool {
         match &self.keeps {
             Keeps::Weights(wanted) => wanted.layers.as_ref().is_none_or(|layers| layers.contains(layer)),
@@ -112,7 +110,7 @@ impl Capture {
         }
     }
 
-    /// Whether the outputs of single heads are wanted.
+    /// Returns whether the mean outputs of heads are to be kept.
     pub(crate) fn wants_outputs(&self) -> bool {
         matches!(self.keeps, Keeps::Outputs)
     }
@@ -135,8 +133,7 @@ impl Capture {
         }
     }
 
-    /// Keeps the weights of a graph's edges, a map a head; `values` has those of all heads for each edge, in the order of the
-    /// graph.
+    /// Keeps the selected weights of a graph's edges, one map per head. `values` is `[edges, n_heads]`, in the graph's order.
     pub(crate) fn record_edges(&self, site: &Site, graph: &Graph, n_heads: usize, values: &[f32]) {
         let Keeps::Weights(all) = &self.keeps else { return };
         if !self.wants(site) || !is_among(&all.sequences, 0) {
@@ -164,8 +161,8 @@ impl Capture {
         self.maps.lock().unwrap_or_else(PoisonError::into_inner).push(map);
     }
 
-    /// Keeps the weights that are wanted of `[batch, n_heads, queries, keys]`; `weights` makes the rows of a sequence's
-    /// head, both counted from those of the place.
+    /// Keeps the selected weights of a layer with weights `[batch, n_heads, queries, keys]`. `weights` computes the given rows
+    /// for a sequence and a head; all three are counted from the first ones in the place.
     pub(crate) fn record(
         &self,
         Place { site, first_head, first_row, first_sequence }: Place,
@@ -190,7 +187,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Adds rows that follow those of a map to it, and starts a new one otherwise.
+    /// Appends rows to the last map of the same layer, sequence and head if they follow its rows; starts a new map otherwise.
     fn keep(&self, new: AttentionMap) {
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |map: &&mut AttentionMap| (map.site, map.sequence, map.head) == (new.site, new.sequence, new.head);
@@ -203,7 +200,7 @@ impl Capture {
     }
 }
 
-/// Whether something is asked for by its number; no list asks for all.
+/// Returns whether the list contains `number`; a missing list contains every number.
 fn is_among(list: &Option<Vec<usize>>, number: usize) -> bool {
     list.as_ref().is_none_or(|list| list.contains(&number))
 }

@@ -1,5 +1,5 @@
-//! What configurations share: checks of single fields, choices that a file may give by name alone, and the nearest valid
-//! name for one that is not.
+//! Helpers for configurations: checks of single fields, enums that a file may give by name alone, and suggestions for
+//! misspelt names.
 
 use regard_ops::Activation;
 use serde::de::value::{MapAccessDeserializer, MapDeserializer};
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ConfigError;
 
-/// Refuses zero.
+/// Returns an error if `value` is zero.
 pub fn check_positive(field: &str, value: usize) -> Result<(), ConfigError> {
     if value > 0 { Ok(()) } else { Err(ConfigError::new(field, value, "a whole number, 1 or more")) }
 }
 
-/// Refuses no layers, and more than anyone means: each costs memory and time before a size is known to be too large.
+/// Returns an error unless `value` is from 1 to 10,000: each layer costs memory and time before a size is known to be too large.
 pub fn check_layers(field: &str, value: usize) -> Result<(), ConfigError> {
     const MOST: usize = 10_000;
     if (1..=MOST).contains(&value) { Ok(()) } else { Err(ConfigError::new(field, value, format!("from 1 to {MOST}"))) }
 }
 
-/// Refuses what is no probability of dropping something: `[0, 1)`.
+/// Returns an error unless `value` is a dropout probability, in `[0, 1)`.
 pub fn check_dropout(field: &str, value: f32) -> Result<(), ConfigError> {
     if (0.0..1.0).contains(&value) { Ok(()) } else { Err(ConfigError::new(field, value, "a number from 0 to below 1")) }
 }
 
-/// Refuses what is not finite and above zero.
+/// Returns an error unless `value` is finite and above zero.
 pub fn check_above_zero(field: &str, value: f32) -> Result<(), ConfigError> {
     let fits = value.is_finite() && value > 0.0;
     if fits { Ok(()) } else { Err(ConfigError::new(field, value, "a finite number above 0")) }
 }
 
-/// Refuses sizes whose product is more numbers than a parameter can have, 2⁴⁰ (4 TiB), in the name of `field`.
+/// Returns an error for `field` if the product of `sizes` exceeds 2⁴⁰ numbers (4 TiB), the limit for one parameter.
 pub fn check_product(field: &str, sizes: &[usize]) -> Result<(), ConfigError> {
     let product = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
     match product {
@@ -42,23 +42,23 @@ pub fn check_product(field: &str, sizes: &[usize]) -> Result<(), ConfigError> {
     }
 }
 
-/// The name among `known` that `given` is most likely meant to be; none if all are too different.
+/// Returns the name in `known` that is most similar to `given`, or `None` if all are too different.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    /// The least Jaro similarity of a suggestion; the tests have slips that reach it and names that do not.
+    /// Lowest Jaro similarity of a suggestion; the tests have typing errors that reach it and names that do not.
     const LIKE: f64 = 0.75;
     let scored = known.into_iter().map(|name| (strsim::jaro(given, name), name)).filter(|(like, _)| *like >= LIKE);
     scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
 
-/// The names that serde's `message` about an unknown field or variant says are expected.
+/// Returns the names that serde's `message` about an unknown field or variant lists as expected.
 pub fn expected_names(message: &str) -> impl Iterator<Item = &str> {
     let (_, expected) = message.split_once(", expected ").unwrap_or_default();
     expected.split('`').skip(1).step_by(2)
 }
 
-/// Adds the nearest valid name to serde's `message` about an unknown field or variant; any other message stays as it is.
+/// Adds the most similar valid name to serde's `message` about an unknown field or variant; returns other messages unchanged.
 ///
-/// `elsewhere` may know the name from another place than the one that the message is about, if nothing there is near.
+/// If none of the expected names is similar, `elsewhere` is asked for a place in another table where the name is valid.
 pub fn name_the_nearest(message: &str, elsewhere: impl FnOnce(&str) -> Option<String>) -> String {
     let unknown = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"));
     let meant = unknown
@@ -71,13 +71,13 @@ pub fn name_the_nearest(message: &str, elsewhere: impl FnOnce(&str) -> Option<St
     }
 }
 
-/// Reads an enum that is tagged by `kind`, also from the bare name of a kind: `position = "rope"` is
-/// `position = { kind = "rope" }`. For `#[serde(deserialize_with = "name_or_table")]`.
+/// Deserialises an enum tagged by `kind`, also from a bare name: `position = "rope"` means `position = { kind = "rope" }`.
+/// For `#[serde(deserialize_with = "name_or_table")]`.
 pub fn name_or_table<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     deserializer.deserialize_any(NameOrTable(std::marker::PhantomData))
 }
 
-/// The settings of a kind that has none, so that any given is refused; serde itself would ignore them. For
+/// Deserialises a unit variant and rejects any settings given with it, which serde would ignore. For
 /// `#[serde(deserialize_with = "no_settings")]` on the variant.
 pub fn no_settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     #[derive(Deserialize)]
@@ -104,7 +104,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for NameOrTable<T> {
     }
 }
 
-/// The names of [`Activation`] in configurations, for `#[serde(with = "ActivationName")]`.
+/// Names of the [`Activation`]s in configurations, for `#[serde(with = "ActivationName")]`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Activation", rename_all = "snake_case")]
 pub enum ActivationName {
@@ -123,7 +123,7 @@ pub enum ActivationName {
 }
 
 impl ActivationName {
-    /// The default of the published Transformer.
+    /// Returns [`Activation::Relu`], the activation of the original Transformer, as a serde default.
     pub fn relu() -> Activation {
         Activation::Relu
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_keyboard_finds_its_name() {
+    fn misspelt_names_find_the_nearest_name() {
         let known = ["kind", "d_model", "n_layers", "n_heads", "kv_heads", "d_ff", "position", "learning_rate"];
         for (given, name) in [
             ("n_head", "n_heads"),
@@ -153,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_serde_get_a_suggestion() {
+    fn serde_messages_get_a_suggestion() {
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Model {
-            #[allow(dead_code, reason = "only its errors are looked at")]
+            #[allow(dead_code, reason = "only deserialisation errors are checked")]
             activation: Kind,
         }
         #[derive(Debug, Deserialize)]

@@ -1,14 +1,14 @@
-//! What a layer refuses: a configuration that makes no sense, or inputs that do not fit.
+//! Errors of layers and models: an invalid configuration, or inputs that do not fit.
 
 use regard_ops::OpError;
 
-/// A layer that cannot be built or a call that cannot be carried out.
+/// Error from building or calling a layer or model.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NnError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An operation refused its arguments.
+    /// An operation rejected its arguments.
     #[error(transparent)]
     Op(#[from] OpError),
     /// The caller cancelled the pass.
@@ -17,41 +17,41 @@ pub enum NnError {
     /// An input does not fit the layer.
     #[error("{what}: expected {expected}, got {got}")]
     Input {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// What would fit.
+        /// Shape or value that was expected.
         expected: String,
-        /// What came.
+        /// Shape or value that was given.
         got: String,
     },
 }
 
 impl NnError {
-    /// An input that does not fit.
+    /// Creates an [`NnError::Input`].
     pub fn input(what: &'static str, expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self::Input { what, expected: expected.into(), got: got.into() }
     }
 }
 
-/// A field of a configuration with a value that is not allowed.
+/// Error for a configuration field whose value is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} = {got}: expected {allowed}")]
 pub struct ConfigError {
-    /// The path of the field, such as `model.position.base`.
+    /// Path of the field, such as `model.position.base`.
     pub field: String,
-    /// What was given.
+    /// Value that was given.
     pub got: String,
-    /// What would be allowed.
+    /// Description of the values that are allowed.
     pub allowed: String,
 }
 
 impl ConfigError {
-    /// `field` has the value `got` where `allowed` is expected.
+    /// Creates an error: `field` has the value `got`, but `allowed` is expected.
     pub fn new(field: impl Into<String>, got: impl ToString, allowed: impl Into<String>) -> Self {
         Self { field: field.into(), got: got.to_string(), allowed: allowed.into() }
     }
 
-    /// The same error seen from the configuration that holds this one as `part`.
+    /// Prefixes the field's path with `part`, the name under which an outer configuration holds this one.
     pub fn within(mut self, part: &str) -> Self {
         self.field = format!("{part}.{}", self.field);
         self

@@ -1,8 +1,7 @@
-//! Attention layers and their heads as everyone outside a model knows them: by name, with weights to look at, and each can
-//! be switched off.
+//! Names of attention layers and their heads, and [`Heads`], through which a layer supports capture and ablation.
 //!
-//! An attention layer asks [`Init::heads`](crate::Init::heads) for its [`Heads`] and hands them what it has computed; capture
-//! and ablation follow from that alone. A pass that asks for neither costs one comparison.
+//! An attention layer gets its [`Heads`] from [`Init::heads`](crate::Init::heads) and passes its results through them. For a
+//! pass with neither capture nor ablation this costs one comparison.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +16,7 @@ use crate::error::NnError;
 use crate::init::LayerPath;
 use crate::pass::Pass;
 
-/// The part of a model with two stacks that a layer belongs to.
+/// The stack that a layer belongs to, in a model that has two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -27,52 +26,52 @@ pub enum Side {
     Decoder,
 }
 
-/// What looks at what.
+/// Kind of an attention layer: where its queries and its keys come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionKind {
-    /// A sequence at itself.
+    /// A sequence attends to itself.
     #[serde(rename = "self")]
     SelfAttention,
-    /// A sequence at another one.
+    /// A sequence attends to another one.
     Cross,
-    /// The state of a recurrent decoder at its source.
+    /// The state of a recurrent decoder attends to the source.
     Alignment,
-    /// A learned query at all tokens, which makes one vector of them.
+    /// A learned query attends to all tokens and pools them into one vector.
     Pooling,
-    /// A node of a graph at its neighbours.
+    /// A node of a graph attends to its neighbours.
     Edges,
 }
 
-/// An attention layer, by name `[side.]layer[.kind]`: `encoder.0`, `decoder.1.cross`, `2`, `alignment`, `pooling`.
+/// An attention layer of a model. Its name is `[side.]layer[.kind]`: `encoder.0`, `decoder.1.cross`, `2`, `alignment`, `pooling`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Site {
-    /// None in a model with one stack.
+    /// Stack of the layer; `None` in a model with one stack.
     pub side: Option<Side>,
-    /// From 0.
+    /// Index of the layer in its stack, from 0.
     pub layer: usize,
-    /// What it looks at.
+    /// Kind of attention.
     pub kind: AttentionKind,
 }
 
 impl Site {
-    /// The name of one of its heads: `encoder.0.2`.
+    /// Returns the full name of a head: `encoder.0.2`.
     pub fn head(&self, head: usize) -> String {
         format!("{self}.{head}")
     }
 
-    /// What people call one of its `n_heads` heads. A layer that has but one, and no number of its own, is called like its
-    /// head.
+    /// Returns the short name of a head in a layer of `n_heads`. The only head of a layer without a number has the layer's
+    /// name: `alignment`.
     pub fn head_of(&self, head: usize, n_heads: usize) -> String {
         if self.is_numbered() || n_heads > 1 { self.head(head) } else { self.to_string() }
     }
 
-    /// Whether its name has the number of the layer.
+    /// Returns whether the layer's name contains its index.
     pub fn is_numbered(&self) -> bool {
         !matches!(self.kind, AttentionKind::Alignment | AttentionKind::Pooling)
     }
 
-    /// The layer in words, counted from 1: `encoder layer 1`, `decoder layer 2, cross-attention`.
+    /// Returns a readable name, counting from 1: `encoder layer 1`, `decoder layer 2, cross-attention`.
     pub fn words(&self) -> String {
         let layer = self.layer + 1;
         match (self.side, self.kind) {
@@ -110,17 +109,17 @@ impl fmt::Display for Site {
     }
 }
 
-/// The attention layers of a model, in the order they were built, and whether it knows positions.
+/// The parts of a model that can be switched off: its attention layers, in the order they were built, and positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// Each layer with its number of heads.
+    /// Attention layers, each with its number of heads.
     pub layers: Vec<(Site, usize)>,
-    /// Whether there are positions to switch off.
+    /// Whether the model has positions that can be switched off.
     pub positions: bool,
 }
 
 impl Inventory {
-    /// What a name stands for: a layer, or one of its heads.
+    /// Finds a layer, or a head of it, by name.
     pub fn find(&self, name: &str) -> Option<(Site, Option<usize>)> {
         self.layers.iter().find_map(|&(site, n_heads)| match name.strip_prefix(&site.to_string())? {
             "" => Some((site, None)),
@@ -132,18 +131,18 @@ impl Inventory {
         })
     }
 
-    /// What people call a head.
+    /// Returns the short name of a head; see [`Site::head_of`].
     pub fn name(&self, site: &Site, head: usize) -> String {
         let n_heads = self.layers.iter().find(|(known, _)| known == site).map_or(0, |&(_, n_heads)| n_heads);
         site.head_of(head, n_heads)
     }
 
-    /// Every head.
+    /// Returns an iterator over all heads, as layer and head index.
     pub fn heads(&self) -> impl Iterator<Item = (Site, usize)> {
         self.layers.iter().flat_map(|&(site, n_heads)| (0..n_heads).map(move |head| (site, head)))
     }
 
-    /// All names in a line, for messages.
+    /// Lists all names on one line, for messages.
     pub fn listed(&self) -> String {
         let layer = |&(site, n_heads): &(Site, usize)| match n_heads {
             1 => self.name(&site, 0),
@@ -154,7 +153,7 @@ impl Inventory {
         all.join(", ")
     }
 
-    /// Adds the heads from `first` on of a layer, which may have some already.
+    /// Adds `n_heads` heads of a layer, starting at index `first`. The layer may have been added before.
     pub(crate) fn add(&mut self, site: Site, first: usize, n_heads: usize) {
         match self.layers.iter_mut().find(|(known, _)| *known == site) {
             Some((_, known)) => *known = (*known).max(first + n_heads),
@@ -163,11 +162,11 @@ impl Inventory {
     }
 }
 
-/// The heads of one attention layer, which it owns to be looked into and switched off.
+/// The heads of one attention layer, through which it supports capture and ablation.
 #[derive(Debug, Clone)]
 pub struct Heads {
     site: Site,
-    /// The number of the first of them; not 0 where two networks make up a layer.
+    /// Index of the first head; may be above 0 if two networks make up a layer.
     first: usize,
     path: LayerPath,
 }
@@ -177,23 +176,23 @@ impl Heads {
         Self { site, first, path }
     }
 
-    /// Where the layer stands in its model, by which its random numbers are drawn.
+    /// Returns the path of the layer in its model, which determines its random numbers.
     pub fn path(&self) -> &LayerPath {
         &self.path
     }
 
-    /// Whether the pass wants the outputs of single heads, to keep or to change them.
+    /// Returns whether the pass needs the outputs of single heads, to capture or to replace them.
     pub fn are_apart(&self, pass: &Pass) -> bool {
         self.ablation(pass).is_some() || pass.capture().is_some_and(Capture::wants_outputs)
     }
 
-    /// Whether the layer as a whole is switched off, so that it adds nothing to the residual stream.
+    /// Returns whether the whole layer is switched off, so that it adds nothing to the residual stream.
     pub fn are_off(&self, pass: &Pass) -> bool {
         self.ablation(pass).is_some_and(|ablation| ablation.is_off(&self.site))
     }
 
-    /// Dot-product attention of separate heads as the pass wants it. `first_row` is the place of the first query in its
-    /// sequence.
+    /// Computes dot-product attention with the capture and ablation of the pass. `first_row` is the index of the first query
+    /// in its sequence.
     ///
     /// # Shapes
     /// `q` `[batch, n_heads, queries, d_head]`, `k` and `v` `[batch, kv_heads, keys, …]` → `[batch, n_heads, queries, …]`.
@@ -215,7 +214,7 @@ impl Heads {
         self.changed(mixed, &v, || uniform(&v, n_heads, queries, options), pass)
     }
 
-    /// Keeps the weights of dot-product attention if the pass wants them.
+    /// Captures the weights of dot-product attention if the pass asks for them.
     ///
     /// # Shapes
     /// `q` and `k` as in [`regard_ops::attention`].
@@ -234,8 +233,8 @@ impl Heads {
         })
     }
 
-    /// Keeps the weights that a layer of one head has made anyway if the pass wants them. `lengths` are the keys that exist in
-    /// each sequence.
+    /// Captures the weights that a layer of one head has already computed, if the pass asks for them. `lengths` is the number of
+    /// real keys in each sequence.
     ///
     /// # Shapes
     /// `weights` `[batch, queries, keys]`.
@@ -256,7 +255,7 @@ impl Heads {
         })
     }
 
-    /// The output of a layer of one head as the pass leaves it.
+    /// Applies the pass's capture and ablation to the output of a layer of one head.
     ///
     /// # Shapes
     /// `mixed` `[batch, queries, d_value]`, `values` `[batch, keys, d_value]` → as `mixed`.
@@ -275,7 +274,7 @@ impl Heads {
         Ok(self.changed(mixed.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1))
     }
 
-    /// Keeps the weights of a graph's edges if the pass wants them.
+    /// Captures the weights of a graph's edges if the pass asks for them.
     ///
     /// # Shapes
     /// `weights` `[edges, n_heads]`, in the order of the graph.
@@ -302,8 +301,8 @@ impl Heads {
         capture.record_edges(&self.site, graph, n_heads, &values);
     }
 
-    /// Keeps the weights that are wanted of `[batch, n_heads, queries, keys]`; `weights` makes the rows of a sequence's head.
-    /// A head that is switched off has the weights that it is left with.
+    /// Captures the selected weights of a layer with weights `[batch, n_heads, queries, keys]`. `weights` computes the given rows
+    /// for a sequence and a head. A switched-off head is recorded with the weights that replace its own.
     pub(crate) fn record(
         &self,
         shape @ [batch, _, queries, keys]: [usize; 4],
@@ -335,8 +334,8 @@ impl Heads {
         Ok(capture.record(place, shape, rows_of)?)
     }
 
-    /// The outputs of the heads with those changed that the pass switches off. `uniform` are the outputs of equal weights on
-    /// every key that a query may see; it is called only where they are needed.
+    /// Captures the outputs of the heads and replaces those that the pass switches off. `uniform` computes the outputs for equal
+    /// weights on every visible key; it is called only if they are needed.
     ///
     /// # Shapes
     /// `mixed` `[batch, n_heads, queries, d_value]`, `values` `[batch, kv_heads, keys, d_value]` → as `mixed`.
@@ -376,13 +375,13 @@ impl Heads {
         Ok(Tensor::cat(heads, 1))
     }
 
-    /// What the pass does to this layer, if anything.
+    /// Returns the ablation of the pass if it concerns this layer.
     fn ablation<'a>(&self, pass: &Pass<'a>) -> Option<&'a Ablation> {
         pass.ablation().filter(|ablation| ablation.touches(&self.site))
     }
 }
 
-/// Equal weights on every key that a query may see.
+/// Computes attention with equal weights on every key that a query may see.
 ///
 /// # Shapes
 /// `values` `[batch, kv_heads, keys, d_value]` → `[batch, n_heads, queries, d_value]`.
@@ -397,17 +396,17 @@ pub(crate) fn uniform(
     attention(nothing(n_heads, queries), nothing(kv_heads, keys), values.clone(), &visible(seen))
 }
 
-/// What a query may see, without anything that would prefer one key to another.
+/// Returns the options with only their masks: nothing that prefers one key to another.
 fn visible(options: &AttentionOptions) -> AttentionOptions {
     AttentionOptions { scale: None, bias: None, distance: Distance::None, dropout: None, ..options.clone() }
 }
 
-/// Where the mask lives, if there is one; weights are computed on the CPU otherwise.
+/// Returns the device of the boolean mask, or the CPU if there is none.
 fn seen_device(seen: &AttentionOptions) -> burn::tensor::Device {
     seen.allowed.as_ref().map_or_else(burn::tensor::Device::flex, Tensor::device)
 }
 
-/// Keys that exist in each sequence, and no other limit.
+/// Returns attention options that limit the keys to `lengths` and nothing else.
 fn within(lengths: Option<&[usize]>) -> AttentionOptions {
     AttentionOptions { lengths: lengths.map(<[usize]>::to_vec), ..AttentionOptions::default() }
 }
@@ -426,7 +425,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_layer_has_one_name() {
+    fn layers_are_found_by_their_names() {
         let mut inventory = Inventory::default();
         for (side, layer, kind, name, words) in SITES {
             let site = Site { side, layer, kind };

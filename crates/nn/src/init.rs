@@ -1,5 +1,5 @@
-//! Where the first weights come from: a seed and the path of the parameter, so that they depend on neither the order
-//! of building nor Burn's generator.
+//! Initial weights. They depend only on a seed and the path of the parameter, not on the order of building or on Burn's
+//! generator.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,37 +12,37 @@ use regard_kernels::mix;
 
 use crate::heads::{AttentionKind, Heads, Inventory, Side, Site};
 
-/// How matrices start.
+/// Distribution of the initial weights of matrices.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Spread {
     /// Uniform with variance `2 / (d_in + d_out)` (Glorot and Bengio 2010).
     #[default]
     Xavier,
-    /// Uniform in `±1/√d_in`, as PyTorch's layers.
+    /// Uniform in `±1/√d_in`, like PyTorch's layers.
     FanIn,
-    /// Normal with this deviation, as BERT with 0.02; embeddings stay as they are.
+    /// Normal with this standard deviation, 0.02 in BERT; embeddings keep their own default.
     Normal(f32),
-    /// Normal with this deviation, embeddings too, and a matrix that writes into the residual stream of so many blocks
-    /// with that over `√(2 blocks)`, so that the stream does not grow with them (GPT-2, Radford 2019).
+    /// Normal, for embeddings too. Matrices that write into the residual stream have their deviation divided by `√(2 n_layers)`,
+    /// so that the stream does not grow with the number of layers (GPT-2, Radford 2019).
     Residual {
-        /// 0.02 in GPT-2.
+        /// Standard deviation, 0.02 in GPT-2.
         deviation: f32,
-        /// Layers of the stack.
+        /// Number of layers in the stack.
         n_layers: usize,
     },
 }
 
-/// Where the output of a matrix goes.
+/// Destination of a matrix's output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Destination {
-    /// Into the next layer.
+    /// The output goes into the next layer.
     #[default]
     Layer,
-    /// It is added to the residual stream.
+    /// The output is added to the residual stream.
     Stream,
 }
 
-/// A place in a model under construction.
+/// Creates the parameters of a model. Each `Init` is a place in the model under construction and knows its path.
 #[derive(Debug, Clone)]
 pub struct Init {
     seed: u64,
@@ -50,17 +50,17 @@ pub struct Init {
     destination: Destination,
     path: String,
     device: Device,
-    /// Where attention layers find themselves.
+    /// Stack and index of the layer under construction, which name its attention layers.
     side: Option<Side>,
     layer: usize,
-    /// What was built, of all that comes from one root.
+    /// Attention layers built so far, shared by all places of one model.
     inventory: Arc<Mutex<Inventory>>,
-    /// Whether weights are drawn, or left at zero for others to come.
+    /// Whether weights are drawn; otherwise they are zero until they are loaded.
     draws: bool,
 }
 
 impl Init {
-    /// The root of a model on `device`.
+    /// Creates the root of a model on `device`, whose weights are drawn from `seed`.
     pub fn new(seed: u64, device: &Device) -> Self {
         Self {
             seed,
@@ -75,69 +75,69 @@ impl Init {
         }
     }
 
-    /// A root for a model whose weights come from a file: none is drawn.
+    /// Creates the root of a model whose weights will be loaded from a file: none is drawn.
     pub fn for_weights(device: &Device) -> Self {
         Self { draws: false, ..Self::new(0, device) }
     }
 
-    /// The same for a stack of a model that has two.
+    /// Sets the stack, in a model that has two.
     pub fn on(self, side: Side) -> Self {
         Self { side: Some(side), ..self }
     }
 
-    /// The same for a layer of a stack, counted from 0.
+    /// Sets the index of the layer in its stack, from 0.
     pub fn layer(self, layer: usize) -> Self {
         Self { layer, ..self }
     }
 
-    /// The heads of an attention layer, by which everyone outside knows it.
+    /// Registers an attention layer with `n_heads` heads and returns them.
     pub fn heads(&self, kind: AttentionKind, n_heads: usize) -> Heads {
         self.more_heads(kind, 0, n_heads)
     }
 
-    /// Heads from number `first` on, of a layer that two networks make up.
+    /// Registers `n_heads` heads starting at index `first`, for a layer that two networks make up.
     pub fn more_heads(&self, kind: AttentionKind, first: usize, n_heads: usize) -> Heads {
         let site = Site { side: self.side, layer: self.layer, kind };
         self.inventory.lock().unwrap_or_else(PoisonError::into_inner).add(site, first, n_heads);
         Heads::new(site, first, self.path())
     }
 
-    /// Says that the model knows the order of its tokens by something that can be left out.
+    /// Records that the model has positions that can be switched off.
     pub fn note_positions(&self) {
         self.inventory.lock().unwrap_or_else(PoisonError::into_inner).positions = true;
     }
 
-    /// The attention layers that were built from this root.
+    /// Returns the attention layers built from this root so far.
     pub fn inventory(&self) -> Inventory {
         self.inventory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same with matrices that start otherwise.
+    /// Sets the distribution of the initial weights of matrices.
     pub fn with_spread(self, spread: Spread) -> Self {
         Self { spread, ..self }
     }
 
-    /// The same for a layer whose output is added to the residual stream.
+    /// Marks a layer whose output is added to the residual stream; see [`Spread::Residual`].
     pub fn into_stream(self) -> Self {
         Self { destination: Destination::Stream, ..self }
     }
 
-    /// The part `name` of this one.
+    /// Returns the place called `name` within this one.
     pub fn enter(&self, name: impl std::fmt::Display) -> Self {
         Self { path: self.name(name), ..self.clone() }
     }
 
-    /// The path of the layer that is built here.
+    /// Returns the path of this place in the model.
     pub fn path(&self) -> LayerPath {
         LayerPath(self.path.as_str().into())
     }
 
-    /// Where tensors are made.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A matrix by the model's [`Spread`], between `fan[0]` inputs and `fan[1]` outputs.
+    /// Creates a matrix with `fan[0]` inputs and `fan[1]` outputs, distributed by the model's [`Spread`].
     pub fn weight<const D: usize>(&self, name: &str, shape: [usize; D], fan: [usize; 2]) -> Param<Tensor<D>> {
         let [d_in, d_out] = fan.map(|size| size.max(1) as f32);
         match self.spread {
@@ -154,7 +154,7 @@ impl Init {
         }
     }
 
-    /// The table of an embedding: normal with deviation `usual`, unless the model's [`Spread`] says otherwise.
+    /// Creates the table of an embedding: normal with deviation `usual`, unless the model's [`Spread`] sets another.
     pub fn table(&self, name: &str, shape: [usize; 2], usual: f32) -> Param<Tensor<2>> {
         match self.spread {
             Spread::Residual { deviation, .. } => self.normal(name, shape, deviation),
@@ -162,13 +162,13 @@ impl Init {
         }
     }
 
-    /// Uniform in `±bound`.
+    /// Creates a parameter with values uniform in `±bound`.
     pub fn uniform<const D: usize>(&self, name: &str, shape: [usize; D], bound: f32) -> Param<Tensor<D>> {
-        let unit = Uniform::new_inclusive(-1.0f32, 1.0).expect("a fixed range");
+        let unit = Uniform::new_inclusive(-1.0f32, 1.0).expect("the range is valid");
         self.sample(name, shape, |random| bound * unit.sample(random))
     }
 
-    /// Normal around zero.
+    /// Creates a parameter with values from a normal distribution around zero.
     pub fn normal<const D: usize>(&self, name: &str, shape: [usize; D], deviation: f32) -> Param<Tensor<D>> {
         self.sample(name, shape, |random| {
             let unit: f32 = StandardNormal.sample(random);
@@ -176,7 +176,7 @@ impl Init {
         })
     }
 
-    /// The same number everywhere.
+    /// Creates a parameter filled with `value`.
     pub fn constant<const D: usize>(&self, shape: [usize; D], value: f32) -> Param<Tensor<D>> {
         Param::from_tensor(Tensor::full(shape, value, &self.device))
     }
@@ -200,12 +200,12 @@ impl Init {
     }
 }
 
-/// The path of a layer in its model, such as `encoder.layers.0.attention`.
+/// Path of a layer in its model, such as `encoder.layers.0.attention`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerPath(std::sync::Arc<str>);
 
 impl LayerPath {
-    /// The path as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -238,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn spreads_have_their_deviation() {
+    fn spreads_have_the_right_deviation() {
         let deviation = |spread| {
             let init = Init::new(5, &Device::flex()).with_spread(spread);
             let x = values(&init.weight("w", [300, 500], [300, 500]));
             (x.iter().map(|x| f64::from(x * x)).sum::<f64>() / x.len() as f64).sqrt()
         };
-        // 150,000 draws: the deviation is right to some tenths of a per cent.
+        // With 150,000 draws the deviation is right to a few tenths of a per cent.
         for (spread, want) in [
             (Spread::Xavier, (2.0f64 / 800.0).sqrt()),
             (Spread::FanIn, (1.0f64 / 900.0).sqrt()),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writes_into_the_stream_starts_smaller() {
+    fn matrices_that_write_into_the_stream_start_smaller() {
         let init = Init::new(5, &Device::flex()).with_spread(Spread::Residual { deviation: 0.02, n_layers: 8 });
         let deviation = |param: Param<Tensor<2>>| {
             let x = values(&param);

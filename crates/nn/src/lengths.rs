@@ -1,25 +1,25 @@
-//! Sequences of unequal length in one batch: what is padding, where each ends, how each is read from its end.
+//! Handling of padding in batches whose sequences differ in length.
 //!
-//! Padding is replaced, never multiplied by zero: whatever stands there, a NaN too, reaches nothing.
+//! Padding is overwritten, never multiplied by zero, so that even a NaN there has no effect.
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 use crate::error::NnError;
 
-/// The lengths of the sequences of a batch, at least one of them shorter than `seq`.
+/// The lengths of a batch's sequences, at least one of which is shorter than `seq`.
 #[derive(Debug, Clone)]
 pub(crate) struct Lengths {
-    /// At least 1: an empty sequence is computed as one step of zeros, and left out of the results.
+    /// Steps of each sequence, at least 1: an empty sequence is computed as one step of zeros and left out of the results.
     steps: Vec<usize>,
-    /// True where there is no step, `[batch, seq, 1]`.
+    /// True at padding, `[batch, seq, 1]`.
     padding: Tensor<3, Bool>,
-    /// True for empty sequences, `[batch, 1]`; none where there are none.
+    /// True for empty sequences, `[batch, 1]`; `None` if no sequence is empty.
     empty: Option<Tensor<2, Bool>>,
     device: Device,
 }
 
 impl Lengths {
-    /// Checks the lengths of a batch on `device`; none where nothing is padding.
+    /// Checks the lengths of a batch and prepares them on `device`. Returns `None` if there is no padding.
     pub(crate) fn new(
         lengths: Option<&[usize]>,
         [batch, seq]: [usize; 2],
@@ -27,7 +27,7 @@ impl Lengths {
     ) -> Result<Option<Self>, NnError> {
         let Some(lengths) = lengths else { return Ok(None) };
         if lengths.len() != batch {
-            return Err(NnError::input("lengths", format!("{batch}, one a sequence"), lengths.len().to_string()));
+            return Err(NnError::input("lengths", format!("{batch}, one per sequence"), lengths.len().to_string()));
         }
         if let Some(length) = lengths.iter().find(|&&length| length > seq) {
             return Err(NnError::input("lengths", format!("each at most {seq}"), length.to_string()));
@@ -44,30 +44,30 @@ impl Lengths {
         Ok(Some(Self { steps, padding, empty, device: device.clone() }))
     }
 
-    /// The steps of each sequence, 1 for an empty one.
+    /// Returns the number of steps of each sequence, 1 for an empty one.
     pub(crate) fn steps(&self) -> &[usize] {
         &self.steps
     }
 
-    /// Zeros in place of the padding, `[batch, seq, width]` → the same.
+    /// Sets the padding to zero, `[batch, seq, width]` → the same.
     pub(crate) fn blank(&self, x: Tensor<3>) -> Tensor<3> {
         self.fill(x, 0.0)
     }
 
-    /// `value` in place of the padding, `[batch, seq, width]` → the same.
+    /// Sets the padding to `value`, `[batch, seq, width]` → the same.
     pub(crate) fn fill(&self, x: Tensor<3>, value: f32) -> Tensor<3> {
         let dims = x.dims();
         x.mask_fill(self.padding.clone().expand(dims), value)
     }
 
-    /// The mean of each sequence's steps, `[batch, seq, width]` → `[batch, width]`; zero for an empty one.
+    /// Computes the mean of each sequence's steps, `[batch, seq, width]` → `[batch, width]`; zero for an empty sequence.
     pub(crate) fn mean(&self, x: Tensor<3>) -> Tensor<2> {
         let counts: Vec<f32> = self.steps.iter().map(|&steps| steps as f32).collect();
         let counts = Tensor::<2>::from_data(TensorData::new(counts, [self.steps.len(), 1]), &self.device);
         self.blank(x).sum_dim(1).squeeze_dim::<2>(1) / counts
     }
 
-    /// Each sequence from its own last step to its first, the padding where it was; `[batch, seq, width]` → the same.
+    /// Reverses each sequence from its own last step, leaving the padding in place; `[batch, seq, width]` → the same.
     pub(crate) fn reverse(&self, x: Tensor<3>) -> Tensor<3> {
         let [batch, seq, width] = x.dims();
         let rows = self.steps.iter().enumerate().flat_map(|(sequence, &steps)| {
@@ -76,14 +76,14 @@ impl Lengths {
         x.reshape([batch * seq, width]).select(0, self.rows(rows)).reshape([batch, seq, width])
     }
 
-    /// The last step of each sequence, `[batch, seq, width]` → `[batch, width]`.
+    /// Returns the last step of each sequence, `[batch, seq, width]` → `[batch, width]`.
     pub(crate) fn last(&self, x: Tensor<3>) -> Tensor<2> {
         let [batch, seq, width] = x.dims();
         let rows = self.steps.iter().enumerate().map(|(sequence, &steps)| sequence * seq + steps - 1);
         x.reshape([batch * seq, width]).select(0, self.rows(rows))
     }
 
-    /// `state` with that of the empty sequences as it was before the first step, zero unless given; `[batch, width]`.
+    /// Restores the state of empty sequences to `initial`, or to zero if it is not given; `[batch, width]` → the same.
     pub(crate) fn unmoved(&self, state: Tensor<2>, initial: Option<&Tensor<2>>) -> Tensor<2> {
         let Some(empty) = &self.empty else { return state };
         let empty = empty.clone().expand(state.dims());

@@ -1,9 +1,9 @@
-//! Every mechanism of attention as a Burn module on the fused operations of `regard-ops`.
+//! Attention mechanisms and models as Burn modules, built on the fused operations of `regard-ops`.
 //!
-//! A layer is one file: a configuration that is checked before anything is built, the module, its forward pass.
-//! [`Init`] says where the first weights come from, [`Pass`] what goes with a forward pass (training or not, random
-//! numbers, what to look at and what to leave out), [`Capture`] gives the attention weights of any layer, [`Ablation`] switches
-//! parts of a model off, [`Heads`] is what an attention layer owns to take part in both.
+//! Each layer is one file: a validated configuration, the module and its forward pass. [`Init`] creates the initial weights.
+//! [`Pass`] carries the settings of a forward pass: training or inference, random numbers, capture and ablation. [`Capture`]
+//! collects the attention weights of any layer, [`Ablation`] switches parts of a model off, and an attention layer supports
+//! both through its [`Heads`].
 #![forbid(unsafe_code)]
 
 mod ablation;
@@ -26,7 +26,7 @@ pub use init::{Init, LayerPath, Spread};
 pub use pass::Pass;
 pub use rows::row_indices;
 
-/// The README's examples are run as tests.
+/// Runs the examples of the README as doc-tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! What a forward pass carries beside its tensors: whether it trains, its random numbers, what to look at, what to leave out,
-//! and whether anyone still waits for it.
+//! Settings that accompany a forward pass: training or inference, random numbers, capture, ablation, progress and
+//! cancellation.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,9 @@ use crate::capture::Capture;
 use crate::error::NnError;
 use crate::init::{LayerPath, stream};
 
-/// One forward pass through a model.
+/// Settings of one forward pass through a model.
 ///
-/// Random numbers are a function of the pass's seed and the layer's path, so that a step can be repeated bit by bit.
+/// Random numbers depend only on the seed of the pass and the path of the layer, so that a step can be repeated bit for bit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pass<'a> {
     seed: Option<u64>,
@@ -27,7 +27,7 @@ pub struct Pass<'a> {
     first_sequence: usize,
 }
 
-/// Hears how far a loop over batches is.
+/// Callback for the progress of a loop over batches, called with the number done and the total.
 #[derive(Clone, Copy)]
 struct Teller<'a>(&'a (dyn Fn(usize, usize) + Sync));
 
@@ -38,79 +38,79 @@ impl fmt::Debug for Teller<'_> {
 }
 
 impl<'a> Pass<'a> {
-    /// Nothing is random, nothing is kept.
+    /// Creates an inference pass: no dropout, no sampling, no capture.
     pub fn inference() -> Self {
         Self::default()
     }
 
-    /// Dropout and sampling are on, drawn from `seed`; take a new one each step.
+    /// Creates a training pass with dropout and sampling drawn from `seed`. Use a new seed each step.
     pub fn training(seed: u64) -> Self {
         Self { seed: Some(seed), ..Self::default() }
     }
 
-    /// The same, keeping the attention weights that `capture` asks for.
+    /// Sets the capture, which collects attention weights or head outputs during the pass.
     pub fn with_capture(self, capture: &'a Capture) -> Self {
         Self { capture: Some(capture), ..self }
     }
 
-    /// The same keeping nothing, as for a search before what is to be looked at is known.
+    /// Removes the capture, for example during a search whose result decides what to capture.
     pub fn without_capture(self) -> Self {
         Self { capture: None, ..self }
     }
 
-    /// The same without the parts of the model that `ablation` names.
+    /// Switches off the parts of the model that `ablation` names.
     pub fn with_ablation(self, ablation: &'a Ablation) -> Self {
         Self { ablation: Some(ablation), ..self }
     }
 
-    /// The same, to be given up when `cancelled` becomes true: a search or a loop over batches looks at it between its steps.
+    /// Cancels the pass once `cancelled` becomes true. Searches and loops over batches check it between their steps.
     pub fn until(self, cancelled: &'a AtomicBool) -> Self {
         Self { cancelled: Some(cancelled), ..self }
     }
 
-    /// The same; a loop over batches tells `progress` how many are done, and of how many.
+    /// Sets a callback for loops over batches; it receives the number of batches done and the total.
     pub fn telling(self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
         Self { progress: Some(Teller(progress)), ..self }
     }
 
-    /// The same for the `index`th time that `what` happens in this pass, with other random numbers. The name keeps loops apart
-    /// that count the same indices: `at("batch", 1)` and `at("word", 1)` have nothing in common.
+    /// Derives a pass with its own random numbers for iteration `index` of the loop `what`. The name separates loops with
+    /// equal indices: `at("batch", 1)` and `at("word", 1)` draw independently.
     pub fn at(self, what: &str, index: usize) -> Self {
         Self { seed: self.seed.map(|seed| mix(stream(seed, what), index as u64 + 1)), ..self }
     }
 
-    /// Whether dropout and sampling are on.
+    /// Returns whether dropout and sampling are on.
     pub fn is_training(&self) -> bool {
         self.seed.is_some()
     }
 
-    /// The seed of a layer's random numbers; none outside training.
+    /// Returns the seed of a layer's random numbers, or `None` outside training.
     pub fn seed(&self, layer: &LayerPath) -> Option<u64> {
         self.seed.map(|seed| stream(seed, layer.as_str()))
     }
 
-    /// The random numbers of a layer; none outside training.
+    /// Returns the random number generator of a layer, or `None` outside training.
     pub fn random(&self, layer: &LayerPath) -> Option<ChaCha8Rng> {
         self.seed(layer).map(ChaCha8Rng::seed_from_u64)
     }
 
-    /// The dropout of a layer, if there is any in this pass.
+    /// Returns the dropout of a layer, or `None` outside training or if `probability` is 0.
     pub fn dropout(&self, layer: &LayerPath, probability: f32) -> Option<Dropout> {
         let seed = self.seed(layer)?;
         (probability > 0.0).then_some(Dropout { probability, seed })
     }
 
-    /// The same for a part of a batch that begins with its sequence `first`.
+    /// Derives a pass for a part of a batch that begins with sequence `first`.
     pub(crate) fn beginning_with(self, first: usize) -> Self {
         Self { first_sequence: first, ..self }
     }
 
-    /// The number that the first sequence has in the whole batch.
+    /// Returns the index of the first sequence in the whole batch.
     pub(crate) fn first_sequence(&self) -> usize {
         self.first_sequence
     }
 
-    /// Fails if nobody waits for the pass any more.
+    /// Fails with [`NnError::Cancelled`] if the pass was cancelled.
     pub fn go_on(&self) -> Result<(), NnError> {
         match self.cancelled {
             Some(cancelled) if cancelled.load(Ordering::Relaxed) => Err(NnError::Cancelled),
@@ -118,7 +118,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tells that `done` of `all` batches are done, and fails if nobody waits for the others any more.
+    /// Reports that `done` of `all` batches are done. Fails with [`NnError::Cancelled`] if the pass was cancelled.
     pub fn reached(&self, done: usize, all: usize) -> Result<(), NnError> {
         if let Some(Teller(progress)) = self.progress {
             progress(done, all);
@@ -126,12 +126,12 @@ impl<'a> Pass<'a> {
         self.go_on()
     }
 
-    /// What is left out, if anything.
+    /// Returns the ablation of the pass, if any.
     pub fn ablation(&self) -> Option<&'a Ablation> {
         self.ablation
     }
 
-    /// What to look at, if anything.
+    /// Returns the capture of the pass, if any.
     pub fn capture(&self) -> Option<&'a Capture> {
         self.capture
     }
@@ -146,9 +146,9 @@ mod tests {
     use super::*;
     use crate::init::Init;
 
-    /// A run with accumulation and threads, over a translator whose two embeddings are one layer.
+    /// Simulates a run with gradient accumulation and threads over a translator whose two embeddings are one layer.
     #[test]
-    fn random_numbers_of_steps_batches_shares_words_and_layers_never_coincide() {
+    fn seeds_of_steps_batches_shares_words_and_layers_are_distinct() {
         let init = Init::new(1, &Device::flex());
         let layers =
             [init.enter("embedding").path(), init.enter("encoder").enter(0).path(), init.enter("decoder").path()];
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_told_until_nobody_waits() {
+    fn progress_is_reported_until_the_pass_is_cancelled() {
         let told = std::sync::Mutex::new(Vec::new());
         let tell = |done, all| told.lock().unwrap().push((done, all));
         let cancelled = AtomicBool::new(false);

@@ -1,11 +1,11 @@
-//! Which sequences of a batch go on, as a search decides.
+//! Selection of the sequences of a batch, as a beam search needs it.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::error::NnError;
 
-/// The sequences `rows` of a batch, in this order and as often as they are named, for `Tensor::select`; refuses none, and
-/// a row beyond the batch.
+/// Returns the indices of the sequences `rows` of a batch for `Tensor::select`. Rows may repeat and come in any order.
+/// Fails if `rows` is empty or names a row outside the batch.
 ///
 /// # Shapes
 /// → `[rows]`.

@@ -1,4 +1,4 @@
-//! Elementwise activations.
+//! Elementwise activation functions.
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
@@ -10,7 +10,7 @@ use regard_kernels::unwritten;
 use crate::error::OpError;
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// `kind(x)`, element by element.
+/// Applies the activation function `kind` to each element of `x`.
 ///
 /// # Shapes
 /// `x` any → the same.
@@ -22,14 +22,11 @@ pub fn activation<const D: usize>(x: Tensor<D>, kind: Activation) -> Result<Tens
     apply(Activate(kind), [x.into_dispatch()])
 }
 
-/// [`activation`] in plain Burn operations.
-///
-/// # Shapes
-/// `x` any → the same.
+/// [`activation`] in plain Burn operations, without its argument checks.
 pub fn activation_fallback<const D: usize>(x: Tensor<D>, kind: Activation) -> Tensor<D> {
     match kind {
         Activation::Relu => burn_activation::relu(x),
-        // Burn's own has the gradient of the approximation by tanh on most backends.
+        // Most backends of Burn compute the gradient of `gelu` from the tanh approximation.
         Activation::Gelu => x.clone() * 0.5 * ((x * FRAC_1_SQRT_2).erf() + 1.0),
         Activation::GeluTanh => burn_activation::gelu_approximate(x),
         Activation::Silu => burn_activation::silu(x),
@@ -42,7 +39,7 @@ pub fn activation_fallback<const D: usize>(x: Tensor<D>, kind: Activation) -> Te
 struct Activate(Activation);
 
 impl FusedOp<1> for Activate {
-    /// The input.
+    /// The input `x`.
     type Saved = FlexTensor;
 
     fn forward(&self, [x]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, FlexTensor), OpError> {

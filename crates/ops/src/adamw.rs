@@ -1,4 +1,4 @@
-//! AdamW (Loshchilov 2019) over a whole module, in place, with clipping by the global norm.
+//! AdamW (Loshchilov 2019): updates all parameters of a module in place, with clipping by the global gradient norm.
 
 use burn::backend::TensorMetadata;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
@@ -10,27 +10,27 @@ use regard_kernels::adamw::{AdamWOptions, AdamWTensor, adamw_step, global_norm};
 use crate::error::OpError;
 use crate::fused::{contiguous, elements, host, is_fused, plain, tensor};
 
-/// Elements that a thread adds up at a time.
+/// Number of elements in a unit of work when threads add gradients.
 const PIECE: usize = 16 * 1024;
 
-/// Which parameters the weight decay pulls towards zero.
+/// The parameters to which weight decay applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Decay {
-    /// All of them, as PyTorch does by default.
+    /// All parameters, as in PyTorch by default.
     #[default]
     All,
-    /// Parameters with two indices or more: not biases and norms.
+    /// Only parameters with at least two dimensions, so not biases or norm weights.
     Matrices,
 }
 
-/// The optimiser and its state: the averages of every parameter that is trained, by its path, in the module's order.
+/// The optimiser and its state: the running averages of every trained parameter, in the order of the module.
 #[derive(Debug, Clone)]
 pub struct AdamW {
     /// Learning rate, betas, epsilon and weight decay of the next step.
     pub options: AdamWOptions,
-    /// Gradients are scaled down to this norm, over all of them together.
+    /// Maximum norm of all gradients together; larger gradients are scaled down to it.
     pub max_norm: Option<f32>,
-    /// What decays.
+    /// The parameters to which weight decay applies.
     pub decay: Decay,
     step: u64,
     moments: Vec<Moments>,
@@ -39,30 +39,30 @@ pub struct AdamW {
 /// The running averages of one parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
-    /// The parameter's path, as `blocks.0.norm.gamma`.
+    /// Path of the parameter, such as `blocks.0.norm.gamma`.
     pub path: String,
-    /// Average of the gradient.
+    /// Running average of the gradient, one number per element.
     pub first: Vec<f32>,
-    /// Average of its square.
+    /// Running average of the squared gradient, one number per element.
     pub second: Vec<f32>,
 }
 
 impl AdamW {
-    /// An optimiser that has made no step yet.
+    /// Creates an optimiser that has not made a step yet.
     pub fn new(options: AdamWOptions, max_norm: Option<f32>, decay: Decay) -> Self {
         Self { options, max_norm, decay, step: 0, moments: Vec::new() }
     }
 
-    /// Steps made and averages, in the module's order: with the options, the whole state.
+    /// Returns the number of steps and the running averages in the order of the module: with the options, the full state.
     pub fn state(&self) -> (u64, &[Moments]) {
         (self.step, &self.moments)
     }
 
-    /// Goes on from a saved state of `module`. Refuses averages that are not those of its trained parameters: one that is
-    /// missing, surplus or of another size.
+    /// Restores a saved state of `module`. Returns an error unless `moments` holds exactly one entry of the right size for
+    /// each trained parameter.
     pub fn restore<M: Module>(&mut self, module: &M, step: u64, moments: Vec<Moments>) -> Result<(), OpError> {
         if step == 0 && moments.is_empty() {
-            // Saved before its first step.
+            // The state was saved before the first step.
             (self.step, self.moments) = (0, Vec::new());
             return Ok(());
         }
@@ -70,52 +70,52 @@ impl AdamW {
         let mut restored = Vec::with_capacity(left.len());
         for (path, len) in trained(module) {
             let place = left.iter().position(|moments| moments.path == path);
-            let found = left.remove(place.ok_or_else(|| misfit(&path, "there are no averages of it"))?);
+            let found = left.remove(place.ok_or_else(|| misfit(&path, "its running averages are missing"))?);
             for (what, found) in [("first", found.first.len()), ("second", found.second.len())] {
                 if found != len {
-                    return Err(misfit(&path, format!("it has {len} elements, and its {what} averages are {found}")));
+                    return Err(misfit(&path, format!("expected {len} {what} moments, got {found}")));
                 }
             }
             restored.push(found);
         }
         if let Some(surplus) = left.first() {
-            return Err(misfit(&surplus.path, "the model has no such parameter to train, or the averages come twice"));
+            return Err(misfit(&surplus.path, "the model has no such trained parameter, or its averages occur twice"));
         }
         (self.step, self.moments) = (step, restored);
         Ok(())
     }
 
-    /// Refuses options with which a step would spoil the weights.
+    /// Returns an error for options with which a step would make the weights invalid.
     fn check(&self) -> Result<(), OpError> {
         let AdamWOptions { learning_rate, beta1, beta2, epsilon, weight_decay } = self.options;
         let refuse =
-            |what, value: f32, expected| Err(OpError::Option { what, why: format!("{value} is not {expected}") });
+            |what, got: f32, expected| Err(OpError::Option { what, why: format!("expected {expected}, got {got}") });
         for (what, value) in [("learning_rate", learning_rate), ("epsilon", epsilon), ("weight_decay", weight_decay)] {
             if !(value >= 0.0 && value.is_finite()) {
-                return refuse(what, value, "a number from 0 on");
+                return refuse(what, value, "a finite number of at least 0");
             }
         }
         for (what, value) in [("beta1", beta1), ("beta2", beta2)] {
             if !(0.0..1.0).contains(&value) {
-                return refuse(what, value, "in [0, 1)");
+                return refuse(what, value, "a number in [0, 1)");
             }
         }
         match self.max_norm {
-            Some(max) if max.is_nan() || max <= 0.0 => refuse("max_norm", max, "above 0"),
+            Some(max) if max.is_nan() || max <= 0.0 => refuse("max_norm", max, "a number above 0"),
             _ => Ok(()),
         }
     }
 
-    /// One step, and the norm of the gradients before clipping.
+    /// Makes one step and returns the updated module and the norm of the gradients before clipping.
     ///
-    /// A norm that is not finite changes nothing, neither weights nor state: the caller sees it in the norm. A module with
-    /// other parameters than the one of the steps before is refused.
+    /// If the norm is not finite, neither the weights nor the state change; the caller can check the returned norm. Returns
+    /// an error if the parameters are not those of the previous steps.
     pub fn step<M: Module>(&mut self, module: M, gradients: Gradients) -> Result<(M, f32), OpError> {
         let gradients = ParameterGradients::new(&module, gradients);
         self.step_with(module, gradients)
     }
 
-    /// [`step`](Self::step) with gradients that were collected, and perhaps added up, before.
+    /// [`step`](Self::step) with gradients that are already collected, such as the mean over several batches.
     pub fn step_with<M: Module>(&mut self, module: M, gradients: ParameterGradients) -> Result<(M, f32), OpError> {
         self.check()?;
         let found = gradients.0;
@@ -127,7 +127,7 @@ impl AdamW {
             let zeros = |(path, len)| Moments { path, first: vec![0.0; len], second: vec![0.0; len] };
             self.moments = trained(&module).into_iter().map(zeros).collect();
         }
-        // PyTorch's clip_grad_norm_ has the same small number in the denominator.
+        // PyTorch's `clip_grad_norm_` adds the same 1e-6 to the denominator.
         let scale = self.max_norm.map_or(1.0, |max| (max / (norm + 1e-6)).min(1.0));
         let mut take = Take { found: found.into_iter(), path: Path::default(), at: 0, taken: Vec::new() };
         let module = module.map(&mut take);
@@ -136,9 +136,9 @@ impl AdamW {
         Ok((module.map(&mut PutBack { taken: taken.into_iter(), at: 0 }), norm))
     }
 
-    /// Updates the parameters, all in one call, so that threads share them.
+    /// Updates all parameters in one kernel call, so that threads can share the work.
     fn update(&mut self, taken: &mut [Taken], scale: f32) -> Result<(), OpError> {
-        // Both are in the order of the module; a parameter that took no part has no gradient and keeps its averages.
+        // Both lists are in the order of the module. A parameter without a gradient keeps its averages.
         let mut moments = self.moments.iter_mut();
         let mut tensors = Vec::with_capacity(taken.len());
         for one in taken {
@@ -146,7 +146,7 @@ impl AdamW {
             let found = moments.find(|moments| moments.path == one.path);
             let Moments { first, second, .. } = found
                 .filter(|moments| moments.first.len() == gradient.len())
-                .ok_or_else(|| misfit(&one.path, "the module has changed since the step before"))?;
+                .ok_or_else(|| misfit(&one.path, "the module has changed since the previous step"))?;
             let decay = self.decay == Decay::All || one.data.shape().num_dims() > 1;
             let parameter = one.data.storage_mut();
             tensors.push(AdamWTensor { parameter, gradient, first_moment: first, second_moment: second, decay });
@@ -158,12 +158,12 @@ impl AdamW {
     }
 }
 
-/// Averages that are not those of a module's parameters.
+/// The error for running averages that do not match the parameters of a module.
 fn misfit(path: &str, why: impl std::fmt::Display) -> OpError {
     OpError::Option { what: "optimiser state", why: format!("{path}: {why}") }
 }
 
-/// Path and number of elements of each parameter that is trained, in the module's order.
+/// Returns the path and the number of elements of each trained parameter, in the order of the module.
 fn trained<M: Module>(module: &M) -> Vec<(String, usize)> {
     let mut list = List::default();
     module.visit(&mut list);
@@ -193,19 +193,19 @@ impl ModuleVisitor for List {
     }
 }
 
-/// The gradients of a module's parameters, in the module's order; a parameter without one keeps its place.
+/// The gradients of all parameters of a module, in the order of the module; `None` for a parameter without a gradient.
 #[derive(Debug)]
 pub struct ParameterGradients(Vec<Option<FlexTensor>>);
 
 impl ParameterGradients {
-    /// The gradients of the parameters of `module`.
+    /// Collects the gradients of the parameters of `module`.
     pub fn new<M: Module>(module: &M, mut gradients: Gradients) -> Self {
         let mut collect = Collect { gradients: &mut gradients, found: Vec::new() };
         module.visit(&mut collect);
         Self(collect.found)
     }
 
-    /// `self ← self · own + other · theirs`, for the mean over batches of unequal size. Both are of one module.
+    /// Computes `self ← self · own + other · theirs`, as for the mean over unequal batches. Both must be of the same module.
     pub fn combine(&mut self, own: f32, other: Self, theirs: f32) {
         for (sum, new) in self.0.iter_mut().zip(other.0) {
             match (sum.as_mut(), new) {
@@ -226,7 +226,7 @@ impl ParameterGradients {
     }
 }
 
-/// Takes the gradient of each parameter, `None` where there is none.
+/// Collects the gradient of each parameter, `None` if it has none.
 struct Collect<'a> {
     gradients: &'a mut Gradients,
     found: Vec<Option<FlexTensor>>,
@@ -239,20 +239,20 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-/// The same elements with nothing around them: a part of a larger tensor gets memory of its own.
+/// Returns a tensor that owns exactly its elements; a slice of a larger tensor is copied.
 fn own_memory(data: FlexTensor) -> FlexTensor {
     let values = elements(&data);
     if data.storage::<f32>().len() == values.len() { data } else { tensor(values.to_vec(), data.shape().clone()) }
 }
 
-/// The tensor with f32 elements: the averages are kept in f32 whatever the model has.
+/// Casts the tensor to f32: the averages are in f32 whatever the element type of the model.
 fn in_f32<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     if tensor.dtype() == DType::F32 { tensor } else { tensor.cast(DType::F32) }
 }
 
-/// A parameter with its gradient, out of its module.
+/// A parameter that was taken out of its module, with its gradient.
 struct Taken {
-    /// The number of the parameter in the module.
+    /// Index of the parameter in the module.
     at: usize,
     path: String,
     data: FlexTensor,
@@ -263,7 +263,7 @@ struct Taken {
     is_fused: bool,
 }
 
-/// Takes each parameter that has a gradient out of its module, so that nothing else holds its memory.
+/// Takes each parameter that has a gradient out of its module, so that its memory has a single owner.
 struct Take {
     found: std::vec::IntoIter<Option<FlexTensor>>,
     path: Path,
@@ -271,11 +271,11 @@ struct Take {
     taken: Vec<Taken>,
 }
 
-/// The names of the modules around a parameter, as one text.
+/// Path of the current parameter: the names of its modules, joined with dots.
 #[derive(Default)]
 struct Path {
     text: String,
-    /// Where each name begins.
+    /// Start of each name in `text`, including the dot before it.
     begins: Vec<usize>,
 }
 
@@ -303,7 +303,7 @@ impl ModuleMapper for Take {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        // A parameter without a gradient keeps its place in the order.
+        // Parameters without a gradient are counted too.
         let at = self.at;
         self.at += 1;
         let Some(gradient) = self.found.next().flatten() else { return param };
@@ -317,7 +317,7 @@ impl ModuleMapper for Take {
     }
 }
 
-/// Puts the updated parameters back in their places.
+/// Puts the updated parameters back into the module.
 struct PutBack {
     taken: std::vec::IntoIter<Taken>,
     at: usize,
@@ -330,7 +330,7 @@ impl ModuleMapper for PutBack {
         if self.taken.as_slice().first().is_none_or(|next| next.at != at) {
             return param;
         }
-        let Taken { data, dtype, device, is_tracked, is_fused, .. } = self.taken.next().expect("just seen");
+        let Taken { data, dtype, device, is_tracked, is_fused, .. } = self.taken.next().expect("peeked above");
         let (id, _, mapper) = param.consume();
         let updated = match is_fused {
             true => plain(data),

@@ -1,4 +1,4 @@
-//! The same rows added to every sequence of a batch: positions, added to tokens.
+//! Addition of the same rows to every sequence of a batch, such as position encodings to token embeddings.
 
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
@@ -8,10 +8,10 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// `x[b] + rows` for each sequence `b` of the batch.
+/// Computes `x[b] + rows` for each sequence `b` of the batch.
 ///
 /// # Shapes
-/// `x` `[batch, seq, d_model]`, `rows` `[seq, d_model]` → as `x`.
+/// `x` `[batch, seq, d_model]`, `rows` `[seq, d_model]` → `[batch, seq, d_model]`.
 pub fn add_rows(x: Tensor<3>, rows: Tensor<2>) -> Result<Tensor<3>, OpError> {
     check_f32("input", &x)?;
     check_f32("rows", &rows)?;
@@ -23,7 +23,7 @@ pub fn add_rows(x: Tensor<3>, rows: Tensor<2>) -> Result<Tensor<3>, OpError> {
     apply(AddRows, [x.into_dispatch(), rows.into_dispatch()])
 }
 
-/// [`add_rows`] in plain Burn operations. Arguments are those that it has checked.
+/// [`add_rows`] in plain Burn operations, without its argument checks.
 pub fn add_rows_fallback(x: Tensor<3>, rows: Tensor<2>) -> Tensor<3> {
     x + rows.unsqueeze()
 }
@@ -32,7 +32,7 @@ pub fn add_rows_fallback(x: Tensor<3>, rows: Tensor<2>) -> Tensor<3> {
 struct AddRows;
 
 impl FusedOp<2> for AddRows {
-    /// The sizes of the rows.
+    /// Shape of `rows`.
     type Saved = [usize; 2];
 
     fn forward(&self, [x, rows]: [FlexTensor; 2], _: Purpose) -> Result<(FlexTensor, [usize; 2]), OpError> {

@@ -1,6 +1,6 @@
-//! Cross-entropy of logits with integer targets: the mean over the rows that count.
+//! Cross-entropy of logits with integer targets: the mean over the rows whose target is not ignored.
 //!
-//! Unlike PyTorch's, a loss without any such row is 0 instead of NaN.
+//! If all targets are ignored, the loss is 0. PyTorch returns NaN.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{OpError, check_shape, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, integers, is_fused, tensor};
 use crate::linear_cross_entropy::check_targets;
 
-/// The mean of `−ln softmax(logits)[target]`, with label smoothing, over the rows whose target is not ignored.
+/// Computes the mean of `−ln softmax(logits)[target]`, with label smoothing, over the rows whose target is not ignored.
 ///
 /// # Shapes
 /// `logits` `[rows, vocab]`, `targets` `[rows]` of any integer type → `[1]`.
@@ -34,10 +34,7 @@ pub fn cross_entropy(
     apply(CrossEntropy { vocab, targets: Arc::new(targets), options }, [logits.into_dispatch()])
 }
 
-/// [`cross_entropy`] in plain Burn operations. Arguments are those that it has checked.
-///
-/// # Shapes
-/// `logits` `[rows, vocab]`, `targets` `[rows]` of any integer type → `[1]`.
+/// [`cross_entropy`] in plain Burn operations, without its argument checks.
 pub fn cross_entropy_fallback(logits: Tensor<2>, targets: Tensor<1, Int>, options: CrossEntropyOptions) -> Tensor<1> {
     fallback(logits, &integers(targets), options)
 }
@@ -51,7 +48,7 @@ fn fallback(logits: Tensor<2>, targets: &[i64], options: CrossEntropyOptions) ->
     let index: Vec<i64> = targets.iter().zip(&ignored).map(|(&t, &ignored)| if ignored { 0 } else { t }).collect();
     let index = Tensor::<2, Int>::from_data(TensorData::new(index, [rows, 1]), &device);
     let ignored = Tensor::<2, Bool>::from_data(TensorData::new(ignored, [rows, 1]), &device);
-    // An ignored row may hold anything, NaN too.
+    // An ignored row may contain any values, even NaN.
     let logits = logits.mask_fill(ignored.clone().expand([rows, vocab]), 0.0);
     let log_probabilities = burn_activation::log_softmax(logits, 1);
     let mut losses = log_probabilities.clone().gather(1, index).neg();
@@ -62,7 +59,7 @@ fn fallback(logits: Tensor<2>, targets: &[i64], options: CrossEntropyOptions) ->
     losses.mask_fill(ignored, 0.0).sum() / count.max(1) as f32
 }
 
-/// The input is the logits.
+/// The fused operation. Its input is the logits.
 #[derive(Debug, Clone)]
 struct CrossEntropy {
     vocab: usize,
@@ -70,7 +67,7 @@ struct CrossEntropy {
     options: CrossEntropyOptions,
 }
 
-/// What the backward pass needs.
+/// Values kept for the backward pass.
 #[derive(Debug, Clone)]
 struct Saved {
     logits: FlexTensor,

@@ -1,4 +1,4 @@
-//! Elementwise dropout from a counter-based generator: no mask is stored.
+//! Elementwise dropout with a counter-based random number generator, so that no mask is stored.
 
 use burn::tensor::{Tensor, TensorData};
 use burn_flex::FlexTensor;
@@ -8,9 +8,9 @@ use regard_kernels::unwritten;
 use crate::error::OpError;
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// Zeroes each element with `probability` and scales the others by `1/(1 − probability)`.
+/// Sets each element to zero with `probability` and scales the others by `1/(1 − probability)`.
 ///
-/// The same seed gives the same choice, on any number of threads; take a new one each step and layer.
+/// The same seed drops the same elements, on any number of threads. Use a new seed for each step and layer.
 ///
 /// # Shapes
 /// `x` any → the same.
@@ -29,15 +29,12 @@ pub fn dropout<const D: usize>(x: Tensor<D>, probability: f32, seed: u64) -> Res
     apply(Dropout { probability, seed }, [x.into_dispatch()])
 }
 
-/// [`dropout`] in plain Burn operations, with the same choice. Arguments are those that it has checked.
-///
-/// # Shapes
-/// `x` any → the same.
+/// [`dropout`] in plain Burn operations, without its argument checks. It drops the same elements.
 pub fn dropout_fallback<const D: usize>(x: Tensor<D>, probability: f32, seed: u64) -> Tensor<D> {
     let shape = x.shape();
     let mut factors = unwritten(shape.num_elements());
     let ones = vec![1.0; factors.len()];
-    dropout_forward(&ones, probability, seed, &mut factors).expect("the probability is checked");
+    dropout_forward(&ones, probability, seed, &mut factors).expect("the caller has checked the probability");
     let factors = Tensor::<D>::from_data(TensorData::new(factors, shape), &x.device());
     x * factors
 }
@@ -49,7 +46,7 @@ struct Dropout {
 }
 
 impl Dropout {
-    /// Both passes are the same.
+    /// Computes the forward and the backward pass, which are the same function.
     fn drop_from(&self, x: FlexTensor) -> Result<FlexTensor, OpError> {
         let x = contiguous(x);
         let shape = x.layout().shape().clone();

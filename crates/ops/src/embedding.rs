@@ -1,4 +1,4 @@
-//! Rows of a table by number.
+//! Embedding: lookup of table rows by index.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, integers, is_fused, sizes, tensor};
 
-/// The rows `ids` of `table`. A number past the end of the table is refused with its place.
+/// Returns the rows of `table` at the indices `ids`. An index outside the table is an error that states its position.
 ///
 /// # Shapes
 /// `table` `[vocab, width]`, `ids` `[batch, seq]` → `[batch, seq, width]`.
@@ -31,7 +31,7 @@ pub fn embedding(table: Tensor<2>, ids: Tensor<2, Int>) -> Result<Tensor<3>, OpE
     apply(Embedding { ids: Arc::new(numbers), batch, seq }, [table.into_dispatch()])
 }
 
-/// [`embedding`] in plain Burn operations. Arguments are those that it has checked.
+/// [`embedding`] in plain Burn operations, without its argument checks.
 pub fn embedding_fallback(table: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     let [_, width] = table.dims();
     let [batch, seq] = ids.dims();
@@ -46,7 +46,7 @@ struct Embedding {
 }
 
 impl FusedOp<1> for Embedding {
-    /// The shape of the table.
+    /// Shape of the table.
     type Saved = [usize; 2];
 
     fn forward(&self, [table]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, [usize; 2]), OpError> {

@@ -1,63 +1,63 @@
-//! What an operation refuses, before Burn or a kernel is entered: Burn itself panics.
+//! The errors of the operations. Arguments are checked before Burn is called, because Burn panics on invalid ones.
 
 use burn::tensor::DType;
 use regard_kernels::KernelError;
 
-/// A call that cannot be carried out.
+/// An error returned by an operation whose arguments are invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OpError {
-    /// A tensor has another shape than the others demand.
+    /// A tensor has the wrong shape.
     #[error("{what}: expected a shape {expected}, got {got:?}")]
     Shape {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// What would fit, with names for free sizes.
+        /// Expected shape; sizes that may vary are given by name.
         expected: String,
-        /// What came.
+        /// Actual shape.
         got: Vec<usize>,
     },
-    /// A tensor has an element type the operation does not take.
+    /// A tensor has an element type that the operation does not support.
     #[error("{what}: expected elements of type {expected}, got {got:?}; cast the tensor first")]
     DType {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// What is taken.
+        /// Supported element type.
         expected: &'static str,
-        /// What came.
+        /// Actual element type.
         got: DType,
     },
-    /// An option makes no sense, alone or here.
+    /// An option or an index has an invalid value.
     #[error("{what}: {why}")]
     Option {
-        /// The option.
+        /// Name of the option.
         what: &'static str,
-        /// What was expected and what came.
+        /// The expected and the actual value.
         why: String,
     },
-    /// An edge of a graph leads from or to a node that is not there.
-    #[error("edge {index}, {} → {}: the nodes are numbered below {nodes}", edge.0, edge.1)]
+    /// An edge of a graph refers to a node that does not exist.
+    #[error("edge {index}, {} → {}: expected node numbers below {nodes}", edge.0, edge.1)]
     Edge {
-        /// The place of the edge in the list.
+        /// Index of the edge in the list.
         index: usize,
-        /// The source and the target of the edge.
+        /// Source and target of the edge.
         edge: (usize, usize),
-        /// Nodes of the graph.
+        /// Number of nodes of the graph.
         nodes: usize,
     },
-    /// A kernel refused its arguments.
+    /// A kernel rejected its arguments.
     #[error(transparent)]
     Kernel(#[from] KernelError),
 }
 
 impl OpError {
-    /// Tensors of one operation are on different backends.
+    /// The error for tensors of one operation that are on different backends.
     pub(crate) fn other_device() -> Self {
         let why = "all tensors of an operation must be on the same device; move them with `to_device`".to_string();
         Self::Option { what: "device", why }
     }
 }
 
-/// Refuses a tensor of another shape.
+/// Returns an error unless `got` equals `expected`.
 pub(crate) fn check_shape<const D: usize>(
     what: &'static str,
     got: [usize; D],
@@ -69,7 +69,7 @@ pub(crate) fn check_shape<const D: usize>(
     Err(OpError::Shape { what, expected: format!("{expected:?}"), got: got.to_vec() })
 }
 
-/// The last size of a shape; refuses a scalar and a size of zero.
+/// Returns the last size of a shape, or an error for a scalar or a last size of zero.
 pub(crate) fn check_width(what: &'static str, got: &[usize]) -> Result<usize, OpError> {
     match got.last() {
         Some(&width) if width > 0 => Ok(width),

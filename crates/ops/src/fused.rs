@@ -1,7 +1,7 @@
-//! How a fused operation joins Burn: forward and backward over Flex tensors, recorded in Burn's autodiff graph.
+//! Integration of fused operations with Burn: they run on Flex tensors and are recorded in Burn's autodiff graph.
 //!
-//! An operation is plain data implementing [`FusedOp`]; [`apply`] does the rest for all of them. Tensors on other
-//! backends than Flex take the operation's fallback, chosen by [`is_fused`].
+//! An operation is a plain value that implements [`FusedOp`]; [`apply`] runs and records it. Tensors on other backends
+//! than Flex, as told by [`is_fused`], use the fallback of the operation.
 
 use std::fmt::Debug;
 
@@ -18,10 +18,10 @@ use regard_kernels::Matrix;
 
 use crate::error::OpError;
 
-/// What the results are for.
+/// What the results of a forward pass are used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The output alone.
+    /// Only the output is needed.
     Inference,
     /// A backward pass will follow.
     Training,
@@ -29,13 +29,13 @@ pub(crate) enum Purpose {
 
 /// An operation of `N` float tensors with one float output and a hand-written backward pass.
 pub(crate) trait FusedOp<const N: usize>: Debug + Clone + Send + 'static {
-    /// What the backward pass needs.
+    /// Values kept for the backward pass.
     type Saved: Debug + Clone + Send + 'static;
 
-    /// The output, and what the backward pass needs when it is for [`Purpose::Training`].
+    /// Computes the output, and the values for the backward pass if `purpose` is [`Purpose::Training`].
     fn forward(&self, inputs: [FlexTensor; N], purpose: Purpose) -> Result<(FlexTensor, Self::Saved), OpError>;
 
-    /// The gradients of the wanted inputs, given that of the output.
+    /// Computes the gradients of the wanted inputs, given the gradient of the output.
     fn backward(
         &self,
         saved: Self::Saved,
@@ -44,12 +44,12 @@ pub(crate) trait FusedOp<const N: usize>: Debug + Clone + Send + 'static {
     ) -> Result<[Option<FlexTensor>; N], OpError>;
 }
 
-/// Whether the tensor is on the Flex backend, where the fused operations run.
+/// Returns whether the tensor is on the Flex backend, where the fused operations run.
 pub(crate) fn is_fused<const D: usize>(tensor: &Tensor<D>) -> bool {
     matches!(tensor.device().without_autodiff().as_dispatch(), DispatchDevice::Flex(_))
 }
 
-/// Runs `op` on tensors of the Flex backend and records it if any of them is tracked.
+/// Runs `op` on tensors of the Flex backend, and records it for the backward pass if any of them is tracked.
 pub(crate) fn apply<Op: FusedOp<N>, const N: usize, const D: usize>(
     op: Op,
     inputs: [DispatchTensor; N],
@@ -79,14 +79,14 @@ pub(crate) fn apply<Op: FusedOp<N>, const N: usize, const D: usize>(
     Ok(Tensor::from_dispatch(DispatchTensor { kind, autodiff: context }))
 }
 
-/// A float tensor as the dispatch layer holds it.
+/// A float tensor of the Flex backend, with or without autodiff.
 enum Primitive {
     Plain(FlexTensor),
     Tracked(FloatTensor<Autodiff<Flex>>),
 }
 
 impl Primitive {
-    /// `None` for a tensor of another backend.
+    /// Returns `None` for a tensor of another backend.
     fn new(kind: DispatchTensorKind) -> Option<Self> {
         match kind {
             DispatchTensorKind::Flex(BackendTensor::Float(tensor)) => Some(Primitive::Plain(tensor)),
@@ -111,7 +111,7 @@ impl Primitive {
     }
 }
 
-/// The operation as a step of Burn's backward pass.
+/// An operation as a step of Burn's backward pass.
 #[derive(Debug)]
 struct Step<Op>(Op);
 
@@ -121,7 +121,7 @@ impl<Op: FusedOp<N>, const N: usize> Backward<Flex, N> for Step<Op> {
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<Flex>(&ops.node);
         let wanted = ops.parents.each_ref().map(Option::is_some);
-        let results = self.0.backward(ops.state, grad, wanted).expect("the forward pass has checked these sizes");
+        let results = self.0.backward(ops.state, grad, wanted).expect("the forward pass has checked the sizes");
         for (parent, result) in ops.parents.into_iter().zip(results) {
             if let (Some(parent), Some(result)) = (parent, result) {
                 grads.register::<Flex>(parent.id, result);
@@ -130,7 +130,7 @@ impl<Op: FusedOp<N>, const N: usize> Backward<Flex, N> for Step<Op> {
     }
 }
 
-/// Refuses a tensor whose elements are not f32.
+/// Returns an error unless the elements of the tensor are f32.
 pub(crate) fn check_f32<const D: usize>(what: &'static str, tensor: &Tensor<D>) -> Result<(), OpError> {
     match tensor.dtype() {
         DType::F32 => Ok(()),
@@ -138,16 +138,16 @@ pub(crate) fn check_f32<const D: usize>(what: &'static str, tensor: &Tensor<D>) 
     }
 }
 
-/// The tensor without gaps; itself if it has none.
+/// Returns the tensor in contiguous memory, without a copy if it already is.
 pub(crate) fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
-/// A matrix of weights as it lies in memory: row after row or, as the embedding that a tied output layer reads, column
-/// after column. Neither is copied.
+/// A weight matrix in row-major or column-major order, neither of which is copied. It is column-major when a tied output
+/// layer reads the embedding.
 #[derive(Debug, Clone)]
 pub(crate) struct Weight {
-    /// Contiguous.
+    /// The matrix or its transpose, contiguous.
     stored: FlexTensor,
     is_transposed: bool,
 }
@@ -166,49 +166,49 @@ impl Weight {
 
     pub(crate) fn matrix(&self) -> Matrix<'_> {
         let [rows, cols] = sizes(&self.stored);
-        let matrix = Matrix::new(elements(&self.stored), rows, cols).expect("the tensor's own sizes");
+        let matrix = Matrix::new(elements(&self.stored), rows, cols).expect("the sizes are those of the tensor");
         if self.is_transposed { matrix.transposed() } else { matrix }
     }
 
-    /// A gradient with the elements in the weight's order.
+    /// Returns the gradient of the weight, given its elements in the order in which the weight is stored.
     pub(crate) fn gradient(&self, elements: Vec<f32>) -> FlexTensor {
         let gradient = tensor(elements, self.stored.layout().shape().clone());
         if self.is_transposed { gradient.transpose(0, 1) } else { gradient }
     }
 }
 
-/// The elements of a contiguous f32 tensor.
+/// Returns the elements of a contiguous f32 tensor.
 pub(crate) fn elements(tensor: &FlexTensor) -> &[f32] {
-    tensor.as_slice().expect("contiguous f32: checked by the operation")
+    tensor.as_slice().expect("the operation has made sure that the tensor is contiguous f32")
 }
 
-/// The sizes of a tensor.
+/// Returns the shape of a tensor.
 pub(crate) fn sizes<const D: usize>(tensor: &FlexTensor) -> [usize; D] {
     tensor.shape().dims()
 }
 
-/// A new tensor around `data`.
+/// Creates a tensor from `data`.
 pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(data, shape))
 }
 
-/// A tensor outside any graph.
+/// Returns a tensor that is not part of an autodiff graph.
 pub(crate) fn plain<const D: usize>(value: FlexTensor) -> Tensor<D> {
     let kind = DispatchTensorKind::Flex(BackendTensor::Float(value));
     Tensor::from_dispatch(DispatchTensor { kind, autodiff: Default::default() })
 }
 
-/// The elements of a tensor of any integer type, on any backend; a `u64` beyond `i64` becomes the largest `i64`.
+/// Returns the elements of a tensor of any integer type on any backend. A `u64` above `i64::MAX` becomes `i64::MAX`.
 pub(crate) fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i64> {
     let data = tensor.into_data();
     match data.dtype() {
-        // Burn's own conversion panics on what does not fit.
+        // Burn's own conversion panics if a number does not fit.
         DType::U64 => data.iter::<u64>().map(|x| i64::try_from(x).unwrap_or(i64::MAX)).collect(),
         _ => data.iter::<i64>().collect(),
     }
 }
 
-/// Whether a tensor of the Flex backend will get a gradient.
+/// Returns whether a tensor of the Flex backend will get a gradient.
 pub(crate) fn is_tracked<const D: usize>(tensor: &Tensor<D>) -> bool {
     match Primitive::new(tensor.clone().into_dispatch().kind) {
         Some(Primitive::Tracked(tensor)) => tensor.is_tracked(),
@@ -216,7 +216,7 @@ pub(crate) fn is_tracked<const D: usize>(tensor: &Tensor<D>) -> bool {
     }
 }
 
-/// The value of a tensor on the CPU, apart from any graph.
+/// Returns the value of a tensor on the CPU, outside any autodiff graph.
 pub(crate) fn host<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     match Primitive::new(tensor.clone().into_dispatch().kind) {
         Some(primitive) => primitive.into_flex(),

@@ -1,4 +1,4 @@
-//! Layer normalisation (Ba 2016): `(x − mean) / √(variance + ε) · γ + β` over the last index.
+//! Layer normalisation (Ba 2016): `(x − mean) / √(variance + ε) · γ + β` over the last dimension.
 
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
@@ -8,7 +8,7 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_shape, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// Layer normalisation over the last index.
+/// Normalises `x` over the last dimension, then scales by `gamma` and adds `beta`.
 ///
 /// # Shapes
 /// `x` `[…, width]`, `gamma` and `beta` `[width]` → `[…, width]`.
@@ -27,7 +27,8 @@ pub fn layer_norm<const D: usize>(
         check_shape("beta", beta.dims(), [width])?;
     }
     if !(epsilon >= 0.0 && epsilon.is_finite()) {
-        return Err(OpError::Option { what: "epsilon", why: format!("{epsilon} is not a number from 0 on") });
+        let why = format!("expected a finite number of at least 0, got {epsilon}");
+        return Err(OpError::Option { what: "epsilon", why });
     }
     if !is_fused(&x) {
         return Ok(layer_norm_fallback(x, gamma, beta, epsilon));
@@ -40,7 +41,7 @@ pub fn layer_norm<const D: usize>(
     }
 }
 
-/// [`layer_norm`] in plain Burn operations. Arguments are those that it has checked.
+/// [`layer_norm`] in plain Burn operations, without its argument checks.
 pub fn layer_norm_fallback<const D: usize>(
     x: Tensor<D>,
     gamma: Tensor<1>,
@@ -56,7 +57,7 @@ pub fn layer_norm_fallback<const D: usize>(
     }
 }
 
-/// The inputs are `x`, `gamma` and, if there is one, `beta`.
+/// The fused operation. Its inputs are `x`, `gamma` and optionally `beta`.
 #[derive(Debug, Clone)]
 struct LayerNorm {
     width: usize,

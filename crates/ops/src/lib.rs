@@ -1,8 +1,7 @@
 //! Fused differentiable operations for Burn tensors.
 //!
-//! On the Flex CPU backend they run the kernels of `regard-kernels` with hand-written backward passes; on any other
-//! backend the fallback in plain Burn operations. Shapes, element types and options are checked into an [`OpError`]
-//! first.
+//! On the Flex CPU backend, an operation runs the kernels of `regard-kernels` with a hand-written backward pass. On any
+//! other backend it runs a fallback in plain Burn operations. Invalid shapes, element types and options return an [`OpError`].
 #![forbid(unsafe_code)]
 
 mod activation;

@@ -1,4 +1,4 @@
-//! `activation(x W + b)` as one operation.
+//! Fused linear layer, `activation(x W + b)`.
 
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
@@ -12,7 +12,7 @@ use crate::activation::activation_fallback;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, Weight, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// `activation(x W + b)` over the last index.
+/// Computes `activation(x W + b)` over the last dimension.
 ///
 /// # Shapes
 /// `x` `[…, d_in]`, `weight` `[d_in, d_out]`, `bias` `[d_out]` → `[…, d_out]`.
@@ -34,7 +34,7 @@ pub fn linear<const D: usize>(
     }
 }
 
-/// `onto + x W + b` over the last index: the last step of a part of a model and the residual around it.
+/// Computes `onto + x W + b` over the last dimension, as at the end of a residual branch.
 ///
 /// # Shapes
 /// `x` `[…, d_in]`, `weight` `[d_in, d_out]`, `bias` `[d_out]`, `onto` `[…, d_out]` → `[…, d_out]`.
@@ -60,7 +60,7 @@ pub fn linear_onto<const D: usize>(
     }
 }
 
-/// [`linear`] in plain Burn operations. Arguments are those that it has checked.
+/// [`linear`] in plain Burn operations, without its argument checks.
 pub fn linear_fallback<const D: usize>(
     x: Tensor<D>,
     weight: Tensor<2>,
@@ -82,7 +82,7 @@ pub fn linear_fallback<const D: usize>(
     }
 }
 
-/// The sizes of a call, or what does not fit.
+/// Checks the arguments and returns their sizes.
 pub(crate) fn check<const D: usize>(
     x: &Tensor<D>,
     weight: &Tensor<2>,
@@ -102,7 +102,7 @@ pub(crate) fn check<const D: usize>(
     Ok(LinearShape { rows: dims[..D - 1].iter().product(), d_in, d_out })
 }
 
-/// The inputs are `x`, the weight, the residual if there is one, and the bias if there is one.
+/// The fused operation. Its inputs are `x`, the weight, optionally the residual, and optionally the bias.
 #[derive(Debug, Clone)]
 struct Linear {
     shape: LinearShape,
@@ -110,19 +110,19 @@ struct Linear {
     adds: Adds,
 }
 
-/// What the product is added to.
+/// The tensor that the product is added to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Adds {
     Nothing,
     Residual,
 }
 
-/// What the backward pass needs.
+/// Values kept for the backward pass.
 #[derive(Debug, Clone)]
 struct Saved {
     x: FlexTensor,
     weight: Weight,
-    /// The values before the activation, if there is one.
+    /// Values before the activation, if there is one.
     pre: Option<FlexTensor>,
 }
 
@@ -157,7 +157,7 @@ impl<const N: usize> FusedOp<N> for Linear {
         let grad = contiguous(grad);
         let is_wanted = |at: usize| wanted.get(at).is_some_and(|&wanted| wanted);
         let want = |at: usize, len: usize| is_wanted(at).then(|| unwritten(len));
-        // What is added passes the gradient on as it is.
+        // The gradient of the residual is that of the output.
         let residual = match self.adds {
             Adds::Nothing => None,
             Adds::Residual => Some(is_wanted(2).then(|| grad.clone())),

@@ -1,6 +1,6 @@
-//! Attention without a softmax, linear in the length of the sequence (Katharopoulos et al. 2020).
+//! Linear attention (Katharopoulos et al. 2020): attention without a softmax, in time linear in the sequence length.
 //!
-//! `o_i = Σ_j (φ(q_i)·φ(k_j)) v_j / D_i`, over all keys or those up to `i`; see [`regard_kernels::linear_attention`] for
+//! `o_i = Σ_j (φ(q_i)·φ(k_j)) v_j / D_i`, over all keys or those up to `i`. See [`regard_kernels::linear_attention`] for
 //! the choices of `φ` and `D`.
 
 use burn::tensor::activation::relu;
@@ -15,12 +15,12 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, sizes, tensor};
 
-/// Linear attention of every query over the keys it sees. Where `D_i` is zero the output is zero, and so is every
-/// gradient through it.
+/// Computes the linear attention of every query over the keys that it sees. Where `D_i` is zero, the output and all
+/// gradients through it are zero.
 ///
 /// # Shapes
 /// `q` `[batch, n_heads, queries, d_key]`, `k` `[batch, n_heads, keys, d_key]`, `v` `[batch, n_heads, keys, d_value]` →
-/// `[batch, n_heads, queries, d_value]`. Causal attention takes as many queries as keys.
+/// `[batch, n_heads, queries, d_value]`. Causal attention requires as many queries as keys.
 pub fn linear_attention(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -34,8 +34,7 @@ pub fn linear_attention(
     apply(LinearAttention { shape, options }, [q.into_dispatch(), k.into_dispatch(), v.into_dispatch()])
 }
 
-/// [`linear_attention`] in plain Burn operations, with a dense matrix of scores. Arguments are those that it has
-/// checked.
+/// [`linear_attention`] in plain Burn operations, with a dense matrix of scores and without argument checks.
 pub fn linear_attention_fallback(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -62,13 +61,13 @@ pub fn linear_attention_fallback(
         }
         Normalization::None => return scores.matmul(v),
     };
-    // A denominator of one in place of zero keeps the gradients free of NaN.
+    // A denominator of 1 in place of 0 avoids NaN in the gradients.
     let empty = denominator.clone().equal_elem(0.0);
     let out = scores.matmul(v) / denominator.mask_fill(empty.clone(), 1.0);
     out.mask_fill(empty.expand([batch, n_heads, queries, d_value]), 0.0)
 }
 
-/// `φ(x)`. The exponential sees no positive number, whose overflow would reach the gradient as 0 · ∞.
+/// Computes `φ(x)`. The argument of `exp` is clamped to at most 0: an overflow would reach the gradient as 0 · ∞.
 fn features(x: Tensor<4>, map: FeatureMap) -> Tensor<4> {
     match map {
         FeatureMap::Identity => x,
@@ -76,7 +75,7 @@ fn features(x: Tensor<4>, map: FeatureMap) -> Tensor<4> {
     }
 }
 
-/// The sizes of a call, or what does not fit.
+/// Checks the arguments and returns their sizes.
 fn check(
     q: &Tensor<4>,
     k: &Tensor<4>,
@@ -97,7 +96,7 @@ fn check(
     Ok(LinearAttentionShape { outer: batch * n_heads, queries, keys, d_key, d_value })
 }
 
-/// The inputs are queries, keys and values.
+/// The fused operation. Its inputs are queries, keys and values.
 #[derive(Debug, Clone)]
 struct LinearAttention {
     shape: LinearAttentionShape,

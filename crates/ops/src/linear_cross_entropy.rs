@@ -1,4 +1,4 @@
-//! The output layer and its loss as one operation that never holds all logits.
+//! Output layer and cross-entropy loss in one operation, without storing all logits.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, Weight, apply, contiguous, elements, integers, is_fused, tensor};
 use crate::linear::{check, linear_fallback};
 
-/// The mean cross-entropy of `x W + b` against `targets`, over the rows that count.
+/// Computes the mean cross-entropy of `x W + b` against `targets`, over the rows whose target is not ignored.
 ///
-/// The gradients are made in the forward pass, a few hundred rows of logits at a time, and scaled in the backward pass.
+/// The forward pass computes the gradients too, a few hundred rows of logits at a time; the backward pass scales them.
 ///
 /// # Shapes
 /// `x` `[rows, d_model]`, `weight` `[d_model, vocab]`, `bias` `[vocab]`, `targets` `[rows]` → `[1]`.
@@ -41,7 +41,7 @@ pub fn linear_cross_entropy(
     }
 }
 
-/// [`linear_cross_entropy`] in plain Burn operations. Arguments are those that it has checked.
+/// [`linear_cross_entropy`] in plain Burn operations, without its argument checks.
 pub fn linear_cross_entropy_fallback(
     x: Tensor<2>,
     weight: Tensor<2>,
@@ -52,10 +52,10 @@ pub fn linear_cross_entropy_fallback(
     cross_entropy_fallback(linear_fallback(x, weight, bias, None), targets, options)
 }
 
-/// Refuses a target that is neither a class nor ignored, and a smoothing outside `[0, 1]`.
+/// Returns an error for a target that is neither a class nor ignored, or a label smoothing outside `[0, 1]`.
 pub(crate) fn check_targets(targets: &[i64], vocab: usize, options: CrossEntropyOptions) -> Result<(), OpError> {
     if !(0.0..=1.0).contains(&options.label_smoothing) {
-        let why = format!("{} is not in [0, 1]", options.label_smoothing);
+        let why = format!("expected a number in [0, 1], got {}", options.label_smoothing);
         return Err(OpError::Option { what: "label smoothing", why });
     }
     let wrong = |&t: &i64| options.ignore_index != Some(t) && !(0..vocab as i64).contains(&t);
@@ -66,7 +66,7 @@ pub(crate) fn check_targets(targets: &[i64], vocab: usize, options: CrossEntropy
     Ok(())
 }
 
-/// The inputs are `x`, the weight and, if there is one, the bias.
+/// The fused operation. Its inputs are `x`, the weight and optionally the bias.
 #[derive(Debug, Clone)]
 struct LinearCrossEntropy {
     shape: LinearShape,
@@ -75,7 +75,7 @@ struct LinearCrossEntropy {
 }
 
 impl<const N: usize> FusedOp<N> for LinearCrossEntropy {
-    /// The gradients for an upstream gradient of 1.
+    /// Gradients of the inputs for an output gradient of 1.
     type Saved = Vec<FlexTensor>;
 
     fn forward(&self, inputs: [FlexTensor; N], purpose: Purpose) -> Result<(FlexTensor, Vec<FlexTensor>), OpError> {

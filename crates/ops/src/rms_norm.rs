@@ -8,7 +8,7 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_shape, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// `gamma x / √(mean(x²) + epsilon)` over the last index.
+/// Computes `gamma x / √(mean(x²) + epsilon)` over the last dimension.
 ///
 /// # Shapes
 /// `x` `[…, d_model]`, `gamma` `[d_model]` → `[…, d_model]`.
@@ -27,23 +27,20 @@ pub fn rms_norm<const D: usize>(x: Tensor<D>, gamma: Tensor<1>, epsilon: f32) ->
     apply(RmsNorm { width, epsilon }, [x.into_dispatch(), gamma.into_dispatch()])
 }
 
-/// [`rms_norm`] in plain Burn operations. Arguments are those that it has checked.
-///
-/// # Shapes
-/// `x` `[…, d_model]`, `gamma` `[d_model]` → `[…, d_model]`.
+/// [`rms_norm`] in plain Burn operations, without its argument checks.
 pub fn rms_norm_fallback<const D: usize>(x: Tensor<D>, gamma: Tensor<1>, epsilon: f32) -> Tensor<D> {
     let mean = (x.clone() * x.clone()).mean_dim(D - 1);
     x / (mean + epsilon).sqrt() * gamma.unsqueeze()
 }
 
-/// The inputs are `x` and `gamma`.
+/// The fused operation. Its inputs are `x` and `gamma`.
 #[derive(Debug, Clone)]
 struct RmsNorm {
     width: usize,
     epsilon: f32,
 }
 
-/// What the backward pass needs.
+/// Values kept for the backward pass.
 #[derive(Debug, Clone)]
 struct Saved {
     x: FlexTensor,

@@ -1,4 +1,4 @@
-//! Rotary position embedding ([Su et al. 2021](https://arxiv.org/abs/2104.09864)): pairs of features turn by an angle
+//! Rotary position embedding ([Su et al. 2021](https://arxiv.org/abs/2104.09864)): rotates pairs of features by an angle
 //! that depends on the position.
 
 use burn::tensor::Tensor;
@@ -9,7 +9,7 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, is_tracked, sizes, tensor};
 
-/// Turns each pair of features by its angle. The angles, fixed ([`rope_angles`]) or learned, get a gradient too.
+/// Rotates each pair of features by its angle. The angles may be fixed ([`rope_angles`]) or learned; they get a gradient.
 ///
 /// # Shapes
 /// `x` `[batch, heads, seq, d_head]`, `angles` `[seq, d_head/2]` → `[batch, heads, seq, d_head]`; `d_head` is even.
@@ -30,8 +30,8 @@ pub fn rope(x: Tensor<4>, angles: Tensor<2>, pairing: Pairing) -> Result<Tensor<
     apply(operation, [x.into_dispatch(), angles.into_dispatch()])
 }
 
-/// [`rope`] of the first `turned` heads of those that lie beside each other, as queries, keys and values do in their one product;
-/// the other heads stay as they are, and nothing is moved.
+/// [`rope`] of the first `turned` heads of a packed tensor, in which heads lie side by side, such as the queries and keys
+/// in a tensor of queries, keys and values. The other heads are unchanged.
 ///
 /// # Shapes
 /// `x` `[batch, seq, heads · d_head]`, `angles` `[seq, d_head/2]` → `[batch, seq, heads · d_head]`.
@@ -41,7 +41,7 @@ pub fn rope_packed(x: Tensor<3>, turned: usize, angles: Tensor<2>, pairing: Pair
     let ([batch, seq, width], d_head) = (x.dims(), angles.dims()[1].saturating_mul(2));
     if d_head == 0 || !width.is_multiple_of(d_head) || turned > width / d_head {
         let expected =
-            format!("[batch, seq, heads · {d_head}], {turned} heads or more, by angles of {} pairs", d_head / 2);
+            format!("[batch, seq, heads · {d_head}] with at least {turned} heads; angles are [seq, d_head/2]");
         return Err(OpError::Shape { what: "input", expected, got: x.dims().to_vec() });
     }
     check_shape("angles", angles.dims(), [seq, d_head / 2])?;
@@ -53,10 +53,7 @@ pub fn rope_packed(x: Tensor<3>, turned: usize, angles: Tensor<2>, pairing: Pair
     apply(operation, [x.into_dispatch(), angles.into_dispatch()])
 }
 
-/// [`rope_packed`] in plain Burn operations. Arguments are those that it has checked.
-///
-/// # Shapes
-/// `x` `[batch, seq, heads · d_head]`, `angles` `[seq, d_head/2]` → `[batch, seq, heads · d_head]`.
+/// [`rope_packed`] in plain Burn operations, without its argument checks.
 pub fn rope_packed_fallback(x: Tensor<3>, turned: usize, angles: Tensor<2>, pairing: Pairing) -> Tensor<3> {
     let (shape @ [batch, seq, width], d_head) = (x.dims(), 2 * angles.dims()[1]);
     let heads = width / d_head;
@@ -69,14 +66,11 @@ pub fn rope_packed_fallback(x: Tensor<3>, turned: usize, angles: Tensor<2>, pair
     Tensor::cat(parts.collect(), 1).swap_dims(1, 2).reshape(shape)
 }
 
-/// [`rope`] in plain Burn operations. Arguments are those that it has checked.
-///
-/// # Shapes
-/// `x` `[batch, heads, seq, d_head]`, `angles` `[seq, d_head/2]` → `[batch, heads, seq, d_head]`; `d_head` is even.
+/// [`rope`] in plain Burn operations, without its argument checks.
 pub fn rope_fallback(x: Tensor<4>, angles: Tensor<2>, pairing: Pairing) -> Tensor<4> {
     let shape @ [batch, heads, seq, d_head] = x.dims();
     let half = d_head / 2;
-    // The two members of a pair lie along their own index.
+    // Reshaped so that the two members of a pair lie along a dimension of their own.
     let (split, member) = match pairing {
         Pairing::Interleaved => ([batch, heads, seq, half, 2], 4),
         Pairing::Halves => ([batch, heads, seq, 2, half], 3),
@@ -89,15 +83,15 @@ pub fn rope_fallback(x: Tensor<4>, angles: Tensor<2>, pairing: Pairing) -> Tenso
     Tensor::stack::<5>(turned, member).reshape(shape)
 }
 
-/// The angles `[seq, d_head/2]` of the positions from `offset`: that of pair `i` at position `p` is
-/// `p / base^(2i/d_head)`.
+/// Computes the angles `[seq, d_head/2]` of the positions `offset..offset + seq`. The angle of pair `i` at position `p`
+/// is `p / base^(2i/d_head)`.
 pub fn rope_angles(seq: usize, d_head: usize, base: f32, offset: usize) -> Vec<f32> {
-    // In f64, so that the last rounding is the only error: far positions multiply that of a power.
+    // Computed in f64, because a large position would multiply the rounding error of an f32 power.
     let slowness: Vec<f64> = (0..d_head / 2).map(|i| f64::from(base).powf((2 * i) as f64 / d_head as f64)).collect();
     (offset..offset + seq).flat_map(|p| slowness.iter().map(move |slowness| (p as f64 / slowness) as f32)).collect()
 }
 
-/// The inputs are `x` and the angles.
+/// The fused operation. Its inputs are `x` and the angles.
 #[derive(Debug, Clone)]
 struct Rope<const D: usize> {
     shape: RopeShape,
@@ -105,10 +99,10 @@ struct Rope<const D: usize> {
     learned: bool,
 }
 
-/// What the backward pass needs.
+/// Values kept for the backward pass.
 #[derive(Debug, Clone)]
 struct Saved {
-    /// The input, for the gradient of the angles alone.
+    /// The input, needed only for the gradient of the angles.
     x: Option<FlexTensor>,
     angles: FlexTensor,
 }

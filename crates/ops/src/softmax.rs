@@ -1,6 +1,6 @@
-//! Softmax and its logarithm over the last index.
+//! Softmax and log-softmax over the last dimension.
 //!
-//! A row of nothing but −∞ (a fully masked row) has softmax 0, log-softmax −∞, and gradient 0 in both.
+//! A fully masked row, in which every element is −∞, has softmax 0, log-softmax −∞, and gradient 0 in both.
 
 use burn::tensor::{Bool, Tensor, activation as burn_activation};
 use burn_flex::FlexTensor;
@@ -10,7 +10,7 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// `exp(x) / Σ exp(x)` over the last index; zeros for a row of nothing but −∞.
+/// Computes `exp(x) / Σ exp(x)` over the last dimension; zeros for a row in which every element is −∞.
 ///
 /// # Shapes
 /// `x` `[…, n]` → `[…, n]`.
@@ -22,7 +22,7 @@ pub fn softmax<const D: usize>(x: Tensor<D>) -> Result<Tensor<D>, OpError> {
     apply(Softmax { width, kind: Kind::Plain }, [x.into_dispatch()])
 }
 
-/// `x − ln Σ exp(x)` over the last index; −∞ throughout for a row of nothing but −∞.
+/// Computes `x − ln Σ exp(x)` over the last dimension; −∞ for a row in which every element is −∞.
 ///
 /// # Shapes
 /// `x` `[…, n]` → `[…, n]`.
@@ -34,10 +34,7 @@ pub fn log_softmax<const D: usize>(x: Tensor<D>) -> Result<Tensor<D>, OpError> {
     apply(Softmax { width, kind: Kind::Log }, [x.into_dispatch()])
 }
 
-/// [`softmax`] in plain Burn operations. Arguments are those that it has checked.
-///
-/// # Shapes
-/// `x` `[…, n]` → `[…, n]`.
+/// [`softmax`] in plain Burn operations, without its argument checks.
 pub fn softmax_fallback<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     if x.shape().num_elements() == 0 {
         return x;
@@ -46,10 +43,7 @@ pub fn softmax_fallback<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     burn_activation::softmax(x.mask_fill(masked.clone(), 0.0), D - 1).mask_fill(masked, 0.0)
 }
 
-/// [`log_softmax`] in plain Burn operations. Arguments are those that it has checked.
-///
-/// # Shapes
-/// `x` `[…, n]` → `[…, n]`.
+/// [`log_softmax`] in plain Burn operations, without its argument checks.
 pub fn log_softmax_fallback<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     if x.shape().num_elements() == 0 {
         return x;
@@ -58,12 +52,12 @@ pub fn log_softmax_fallback<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     burn_activation::log_softmax(x.mask_fill(masked.clone(), 0.0), D - 1).mask_fill(masked, f32::NEG_INFINITY)
 }
 
-/// True in rows of nothing but −∞, which Burn would make NaN.
+/// Returns a mask that is true in rows in which every element is −∞; Burn's softmax of them is NaN.
 fn fully_masked<const D: usize>(x: &Tensor<D>) -> Tensor<D, Bool> {
     x.clone().equal_elem(f32::NEG_INFINITY).all_dim(D - 1).expand(x.dims())
 }
 
-/// The length of a row.
+/// Checks the argument and returns the length of a row.
 fn check<const D: usize>(x: &Tensor<D>) -> Result<usize, OpError> {
     check_f32("input", x)?;
     check_width("input", &x.dims())
@@ -82,7 +76,7 @@ enum Kind {
 }
 
 impl FusedOp<1> for Softmax {
-    /// The output.
+    /// The output of the forward pass.
     type Saved = FlexTensor;
 
     fn forward(&self, [x]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, FlexTensor), OpError> {

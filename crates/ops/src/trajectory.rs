@@ -1,5 +1,5 @@
-//! The path of a point that a small network moves: `dp/dt = tanh([p; t] W₁ + b₁) W₂ + b₂` from a start, by steps of the
-//! classical Runge–Kutta method. See [`regard_kernels::trajectory`].
+//! Trajectory of a point moved by a small network: solves `dp/dt = tanh([p; t] W₁ + b₁) W₂ + b₂` from a given start with
+//! the classical Runge–Kutta method. See [`regard_kernels::trajectory`].
 
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
@@ -10,34 +10,34 @@ use regard_kernels::unwritten;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
-/// The network that moves the point.
+/// Parameters of the network that moves the point.
 #[derive(Debug, Clone)]
 pub struct TrajectoryWeights {
-    /// `W₁`, `[d_model + 1, d_hidden]`; the last row is that of the time.
+    /// `W₁`, `[d_model + 1, d_hidden]`; the last row belongs to the time.
     pub w1: Tensor<2>,
-    /// `b₁`, `[d_hidden]`
+    /// `b₁`, `[d_hidden]`.
     pub b1: Tensor<1>,
-    /// `W₂`, `[d_hidden, d_model]`
+    /// `W₂`, `[d_hidden, d_model]`.
     pub w2: Tensor<2>,
-    /// `b₂`, `[d_model]`
+    /// `b₂`, `[d_model]`.
     pub b2: Tensor<1>,
 }
 
-/// Which points of the path are wanted, and how it is computed.
+/// The points to compute, and the step size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrajectoryOptions {
-    /// Points, the start included.
+    /// Number of points, the start included.
     pub positions: usize,
-    /// Runge–Kutta steps from one to the next.
+    /// Number of Runge–Kutta steps from one point to the next.
     pub steps: usize,
-    /// Time from one to the next.
+    /// Time from one point to the next.
     pub delta: f32,
 }
 
-/// The points at `0, delta, 2·delta, …`; the first is `start`.
+/// Computes the points at the times `0, delta, 2·delta, …`; the first is `start`.
 ///
 /// # Shapes
-/// `start` `[d_model]`, weights as in [`TrajectoryWeights`] → `[positions, d_model]`. No size is zero.
+/// `start` `[d_model]`, weights as in [`TrajectoryWeights`] → `[positions, d_model]`. No size may be zero.
 pub fn trajectory(
     start: Tensor<1>,
     weights: TrajectoryWeights,
@@ -52,15 +52,15 @@ pub fn trajectory(
     apply(Trajectory { shape }, [start.into_dispatch(), w1, b1, w2, b2])
 }
 
-/// [`trajectory`] in plain Burn operations. Arguments are those that it has checked.
+/// [`trajectory`] in plain Burn operations, without its argument checks.
 pub fn trajectory_fallback(start: Tensor<1>, weights: TrajectoryWeights, options: TrajectoryOptions) -> Tensor<2> {
     let TrajectoryWeights { w1, b1, w2, b2 } = weights;
     let TrajectoryOptions { positions, steps, delta } = options;
     let d_model = start.dims()[0];
-    let (of_time, w1) = (w1.clone().narrow(0, d_model, 1), w1.narrow(0, 0, d_model));
+    let (time_weights, w1) = (w1.clone().narrow(0, d_model, 1), w1.narrow(0, 0, d_model));
     let (b1, b2): (Tensor<2>, Tensor<2>) = (b1.unsqueeze(), b2.unsqueeze());
     let slope = |t: f64, p: Tensor<2>| {
-        let hidden = (p.matmul(w1.clone()) + of_time.clone() * t + b1.clone()).tanh();
+        let hidden = (p.matmul(w1.clone()) + time_weights.clone() * t + b1.clone()).tanh();
         hidden.matmul(w2.clone()) + b2.clone()
     };
     let size = f64::from(delta) / steps as f64;
@@ -80,7 +80,7 @@ pub fn trajectory_fallback(start: Tensor<1>, weights: TrajectoryWeights, options
     Tensor::cat(points, 0)
 }
 
-/// The sizes of a call, or what does not fit.
+/// Checks the arguments and returns their sizes.
 fn check(
     start: &Tensor<1>,
     weights: &TrajectoryWeights,
@@ -111,15 +111,16 @@ fn check(
         return Err(OpError::Option { what: "delta", why: format!("expected a finite number, got {delta}") });
     }
     let shape = TrajectoryShape { positions, steps, delta, d_model, d_hidden };
-    // What is kept of every evaluation must fit in memory.
+    // The values saved by every evaluation must fit in memory.
     let kept = shape.evaluations().and_then(|evaluations| evaluations.checked_mul(d_model.max(d_hidden) + 1));
     if kept.is_none_or(|kept| kept > isize::MAX as usize / 16) {
-        return Err(OpError::Option { what: "positions", why: format!("{positions} with {steps} steps are too many") });
+        let why = format!("{positions} with {steps} steps each do not fit in memory");
+        return Err(OpError::Option { what: "positions", why });
     }
     Ok(shape)
 }
 
-/// The inputs are the start, `w1`, `b1`, `w2` and `b2`.
+/// The fused operation. Its inputs are the start, `w1`, `b1`, `w2` and `b2`.
 #[derive(Debug, Clone)]
 struct Trajectory {
     shape: TrajectoryShape,

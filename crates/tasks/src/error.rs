@@ -1,27 +1,29 @@
-//! What a task refuses, and what went wrong with its files.
+//! The error type of this crate.
 
 use std::path::{Path, PathBuf};
 
 use regard_data::DataError;
+use regard_figures::FigureError;
 use regard_inspect::InspectError;
 use regard_nn::{ConfigError, NnError};
 use regard_ops::OpError;
+use regard_system::SaveError;
 
-/// A run that cannot start or go on, or a model that cannot be used.
+/// The reason why a run cannot start or continue, or a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A value of the configuration makes no sense.
+    /// A value of the configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configuration cannot be read.
     #[error("{place}: {problem}")]
     Settings {
-        /// The file, or `--set key=value`.
+        /// File, or `--set key=value`.
         place: String,
-        /// What is wrong.
+        /// What is wrong, and what to do.
         problem: String,
     },
     /// A layer refused its input.
@@ -30,49 +32,55 @@ pub enum TaskError {
     /// An operation refused its input.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// A picture or a page could not be made.
+    /// A figure could not be drawn.
+    #[error(transparent)]
+    Figure(#[from] FigureError),
+    /// Attention maps could not be shown.
     #[error(transparent)]
     Inspect(#[from] InspectError),
-    /// A model folder is not as it should be.
+    /// A file could not be written.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    /// A model folder or one of its files cannot be used.
     #[error("{path}: {problem}", path = path.display())]
     Folder {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// The system refused to read or write.
+    /// The operating system failed to read or write.
     #[error("{path}: {cause}", path = path.display())]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         cause: std::io::Error,
     },
-    /// The loss is no number any more.
-    #[error("step {step}: the gradients have not been finite for {count} steps; lower train.learning_rate")]
+    /// Training has diverged: the gradients are no longer finite.
+    #[error("step {step}: the gradients have not been finite for {count} steps in a row; lower train.learning_rate")]
     Diverged {
-        /// The last step.
+        /// Last step made.
         step: u64,
-        /// Steps in a row.
+        /// Number of steps in a row without finite gradients.
         count: u32,
     },
-    /// The data do not suit the task.
+    /// An input or the data do not suit the task or its model.
     #[error("{what}: expected {expected}, got {got}")]
     Input {
-        /// What is meant.
+        /// Name of the value that does not fit.
         what: String,
-        /// What would fit.
+        /// What was expected.
         expected: String,
-        /// What came.
+        /// What was found.
         got: String,
     },
-    /// The task cannot do this.
+    /// The task does not support the operation.
     #[error("{task} cannot {what}")]
     Unsupported {
-        /// The task.
+        /// Name of the task.
         task: &'static str,
-        /// What was asked for, and what to do instead.
+        /// The operation, and what to do instead.
         what: String,
     },
 }
@@ -87,24 +95,24 @@ impl From<NnError> for TaskError {
     }
 }
 
-/// A path as a configuration holds it.
+/// Converts a path to text for a configuration; returns an error if it is not UTF-8.
 pub(crate) fn path_text(path: &Path) -> Result<String, TaskError> {
-    let refused = || TaskError::input("path", "a name in UTF-8", path.display().to_string());
+    let refused = || TaskError::input("path", "a path in UTF-8", path.display().to_string());
     path.to_str().map(str::to_string).ok_or_else(refused)
 }
 
 impl TaskError {
-    /// A folder that is not as it should be.
+    /// Creates the error for a file or folder that cannot be used.
     pub fn folder(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
         Self::Folder { path: path.as_ref().to_path_buf(), problem: problem.into() }
     }
 
-    /// Something that does not fit.
+    /// Creates the error for a value that does not fit.
     pub fn input(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self::Input { what: what.into(), expected: expected.into(), got: got.into() }
     }
 
-    /// The same of an input that stands in a line of a file.
+    /// Names line `line` of a file as the place of a wrong input; leaves other errors as they are.
     pub fn at_line(self, line: usize) -> Self {
         match self {
             Self::Input { expected, got, .. } => Self::Input { what: format!("line {line}"), expected, got },
@@ -112,7 +120,7 @@ impl TaskError {
         }
     }
 
-    /// For `map_err` on what is made of the examples in `path`, which a message then begins with.
+    /// Returns a function for `map_err` that adds the path of the data to an error about an input.
     pub fn in_file(path: Option<&Path>) -> impl Fn(Self) -> Self {
         move |error| match (error, path) {
             (Self::Input { what, expected, got }, Some(path)) => {
@@ -122,12 +130,12 @@ impl TaskError {
         }
     }
 
-    /// For `map_err` on what the system does with `path`.
+    /// Returns a function for `map_err` that adds `path` to an error of the operating system.
     pub fn io(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         move |cause| Self::Io { path: path.as_ref().to_path_buf(), cause }
     }
 
-    /// Whether the command was wrongly used, rather than having failed.
+    /// Returns whether a command was used wrongly, as opposed to having failed.
     pub fn is_wrong_use(&self) -> bool {
         matches!(
             self,
@@ -135,7 +143,8 @@ impl TaskError {
                 | Self::Settings { .. }
                 | Self::Unsupported { .. }
                 | Self::Data(DataError::Setting { .. })
-                | Self::Inspect(InspectError::Extension { .. } | InspectError::ViewExtension { .. })
+                | Self::Figure(FigureError::Extension { .. })
+                | Self::Inspect(InspectError::Extension { .. })
         )
     }
 }

@@ -1,6 +1,6 @@
-//! Two structs whose keys stand side by side in one table.
+//! Two structs whose keys share one table.
 //!
-//! Serde's `flatten` does this too, but then unknown keys can no longer be refused.
+//! Serde's `flatten` does this too, but cannot be combined with `deny_unknown_fields`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,13 +10,13 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDese
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The keys of `Base` and further ones, those of `More`. A key that neither has is refused.
+/// A table with the keys of `Base` and those of `More`. A key that neither has is an error.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Extended<Base, More> {
-    /// The keys that are shared with others.
+    /// Keys that are shared with other tables.
     #[serde(flatten)]
     pub base: Base,
-    /// The keys that are added here.
+    /// Keys that only this table has.
     #[serde(flatten)]
     pub more: More,
 }
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// The names of a struct's fields, as the keys of its default values.
+/// Returns the default values of a struct by key; only the keys are used.
 fn keys<T: Serialize + Default>() -> Map<String, Value> {
     match serde_json::to_value(T::default()) {
         Ok(Value::Object(keys)) => keys,
@@ -61,7 +61,7 @@ fn keys<T: Serialize + Default>() -> Map<String, Value> {
     }
 }
 
-/// Hands the entries of `base` on as they come, so that an error keeps its path, and puts those of `more` aside.
+/// Passes the entries of `base` on as they come, so that an error keeps its path, and sets those of `more` aside in `kept`.
 struct Sieve<'a, A> {
     map: A,
     base: Map<String, Value>,
@@ -92,7 +92,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Sieve<'_, A> {
 }
 
 impl<'de, A: MapAccess<'de>> Sieve<'_, A> {
-    /// The error in the words that serde has for it.
+    /// Returns the error for an unknown key, worded as serde's own.
     fn unknown(&self, key: &str) -> A::Error {
         let known: Vec<String> = self.base.keys().chain(self.more.keys()).map(|key| format!("`{key}`")).collect();
         A::Error::custom(format!("unknown field `{key}`, expected one of {}", known.join(", ")))
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_are_read_from_one_table_and_written_to_one() {
+    fn both_structs_are_read_from_one_table_and_written_to_one() {
         let shape = read(json!({ "colour": "red", "kind": "box", "width": 3 })).unwrap();
         let expected = Extended { base: Sizes { width: 3, depth: None }, more: Colours { colour: "red".into() } };
         assert_eq!(shape, Shape::Box(expected));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_neither_side_is_refused_with_those_of_both() {
+    fn an_unknown_key_is_refused_with_the_keys_of_both() {
         let error = read(json!({ "kind": "box", "colours": "red" })).unwrap_err();
         assert!(error.starts_with("unknown field `colours`, expected one of "), "{error}");
         assert!(["`width`", "`depth`", "`colour`"].iter().all(|key| error.contains(key)), "{error}");

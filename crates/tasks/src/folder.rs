@@ -1,9 +1,9 @@
-//! A model folder: what a trained model needs, in files that are checked when they are read.
+//! Model folders: the files of a trained model, which are checked when they are read.
 //!
-//! `config.json` describes the model and holds a SHA-256 of every other file but the lock of the process that trains, and one
-//! of itself. New files are first written beside their places, then `config.json` names them, then they take their places: a
-//! folder is as it was or as it should be. Where a crash came between the last two, the files are read from beside their places,
-//! and the next process that trains in the folder moves them there.
+//! `config.json` describes the model and holds the SHA-256 of itself and of every other file except the lock of the training
+//! process. To replace files, all new ones are written beside their places as `NAME.new`, then `config.json` lists their hashes,
+//! then they are renamed into place. So a folder is always either the old or the new one: after a crash before the renaming, the
+//! files are read from `NAME.new`, and the next process that trains in the folder renames them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -11,96 +11,96 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use regard_inspect::{create_folder, remove_temporary_files, save_atomically, sync_folder};
+use regard_system::{create_folder, remove_temporary_files, save_atomically, sync_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
 pub use crate::seal::sha256;
 use crate::seal::{sealed, unsealed};
 
-/// The files of a folder beside its checkpoints.
+/// File that describes the model.
 pub const CONFIG: &str = "config.json";
-/// The weights.
+/// File with the weights.
 pub const MODEL: &str = "model.safetensors";
-/// How text becomes tokens, where the task has that.
+/// File with the tokeniser, if the task has one.
 pub const TOKENIZER: &str = "tokenizer.json";
-/// A line a measurement.
+/// File with the losses and scores during training, one JSON object per line.
 pub const METRICS: &str = "metrics.jsonl";
-/// The page with pictures.
+/// File with the report on the run.
 pub const REPORT: &str = "report.html";
 
-/// Held by the process that trains; of no meaning afterwards.
+/// Lock file of the training process; without meaning afterwards.
 const LOCK: &str = ".training";
 
-/// The folder of the checkpoints.
+/// Name of the folder with the checkpoints.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 
-/// What the name of a file ends with that waits for `config.json` to name it.
+/// Suffix of a file that is written before `config.json` lists it.
 const BESIDE: &str = ".new";
 
-/// The layout of folders that this version writes. In format 1, `[model]` had the keys of all kinds of networks; in format 2,
-/// `config.json` had no hash of itself.
+/// Version of the folder layout that this version of Regard reads and writes. In format 1, `[model]` had the keys of all kinds
+/// of networks; in format 2, `config.json` had no hash of itself.
 const FORMAT: u32 = 3;
 
-/// What `config.json` says.
+/// The content of `config.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// Layout of the folder.
+    /// Version of the folder layout.
     pub format: u32,
-    /// The version of Regard that wrote it.
+    /// Version of Regard that wrote the folder.
     pub regard: String,
-    /// The task's name.
+    /// Name of the task.
     pub task: String,
-    /// Whether training came to its end.
+    /// Whether training has finished.
     pub finished: bool,
-    /// Steps made.
+    /// Number of steps made.
     pub step: u64,
-    /// The resolved configuration of the run.
+    /// Configuration of the run, with all defaults.
     pub config: serde_json::Value,
-    /// The fingerprint of the data it was trained on.
+    /// Fingerprint of the data that the model was trained on.
     pub data: String,
-    /// Scores of the test split, once training is finished.
+    /// Scores on the held-out split by name, once training has finished.
     pub scores: Option<BTreeMap<String, f64>>,
-    /// SHA-256 of the other files.
+    /// SHA-256 of the other files, by name.
     pub files: BTreeMap<String, String>,
-    /// What `regard count` reads, where the task can say: `architecture`, `model`, `sizes`.
+    /// Keys for `regard count`, if the task can describe its model: `architecture`, `model`, `sizes`.
     #[serde(flatten)]
     pub counted: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A folder on disk.
+/// A model folder on disk.
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
-    /// Held while this process trains in the folder, so that no other does.
+    /// Lock that keeps other processes from training in the folder while this one does.
     _lock: Option<Arc<File>>,
 }
 
 impl Folder {
-    /// A new folder to train in; one that has anything in it is refused.
+    /// Creates a folder to train in; returns an error if there are files in it.
     pub fn create(path: &Path) -> Result<Self, TaskError> {
         check_free(path)?;
         create_folder(path).map_err(TaskError::io(path))?;
         let lock = lock(path)?;
-        // Another process may have been the first.
+        // Another process may have started a run here in the meantime.
         check_free(path)?;
         let folder = Self { path: path.to_path_buf(), _lock: Some(lock) };
         folder.settle(&BTreeMap::new())?;
         Ok(folder)
     }
 
-    /// A folder that is there, to train on in it. What a crash has left aside is moved into its place or removed.
+    /// Opens an existing folder to continue training. Files that a crash has left beside their places are renamed or removed.
     pub fn resume(path: &Path) -> Result<(Self, Description), TaskError> {
         Self::open(path)?;
         let lock = lock(path)?;
-        // The process that trained in it before may have written until the lock was free.
+        // Read again: another process may have written until it released the lock.
         let (folder, description) = Self::open(path)?;
         folder.settle(&description.files)?;
         Ok((Self { _lock: Some(lock), ..folder }, description))
     }
 
-    /// Finishes a commit that was interrupted: each file that waits beside its place takes it if it is the one of that name in
-    /// `files`, and is removed if not.
+    /// Finishes an interrupted commit: each file beside its place is renamed into it if its hash is the one in `files`, and
+    /// removed otherwise.
     fn settle(&self, files: &BTreeMap<String, String>) -> Result<(), TaskError> {
         remove_temporary_files(&self.path, Duration::ZERO);
         for beside in fs::read_dir(&self.path).map_err(TaskError::io(&self.path))?.flatten().map(|entry| entry.path()) {
@@ -116,11 +116,11 @@ impl Folder {
         sync_folder(&self.path).map_err(TaskError::io(&self.path))
     }
 
-    /// A folder that is there.
+    /// Opens an existing folder for reading and checks its `config.json`.
     pub fn open(path: &Path) -> Result<(Self, Description), TaskError> {
         let file = path.join(CONFIG);
         if !file.is_file() {
-            let problem = "is no model folder: it has no config.json (regard train writes one)";
+            let problem = "not a model folder: it has no config.json (regard train writes one)";
             return Err(TaskError::folder(path, problem));
         }
         let text = fs::read(&file).map_err(TaskError::io(&file))?;
@@ -136,31 +136,31 @@ impl Folder {
             return Err(TaskError::folder(&file, problem));
         }
         let Some(text) = unsealed(&text) else {
-            let problem = "changed since Regard has written it: its SHA-256 is not the one under \"sha256\"; put back \
-                           what it was, or train a model with the other settings";
+            let problem = "changed since Regard wrote it: its SHA-256 is not the one under \"sha256\"; restore the \
+                           original, or train a model with the new settings";
             return Err(TaskError::folder(&file, problem));
         };
         let description = serde_json::from_str(&text).map_err(damaged)?;
         Ok((Self { path: path.to_path_buf(), _lock: None }, description))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of one of its files.
+    /// Returns the path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The content of a file, which must be the one that the description names.
+    /// Reads a file and checks it against its hash in the description.
     pub fn read(&self, description: &Description, name: &str) -> Result<Vec<u8>, TaskError> {
         let path = self.file(name);
         let Some(expected) = description.files.get(name) else {
             let problem = match description.finished {
-                true => format!("{CONFIG} does not name it: the folder is damaged"),
-                false => "not there yet: training has not finished; go on with --resume".to_string(),
+                true => format!("not listed in {CONFIG}: the folder is damaged"),
+                false => "not written yet: training has not finished; continue it with --resume".to_string(),
             };
             return Err(TaskError::folder(path, problem));
         };
@@ -174,12 +174,12 @@ impl Folder {
         }
         let problem = match path.is_file() {
             true => "damaged: its SHA-256 is not the one in config.json; copy the folder again",
-            false => "missing, though config.json names it: the folder is damaged",
+            false => "missing, although config.json lists it: the folder is damaged",
         };
         Err(TaskError::folder(path, problem))
     }
 
-    /// Makes `files` those of the folder, all of them or none.
+    /// Writes `files` and the description into the folder; after a crash either all of them are in effect or none.
     pub fn commit(&self, description: &mut Description, files: &BTreeMap<String, Vec<u8>>) -> Result<(), TaskError> {
         for (name, content) in files {
             save(&self.beside(name), content)?;
@@ -192,7 +192,7 @@ impl Folder {
         sync_folder(&self.path).map_err(TaskError::io(&self.path))
     }
 
-    /// Where a file waits for `config.json` to name it.
+    /// Returns the path at which a file is written before `config.json` lists it.
     fn beside(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}{BESIDE}"))
     }
@@ -203,17 +203,17 @@ impl Folder {
     }
 }
 
-/// What decides whether the rest of a `config.json` can be read.
+/// The part of a `config.json` that decides whether the rest can be read.
 #[derive(Deserialize)]
 struct Layout {
     format: u32,
 }
 
-/// Refuses a folder in which there is something already: a run, or files of others. Hidden files and what a run has left that
-/// was killed before it had a `config.json` do not count.
+/// Returns an error if a folder has a run or other files in it. Hidden files do not count, nor do the remains of a run that was
+/// killed before it wrote a `config.json`.
 pub(crate) fn check_free(path: &Path) -> Result<(), TaskError> {
     if path.join(CONFIG).exists() {
-        let problem = "there is a run in it; go on with it by --resume, or name another folder with --out";
+        let problem = "already holds a run; continue it with --resume, or name another folder with --out";
         return Err(TaskError::folder(path, problem));
     }
     let entries = match fs::read_dir(path) {
@@ -227,12 +227,11 @@ pub(crate) fn check_free(path: &Path) -> Result<(), TaskError> {
         |name: &str| name.starts_with('.') || name.ends_with(BESIDE) || (name == CHECKPOINTS && is_empty(name));
     match names.iter().find(|name| !is_nobodys(name)) {
         Some(name) if name == CHECKPOINTS => {
-            let problem = "there are checkpoints in it, but the config.json of their run is gone; name another folder \
-                           with --out";
+            let problem = "holds checkpoints, but the config.json of their run is gone; name another folder with --out";
             Err(TaskError::folder(path, problem))
         }
         Some(name) => {
-            let problem = format!("there are other files in it, such as {name}; name a new folder with --out");
+            let problem = format!("holds other files, such as {name}; name a new folder with --out");
             Err(TaskError::folder(path, problem))
         }
         None => Ok(()),
@@ -240,7 +239,7 @@ pub(crate) fn check_free(path: &Path) -> Result<(), TaskError> {
 }
 
 impl Description {
-    /// The description of a run that begins.
+    /// Creates the description of a run that begins.
     pub fn new(task: &str, config: serde_json::Value) -> Self {
         Self {
             format: FORMAT,
@@ -257,21 +256,21 @@ impl Description {
     }
 }
 
-/// Keeps other processes from training in a folder for as long as the file is open.
+/// Locks a folder for training as long as the returned file is open; returns an error if another process holds the lock.
 pub(crate) fn lock(folder: &Path) -> Result<Arc<File>, TaskError> {
     let path = folder.join(LOCK);
     let file = File::create(&path).map_err(TaskError::io(&path))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            let problem = "another process is training in it; wait for it, or name another folder with --out";
+            let problem = "another process is training in it; wait for it to end, or name another folder with --out";
             Err(TaskError::folder(folder, problem))
         }
-        // A file system without locks is no reason not to train.
+        // Without locks in the file system, training goes on unprotected.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(Arc::new(file)),
     }
 }
 
-/// Writes aside, syncs and renames.
+/// Writes a file atomically and durably.
 pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), TaskError> {
     Ok(save_atomically(path, content)?)
 }
@@ -281,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flipped_byte_and_a_missing_file_are_named() {
+    fn a_damaged_file_and_a_missing_file_are_named() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::create(place.path()).unwrap();
         let mut description = Description::new("tag", serde_json::json!({}));
@@ -328,10 +327,10 @@ mod tests {
         let mut old = Description::new("tag", serde_json::json!({}));
         let files = |content: &[u8]| BTreeMap::from([(MODEL.to_string(), content.to_vec())]);
         folder.commit(&mut old, &files(b"old")).unwrap();
-        // Before config.json names the new file.
+        // A crash before config.json lists the new file.
         fs::write(folder.beside(MODEL), b"new").unwrap();
         assert_eq!(folder.read(&old, MODEL).unwrap(), b"old");
-        // After that, before it takes its place.
+        // A crash after that, before the file is renamed.
         let mut new = old.clone();
         new.files.insert(MODEL.to_string(), sha256(b"new"));
         folder.describe(&new).unwrap();
@@ -368,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_free_folder_is_trained_in() {
+    fn a_run_starts_only_in_a_free_folder() {
         let place = tempfile::tempdir().unwrap();
         let folder = |files: &[&str]| {
             let folder = tempfile::tempdir_in(place.path()).unwrap().keep();
@@ -381,11 +380,11 @@ mod tests {
         };
         let refused = |files: &[&str]| Folder::create(&folder(files)).map(drop).unwrap_err().to_string();
         assert!(refused(&["thesis.tex"]).contains("such as thesis.tex"));
-        // The checkpoints of one run are not lent to another.
+        // A new run never uses the checkpoints of another.
         assert!(
             refused(&["checkpoints/step-10/state.json", "metrics.jsonl"]).contains("config.json of their run is gone")
         );
-        // Killed before it had a description: the same command begins again.
+        // A run that was killed before it wrote config.json can be started again.
         let begun = folder(&[".training", "tokenizer.json.new", ".regard-a.tmp"]);
         fs::create_dir(begun.join(CHECKPOINTS)).unwrap();
         Folder::create(&begun).unwrap();

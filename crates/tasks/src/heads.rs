@@ -1,41 +1,40 @@
-//! Which heads matter, and what they look at: `regard heads`.
+//! Which heads matter and what they attend to, for `regard heads`.
 //!
 //! The cost of a head is how much worse the score gets when the head is switched off. Entropy, distance and pattern are means
-//! over the tokens of some inputs; special tokens are left out as queries.
+//! over the tokens of some inputs, without special tokens as queries.
 
 use std::collections::BTreeMap;
 
 use regard_data::SPECIALS;
-use regard_inspect::{
-    AttentionView, ColourScale, Figure, Heatmap, InspectError, MapGroup, ScaleBar, Table, ValueRange, number,
-};
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, ScaleBar, Table, ValueRange, number};
+use regard_inspect::{AttentionView, MapGroup};
 use regard_nn::{AttentionKind, Inventory, Site};
 use serde::Serialize;
 
 use crate::task::{Better, Evaluation};
 
-/// The share of the weight from which a head has a pattern.
+/// Smallest share of a head's weight that makes a pattern.
 const PATTERN: f64 = 0.5;
 
-/// What a head looks at most.
+/// The tokens that get most of a head's weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// The token before.
+    /// The token before the query.
     Previous,
-    /// The token after.
+    /// The token after the query.
     Next,
-    /// The token itself.
+    /// The query's own token.
     Itself,
-    /// The first token.
+    /// The first token of the sequence.
     First,
-    /// The last token.
+    /// The last token of the sequence.
     Last,
-    /// Other tokens of the same text.
+    /// Other tokens with the same text as the query.
     Same,
     /// Special tokens and punctuation.
     Separator,
-    /// None of these.
+    /// No single pattern.
     Broad,
 }
 
@@ -43,7 +42,7 @@ impl Pattern {
     const CLASSES: [Self; 7] =
         [Self::Previous, Self::Next, Self::Itself, Self::First, Self::Last, Self::Same, Self::Separator];
 
-    /// The name of the pattern in tables and JSON.
+    /// Returns the name of the pattern in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Previous => "previous",
@@ -58,55 +57,55 @@ impl Pattern {
     }
 }
 
-/// What was found of one head.
+/// The measurements of one head.
 #[derive(Debug, Clone, Serialize)]
 pub struct Head {
-    /// The name of the head, the same in every command: `encoder.0.2`.
+    /// Name of the head in every command, such as `encoder.0.2`.
     pub name: String,
-    /// The layer that it is of.
+    /// Layer of the head.
     #[serde(flatten)]
     pub site: Site,
-    /// The number of the head in the layer.
+    /// Index of the head in its layer.
     pub head: usize,
-    /// The score without it.
+    /// Main score without the head.
     pub score_without: f64,
-    /// The loss without it, of a task that scores one.
+    /// Loss without the head, if the task has a loss among its scores.
     pub loss_without: Option<f64>,
-    /// How much worse the score is without it; below zero it is better.
+    /// How much worse the main score is without the head; negative if it is better.
     pub cost: f64,
-    /// `−Σ a ln a` in nats.
+    /// Entropy of the weights `a`, `−Σ a ln a`, in nats.
     pub entropy: Option<f64>,
-    /// `Σ a |i − j|` in tokens; where two sequences are compared, both are scaled to the length of the keys.
+    /// Mean distance `Σ a |i − j|` in tokens; in cross-attention, query positions are scaled to the length of the keys.
     pub distance: Option<f64>,
-    /// What it looks at.
+    /// Pattern of the weights.
     pub pattern: Option<Pattern>,
-    /// The share of its weight that the largest class has.
+    /// Share of the weight in the largest class of tokens.
     pub mass: Option<f64>,
 }
 
-/// The heads of a model.
+/// The measurements of all heads of a model.
 #[derive(Debug, Clone, Serialize)]
 pub struct Heads {
-    /// The task of the model.
+    /// Name of the model's task.
     pub task: String,
-    /// The split, or the file.
+    /// Split or file of the examples.
     pub split: String,
-    /// Examples that were scored.
+    /// Number of examples that were scored.
     pub examples: usize,
-    /// Inputs that entropy, distance and pattern are means over.
+    /// Number of inputs that entropy, distance and pattern are averaged over.
     pub watched: usize,
-    /// The score that decides.
+    /// Name of the main score.
     pub metric: &'static str,
-    /// The value of that score with all heads.
+    /// Main score with all heads.
     pub score: f64,
-    /// The loss with all heads, of a task that scores one.
+    /// Loss with all heads, if the task has a loss among its scores.
     pub loss: Option<f64>,
-    /// In the order of the model.
+    /// Heads in the order of the model.
     pub heads: Vec<Head>,
 }
 
 impl Heads {
-    /// Before any head is looked at.
+    /// Creates measurements without any head yet, from the scores `whole` with all heads.
     pub(crate) fn new(task: &str, split: &str, whole: &Evaluation) -> Self {
         Self {
             task: task.to_string(),
@@ -120,7 +119,7 @@ impl Heads {
         }
     }
 
-    /// Adds a head, given the scores without it and how it looks at things.
+    /// Adds a head, given the scores without it and what it attends to.
     pub(crate) fn add(&mut self, name: String, site: Site, head: usize, without: &Evaluation, look: Option<&Look>) {
         let score_without = without.main_score();
         let cost = match without.better {
@@ -136,17 +135,17 @@ impl Heads {
             loss_without: without.scores.get("loss").copied(),
             cost,
             entropy: look.map(Look::entropy),
-            // One query for all tokens stands nowhere.
+            // A pooling query has no position.
             distance: look.filter(|_| site.kind != AttentionKind::Pooling).map(Look::distance),
             pattern,
             mass,
         });
     }
 
-    /// A line a head, the one that matters most first.
+    /// Returns a table with one row per head, the one with the highest cost first.
     pub fn table(&self) -> Table {
         let without = format!("{} without", self.metric);
-        // The loss may be the score itself.
+        // The loss may be the main score itself.
         let loss = (self.metric != "loss").then_some("loss without");
         let columns = ["head", "cost", without.as_str()].into_iter().chain(loss);
         let mut table = Table::new(columns.chain(["entropy", "distance", "pattern", "mass"]));
@@ -162,8 +161,8 @@ impl Heads {
         table
     }
 
-    /// What switching each head off costs, how widely and how far it looks, and at what: a cell a head, a row a layer.
-    pub fn figure(&self) -> Result<Figure, InspectError> {
+    /// Draws cost, pattern, entropy and distance as heat maps with one cell per head and one row per layer.
+    pub fn figure(&self) -> Result<Figure, FigureError> {
         let worst = self.heads.iter().map(|head| head.cost.abs()).filter(|cost| cost.is_finite()).fold(1e-9, f64::max);
         let range = ValueRange::Fixed { low: -worst as f32, high: worst as f32 };
         let cost = self.map(ColourScale::diverging(range), |head| (Some(head.cost), number(head.cost, 2)))?;
@@ -177,14 +176,14 @@ impl Heads {
         Ok(Figure::new(title)
             .columns(2)
             .panel(format!("Cost: how much worse {} gets without the head", self.metric), cost)
-            .panel("Pattern, the darker the more of the weight", pattern)
+            .panel("Pattern (darker: larger share of the weight)", pattern)
             .panel("Entropy of the weights, in nats", entropy)
-            .panel("Distance looked at, in tokens", distance)
-            .note("A row is an attention layer, a column a head of it; a head is named row.column."))
+            .panel("Mean distance to the keys, in tokens", distance)
+            .note("Each row is an attention layer, each column one of its heads; a head is named row.column."))
     }
 
-    /// One map of all heads, with a value and a text for each.
-    fn map(&self, scale: ColourScale, cell: impl Fn(&Head) -> (Option<f64>, String)) -> Result<Heatmap, InspectError> {
+    /// Draws a heat map of all heads; `cell` returns the value and the text of a head.
+    fn map(&self, scale: ColourScale, cell: impl Fn(&Head) -> (Option<f64>, String)) -> Result<Heatmap, FigureError> {
         let mut layers: Vec<Site> = self.heads.iter().map(|head| head.site).collect();
         layers.dedup();
         let columns = self.heads.iter().map(|head| head.head + 1).max().unwrap_or(0);
@@ -210,19 +209,19 @@ impl Heads {
 }
 
 impl Evaluation {
-    /// The score that decides, as it is.
+    /// Returns the main score.
     fn main_score(&self) -> f64 {
         self.scores.get(self.main).copied().unwrap_or(f64::NAN)
     }
 }
 
-/// How a head looks at things: sums over queries.
+/// Statistics of a head's weights, as sums over queries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
     entropy: f64,
     distance: f64,
     queries: usize,
-    /// The weight on each class.
+    /// Sum of the weights in each class of tokens.
     classes: BTreeMap<Pattern, f64>,
 }
 
@@ -235,7 +234,7 @@ impl Look {
         self.distance / self.queries.max(1) as f64
     }
 
-    /// The class with the largest share of the weight, if that is large enough, and the share.
+    /// Returns the class with the largest share of the weight and that share; [`Pattern::Broad`] if the share is too small.
     fn pattern(&self) -> (Pattern, f64) {
         let share = |pattern| self.classes.get(&pattern).copied().unwrap_or(0.0) / self.queries.max(1) as f64;
         let largest = |best: (Pattern, f64), pattern: Pattern| {
@@ -245,7 +244,7 @@ impl Look {
         (if mass >= PATTERN { pattern } else { Pattern::Broad }, mass)
     }
 
-    /// Adds the weights of a query.
+    /// Adds the weights of one query.
     fn add(&mut self, group: &MapGroup, query: usize, weights: &[f32]) {
         let place = own_place(group, query);
         self.queries += 1;
@@ -262,7 +261,7 @@ impl Look {
     }
 }
 
-/// Where a query stands among the keys; of two sequences that differ in length one is scaled to the other.
+/// Returns the position of a query among the keys. If queries and keys are two sequences, it is scaled to the length of the keys.
 fn own_place(group: &MapGroup, query: usize) -> f64 {
     let of_itself = group.site.is_none_or(|site| site.kind == AttentionKind::SelfAttention);
     match (of_itself, group.queries.len()) {
@@ -273,7 +272,7 @@ fn own_place(group: &MapGroup, query: usize) -> f64 {
 
 fn is_of(pattern: Pattern, group: &MapGroup, query: usize, place: f64, key: usize) -> bool {
     let own = place.round() as usize;
-    // One query for all tokens stands nowhere.
+    // A pooling query has no position.
     let stands = group.site.is_none_or(|site| site.kind != AttentionKind::Pooling);
     match pattern {
         Pattern::Previous => stands && key + 1 == own,
@@ -295,14 +294,14 @@ fn is_separator(token: &str) -> bool {
     is_special(token) || !token.chars().any(char::is_alphanumeric)
 }
 
-/// Adds what the heads of a view look at.
+/// Adds the weights of all heads of a view to `looks`.
 pub(crate) fn watch(view: &AttentionView, looks: &mut BTreeMap<(Site, usize), Look>) {
     for group in &view.groups {
         let Some(site) = group.site else { continue };
         for head in &group.heads {
             let look = looks.entry((site, head.head)).or_default();
             let rows = head.rows.iter().enumerate().take(group.queries.len());
-            // A row of zeros is of a query that was not asked, as the first of a network that reads its past.
+            // A row of zeros belongs to a query without keys, such as the first one of a network that attends to its past.
             let counts = |(query, row): &(usize, &Vec<f32>)| {
                 !is_special(&group.queries[*query]) && row.iter().any(|&weight| weight > 0.0)
             };
@@ -311,7 +310,7 @@ pub(crate) fn watch(view: &AttentionView, looks: &mut BTreeMap<(Site, usize), Lo
     }
 }
 
-/// The heads in the order of the model, each with its name.
+/// Lists the heads of a model in order: layer, index and name.
 pub(crate) fn named(inventory: &Inventory) -> Vec<(Site, usize, String)> {
     inventory.heads().map(|(site, head)| (site, head, inventory.name(&site, head))).collect()
 }
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_what_they_are_called() {
+    fn each_pattern_is_recognised() {
         let tokens = ["<s>", "a", "b", "a", "."];
         let at = |keys: [usize; 5]| {
             keys.iter().map(|&key| (0..5).map(|k| if k == key { 1.0 } else { 0.0 }).collect()).collect()
@@ -347,7 +346,7 @@ mod tests {
             assert_eq!(look.pattern(), (pattern, mass), "{keys:?}");
             assert!((look.distance() - distance).abs() < 1e-12 && look.entropy() == 0.0, "{keys:?}");
         }
-        // Two of the same look at each other, and two others at what they like.
+        // The two equal tokens attend to each other, the other two elsewhere.
         let same = look(&tokens, at([0, 3, 4, 1, 0]));
         assert_eq!(same.pattern(), (Pattern::Same, 0.5));
         let even = look(&tokens, vec![vec![0.2; 5]; 5]);
@@ -356,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn special_tokens_do_not_ask() {
+    fn special_tokens_are_not_queries() {
         let look = look(&["<s>", "</s>", "word"], vec![vec![1.0, 0.0, 0.0], vec![1.0, 0.0, 0.0], vec![0.0, 0.6, 0.4]]);
         assert_eq!(look.queries, 1);
         assert_eq!(look.pattern().0, Pattern::Previous);
     }
 
     #[test]
-    fn two_sequences_are_scaled_to_one_length() {
+    fn query_positions_are_scaled_to_the_keys() {
         let site = Site { side: None, layer: 0, kind: AttentionKind::Cross };
         let rows = vec![vec![1.0, 0.0, 0.0, 0.0, 0.0], vec![0.0, 0.0, 1.0, 0.0, 0.0], vec![0.0, 0.0, 0.0, 0.0, 1.0]];
         let group = MapGroup::of(site, ["x", "y", "z"], ["a", "b", "c", "d", "e"]).head(HeadMap { head: 0, rows });

@@ -1,5 +1,5 @@
-//! What a model is asked about, as callers give it: an argument of a command, a line of a file, a line of JSON, a part of a
-//! request. Each task reads its own kind of input from it.
+//! Inputs of models as callers give them: an argument of a command, a line of a file, a line of JSON or a part of a request.
+//! Each task reads its own kind of input from them.
 
 use std::fmt;
 use std::fs::File;
@@ -11,22 +11,22 @@ use serde_json::Value;
 
 use crate::error::TaskError;
 
-/// The kinds of input. In JSON a text is a string and everything else an object with the key of its kind.
+/// The kind of input that a model takes. In JSON a text is a string, and any other input is an object with the key of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputKind {
-    /// A sentence, a text, a prompt.
+    /// A text, such as a sentence or a prompt.
     Text,
-    /// Lists of numbers: `{"numbers": [[…], […]]}`.
+    /// Lists of numbers, `{"numbers": [[…], […]]}`.
     Numbers,
-    /// A sequence or a set of vectors: `{"vectors": [[…], …]}`.
+    /// A sequence or a set of vectors, `{"vectors": [[…], …]}`.
     Vectors,
-    /// A picture: `{"image": base64}`.
+    /// A picture, `{"image": base64}`.
     Picture,
-    /// A recording: `{"audio": base64}`.
+    /// A sound recording, `{"audio": base64}`.
     Sound,
-    /// A node of the model's own graph: `{"node": id}`.
+    /// A node of the model's own graph, `{"node": id}`.
     Node,
-    /// A drawing by hand: `{"strokes": [[[x, y], …], …]}`.
+    /// A drawing by hand, `{"strokes": [[[x, y], …], …]}`.
     Strokes,
 }
 
@@ -34,7 +34,7 @@ impl InputKind {
     const ALL: [Self; 7] =
         [Self::Text, Self::Numbers, Self::Vectors, Self::Picture, Self::Sound, Self::Node, Self::Strokes];
 
-    /// The key of its object.
+    /// Returns the key of this kind in a JSON object.
     pub fn key(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -62,17 +62,17 @@ impl fmt::Display for InputKind {
     }
 }
 
-/// An input before a task has read it.
+/// An input that no task has read yet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Given {
-    /// An argument, or a line of a file: a text, or how the task writes its inputs as one.
+    /// An argument or a line of a file: a text, or another kind of input in the task's notation.
     Text(String),
-    /// A line of JSON, or a part of a request.
+    /// A JSON value, from a line of a file or a part of a request.
     Json(Value),
 }
 
 impl Given {
-    /// A line of a file of JSON documents: an input, or an object that has one as `"input"`, as `predict --json` prints them.
+    /// Parses a line of JSON: an input, or an object with an input under `"input"`, as `regard predict --json` prints it.
     pub fn line(line: &str) -> Result<Self, TaskError> {
         let value = regard_data::read_json(line)
             .map_err(|error| TaskError::input("line", "JSON", format!("{}: {error}", excerpt(line))))?;
@@ -84,7 +84,7 @@ impl Given {
         }
     }
 
-    /// An argument of a command, or a line of a file. A task that takes no texts also reads JSON from it.
+    /// Reads an argument of a command or a line of a file. It may also be JSON if the task's inputs are not texts.
     pub fn argument(text: &str, kind: InputKind) -> Result<Self, TaskError> {
         match kind != InputKind::Text && text.trim_start().starts_with(['{', '[']) {
             true => Self::line(text),
@@ -92,11 +92,11 @@ impl Given {
         }
     }
 
-    /// The text of a task that takes texts.
+    /// Returns the text, for a task whose inputs are texts.
     pub fn text(&self) -> Result<&str, TaskError> {
         match self {
             Self::Text(text) => match file_kind(text) {
-                Some(kind) => Err(self.is_not(InputKind::Text, &format!("the file of {kind}, {text}"))),
+                Some(kind) => Err(self.is_not(InputKind::Text, &format!("a file with {kind}, {text}"))),
                 None => Ok(text),
             },
             Self::Json(Value::String(text)) => Ok(text),
@@ -107,14 +107,14 @@ impl Given {
         }
     }
 
-    /// The text of a task that takes texts, in JSON also under the keys of the task's own data.
+    /// Returns the text, for a task whose inputs are texts. In JSON it may also be under one of `keys`, those of the task's data.
     pub fn text_under(&self, keys: &[&str]) -> Result<&str, TaskError> {
         let Self::Json(value) = self else { return self.text() };
         let text = keys.iter().find_map(|key| value.get(key)?.as_str());
         text.map_or_else(|| self.text(), Ok)
     }
 
-    /// What stands in JSON under the key of `kind`; nothing for a text, which the task reads as it writes its inputs.
+    /// Returns the JSON value under the key of `kind`, or `None` for a text, which the task then parses in its own notation.
     pub fn value(&self, kind: InputKind) -> Result<Option<&Value>, TaskError> {
         match self {
             Self::Text(_) | Self::Json(Value::String(_)) => Ok(None),
@@ -125,7 +125,7 @@ impl Given {
         }
     }
 
-    /// The input as JSON has it.
+    /// Converts the input to JSON.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Text(text) => Value::from(text.as_str()),
@@ -159,13 +159,13 @@ impl From<String> for Given {
     }
 }
 
-/// What a JSON value is by its keys.
+/// Names the kind of a JSON value by its keys, or quotes the value if it has none of them.
 fn named(value: &Value) -> String {
     let known = InputKind::ALL.into_iter().find(|kind| value.get(kind.key()).is_some());
     known.map_or_else(|| excerpt(&value.to_string()), |kind| kind.to_string())
 }
 
-/// Whether an argument names a file of something that is no text, by how such files begin.
+/// Returns the kind of the file that an argument names, judged by its first bytes; `None` if it is no file or may be text.
 fn file_kind(argument: &str) -> Option<InputKind> {
     const LONGEST_PATH: usize = 4_096;
     let path = Path::new(argument);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_comes_in_many_ways() {
+    fn a_text_can_be_given_in_many_ways() {
         for given in [
             Given::from("a b"),
             Given::Json(json!("a b")),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_have_a_key_of_its_own() {
+    fn a_text_may_be_under_a_key_of_the_task() {
         let given = Given::Json(json!({"source": "a b", "target": "x"}));
         assert_eq!(given.text_under(&["en", "source"]).unwrap(), "a b");
         assert!(given.text_under(&[]).is_err() && given.text_under(&["other"]).is_err());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_named() {
+    fn an_error_names_what_is_not_a_text() {
         let message = |given: Given| given.text().unwrap_err().to_string();
         assert!(message(Given::Json(json!({"image": "iVBO"}))).ends_with("got a picture"));
         assert!(message(Given::Json(json!([1, 2]))).contains("[1,2]"));
@@ -221,7 +221,7 @@ mod tests {
         let file = place.path().join("cat.png");
         std::fs::write(&file, b"\x89PNG\r\n\x1a\n").unwrap();
         let error = message(Given::from(file.display().to_string()));
-        assert!(error.contains("the file of a picture") && error.contains("cat.png"), "{error}");
+        assert!(error.contains("a file with a picture") && error.contains("cat.png"), "{error}");
         let long = message(Given::Json(json!({ "other": "x".repeat(10_000) })));
         assert!(long.len() < 200, "{long}");
     }

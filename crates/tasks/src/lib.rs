@@ -1,4 +1,4 @@
-//! One module a task: data, model, loss, metric, prediction; and the trainer that all of them share.
+//! One module per task, with its data, model, loss, metrics and predictions, and the trainer that all tasks share.
 #![forbid(unsafe_code)]
 
 mod classify;
@@ -25,6 +25,7 @@ pub mod run;
 mod run_config;
 mod seal;
 pub mod settings;
+pub mod survey;
 mod tag;
 pub mod task;
 pub mod train;
@@ -32,28 +33,28 @@ mod translate;
 pub mod weights;
 mod words;
 
-use std::marker::PhantomData;
-
 pub use error::TaskError;
 pub use opened::{Examples, Opened, open};
+use run::kind_of;
 pub use run::{Finished, Kind, Request};
 
-/// The tasks, in the order people are told of them.
-// Inlined into the binary, its table would have the compiler make all the code of every task there once more.
+/// Returns all tasks, in the order in which users see them.
+// If this were inlined into the binary crate, the code of every task would be compiled there once more.
 #[inline(never)]
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[
-        &run::Of::<translate::Translate>(PhantomData),
-        &run::Of::<tag::Tag>(PhantomData),
-        &run::Of::<classify::Classify>(PhantomData),
-        &run::Of::<generate::Generate>(PhantomData),
-        &run::Of::<pretrain::Pretrain>(PhantomData),
-        &run::Of::<words::Words>(PhantomData),
-        &run::Of::<compose::Compose>(PhantomData),
-    ]
+    const KINDS: &[&dyn Kind] = &[
+        kind_of::<translate::Translate>(),
+        kind_of::<tag::Tag>(),
+        kind_of::<classify::Classify>(),
+        kind_of::<generate::Generate>(),
+        kind_of::<pretrain::Pretrain>(),
+        kind_of::<words::Words>(),
+        kind_of::<compose::Compose>(),
+    ];
+    KINDS
 }
 
-/// The task of that name.
+/// Returns the task with this name.
 pub fn kind(name: &str) -> Option<&'static dyn Kind> {
     kinds().iter().copied().find(|kind| kind.name() == name)
 }
@@ -67,7 +68,7 @@ mod tests {
     use crate::Request;
     use crate::task::Task;
 
-    /// The keys that a task's commented file does not name, for one kind of network.
+    /// Returns the configuration keys that a task's commented file does not mention, for one kind of network.
     fn unnamed<T: Task>(kind: &str) -> Vec<String> {
         let sets = [format!("model.kind={kind}")];
         let config: T::Config = crate::settings::resolve(T::CONFIG, None, &sets, &[]).unwrap();
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_the_results_have_keys_of_their_kind_alone() {
+    fn configs_of_the_results_have_no_unused_keys() {
         for (task, file) in [
             ("classify", "classify-polarity"),
             ("classify", "classify-polarity-bag"),
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_names_every_key_that_its_task_has() {
+    fn default_configs_mention_every_key() {
         let none: Vec<String> = Vec::new();
         for kind in ["transformer", "rnn", "lstm", "gru"] {
             assert_eq!(unnamed::<crate::translate::Translate>(kind), none, "translate {kind}");
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
         assert_eq!(unnamed::<crate::pretrain::Pretrain>("transformer"), none, "pretrain");
-        // Word vectors are refused with any other smoothing than none.
+        // The words task refuses label smoothing.
         assert_eq!(unnamed::<crate::words::Words>("cbow"), ["label_smoothing"], "words");
     }
 }

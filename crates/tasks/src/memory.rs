@@ -1,50 +1,51 @@
-//! Whether a run fits in memory, before anything of it is built.
+//! Checks that a model fits in memory, before any of it is built.
 
-use regard_inspect::count::{Count, CountError, Description, available_memory, count};
+use regard_inspect::count::{Count, CountError, Description, count};
+use regard_system::available_memory;
 
 use crate::error::TaskError;
 
-/// Copies of all parameters beside those that a step needs: the best weights so far, and what is read or written of a checkpoint or
-/// a model at once.
+/// Copies of all parameters beside those that a step needs: the best weights so far, and one for reading or writing a checkpoint
+/// or a model.
 const BESIDE: u128 = 2;
 
-/// What training needs beside the parameters, and what helps.
+/// End of the error message for training: what is needed beside the parameters, and what to do.
 const TRAINING: &str = " with their gradients, averages and a batch: lower model.d_model, model.n_layers, the vocabulary or \
                         train.batch_tokens";
 
-/// Refuses a run whose model, optimiser and activations need more memory than there is. What cannot be counted passes.
+/// Returns an error if model, optimiser and activations need more memory than is available; accepts what cannot be counted.
 pub(crate) fn check(description: &Description) -> Result<(), TaskError> {
     let Some((counted, available)) = counted(description)? else { return Ok(()) };
-    // Threads that share a batch have gradients each.
+    // Each thread that shares a batch has its own gradients.
     let copies = crate::train::parts() as u128 - 1 + BESIDE;
     let needed = counted.memory.training + 4 * counted.parameters() * copies;
     fits(needed, counted.parameters(), available, TRAINING)
 }
 
-/// What a model needs and what there is; nothing where one of them is not known. Refuses what is too large to be counted.
+/// Returns the cost of a model and the available bytes; `None` if one of them is unknown. Too large a model is an error.
 fn counted(description: &Description) -> Result<Option<(Count, u128)>, TaskError> {
     match count(description) {
         Ok(counted) => Ok(available_memory().map(|available| (counted, available))),
         Err(CountError::TooLarge) => {
-            Err(TaskError::input("model", "sizes that some memory can hold", "sizes too large to be counted"))
+            Err(TaskError::input("model", "sizes that fit in some memory", "sizes too large to be counted"))
         }
         Err(_) => Ok(None),
     }
 }
 
-/// Refuses a model whose weights alone need more memory than there is.
+/// Returns an error if the weights of a model alone need more memory than is available.
 pub(crate) fn check_weights(description: &Description) -> Result<(), TaskError> {
     let Some((counted, available)) = counted(description)? else { return Ok(()) };
-    // Once as they are read, once as they are used.
+    // Four bytes per parameter, once as read from the file and once in the model.
     fits(8 * counted.parameters(), counted.parameters(), available, "")
 }
 
-/// Refuses what needs more than is available; `more` says of what the need consists beside the parameters.
+/// Returns an error if `needed` exceeds `available` bytes; `more` ends the message.
 fn fits(needed: u128, parameters: u128, available: u128, more: &str) -> Result<(), TaskError> {
     if needed <= available {
         return Ok(());
     }
-    let expected = format!("at most {} of memory, which is free", gigabytes(available));
+    let expected = format!("at most {}, the available memory", gigabytes(available));
     let got = format!("about {} for {parameters} parameters{more}", gigabytes(needed));
     Err(TaskError::input("memory", expected, got))
 }
@@ -75,7 +76,7 @@ mod tests {
         T::start(resolve(T::CONFIG, None, &sets, &[]).unwrap()).unwrap()
     }
 
-    /// How far the count of a task's parameters is from those it has, as a share of them.
+    /// Returns the relative error of the counted number of parameters.
     fn error<T: Task>(sets: &[&str]) -> f64 {
         let task: T = started(sets);
         let counted = count(&task.described().unwrap()).unwrap().parameters() as f64;
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_task_is_refused_where_it_does_not_fit() {
+    fn a_model_that_does_not_fit_is_refused_in_every_task() {
         fn refused<T: Task>(size: &str) {
             let task: T = started(&[size]);
             let told = check(&task.described().unwrap()).err().map(|error| error.to_string());
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_refused_with_its_size() {
+    fn an_error_names_needed_and_available_memory() {
         assert!(fits(1 << 30, 10, 1 << 30, TRAINING).is_ok());
         let error = fits(3 << 30, 10, 1 << 30, TRAINING).unwrap_err().to_string();
         assert!(error.contains("1.0 GiB") && error.contains("3.0 GiB") && error.contains("d_model"), "{error}");

@@ -1,7 +1,7 @@
-//! What the `[model]` sections of the tasks are made of: the keys of each kind of network.
+//! The building blocks of the tasks' `[model]` sections: the keys of each kind of network.
 //!
-//! A task names its kinds in an enum that is tagged by `kind`, with the keys of each: those that are here, and what the task
-//! adds to them by [`Extended`](crate::extended::Extended). [`TransformerOrRecurrent`] is that enum for most tasks.
+//! A task lists its kinds of network in an enum tagged by `kind`. Each kind has keys from this module, which the task can extend
+//! with [`Extended`](crate::extended::Extended). [`TransformerOrRecurrent`] is that enum for most tasks.
 
 use regard_inspect::count::{Architecture, RecurrentModel, Sizes};
 use regard_nn::config::{
@@ -18,36 +18,36 @@ use regard_nn::{ConfigError, Init, Spread};
 use regard_ops::Activation;
 use serde::{Deserialize, Serialize};
 
-/// The keys of a Transformer, in any task.
+/// The keys of a Transformer that all tasks share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerKeys {
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Number of layers; in a translator, of the encoder.
+    /// Number of layers; in a translator, those of the encoder.
     pub n_layers: usize,
-    /// Heads of self-attention.
+    /// Number of attention heads.
     pub n_heads: usize,
-    /// Heads of keys and values; `n_heads` by default.
+    /// Number of heads of keys and values; `n_heads` by default.
     pub kv_heads: Option<usize>,
-    /// Hidden features of the feed-forward parts.
+    /// Hidden width of the feed-forward parts.
     pub d_ff: usize,
     /// Activation of the feed-forward parts.
     #[serde(with = "ActivationName")]
     pub activation: Activation,
     /// Layer norm or RMS norm.
     pub norm: NormKind,
-    /// Bias of all linear layers but the output layer.
+    /// Bias of all linear layers except the output layer.
     pub bias: Bias,
-    /// Whether norms stand before or after the parts.
+    /// Whether norms come before or after the parts of a block.
     pub norm_place: NormPlace,
-    /// How the network knows the order of tokens.
+    /// Position encoding.
     #[serde(deserialize_with = "name_or_table")]
     pub position: Position,
-    /// Which tokens a token may see.
+    /// Which other tokens a token may attend to.
     #[serde(deserialize_with = "name_or_table")]
     pub sight: Sight,
-    /// Dropout of embeddings and of what each part adds.
+    /// Dropout of the embeddings and of the output of each part.
     pub dropout: f32,
     /// Dropout of attention weights.
     pub attention_dropout: f32,
@@ -74,7 +74,7 @@ impl Default for TransformerKeys {
 }
 
 impl TransformerKeys {
-    /// The Transformer of this description; what a task adds to the keys has its default.
+    /// Returns the configuration of a Transformer with these keys and defaults for all others.
     pub fn transformer(&self, vocab: usize) -> TransformerConfig {
         TransformerConfig {
             vocab,
@@ -96,17 +96,17 @@ impl TransformerKeys {
     }
 }
 
-/// The keys of a recurrent network, in any task.
+/// The keys of a recurrent network that all tasks share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecurrentKeys {
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
     /// Number of layers.
     pub n_layers: usize,
-    /// Features of a state; `d_model` by default.
+    /// Number of features of a hidden state; `d_model` by default.
     pub d_hidden: Option<usize>,
-    /// Dropout of embeddings and between layers.
+    /// Dropout of the embeddings and between layers.
     pub dropout: f32,
 }
 
@@ -117,43 +117,43 @@ impl Default for RecurrentKeys {
 }
 
 impl RecurrentKeys {
-    /// Features of a state.
+    /// Returns the number of features of a hidden state.
     pub fn d_hidden(&self) -> usize {
         self.d_hidden.unwrap_or(self.d_model)
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a value is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
         check_layers("n_layers", self.n_layers)?;
         check_positive("d_hidden", self.d_hidden())?;
-        // The weights of the gates of both directions.
+        // Size of the gate weights of both directions.
         let widest = self.d_hidden().max(self.d_model);
         check_product(if self.d_hidden.is_some() { "d_hidden" } else { "d_model" }, &[widest, widest, 8])?;
         check_dropout("dropout", self.dropout)
     }
 }
 
-/// The `[model]` section of a task that has a Transformer and recurrent networks.
+/// The `[model]` section of a task that offers a Transformer and recurrent networks, with keys `T` and `R`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TransformerOrRecurrent<T, R> {
-    /// Self-attention throughout.
+    /// A Transformer: self-attention throughout.
     Transformer(T),
     /// A plain recurrent network.
     Rnn(R),
-    /// Long short-term memory.
+    /// A network of long short-term memory cells.
     Lstm(R),
-    /// Gated recurrent units.
+    /// A network of gated recurrent units.
     Gru(R),
 }
 
-/// The keys of a [`TransformerOrRecurrent`], and the cell of a recurrent network.
+/// The chosen kind of a [`TransformerOrRecurrent`], with its keys and the cell of a recurrent network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Chosen<'a, T, R> {
-    /// Self-attention throughout.
+    /// A Transformer: self-attention throughout.
     Transformer(&'a T),
-    /// A recurrent network of these cells.
+    /// A recurrent network made of this cell.
     Recurrent(Cell, &'a R),
 }
 
@@ -164,7 +164,7 @@ impl<T: Default, R> Default for TransformerOrRecurrent<T, R> {
 }
 
 impl<T, R> TransformerOrRecurrent<T, R> {
-    /// The network that was chosen.
+    /// Returns the kind of network that was chosen.
     pub fn chosen(&self) -> Chosen<'_, T, R> {
         match self {
             Self::Transformer(keys) => Chosen::Transformer(keys),
@@ -175,17 +175,17 @@ impl<T, R> TransformerOrRecurrent<T, R> {
     }
 }
 
-/// How matrices start.
+/// How weight matrices are initialised.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FirstWeights {
-    /// [`Spread::Xavier`].
+    /// Xavier initialisation, [`Spread::Xavier`].
     #[default]
     #[serde(deserialize_with = "no_settings")]
     Xavier,
-    /// [`Spread::Residual`], as GPT-2.
+    /// Normal initialisation as in GPT-2, [`Spread::Residual`].
     Residual {
-        /// Deviation of all but the last matrix of each part of a block.
+        /// Standard deviation of all matrices but the last one of each part of a block.
         #[serde(default = "two_hundredths")]
         deviation: f32,
     },
@@ -196,7 +196,7 @@ fn two_hundredths() -> f32 {
 }
 
 impl FirstWeights {
-    /// Refuses a deviation that is none.
+    /// Returns an error if the deviation is not above zero.
     pub fn validate(self) -> Result<(), ConfigError> {
         match self {
             Self::Xavier => Ok(()),
@@ -204,7 +204,7 @@ impl FirstWeights {
         }
     }
 
-    /// The root of a model of `n_layers` that starts so.
+    /// Returns `init` set to this initialisation, for a model of `n_layers` layers.
     pub fn spread(self, n_layers: usize, init: &Init) -> Init {
         init.clone().with_spread(match self {
             Self::Xavier => Spread::Xavier,
@@ -213,8 +213,8 @@ impl FirstWeights {
     }
 }
 
-/// Vectors that are looked up and no network upon them, which no architecture describes: one recurrent unit is next to
-/// nothing.
+/// Describes a table of vectors without a network. No [`Architecture`] is exactly that; the single recurrent unit here costs next
+/// to nothing.
 pub(crate) fn lookup(vocab: usize, d_model: usize) -> Architecture {
     Architecture::Recurrent(RecurrentModel {
         cell: Cell::Rnn,
@@ -226,7 +226,7 @@ pub(crate) fn lookup(vocab: usize, d_model: usize) -> Architecture {
     })
 }
 
-/// What a batch of `tokens` in sequences of `longest` at most looks like to the counting of its cost.
+/// Returns the sizes of a batch of `tokens` tokens, in sequences of at most `longest`, for counting its cost.
 pub(crate) fn sizes(tokens: usize, longest: usize) -> Sizes {
     let seq = longest.min(tokens).max(1);
     Sizes { batch: tokens.div_ceil(seq), seq, target_seq: None }

@@ -1,15 +1,15 @@
-//! What a run says of its data before it starts.
+//! Notes about the data that a run prints before it starts.
 
 use regard_data::{Split, TokenizerKind, listed};
 
-/// How many examples the splits have: `texts: 360 train, 20 dev, 20 test`.
+/// Formats the sizes of the splits: `texts: 360 train, 20 dev, 20 test`.
 pub(crate) fn sizes(what: &str, train: usize, dev: usize, test: Option<usize>) -> String {
     let test = test.map_or(String::new(), |test| format!(", {test} test"));
     format!("{what}: {train} train, {dev} dev{test}")
 }
 
-/// The share of tokens that the model does not know, of each split with its tokens; nothing where it knows all. `unknown` is the
-/// number of the unknown token.
+/// Formats the share of unknown tokens in each split; `None` if all are known. `unknown` is the id of the unknown token, and
+/// `splits` has the token ids of each split.
 pub(crate) fn unknown<'a, Ids: Iterator<Item = &'a u32>>(
     what: &str,
     unknown: u32,
@@ -26,14 +26,14 @@ pub(crate) fn unknown<'a, Ids: Iterator<Item = &'a u32>>(
     any.then(|| format!("unknown {what}: {}", shares.join(", ")))
 }
 
-/// Labels of a split that training does not have, so that no answer to them can be right.
+/// Formats the names of labels that a split has and training does not; `None` if there are none.
 pub(crate) fn unseen(split: Split, what: &str, names: &[String]) -> Option<String> {
     let note =
-        || format!("{split} has {what} that train does not, and no answer to them can be right: {}", listed(names));
+        || format!("{split} has {what} that train does not, so the model cannot predict them: {}", listed(names));
     (!names.is_empty()).then(note)
 }
 
-/// What is to be said of texts without spaces between words.
+/// Returns a note on how texts without spaces between words are tokenised, if there is something to note.
 pub(crate) fn unspaced(kind: TokenizerKind) -> Option<String> {
     let told = match kind {
         TokenizerKind::Char => "their tokens are characters (data.tokenizer.kind)",

@@ -1,4 +1,4 @@
-//! A trained model, opened from its folder and ready to be asked.
+//! Trained models, opened from their folders and ready for use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,46 +21,46 @@ use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Settings, T
 use crate::train::newest_weights;
 use crate::weights;
 
-/// Examples to be scored: a file, or a split of the model's own data.
+/// The examples to score: a file, or a split of the data that the model was trained on.
 #[derive(Debug, Clone, Copy)]
 pub enum Examples<'a> {
-    /// All of a file.
+    /// All examples of a file.
     File(&'a Path),
-    /// A split.
+    /// One split of the model's data.
     Split(Split),
-    /// The split that the run was scored by at its end: test, or dev where the data have no test.
+    /// The split that the run was scored on at its end: test, or dev if the data have no test split.
     HeldOut,
 }
 
-/// A trained model, ready to use by any number of threads. What is captured, left out or given up comes from the caller's
-/// [`Pass`].
+/// A trained model that any number of threads can use at once. The caller's [`Pass`] says what to capture, what to switch off
+/// and when to give up.
 pub trait Opened: Send + Sync {
-    /// What its folder says.
+    /// Returns the description in the model's folder.
     fn description(&self) -> &Description;
 
-    /// What it is asked about.
+    /// Returns the kind of input that the model takes.
     fn input_kind(&self) -> InputKind;
 
-    /// The attention layers of the model.
+    /// Returns the attention layers of the model.
     fn inventory(&self) -> &Inventory;
 
-    /// Scores examples.
+    /// Scores the model on examples.
     fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError>;
 
-    /// The inputs of a file in a format of the task's own, such as columns; nothing of a file with an input a line.
+    /// Reads the inputs of a file in a format of the task's own, such as columns; returns `None` for one input per line.
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError>;
 
-    /// What it makes of inputs, each by itself: one that it does not take spoils no other.
+    /// Predicts the answer to each input. An input that the model refuses gets an error without affecting the others.
     fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError>;
 
-    /// The attention maps of the model for an input, or what the task shows instead; without an input, for one that the task chooses.
+    /// Returns the attention maps for an input, or the picture that the task shows instead. By default the task chooses an input.
     fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError>;
 
-    /// The mean output of every head over examples, for [`Mode::Mean`].
+    /// Computes the mean output of every head over examples, for [`Mode::Mean`].
     fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError>;
 
-    /// What each head is worth and what it looks at, by at most `limit` examples. `progress` hears how many heads are done,
-    /// and of how many.
+    /// Measures what each head is worth and what it attends to, on at most `limit` examples. `progress` is called with the number
+    /// of heads done and the number of all heads.
     fn heads(
         &self,
         examples: Examples,
@@ -69,8 +69,8 @@ pub trait Opened: Send + Sync {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Heads, TaskError>;
 
-    /// Goes on from prompts, all at once; the model begins a prompt that is empty. Pieces of text are handed out with the number of
-    /// their prompt.
+    /// Continues all prompts at once; an empty prompt lets the model begin. `piece` is called with the index of a prompt and the
+    /// next piece of its text.
     fn generate(
         &self,
         prompts: &[Prompt<Given>],
@@ -79,21 +79,21 @@ pub trait Opened: Send + Sync {
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError>;
 
-    /// Parameters of the network.
+    /// Returns the number of parameters of the network.
     fn parameters(&self) -> usize;
 }
 
-/// Opens a model folder, whatever its task.
+/// Opens a model folder of any task.
 pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
     let (folder, description) = Folder::open(path)?;
     let Some(kind) = crate::kind(&description.task) else {
-        let problem = format!("its task is {:?}, which this version does not know", description.task);
+        let problem = format!("this version of Regard does not know its task, {:?}", description.task);
         return Err(TaskError::folder(path, problem));
     };
     kind.open(folder, description)
 }
 
-/// The attention maps of an input.
+/// Computes the attention maps of an input.
 pub(crate) fn viewed<T: Task>(
     task: &T,
     model: &T::Model,
@@ -106,7 +106,7 @@ pub(crate) fn viewed<T: Task>(
     Ok(legend.view(&capture.into_maps())?)
 }
 
-/// What is said where a model has no attention.
+/// Returns the error for a model without attention.
 fn no_attention<T: Task>(asked: &str) -> TaskError {
     let instead = match T::CONFIG.contains("kind = \"transformer\"") {
         true => "; train one with model.kind=transformer",
@@ -115,10 +115,10 @@ fn no_attention<T: Task>(asked: &str) -> TaskError {
     TaskError::Unsupported { task: T::NAME, what: format!("{asked}: this model has no attention{instead}") }
 }
 
-/// Inputs of a split that are looked at for what heads do on the mean.
+/// Largest number of inputs over which the behaviour of heads is averaged.
 const WATCHED: usize = 200;
 
-/// An opened model.
+/// An opened model of the task `T`.
 pub(crate) struct Model<T: Task> {
     task: T,
     model: T::Model,
@@ -127,7 +127,7 @@ pub(crate) struct Model<T: Task> {
 }
 
 impl<T: Task> Model<T> {
-    /// The model of a folder: of a run that has not ended, the weights of its newest checkpoint.
+    /// Loads the model of a folder. If its run has not finished, the weights are those of the newest checkpoint.
     pub fn open(folder: Folder, mut description: Description) -> Result<Self, TaskError> {
         let task: T = restored(&folder, &description)?;
         if let Some(described) = task.described() {
@@ -146,14 +146,14 @@ impl<T: Task> Model<T> {
             None => weights::from_bytes(&folder.read(&description, MODEL)?, &path)?,
         };
         if let Some(name) = weights::not_finite(&tensors) {
-            let problem = format!("{name} has values that are no numbers: training has failed; train it again");
+            let problem = format!("{name} has values that are not finite: training has failed; train the model again");
             return Err(TaskError::folder(path, problem));
         }
         let model = weights::load(model, tensors, &path)?.no_grad();
         Ok(Self { task, model, description, inventory: init.inventory() })
     }
 
-    /// The examples, and what they are called.
+    /// Loads the examples and returns them with the name of the split or the path of the file.
     fn part(&self, examples: Examples) -> Result<(T::Part, String), TaskError> {
         match examples {
             Examples::File(path) => {
@@ -164,7 +164,7 @@ impl<T: Task> Model<T> {
                 let config = self.task.config();
                 if config.fingerprint()? != self.description.data {
                     let path = config.data_path().unwrap_or_else(|| Path::new("built-in data"));
-                    let problem = "not the data that the model was trained on, so its parts are others; \
+                    let problem = "not the data that the model was trained on, so the splits would differ; \
                                    name a file with --data to score all of it";
                     return Err(TaskError::folder(path, problem));
                 }
@@ -182,7 +182,7 @@ impl<T: Task> Model<T> {
         }
     }
 
-    /// Takes some inputs of a split through the model, one after the other, and says how many there were.
+    /// Calls `with` for some inputs of a split, one after the other, and returns how many the model accepted.
     fn watch(
         &self,
         part: &T::Part,
@@ -194,7 +194,7 @@ impl<T: Task> Model<T> {
             pass.go_on()?;
             match self.task.input(&sample.given).and_then(|input| with(&input, pass)) {
                 Ok(()) => watched += 1,
-                // Some examples are too long to be given as an input.
+                // Some examples are too long for an input.
                 Err(TaskError::Input { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -205,7 +205,7 @@ impl<T: Task> Model<T> {
     fn answer(&self, given: &Given, pass: &Pass) -> Result<Prediction, TaskError> {
         let input = self.task.input(given)?;
         let found = self.task.predict(&self.model, std::slice::from_ref(&input), pass)?.pop();
-        let found = found.ok_or_else(|| TaskError::input("prediction", "one", "none"))?;
+        let found = found.ok_or_else(|| TaskError::input("prediction", "one per input", "none"))?;
         Ok(Prediction { input: given.to_json(), ..found })
     }
 }
@@ -239,7 +239,7 @@ impl<T: Task> Opened for Model<T> {
             read.into_iter().map(|one| one.map(|input| good.push(input)).err()).collect();
         let mut answers = match self.task.predict(&self.model, &good, pass) {
             Ok(predictions) => predictions.into_iter(),
-            // One of them is not what the model can answer: each by itself tells which.
+            // The model refused one of the inputs; predicting each by itself tells which.
             Err(TaskError::Input { .. }) => {
                 return Ok(inputs.iter().map(|given| self.answer(given, pass)).collect());
             }
@@ -248,7 +248,7 @@ impl<T: Task> Opened for Model<T> {
         let answer = |(given, refused): (&Given, Option<TaskError>)| match refused {
             Some(error) => Err(error),
             None => {
-                let found = answers.next().ok_or_else(|| TaskError::input("prediction", "one an input", "fewer"))?;
+                let found = answers.next().ok_or_else(|| TaskError::input("prediction", "one per input", "fewer"))?;
                 Ok(Prediction { input: given.to_json(), ..found })
             }
         };
@@ -280,8 +280,8 @@ impl<T: Task> Opened for Model<T> {
         match watched {
             0 => Err(TaskError::input(
                 name,
-                "an input to take the mean output of heads over",
-                "none that the model takes",
+                "an input that the model accepts, to average the outputs of its heads",
+                "none",
             )),
             _ => Ok(capture.into_means()),
         }
@@ -343,7 +343,7 @@ mod tests {
     use crate::run::Request;
     use crate::train::{Origin, Stop};
 
-    /// A tiny model of `compose`, opened from its folder.
+    /// Trains a tiny model of `compose` and opens its folder.
     fn opened(place: &Path) -> Arc<dyn Opened> {
         let sets = ["data.size=4", "model.d_model=8", "model.d_ff=8", "model.n_heads=2", "data.dev=8", "data.test=8"];
         let request = Request {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_evaluation_can_be_given_up() {
+    fn an_evaluation_can_be_cancelled() {
         let place = tempfile::tempdir().unwrap();
         let model = opened(place.path());
         let cancelled = std::sync::atomic::AtomicBool::new(true);

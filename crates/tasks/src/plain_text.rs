@@ -1,4 +1,4 @@
-//! The plain text that `generate` and `pretrain` learn from.
+//! Plain text, the data of the tasks `generate` and `pretrain`.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use regard_data::{Splits, builtin, split_text};
 
 use crate::error::TaskError;
 
-/// The seed of the built-in text, which is the same for every run.
+/// Seed of the built-in text, which is the same for every run.
 const SEED: u64 = 1;
 
-/// The parts of a text, one string each: those of the file or folder, or of the built-in text.
+/// Loads the splits of a text, one string each: of the file or folder at `path`, or of the built-in text without one.
 pub(crate) fn load(path: Option<&Path>) -> Result<Splits<String>, TaskError> {
     match path {
         Some(path) => Ok(split_text(path)?),
@@ -17,11 +17,11 @@ pub(crate) fn load(path: Option<&Path>) -> Result<Splits<String>, TaskError> {
     }
 }
 
-/// The built-in text: its first 90 % of paragraphs, the next 5 % and the last.
+/// Splits a text at ends of lines: the first 90 % for training, 5 % for dev and 5 % for test.
 fn divided(text: &str) -> Splits<String> {
     let cut = |share: usize| {
         let near = text.len() * share / 100;
-        // The built-in text is ASCII, but a cut behind a line needs no promise of that.
+        // Searching bytes is safe for any text: a cut after a newline is on a character boundary.
         text.bytes().skip(near).position(|byte| byte == b'\n').map_or(text.len(), |line| near + line + 1)
     };
     let (dev, test) = (cut(90), cut(95));
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_are_the_text_and_end_with_lines() {
+    fn the_splits_make_up_the_text_and_end_with_lines() {
         let text = builtin::text(SEED);
         let parts = divided(&text);
         let (train, dev, test) = (&parts.train[0], &parts.dev[0], &parts.test[0]);

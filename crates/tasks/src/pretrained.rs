@@ -1,5 +1,5 @@
-//! Starting from a pre-trained encoder: `model.from` names a folder of `pretrain`, whose tokeniser, sizes and
-//! encoder a new model takes over.
+//! Starting from a pre-trained encoder: `model.from` names a model folder of `pretrain`, and the new model takes over its
+//! tokeniser, sizes and encoder weights.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::weights;
 const TASK: &str = "pretrain";
 const PREFIX: &str = "encoder.";
 
-/// The tokeniser of a pre-trained encoder, and the encoder's configuration.
+/// Reads the tokeniser and the configuration of a pre-trained encoder.
 pub(crate) fn described(path: &Path) -> Result<(Tokenizer, ModelConfig), TaskError> {
     let (folder, description) = open(path)?;
     let tokenizer = Tokenizer::from_json(&folder.read(&description, TOKENIZER)?, &folder.file(TOKENIZER))?;
@@ -30,8 +30,8 @@ pub(crate) fn described(path: &Path) -> Result<(Tokenizer, ModelConfig), TaskErr
     Ok((tokenizer, model))
 }
 
-/// What a new classifier takes over before it is built: the tokeniser, and `ours` with the sizes of the encoder. What says
-/// how it is trained, such as dropout, stays as it is in `ours`.
+/// Returns what a new model takes over before it is built: the tokeniser, and `ours` with the sizes of the encoder. Settings of
+/// training, such as dropout, stay as they are in `ours`.
 pub(crate) fn start(
     path: &Path,
     ours: &Extended<TransformerKeys, EncoderKeys>,
@@ -47,7 +47,7 @@ pub(crate) fn start(
     Ok((tokenizer, Extended { base, more }))
 }
 
-/// The encoder of a new model with the weights of the one in the folder.
+/// Loads the weights of the encoder in a folder into the encoder of a new model.
 pub(crate) fn warm(path: &Path, encoder: Encoder) -> Result<Encoder, TaskError> {
     let (folder, description) = open(path)?;
     let file = folder.file(MODEL);
@@ -57,15 +57,15 @@ pub(crate) fn warm(path: &Path, encoder: Encoder) -> Result<Encoder, TaskError> 
     weights::load(encoder, tensors.collect(), &file)
 }
 
-/// The encoder as it is to be trained: not at all with `freeze`.
+/// Excludes the encoder from training if `freeze` is set.
 pub(crate) fn tracked(encoder: Encoder, freeze: bool) -> Encoder {
     if freeze { encoder.no_grad() } else { encoder }
 }
 
-/// Refuses to keep an encoder as it is where none is taken over.
+/// Returns an error if `freeze` is set without a pre-trained encoder.
 pub(crate) fn check_freeze(freeze: bool, from: Option<&Path>) -> Result<(), ConfigError> {
     match (freeze, from) {
-        (true, None) => Err(ConfigError::new("freeze", true, "false without model.from: there is nothing to be kept")),
+        (true, None) => Err(ConfigError::new("freeze", true, "false unless model.from names a pre-trained model")),
         _ => Ok(()),
     }
 }
@@ -74,7 +74,7 @@ fn open(path: &Path) -> Result<(Folder, Description), TaskError> {
     let (folder, description) = Folder::open(path)?;
     match description.task.as_str() {
         TASK => Ok((folder, description)),
-        other => Err(TaskError::folder(path, format!("model.from needs a model of {TASK}, this is one of {other}"))),
+        other => Err(TaskError::folder(path, format!("model.from needs a model of {TASK}, not of {other}"))),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder as `pretrain` writes it, and the parameters of its encoder.
+    /// Writes a folder as `pretrain` does and returns the parameters of its encoder.
     fn folder(path: &Path, task: &str) -> weights::Tensors {
         let base = TransformerKeys { d_model: 8, n_layers: 1, n_heads: 2, d_ff: 16, ..TransformerKeys::default() };
         let model = ModelConfig::Transformer(Extended { base, ..Extended::default() });

@@ -1,6 +1,6 @@
-//! `report.html`: what a run came to, as a page to look at.
+//! `report.html`, the page that summarises a finished run.
 
-use regard_inspect::{Axis, Content, Figure, LineStyle, Lines, Report, Section, Series, Table, number};
+use regard_figures::{Axis, Content, Figure, LineStyle, Lines, Report, Section, Series, Table, number};
 use regard_nn::{Pass, Wanted};
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use crate::opened::viewed;
 use crate::run::Finished;
 use crate::task::{Evaluation, Prediction, Sample, Settings, Task};
 
-/// Inputs whose maps are shown.
+/// Number of examples whose attention maps are shown.
 const LOOKED_AT: usize = 3;
 
-/// What there is to tell.
+/// The material for the report.
 pub(crate) struct Story<'a, T: Task> {
     pub task: &'a T,
     pub model: &'a T::Model,
@@ -21,7 +21,7 @@ pub(crate) struct Story<'a, T: Task> {
     pub finished: &'a Finished,
 }
 
-/// Examples, right answers and what the model makes of them.
+/// Builds a table of inputs, expected answers and predictions.
 fn predictions(samples: &[(Sample, Prediction)]) -> Table {
     let mut table = Table::new(["input", "expected", "model"]);
     for (sample, prediction) in samples {
@@ -30,7 +30,7 @@ fn predictions(samples: &[(Sample, Prediction)]) -> Table {
     table
 }
 
-/// The page, and whether it shows how the model looks at things.
+/// Builds the page; also returns whether it shows attention maps or a picture of the model.
 pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskError> {
     let Story { task, model, evaluation, journal, finished } = story;
     let (seconds, split) = (finished.seconds.max(1e-9), finished.split);
@@ -68,7 +68,7 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskE
     }
     let pass = Pass::inference();
     let samples = finished.samples.iter().map(|(sample, _)| task.input(&sample.given)).take(LOOKED_AT);
-    // An example of the task's own tells most of built-in data; of a user's data their own do.
+    // The task's own example is most instructive for built-in data; for a user's data, examples from those data come first.
     let own = [task.telling(model)].into_iter();
     let inputs: Vec<_> = match task.config().data_path() {
         Some(_) => samples.chain(own).collect(),
@@ -77,22 +77,24 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskE
     for input in inputs {
         match input.and_then(|input| viewed(task, model, &input, Wanted::default(), &pass)) {
             Ok(view) if !view.groups.is_empty() => views.push(view),
-            // An example of the task's own may be too long for this model.
+            // The task's own example may be too long for this model.
             Ok(_) | Err(TaskError::Unsupported { .. } | TaskError::Input { .. }) => {}
             Err(error) => return Err(error),
         }
     }
     let is_seen = is_seen || !views.is_empty();
-    section.content.extend(views.into_iter().map(Content::Attention));
+    for view in &views {
+        section.content.push(view.to_interactive()?.into());
+    }
     if !section.content.is_empty() {
         report = report.section(section);
     }
     let config = serde_json::to_string_pretty(task.config()).expect("plain values");
     report = report.section(Section::new("Configuration").content(Content::Code(config)));
-    Ok((report.to_html()?, is_seen))
+    Ok((report.to_html(), is_seen))
 }
 
-/// Losses and scores over the steps.
+/// Draws losses, scores and learning rate over the steps.
 fn curves(journal: &str) -> Section {
     let lines: Vec<Value> = journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let points = |split: &str, value: &dyn Fn(&Value) -> Option<f64>| -> Vec<(f64, f64)> {
@@ -100,7 +102,7 @@ fn curves(journal: &str) -> Section {
         lines.filter_map(|line| Some((line["step"].as_f64()?, value(line)?))).collect()
     };
     let marked = |name: &str, points: Vec<(f64, f64)>| Series::new(name, points).style(LineStyle::MarkedLine);
-    // Marks on every point of a long curve would hide its course.
+    // Markers on every point would hide the course of a long curve.
     let curve = |name: &str, points: Vec<(f64, f64)>| match points.len() {
         0..=20 => marked(name, points),
         _ => Series::new(name, points),

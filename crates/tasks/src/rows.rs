@@ -1,21 +1,21 @@
-//! Rows of tokens as tensors, where the model is.
+//! Rows of tokens as tensors on the model's device.
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{PAD, pad};
 
-/// The places of at most `limit` of `len` examples, spread evenly: files are often sorted, by length or by label.
+/// Chooses at most `limit` of `len` examples, spread evenly because files are often sorted by length or label; yields indices.
 pub(crate) fn spread(len: usize, limit: Option<usize>) -> impl Iterator<Item = usize> {
     let count = limit.unwrap_or(len).min(len);
     (0..count).map(move |at| (at as u128 * len as u128 / count as u128) as usize)
 }
 
-/// Where a model is.
+/// Returns the device of a model.
 pub(crate) fn device_of(model: &impl Module) -> Device {
     model.devices().into_iter().next().unwrap_or_default()
 }
 
-/// Rows filled up with [`PAD`], `[rows, longest]`, and their lengths.
+/// Pads rows with [`PAD`] to a tensor `[rows, longest]`; also returns their lengths.
 pub(crate) fn padded<R: AsRef<[u32]>>(rows: &[R], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
     let rows: Vec<&[u32]> = rows.iter().map(AsRef::as_ref).collect();
     let padded = pad(&rows, PAD);
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chosen_examples_are_spread_over_all() {
+    fn chosen_examples_are_spread_evenly() {
         let chosen = |len, limit| spread(len, limit).collect::<Vec<_>>();
         assert_eq!(chosen(10, Some(3)), [0, 3, 6]);
         assert_eq!(chosen(3, None), [0, 1, 2]);

@@ -1,4 +1,4 @@
-//! From a request to a model folder, for any task.
+//! Training runs of any task: from a request to a model folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,98 +19,99 @@ use crate::memory;
 use crate::opened::{Model, Opened};
 use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
+use crate::survey::Survey;
 use crate::task::{Better, Evaluation, Parts, Prediction, Sample, Settings, Task, Validate};
 use crate::train::{End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint, hear_scored};
 use crate::weights;
 
-/// Examples that are shown after training.
+/// Number of held-out examples that are shown after training.
 const SHOWN: usize = 6;
-/// Examples of the training split that are shown before them.
+/// Number of training examples that are shown after training.
 const SEEN: usize = 2;
 
-/// What `regard train` was asked for.
+/// The options of `regard train`.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// A file over the task's configuration.
+    /// Configuration file, which takes precedence over the task's defaults.
     pub config: Option<PathBuf>,
-    /// `key=value` over both.
+    /// `key=value` settings, which take precedence over both.
     pub sets: Vec<String>,
-    /// The examples.
+    /// Path to the examples; replaces `data.path`.
     pub data: Option<PathBuf>,
-    /// The folder to write.
+    /// Model folder; by default a new one in `runs`, or the task's newest one there when a run is resumed.
     pub out: Option<PathBuf>,
-    /// Steps.
+    /// Number of steps; replaces `train.steps`.
     pub steps: Option<u64>,
-    /// Minutes after which the run ends wherever it is; it can be gone on with.
+    /// Time limit in minutes. A run that ends there can be resumed.
     pub minutes: Option<f64>,
-    /// The seed of weights, order and dropout.
+    /// Seed of the initial weights, the order of examples and dropout.
     pub seed: Option<u64>,
-    /// Whether a run goes on although the next steps cannot have the bits that they would have had.
+    /// Whether to resume a run even if its next steps cannot be bit-identical to those of an uninterrupted run.
     pub force: bool,
-    /// What becomes of given keys that the chosen kind of network does not have.
+    /// What to do with given keys that the chosen kind of network does not have.
     pub unused: UnusedKeys,
 }
 
-/// What becomes of keys of `[model]` that were given although the chosen kind of network does not have them.
+/// What to do with keys of `[model]` that were given although the chosen kind of network does not have them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnusedKeys {
-    /// They are refused.
+    /// Return an error.
     #[default]
     Refused,
-    /// They are dropped: another variant of a comparison uses them.
+    /// Ignore the keys, because another variant of a comparison uses them.
     Dropped,
 }
 
-/// What a run has given.
+/// The result of a training run.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// The task.
+    /// Name of the task.
     pub task: &'static str,
-    /// The model folder.
+    /// Path of the model folder.
     pub folder: PathBuf,
-    /// Whether it has a model with scores; otherwise it was asked to stop.
+    /// Whether the folder holds a scored model; `false` if the run was asked to stop before that.
     pub finished: bool,
-    /// Whether it ended because its minutes were over.
+    /// Whether the run ended because it reached its time limit.
     pub out_of_time: bool,
-    /// Steps made.
+    /// Number of steps made.
     pub step: u64,
-    /// Seconds of training, without evaluation.
+    /// Seconds spent on training, without evaluation.
     pub seconds: f64,
-    /// Tokens seen.
+    /// Number of tokens trained on, without padding.
     pub tokens: u64,
-    /// The split that was scored: test, or dev where the data have no test.
+    /// Split that was scored: test, or dev if the data have no test split.
     pub split: Split,
-    /// The scores of the held-out split; empty if the run was stopped.
+    /// Scores on that split, by name; empty if the run was stopped.
     pub scores: BTreeMap<String, f64>,
-    /// The score that decides.
+    /// Name of the main score, which decides which weights are best.
     pub main: &'static str,
-    /// Whether a higher score is better.
+    /// Whether a higher or a lower main score is better.
     pub better: Better,
-    /// Parameters of the network.
+    /// Number of parameters of the network.
     pub parameters: usize,
-    /// The step whose weights were kept because their score was the best; none where the last ones are.
+    /// Step whose weights were kept because they scored best; `None` if the last weights were kept.
     pub kept: Option<u64>,
-    /// Whether `look` has something to show of it.
+    /// Whether `regard look` has something to show of the model.
     pub is_seen: bool,
-    /// Examples of that split with what the model makes of them.
+    /// Examples of the scored split with the model's predictions.
     pub samples: Vec<(Sample, Prediction)>,
-    /// A few examples of the training split with a right answer, and what the model makes of them.
+    /// A few training examples that have an expected answer, with the model's predictions.
     pub seen: Vec<(Sample, Prediction)>,
 }
 
-/// A task by name, without its types.
+/// A task whose types are erased, so that it can be chosen by name.
 pub trait Kind: Sync {
-    /// The name of the task in commands.
+    /// Returns the name of the task in commands.
     fn name(&self) -> &'static str;
 
-    /// The commented default configuration.
+    /// Returns the commented default configuration.
     fn config(&self) -> &'static str;
 
-    /// The configuration that a request asks for, with all defaults, and the keys that it does not use. Refuses one that makes
-    /// no sense, before data are read or anything is written.
+    /// Resolves the configuration of a request, with all defaults, and lists the keys that it does not use. Returns an error if
+    /// it is invalid, before data are read or anything is written.
     fn configured(&self, request: &Request) -> Result<Resolved<serde_json::Value>, TaskError>;
 
-    /// By what the data of a configuration are known again.
+    /// Returns the fingerprint of the data of a configuration, which changes when the data do.
     fn fingerprint(&self, config: &serde_json::Value) -> Result<String, TaskError>;
 
     /// Trains a model and writes its folder.
@@ -124,10 +125,18 @@ pub trait Kind: Sync {
 
     /// Opens a model folder of this task.
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError>;
+
+    /// Reads the data of a request as a training would, and counts what they have.
+    fn survey(&self, request: &Request) -> Result<Survey, TaskError>;
 }
 
-/// The [`Kind`] of a task.
-pub(crate) struct Of<T>(pub PhantomData<fn() -> T>);
+/// Returns a task by its type: how a program uses a [`Task`] of its own.
+pub const fn kind_of<T: Task>() -> &'static dyn Kind {
+    &Of::<T>(PhantomData)
+}
+
+/// The [`Kind`] of the task `T`.
+struct Of<T>(PhantomData<fn() -> T>);
 
 impl<T: Task> Kind for Of<T> {
     fn name(&self) -> &'static str {
@@ -160,10 +169,10 @@ impl<T: Task> Kind for Of<T> {
         observer.hear(&Event::Doing("reading the data".to_string()));
         let Start { task, parts, mut model, folder, mut description, data } = match from {
             Origin::Scratch => begin::<T>(request)?,
-            Origin::Checkpoint => go_on::<T>(request)?,
+            Origin::Checkpoint => resume::<T>(request)?,
         };
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        // A run that ended before its first checkpoint begins again.
+        // A run that ended before its first checkpoint starts from scratch.
         let from = if has_checkpoint(&folder)? { from } else { Origin::Scratch };
         if from == Origin::Scratch {
             model = task.warm(model)?;
@@ -176,10 +185,10 @@ impl<T: Task> Kind for Of<T> {
             Place { folder: &folder, data: &data, from, force: request.force },
             observer,
         )?;
-        // They will be written anew; what is there of the model stays good until then.
+        // Metrics and report will be written anew; the files of the model stay valid until then.
         description.files.remove(METRICS);
         description.files.remove(REPORT);
-        // Scores of an earlier end are not those of the weights to come.
+        // Scores from an earlier end belong to other weights.
         (description.finished, description.scores, description.data) = (false, None, data.clone());
         folder.describe(&description)?;
         let trained = run.go(&folder, observer, stop, deadline)?;
@@ -189,9 +198,16 @@ impl<T: Task> Kind for Of<T> {
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
         Ok(Arc::new(Model::<T>::open(folder, description)?))
     }
+
+    fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
+        let config = configured::<T>(request)?.all_used()?;
+        let survey = T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits));
+        let task = started::<T>(config)?;
+        Ok(Survey { notes: parts_of(&task)?.notes, ..survey })
+    }
 }
 
-/// The configuration that a request asks for.
+/// Resolves and validates the configuration of a request.
 fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
     let flags = [
         (
@@ -208,52 +224,58 @@ fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskErr
     Ok(resolved)
 }
 
-/// When a run that began at `start` has had its minutes.
+/// Returns the time at which a run that began at `start` reaches its limit of `minutes`.
 fn deadline(start: Instant, minutes: f64) -> Result<Instant, TaskError> {
     let after = Duration::try_from_secs_f64(60.0 * minutes).ok().filter(|after| !after.is_zero());
     let found = after.and_then(|after| start.checked_add(after));
-    found
-        .ok_or_else(|| TaskError::input("--minutes", "a number above 0 that a clock can count", format!("{minutes:?}")))
+    found.ok_or_else(|| {
+        TaskError::input("--minutes", "a number above 0 that the clock can hold", format!("{minutes:?}"))
+    })
 }
 
-/// A number of a flag as a configuration has it.
+/// Converts the number given with a flag to TOML.
 fn number(value: u64) -> Result<toml::Value, TaskError> {
     let number = i64::try_from(value).map_err(|_| TaskError::input("number", "at most 2⁶³ − 1", value.to_string()))?;
     Ok(toml::Value::Integer(number))
 }
 
-/// A run before its first step.
+/// Everything a run has before its first step.
 struct Start<T: Task> {
     task: T,
     parts: Parts<T::Part>,
-    /// With its first weights.
+    /// Network with its initial weights.
     model: T::Model,
     folder: Folder,
     description: Description,
-    /// The fingerprint of its data.
+    /// Fingerprint of the data.
     data: String,
 }
 
-/// The network with its first weights, to be trained.
+/// Starts a task. An error names the file of the data.
+fn started<T: Task>(config: T::Config) -> Result<T, TaskError> {
+    let path = config.data_path().map(Path::to_path_buf);
+    T::start(config).map_err(TaskError::in_file(path.as_deref()))
+}
+
+/// Creates the network with its initial weights, ready to be trained.
 fn untrained<T: Task>(task: &T) -> Result<T::Model, TaskError> {
     task.model(&Init::new(task.config().seed(), &Device::flex().autodiff()))
 }
 
-/// A new run in a new folder, which is made when nothing of the request can be refused any more.
+/// Prepares a new run. Its folder is created last, when nothing in the request can be refused any more.
 fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let resolved = configured::<T>(request)?;
     let config = match request.unused {
         UnusedKeys::Refused => resolved.all_used()?,
         UnusedKeys::Dropped => resolved.config,
     };
-    let path = config.data_path().map(Path::to_path_buf);
     let data = config.fingerprint()?;
-    let task = T::start(config).map_err(TaskError::in_file(path.as_deref()))?;
+    let task = started::<T>(config)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
     let (parts, model) = (parts_of(&task)?, untrained(&task)?);
-    // As the task has it: a model that starts from another takes over its sizes.
+    // The task's configuration may differ from the request: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
@@ -262,16 +284,16 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     Ok(Start { task, parts, model, folder, description, data })
 }
 
-/// The run of a folder, to go on.
-fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
+/// Prepares to resume the run of a folder.
+fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let others = [
         ("--config", request.config.is_some()),
         ("--set", !request.sets.is_empty()),
         ("--seed", request.seed.is_some()),
     ];
     if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
-        let problem = "--resume goes on with the run's own configuration; only --steps may change, and where the same \
-                       data are now (--data)"
+        let problem = "--resume uses the run's own configuration; only --steps and the location of the same data \
+                       (--data) may change"
             .to_string();
         return Err(TaskError::Settings { place: flag.to_string(), problem });
     }
@@ -281,7 +303,7 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     };
     let (folder, mut description) = Folder::resume(&path)?;
     if description.task != T::NAME {
-        let problem = format!("its task is {}: regard train {} --resume", description.task, description.task);
+        let problem = format!("this is a run of {}; use regard train {} --resume", description.task, description.task);
         return Err(TaskError::folder(path, problem));
     }
     if let Some(data) = &request.data {
@@ -294,16 +316,16 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         description.config["train"]["epochs"] = serde_json::Value::Null;
         task = restored(&folder, &description)?;
         notes.push(format!(
-            "the learning rate follows a schedule of {steps} steps now; it may be higher than where the run ended"
+            "the learning rate now follows a schedule of {steps} steps, so it may be higher than where the run ended"
         ));
     }
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
     let data = task.config().fingerprint()?;
-    // Where there is a checkpoint, it is compared with the built-in data of this version.
+    // `Run::new` compares built-in data with those of the checkpoint, if there is one, and takes --force into account.
     if data != description.data && (task.config().data_path().is_some() || !has_checkpoint(&folder)?) {
-        let problem = "the data are not those that this run began with; give it the same, or start a new run";
+        let problem = "the data are not those that this run began with; give it the same data, or start a new run";
         return Err(TaskError::folder(path, problem));
     }
     let (mut parts, model) = (parts_of(&task)?, untrained(&task)?);
@@ -311,12 +333,12 @@ fn go_on<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     Ok(Start { task, parts, model, folder, description, data })
 }
 
-/// The examples; what does not suit is named with its file.
+/// Loads the examples of the run. An error names their file.
 pub(crate) fn parts_of<T: Task>(task: &T) -> Result<Parts<T::Part>, TaskError> {
     task.parts().map_err(TaskError::in_file(task.config().data_path()))
 }
 
-/// The task of a folder, its configuration checked as that of a new run.
+/// Restores the task of a folder. Its configuration is checked like that of a new run.
 pub(crate) fn restored<T: Task>(folder: &Folder, description: &Description) -> Result<T, TaskError> {
     let config: T::Config = serde_path_to_error::deserialize(&description.config).map_err(|error| {
         let path = error.path().to_string();
@@ -324,13 +346,12 @@ pub(crate) fn restored<T: Task>(folder: &Folder, description: &Description) -> R
         let problem = format!("{place}: {}", error.inner());
         TaskError::folder(folder.file(crate::folder::CONFIG), problem)
     })?;
-    // A file can be edited; what a new run would refuse, an old one has no better use for.
     let checked = config.train().validate().map_err(TaskError::from).and_then(|()| config.validate());
     checked.map_err(|error| TaskError::folder(folder.file(crate::folder::CONFIG), format!("config.{error}")))?;
     T::open(config, &mut |name| folder.read(description, name))
 }
 
-/// What `regard count` can say of the model: its description, where that is exact.
+/// Returns the model's description for `regard count`, or nothing if its count of parameters would not be exact.
 fn counted<T: Task>(task: &T, model: &T::Model) -> serde_json::Map<String, serde_json::Value> {
     let exact = |described: &count::Description| {
         count::count(described).is_ok_and(|counted| counted.parameters() == model.num_params() as u128)
@@ -341,7 +362,7 @@ fn counted<T: Task>(task: &T, model: &T::Model) -> serde_json::Map<String, serde
     }
 }
 
-/// Scores, shows and writes what training gave.
+/// Scores the trained model, then writes it and the report into the folder.
 fn finish<T: Task>(
     task: &T,
     parts: &Parts<T::Part>,
@@ -382,11 +403,11 @@ fn finish<T: Task>(
     if let Some(evaluation) = evaluation {
         done.scores = evaluation.scores.clone();
         (done.main, done.better) = (evaluation.main, evaluation.better);
-        // JSON has no number for what is not finite, and a folder must be readable.
+        // JSON has no NaN and no infinity, and the folder must remain readable.
         let finite = |(_, value): &(String, f64)| value.is_finite();
         description.scores = Some(evaluation.scores.clone().into_iter().filter(finite).collect());
         let unseen = task.samples(held_out, 4 * SHOWN);
-        // Some tasks ask the same questions whatever the split.
+        // Some tasks have the same samples in every split.
         let seen = task.samples(&parts.train, 4 * SEEN).into_iter();
         let seen = seen.filter(|sample| !sample.expected.is_empty() && !unseen.contains(sample)).collect();
         done.samples = answered(task, unseen, &model, SHOWN)?;
@@ -402,13 +423,13 @@ fn finish<T: Task>(
     }
     folder.commit(description, &files)?;
     if !finished {
-        // That of an earlier end tells of other weights.
+        // A report from an earlier end belongs to other weights.
         let _ = fs::remove_file(folder.file(REPORT));
     }
     Ok(done)
 }
 
-/// The scores of the held-out examples; nothing if the run was asked to stop meanwhile.
+/// Scores the held-out examples; returns `None` if the run is asked to stop meanwhile.
 fn scored<T: Task>(
     task: &T,
     parts: &Parts<T::Part>,
@@ -427,7 +448,7 @@ fn scored<T: Task>(
     }
 }
 
-/// At most `count` examples with what the model makes of them; those that it does not take, such as too long ones, are passed over.
+/// Returns the predictions for at most `count` of the samples; inputs that the model refuses, such as too long ones, are skipped.
 fn answered<T: Task>(
     task: &T,
     samples: Vec<Sample>,
@@ -449,16 +470,16 @@ fn answered<T: Task>(
     Ok(shown)
 }
 
-/// `runs/NAME`, or the first `runs/NAME-2`, `-3` … that is free.
+/// Returns `runs/NAME`, or the first of `runs/NAME-2`, `runs/NAME-3`, … that does not exist.
 fn fresh(name: &str) -> PathBuf {
     let numbered = |number: usize| match number {
         1 => Path::new("runs").join(name),
         _ => Path::new("runs").join(format!("{name}-{number}")),
     };
-    (1..).map(numbered).find(|path| !path.exists()).expect("numbers do not end")
+    (1..).map(numbered).find(|path| !path.exists()).expect("there is always a free number")
 }
 
-/// The run of a task that was last written to.
+/// Returns the run of a task whose checkpoints were written last.
 fn newest(name: &str) -> Result<PathBuf, TaskError> {
     let runs = Path::new("runs");
     let ours = |path: &PathBuf| {
@@ -469,5 +490,5 @@ fn newest(name: &str) -> Result<PathBuf, TaskError> {
     let changed = |path: &PathBuf| path.join("checkpoints").metadata().and_then(|data| data.modified()).ok();
     let entries = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path()).filter(ours);
     let newest = entries.filter(|path| changed(path).is_some()).max_by_key(changed);
-    newest.ok_or_else(|| TaskError::folder(runs, format!("no run of {name} to go on with; name it with --out")))
+    newest.ok_or_else(|| TaskError::folder(runs, format!("no run of {name} to resume; name its folder with --out")))
 }

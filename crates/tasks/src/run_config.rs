@@ -1,4 +1,4 @@
-//! The configuration of a run: the sections that every task has, and those that a task adds.
+//! The configuration of a run: the sections that every task has and those that a task adds.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -18,11 +18,11 @@ impl<T: Serialize + DeserializeOwned + Default + Debug + Clone> Section for T {}
 
 /// The `[data]` section of a task.
 pub trait DataSection: Section {
-    /// Where the examples come from; nothing for built-in data.
+    /// Returns the path of the examples; `None` for built-in data.
     fn path(&self) -> Option<&Path>;
 
-    /// By what the data are known again: the content of the file or the files at the path, or that of the built-in data. A task
-    /// that reads something else says so here.
+    /// Returns a fingerprint of the data: of the content of the file or folder, or of the built-in data. A task that reads other
+    /// data implements it itself.
     fn fingerprint(&self) -> Result<String, TaskError> {
         match self.path() {
             Some(path) => Ok(regard_data::fingerprint(path)?),
@@ -31,30 +31,30 @@ pub trait DataSection: Section {
     }
 }
 
-/// The configuration of a task, from its `[data]` and `[model]` sections and the sections of its own.
+/// The configuration of a task with `Data` and `Model` as its `[data]` and `[model]` sections and `More` as further ones.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(from = "Extended<Shared<Data, Model>, More>")]
 #[serde(bound(deserialize = "Data: Section, Model: Section, More: Section"))]
 pub struct RunConfig<Data, Model, More = NoMore> {
-    /// Seed of weights, examples and dropout.
+    /// Seed of the initial weights, the order of examples and dropout.
     pub seed: u64,
-    /// The examples.
+    /// The `[data]` section: where the examples come from.
     pub data: Data,
-    /// The network.
+    /// The `[model]` section: the network.
     pub model: Model,
-    /// How the network is trained.
+    /// The `[train]` section: how the network is trained.
     pub train: TrainConfig,
-    /// Sections that only this task has; they stand beside the others.
+    /// Sections that only this task has, beside the others in the file.
     #[serde(flatten)]
     pub more: More,
 }
 
-/// A task has no further sections.
+/// The further sections of a task that has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoMore {}
 
-/// What every configuration has, as it is read.
+/// The sections that every configuration has, in the form in which they are read.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Shared<Data, Model> {

@@ -1,4 +1,4 @@
-//! What a task is: the one trait that the trainer, `predict`, `eval`, `look` and `compare` know.
+//! The [`Task`] trait, through which the trainer and all commands use a task, and the types in its methods.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_data::Split;
-use regard_inspect::{
-    AttentionView, Content, Figure, InspectError, MapGroup, Saved, ViewFormat, count, number, save_atomically,
-};
+use regard_data::{Split, Splits};
+use regard_figures::{Content, Figure, Saved, number};
+use regard_inspect::{AttentionView, InspectError, MapGroup, ViewFormat, count};
 use regard_nn::{AttentionMap, Init, Pass};
+use regard_system::save_atomically;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,82 +18,89 @@ use serde_json::Value;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::input::{Given, InputKind};
+use crate::survey::RawExample;
 use crate::train::TrainConfig;
 
 /// A configuration that can be checked before anything is read or written.
 pub trait Validate {
-    /// Refuses what makes no sense.
+    /// Returns an error if a value is invalid.
     fn validate(&self) -> Result<(), TaskError>;
 }
 
 /// The configuration of a task.
 pub trait Settings: Validate + Serialize + DeserializeOwned + Debug + Clone {
-    /// The `[train]` section.
+    /// Returns the `[train]` section.
     fn train(&self) -> &TrainConfig;
 
-    /// The seed of weights, order and dropout.
+    /// Returns the seed of the initial weights, the order of examples and dropout.
     fn seed(&self) -> u64;
 
-    /// Where the examples come from; nothing for built-in data.
+    /// Returns the path of the examples; `None` for built-in data.
     fn data_path(&self) -> Option<&Path>;
 
-    /// By what the data are known again.
+    /// Returns the fingerprint of the data, which changes when the data do.
     fn fingerprint(&self) -> Result<String, TaskError>;
 }
 
-/// A task with all that is known before its model: configuration, tokenisers, labels.
+/// A task with everything that is known before its model is built: configuration, tokenisers, labels.
 pub trait Task: Sized + Send + Sync + 'static {
-    /// The name by which `regard train` calls the task.
+    /// Name of the task in commands, as in `regard train NAME`.
     const NAME: &'static str;
-    /// The commented configuration with every default.
+    /// Commented TOML configuration with every default.
     const CONFIG: &'static str;
-    /// The configuration of the task.
+    /// Configuration of the task.
     type Config: Settings;
-    /// The network of the task.
+    /// Network of the task.
     type Model: Module + Debug + Sync;
-    /// What its model is asked about, read and checked.
+    /// Input of the model, read and checked.
     type Input;
-    /// What kind of thing that is.
+    /// Kind of input that the model takes.
     const INPUT: InputKind;
-    /// The encoded examples of one split.
+    /// Encoded examples of one split.
     type Part: Sync;
 
-    /// Reads the training data as far as tokenisers and labels need them.
+    /// Creates the task of a new run. Reads the training data as far as tokenisers and labels need them.
     fn start(config: Self::Config) -> Result<Self, TaskError>;
 
-    /// The files that [`open`](Self::open) needs beside the configuration: `tokenizer.json`, `labels.json`.
+    /// Returns the files that [`open`](Self::open) needs beside the configuration, by name, such as `tokenizer.json`.
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError>;
 
-    /// The task of a folder, from its configuration and [`files`](Self::files), given by name.
+    /// Restores the task of a model folder from its configuration and its [`files`](Self::files), which `file` reads by name.
     fn open(config: Self::Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError>;
 
-    /// The configuration of this run.
+    /// Returns the configuration of this run.
     fn config(&self) -> &Self::Config;
 
-    /// The examples of the run.
+    /// Loads the examples of the run.
     fn parts(&self) -> Result<Parts<Self::Part>, TaskError>;
 
-    /// All examples of a file, for `eval --data`.
+    /// Loads all examples of a file, for `regard eval --data`.
     fn part(&self, path: &Path) -> Result<Self::Part, TaskError>;
 
-    /// The network and the sizes of a batch in numbers, so that its cost is known before it is built; none where they
-    /// cannot be described.
+    /// Reads the examples as their files have them, for `regard data`. Returns `None` if examples are made as needed, which is
+    /// the default.
+    fn raw(_config: &Self::Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(None)
+    }
+
+    /// Describes the network and the sizes of a batch, so that their cost is known before anything is built. `None` if there is
+    /// no such description.
     fn described(&self) -> Option<count::Description> {
         None
     }
 
-    /// A network with its first weights.
+    /// Creates the network with its initial weights.
     fn model(&self, init: &Init) -> Result<Self::Model, TaskError>;
 
-    /// The network with what it takes over from another model before its first step. Nothing by default.
+    /// Loads what the network takes over from another model before its first step. By default that is nothing.
     fn warm(&self, model: Self::Model) -> Result<Self::Model, TaskError> {
         Ok(model)
     }
 
-    /// The batches of an epoch, as lists of examples; a function of the seed and the epoch.
+    /// Returns the batches of an epoch as lists of example indices. They depend only on the seed and the epoch.
     fn plan(&self, train: &Self::Part, epoch: u64) -> Vec<Vec<usize>>;
 
-    /// The loss of a batch. `memory` is what the task keeps between steps; it is saved with a checkpoint.
+    /// Computes the loss of a batch. `memory` is the task's state between steps; it is saved with each checkpoint.
     fn loss(
         &self,
         train: &Self::Part,
@@ -103,13 +110,13 @@ pub trait Task: Sized + Send + Sync + 'static {
         pass: &Pass,
     ) -> Result<Loss, TaskError>;
 
-    /// Whether the loss of a batch is the mean of those of its parts, weighed by their targets, and keeps no memory:
-    /// threads may then share a batch.
+    /// Returns whether threads may share a batch. The loss of a batch must then be the mean of the losses of its parts, weighted
+    /// by their targets, and must not use `memory`.
     fn is_divisible(&self) -> bool {
         true
     }
 
-    /// The scores of a model on `limit` examples, spread over a split, or on all.
+    /// Scores a model on all examples of a split, or on `limit` of them spread evenly.
     fn evaluate(
         &self,
         part: &Self::Part,
@@ -118,38 +125,38 @@ pub trait Task: Sized + Send + Sync + 'static {
         pass: &Pass,
     ) -> Result<Evaluation, TaskError>;
 
-    /// Reads an input; refuses what the model cannot take.
+    /// Reads an input; returns an error if the model cannot take it.
     fn input(&self, given: &Given) -> Result<Self::Input, TaskError>;
 
-    /// The inputs of a file in a format of its own, such as columns; nothing of a file with an input a line.
+    /// Reads the inputs of a file in a format of the task's own, such as columns; returns `None` for one input per line.
     fn questions(&self, _path: &Path) -> Result<Option<Questions>, TaskError> {
         Ok(None)
     }
 
-    /// What the model makes of inputs, one prediction each.
+    /// Predicts the answers to inputs, one prediction per input.
     fn predict(&self, model: &Self::Model, inputs: &[Self::Input], pass: &Pass) -> Result<Vec<Prediction>, TaskError>;
 
-    /// A few examples of a split with what was expected, to be shown beside the predictions.
+    /// Returns at most `count` examples of a split with their expected answers, to be shown beside the predictions.
     fn samples(&self, part: &Self::Part, count: usize) -> Vec<Sample>;
 
-    /// An input to look at where none is given.
+    /// Returns an instructive input to look at when the user gives none.
     fn telling(&self, model: &Self::Model) -> Result<Self::Input, TaskError>;
 
-    /// Takes an input through the model, whose attention the caller's pass captures, and says how to read the maps.
+    /// Runs the model on an input, while the caller's pass captures its attention, and returns how to read the maps.
     fn look(&self, model: &Self::Model, input: &Self::Input, pass: &Pass) -> Result<Legend, TaskError>;
 
-    /// What there is to see instead, of a model that has no attention. Nothing by default.
+    /// Returns a picture to show instead of attention maps, for a model without attention. `None` by default.
     fn picture(&self, _model: &Self::Model, _input: Option<&Self::Input>) -> Result<Option<Picture>, TaskError> {
         Ok(None)
     }
 
-    /// Files for other programs that depend on the trained model, by name. None by default.
+    /// Returns files of the trained model for other programs, by name. By default there are none.
     fn extras(&self, _model: &Self::Model) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
         Ok(BTreeMap::new())
     }
 
-    /// Text that goes on from each of several prompts, all written at once and handed out piece by piece with the number of
-    /// its prompt. What is drawn after a prompt depends on its seed and not on the other prompts.
+    /// Continues several prompts at once and calls `piece` with the index of a prompt and the next piece of its text. The text
+    /// of a prompt depends on its own seed and not on the other prompts.
     fn generate(
         &self,
         _model: &Self::Model,
@@ -160,26 +167,26 @@ pub trait Task: Sized + Send + Sync + 'static {
     ) -> Result<(), TaskError> {
         Err(TaskError::Unsupported {
             task: Self::NAME,
-            what: "generate text; train generate makes a model that can".to_string(),
+            what: "generate text; regard train generate trains a model that can".to_string(),
         })
     }
 }
 
-/// The splits.
+/// The splits of a run's data, with `P` as the examples of a split.
 #[derive(Debug, Clone)]
 pub struct Parts<P> {
-    /// To learn from.
+    /// Examples to learn from.
     pub train: P,
-    /// To choose by.
+    /// Examples to choose the best weights by.
     pub dev: P,
-    /// To score once; nothing where only dev is held out, as of a plain text.
+    /// Examples to score once, at the end; `None` if only dev is held out.
     pub test: Option<P>,
-    /// What the user should know of them, such as their sizes and examples that were left out.
+    /// Notes for the user, such as sizes and examples that were left out.
     pub notes: Vec<String>,
 }
 
 impl<P> Parts<P> {
-    /// One of them, if it is there.
+    /// Returns one of the splits, if it exists.
     pub fn take(self, split: Split) -> Option<P> {
         match split {
             Split::Train => Some(self.train),
@@ -188,7 +195,7 @@ impl<P> Parts<P> {
         }
     }
 
-    /// The split that a run is scored by at its end: test, or dev where there is no test.
+    /// Returns the split that a run is scored on at its end: test, or dev if there is no test split.
     pub fn held_out(&self) -> (Split, &P) {
         match &self.test {
             Some(test) => (Split::Test, test),
@@ -197,20 +204,19 @@ impl<P> Parts<P> {
     }
 }
 
-/// The inputs of a file that has them in a format of its own.
+/// The inputs of a file in a format of a task's own.
 pub struct Questions {
-    /// The inputs in their order.
+    /// Inputs in the order of the file.
     pub inputs: Vec<Given>,
-    /// Writes the answer to the input of this number as the file would, or its place where there is no answer. Without it an
-    /// answer is a line.
+    /// Formats answers as in the file. If `None`, each answer is printed as a line.
     pub written: Option<Written>,
 }
 
-/// See [`Questions`].
+/// Function that formats the answer to the input with this index, or a placeholder if there is no answer.
 pub type Written = Box<dyn Fn(usize, Option<&Prediction>) -> String>;
 
 impl Questions {
-    /// Questions whose answers are lines.
+    /// Creates questions whose answers are lines.
     pub fn lines(inputs: Vec<String>) -> Self {
         Self { inputs: inputs.into_iter().map(Given::from).collect(), written: None }
     }
@@ -219,75 +225,75 @@ impl Questions {
 /// The loss of a batch.
 #[derive(Debug)]
 pub struct Loss {
-    /// The mean over `targets`, `[1]`; its gradient is followed.
+    /// Mean loss over `targets`, `[1]`, from which the gradients are computed.
     pub mean: Tensor<1>,
-    /// Tokens or labels that it is the mean of.
+    /// Number of tokens or labels that the mean is taken over.
     pub targets: usize,
-    /// Tokens that went through the model, without padding: the measure of speed.
+    /// Number of tokens that went through the model, without padding, to measure speed.
     pub tokens: usize,
 }
 
-/// Which scores are good ones.
+/// Whether higher or lower scores are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// Such as an accuracy.
+    /// Higher scores are better, as for an accuracy.
     Higher,
-    /// Such as a loss.
+    /// Lower scores are better, as for a loss.
     Lower,
 }
 
-/// The scores of a split and what is to be seen of them.
+/// The scores of a model on some examples, with figures for the report.
 #[derive(Debug)]
 pub struct Evaluation {
-    /// By name.
+    /// Scores by name.
     pub scores: BTreeMap<String, f64>,
-    /// The one that decides which weights are best.
+    /// Name of the main score, which decides which weights are best.
     pub main: &'static str,
-    /// Whether a higher score is better.
+    /// Whether a higher or a lower main score is better.
     pub better: Better,
-    /// What was scored: a split, or the path of a file. The caller fills it in.
+    /// Name of the split or path of the file that was scored. The caller sets it.
     pub part: String,
-    /// Examples that were scored.
+    /// Number of examples that were scored.
     pub examples: usize,
     /// Figures and tables for the report, such as a confusion matrix.
     pub contents: Vec<Content>,
 }
 
 impl Evaluation {
-    /// Scores without pictures.
+    /// Creates an evaluation without figures.
     pub fn new(scores: impl IntoIterator<Item = (&'static str, f64)>, main: &'static str, better: Better) -> Self {
         let scores = scores.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         Self { scores, main, better, part: String::new(), examples: 0, contents: Vec::new() }
     }
 
-    /// The score that decides; larger is better.
+    /// Returns the main score with its sign chosen so that larger is better.
     pub fn worth(&self) -> f64 {
         let value = self.scores.get(self.main).copied().unwrap_or(f64::NAN);
         let value = match self.better {
             Better::Higher => value,
             Better::Lower => -value,
         };
-        // A score that is no number is worse than any.
+        // NaN counts as worse than any number.
         if value.is_nan() { f64::NEG_INFINITY } else { value }
     }
 }
 
-/// How the maps of an input are to be read.
+/// How to read the attention maps of an input.
 pub struct Legend {
-    /// The input with what the model made of it.
+    /// The input and the model's answer.
     pub title: String,
-    /// The tokens of a map's rows and columns, as a layer without heads.
+    /// Function that returns the tokens of a map's rows and columns, as a layer without heads.
     pub describe: Box<dyn Fn(&AttentionMap) -> MapGroup>,
 }
 
 impl Legend {
-    /// For a model in which every layer looks from the same tokens at the same tokens.
+    /// Creates the legend of a model in which every layer has the same tokens as queries and as keys.
     pub fn of_tokens(title: impl Into<String>, tokens: Vec<String>) -> Self {
         Self::new(title, move |map| (tokens.clone(), tokens.clone(), map.site.words()))
     }
 
-    /// With the queries and the keys of each map, and the words for its layer.
+    /// Creates a legend from a function that returns the queries, the keys and the layer name of a map.
     pub fn new(
         title: impl Into<String>,
         tokens: impl Fn(&AttentionMap) -> (Vec<String>, Vec<String>, String) + 'static,
@@ -299,35 +305,35 @@ impl Legend {
         Self { title: title.into(), describe: Box::new(describe) }
     }
 
-    /// The maps that a pass has captured.
+    /// Combines the maps that a pass has captured into a view.
     pub fn view(&self, maps: &[AttentionMap]) -> Result<AttentionView, InspectError> {
         AttentionView::from_maps(self.title.as_str(), maps, |map| Some((self.describe)(map)))
     }
 }
 
-/// What a text goes on from.
+/// The beginning of a text to generate, and a seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt<I> {
-    /// The beginning of the text; without one the model begins it.
+    /// Beginning of the text; `None` lets the model begin.
     pub input: Option<I>,
-    /// The seed of what is drawn.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What a model made of an input: `{"input", "output", …}`.
+/// A model's answer to an input; in JSON `{"input", "output", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// The input as it came; the caller fills it in.
+    /// Input as it was given. The caller sets it.
     pub input: Value,
-    /// The answer as a person reads it.
+    /// Answer in readable form.
     pub output: String,
-    /// What the task adds: `tags`, `label`, `probabilities`, `translation`.
+    /// Further keys of the task, such as `tags`, `label`, `probabilities` or `translation`.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }
 
 impl Prediction {
-    /// How sure the model is, where the prediction says so: ` (probability 0.93)`.
+    /// Formats how certain the model is, as ` (probability 0.93)`; empty if the prediction does not say.
     pub fn certainty(&self) -> String {
         let label = self.more.get("probabilities").and_then(|all| all.get(&self.output)).and_then(Value::as_f64);
         let log = self.more.get("log_probability").and_then(Value::as_f64);
@@ -338,27 +344,27 @@ impl Prediction {
         }
     }
 
-    /// A prediction as a task gives it, without its input.
+    /// Creates a prediction without its input.
     pub fn new(output: impl Into<String>, more: BTreeMap<String, Value>) -> Self {
         Self { input: Value::Null, output: output.into(), more }
     }
 }
 
-/// A drawing of a model, and the same as numbers.
+/// A figure of a model, and the same as data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
-    /// For people.
+    /// Figure for people.
     pub figure: Figure,
-    /// For programs.
+    /// Data of the figure in JSON, for programs.
     pub data: Value,
 }
 
-/// What `look` has to show.
+/// The result of `regard look`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Looked {
-    /// Where a model looks.
+    /// Attention maps.
     Attention(AttentionView),
-    /// Something else.
+    /// The picture of a model without attention.
     Picture(Picture),
 }
 
@@ -375,7 +381,7 @@ impl From<Picture> for Looked {
 }
 
 impl Looked {
-    /// The same with what was seen of another input by the same model.
+    /// Appends the result for another input of the same model.
     pub fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::Attention(view), Self::Attention(other)) => Self::Attention(view.join(other)),
@@ -394,31 +400,32 @@ impl Looked {
         }
     }
 
-    /// Writes it as the extension of the path says: `.html`, `.svg`, `.png` or `.json`; atomically.
+    /// Writes a file atomically, in the format of the path's extension: `.html`, `.svg`, `.png` or `.json`.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
         let path = path.as_ref();
         match self {
             Self::Attention(view) => view.save(path),
             Self::Picture(picture) => match ViewFormat::of(path)? {
                 ViewFormat::Json => {
-                    save_atomically(path, format!("{}\n", picture.data).as_bytes()).map(|()| Saved::default())
+                    save_atomically(path, format!("{}\n", picture.data).as_bytes())?;
+                    Ok(Saved::default())
                 }
-                ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png => picture.figure.save(path),
+                ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png => Ok(picture.figure.save(path)?),
             },
         }
     }
 }
 
-/// An example to be shown.
+/// An example to show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The input as a person would give it.
+    /// Input as a person would give it.
     pub given: Given,
-    /// The right answer, as a prediction's `output` would be.
+    /// Expected answer, in the form of [`Prediction::output`].
     pub expected: String,
 }
 
-/// Asking a task as callers do, for its tests.
+/// Calls of a task as its users make them, for tests.
 #[cfg(test)]
 pub(crate) mod testing {
     use regard_nn::Wanted;
@@ -426,13 +433,13 @@ pub(crate) mod testing {
     use super::*;
     use crate::opened::viewed;
 
-    /// What the model makes of texts.
+    /// Predicts the answers to texts.
     pub(crate) fn answers<T: Task>(task: &T, model: &T::Model, texts: &[&str]) -> Result<Vec<Prediction>, TaskError> {
         let inputs = texts.iter().map(|&text| task.input(&text.into())).collect::<Result<Vec<_>, _>>()?;
         task.predict(model, &inputs, &Pass::inference())
     }
 
-    /// The maps of a text, or of an input that the task finds telling.
+    /// Returns the attention maps of a text, or of the task's own instructive input.
     pub(crate) fn maps<T: Task>(task: &T, model: &T::Model, text: Option<&str>) -> Result<AttentionView, TaskError> {
         let input = match text {
             Some(text) => task.input(&text.into())?,

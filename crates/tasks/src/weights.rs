@@ -1,4 +1,4 @@
-//! Weights as safetensors: a tensor a parameter, named by its path in the module.
+//! Weights in the safetensors format: one tensor per parameter, named by its path in the module.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,41 +12,41 @@ use safetensors::{Dtype, SafeTensors};
 
 use crate::error::TaskError;
 
-/// Named tensors of f32 with their shapes.
+/// Tensors of `f32` by name, each with its shape and its values.
 pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// A tensor to be written, whose values are fetched when its turn comes.
+/// A tensor to write. Its values are fetched only when it is written.
 pub struct Stored<'a> {
     shape: Vec<usize>,
     values: Box<dyn Fn() -> Cow<'a, [f32]> + 'a>,
 }
 
 impl<'a> Stored<'a> {
-    /// A row of values.
+    /// Creates a one-dimensional tensor from borrowed values.
     pub fn row(values: &'a [f32]) -> Self {
         Self { shape: vec![values.len()], values: Box::new(move || Cow::Borrowed(values)) }
     }
 
-    /// The tensors by name, without a copy of their values.
+    /// Borrows the values of all tensors, by name.
     pub fn all(tensors: &'a Tensors) -> BTreeMap<String, Self> {
         let stored = |(shape, values): &'a (Vec<usize>, Vec<f32>)| Stored { shape: shape.clone(), ..Self::row(values) };
         tensors.iter().map(|(name, tensor)| (name.clone(), stored(tensor))).collect()
     }
 }
 
-/// The parameters of a module, to be written: none is copied before its turn.
+/// Returns the parameters of a module for writing, by path; none is copied before it is written.
 pub fn stored<'a, M: Module>(module: &M) -> BTreeMap<String, Stored<'a>> {
     let mut collect = Collect { path: Vec::new(), tensors: BTreeMap::new() };
     module.visit(&mut collect);
     collect.tensors
 }
 
-/// The parameters of a module.
+/// Copies the parameters of a module, by path.
 pub fn parameters<M: Module>(module: &M) -> Tensors {
     stored(module).into_iter().map(|(name, one)| (name, (one.shape, (one.values)().into_owned()))).collect()
 }
 
-/// Writes a safetensors file, tensor by tensor; the same tensors give the same bytes.
+/// Writes a safetensors file tensor by tensor. The same tensors always give the same bytes.
 pub fn write(tensors: &BTreeMap<String, Stored>, to: &mut dyn Write) -> std::io::Result<()> {
     let mut end = 0;
     let info = |(name, one): (&String, &Stored)| {
@@ -54,16 +54,16 @@ pub fn write(tensors: &BTreeMap<String, Stored>, to: &mut dyn Write) -> std::io:
         end += size_of::<f32>() * one.shape.iter().product::<usize>();
         (name.clone(), TensorInfo { dtype: Dtype::F32, shape: one.shape.clone(), data_offsets: (start, end) })
     };
-    let metadata = Metadata::new(None, tensors.iter().map(info).collect()).expect("offsets that follow the shapes");
+    let metadata = Metadata::new(None, tensors.iter().map(info).collect()).expect("the offsets follow from the shapes");
     let mut header = serde_json::to_vec(&metadata)?;
-    // The format wants the values to begin at a multiple of eight bytes.
+    // The format requires the values to begin at a multiple of eight bytes.
     header.resize(header.len().next_multiple_of(8), b' ');
     to.write_all(&(header.len() as u64).to_le_bytes())?;
     to.write_all(&header)?;
     for one in tensors.values() {
         let values = (one.values)();
         debug_assert_eq!(values.len(), one.shape.iter().product::<usize>());
-        // In pieces, so that the bytes of a large table are no second copy of it.
+        // In pieces, to avoid a second copy of a large tensor.
         for piece in values.chunks(1 << 16) {
             to.write_all(&piece.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
         }
@@ -71,22 +71,22 @@ pub fn write(tensors: &BTreeMap<String, Stored>, to: &mut dyn Write) -> std::io:
     Ok(())
 }
 
-/// The bytes of a safetensors file.
+/// Returns the bytes of a safetensors file with these tensors.
 pub fn to_bytes(tensors: &BTreeMap<String, Stored>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write(tensors, &mut bytes).expect("memory takes all that is written");
+    write(tensors, &mut bytes).expect("writing to memory does not fail");
     bytes
 }
 
-/// The tensors of a safetensors file that was read from `path`.
+/// Parses the bytes of a safetensors file. `path` is where they come from, for error messages.
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Tensors, TaskError> {
     let damaged =
-        |error: safetensors::SafeTensorError| TaskError::folder(path, format!("no safetensors file: {error}"));
+        |error: safetensors::SafeTensorError| TaskError::folder(path, format!("not a safetensors file: {error}"));
     let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
     let mut tensors = Tensors::new();
     for (name, view) in file.iter() {
         if view.dtype() != Dtype::F32 {
-            return Err(TaskError::folder(path, format!("{name} is {:?}, expected F32", view.dtype())));
+            return Err(TaskError::folder(path, format!("{name} has element type {:?}, expected F32", view.dtype())));
         }
         let values = view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
         tensors.insert(name.to_string(), (view.shape().to_vec(), values));
@@ -94,17 +94,17 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Tensors, TaskError> {
     Ok(tensors)
 }
 
-/// The first tensor with a value that is no number.
+/// Returns the name of the first tensor with a value that is NaN or infinite.
 pub fn not_finite(tensors: &Tensors) -> Option<&str> {
     let broken = |(_, (_, values)): &(&String, &(Vec<usize>, Vec<f32>))| values.iter().any(|value| !value.is_finite());
     tensors.iter().find(broken).map(|(name, _)| name.as_str())
 }
 
-/// The module with the parameters in `tensors`, which were read from `path`: each must be there and fit, and none be left.
+/// Replaces all parameters of a module by `tensors`, which were read from `path`. Names and shapes must match exactly.
 pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, TaskError> {
     let mut fill = Fill { path: Vec::new(), tensors, problem: None };
     let module = module.map(&mut fill);
-    let left = fill.tensors.into_keys().next().map(|name| format!("{name} is no parameter of this model"));
+    let left = fill.tensors.into_keys().next().map(|name| format!("{name} is not a parameter of this model"));
     match fill.problem.or(left) {
         Some(problem) => Err(TaskError::folder(path, problem)),
         None => Ok(module),
@@ -158,7 +158,7 @@ impl ModuleMapper for Fill {
                 new.set_require_grad(tracked)
             }
             Some((shape, _)) => {
-                let problem = format!("{name} is {shape:?}, expected {:?}", value.dims());
+                let problem = format!("{name} has shape {shape:?}, expected {:?}", value.dims());
                 self.problem.get_or_insert(problem);
                 value
             }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_those_of_the_format_and_come_back() {
+    fn the_bytes_equal_those_of_the_safetensors_crate() {
         let tensors = Tensors::from([
             ("b".to_string(), (vec![2, 3], vec![0.1, -2.0, 3e-38, f32::MAX, 5.0, -0.0])),
             ("a.b".to_string(), (vec![1], vec![7.0])),

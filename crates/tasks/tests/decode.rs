@@ -1,4 +1,4 @@
-//! Searches against all sequences there are, sampling against its distribution, cached decoders against whole models.
+//! Tests searches against exhaustive enumeration, sampling against its distribution, and cached decoders against whole models.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,13 +28,13 @@ use regard_tasks::decode::{
 const START: u32 = 0;
 const END: u32 = 1;
 
-/// A model that knows every prefix by heart: random log-probabilities after each, none the same.
+/// A decoder with fixed random log-probabilities after each prefix.
 #[derive(Debug, Clone)]
 struct Table {
     vocab: usize,
-    /// The seed and the tokens of each row, the start among them.
+    /// Seed and tokens of each row, including the start token.
     rows: Vec<(u64, Vec<u32>)>,
-    /// Rows computed so far.
+    /// Number of rows computed so far.
     work: usize,
 }
 
@@ -70,7 +70,7 @@ impl Decoder for Table {
     }
 }
 
-/// A decoder of any kind.
+/// Wrapper for a decoder of any type.
 struct Any<'a>(&'a mut dyn Decoder);
 
 impl Decoder for Any<'_> {
@@ -91,7 +91,7 @@ impl Decoder for Any<'_> {
     }
 }
 
-/// Every sequence of up to `max_len` tokens, the ended before the cut, the best first.
+/// Returns every sequence of up to `max_len` tokens: ended ones before cut ones, the best first.
 fn all_sequences(table: &Table, seed: u64, max_len: usize, alpha: f64) -> Vec<(Vec<u32>, f64, Ending)> {
     let penalty = |length: usize| ((5.0 + length as f64) / 6.0).powf(alpha);
     let mut all = Vec::new();
@@ -160,9 +160,9 @@ proptest! {
         prop_assert_eq!(tokens(&found), tokens(&again));
     }
 
-    /// Neighbours change nothing, and a greedy sentence costs a row for each of its own tokens and its end.
+    /// Other rows change nothing, and a greedy sequence costs one row for each of its tokens and its end.
     #[test]
-    fn in_a_batch_as_alone(
+    fn a_batch_gives_the_same_as_each_row_alone(
         rows in prop::collection::vec((any::<u64>(), 0..8usize), 1..6),
         size in 1..5usize,
         alpha in 0.0..2.0f64,
@@ -181,7 +181,6 @@ proptest! {
         prop_assert_eq!(table.work, steps);
     }
 
-    /// The definition, in the plainest way.
     #[test]
     fn the_distribution_of_a_sample_is_its_definition(
         seed in any::<u64>(),
@@ -214,9 +213,9 @@ proptest! {
     }
 }
 
-/// `p = 0.4` for the end at once, or 0.6 and 0.6: 0.36 in all, which the penalty makes up for.
+/// The empty sequence has probability 0.4, the longer one 0.6 · 0.6 = 0.36, which the length penalty outweighs.
 #[test]
-fn a_length_penalty_favours_the_long() {
+fn a_length_penalty_favours_long_sequences() {
     struct Two(usize);
     impl Decoder for Two {
         fn rows(&self) -> usize {
@@ -247,7 +246,7 @@ fn a_length_penalty_favours_the_long() {
 }
 
 #[test]
-fn nothing_possible_ends_in_a_cut_and_wrong_use_is_refused() {
+fn nan_ends_in_a_cut_and_wrong_use_is_refused() {
     #[derive(Debug)]
     struct Lost;
     impl Decoder for Lost {
@@ -268,14 +267,14 @@ fn nothing_possible_ends_in_a_cut_and_wrong_use_is_refused() {
         let mut random = vec![ChaCha8Rng::seed_from_u64(1); prompts.len()];
         sample(&mut Any(decoder), prompts, &options, &mut random, |_, _| {}).unwrap_err().to_string()
     };
-    assert!(refused(&mut Lost, &[vec![START]]).contains("a token that is possible"));
+    assert!(refused(&mut Lost, &[vec![START]]).contains("at least one possible token"));
 
     let mut table = Table::new(3, &[1, 2]);
     let error = greedy(&mut table, START, END, &[5]).unwrap_err().to_string();
-    assert_eq!(error, "max_len: expected 2, one a row, got 1");
+    assert_eq!(error, "max_len: expected 2, one per row, got 1");
     let none = BeamOptions { size: 0, ..BeamOptions::default() };
     assert!(beam(&mut table, START, END, &[1, 1], &none).unwrap_err().to_string().starts_with("size = 0"));
-    assert!(refused(&mut table, &[vec![START]]).contains("one a row"));
+    assert!(refused(&mut table, &[vec![START]]).contains("one per row"));
     assert!(refused(&mut Lost, &[vec![]]).starts_with("prompt"));
     assert!(refused(&mut table, &[vec![START], vec![START, 3]]).starts_with("prompts"));
     for options in [
@@ -287,7 +286,7 @@ fn nothing_possible_ends_in_a_cut_and_wrong_use_is_refused() {
     }
 }
 
-/// 20,000 draws: the share of each token lies within four standard errors of its probability.
+/// Of 20,000 draws, the share of each token lies within four standard errors of its probability.
 #[test]
 fn tokens_are_drawn_as_often_as_their_probability_says() {
     let log_probabilities = Table::new(8, &[]).after(&(5, vec![]));
@@ -335,9 +334,8 @@ fn a_sample_follows_its_prompt_and_stops() {
     assert!(lengths.contains(&12) && lengths.iter().any(|&length| length < 5), "{lengths:?}");
 }
 
-/// Each row of several is what it would be alone, whatever the others do.
 #[test]
-fn samples_side_by_side_are_those_drawn_alone() {
+fn samples_in_a_batch_equal_those_drawn_alone() {
     let options = SampleOptions { max_len: 9, stop: vec![END], ..SampleOptions::default() };
     let seeds: Vec<u64> = (0..12).collect();
     let draw = |seeds: &[u64]| {
@@ -352,7 +350,7 @@ fn samples_side_by_side_are_those_drawn_alone() {
     let alone: Vec<Vec<u32>> = seeds.iter().flat_map(|&seed| draw(&[seed]).0).collect();
     assert_eq!(together, alone);
     assert!(together.iter().any(|row| row.len() < 9) && together.iter().any(|row| row.len() == 9));
-    assert!(work < 12 * 10, "rows that have ended cost nothing");
+    assert!(work < 12 * 10, "finished rows cost nothing");
 }
 
 fn device() -> Device {
@@ -364,7 +362,7 @@ fn matrix(rows: &[Vec<u32>]) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(data, [rows.len(), rows[0].len()]), &device())
 }
 
-/// The log-probabilities after the last token.
+/// Returns the log-probabilities after the last token.
 fn after_last(logits: Tensor<3>) -> Vec<f32> {
     let [_, tokens, _] = logits.dims();
     log_softmax(logits.narrow(1, tokens - 1, 1)).unwrap().into_data().iter().collect()
@@ -378,8 +376,8 @@ fn close(got: &[f32], want: &[f32]) {
     }
 }
 
-/// Tokens and selections as of a search; at each step the decoder's answer must be that of `whole`, which gets the
-/// sentence and all tokens of each row.
+/// Feeds tokens and selections to a decoder as a search does. Each answer must equal that of `whole`, which gets the sentence and
+/// all tokens of each row.
 fn follow(decoder: &mut impl Decoder, prefix: &[u32], whole: impl Fn(&[usize], &[Vec<u32>]) -> Vec<f32>) {
     let mut sentences: Vec<usize> = (0..decoder.rows()).collect();
     let mut read: Vec<Vec<u32>> = vec![prefix.to_vec(); sentences.len()];
@@ -413,7 +411,7 @@ fn source_rows(sentences: &[usize]) -> (Tensor<2, Int>, Option<Vec<usize>>) {
 }
 
 #[test]
-fn a_cached_translator_is_one_from_scratch() {
+fn a_cached_translator_equals_the_whole_model() {
     let model = EncoderDecoder::new(&transformer(), &Init::new(1, &device())).unwrap();
     let pass = Pass::inference();
     let encode = |sentences: &[usize]| {
@@ -427,7 +425,7 @@ fn a_cached_translator_is_one_from_scratch() {
 }
 
 #[test]
-fn a_recurrent_translator_is_one_from_scratch() {
+fn a_stepwise_recurrent_translator_equals_the_whole_model() {
     for (attention, attend) in
         [(Alignment::None, Attend::After), (Alignment::Additive, Attend::Before), (Alignment::General, Attend::After)]
     {
@@ -454,7 +452,7 @@ fn a_recurrent_translator_is_one_from_scratch() {
 }
 
 #[test]
-fn a_cached_language_model_is_one_from_scratch() {
+fn a_cached_language_model_equals_the_whole_model() {
     let model = LanguageModel::new(&transformer(), &Init::new(1, &device())).unwrap();
     let whole = |_: &[usize], read: &[Vec<u32>]| after_last(model.logits(matrix(read), &Pass::inference()).unwrap());
     follow(&mut LanguageModelDecoder::new(&model, 2, None, Pass::inference()).unwrap(), &[2, 5, 1], whole);
@@ -462,7 +460,7 @@ fn a_cached_language_model_is_one_from_scratch() {
     assert!(LanguageModelDecoder::new(&model, 1, Some(1), Pass::inference()).is_err());
 }
 
-/// With a window of 4, whenever a fifth token would come the last 2 are read anew.
+/// With a window of 4, a fifth token makes the decoder read the last 2 tokens anew.
 #[test]
 fn a_window_slides_by_halves() {
     let model = LanguageModel::new(&transformer(), &Init::new(1, &device())).unwrap();
@@ -484,16 +482,16 @@ fn a_window_slides_by_halves() {
 }
 
 #[test]
-fn a_recurrent_language_model_is_one_from_scratch() {
+fn a_stepwise_recurrent_language_model_equals_the_whole_model() {
     let config = RecurrentLanguageModelConfig { vocab: 7, n_layers: 2, d_model: 4, d_hidden: 6, ..Default::default() };
     let model = RecurrentLanguageModel::new(&config, &Init::new(1, &device())).unwrap();
     let whole = |_: &[usize], read: &[Vec<u32>]| after_last(model.logits(matrix(read), &Pass::inference()).unwrap());
     follow(&mut RecurrentLanguageModelDecoder::new(&model, 2, Pass::inference()), &[2, 5, 1], whole);
 }
 
-/// Beam search with a real model: what it says of a sentence is what the whole sentence gives.
+/// The log-probability that beam search reports equals that of the whole sentence in the model.
 #[test]
-fn a_translators_beam_knows_the_probability_of_its_sentence() {
+fn a_beam_reports_the_log_probability_of_its_sentence() {
     let model = EncoderDecoder::new(&transformer(), &Init::new(4, &device())).unwrap();
     let pass = Pass::inference();
     let (ids, lengths) = source_rows(&[0, 1]);
@@ -513,8 +511,8 @@ fn a_translators_beam_knows_the_probability_of_its_sentence() {
     }
 }
 
-/// Rows of different lengths, each with its own cache, are what each would be alone: for every kind of position, since each
-/// row stands at positions of its own.
+/// Rows of different lengths, each with its own cache, give the same as each alone. All kinds of position encoding are tested,
+/// because each row is at a different position.
 #[test]
 fn prompts_of_different_lengths_are_read_together() {
     let positions = [
@@ -549,7 +547,7 @@ fn prompts_of_different_lengths_are_read_together() {
 }
 
 #[test]
-fn a_search_can_be_given_up() {
+fn a_search_can_be_cancelled() {
     let cancelled = AtomicBool::new(false);
     let pass = Pass::inference().until(&cancelled);
     let model = LanguageModel::new(&transformer(), &Init::new(1, &device())).unwrap();

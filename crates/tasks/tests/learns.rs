@@ -1,27 +1,21 @@
-//! Small models reach a score that an untrained or a broken one misses.
+//! Small models reach a score that an untrained or broken model would miss.
 
 use std::path::PathBuf;
 
 use regard_tasks::Request;
-use regard_tasks::train::{Event, Observer, Origin, Stop};
+use regard_tasks::train::{Origin, Stop};
 
-struct Deaf;
-
-impl Observer for Deaf {
-    fn hear(&mut self, _: &Event) {}
-}
-
-/// A score of the test split after training.
+/// Trains a model and returns one of its scores on the test split.
 fn score(task: &str, name: &str, data: Option<PathBuf>, sets: &[&str]) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let sets = sets.iter().map(|set| set.to_string()).collect();
     let request = Request { data, sets, out: Some(folder.path().join("run")), ..Request::default() };
     let kind = regard_tasks::kind(task).unwrap();
-    let finished = kind.train(&request, Origin::Scratch, &mut Deaf, &Stop::default()).unwrap();
+    let finished = kind.train(&request, Origin::Scratch, &mut (), &Stop::default()).unwrap();
     finished.scores[name]
 }
 
-/// Where each number goes depends on both permutations: a number that is guessed is right once in five times.
+/// Where each number goes depends on both permutations; a guess is right once in five times.
 #[test]
 fn a_transformer_composes_permutations() {
     let found = score(
@@ -42,15 +36,15 @@ fn a_transformer_composes_permutations() {
     assert!(found > 0.9, "accuracy {found}");
 }
 
-/// Eight words of eight, word by word: more than the last state of so small an encoder keeps, so that the decoder has to
-/// look back at the right place.
+/// Sentences of eight words from a vocabulary of eight, translated word by word: more than the last state of so small an encoder
+/// can hold, so the decoder has to attend to the right word.
 #[test]
 fn hard_attention_learns_where_to_look() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("words.tsv");
     let words = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
     let others = ["un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit"];
-    // Distinct sentences: an odd factor permutes the numbers below 8⁸.
+    // All sentences differ, because multiplication by an odd number permutes the numbers below 8⁸.
     let number = |n: usize, at: u32| (n * 7_654_321 % 8usize.pow(8)) / 8usize.pow(at) % 8;
     let sentence = |n: usize, words: [&str; 8]| (0..8).map(|at| words[number(n, at)]).collect::<Vec<_>>().join(" ");
     let lines = (1..=800).map(|n| format!("{}\t{}\n", sentence(n, words), sentence(n, others)));
@@ -73,7 +67,7 @@ fn hard_attention_learns_where_to_look() {
         let found = exact(&format!("model.selection={{ kind = \"hard\", estimator = {estimator} }}"));
         assert!(found > 0.7, "{estimator}: {found} of the sentences are right");
     }
-    // What is learnt without looking: the problem is one of attention.
+    // Without attention the problem cannot be solved.
     let found = exact("model.score=none");
     assert!(found < 0.4, "without attention {found} of the sentences are right");
 }

@@ -1,5 +1,5 @@
-//! Threads that share a batch make the same step: the number of threads reaches it through rounding at most, and the same
-//! number gives the same bits.
+//! Threads that share a batch make the same step: the number of threads affects it only through rounding, and the same number
+//! gives the same bits.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use regard_tasks::weights::{self, Tensors};
 use regard_tasks::{Kind, Request};
 use serde_json::Value;
 
-/// Sums in another order differ by roundings of their terms. Terms of one gradient have about one size, so the error is
-/// relative to the gradient's root mean square where an element is smaller. The largest of all tasks is 8e-6; parts that
-/// were weighed wrongly would make it 1e-2 and more.
+/// Largest relative error. Sums in another order differ by rounding of their terms. The terms of one gradient have about the same
+/// size, so the error is relative to the gradient's root mean square if an element is smaller. The largest error of all tasks is
+/// 8e-6; wrongly weighted parts would make it 1e-2 or more.
 const TOLERANCE: f64 = 3e-5;
 
-/// Hears the loss of the first step and asks for the end, so that no time goes into scores.
+/// Observer that records the loss of the first step and then stops the run, so that no time goes into scoring.
 struct FirstStep<'a> {
     stop: &'a Stop,
     losses: Vec<f32>,
@@ -28,7 +28,7 @@ impl Observer for FirstStep<'_> {
     }
 }
 
-/// Settings that switch all dropout off: each part of a batch draws its own.
+/// Returns settings that switch all dropout off, because each part of a batch would draw its own.
 fn without_dropout(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
     let request = Request { sets: sets.to_vec(), ..Request::default() };
     let Value::Object(sections) = kind.configured(&request).unwrap().config else { panic!("sections") };
@@ -38,7 +38,7 @@ fn without_dropout(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
     dropouts.map(|(section, key)| format!("{section}.{key}=0")).collect()
 }
 
-/// Sentences of unequal length and their translations: the built-in ones take long to read.
+/// Writes sentences of different lengths with translations; the built-in ones take long to read.
 fn pairs(place: &Path) -> PathBuf {
     let words = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq")];
     let side = |n: usize, pick: fn(&(&'static str, &'static str)) -> &'static str| {
@@ -51,10 +51,10 @@ fn pairs(place: &Path) -> PathBuf {
     file
 }
 
-/// The weights after one step with a batch of ten on `threads` threads, and the loss of the batch.
+/// Returns the weights after one step with a batch of ten on `threads` threads, and the loss of the batch.
 fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>) {
-    // So large an ε and learning rate move each weight by a thousand times its gradient: the weights are the gradients, and
-    // AdamW does not blow up what rounding leaves of a zero.
+    // With such a large ε and learning rate, each weight moves by a thousand times its gradient. So the weights show the
+    // gradients, and AdamW does not amplify the rounding error of a zero gradient.
     let sets = [
         "train.epsilon=1e3",
         "train.learning_rate=1e6",
@@ -81,11 +81,11 @@ fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>
     (weights::from_bytes(&bytes, Path::new("model")).unwrap(), first.losses)
 }
 
-/// Compares a step on one thread with the same on three. Returns whether they differ at all, by rounding.
+/// Compares a step on one thread with the same step on three. Returns whether they differ at all, by rounding.
 fn check(kind: &dyn Kind, more: &[&str]) -> bool {
     let name = format!("{} {more:?}", kind.name());
     let (one, loss) = stepped(kind, 1, more);
-    // Ten examples for three threads: 4, 4 and 2.
+    // Three threads get 4, 4 and 2 of the ten examples.
     let (three, shared_loss) = stepped(kind, 3, more);
     let again = stepped(kind, 3, more);
     assert!((&three, &shared_loss) == (&again.0, &again.1), "{name}: not the same bits again");
@@ -108,11 +108,11 @@ fn check(kind: &dyn Kind, more: &[&str]) -> bool {
     worst.0 > 0.0
 }
 
-/// The next task in the registry is here without a word.
+/// Covers every task in the registry, including future ones.
 #[test]
 fn a_shared_batch_makes_the_same_step_in_every_task() {
     let differ = regard_tasks::kinds().iter().filter(|kind| check(**kind, &[])).count();
-    // Sums in another order: if no task had any, no batch would have been shared.
+    // If no sum were in another order, no batch would have been shared.
     assert!(differ > 0, "no batch was shared");
 }
 
@@ -123,7 +123,7 @@ fn a_shared_batch_makes_the_same_step_in_other_networks() {
     check(tag, &["tags.output=crf"]);
     let translate = regard_tasks::kind("translate").unwrap();
     check(translate, &["model.kind=gru"]);
-    // A mean of rewards over the batch: the task keeps it whole.
+    // The baseline of rewards depends on the whole batch, so the batch is not divided.
     let hard = "model.selection={ kind = \"hard\", estimator = \"score_function\" }";
     let hard = ["model.kind=gru", hard];
     assert!(stepped(translate, 3, &hard) == stepped(translate, 3, &hard), "not the same bits again");

@@ -1,10 +1,10 @@
 //! The learning curve of linear attention for large `D`, with `N/D` and `P/D²` fixed (the regime of Lu et al. 2024).
 //!
-//! There `W` acts on `D(D + 1)` uncorrelated features, all but the `D` of its last row with the same variance
-//! `v = (1 + (D + 1)/N) / D`; that row is left out, which matters for few prompts at small `D`. So the loss is that of ridge regression on independent features, whose error is known:
-//! the best `W` is `I / (1 + (D + 1)/N)`, which explains `r² = 1 / (1 + (D + 1)/N)` of the answers' variance 1 and leaves
-//! `1 − r²` that acts as noise, and with `γ = D(D + 1)/P` and `m` the Stieltjes transform of Marchenko and Pastur's law
-//! at `−λ/v`,
+//! In this limit `W` acts on `D(D + 1)` uncorrelated features. All but the `D` of its last row have the same variance
+//! `v = (1 + (D + 1)/N) / D`; that row is neglected, which matters for few prompts at small `D`. The loss is then that of ridge
+//! regression on independent features: the best `W` is `I / (1 + (D + 1)/N)`, which explains `r² = 1 / (1 + (D + 1)/N)` of the
+//! answers' variance 1, and the remaining `1 − r²` acts as noise. With `γ = D(D + 1)/P` and `m` the Stieltjes transform of the
+//! Marchenko–Pastur law at `−λ/v`,
 //!
 //! ```text
 //! error = (1 − r²) + r² (λ/v)² m' + (1 − r²) γ (m − (λ/v) m')
@@ -13,7 +13,7 @@
 use crate::error::TheoryError;
 use crate::prompt::Task;
 
-/// The test error of the ground state for large `D`. Of independent inputs without noise on the labels.
+/// Returns the test error of the ground state for large `D`, for independent inputs and labels without noise.
 pub fn asymptotic_error(task: &Task, prompts: f64, lambda: f64) -> Result<f64, TheoryError> {
     task.validate()?;
     task.validate_plain("the asymptotic curve")?;
@@ -21,7 +21,7 @@ pub fn asymptotic_error(task: &Task, prompts: f64, lambda: f64) -> Result<f64, T
         return Err(TheoryError::setting("lambda", "above 0 for the asymptotic curve", lambda));
     }
     let (d, n) = (task.d as f64, task.n as f64);
-    // With the divisor N + 1 the features shrink, and λ weighs more.
+    // With the divisor N + 1 the features are smaller, so λ weighs more.
     let shrink = n / task.divisor();
     let excess = 1.0 + (d + 1.0) / n;
     let ridge = lambda / (shrink * shrink * excess / d);
@@ -31,12 +31,12 @@ pub fn asymptotic_error(task: &Task, prompts: f64, lambda: f64) -> Result<f64, T
     Ok(noise + signal * ridge * ridge * slope + noise * ratio * (m - ridge * slope))
 }
 
-/// `m(−z)` of Marchenko and Pastur's law with `ratio` features a sample, and its derivative `m'(−z)`: the root of
-/// `γ z m² + (1 − γ + z) m = 1` and what differentiating that gives.
+/// Returns `m(−z)` of the Marchenko–Pastur law with `ratio` features per sample, and its derivative `m'(−z)`. `m` is the
+/// positive root of `γ z m² + (1 − γ + z) m = 1`; the derivative follows by implicit differentiation.
 fn stieltjes(ratio: f64, z: f64) -> (f64, f64) {
     let b = 1.0 - ratio + z;
     let root = (b * b + 4.0 * ratio * z).sqrt();
-    // The form without cancellation for either sign of b.
+    // For either sign of b, the form of the root without cancellation.
     let m = if b > 0.0 { 2.0 / (b + root) } else { (root - b) / (2.0 * ratio * z) };
     (m, (ratio * m * m + m) / (2.0 * ratio * z * m + b))
 }
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn the_transform_is_the_mean_of_its_law() {
-        // ∫ ρ(x) / (x + z) and ∫ ρ(x) / (x + z)² by the midpoint rule, with the point mass at 0 for more features than samples.
+        // ∫ ρ(x) / (x + z) and ∫ ρ(x) / (x + z)² by the midpoint rule, plus the point mass at 0 if features outnumber samples.
         for (ratio, z) in [(0.3, 0.1), (0.8, 0.5), (2.5, 0.2)] {
             let (low, high) = crate::spectrum::marchenko_pastur_edges(ratio);
             let count = 200_000;

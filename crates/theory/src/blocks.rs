@@ -1,7 +1,6 @@
-//! Row F2: how the elements of features, fields and couplings are distributed, block by block, and how far that moves with
-//! the length of the prompt.
+//! Distributions of the elements of features, fields and couplings, block by block, and how they change with the prompt length.
 //!
-//! With `u = (X Xᵀ)_{D+1} / (N + 1)`, whose first `D` elements change sign with `w` and whose last one does not:
+//! The blocks, with `u = (X Xᵀ)_{D+1} / (N + 1)`; the first `D` elements of `u` change sign with `w`, the last does not:
 //!
 //! ```text
 //! A  S_mn, m ≤ D            u_m x̃_n              B  S_{D+1,n}          u_{D+1} x̃_n
@@ -10,7 +9,7 @@
 //! G  J, one of each         −⟨u_m u_{D+1} x̃_n x̃_n'⟩
 //! ```
 //!
-//! Only the diagonal of C has a mean, `δ_mn/D`; that of J went into `λ_i`.
+//! Only the diagonal of C has a nonzero mean, `δ_mn/D`. The diagonal of `J` is part of `λ_i`.
 
 use serde::Serialize;
 
@@ -18,7 +17,7 @@ use crate::error::TheoryError;
 use crate::fields::{Fields, Origin};
 use crate::prompt::{Features, Task};
 
-/// A block of elements with one distribution.
+/// A block of elements that share one distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Block {
     /// Features of the first `D` rows.
@@ -33,7 +32,7 @@ pub enum Block {
     E,
     /// Couplings within the last row.
     F,
-    /// Couplings between the two.
+    /// Couplings between the first `D` rows and the last one.
     G,
 }
 
@@ -42,7 +41,7 @@ impl Block {
     pub const AVERAGED: [Self; 5] = [Self::C, Self::D, Self::E, Self::F, Self::G];
 }
 
-/// The elements of a block of fields or couplings.
+/// Returns the elements of a block of fields or couplings; empty for blocks of features.
 pub fn elements(fields: &Fields, block: Block) -> Vec<f64> {
     let (d, n) = (fields.d, fields.len());
     let is_last = |i: usize| i / d == d;
@@ -60,7 +59,7 @@ pub fn elements(fields: &Fields, block: Block) -> Vec<f64> {
     }
 }
 
-/// The elements of a block of features of one prompt.
+/// Returns the elements of a block of features in one prompt; empty for other blocks.
 pub fn feature_elements(features: &Features, block: Block) -> Vec<f64> {
     let d = features.query.len();
     let rows = match block {
@@ -71,24 +70,24 @@ pub fn feature_elements(features: &Features, block: Block) -> Vec<f64> {
     rows.flat_map(|m| features.query.iter().map(move |x| features.labelled[m] * x)).collect()
 }
 
-/// Refuses a number of bins that makes no histogram.
+/// Returns an error if a histogram cannot have this number of bins.
 pub(crate) fn check_bins(bins: usize) -> Result<(), TheoryError> {
     TheoryError::check_range("bins", 2..=10_000, bins)
 }
 
-/// Counts of values in bins of the same width.
+/// A histogram with bins of equal width.
 #[derive(Debug, Clone, Serialize)]
 pub struct Histogram {
-    /// Where the first bin begins.
+    /// Lower end of the first bin.
     pub low: f64,
-    /// Where the last one ends.
+    /// Upper end of the last bin.
     pub high: f64,
-    /// The share of all values in each.
+    /// Share of all values in each bin.
     pub shares: Vec<f64>,
 }
 
 impl Histogram {
-    /// A histogram of `values`, in `bins` bins from `low` to `high`; what is outside is in none.
+    /// Counts `values` in `bins` bins from `low` to `high`. Values outside are in no bin but count in the total.
     pub fn new(values: &[f64], low: f64, high: f64, bins: usize) -> Self {
         let mut counts = vec![0usize; bins];
         for value in values {
@@ -101,15 +100,15 @@ impl Histogram {
         Self { low, high, shares }
     }
 
-    /// The middle of each bin and the density there.
+    /// Returns the centre of each bin and the density there.
     pub fn densities(&self) -> impl Iterator<Item = (f64, f64)> {
         let width = (self.high - self.low) / self.shares.len() as f64;
         self.shares.iter().enumerate().map(move |(i, share)| (self.low + (i as f64 + 0.5) * width, share / width))
     }
 }
 
-/// `KL[p‖q]` of two sets of values in `bins` common bins over their range. A bin that `q` leaves empty counts as half a
-/// value there, so that the divergence stays finite.
+/// Returns `KL[p‖q]` of two sets of values, from histograms with `bins` common bins over the range of both. A bin that is empty
+/// in `q` counts as half a value, so that the divergence is finite.
 pub fn divergence(p: &[f64], q: &[f64], bins: usize) -> Result<f64, TheoryError> {
     check_bins(bins)?;
     let all = || p.iter().chain(q).copied();
@@ -123,10 +122,10 @@ pub fn divergence(p: &[f64], q: &[f64], bins: usize) -> Result<f64, TheoryError>
     Ok(terms.sum::<f64>().max(0.0))
 }
 
-/// The most sets of prompts that are taken together.
+/// Largest number of sets of prompts that are pooled.
 const MOST_REPEATS: usize = 100_000;
 
-/// The elements of each averaged block in `repeats` sets of prompts, those of one after those of the other.
+/// Returns the elements of each averaged block, concatenated over `repeats` sets of prompts.
 pub fn pooled(
     task: &Task,
     origin: Origin,
@@ -149,8 +148,8 @@ pub fn pooled(
     Ok(all)
 }
 
-/// The divergence of each averaged block between prompts of `N` examples, whose elements are `first`, and of `N + more`, for each
-/// `more`; that of 0 is the noise floor. Each from `repeats` sets of prompts other than those of `first`.
+/// Returns, for each `more`, the divergence of each averaged block from prompts of `N` examples (elements in `first`) to prompts
+/// of `N + more`. Every entry uses `repeats` new sets of prompts, so the divergence at `more = 0` is the noise floor.
 pub fn divergences(
     task: &Task,
     first: &[Vec<f64>; 5],
@@ -162,7 +161,7 @@ pub fn divergences(
 ) -> Result<Vec<(usize, [f64; 5])>, TheoryError> {
     let mut all = Vec::with_capacity(more.len());
     for (done, &more) in more.iter().enumerate() {
-        // With the same prompts the noise would cancel.
+        // Reusing the prompts of `first` would cancel the noise.
         let seed = seed.wrapping_add(((1 + done) * repeats) as u64);
         let longer = Task { n: task.n.saturating_add(more), ..*task };
         let second = pooled(&longer, Origin::Prompts, (prompts, repeats), seed)?;

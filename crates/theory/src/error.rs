@@ -1,92 +1,92 @@
-//! What cannot be solved, and why.
+//! The error type of this crate.
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use regard_inspect::InspectError;
-use regard_inspect::count::available_memory;
+use regard_figures::FigureError;
+use regard_system::available_memory;
 
-/// A setting that makes no sense, or a problem that a solver cannot solve.
+/// An invalid setting, a problem that a solver cannot solve, or a failure to draw or to write.
 #[derive(Debug, thiserror::Error)]
 pub enum TheoryError {
-    /// A setting out of range.
+    /// A setting is out of range.
     #[error("{what}: expected {expected}, got {got}")]
     Setting {
-        /// The name of the option on the command line.
+        /// Name of the option on the command line.
         what: &'static str,
-        /// What would fit.
+        /// Allowed values.
         expected: String,
-        /// What came.
+        /// The rejected value.
         got: String,
     },
-    /// A message says less than nothing: the couplings are too strong for this solver.
+    /// A message has negative precision: the couplings are too strong for this solver.
     #[error(
         "the precision of spin {spin} turned negative ({precision:.2e}) in iteration {iteration}: the couplings are too \
-         strong for this solver here; use --solver exact, or more prompts or a larger λ"
+         strong for this solver; use --solver exact, more prompts or a larger λ"
     )]
     NegativePrecision {
-        /// `m · D + n` of `W_mn`.
+        /// Index `m · D + n` of the spin `W_mn`.
         spin: usize,
-        /// The first in which it happened.
+        /// First iteration with a negative precision.
         iteration: usize,
-        /// In units of β.
+        /// The precision, in units of β.
         precision: f64,
     },
-    /// There is no ground state.
-    #[error("the Hessian is not positive definite with λ = {lambda}: there is no ground state; take a larger λ")]
+    /// The Hessian has a negative or a vanishing eigenvalue, so the solver finds no ground state.
+    #[error("the Hessian is not positive definite with λ = {lambda}, so there is no ground state; use a larger λ")]
     Indefinite {
-        /// The regularisation.
+        /// The regularisation `λ`.
         lambda: f64,
     },
-    /// A decomposition did not converge.
-    #[error("the eigenvalues could not be found: {why}")]
+    /// An eigenvalue decomposition did not converge.
+    #[error("computing eigenvalues failed: {why}")]
     Eigenvalues {
-        /// What the library says.
+        /// Error of the linear algebra library.
         why: String,
     },
-    /// It would not fit.
-    #[error("{what} needs about {needed:.1} GiB of memory and {available:.1} GiB are free; take smaller numbers")]
+    /// There is not enough memory.
+    #[error("{what} needs about {needed:.1} GiB of memory, but only {available:.1} GiB are free; use smaller settings")]
     Memory {
-        /// What does not fit.
+        /// The object that does not fit.
         what: String,
-        /// In GiB.
+        /// Needed memory in GiB.
         needed: f64,
-        /// In GiB.
+        /// Available memory in GiB.
         available: f64,
     },
-    /// A picture could not be made.
+    /// A figure could not be drawn or written.
     #[error(transparent)]
-    Inspect(#[from] InspectError),
-    /// A file of results cannot be read or written.
+    Figure(#[from] FigureError),
+    /// A file of results could not be read or written.
     #[error("{path}: {problem}", path = path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem and what to do about it.
         problem: String,
     },
 }
 
 impl TheoryError {
-    /// A setting out of range.
+    /// Creates a [`TheoryError::Setting`].
     pub fn setting(what: &'static str, expected: impl Into<String>, got: impl ToString) -> Self {
         Self::Setting { what, expected: expected.into(), got: got.to_string() }
     }
 
-    /// For `map_err` on a decomposition.
+    /// Creates a [`TheoryError::Eigenvalues`], for `map_err`.
     pub(crate) fn eigenvalues(error: impl Debug) -> Self {
         Self::Eigenvalues { why: format!("{error:?}") }
     }
 
-    /// The value of that name.
+    /// Returns the value called `name`, or an error that lists the names.
     pub(crate) fn one_of<T: Copy>(what: &'static str, names: &[(&str, T)], name: &str) -> Result<T, Self> {
         let known = || names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let found = names.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| *value).ok_or_else(|| Self::setting(what, format!("one of {}", known()), name))
     }
 
-    /// Refuses a number out of range.
+    /// Returns an error if `got` is out of `range`.
     pub(crate) fn check_range(what: &'static str, range: RangeInclusive<usize>, got: usize) -> Result<(), Self> {
         match range.contains(&got) {
             true => Ok(()),
@@ -94,7 +94,7 @@ impl TheoryError {
         }
     }
 
-    /// Refuses numbers that do not fit in memory, where the system tells how much there is.
+    /// Returns an error if this many `f64` do not fit in memory. Passes if the system does not report its available memory.
     pub(crate) fn check_memory(what: impl Into<String>, numbers: f64) -> Result<(), Self> {
         const GIB: f64 = (1u64 << 30) as f64;
         let (needed, available) =
@@ -105,7 +105,7 @@ impl TheoryError {
         }
     }
 
-    /// Whether the command was wrongly used, rather than having failed.
+    /// Returns true for invalid settings, false for work that failed.
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Setting { .. })
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn problems_larger_than_memory_are_refused() {
         TheoryError::check_memory("a number", 1.0).unwrap();
         if available_memory().is_some() {
             let error = TheoryError::check_memory("a spin glass", 1e15).unwrap_err();

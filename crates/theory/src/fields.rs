@@ -1,4 +1,4 @@
-//! Row F2: the spin glass that linear attention is.
+//! The spin glass of linear attention: couplings and fields of a set of prompts.
 //!
 //! With `σ = vec(W)` and `s = vec(S)`, `S_mn = (X Xᵀ)_{D+1,m} X_{n,N+1} / (N + 1)`, the prediction is `ŷ = Σ_i σ_i s_i`,
 //! and the regularised loss of `P` prompts is the energy
@@ -8,11 +8,11 @@
 //! J_ij = −⟨s_i s_j⟩,   h_i = ⟨ỹ s_i⟩,   λ_i = λ + ⟨s_i²⟩
 //! ```
 //!
-//! up to a constant, `⟨·⟩` being the mean over prompts. The query's column ends in 0, so the last column of `S` is 0 and
-//! that of `W` feels no data: its `D + 1` spins are left out, and `W` is `[D + 1, D]` here.
+//! up to a constant, where `⟨·⟩` is the mean over prompts. The query's column ends in 0, so the last column of `S` is 0 and the
+//! last column of `W` does not depend on the data. Its `D + 1` spins are left out: here `W` is `[D + 1, D]`.
 //!
-//! `⟨s_i s_j⟩ = ⟨u_m u_m' x̃_n x̃_n'⟩` is symmetric in `(m, m')` and in `(n, n')`, so it is one product of the
-//! `(D+1)(D+2)/2` distinct `u_m u_m'` with the `D(D+1)/2` distinct `x̃_n x̃_n'`: half of what a symmetric update costs.
+//! `⟨s_i s_j⟩ = ⟨u_m u_m' x̃_n x̃_n'⟩` is symmetric in `(m, m')` and in `(n, n')`. It is therefore computed as one product of the
+//! `(D+1)(D+2)/2` distinct `u_m u_m'` with the `D(D+1)/2` distinct `x̃_n x̃_n'`, at half the cost of a symmetric update.
 
 use std::ops::Range;
 
@@ -24,33 +24,33 @@ use crate::error::TheoryError;
 use crate::prompt::{Features, Scratch, Split, Task, check_prompts};
 use crate::statistics::mean_error;
 
-/// Prompts whose products are held at one time.
+/// Number of prompts whose products are in memory at a time.
 const BLOCK: usize = 1024;
-/// Prompts that a thread draws in one go.
+/// Number of prompts that one thread draws at a time.
 const PIECE: usize = 32;
 
-/// The couplings, fields and stiffnesses of a set of prompts.
+/// Couplings, fields and stiffnesses of a set of prompts.
 #[derive(Debug, Clone)]
 pub struct Fields {
-    /// Features of an input.
+    /// Number of features of an input, `D`.
     pub d: usize,
     /// The regularisation `λ`.
     pub lambda: f64,
-    /// `⟨s_i s_j⟩`, `[D(D+1), D(D+1)]`; `i = m·D + n`.
+    /// Second moments `⟨s_i s_j⟩`, `[D(D+1), D(D+1)]`, with `i = m·D + n`.
     pub moments: Mat<f64>,
-    /// `h_i = ⟨ỹ s_i⟩`.
+    /// Fields `h_i = ⟨ỹ s_i⟩`, `[D(D+1)]`.
     pub h: Vec<f64>,
-    /// `⟨ỹ²⟩`.
+    /// Mean square `⟨ỹ²⟩` of the answers.
     pub answer_square: f64,
 }
 
-/// Where `(a, b)`, `a ≤ b`, is among the distinct pairs.
+/// Returns the index of the unordered pair `(a, b)` among all distinct pairs.
 fn pair(a: usize, b: usize) -> usize {
     let (a, b) = (a.min(b), a.max(b));
     b * (b + 1) / 2 + a
 }
 
-/// The distinct products of `x`.
+/// Writes all distinct products of two elements of `x`, ordered as by [`pair`].
 fn products(x: &[f64], out: &mut [f64]) {
     let mut rest = out;
     for (b, &right) in x.iter().enumerate() {
@@ -60,17 +60,17 @@ fn products(x: &[f64], out: &mut [f64]) {
     }
 }
 
-/// Where features come from.
+/// Origin of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Prompts.
+    /// Whole prompts.
     Prompts,
-    /// The closed expressions for what matters of a prompt: the same in distribution.
+    /// The closed expressions of [`Task::closed_features`], which give the same distribution.
     Closed,
 }
 
 impl Fields {
-    /// The fields of the prompts `0..prompts` of `seed`. `progress` hears how many are done.
+    /// Computes the fields of the prompts `0..prompts` of `seed`. `progress` is called with the number of prompts done.
     pub fn draw(
         task: &Task,
         prompts: u64,
@@ -81,7 +81,7 @@ impl Fields {
         Self::new(task, Origin::Prompts, prompts, lambda, seed, progress)
     }
 
-    /// The fields of the features `0..prompts` of `seed`.
+    /// Computes the fields of the features `0..prompts` of `seed`. `progress` is called with the number of prompts done.
     pub fn new(
         task: &Task,
         origin: Origin,
@@ -99,7 +99,7 @@ impl Fields {
             return Err(TheoryError::setting("lambda", "a number", lambda));
         }
         let (d, side) = (task.d, task.side());
-        // The moments, and what a solver makes of them.
+        // Enough for the moments and for the matrices of a solver.
         let spins = (d * side) as f64;
         TheoryError::check_memory(format!("a spin glass of {spins} spins"), 6.0 * spins * spins)?;
         let sizes = [pair(0, side), pair(0, d), side, d];
@@ -125,29 +125,29 @@ impl Fields {
         Ok(Self { d, lambda, moments, h, answer_square: mean * answer_square })
     }
 
-    /// Spins: `D(D + 1)`.
+    /// Returns the number of spins, `D(D + 1)`.
     pub fn len(&self) -> usize {
         self.h.len()
     }
 
-    /// Whether there are none, which no task has.
+    /// Returns true if there are no spins, which no valid task has.
     pub fn is_empty(&self) -> bool {
         self.h.is_empty()
     }
 
-    /// `λ_i`.
+    /// Returns the stiffness `λ_i = λ + ⟨s_i²⟩` of spin `i`.
     pub fn stiffness(&self, i: usize) -> f64 {
         self.lambda + self.moments[(i, i)]
     }
 
-    /// The Hessian of the energy: `λ + ⟨s sᵀ⟩`.
+    /// Returns the Hessian of the energy, `λ + ⟨s sᵀ⟩`.
     pub fn hessian(&self) -> Mat<f64> {
         let mut hessian = self.moments.clone();
         (0..self.len()).for_each(|i| hessian[(i, i)] += self.lambda);
         hessian
     }
 
-    /// `J`, row after row, with zeros on its diagonal.
+    /// Returns the couplings `J`, row-major, with zeros on the diagonal.
     pub fn couplings(&self) -> Vec<f64> {
         let n = self.len();
         let mut couplings: Vec<f64> =
@@ -156,24 +156,24 @@ impl Fields {
         couplings
     }
 
-    /// The energy of `weights`.
+    /// Returns the energy of `weights`, `[D + 1, D]`.
     pub fn energy(&self, weights: &[f64]) -> f64 {
         0.5 * (self.prediction_square(weights) + self.lambda * dot(weights, weights)) - dot(&self.h, weights)
     }
 
-    /// The mean of `(ŷ − ỹ)²` over the prompts.
+    /// Returns the mean of `(ŷ − ỹ)²` over the prompts.
     pub fn train_error(&self, weights: &[f64]) -> f64 {
         (self.answer_square - 2.0 * dot(&self.h, weights) + self.prediction_square(weights)).max(0.0)
     }
 
-    /// `⟨ŷ²⟩`.
+    /// Returns the mean square `⟨ŷ²⟩` of the predictions.
     fn prediction_square(&self, weights: &[f64]) -> f64 {
         dot(weights, &times(&self.moments, weights))
     }
 }
 
-/// Draws `prompts` into columns: distinct products of `u`, of `x̃`, `ỹ u`, and `x̃`. The sum of
-/// `ỹ²`.
+/// Draws `prompts` and writes four column-major matrices to `memory`, one column per prompt: the distinct products of `u`,
+/// those of `x̃`, `ỹ u` and `x̃`. Returns the sum of `ỹ²`.
 fn fill(
     task: &Task,
     origin: Origin,
@@ -213,7 +213,7 @@ fn fill(
     squares.iter().sum()
 }
 
-/// The mean and its standard error of `(ŷ − ỹ)²` over `count` prompts that no field has seen.
+/// Returns the mean of `(ŷ − ỹ)²` and its standard error over `count` prompts of the test split.
 pub fn test_error(task: &Task, weights: &[f64], count: u64, seed: u64) -> (f64, f64) {
     mean_error(count, |range| {
         let (mut scratch, mut features) = (Scratch::default(), Features::empty());
@@ -224,7 +224,7 @@ pub fn test_error(task: &Task, weights: &[f64], count: u64, seed: u64) -> (f64, 
     })
 }
 
-/// `matrix · vector`.
+/// Returns the product of a matrix and a vector.
 pub(crate) fn times(matrix: &Mat<f64>, vector: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; matrix.nrows()];
     let vector = MatRef::from_column_major_slice(vector, vector.len(), 1);
@@ -233,7 +233,7 @@ pub(crate) fn times(matrix: &Mat<f64>, vector: &[f64]) -> Vec<f64> {
     out
 }
 
-/// `Σ a b`.
+/// Returns the dot product of two vectors.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

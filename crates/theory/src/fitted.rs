@@ -1,6 +1,6 @@
-//! Fields and couplings without prompts: each element drawn by itself, from a normal distribution fitted to its block.
+//! Fields and couplings without prompts: every element is drawn independently, from a normal distribution fitted to its block.
 //!
-//! What a ground state of these shares with that of prompts needs nothing but means and variances; what it lacks needs
+//! Whatever their ground state shares with that of real prompts follows from means and variances alone; the difference is due to
 //! the correlations between elements.
 
 use faer::Mat;
@@ -10,7 +10,7 @@ use rand_distr::{Distribution, StandardNormal};
 use crate::fields::Fields;
 use crate::random::{Purpose, random};
 
-/// Mean and deviation of the elements of each class.
+/// Sums from which the mean and the deviation of a class of elements follow.
 #[derive(Default, Clone, Copy)]
 struct Class {
     count: f64,
@@ -32,16 +32,16 @@ impl Class {
     }
 }
 
-/// Blocks of couplings, each split by whether the rows and whether the columns of the two spins are the same.
+/// Number of classes of couplings: three blocks, each split by whether the two spins share a row and whether they share a column.
 const CLASSES: usize = 12;
 
-/// The class of the coupling between spins `i` and `j`: blocks E, G and F, by how many of the two are in the last row.
+/// Returns the class of the coupling between spins `i` and `j`. None, one or both in the last row is block E, G or F.
 fn class(d: usize, i: usize, j: usize) -> usize {
     let last = usize::from(i / d == d) + usize::from(j / d == d);
     4 * last + 2 * usize::from(i / d == j / d) + usize::from(i % d == j % d)
 }
 
-/// Fields with the means and variances of `fields`, block by block, and no other trace of its prompts. They have no train error.
+/// Draws fields with the means and variances of `fields` in each block but no correlations. They have no train error.
 pub fn fitted(fields: &Fields, seed: u64) -> Fields {
     let (d, n) = (fields.d, fields.len());
     let mut random = random(Purpose::Fitted, seed, 0);
@@ -53,7 +53,7 @@ pub fn fitted(fields: &Fields, seed: u64) -> Fields {
         let value = couplings[class(d, i, j)].draw(&mut random);
         (moments[(i, j)], moments[(j, i)]) = (value, value);
     }
-    // Fields by whether they are in the last row, and on the diagonal.
+    // Classes of fields: off the diagonal, on the diagonal, in the last row.
     let place = |i: usize| if i / d == d { 2 } else { usize::from(i / d == i % d) };
     let mut classes = [Class::default(); 3];
     fields.h.iter().enumerate().for_each(|(i, h)| classes[place(i)].add(*h));

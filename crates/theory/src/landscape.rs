@@ -1,4 +1,4 @@
-//! Row F4: the energy over a plane through the ground state, before and after the transition.
+//! The energy over a plane through the ground state: a valley with few prompts, a bowl with many.
 
 use faer::{Mat, Side};
 use serde::Serialize;
@@ -8,26 +8,25 @@ use crate::fields::{Fields, dot, times};
 use crate::prompt::Task;
 use crate::solver::{Method, Options};
 
-/// The energy above the ground state, over a square.
+/// The energy above that of the ground state, on a square grid around it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Landscape {
-    /// Along the identity, `W = x I/√D` away from the ground state.
+    /// Distances from the ground state along the unit direction `I/√D`.
     pub x: Vec<f64>,
-    /// Along the softest direction across the identity.
+    /// Distances from the ground state along the softest direction orthogonal to the identity.
     pub y: Vec<f64>,
-    /// A row for each `y`.
+    /// Energies, one row for each `y`.
     pub energy: Vec<Vec<f64>>,
-    /// Half the second derivative along each: how steep the walls are.
+    /// Half the second derivative of the energy along each direction.
     pub stiffness: [f64; 2],
-    /// Where on the plane the ground state of unlimited prompts lies, or the point nearest to it; known of independent inputs
-    /// without noise.
+    /// The ground state of unlimited prompts, projected onto the plane; `None` for correlated inputs or noisy labels.
     pub unlimited: Option<[f64; 2]>,
 }
 
-/// The most points of a side.
+/// Largest number of grid points along a side.
 const MOST_POINTS: usize = 1001;
 
-/// The plane of the identity and the softest direction, `reach` to each side, `points` a side.
+/// Computes the energy over the plane of the identity and the softest direction, from `−reach` to `reach` with `points` a side.
 pub fn landscape(fields: &Fields, task: &Task, reach: f64, points: usize) -> Result<Landscape, TheoryError> {
     TheoryError::check_range("points", 2..=MOST_POINTS, points)?;
     if !(reach > 0.0 && reach.is_finite()) {
@@ -57,7 +56,8 @@ pub fn landscape(fields: &Fields, task: &Task, reach: f64, points: usize) -> Res
     Ok(Landscape { x: places.clone(), y: places, energy, stiffness: [0.5 * xx, 0.5 * yy], unlimited })
 }
 
-/// `W/I` of unlimited prompts: `1 / (s (1 + (D + 1)/N) + λD/s)` with the sums of a prompt divided by `N/s`.
+/// Returns the factor of the identity in `W` for unlimited prompts: `1 / (s (1 + (D + 1)/N) + λD/s)`, where `N/s` is the divisor
+/// of the sums over a prompt. `None` with correlated inputs or noisy labels.
 fn unlimited(task: &Task, lambda: f64) -> Option<f64> {
     task.validate_plain("unlimited prompts").ok()?;
     let (d, n) = (task.d as f64, task.n as f64);
@@ -65,11 +65,11 @@ fn unlimited(task: &Task, lambda: f64) -> Option<f64> {
     Some(1.0 / (shrink * (1.0 + (d + 1.0) / n) + lambda * d / shrink))
 }
 
-/// The direction of the least curvature among those across `identity`.
+/// Returns the unit direction of least curvature among those orthogonal to `identity`.
 fn softest(hessian: &Mat<f64>, identity: &[f64]) -> Result<Vec<f64>, TheoryError> {
     let slope = times(hessian, identity);
     let (n, along) = (identity.len(), dot(identity, &slope));
-    // Without what it does to the identity, which is made stiffer than all else.
+    // Projects the identity out of the Hessian, then makes it the stiffest direction.
     let stiff: f64 = (0..n).map(|i| hessian[(i, i)].abs()).sum();
     let across = Mat::from_fn(n, n, |i, j| {
         hessian[(i, j)] - identity[i] * slope[j] - slope[i] * identity[j]

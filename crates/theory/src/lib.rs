@@ -1,4 +1,4 @@
-//! In-context learning as a spin glass: the task, the couplings and fields it makes, solvers, and what they show.
+//! In-context learning as a spin glass: the regression task, its couplings and fields, solvers, training and figures.
 #![forbid(unsafe_code)]
 
 pub mod asymptotic;

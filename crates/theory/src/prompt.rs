@@ -1,8 +1,8 @@
-//! The task: examples of an unknown linear function, and a query.
+//! The task: in-context linear regression.
 //!
-//! A prompt is the matrix `X = [[x_1 … x_N, x̃], [y_1 … y_N, 0]]` with `y = w·x/√D`; what is asked for is `ỹ = w·x̃/√D`.
-//! Inputs and `w` are standard normal, `w` is new in each prompt. Prompt `μ` of a seed is always the same, whoever draws
-//! it and in whatever order, so that none has to be kept.
+//! A prompt is the matrix `X = [[x_1 … x_N, x̃], [y_1 … y_N, 0]]` with labels `y = w·x/√D`; the answer to predict is
+//! `ỹ = w·x̃/√D`. Inputs and `w` are standard normal, and every prompt has a new `w`. Prompt `μ` of a seed is always the same, in
+//! whatever order prompts are drawn, so none has to be stored.
 
 use std::str::FromStr;
 
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 use crate::error::TheoryError;
 use crate::random::{Purpose, random};
 
-/// The most features of an input: the fields of more do not fit in any memory.
+/// Largest number of features of an input: the couplings of more do not fit in memory.
 const MOST_FEATURES: usize = 200;
-/// The most examples of a prompt.
+/// Largest number of examples in a prompt.
 const MOST_EXAMPLES: usize = 1 << 20;
-/// The most prompts: more than a lifetime of them.
+/// Largest number of training prompts, more than anyone can wait for.
 const MOST_PROMPTS: u64 = 1 << 40;
-/// The most prompts that an error is taken over.
+/// Largest number of test prompts.
 const MOST_TESTS: u64 = 100_000_000;
 
-/// Refuses a number of prompts to learn from that there cannot be.
+/// Returns an error if the number of training prompts is out of range.
 pub(crate) fn check_prompts(prompts: u64) -> Result<(), TheoryError> {
     check_count("p", prompts, MOST_PROMPTS)
 }
 
-/// Refuses a number of prompts to be tested with that there cannot be.
+/// Returns an error if the number of test prompts is out of range.
 pub(crate) fn check_tests(tests: u64) -> Result<(), TheoryError> {
     check_count("tests", tests, MOST_TESTS)
 }
@@ -38,28 +38,28 @@ fn check_count(what: &'static str, count: u64, most: u64) -> Result<(), TheoryEr
     }
 }
 
-/// How prompts are drawn.
+/// The distribution of prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Features of an input: `D`.
+    /// Number of features of an input, `D`.
     pub d: usize,
-    /// Examples before the query: `N`.
+    /// Number of examples before the query, `N`.
     pub n: usize,
-    /// The correlation between any two inputs of a prompt, from 0 to 1: `c`.
+    /// Correlation `c` between any two inputs of a prompt, from 0 to 1.
     pub c: f64,
-    /// The deviation of what is added to the labels of the examples.
+    /// Standard deviation of the noise on the labels of the examples.
     pub noise: f64,
-    /// What sums over a prompt are divided by.
+    /// Divisor of the sums over a prompt.
     pub divisor: Divisor,
 }
 
-/// What sums over a prompt are divided by.
+/// Divisor of the sums over a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Divisor {
-    /// `N + 1`, all columns of the prompt.
+    /// `N + 1`, the number of columns of the prompt.
     Columns,
-    /// `N`, the examples.
+    /// `N`, the number of examples.
     Examples,
 }
 
@@ -71,44 +71,44 @@ impl FromStr for Divisor {
     }
 }
 
-/// Which prompts of a seed.
+/// Which prompts of a seed to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
-    /// The prompts that are learnt from.
+    /// Training prompts.
     Train,
-    /// The prompts that are not.
+    /// Test prompts, independent of the training prompts.
     Test,
 }
 
 /// One prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
-    /// `[N + 1, D]`, the last one the query.
+    /// Inputs `[N + 1, D]`; the last row is the query.
     pub inputs: Vec<f64>,
-    /// `[N]`, noise included.
+    /// Labels `[N]` of the examples, with noise.
     pub labels: Vec<f64>,
-    /// What is asked for.
+    /// The noiseless label `ỹ` of the query.
     pub answer: f64,
 }
 
-/// What linear attention sees of a prompt: `S_mn = labelled_m query_n`.
+/// The part of a prompt that the prediction of linear attention depends on: `S_mn = labelled_m query_n`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Features {
-    /// `(X Xᵀ)_{D+1, m} / (N + 1)`, of length `D + 1`.
+    /// `u_m = (X Xᵀ)_{D+1, m}` over the [`Divisor`], `[D + 1]`.
     pub labelled: Vec<f64>,
-    /// `x̃`, of length `D`; the last element of the query's column is 0.
+    /// The query `x̃`, `[D]`, without the 0 in place of its label.
     pub query: Vec<f64>,
-    /// What is asked for.
+    /// The noiseless label `ỹ` of the query.
     pub answer: f64,
 }
 
 impl Task {
-    /// Independent inputs, no noise.
+    /// A task with independent inputs, labels without noise and the divisor `N + 1`.
     pub fn new(d: usize, n: usize) -> Self {
         Self { d, n, c: 0.0, noise: 0.0, divisor: Divisor::Columns }
     }
 
-    /// Refuses what cannot be drawn.
+    /// Returns an error if a setting is out of range.
     pub fn validate(&self) -> Result<(), TheoryError> {
         let Self { d, n, c, noise, .. } = *self;
         if !(1..=MOST_FEATURES).contains(&d) {
@@ -126,7 +126,7 @@ impl Task {
         Ok(())
     }
 
-    /// Refuses correlated inputs and noisy labels, which `what` does not know.
+    /// Returns an error for correlated inputs or noisy labels, which `what` does not support.
     pub(crate) fn validate_plain(&self, what: &str) -> Result<(), TheoryError> {
         match [("c", self.c), ("noise", self.noise)].into_iter().find(|(_, value)| *value > 0.0) {
             Some((name, value)) => Err(TheoryError::setting(name, format!("0 for {what}"), value)),
@@ -134,12 +134,12 @@ impl Task {
         }
     }
 
-    /// Rows and columns of the attention matrix `W`: `D + 1`.
+    /// Returns the number of rows and columns of the attention matrix `W`, `D + 1`.
     pub fn side(&self) -> usize {
         self.d + 1
     }
 
-    /// What sums over a prompt are divided by.
+    /// Returns the divisor of the sums over a prompt.
     pub fn divisor(&self) -> f64 {
         match self.divisor {
             Divisor::Columns => (self.n + 1) as f64,
@@ -147,7 +147,7 @@ impl Task {
         }
     }
 
-    /// Prompt `index` of `seed`.
+    /// Draws prompt `index` of `seed`.
     pub fn prompt(&self, split: Split, seed: u64, index: u64) -> Prompt {
         let Self { d, n, .. } = *self;
         let mut inputs = vec![0.0; (n + 1) * d];
@@ -156,7 +156,7 @@ impl Task {
         Prompt { inputs, labels, answer }
     }
 
-    /// The features of prompt `index` of `seed`; `scratch` keeps its memory between calls.
+    /// Draws prompt `index` of `seed` and writes its features to `out`. `scratch` is reused between calls.
     pub fn features(&self, split: Split, seed: u64, index: u64, scratch: &mut Scratch, out: &mut Features) {
         let Self { d, n, .. } = *self;
         scratch.inputs.resize((n + 1) * d, 0.0);
@@ -174,18 +174,18 @@ impl Task {
         out.query.extend_from_slice(&scratch.inputs[n * d..]);
     }
 
-    /// Features with the distribution of [`Task::features`], without the prompt: given `w`, the inputs enter only through
-    /// `Q = Σ (ŵ·x_i)²`, which is χ² with `N` degrees of freedom, and a Gaussian vector `η⊥` across `w`,
+    /// Draws features with the distribution of [`Task::features`], but without a prompt: given `w`, the inputs enter only through
+    /// `Q = Σ (ŵ·x_i)²`, which is χ² with `N` degrees of freedom, and a Gaussian vector `η⊥` orthogonal to `w`,
     ///
     /// ```text
     /// u = |w|/√D · (Q ŵ + √Q η⊥) / (N + 1),   u_{D+1} = |w|²/D · Q / (N + 1)
     /// ```
     ///
-    /// This holds for independent inputs without noise.
+    /// This holds only for independent inputs and labels without noise.
     pub fn closed_features(&self, seed: u64, index: u64, out: &mut Features) {
         let d = self.d;
         let mut random = random(Purpose::Closed, seed, index);
-        let squares: f64 = ChiSquared::new(self.n as f64).expect("N is 1 or more").sample(&mut random);
+        let squares: f64 = ChiSquared::new(self.n as f64).expect("validated tasks have n ≥ 1").sample(&mut random);
         let mut normals = || -> Vec<f64> { (0..d).map(|_| StandardNormal.sample(&mut random)).collect() };
         let (w, eta, query) = (normals(), normals(), normals());
         let norm = w.iter().map(|w| w * w).sum::<f64>().sqrt();
@@ -200,7 +200,7 @@ impl Task {
         out.query = query;
     }
 
-    /// Fills a prompt; the answer.
+    /// Fills `inputs` and `labels` and returns the answer.
     fn draw(&self, split: Split, seed: u64, index: u64, inputs: &mut [f64], labels: &mut [f64]) -> f64 {
         let Self { d, c, noise, .. } = *self;
         let purpose = match split {
@@ -231,19 +231,19 @@ impl Task {
 }
 
 impl Features {
-    /// The features of no prompt yet.
+    /// Empty features, to be filled by [`Task::features`].
     pub fn empty() -> Self {
         Self { labelled: Vec::new(), query: Vec::new(), answer: 0.0 }
     }
 
-    /// `ŷ = Σ W_mn S_mn` for the columns of `W` that data reach, `[D + 1, D]`.
+    /// Returns the prediction `ŷ = Σ W_mn S_mn`. `weights` are `W` without its last column, `[D + 1, D]`.
     pub fn prediction(&self, weights: &[f64]) -> f64 {
         let rows = weights.chunks_exact(self.query.len()).zip(&self.labelled);
         rows.map(|(row, u)| u * row.iter().zip(&self.query).map(|(w, x)| w * x).sum::<f64>()).sum()
     }
 }
 
-/// Memory that is kept between prompts.
+/// Buffers that are reused between prompts.
 #[derive(Debug, Default)]
 pub struct Scratch {
     inputs: Vec<f64>,

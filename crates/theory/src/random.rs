@@ -1,9 +1,9 @@
-//! Random numbers: a stream of its own for every purpose, seed and index, so that nothing depends on the order of drawing.
+//! Random number streams. Every purpose, seed and index has its own, so no result depends on the order of drawing.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What random numbers are for.
+/// Purpose of a random number stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     Train,
@@ -14,7 +14,7 @@ pub(crate) enum Purpose {
     Fitted,
 }
 
-/// Stream `index` of a seed.
+/// Returns the random number generator for `purpose`, `seed` and stream `index`.
 pub(crate) fn random(purpose: Purpose, seed: u64, index: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Eigenvalues: of the Hessian, and of the inputs against Marchenko and Pastur's law.
+//! Eigenvalues of the Hessian, and of the inputs for comparison with the Marchenko–Pastur law.
 
 use faer::{Mat, Side};
 
@@ -6,15 +6,15 @@ use crate::error::TheoryError;
 use crate::fields::Fields;
 use crate::prompt::{Split, Task};
 
-/// Below this an eigenvalue is zero, as published.
+/// Absolute value below which an eigenvalue counts as zero. The threshold of the paper.
 pub const ZERO: f64 = 1e-5;
 
-/// The eigenvalues of a symmetric matrix, from the smallest on.
+/// Returns the eigenvalues of a symmetric matrix in ascending order.
 pub fn eigenvalues(matrix: &Mat<f64>) -> Result<Vec<f64>, TheoryError> {
     matrix.self_adjoint_eigenvalues(Side::Lower).map_err(TheoryError::eigenvalues)
 }
 
-/// The eigenvalues of the Hessian of the data alone, all `(D + 1)²` of them: the last column of `W` adds `D + 1` zeros.
+/// Returns all `(D + 1)²` eigenvalues of the Hessian without regularisation: the last column of `W` contributes `D + 1` zeros.
 pub fn hessian_spectrum(fields: &Fields) -> Result<Vec<f64>, TheoryError> {
     let mut values = eigenvalues(&fields.moments)?;
     values.extend(std::iter::repeat_n(0.0, fields.d + 1));
@@ -22,18 +22,18 @@ pub fn hessian_spectrum(fields: &Fields) -> Result<Vec<f64>, TheoryError> {
     Ok(values)
 }
 
-/// The share of eigenvalues that are zero.
+/// Returns the share of eigenvalues below [`ZERO`] in absolute value.
 pub fn zero_fraction(values: &[f64]) -> f64 {
     values.iter().filter(|value| value.abs() < ZERO).count() as f64 / values.len() as f64
 }
 
-/// What [`zero_fraction`] of `prompts` prompts is: each adds a rank, up to `D(D + 1)`.
+/// Returns the [`zero_fraction`] expected for `prompts` prompts: each raises the rank by one, up to `D(D + 1)`.
 pub fn expected_zero_fraction(d: usize, prompts: u64) -> f64 {
     let side = (d + 1) as f64;
     1.0 - (prompts as f64).min(d as f64 * side) / (side * side)
 }
 
-/// The eigenvalues of `x xᵀ / N` of the inputs of some prompts, query left out.
+/// Returns the eigenvalues of `x xᵀ / N` of the inputs, without the query, for each of `prompts` prompts.
 pub fn input_spectrum(task: &Task, prompts: u64, seed: u64) -> Result<Vec<f64>, TheoryError> {
     task.validate()?;
     let Task { d, n, .. } = *task;
@@ -47,7 +47,7 @@ pub fn input_spectrum(task: &Task, prompts: u64, seed: u64) -> Result<Vec<f64>, 
     Ok(all)
 }
 
-/// Marchenko and Pastur's density at `x` of the eigenvalues of `x xᵀ / N` with `D/N = ratio`, its point mass at 0 left out.
+/// Returns the Marchenko–Pastur density at `x` for the eigenvalues of `x xᵀ / N` with `D/N = ratio`, without its point mass at 0.
 pub fn marchenko_pastur(x: f64, ratio: f64) -> f64 {
     let (low, high) = marchenko_pastur_edges(ratio);
     match x > low && x < high {
@@ -56,7 +56,7 @@ pub fn marchenko_pastur(x: f64, ratio: f64) -> f64 {
     }
 }
 
-/// Where that density begins and ends.
+/// Returns the smallest and the largest eigenvalue of the Marchenko–Pastur density.
 pub fn marchenko_pastur_edges(ratio: f64) -> (f64, f64) {
     ((1.0 - ratio.sqrt()).powi(2), (1.0 + ratio.sqrt()).powi(2))
 }

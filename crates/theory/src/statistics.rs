@@ -1,13 +1,13 @@
-//! Means and how far they are to be trusted.
+//! Means, standard deviations and standard errors.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-/// Prompts that one thread scores in one go.
+/// Number of prompts that one thread scores at a time.
 const PIECE: u64 = 32;
 
-/// Mean and standard deviation, the latter 0 of a single value; both NaN of none.
+/// Returns mean and standard deviation. The deviation of a single value is 0; without values both are NaN.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -15,7 +15,7 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (count - 1.0).max(1.0)).sqrt())
 }
 
-/// The mean of `count` errors and its standard error. `errors` gives those of a range, which threads share.
+/// Returns the mean of `count` errors and its standard error. `errors` returns the errors of a range and is called in parallel.
 pub(crate) fn mean_error<I: Iterator<Item = f64>>(count: u64, errors: impl Fn(Range<u64>) -> I + Sync) -> (f64, f64) {
     let piece = |piece: u64| {
         let range = piece * PIECE..((piece + 1) * PIECE).min(count);

@@ -1,6 +1,6 @@
-//! Many problems beside each other: any of `D, N, P, λ, c` over lists of values, each point several times.
+//! Sweeps: one problem for each combination of listed `D, N, P, λ, c`, each solved several times.
 //!
-//! Every finished run is a line of a journal, so that a sweep that was stopped, or is made finer, computes only what is new.
+//! Every finished run is a line of a journal, so a sweep that was stopped or refined computes only the missing runs.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,115 +20,115 @@ use crate::spectrum::{hessian_spectrum, zero_fraction};
 use crate::statistics::mean_and_deviation;
 use crate::weights::contrast;
 
-/// The most runs of a sweep.
+/// Largest number of runs in a sweep.
 const MOST_RUNS: usize = 1_000_000;
-/// What a line of a journal begins with.
+/// Start of every line of a journal.
 const BEGIN: &[u8] = br#"{"version":""#;
 
-/// What is varied, and what is not.
+/// The values to vary and the settings of all runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// `D`.
+    /// Numbers of features, `D`.
     pub d: Vec<usize>,
-    /// `N`.
+    /// Numbers of examples, `N`.
     pub n: Vec<usize>,
-    /// `P`.
+    /// Numbers of prompts, `P`.
     pub p: Vec<u64>,
-    /// `λ`.
+    /// Regularisations `λ`.
     pub lambda: Vec<f64>,
-    /// `c`.
+    /// Correlations `c` between inputs.
     pub c: Vec<f64>,
-    /// Times that each point is drawn anew.
+    /// Number of runs per point, each with new prompts.
     pub repeats: usize,
-    /// The same for all points.
+    /// Settings that all points share.
     pub settings: Settings,
 }
 
-/// What all runs of a sweep share.
+/// Settings that all runs of a sweep share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Who solves.
+    /// The solver.
     pub method: Method,
-    /// How.
+    /// Settings of the solver.
     pub options: Options,
-    /// Fresh prompts that the test error is taken over.
+    /// Number of new prompts for the test error.
     pub tests: u64,
-    /// Noise on the labels.
+    /// Standard deviation of the noise on the labels.
     pub noise: f64,
-    /// What sums over a prompt are divided by.
+    /// Divisor of the sums over a prompt.
     pub divisor: Divisor,
-    /// The seed of the first repeat; the others follow.
+    /// Seed of the first run of a point; further runs use the seeds after it.
     pub seed: u64,
 }
 
-/// One problem.
+/// One combination of the varied values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// `D`.
+    /// Number of features, `D`.
     pub d: usize,
-    /// `N`.
+    /// Number of examples, `N`.
     pub n: usize,
-    /// `P`.
+    /// Number of prompts, `P`.
     pub p: u64,
-    /// `λ`.
+    /// Regularisation `λ`.
     pub lambda: f64,
-    /// `c`.
+    /// Correlation `c` between inputs.
     pub c: f64,
 }
 
 /// One run of a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The problem.
+    /// The problem that was solved.
     #[serde(flatten)]
     pub point: Point,
-    /// From 0.
+    /// Index of the run within its point, from 0.
     pub repeat: usize,
-    /// None where the solver failed.
+    /// Test error; `None` if the solver failed.
     pub test_error: Option<f64>,
-    /// None where the solver failed.
+    /// Contrast with the identity; `None` if the solver failed.
     pub contrast: Option<f64>,
-    /// Whether the solver came to rest.
+    /// Whether the solver converged.
     pub converged: bool,
-    /// Iterations of the solver.
+    /// Number of iterations of the solver.
     pub iterations: usize,
-    /// The share of zero eigenvalues of the Hessian of the data.
+    /// Share of zero eigenvalues of the Hessian without regularisation.
     pub zero_fraction: f64,
 }
 
-/// All runs of a point.
+/// Averages over all runs of a point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// The problem.
+    /// The problem that was solved.
     #[serde(flatten)]
     pub point: Point,
-    /// Runs.
+    /// Number of runs.
     pub repeats: usize,
-    /// Over the runs that converged; none if none has.
+    /// Mean test error of the converged runs; `None` if no run converged.
     pub test_error_mean: Option<f64>,
-    /// The standard deviation between them; none of one.
+    /// Standard deviation of the test error between converged runs; `None` for fewer than two.
     pub test_error_std: Option<f64>,
-    /// Over the runs that converged.
+    /// Mean contrast of the converged runs; `None` if no run converged.
     pub contrast_mean: Option<f64>,
-    /// The share that converged.
+    /// Share of runs that converged.
     pub converged_fraction: f64,
-    /// The share of zero eigenvalues of the Hessian.
+    /// Mean share of zero eigenvalues of the Hessian without regularisation.
     pub zero_fraction: f64,
 }
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Runs that are there.
+    /// Number of runs finished, those from the journal included.
     pub runs: usize,
-    /// Runs in all.
+    /// Number of runs of the sweep.
     pub all: usize,
-    /// Runs that the journal had.
+    /// Number of runs taken from the journal.
     pub kept: usize,
 }
 
 impl Sweep {
-    /// The problems, the last list fastest.
+    /// Returns all combinations of the listed values; `c` varies fastest.
     pub fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for &d in &self.d {
@@ -143,7 +143,7 @@ impl Sweep {
         points
     }
 
-    /// Refuses what cannot be solved, before anything is.
+    /// Returns an error if a setting of any point is out of range.
     pub fn validate(&self) -> Result<(), TheoryError> {
         self.settings.options.validate()?;
         check_tests(self.settings.tests)?;
@@ -155,7 +155,7 @@ impl Sweep {
         }
         let points = self.points();
         if points.is_empty() {
-            return Err(TheoryError::setting("d, n, p, lambda, c", "a value of each", "none"));
+            return Err(TheoryError::setting("d, n, p, lambda, c", "at least one value for each", "none"));
         }
         for point in points {
             self.task(point).validate()?;
@@ -170,8 +170,8 @@ impl Sweep {
         Task { d, n, c, noise: self.settings.noise, divisor: self.settings.divisor }
     }
 
-    /// Runs what the journal lacks and sums all up; none if `stop` says so before the end. `progress` hears how many runs
-    /// are there, of how many, and how many of them the journal had.
+    /// Computes the runs that the journal lacks and returns a summary of each point, or `None` if `stop` returned true.
+    /// `progress` is called after each run.
     pub fn go(
         &self,
         journal: Option<&Path>,
@@ -200,7 +200,7 @@ impl Sweep {
                 }
                 let run = self.run(point, repeat)?;
                 if let Some(journal) = &journal {
-                    journal.lock().expect("no run panics").write(&self.settings, &run)?;
+                    journal.lock().expect("no thread panics while holding the lock").write(&self.settings, &run)?;
                 }
                 progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
                 Ok(Some(run))
@@ -233,9 +233,9 @@ impl Sweep {
     }
 }
 
-/// What a run is known by: all that it depends on.
+/// Returns the key of a run in the journal: everything that the run depends on.
 fn key(settings: &Settings, point: &Point, repeat: usize) -> String {
-    serde_json::to_string(&(settings, point, repeat)).expect("plain values")
+    serde_json::to_string(&(settings, point, repeat)).expect("settings, points and numbers serialise to JSON")
 }
 
 fn summary(runs: &[Run]) -> Summary {
@@ -258,23 +258,23 @@ fn summary(runs: &[Run]) -> Summary {
     }
 }
 
-/// The file of finished runs, of this and of other sweeps: a line each. It only ever grows.
+/// An append-only file of finished runs, one line each, shared by all sweeps.
 struct Journal {
     path: PathBuf,
     file: File,
 }
 
-/// A line of it.
+/// A line of the journal.
 #[derive(Serialize, Deserialize)]
 struct Line<S, R> {
-    /// The version of this crate: another one may compute something else.
+    /// Version of this crate. Runs of other versions are not reused, because they may have computed something else.
     version: String,
     settings: S,
     run: R,
 }
 
 impl Journal {
-    /// Opens or begins it; the runs that are in it. A line that a crash cut off counts as not there.
+    /// Opens or creates a journal and returns the runs in it, without lines that a crash cut off.
     fn open(path: &Path) -> Result<(Self, HashMap<String, Run>), TheoryError> {
         let failed = |problem: String| TheoryError::File { path: path.to_path_buf(), problem };
         let io = |error: std::io::Error| failed(error.to_string());
@@ -289,7 +289,7 @@ impl Journal {
         // The first line of a journal may have been cut off.
         let begins = |line: &[u8]| line.starts_with(BEGIN) || BEGIN.starts_with(line);
         if parsed.is_empty() && !(lines.len() <= 1 && lines.iter().all(|line| begins(line))) {
-            return Err(failed("is no journal of sweeps; name another file".into()));
+            return Err(failed("this file is no journal of sweeps; choose another --journal".into()));
         }
         if bytes.last().is_some_and(|byte| *byte != b'\n') {
             file.write_all(b"\n").map_err(io)?;
@@ -304,7 +304,7 @@ impl Journal {
 
     fn write(&mut self, settings: &Settings, run: &Run) -> Result<(), TheoryError> {
         let line = Line { version: env!("CARGO_PKG_VERSION").to_string(), settings, run };
-        let mut text = serde_json::to_string(&line).expect("plain values");
+        let mut text = serde_json::to_string(&line).expect("settings and runs serialise to JSON");
         text.push('\n');
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|error| TheoryError::File { path: self.path.clone(), problem: error.to_string() })

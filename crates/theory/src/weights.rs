@@ -1,14 +1,14 @@
-//! What an attention matrix `W` shows.
+//! Measures and views of an attention matrix `W`.
 
-/// `⟨W, I⟩ / (‖W‖ ‖I‖)` with the identity of `D + 1` rows: 1 for a multiple of it. `weights` are `[D + 1, D]`, the last column
-/// is 0.
+/// Returns the contrast `⟨W, I⟩ / (‖W‖ ‖I‖)` with the identity of `D + 1` rows, or 0 if `W` is 0. `weights` are `[D + 1, D]`;
+/// the last column of `W` is 0.
 pub fn contrast(weights: &[f64], d: usize) -> f64 {
     let trace: f64 = (0..d).map(|i| weights[i * d + i]).sum();
     let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
     if norm == 0.0 { 0.0 } else { trace / (norm * ((d + 1) as f64).sqrt()) }
 }
 
-/// `W` as rows, the last column included.
+/// Returns the rows of `W`, with its last column of zeros.
 pub fn rows(weights: &[f64], d: usize) -> Vec<Vec<f64>> {
     weights.chunks_exact(d).map(|row| row.iter().copied().chain([0.0]).collect()).collect()
 }

@@ -1,4 +1,4 @@
-//! What is shown: spectra, distributions, sweeps.
+//! Tests of spectra, block distributions and sweeps.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn fields(task: &Task, prompts: u64) -> Fields {
 }
 
 #[test]
-fn each_prompt_takes_a_zero_away() {
+fn each_prompt_removes_a_zero_eigenvalue() {
     let task = Task::new(6, 50);
     for prompts in [1, 20, 41, 42, 43, 500] {
         let found = zero_fraction(&hessian_spectrum(&fields(&task, prompts)).unwrap());
@@ -55,7 +55,7 @@ fn the_closed_expressions_have_the_distribution_of_prompts() {
 }
 
 #[test]
-fn fields_and_couplings_move_with_n_but_the_fields_of_the_last_row() {
+fn all_blocks_change_with_n_except_the_fields_of_the_last_row() {
     let task = Task::new(20, 20);
     let first = pooled(&task, Origin::Prompts, (1000, 40), 1).unwrap();
     let rows = divergences(&task, &first, (1000, 40), &[0, 200], 50, 1, &mut |_| {}).unwrap();
@@ -63,7 +63,7 @@ fn fields_and_couplings_move_with_n_but_the_fields_of_the_last_row() {
     for (moved, floor) in [(c, floor[0]), (e, floor[2]), (f, floor[3])] {
         assert!(moved > 2.0 * floor, "{rows:?}");
     }
-    // The spread of G follows that of one factor, the spread of E that of two.
+    // The spread of G follows one factor u_m, the spread of E two.
     assert!(d < 1.5 * floor[1] && g < 0.5 * e, "{rows:?}");
     assert_eq!(divergence(&[1.0, 2.0], &[1.0, 2.0], 10).unwrap(), 0.0);
     assert!(divergence(&[1.0], &[2.0], 1).is_err());
@@ -80,19 +80,19 @@ fn go(sweep: &Sweep, journal: Option<&std::path::Path>) -> Vec<Summary> {
 }
 
 #[test]
-fn a_sweep_goes_on_from_its_journal() {
+fn a_sweep_resumes_from_its_journal() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("sweep.jsonl");
     let sweep = sweep(Method::Exact);
     let whole = go(&sweep, Some(&path));
     assert_eq!(whole.len(), 4);
     assert_eq!(whole, go(&sweep, None));
-    // Longer prompts and more of them are better, and look more like the identity.
+    // Longer and more prompts lower the error and bring W closer to the identity.
     assert!(whole[3].test_error_mean < whole[0].test_error_mean);
     assert!(whole[3].contrast_mean > whole[0].contrast_mean);
     assert!((whole[0].zero_fraction - expected_zero_fraction(5, 15)).abs() < 1e-12);
 
-    // Stopped in the middle of a line: what is whole is kept, the rest is done again.
+    // Stopped in the middle of a line: complete lines are reused, the other runs are repeated.
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 12);
@@ -102,7 +102,7 @@ fn a_sweep_goes_on_from_its_journal() {
     assert_eq!(sweep.go(Some(&path), &|| false, &hear).unwrap().unwrap(), whole);
     assert_eq!(kept.load(Ordering::Relaxed), 5);
 
-    // Other settings have runs of their own in the same file; a finer sweep takes what is there.
+    // Other settings have their own runs in the same file; a finer sweep reuses those of the coarser one.
     let mut other = sweep.clone();
     other.settings.tests = 600;
     sweep_keeps(&other, &path, 0);
@@ -128,7 +128,7 @@ fn sweep_keeps(sweep: &Sweep, path: &std::path::Path, expected: usize) {
 }
 
 #[test]
-fn solvers_that_fail_somewhere_are_counted() {
+fn runs_whose_solver_fails_are_counted() {
     let all = go(&Sweep { p: vec![15, 10_000], ..sweep(Method::Node) }, None);
     // 15 prompts for 30 spins: the couplings are too strong.
     assert!(all[0].converged_fraction < 1.0, "{all:?}");
@@ -136,14 +136,14 @@ fn solvers_that_fail_somewhere_are_counted() {
 }
 
 #[test]
-fn a_point_without_a_ground_state_does_not_end_a_sweep() {
+fn a_sweep_continues_after_a_point_without_a_ground_state() {
     let all = go(&Sweep { lambda: vec![-0.5, 0.01], p: vec![15], n: vec![10], ..sweep(Method::Exact) }, None);
     assert_eq!((all[0].converged_fraction, all[0].test_error_mean), (0.0, None));
     assert_eq!(all[1].converged_fraction, 1.0);
 }
 
 #[test]
-fn the_theory_of_large_d_is_near_at_twenty() {
+fn the_theory_of_large_d_is_accurate_at_twenty_features() {
     let task = Task::new(20, 60);
     for prompts in [200, 600, 4000] {
         let mean = (1..4)

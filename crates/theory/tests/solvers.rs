@@ -1,4 +1,4 @@
-//! The solvers against each other, against sums over prompts, and against the published numbers.
+//! Tests of the solvers against each other, against sums over prompts, and against published numbers.
 
 use regard_theory::TheoryError;
 use regard_theory::fields::{Fields, Origin, test_error};
@@ -29,7 +29,7 @@ fn fields_are_sums_over_prompts() {
     let (mut moments, mut h, mut square) = (vec![0.0; n * n], vec![0.0; n], 0.0);
     for index in 0..prompts {
         let prompt = task.prompt(Split::Train, 1, index);
-        // X X^T of the prompt's matrix, whose last row is the labels with 0 for the query.
+        // Elements of the prompt's matrix X, whose last row holds the labels, with 0 for the query.
         let labels: Vec<f64> = prompt.labels.iter().copied().chain([0.0]).collect();
         let element =
             |row: usize, column: usize| if row < d { prompt.inputs[column * d + row] } else { labels[column] };
@@ -88,9 +88,9 @@ fn inputs_have_the_correlation_asked_for() {
     assert!((own / count - 1.0).abs() < 0.03 && (cross / count - 0.6).abs() < 0.03);
 }
 
-/// The published point: D = 20, N = 100, P = 10,000, λ = 0.01.
+/// Uses the published point: D = 20, N = 100, P = 10,000, λ = 0.01.
 #[test]
-fn messages_reach_the_ground_state_and_the_node_form_its_own() {
+fn edges_and_amp_reach_the_ground_state_and_node_another_fixed_point() {
     let task = Task::new(20, 100);
     let fields = fields(&task, 10_000, 0.01);
     let exact = solve(Method::Exact, &fields).unwrap();
@@ -99,11 +99,11 @@ fn messages_reach_the_ground_state_and_the_node_form_its_own() {
         let found = solve(method, &fields).unwrap();
         assert!(found.converged, "{method}");
         assert!(farthest(&found.means, &exact.means) < 1e-6, "{method}");
-        // Their variances are estimates: near those of the inverse.
+        // The variances are estimates, close to the exact ones.
         let off = found.variances.iter().zip(&exact.variances).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max);
         assert!(off < 0.1, "{method}: {off}");
     }
-    // Sampling is the judge of means and of variances.
+    // Sampling checks means and variances independently.
     for method in [Method::Gibbs, Method::Hmc] {
         let sampled = solve(method, &fields).unwrap();
         assert!(sampled.converged, "{method}");
@@ -136,7 +136,7 @@ fn sampling_agrees_within_its_error() {
     for method in [Method::Gibbs, Method::Hmc] {
         let found = solve(method, &fields).unwrap();
         assert!(found.converged, "{method}");
-        // The largest of 42 standard errors, five of them: one false alarm in a hundred thousand runs.
+        // Five times the largest of 42 standard errors: one false alarm in a hundred thousand runs.
         assert!(farthest(&found.means, &exact.means) < 5.0 * found.residual, "{method}");
         for (found, exact) in found.variances.iter().zip(&exact.variances) {
             assert!((found / exact - 1.0).abs() < 0.15, "{method}: {found} and {exact}");
@@ -145,21 +145,21 @@ fn sampling_agrees_within_its_error() {
 }
 
 #[test]
-fn chains_that_have_not_mixed_are_no_answer() {
+fn chains_that_have_not_mixed_do_not_count_as_converged() {
     let fields = fields(&Task::new(5, 20), 35, 1e-5);
     for beta in [1e6, 1e10] {
         let found =
             Method::Gibbs.solver(Options { beta, ..Options::default() }).solve(&fields, &mut |_, _| {}).unwrap();
         assert!(!found.converged, "β = {beta}");
     }
-    // Large β by itself is no reason.
+    // A large β alone does not prevent convergence.
     let easy = Fields::draw(&Task::new(4, 30), 500, 0.05, 1, &mut |_| {}).unwrap();
     let exact = solve(Method::Exact, &easy).unwrap();
     let found =
         Method::Gibbs.solver(Options { beta: 1e14, ..Options::default() }).solve(&easy, &mut |_, _| {}).unwrap();
     assert!(found.converged);
     for (found, exact) in found.variances.iter().zip(&exact.variances) {
-        // The exact ones are of β = 100.
+        // The exact variances are those at β = 100.
         assert!((found / exact * 1e12 - 1.0).abs() < 0.2, "{found} and {exact}");
     }
     let singular = Fields::draw(&Task::new(4, 10), 19, 0.0, 1, &mut |_| {}).unwrap();
@@ -167,7 +167,7 @@ fn chains_that_have_not_mixed_are_no_answer() {
 }
 
 #[test]
-fn rest_is_relative_to_the_means() {
+fn convergence_is_relative_to_the_means() {
     let fields = fields(&Task::new(4, 20), 500, 1e10);
     let exact = solve(Method::Exact, &fields).unwrap();
     for method in [Method::Amp, Method::Edges] {
@@ -189,7 +189,7 @@ fn a_little_regularisation_is_as_good_as_none() {
 }
 
 #[test]
-fn the_error_peaks_where_prompts_are_as_many_as_spins() {
+fn the_error_peaks_at_as_many_prompts_as_spins() {
     let task = Task::new(4, 20);
     let options = TrainOptions { steps: 20_000, weight_decay: 2e-6, ..TrainOptions::default() };
     for model in [Model::Merged, Model::Separate] {
@@ -203,7 +203,7 @@ fn the_error_peaks_where_prompts_are_as_many_as_spins() {
 }
 
 #[test]
-fn a_negative_precision_is_said_to_be_one() {
+fn strong_couplings_are_reported_as_a_negative_precision() {
     let fields = fields(&Task::new(10, 10), 20, 1e-4);
     for method in [Method::Node, Method::Amp, Method::Edges] {
         let error = solve(method, &fields).unwrap_err();
@@ -239,7 +239,7 @@ fn adam_finds_the_ground_state() {
 }
 
 #[test]
-fn without_regularisation_few_prompts_are_learnt_by_heart() {
+fn without_regularisation_few_prompts_are_memorised() {
     let task = Task::new(6, 20);
     let fields = fields(&task, 20, 0.0);
     let found = solve(Method::Exact, &fields).unwrap();
@@ -250,7 +250,7 @@ fn without_regularisation_few_prompts_are_learnt_by_heart() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named() {
+fn invalid_settings_are_named_in_the_error() {
     let refused = |task: Task, prompts: u64, what: &str| {
         let error = Fields::draw(&task, prompts, 0.1, 1, &mut |_| {}).unwrap_err();
         assert!(error.is_wrong_use() && error.to_string().starts_with(what), "{error}");

@@ -1,4 +1,4 @@
-//! The GPT of the speed table, as in `bench/peer_torch.py`: pre-norm, GELU, learned positions.
+//! The GPT of the speed table, the same as in `bench/peer_torch.py`: pre-norm, GELU, learned positions.
 
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::position::Position;
@@ -22,13 +22,13 @@ impl GptShape {
     /// The model that the speed table measures.
     pub const REFERENCE: Self =
         Self { batch: 16, seq: 256, d_model: 256, n_heads: 4, n_layers: 4, d_ff: 1024, vocab: 8000 };
-    /// The tiny one, where only overheads count.
+    /// A tiny model, whose time is nearly all overhead.
     pub const TINY: Self = Self { batch: 2, seq: 16, d_model: 64, n_heads: 4, n_layers: 4, d_ff: 128, vocab: 256 };
 
-    /// Sizes in the order of a work's name.
+    /// Checks sizes in the order of a benchmark's name.
     pub fn new([batch, seq, d_model, n_heads, n_layers, d_ff, vocab]: [usize; 7]) -> Result<Self, String> {
         if !d_model.is_multiple_of(n_heads) {
-            return Err(format!("d_model {d_model} is no multiple of n_heads {n_heads}"));
+            return Err(format!("d_model {d_model} is not a multiple of n_heads {n_heads}"));
         }
         Ok(Self { batch, seq, d_model, n_heads, n_layers, d_ff, vocab })
     }
@@ -37,15 +37,15 @@ impl GptShape {
         [self.batch, self.seq, self.d_model, self.n_heads, self.n_layers, self.d_ff, self.vocab]
     }
 
-    /// Floating-point operations of the matrix products of a training step: three times those of the forward pass.
+    /// Returns the FLOPs of the matrix products of a training step: three times those of the forward pass.
     pub fn training_flops(&self) -> f64 {
         let Self { batch, seq, d_model, n_layers, d_ff, vocab, .. } = *self;
         let weights = n_layers * (4 * d_model * d_model + 2 * d_model * d_ff) + d_model * vocab;
-        // Causal attention: half of two products of seq × seq × d_model a layer.
+        // Causal attention computes half of two products of seq × seq × d_model per layer.
         6.0 * (batch * seq) as f64 * (weights as f64 + (n_layers * seq * d_model) as f64)
     }
 
-    /// The model.
+    /// Returns the configuration of the model.
     pub fn config(&self) -> TransformerConfig {
         let Self { seq, d_model, n_heads, n_layers, d_ff, vocab, .. } = *self;
         TransformerConfig {

@@ -1,15 +1,15 @@
-//! In-context learning: drawing fields, and the node iteration on them.
+//! Benchmarks of in-context learning: drawing the fields, and the node iteration on them.
 
 use anyhow::Result;
 use regard_theory::fields::Fields;
 use regard_theory::prompt::Task;
 use regard_theory::solver::{Method, Options};
 
-/// Iterations of a call; at the published point the node form comes to rest after about fifty.
+/// Number of iterations per call. With the published settings the node iteration converges after about fifty.
 pub const ITERATIONS: usize = 20;
 const LAMBDA: f64 = 0.01;
 
-/// Prompts drawn and summed into couplings and fields.
+/// Returns a call that draws prompts and sums them into couplings and fields.
 pub fn fields([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let task = Task::new(d, n);
     Ok(Box::new(move || {
@@ -19,7 +19,7 @@ pub fn fields([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
     }))
 }
 
-/// The node iteration, [`ITERATIONS`] times over all spins.
+/// Returns a call of the node iteration, [`ITERATIONS`] times over all spins.
 pub fn node([d, n, p]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let fields = Fields::draw(&Task::new(d, n), p as u64, LAMBDA, 1, &mut |_| {})?;
     let options =

@@ -1,4 +1,4 @@
-//! Attention and recurrent layers, called as a training step calls them.
+//! Benchmarks of attention and recurrent layers, called as in a training step.
 
 use anyhow::Result;
 use regard_kernels::attention::{
@@ -10,7 +10,7 @@ use regard_kernels::recurrent::lstm::{LstmGradients, LstmWeights, lstm_backward,
 
 use super::work::{AttentionKind, Phase};
 
-/// Deterministic values in [−1, 1).
+/// Returns `len` pseudo-random values in [−1, 1).
 pub fn values(len: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..len)
@@ -21,7 +21,7 @@ pub fn values(len: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// One attention call.
+/// Returns a call of attention for sizes `[batch, heads, seq, d_head]`.
 pub fn attention(kind: AttentionKind, sizes: [usize; 4], phase: Phase) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let [batch, heads, seq, d_head] = sizes;
     let shape =
@@ -66,12 +66,12 @@ pub fn attention(kind: AttentionKind, sizes: [usize; 4], phase: Phase) -> Result
         }
         Ok(())
     };
-    // The backward pass needs the results of a forward pass, once.
+    // The backward pass needs the results of one forward pass.
     call(true, false)?;
     Ok(Box::new(move || call(phase != Phase::Backward, phase != Phase::Forward)))
 }
 
-/// An LSTM over a sequence, forward and backward.
+/// Returns a call of an LSTM over a sequence, forward and backward.
 pub fn lstm([batch, seq, d_in, d_hidden]: [usize; 4]) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let shape = RecurrentShape { batch, seq, d_in, d_hidden };
     let scale = 1.0 / (d_hidden as f32).sqrt();

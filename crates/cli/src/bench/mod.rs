@@ -1,4 +1,4 @@
-//! `regard bench`: our side of the speed comparisons; `bench/compare` sets it beside PyTorch's.
+//! `regard bench`: measures the speed of Regard; `bench/compare` runs it side by side with PyTorch.
 
 mod gpt;
 mod icl;
@@ -15,22 +15,22 @@ use serde::Serialize;
 use crate::print::{print, tell};
 pub use work::{UnknownWork, Work};
 
-/// Measure the speed of the kernels, of a training step or of the solver of in-context learning.
+/// The arguments of `regard bench`.
 #[derive(Args)]
 pub struct Bench {
     /// What to measure
     #[arg(value_enum, default_value_t = Subject::Kernels)]
     subject: Subject,
-    /// Only the works whose name contains this, or one work of any shape, as attention/causal/2x8x512x64/forward
+    /// Only benchmarks whose name contains this, or one of any shape, such as attention/causal/2x8x512x64/forward
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// About how long to repeat each work; the least time counts
+    /// Seconds to repeat each benchmark, about; the shortest call counts
     #[arg(long, default_value_t = 1.0, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
-    /// Training steps to show when no work is chosen
+    /// Number of training steps that `bench train` shows without --only and --json
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
-    /// One JSON document on stdout and nothing else there
+    /// Print one JSON document on standard output; times still go to standard error
     #[arg(long)]
     json: bool,
 }
@@ -41,11 +41,11 @@ pub enum Subject {
     Kernels,
     /// A training step of a GPT
     Train,
-    /// Fields of in-context learning and the node iteration on them
+    /// In-context learning: drawing the fields, and the node iteration on them
     Icl,
 }
 
-/// One line of the result, as DESIGN's `bench` contract has it; the peer's fields are filled by `bench/compare`.
+/// One line of the result. `bench/compare` fills in the fields about the peer, PyTorch.
 #[derive(Serialize)]
 struct Measurement {
     work: String,
@@ -65,7 +65,7 @@ struct Report {
 }
 
 impl Bench {
-    /// Runs the works and prints their least times.
+    /// Runs the benchmarks and prints the shortest time of each.
     pub fn run(self) -> Result<()> {
         if self.subject == Subject::Train && self.only.is_none() && !self.json {
             return train::show(self.steps);
@@ -73,7 +73,7 @@ impl Bench {
         let works = self.works()?;
         let isa = regard_kernels::Isa::current().name();
         let threads = rayon::current_num_threads();
-        tell!("{isa}, {threads} threads, least of about {} s each", self.seconds);
+        tell!("{isa}, {threads} threads, shortest call in about {} s each", self.seconds);
         let mut results = Vec::new();
         for work in works {
             let name = work.name();
@@ -93,7 +93,7 @@ impl Bench {
         }
         if self.json {
             let report = Report { isa, threads, results };
-            print(&format!("{}\n", serde_json::to_string_pretty(&report).expect("numbers and strings")))?;
+            print(&format!("{}\n", serde_json::to_string_pretty(&report).expect("a report is valid JSON")))?;
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Bench {
             Subject::Icl => Work::icl(),
         };
         let Some(only) = &self.only else { return Ok(all) };
-        // A whole name is a work of its own, of any shape.
+        // A complete name is a benchmark of its own, of any shape.
         if let Ok(work) = only.parse::<Work>() {
             if work.subject() != self.subject {
                 let value = work.subject().to_possible_value();
@@ -116,13 +116,13 @@ impl Bench {
         }
         let chosen: Vec<Work> = all.into_iter().filter(|work| work.name().contains(only.as_str())).collect();
         if chosen.is_empty() {
-            return Err(only.parse::<Work>().expect_err("tried above").into());
+            return Err(only.parse::<Work>().expect_err("a name that parses has returned above").into());
         }
         Ok(chosen)
     }
 }
 
-/// The least time of a call, over at least three calls and about `seconds`.
+/// Returns the shortest time of a call in milliseconds, over at least three calls and about `seconds`.
 fn least_ms(seconds: f64, call: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
     call()?;
     let (mut best, begin, mut calls) = (Duration::MAX, Instant::now(), 0);
@@ -135,7 +135,7 @@ fn least_ms(seconds: f64, call: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
     Ok(best.as_secs_f64() * 1e3)
 }
 
-/// The most memory this process has had so far, where the system tells.
+/// Returns the peak memory of this process in bytes, or `None` if the system does not report it.
 fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! Training steps of the GPT of the speed table.
+//! Benchmark of a training step of the GPT in the speed table.
 
 use std::io::IsTerminal;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 use super::gpt::GptShape;
 use crate::print::{print, tell};
 
-/// A model in training on a text that can be learnt: most tokens follow from the one before.
+/// A model in training on a text that it can learn: most tokens follow from the previous one.
 struct Training {
     model: Option<LanguageModel>,
     optimiser: AdamW,
@@ -46,9 +46,9 @@ impl Training {
         })
     }
 
-    /// Forward, backward and update; the loss before it.
+    /// Runs the forward pass, the backward pass and the update. Returns the loss before the update.
     fn step(&mut self) -> Result<f32> {
-        let model = self.model.take().expect("put back below");
+        let model = self.model.take().expect("each step puts the model back");
         let (ids, targets) = (self.ids.clone(), self.targets.clone());
         let loss = model.loss(ids, targets, CrossEntropyOptions::default(), &Pass::inference())?;
         let gradients = loss.clone().backward();
@@ -58,13 +58,13 @@ impl Training {
     }
 }
 
-/// A step to be timed.
+/// Returns a call of one training step.
 pub fn step(shape: GptShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let mut training = Training::new(&shape)?;
     Ok(Box::new(move || training.step().map(|_| ())))
 }
 
-/// Trains the reference model for some steps, with live progress, and prints its speed.
+/// Trains the reference model for `steps` steps with live progress, and prints its speed.
 pub fn show(steps: u32) -> Result<()> {
     let shape = GptShape::REFERENCE;
     let GptShape { batch, seq, d_model, n_layers, n_heads, d_ff, vocab } = shape;

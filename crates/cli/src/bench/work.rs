@@ -1,51 +1,51 @@
-//! A work to measure, named by what it is and its sizes: both sides of a comparison build it from the name.
+//! Benchmarks, named by operation and sizes. Regard and PyTorch both build a benchmark from its name.
 
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
-use regard_inspect::count::available_memory;
+use regard_system::available_memory;
 
 use super::gpt::GptShape;
 use super::{Subject, icl, kernels, train};
 
-/// Something to measure.
+/// A benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     /// `attention/KIND/BATCHxHEADSxSEQxD_HEAD/PHASE`
     Attention { kind: AttentionKind, sizes: [usize; 4], phase: Phase },
-    /// `lstm/BATCHxSEQxD_INxD_HIDDEN`: forward and backward.
+    /// `lstm/BATCHxSEQxD_INxD_HIDDEN`: forward and backward pass of an LSTM.
     Lstm { sizes: [usize; 4] },
     /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`: one step of a GPT.
     Train(GptShape),
-    /// `icl/STEP/DxNxP`: fields of in-context learning, or iterations on them.
+    /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
     Icl { step: IclStep, sizes: [usize; 3] },
 }
 
-/// A part of solving in-context learning.
+/// A step of solving in-context learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IclStep {
-    /// Prompts into fields and couplings.
+    /// Draws prompts and sums them into fields and couplings.
     Fields,
-    /// Twenty iterations of the node form.
+    /// Runs twenty node iterations.
     Node,
 }
 
-/// What the queries may see, or what makes the call special.
+/// Mask or extra input of an attention benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttentionKind {
     Full,
     Causal,
-    /// ±64.
+    /// A window of 64 keys to each side.
     Window,
-    /// 0.1.
+    /// Dropout with probability 0.1.
     Dropout,
-    /// Learned, `[1, heads, seq, seq]`.
+    /// A learned bias, `[1, heads, seq, seq]`.
     Bias,
-    /// `[batch, 1, seq, seq]`, four fifths visible.
+    /// A boolean mask, `[batch, 1, seq, seq]`, with four fifths visible.
     Boolean,
 }
 
-/// Which part of a call is timed.
+/// The pass that is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Forward,
@@ -53,11 +53,11 @@ pub enum Phase {
     Both,
 }
 
-/// A name that is no work.
+/// A name that is not a benchmark.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "`{name}` is no work here: {why}\n  \
-     for example attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
+    "`{name}` is not a benchmark here: {why}\n  \
+     examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
      backward, both), lstm/32x64x64x128, train/2x16x64x4x4x128x256, icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
@@ -85,7 +85,7 @@ const STEPS: [(&str, IclStep); 2] = [("fields", IclStep::Fields), ("node", IclSt
 const PHASES: [(&str, Phase); 3] = [("forward", Phase::Forward), ("backward", Phase::Backward), ("both", Phase::Both)];
 
 impl Work {
-    /// The works of the speed table that are kernels.
+    /// Returns the kernel benchmarks of the speed table.
     pub fn kernels() -> Vec<Self> {
         let mut works = Vec::new();
         for (kind, sizes) in [
@@ -108,17 +108,17 @@ impl Work {
         works
     }
 
-    /// The works of the speed table that are training steps.
+    /// Returns the training benchmarks of the speed table.
     pub fn training() -> Vec<Self> {
         vec![Work::Train(GptShape::REFERENCE), Work::Train(GptShape::TINY)]
     }
 
-    /// The works of the speed table about in-context learning.
+    /// Returns the in-context-learning benchmarks of the speed table.
     pub fn icl() -> Vec<Self> {
         STEPS.map(|(_, step)| Work::Icl { step, sizes: [20, 100, 10_000] }).into()
     }
 
-    /// Who measures it.
+    /// Returns the subject of `regard bench` that the benchmark belongs to.
     pub fn subject(&self) -> Subject {
         match self {
             Work::Attention { .. } | Work::Lstm { .. } => Subject::Kernels,
@@ -144,7 +144,7 @@ impl Work {
         }
     }
 
-    /// Bytes that the work needs, about; a float, because sizes that nobody has memory for may overflow an integer.
+    /// Estimates the memory that the benchmark needs, in bytes. A float, because huge sizes would overflow an integer.
     fn bytes(&self) -> f64 {
         let float = |n: usize| n as f64;
         let elements = match *self {
@@ -155,7 +155,7 @@ impl Work {
                     AttentionKind::Boolean => 1.25 * float(batch) * square,
                     _ => 0.0,
                 };
-                // Inputs, results and gradients, and about as much again while one head a thread is laid out.
+                // Inputs, results and gradients, and about as much again while each thread lays out a head.
                 rows * (9.0 * float(d_head) + 1.0) + dense
             }
             Work::Lstm { sizes: [batch, seq, d_in, d_hidden] } => {
@@ -167,11 +167,11 @@ impl Work {
                 let weights =
                     float(n_layers) * d * (4.0 * d + 2.0 * float(d_ff)) + d * (2.0 * float(vocab) + float(seq));
                 let rows = float(batch) * float(seq);
-                // Weights, gradients and two averages; what the backward pass keeps; a chunk of logits.
+                // Weights, gradients and AdamW's two moments; activations for the backward pass; a chunk of logits.
                 4.0 * weights + rows * float(n_layers) * (9.0 * d + 2.0 * float(d_ff)) + 512.0 * float(vocab)
             }
             Work::Icl { sizes: [d, n, _], .. } => {
-                // Three matrices of all spins and a block of prompts, in f64.
+                // Three matrices over all spins and a block of prompts, in f64.
                 let spins = float(d) * (float(d) + 1.0);
                 2.0 * (3.0 * spins * spins + 1024.0 * spins + 4.0 * float(d) * float(n))
             }
@@ -179,14 +179,14 @@ impl Work {
         4.0 * elements
     }
 
-    /// Makes the data and gives the call to be timed; refuses a work that does not fit in memory.
+    /// Creates the data and returns the call to time, or an error if the benchmark does not fit in memory.
     pub fn prepare(&self) -> Result<Box<dyn FnMut() -> Result<()>>> {
         const GIB: f64 = (1u64 << 30) as f64;
-        // Where the system does not tell, a terabyte is taken as more than there is.
+        // If the system does not report its memory, assume a terabyte.
         let available = available_memory().unwrap_or(1 << 40) as f64;
         if self.bytes() > available {
             bail!(
-                "{} needs about {:.1} GiB of memory and {:.1} GiB are available; choose smaller sizes",
+                "{} needs about {:.1} GiB of memory, but {:.1} GiB are available; choose smaller sizes",
                 self.name(),
                 self.bytes() / GIB,
                 available / GIB
@@ -228,7 +228,7 @@ impl FromStr for Work {
     }
 }
 
-/// `N` sizes joined by `x`.
+/// Parses `N` sizes joined by `x`.
 fn sizes<const N: usize>(text: &str) -> Result<[usize; N], String> {
     let sizes: Vec<usize> = text
         .split('x')
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_there_and_back() {
+    fn names_round_trip() {
         for work in [Work::kernels(), Work::training(), Work::icl()].concat() {
             assert_eq!(work.name().parse::<Work>().unwrap(), work);
         }

@@ -1,4 +1,4 @@
-//! `regard eval`: the scores of a model.
+//! `regard eval`: scores a trained model.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -22,13 +22,13 @@ use crate::train::BETWEEN_LINES;
 /// The arguments of `regard eval`.
 #[derive(Args)]
 pub struct Eval {
-    /// A model folder
+    /// A model folder written by `regard train`
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// Score all of this file instead of the model's own data
+    /// Score all examples of this file instead of the data the model was trained with
     #[arg(long, value_name = "PATH", conflicts_with = "split")]
     data: Option<PathBuf>,
-    /// Which split of the model's own data; by default test, or dev where the data have no test
+    /// The split of the model's own data to score; by default test, or dev if there is no test split
     #[arg(long, value_name = "SPLIT", value_parser = ["dev", "test"])]
     split: Option<String>,
     #[command(flatten)]
@@ -39,7 +39,6 @@ pub struct Eval {
 }
 
 impl Eval {
-    /// Scores.
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
         let split = self.split.as_deref().map(str::parse::<Split>).transpose()?;
@@ -69,7 +68,7 @@ impl Eval {
     }
 }
 
-/// How far the scoring is: a line that changes on a terminal, now and then a new one in a log.
+/// Shows the progress of scoring: one changing line on a terminal, a new line every ten seconds in a log.
 struct Scoring {
     bar: ProgressBar,
     last: Mutex<Instant>,
@@ -106,9 +105,9 @@ fn scored(evaluation: &Evaluation) -> Value {
     json!({ "examples": evaluation.examples, "metrics": evaluation.scores })
 }
 
-/// A line a score; with something left out, before and after.
+/// Formats the scores, one per line, with a second column for the scores without the parts of `--without`.
 fn text(name: &str, whole: &Evaluation, less: Option<(&str, &Evaluation)>) -> String {
-    let number = |value: f64| regard_inspect::number(value, 4);
+    let number = |value: f64| regard_figures::number(value, 4);
     let mut text = format!("{name}: {} examples\n", whole.examples);
     if let Some((names, _)) = less {
         text += &format!("  {:<20} {:>10}  without {names}\n", "", "whole");

@@ -1,4 +1,4 @@
-//! `regard generate`: text from a language model.
+//! `regard generate`: writes text with a language model.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,25 +20,25 @@ use crate::value::{from_one, from_zero, number, take_negatives};
 #[derive(Args)]
 #[command(mut_args(take_negatives))]
 pub struct Generate {
-    /// A model folder of the task generate
+    /// A model folder written by `regard train generate`
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// What the text begins with
+    /// The text to continue; empty by default
     #[arg(value_name = "PROMPT", default_value = "")]
     prompt: String,
-    /// Tokens to write
+    /// Number of tokens to write
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = from_one::<usize>)]
     tokens: usize,
-    /// Below 1 more likely tokens, above 1 more daring ones, 0 always the likeliest
+    /// Sampling temperature: below 1 favours likely tokens, above 1 unlikely ones; 0 always takes the likeliest
     #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = number)]
     temperature: f64,
-    /// Draw among the K likeliest only
+    /// Sample only among the K likeliest tokens; among all by default
     #[arg(long, value_name = "K", value_parser = from_one::<usize>)]
     top_k: Option<usize>,
-    /// Draw among the likeliest that together have this probability
+    /// Sample only among the likeliest tokens that together have probability P; among all by default
     #[arg(long, value_name = "P", value_parser = number)]
     top_p: Option<f64>,
-    /// Selects the draws
+    /// Seed of the sampling
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
     /// Print one JSON document instead of text
@@ -47,7 +47,6 @@ pub struct Generate {
 }
 
 impl Generate {
-    /// Writes.
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
         let options = SampleOptions {
@@ -60,13 +59,13 @@ impl Generate {
         options.validate().map_err(|error| Failure(error.into()))?;
         let mut text = String::new();
         let live = !self.json;
-        // Not before the model has taken it.
+        // The prompt is printed with the first piece, once the model has accepted it.
         let mut prompt = Some(self.prompt.as_str());
         let mut hear = |_: usize, piece: &str| {
             if live {
                 let piece = format!("{}{piece}", prompt.take().unwrap_or_default());
                 let mut out = std::io::stdout().lock();
-                // A closed pipe shows itself when the text ends.
+                // The last `print` below notices a closed pipe.
                 let _ = out.write_all(piece.as_bytes()).and_then(|()| out.flush());
             } else {
                 text.push_str(piece);

@@ -1,11 +1,11 @@
-//! `regard heads`: what each head is worth, and what it looks at.
+//! `regard heads`: measures how much each attention head matters, and what it looks at.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use regard_inspect::{Figure, show};
+use regard_figures::Figure;
 use regard_nn::Pass;
 use regard_tasks::heads::Heads as Found;
 
@@ -17,16 +17,16 @@ use crate::value::from_one;
 /// The arguments of `regard heads`.
 #[derive(Args)]
 pub struct Heads {
-    /// A model folder
+    /// A model folder written by `regard train`
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// Use this file instead of the dev split of the model's own data
+    /// Measure on this file instead of the dev split of the model's own data
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// Score at most so many examples for each head
+    /// Number of examples to score without each head, at most
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = from_one::<usize>)]
     examples: usize,
-    /// Draw it: .svg, .png or .html
+    /// Write a picture, too: a file ending in .svg, .png or .html
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print one JSON document instead of a table
@@ -35,7 +35,7 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Switches one head off after the other.
+    /// Switches off one head after another, and prints the results.
     pub fn run(self) -> Result<()> {
         if let Some(path) = &self.out {
             Figure::check_path(path).map_err(|error| Failure(error.into()))?;
@@ -62,13 +62,13 @@ impl Heads {
 }
 
 fn text(found: &Found) -> String {
-    let score = regard_inspect::number(found.score, 4);
+    let score = regard_figures::number(found.score, 4);
     format!(
         "{}, {} examples: {} {score} with all heads; entropy, distance and pattern are means over {} inputs\n\n{}",
         found.split,
         found.examples,
         found.metric,
         found.watched,
-        show::aligned(&found.table())
+        found.table().to_text()
     )
 }

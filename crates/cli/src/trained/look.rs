@@ -1,4 +1,4 @@
-//! `regard look`: the attention maps of inputs.
+//! `regard look`: writes the attention maps of inputs.
 
 use std::path::PathBuf;
 
@@ -18,24 +18,24 @@ use crate::value::from_zero;
 /// The arguments of `regard look`.
 #[derive(Args)]
 pub struct Look {
-    /// A model folder
+    /// A model folder written by `regard train`
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// Inputs; with none, one that the task finds telling
+    /// Inputs to look at; by default an example that the task chooses
     #[arg(value_name = "INPUT")]
     inputs: Vec<String>,
-    /// Where to write: .html, .svg, .png or .json
+    /// The file to write, ending in .html, .svg, .png or .json
     #[arg(long, value_name = "FILE", default_value = "look.html")]
     out: PathBuf,
-    /// Only layers of this name or with this part in it, such as encoder, decoder.1, cross or "decoder layer 2"
+    /// Only layers whose name contains this, such as encoder, decoder.1, cross or "decoder layer 2"; all by default
     #[arg(long, value_name = "NAME")]
     layer: Option<String>,
-    /// Only this head of each layer, from 0
+    /// Only this head of each layer, counted from 0; all by default
     #[arg(long, value_name = "N", value_parser = from_zero::<usize>)]
     head: Option<usize>,
     #[command(flatten)]
     without: Without,
-    /// Take the means of --without NAME=mean over this file instead of the dev split
+    /// Compute the means for --without NAME=mean from this file; from the model's dev split by default
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ impl Look {
         print(&format!("wrote {}{what}\n", self.out.display()))
     }
 
-    /// Looks at an input with the whole model and, where `--without` is given, once more without the parts it names.
+    /// Looks at an input with the whole model and, with `--without`, once more without the named parts.
     fn looked(
         &self,
         model: &dyn Opened,
@@ -94,24 +94,24 @@ impl Look {
         Ok(seen)
     }
 
-    /// The layers and heads that were asked for; refused if there are none.
+    /// Returns the layers and heads that `--layer` and `--head` ask for, or an error if the model has none of them.
     fn wanted(&self, model: &dyn Opened) -> Result<Wanted> {
         let inventory = model.inventory();
         if inventory.layers.is_empty() && (self.layer.is_some() || self.head.is_some()) {
-            return Err(none_of("this model has no attention"));
+            return Err(no_such_layer("this model has no attention"));
         }
         let is_asked = |site: &Site| self.layer.as_ref().is_none_or(|layer| is_called(site, layer));
         let has_head = |n_heads: usize| self.head.is_none_or(|head| head < n_heads);
         let layers: Vec<Site> =
             inventory.layers.iter().filter(|(site, n)| is_asked(site) && has_head(*n)).map(|(site, _)| *site).collect();
         if layers.is_empty() && !inventory.layers.is_empty() {
-            return Err(none_of(&format!("there are {}", inventory.listed())));
+            return Err(no_such_layer(&format!("there are {}", inventory.listed())));
         }
         Ok(Wanted { layers: Some(layers), heads: self.head.map(|head| vec![head]), ..Wanted::default() })
     }
 }
 
-/// Whether a layer is meant by `asked`: parts of its name that follow one another (`encoder`, `decoder.1`, `cross`), or its words
+/// Returns whether `asked` names a layer: by consecutive parts of its name (`encoder`, `decoder.1`, `cross`) or by its words
 /// (`decoder layer 2`).
 fn is_called(site: &Site, asked: &str) -> bool {
     let (name, words) = (site.to_string(), site.words());
@@ -121,8 +121,8 @@ fn is_called(site: &Site, asked: &str) -> bool {
         || words.split(", ").any(|part| part == asked)
 }
 
-fn none_of(there_are: &str) -> anyhow::Error {
-    let problem = format!("nothing of that name; {there_are}");
+fn no_such_layer(there_are: &str) -> anyhow::Error {
+    let problem = format!("no layer or head matches; {there_are}");
     Failure(TaskError::Settings { place: "--layer, --head".to_string(), problem }).into()
 }
 

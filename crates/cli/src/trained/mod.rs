@@ -33,23 +33,23 @@ fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
     Ok(model)
 }
 
-/// What is switched off for a comparison.
+/// The flag `--without`, which names parts of the model to switch off for comparison.
 #[derive(Args)]
 struct Without {
-    /// Show the same without these heads or layers, as NAME[=zero|mean|uniform|self],… (`regard heads` has the names), or
-    /// without positions
+    /// Also show the result without these heads or layers, as NAME[=zero|mean|uniform|self],… (zero by default; `regard heads`
+    /// lists the names), or without `positions`
     #[arg(long, value_name = "NAMES")]
     without: Option<String>,
 }
 
 impl Without {
-    /// What it names in a model. Means are taken over `examples`.
+    /// Finds the named parts in a model, with means over `examples` where `=mean` asks for them.
     fn ablation(&self, model: &dyn Opened, examples: Examples) -> Result<Option<Ablation>> {
         let Some(text) = &self.without else { return Ok(None) };
         let inventory = model.inventory();
         let mut ablation = Ablation::parse(text, inventory).map_err(|error| Failure(error.into()))?;
         if ablation.takes_all(inventory) && !inventory.layers.is_empty() {
-            tell!("note: no head of this model is left");
+            tell!("note: --without switches off every head of this model");
         }
         if ablation.needs_means() {
             let means = model.means(examples, &Pass::inference()).map_err(Failure)?;
@@ -58,13 +58,13 @@ impl Without {
         Ok(Some(ablation))
     }
 
-    /// The names as the user wrote them, for titles and messages.
+    /// Returns the names as the user wrote them, for titles and messages.
     fn names(&self) -> &str {
         self.without.as_deref().unwrap_or_default()
     }
 }
 
-/// The file, or the split that means and heads are looked at by where none is given.
+/// Returns the examples of the file `data`, or the dev split if there is none.
 fn dev_or(data: Option<&Path>) -> Examples<'_> {
     data.map_or(Examples::Split(Split::Dev), Examples::File)
 }

@@ -1,4 +1,4 @@
-//! `regard predict`: what a model makes of inputs.
+//! `regard predict`: prints what a trained model predicts.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -16,36 +16,36 @@ use super::{Without, dev_or, opened};
 use crate::failure::Failure;
 use crate::print::{print, tell};
 
-/// Inputs that go through the model together.
+/// Number of inputs that go through the model together.
 const TOGETHER: usize = 64;
 
-/// An input, or what came and what is wrong with it.
+/// An input, or the given text with the error that it caused.
 type Read = Result<Given, (String, TaskError)>;
 
 /// The arguments of `regard predict`.
 #[derive(Args)]
 pub struct Predict {
-    /// A model folder
+    /// A model folder written by `regard train`
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// Inputs; with none and no --input, lines from standard input
+    /// Inputs; without any and without --input, one per line from standard input
     #[arg(value_name = "INPUT")]
     inputs: Vec<String>,
-    /// A file as --data of `train` takes it, with or without the answers, or with an input a line; - for standard input
+    /// A file in any format that `train --data` reads, with or without answers, or with one input per line; - is standard
+    /// input
     #[arg(long, value_name = "F", conflicts_with = "inputs")]
     input: Option<PathBuf>,
     #[command(flatten)]
     without: Without,
-    /// Take the means of --without NAME=mean over this file instead of the dev split
+    /// Compute the means for --without NAME=mean from this file; from the model's dev split by default
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// Print one JSON document a line
+    /// Print one JSON document per input instead of text
     #[arg(long)]
     json: bool,
 }
 
 impl Predict {
-    /// Predicts.
     pub fn run(self) -> Result<()> {
         let model = opened(&self.model)?;
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
@@ -68,26 +68,26 @@ impl Predict {
             Some(path) => open_text(path).map_err(|error| Failure(error.into()))?,
             None => {
                 if std::io::stdin().is_terminal() {
-                    tell!("type an input a line; Ctrl-D ends");
+                    tell!("type one input per line; Ctrl-D ends");
                 }
                 Box::new(std::io::stdin().lock())
             }
         };
         let mut is_json = file.is_some_and(is_jsonl);
         if self.input.is_some() && !file.is_some_and(Path::is_file) {
-            // A pipe has no name that tells what is in it.
+            // The format of a pipe is found by its content, because it has no file name.
             is_json |= reader.fill_buf().is_ok_and(|seen| seen.trim_ascii_start().starts_with(b"{"));
             if !is_json && let Some(questions) = piped(reader.as_mut(), model.as_ref())? {
                 return answers.to(questions);
             }
         }
-        // A person gets an answer to each line, a file goes through in groups.
+        // A person at a terminal gets each answer at once; files are answered in groups.
         let together = if self.input.is_none() && std::io::stdin().is_terminal() { 1 } else { TOGETHER };
         loop {
             let mut inputs = Vec::with_capacity(together);
             while inputs.len() < together {
                 let mut line = Vec::new();
-                if reader.read_until(b'\n', &mut line).context("the input could not be read")? == 0 {
+                if reader.read_until(b'\n', &mut line).context("cannot read the input")? == 0 {
                     break;
                 }
                 inputs.push(read(line, is_json, file, model.as_ref()));
@@ -100,11 +100,11 @@ impl Predict {
     }
 }
 
-/// A line as an input.
+/// Reads an input from a line.
 fn read(line: Vec<u8>, is_json: bool, file: Option<&Path>, model: &dyn Opened) -> Read {
     let line = String::from_utf8(line).map_err(|error| {
         let got = match file {
-            Some(path) => format!("other bytes; is {} no text?", path.display()),
+            Some(path) => format!("other bytes; is {} a text file?", path.display()),
             None => "other bytes".to_string(),
         };
         let line = String::from_utf8_lossy(error.as_bytes()).trim_end().to_string();
@@ -115,37 +115,37 @@ fn read(line: Vec<u8>, is_json: bool, file: Option<&Path>, model: &dyn Opened) -
     given.map_err(|error| (line.to_string(), error))
 }
 
-/// The inputs of a pipe in a format of its own, such as columns, which its beginning tells; nothing where it has an input a line,
-/// and then nothing has been taken from it.
+/// Reads the inputs of a pipe if its beginning shows a format with several lines or columns per input. Returns `None`, with the
+/// pipe unread, if it has one input per line.
 fn piped(reader: &mut dyn BufRead, model: &dyn Opened) -> Result<Option<Questions>> {
-    let folder = tempfile::tempdir().context("no place for what comes through a pipe")?;
+    let folder = tempfile::tempdir().context("cannot create a temporary folder for the input")?;
     let path = folder.path().join("input");
-    let seen = reader.fill_buf().context("standard input")?;
+    let seen = reader.fill_buf().context("cannot read the input")?;
     let whole_lines = seen.iter().rposition(|&byte| byte == b'\n').map_or(seen, |end| &seen[..=end]);
     std::fs::write(&path, whole_lines).with_context(|| path.display().to_string())?;
     if let Ok(None) = model.questions(&path) {
         return Ok(None);
     }
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
-    std::io::copy(reader, &mut file).context("standard input")?;
+    std::io::copy(reader, &mut file).context("cannot read the input")?;
     Ok(model.questions(&path).map_err(Failure)?)
 }
 
-/// Answers under way.
+/// The state while inputs are being answered.
 struct Answers<'a> {
     predict: &'a Predict,
     model: &'a dyn Opened,
     ablation: Option<Ablation>,
-    /// How the file of the inputs writes an answer.
+    /// Formats an answer like the input file, such as CoNLL-U; `None` prints one line per answer.
     written: Option<Written>,
-    /// Inputs so far.
+    /// Number of inputs so far.
     line: usize,
-    /// Inputs that got no answer.
+    /// Number of inputs without an answer.
     refused: usize,
 }
 
 impl Answers<'_> {
-    /// Answers the inputs of a file in the way that the file is written.
+    /// Answers the inputs of a file, in the file's format unless `--json` or `--without` is given.
     fn to(mut self, Questions { inputs, written }: Questions) -> Result<()> {
         self.written = written.filter(|_| !self.predict.json && self.ablation.is_none());
         for some in inputs.chunks(TOGETHER) {
@@ -154,7 +154,7 @@ impl Answers<'_> {
         self.all_given()
     }
 
-    /// Answers each input; those that cannot be answered are told on standard error, and the rest goes on.
+    /// Answers each input. One that cannot be answered is reported on standard error and does not stop the others.
     fn show(&mut self, inputs: Vec<Read>) -> Result<()> {
         let given: Vec<Given> = inputs.iter().flatten().cloned().collect();
         let whole = self.model.predict(&given, &Pass::inference()).map_err(Failure)?;
@@ -216,7 +216,7 @@ impl Answers<'_> {
         })
     }
 
-    /// A line for a line, so that the answers can be laid beside the inputs.
+    /// Reports an input without an answer. Returns the line to print for it, so that answers and inputs stay aligned.
     fn refusal(&mut self, error: &TaskError, input: Value) -> String {
         self.refused += 1;
         tell!("input {}: {error}", self.line);
@@ -227,12 +227,12 @@ impl Answers<'_> {
         }
     }
 
-    /// Fails if some inputs were refused.
+    /// Fails if an input was refused.
     fn all_given(&self) -> Result<()> {
         match self.refused {
             0 => Ok(()),
             refused => {
-                let error = TaskError::input("inputs", "those that the model takes", format!("{refused} it does not"));
+                let error = TaskError::input("inputs", "only valid ones", format!("{refused} invalid, named above"));
                 Err(Failure(error).into())
             }
         }

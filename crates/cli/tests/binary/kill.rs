@@ -1,4 +1,4 @@
-//! Kills at random moments, and what must not differ after them.
+//! Killing runs at random moments, and comparing what they leave with an undisturbed run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,23 +10,23 @@ use serde_json::Value;
 
 use super::{documents, read_document, text};
 
-/// Random moments that differ from run to run of a test. `REGARD_KILL_SEED` repeats those of a run that has failed, as far
-/// as a moment can be repeated.
+/// Random moments, different each time a test runs. `REGARD_KILL_SEED` repeats those of a failed test, as far as timing
+/// allows.
 pub struct Moments(u64);
 
 impl Moments {
-    /// Prints its seed, which is shown where a test fails.
+    /// Seeds the generator and prints the seed, which cargo shows if the test fails.
     pub fn new() -> Self {
         let seed = match std::env::var("REGARD_KILL_SEED") {
             Ok(seed) => seed.parse().expect("REGARD_KILL_SEED is a whole number"),
             Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64,
         };
         println!("REGARD_KILL_SEED={seed}");
-        // Spread over all bits: the first numbers from neighbouring seeds would be alike.
+        // Spreads the seed over all bits; otherwise neighbouring seeds would start with similar numbers.
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// A random part of a time.
+    /// Returns a random fraction of `time`.
     pub fn part_of(&mut self, time: Duration) -> Duration {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,7 +35,7 @@ impl Moments {
     }
 }
 
-/// Kills a child. Returns whether the kill has landed, which it has not if the child had ended before.
+/// Kills a child process. Returns false if it had already ended.
 pub fn has_killed(mut child: Child) -> bool {
     use std::os::unix::process::ExitStatusExt;
     const SIGKILL: i32 = 9;
@@ -43,13 +43,13 @@ pub fn has_killed(mut child: Child) -> bool {
     child.wait().unwrap().signal() == Some(SIGKILL)
 }
 
-/// The step of the newest checkpoint in a model folder.
+/// Returns the step of the newest checkpoint in a model folder.
 pub fn newest_checkpoint(folder: &Path) -> Option<u64> {
     let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok()).max()
 }
 
-/// What a run has left: the model, the newest checkpoint, the scores, and the metrics but for the time they took.
+/// The results of a run: model, newest checkpoint, scores, and metrics without times.
 pub struct Left {
     files: BTreeMap<String, Vec<u8>>,
     scores: Value,
@@ -71,12 +71,12 @@ impl Left {
         Self { files: names.into_iter().filter_map(read).collect(), scores, metrics }
     }
 
-    /// Whether the newest checkpoint holds the best weights beside the last.
+    /// Returns whether the newest checkpoint also holds the best weights.
     pub fn has_best(&self) -> bool {
         self.files.keys().any(|name| name.ends_with("best.safetensors"))
     }
 
-    /// Fails if anything differs, and says what.
+    /// Fails the test if anything differs from `expected`.
     #[track_caller]
     pub fn expect(&self, expected: &Self, context: &str) {
         let names = |left: &Self| left.files.keys().cloned().collect::<Vec<_>>();

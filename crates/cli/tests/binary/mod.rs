@@ -1,6 +1,6 @@
-//! What the tests of the binary share: running it, reading what it printed, and what it must refuse.
+//! Helpers for tests of the binary: running it, reading its output, and checking errors.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(dead_code, reason = "each test program uses only some of the helpers")]
 
 pub mod kill;
 
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The binary with these arguments, not yet started.
+/// Returns a command that runs the binary with these arguments, not yet started.
 pub fn command(arguments: &[&str]) -> Command {
-    // Shown where a test fails.
+    // cargo shows this line if the test fails.
     println!("regard {arguments:?}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
     command.args(arguments);
     command
 }
 
-/// No run of these tests takes a tenth of this; one that does hangs.
+/// Time after which a process counts as hanging; no test needs a tenth of it.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Runs a command to its end. `Command::output` would wait for ever.
+/// Runs a command to its end, with a deadline that `Command::output` lacks.
 pub trait Ended {
-    /// What it printed and how it ended; fails the test if it does not end.
+    /// Returns the output and exit status; fails the test after the deadline.
     fn ended(&mut self) -> Output;
 }
 
@@ -39,7 +39,7 @@ impl Ended for Command {
     }
 }
 
-/// What a child printed into its pipes and how it ended; fails the test if it does not end.
+/// Returns the output and exit status of a child process; fails the test after the deadline.
 #[track_caller]
 pub fn end_of(mut child: Child) -> Output {
     fn all_of(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
@@ -65,7 +65,7 @@ pub fn end_of(mut child: Child) -> Output {
     Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
-/// Waits until something is so; fails the test if that takes too long.
+/// Waits until `is_so` returns true; fails the test after the deadline.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -85,7 +85,7 @@ pub fn regard_in(place: impl AsRef<Path>, arguments: &[&str]) -> Output {
     command(arguments).current_dir(place).ended()
 }
 
-/// A network small enough to learn in a second.
+/// Settings of a network small enough to learn in a second.
 pub const SMALL: [&str; 7] = [
     "model.d_model=16",
     "model.n_heads=2",
@@ -96,12 +96,12 @@ pub const SMALL: [&str; 7] = [
     "train.learning_rate=1e-2",
 ];
 
-/// `--set` before each `key=value`.
+/// Returns the settings as arguments, with `--set` before each `key=value`.
 pub fn sets<'a>(settings: &[&'a str]) -> Vec<&'a str> {
     settings.iter().flat_map(|&setting| ["--set", setting]).collect()
 }
 
-/// `--set` before each `key=value`, without the keys of a Transformer where `more` chooses another kind of network.
+/// Returns the settings like [`sets`], without the keys of a Transformer if `more` chooses another kind of network.
 pub fn sets_beside<'a>(more: &[&str], settings: &[&'a str]) -> Vec<&'a str> {
     let is_transformer = !more.iter().any(|one| one.starts_with("model.kind="));
     let is_used = |setting: &&str| {
@@ -110,7 +110,7 @@ pub fn sets_beside<'a>(more: &[&str], settings: &[&'a str]) -> Vec<&'a str> {
     sets(&settings.iter().copied().filter(is_used).collect::<Vec<_>>())
 }
 
-/// Numbers as words, which a tiny model can learn.
+/// Writes a file of translated number words, which a tiny model can learn, and returns its path.
 pub fn pairs(place: &Path) -> String {
     let words = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq")];
     let mut text = String::new();
@@ -124,19 +124,19 @@ pub fn pairs(place: &Path) -> String {
     write(place, "pairs.tsv", text)
 }
 
-/// What stands in standard output or error.
+/// Returns bytes of standard output or error as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What a run that must succeed has printed.
+/// Returns the standard output of a run that must succeed.
 #[track_caller]
 pub fn done(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// The run ended with this code and a report that has all of these words, and no panic.
+/// Fails the test unless the run ended with `code` and a message that contains all `words`, without a panic.
 #[track_caller]
 pub fn fails_with(output: &Output, code: i32, words: &[&str]) {
     let message = text(&output.stderr);
@@ -147,48 +147,48 @@ pub fn fails_with(output: &Output, code: i32, words: &[&str]) {
     assert!(!message.contains("panicked"), "{message}");
 }
 
-/// A text that is one JSON document and nothing else.
+/// Parses a text that is exactly one JSON document.
 #[track_caller]
 pub fn document(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A JSON document a line.
+/// Parses one JSON document per line.
 pub fn documents(text: &str) -> Vec<Value> {
     text.lines().map(document).collect()
 }
 
-/// The JSON document of the last line.
+/// Parses the JSON document in the last line.
 #[track_caller]
 pub fn last_document(text: &str) -> Value {
     document(text.lines().last().unwrap())
 }
 
-/// A file that is a JSON document.
+/// Reads a JSON file.
 #[track_caller]
 pub fn read_document(path: &Path) -> Value {
     document(&fs::read_to_string(path).unwrap())
 }
 
-/// A path as an argument.
+/// Returns a path as an argument.
 pub fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Writes a file into a folder and gives its path.
+/// Writes a file into a folder and returns its path.
 pub fn write(place: impl AsRef<Path>, name: &str, content: impl AsRef<[u8]>) -> String {
     let file = place.as_ref().join(name);
     fs::write(&file, content).unwrap();
     path(&file).to_string()
 }
 
-/// What `regard show` says in JSON.
+/// Returns the JSON of `regard show`.
 #[track_caller]
 pub fn shown(arguments: &[&str]) -> Value {
     document(&done(&regard(&[&["show"], arguments, &["--json"]].concat())))
 }
 
-/// `regard show` draws this in every format and prints text that has all of these words.
+/// Checks that `regard show` draws a picture in every format and prints text that contains all `words`.
 #[track_caller]
 pub fn drawn(arguments: &[&str], words: &[&str]) {
     let place = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ pub fn drawn(arguments: &[&str], words: &[&str]) {
     }
 }
 
-/// `regard show` takes this for wrong use, before anything is printed.
+/// Checks that `regard show` refuses the arguments as wrong use before it prints anything.
 #[track_caller]
 pub fn show_refuses(arguments: &[&str], words: &[&str]) {
     let output = regard(&[&["show"], arguments].concat());

@@ -1,10 +1,10 @@
-// Maps upon canvases. Only what the window shows is drawn, so the number of tokens does not matter.
+// Draws maps on canvases. Only the visible part is drawn, so the number of tokens does not affect speed.
 const LABEL_FONT = "12px DejaVu Sans, Verdana, sans-serif";
 const NUMBER_FONT = "11px DejaVu Sans, Verdana, sans-serif";
 const LONGEST_LABEL = 130;
 const ANGLE = 55 * Math.PI / 180;
 
-// A pixel a cell.
+// Returns an image of part of a map, with one pixel per cell.
 function pixels(map, rows, columns, most, colours) {
   const image = new ImageData(columns[1] - columns[0], rows[1] - rows[0]);
   let at = 0;
@@ -21,7 +21,7 @@ function pixels(map, rows, columns, most, colours) {
   return image;
 }
 
-// A whole map in little room.
+// Draws a whole map as a thumbnail.
 function drawSmall(canvas, map, side, colours) {
   const part = pooled(map, 2 * side);
   if (part.height === 0 || part.width === 0) return;
@@ -39,7 +39,7 @@ function shortened(context, text) {
   return letters.join("") + "…";
 }
 
-// The labels of a layer and the room they take: left of the map, above it, and beyond its right end.
+// Returns the labels of a layer and the space they need: left of the map, above it, and beyond its right edge.
 function layOut(context, layer) {
   const rows = layer.queries.map((token) => shortened(context, token));
   const columns = layer.keys.map((token) => shortened(context, token));
@@ -54,8 +54,8 @@ function layOut(context, layer) {
   };
 }
 
-// `port` says which part of the map is seen and where it stands, `look` how it looks: cell, most, colours, row, column,
-// ink, accent.
+// Draws the visible part of a map. `port` is that part and its position; `look` has cell, most, colours, row, column, ink and
+// accent.
 function drawMap(context, scratch, map, place, port, look) {
   context.clearRect(0, 0, port.wide, port.high);
   if (map.width === 0 || map.height === 0) return;
@@ -113,7 +113,7 @@ function drawNumbers(context, map, port, look) {
   }
 }
 
-// Around the row and the column, not over them.
+// Outlines the chosen row and column without covering their cells.
 function drawChosen(context, map, port, look) {
   const cell = look.cell;
   const line = cell >= 8 ? 2 : 1;

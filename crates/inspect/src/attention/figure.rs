@@ -1,28 +1,25 @@
-//! All maps in one drawing.
+//! A figure of all attention maps of a view.
+
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, ScaleBar, ValueRange, number};
 
 use crate::attention::{AttentionView, HeadMap, MapGroup};
-use crate::colour::{ColourScale, ValueRange};
-use crate::error::InspectError;
-use crate::figure::Figure;
-use crate::number::number;
-use crate::panel::{Heatmap, ScaleBar};
 
-/// More panels than the largest models have; a drawing of them is no longer looked at.
+/// Largest number of panels; more than the largest models have, and too many to be useful in a figure.
 const MOST_PANELS: usize = 1_024;
-/// Token labels are read in maps up to this many tokens, if there are not too many maps.
+/// Largest number of tokens of a map with readable labels.
 const LABELLED_TOKENS: usize = 40;
 const LABELLED_PANELS: usize = 24;
 
-/// A row of panels a layer, one scale for all.
-pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
+/// Draws a row of panels per layer, with one colour scale for all.
+pub(super) fn draw(view: &AttentionView) -> Result<Figure, FigureError> {
     let panels: usize = view.groups.iter().map(|group| group.heads.len()).sum();
     if panels > MOST_PANELS {
-        return Err(InspectError::TooLarge { what: "maps of a drawing", limit: MOST_PANELS, got: panels });
+        return Err(FigureError::TooLarge { what: "maps of a drawing", limit: MOST_PANELS, got: panels });
     }
     let inputs = view.inputs();
     let title = if view.title.is_empty() { "Attention" } else { &view.title };
     let mut figure = Figure::new(title);
-    // Layers of one width stand in a grid; others flow.
+    // If all layers have the same number of heads, each starts a new row.
     let widest = view.groups.iter().map(|group| group.heads.len()).max().unwrap_or(0);
     let is_even = view.groups.iter().all(|group| group.heads.len() == widest);
     if is_even && widest > 1 {
@@ -33,7 +30,7 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
         for head in &group.heads {
             let input = (inputs.len() > 1).then_some(group.input.as_str()).filter(|input| !input.is_empty());
             let map = panel(group, head, panels, high)?;
-            // Where all look the same, one bar says enough.
+            // All panels share one scale, so only the last has a scale bar.
             let is_last = index + 1 == view.groups.len() && head == &group.heads[group.heads.len() - 1];
             let map = map.scale_bar(if is_last { ScaleBar::Shown } else { ScaleBar::Hidden });
             let name = panel_name(group, head);
@@ -41,10 +38,10 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
         }
     }
     let mut note =
-        "Rows are queries, columns the keys they look at; the darker a cell, the larger the weight.".to_string();
-    // Not where both are the same number to the eye.
+        "Rows are queries, columns are the keys they attend to; darker cells have larger weights.".to_string();
+    // The sentence is needed only if the two numbers differ as printed.
     if short(high) != short(largest) {
-        note += &format!(" Weights beyond {}, up to {}, have the last colour.", short(high), short(largest));
+        note += &format!(" Weights above {}, up to {}, have the darkest colour.", short(high), short(largest));
     }
     if let Some(explained) = explained(view) {
         note += &explained;
@@ -52,7 +49,7 @@ pub(super) fn draw(view: &AttentionView) -> Result<Figure, InspectError> {
     Ok(figure.note(note))
 }
 
-/// The name of the head; that of the layer where it has but one and is of no model.
+/// Returns the title of a panel: the name of the head, or that of the layer if it has only head 0 and belongs to no model.
 fn panel_name(group: &MapGroup, head: &HeadMap) -> String {
     match group.site {
         None if group.heads.len() == 1 && head.head == 0 => group.name.clone(),
@@ -61,7 +58,7 @@ fn panel_name(group: &MapGroup, head: &HeadMap) -> String {
     }
 }
 
-/// How names are to be read.
+/// Returns a sentence that explains the names of heads, if a layer of the view is numbered.
 fn explained(view: &AttentionView) -> Option<String> {
     let group = view.groups.iter().find(|group| group.site.is_some_and(|site| site.is_numbered()))?;
     let head = group.heads.last()?.head;
@@ -72,7 +69,7 @@ fn short(weight: f32) -> String {
     number(f64::from(weight), 3)
 }
 
-fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<Heatmap, InspectError> {
+fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<Heatmap, FigureError> {
     let weights = head.weights(group).flatten().collect();
     let map = Heatmap::new(group.queries.len(), group.keys.len(), weights)?
         .scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high }))
@@ -91,13 +88,13 @@ fn panel(group: &MapGroup, head: &HeadMap, panels: usize, high: f32) -> Result<H
     Ok(map.row_labels(group.queries.iter().cloned()).column_labels(group.keys.iter().cloned()))
 }
 
-/// How many maps stand side by side: those of a layer, in equal rows where that is too wide.
+/// Returns the number of maps side by side: one layer per row, split into rows of equal length if it is too wide.
 fn columns(heads: usize) -> usize {
     heads.div_ceil(heads.div_ceil(16))
 }
 
-/// The largest weight of the whole view, and the usual one: that which nine queries of ten stay below. The first queries
-/// of a decoder see little, so their weights would make all others pale.
+/// Returns the largest weight of the view, and the 90th percentile of the queries' largest weights. Colours end at the
+/// second: the first queries of a decoder see few keys, and their large weights would make all others pale.
 fn ends(view: &AttentionView) -> (f32, f32) {
     let heads = view.groups.iter().flat_map(|group| group.heads.iter().map(move |head| (group, head)));
     let rows = heads.flat_map(|(group, head)| head.weights(group));

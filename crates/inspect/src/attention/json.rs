@@ -1,10 +1,10 @@
-//! The view for programs.
+//! Attention maps as JSON.
 
 use serde_json::{Value, json};
 
 use crate::attention::{AttentionView, MapGroup};
 
-/// One object an input; alone where there is one.
+/// Returns one object per input: the object itself for a single input, an array for several.
 pub(super) fn document(view: &AttentionView) -> Value {
     let mut inputs: Vec<Value> = view.inputs().into_iter().map(|(name, groups)| one_input(name, &groups)).collect();
     match inputs.len() {
@@ -34,7 +34,7 @@ fn maps_of(group: &MapGroup) -> Vec<Value> {
     group.heads.iter().map(map).collect()
 }
 
-/// Four decimals, through f64: those of an f32 would print as more.
+/// Rounds to four decimals, as f64: an f32 would print with more digits. `None` if the weight is not finite.
 fn rounded(weight: f32) -> Option<f64> {
     let weight = f64::from(weight);
     weight.is_finite().then(|| (weight * 1e4).round() / 1e4)

@@ -1,4 +1,4 @@
-//! From what a pass has captured.
+//! Views from the attention maps that a forward pass captured.
 
 use regard_nn::AttentionMap;
 
@@ -6,12 +6,12 @@ use crate::attention::{AttentionView, HeadMap, MapGroup};
 use crate::error::InspectError;
 
 impl AttentionView {
-    /// The maps of a [`Capture`](regard_nn::Capture), in its order of layers.
+    /// Creates a view of the maps of a [`Capture`](regard_nn::Capture), in its order of layers.
     ///
-    /// `describe` gives the name and the tokens of a map's layer as a [`MapGroup`] without heads; maps of the same layer and
-    /// the same tokens stand together, and `None` leaves a map out. Rows of cached decoding, which grow with its steps, are filled up with zeros, and so
-    /// are queries that were not captured. What lies beyond the tokens is the padding of a batch and left out: an error
-    /// if a query looks there. Rows that were captured twice are those of the later pass.
+    /// `describe` returns the name and the tokens of a map's layer as a [`MapGroup`] without heads, or `None` to leave a map out.
+    /// Maps of the same layer and the same tokens form one group. Rows of cached decoding, which grow with the steps, are padded
+    /// with zeros; queries that were not captured are zero, and a row captured twice is that of the later pass. Weights beyond
+    /// the tokens are the padding of a batch and left out, with an error if one of them is not zero.
     pub fn from_maps(
         title: impl Into<String>,
         maps: &[AttentionMap],
@@ -35,7 +35,7 @@ impl AttentionView {
     }
 }
 
-/// Puts the rows of a map in their places.
+/// Copies the rows of a map into the group.
 fn add(group: &mut MapGroup, map: &AttentionMap) -> Result<(), InspectError> {
     let (queries, keys) = (group.queries.len(), group.keys.len());
     let place = group.heads.iter().position(|head| head.head == map.head).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Attention maps to look at: which query looks at which key, in every layer and head, for one input or several.
+//! Attention maps: how much each query attends to each key, in every layer and head, for one or several inputs.
 //!
 //! ```
 //! use regard_inspect::{AttentionView, HeadMap, MapGroup};
@@ -14,68 +14,66 @@
 mod figure;
 mod json;
 mod maps;
-pub(crate) mod page;
+mod page;
 
 use std::path::Path;
 
+use regard_figures::{Figure, Format, Interactive, Saved};
 use regard_nn::Site;
+use regard_system::{check_folder, save_atomically};
 
 use crate::error::InspectError;
-use crate::figure::Saved;
-use crate::figure::{Figure, Format};
-use crate::panel::strings;
-use crate::save::{folder_of, save_atomically};
 
-/// The attention maps of one input or of several.
+/// Attention maps of one or several inputs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AttentionView {
-    /// What is looked at: the input, as a rule.
+    /// Title of the view, usually the input.
     pub title: String,
-    /// A layer each, in the order they are shown.
+    /// Layers, in the order they are shown.
     pub groups: Vec<MapGroup>,
 }
 
-/// The heads of one layer, for one input.
+/// The attention maps of all heads of a layer, for one input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MapGroup {
-    /// The input it belongs to, where a view has several; empty says that of the view's title.
+    /// Name of the input, if the view has several; the view's title if empty.
     pub input: String,
-    /// What people call the layer: `encoder layer 1`, `decoder layer 2, cross-attention`, `alignment`.
+    /// Readable name of the layer: `encoder layer 1`, `decoder layer 2, cross-attention`, `alignment`.
     pub name: String,
-    /// The layer of a model that it is; none for weights from elsewhere.
+    /// The layer of a model, or `None` for weights from elsewhere.
     pub site: Option<Site>,
-    /// The tokens that look, a row each.
+    /// Tokens of the queries, one per row.
     pub queries: Vec<String>,
-    /// The tokens looked at, a column each.
+    /// Tokens of the keys, one per column.
     pub keys: Vec<String>,
-    /// The maps.
+    /// Maps of the heads.
     pub heads: Vec<HeadMap>,
 }
 
-/// The weights of one head.
+/// The attention map of one head.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HeadMap {
-    /// The number of the head in its layer, from 0.
+    /// Index of the head in its layer, from 0.
     pub head: usize,
-    /// A row a query, a weight a key. Missing ones are zero, those beyond queries and keys are left out.
+    /// Weights, a row per query. Missing weights count as zero; those beyond queries and keys are ignored.
     pub rows: Vec<Vec<f32>>,
 }
 
-/// How a view is written.
+/// File format of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewFormat {
-    /// A page to move about in.
+    /// Interactive page.
     Html,
-    /// A drawing of all maps.
+    /// Vector drawing of all maps.
     Svg,
-    /// The same in pixels.
+    /// Bitmap of all maps.
     Png,
-    /// The weights, for programs.
+    /// Weights for programs.
     Json,
 }
 
 impl ViewFormat {
-    /// What the extension of the path says, in any case.
+    /// Returns the format that the extension of the path names, in upper or lower case.
     pub fn of(path: impl AsRef<Path>) -> Result<Self, InspectError> {
         let path = path.as_ref();
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
@@ -84,24 +82,24 @@ impl ViewFormat {
             Ok(Format::Html) => Ok(Self::Html),
             Ok(Format::Svg) => Ok(Self::Svg),
             Ok(Format::Png) => Ok(Self::Png),
-            Err(_) => Err(InspectError::ViewExtension { path: path.to_path_buf() }),
+            Err(_) => Err(InspectError::Extension { path: path.to_path_buf() }),
         }
     }
 }
 
 impl AttentionView {
-    /// A view without maps.
+    /// Creates a view without maps.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), groups: Vec::new() }
     }
 
-    /// The same with a layer more.
+    /// Adds a layer.
     pub fn group(mut self, group: MapGroup) -> Self {
         self.groups.push(group);
         self
     }
 
-    /// The same with the layers of another, which keep the name of their input.
+    /// Adds the layers of another view. All layers keep the names of their inputs.
     pub fn join(mut self, other: Self) -> Self {
         for group in &mut self.groups {
             name_input(group, &self.title);
@@ -113,43 +111,52 @@ impl AttentionView {
         self
     }
 
-    /// A drawing of all maps, a row of panels a layer.
+    /// Returns a figure of all maps, with a row of panels per layer.
     pub fn to_figure(&self) -> Result<Figure, InspectError> {
-        figure::draw(self)
+        Ok(figure::draw(self)?)
     }
 
-    /// A page that needs nothing else, with a choice of layer and head, and weights under the pointer.
+    /// Returns a self-contained page on which layer and head can be chosen and weights are shown under the pointer.
     pub fn to_html(&self) -> Result<String, InspectError> {
-        page::page(self)
+        let mut page = self.to_interactive()?;
+        if page.title.is_empty() {
+            page.title = "Attention".to_string();
+        }
+        Ok(page.to_html())
     }
 
-    /// For programs: `{"input", "tokens", "maps": [{"name", "words", "side", "layer", "kind", "head", "queries", "keys",
-    /// "weights"}]}`, a list of such objects where there are several inputs. `tokens` are the keys of the first layer, layers
-    /// and heads count from 0, weights have four decimals, and one that is not finite is `null`.
+    /// Returns the maps as a part of a report.
+    pub fn to_interactive(&self) -> Result<Interactive, InspectError> {
+        page::interactive(self)
+    }
+
+    /// Returns `{"input", "tokens", "maps": [{"name", "words", "side", "layer", "kind", "head", "queries", "keys",
+    /// "weights"}]}`, or an array of such objects for several inputs. `tokens` are the keys of the first layer. Layers and heads
+    /// count from 0, weights have four decimals, and a weight that is not finite is `null`.
     pub fn to_json(&self) -> serde_json::Value {
         json::document(self)
     }
 
-    /// Writes the view as the extension of the path says: `.html`, `.svg`, `.png` or `.json`; atomically.
+    /// Writes the view atomically, in the format of the extension: `.html`, `.svg`, `.png` or `.json`.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
         let path = path.as_ref();
         let content = match ViewFormat::of(path)? {
             ViewFormat::Html => self.to_html()?,
             ViewFormat::Json => format!("{}\n", self.to_json()),
-            ViewFormat::Svg | ViewFormat::Png => return self.to_figure()?.save(path),
+            ViewFormat::Svg | ViewFormat::Png => return Ok(self.to_figure()?.save(path)?),
         };
-        save_atomically(path, content.as_bytes()).map(|()| Saved::default())
+        save_atomically(path, content.as_bytes())?;
+        Ok(Saved::default())
     }
 
-    /// Whether a view can be saved there, as far as that is known before there is one: the extension names a format,
-    /// and the folder exists.
+    /// Returns an error if a view could not be saved here: the extension must name a format, and the folder must exist.
     pub fn check_path(path: impl AsRef<Path>) -> Result<(), InspectError> {
         let path = path.as_ref();
         ViewFormat::of(path)?;
-        if folder_of(path).is_dir() { Ok(()) } else { Err(InspectError::Folder { path: path.to_path_buf() }) }
+        Ok(check_folder(path)?)
     }
 
-    /// The inputs in their order, each with its layers.
+    /// Returns the inputs in order, each with its layers.
     fn inputs(&self) -> Vec<(&str, Vec<&MapGroup>)> {
         let mut inputs: Vec<(&str, Vec<&MapGroup>)> = Vec::new();
         for group in &self.groups {
@@ -164,17 +171,18 @@ impl AttentionView {
 }
 
 impl MapGroup {
-    /// A layer without heads.
+    /// Creates a group without heads.
     pub fn new<S: Into<String>, T: Into<String>>(
         name: impl Into<String>,
         queries: impl IntoIterator<Item = S>,
         keys: impl IntoIterator<Item = T>,
     ) -> Self {
-        let (queries, keys) = (strings(queries), strings(keys));
+        let queries = queries.into_iter().map(Into::into).collect();
+        let keys = keys.into_iter().map(Into::into).collect();
         Self { input: String::new(), name: name.into(), site: None, queries, keys, heads: Vec::new() }
     }
 
-    /// A layer of a model, without heads.
+    /// Creates a group without heads for a layer of a model.
     pub fn of<S: Into<String>, T: Into<String>>(
         site: Site,
         queries: impl IntoIterator<Item = S>,
@@ -183,12 +191,12 @@ impl MapGroup {
         Self { site: Some(site), ..Self::new(site.words(), queries, keys) }
     }
 
-    /// The same under another name, such as one that says more.
+    /// Changes the readable name of the layer.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// The name of a head: `encoder.0.2`; its number alone where the layer is of no model.
+    /// Returns the name of a head, such as `encoder.0.2`, or `head 2` if the layer belongs to no model.
     pub fn head_name(&self, head: usize) -> String {
         match self.site {
             Some(site) => site.head_of(head, self.heads.len().max(head + 1)),
@@ -196,7 +204,7 @@ impl MapGroup {
         }
     }
 
-    /// The layer with its name: `encoder.0 (encoder layer 1)`.
+    /// Returns the layer's site with its readable name: `encoder.0 (encoder layer 1)`.
     fn label(&self) -> String {
         match self.site.map(|site| site.to_string()) {
             Some(site) if site != self.name => format!("{site} ({})", self.name),
@@ -204,13 +212,13 @@ impl MapGroup {
         }
     }
 
-    /// The same as of a named input.
+    /// Sets the name of the input.
     pub fn input(mut self, input: impl Into<String>) -> Self {
         self.input = input.into();
         self
     }
 
-    /// The same with a head more.
+    /// Adds a head.
     pub fn head(mut self, head: HeadMap) -> Self {
         self.heads.push(head);
         self
@@ -222,7 +230,7 @@ impl MapGroup {
 }
 
 impl HeadMap {
-    /// Row after row, each as long as there are keys.
+    /// Returns the rows, each cut or padded with zeros to the number of keys.
     fn weights(&self, group: &MapGroup) -> impl Iterator<Item = Vec<f32>> {
         let keys = group.keys.len();
         (0..group.queries.len()).map(move |query| {

@@ -1,20 +1,18 @@
-//! The page to look at attention: maps drawn upon canvases by a script of its own, so that a quarter of a million cells
-//! are as quick as a few.
+//! The interactive page of attention maps. A script draws them on canvases, so that 250,000 cells are as fast as a few.
 
 use std::fmt::Write;
 
+use regard_figures::{FigureError, Interactive, visible};
 use serde::Serialize;
 
 use crate::attention::{AttentionView, HeadMap, MapGroup};
 use crate::error::InspectError;
-use crate::html::document;
-use crate::text::{escape, visible};
 
-/// About sixty megabytes of page, which a browser still opens.
+/// Largest number of weights in a page, about 60 MB, which a browser still opens.
 const MOST_WEIGHTS: usize = 20_000_000;
 
-pub(crate) const STYLE: &str = include_str!("page.css");
-pub(crate) const SCRIPT: &str = concat!(
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = concat!(
     "(function () {\n\"use strict\";\n",
     include_str!("weights.js"),
     include_str!("drawing.js"),
@@ -22,28 +20,20 @@ pub(crate) const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// The view as a page of its own.
-pub(super) fn page(view: &AttentionView) -> Result<String, InspectError> {
-    let title = if view.title.is_empty() { "Attention" } else { &view.title };
-    let mut body = format!("<h1>{}</h1>\n", escape(title));
-    write_view(&mut body, view)?;
-    let _ = write!(body, "<script>\n{SCRIPT}</script>\n");
-    Ok(document(title, STYLE, &body))
-}
-
-/// One view as a part of a page that has [`STYLE`] and, once and after all views, [`SCRIPT`].
-pub(crate) fn write_view(body: &mut String, view: &AttentionView) -> Result<(), InspectError> {
+/// Turns a view into an interactive part of a page.
+pub(super) fn interactive(view: &AttentionView) -> Result<Interactive, InspectError> {
     let weights = view.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
     if weights > MOST_WEIGHTS {
-        return Err(InspectError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights });
+        return Err(FigureError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights }.into());
     }
     let data = PageData { title: &view.title, groups: view.groups.iter().map(PageGroup::new).collect() };
     let json = serde_json::to_string(&data).map_err(|error| InspectError::Encode { why: error.to_string() })?;
-    body.push_str(
-        "<div class=\"attention\">\n<noscript>The maps are drawn by a script, which is turned off here.</noscript>\n",
+    let body = format!(
+        "<div class=\"attention\">\n<noscript>The maps are drawn by JavaScript, which is turned off here.</noscript>\n\
+         <script type=\"application/json\">{}</script>\n</div>\n",
+        for_script(&json)
     );
-    let _ = write!(body, "<script type=\"application/json\">{}</script>\n</div>\n", for_script(&json));
-    Ok(())
+    Ok(Interactive { title: view.title.clone(), body, style: STYLE, script: SCRIPT })
 }
 
 #[derive(Serialize)]
@@ -61,7 +51,7 @@ struct PageGroup<'a> {
     heads: Vec<PageHead>,
 }
 
-/// Weights as ten-thousandths: `12` is a third of the room of `0.0012`. Zeros at the end of a row are left out.
+/// A head with weights in ten-thousandths: `12` takes a third of the space of `0.0012`. Zeros at the end of a row are omitted.
 #[derive(Serialize)]
 struct PageHead {
     head: usize,
@@ -98,7 +88,7 @@ fn ten_thousandths(weight: f32) -> Option<i64> {
     weight.is_finite().then(|| (f64::from(weight) * 1e4).round() as i64)
 }
 
-/// JSON that can stand in a script element: nothing in it ends the element or begins a comment.
+/// Escapes JSON for a script element, so that nothing in it ends the element or begins a comment.
 fn for_script(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
@@ -115,7 +105,7 @@ fn for_script(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::colour::ColourMap;
+    use regard_figures::ColourMap;
 
     #[test]
     fn the_script_has_the_colours_of_the_drawings() {

@@ -1,5 +1,4 @@
-// One view: its parts, what is chosen in it, and what people do. Text of the data reaches the page as text only, never
-// as markup.
+// An attention view: its elements, its state and its event handlers. Texts from the data are inserted as text, never as markup.
 function element(tag, name, text) {
   const made = document.createElement(tag);
   if (name) made.className = name;
@@ -32,7 +31,7 @@ function mount(root) {
         layer.maps[head] = mean(layer.heads.map((_, index) => mapOf(layer, index)));
       } else {
         layer.maps[head] = unpack(layer.heads[head].rows, layer.queries.length, layer.keys.length);
-        // The array is all that is needed, and much smaller.
+        // The unpacked array replaces the rows and is much smaller.
         layer.heads[head].rows = null;
       }
     }
@@ -41,7 +40,7 @@ function mount(root) {
   const map = () => mapOf(group(), state.head);
   const activeRow = () => (state.row >= 0 ? state.row : state.pinned);
 
-  // The parts of the view.
+  // ---- elements ----
   root.tabIndex = 0;
   const controls = root.appendChild(element("div", "controls"));
   const overview = root.appendChild(element("div", "overview"));
@@ -60,7 +59,7 @@ function mount(root) {
   const layerChoice = choice("layer");
   const headChoice = choice("head");
   const scaleChoice = choice("colours up to");
-  fill(scaleChoice, [["usual", "nine queries of ten"], ["largest", "the largest weight"], ["one", "1"]], "usual");
+  fill(scaleChoice, [["usual", "90 % of queries"], ["largest", "the largest weight"], ["one", "1"]], "usual");
   fill(inputChoice, inputs.map((input, index) => [index, input.name || "input " + (index + 1)]), 0);
   inputChoice.parentNode.hidden = inputs.length < 2;
   const sizeLabel = controls.appendChild(element("label", "", "cell size"));
@@ -93,12 +92,12 @@ function mount(root) {
     return head === MEAN ? "mean of heads" : layer.heads[head].name;
   }
 
-  // What stands above a column of heads.
+  // The label above a column of heads.
   function headNumber(layer, head) {
     return head === MEAN ? "mean" : String(layer.heads[head].head);
   }
 
-  // Heads of a layer as they can be chosen: the mean first where it is one of several.
+  // The heads that can be chosen in a layer; if there are several, their mean comes first.
   function headsOf(layer) {
     const heads = layer.heads.map((_, index) => index);
     return layer.heads.length > 1 ? [MEAN].concat(heads) : heads;
@@ -161,7 +160,7 @@ function mount(root) {
     drawSome(todo, state.input);
   }
 
-  // A few at a time, so that the page answers meanwhile.
+  // Draws for at most 30 ms at a time, so that the page stays responsive.
   function drawSome(todo, input) {
     const end = Date.now() + 30;
     while (todo.length > 0 && Date.now() < end && input === state.input) todo.shift()();
@@ -170,7 +169,7 @@ function mount(root) {
 
   // ---- the tokens as text ----
 
-  // Layers over the same tokens keep the chosen query and the size of cells.
+  // Layers with the same tokens keep the chosen query and the cell size.
   function showTokens() {
     const shown = JSON.stringify([group().queries, group().keys]);
     if (shown === tokens) return;
@@ -206,13 +205,13 @@ function mount(root) {
     line.textContent = sentence(shown, row);
   }
 
-  // Within one row its own largest tells most, unless all maps are to have one scale.
+  // A row is shaded up to its own largest weight, unless all maps use the scale up to 1.
   function shadeScale(shown, row) {
     return state.scale === "one" ? 1 : largest(shown.values.subarray(row * shown.width, (row + 1) * shown.width));
   }
 
   function sentence(shown, row) {
-    if (row < 0) return "Point at a query, or at a cell of the map, to see where it looks; click to keep it.";
+    if (row < 0) return "Point at a query or a cell of the map to see what the query attends to; click to keep it selected.";
     const token = "“" + group().queries[row] + "” (" + (row + 1) + ")";
     if (state.column >= 0) {
       const key = "“" + group().keys[state.column] + "” (" + (state.column + 1) + ")";
@@ -220,7 +219,7 @@ function mount(root) {
     }
     const best = strongest(shown, row, 3).map(
       (column) => "“" + group().keys[column] + "” " + said(shown.values[row * shown.width + column]));
-    return token + " looks " + (best.length > 0 ? "most at " + best.join(", ") : "nowhere");
+    return token + " attends " + (best.length > 0 ? "most to " + best.join(", ") : "to nothing");
   }
 
   // ---- the map ----
@@ -275,7 +274,7 @@ function mount(root) {
     });
   }
 
-  // ---- what people do ----
+  // ---- events ----
 
   function cellAt(event) {
     const box = canvas.getBoundingClientRect();
@@ -348,7 +347,7 @@ function mount(root) {
     choose(state.group, state.head);
   });
 
-  // Arrows choose, unless they move something else: a choice, the size, the window of a large map.
+  // Arrow keys choose layer and head, unless the focus is on a control or on a map that scrolls.
   function onKey(event) {
     if (/^(SELECT|INPUT|TEXTAREA)$/.test(event.target.tagName)) return;
     const isScrolled = scroller.scrollWidth > scroller.clientWidth || scroller.scrollHeight > scroller.clientHeight;
@@ -374,7 +373,7 @@ function mount(root) {
 
 if (typeof document !== "undefined") {
   const keys = Array.from(document.querySelectorAll(".attention")).map(mount).filter((key) => key !== null);
-  // A page with one view needs no click before its arrows work.
+  // With a single view on the page, arrow keys work without a click.
   if (keys.length === 1) {
     document.addEventListener("keydown", (event) => {
       if (event.target === document.body) keys[0](event);

@@ -1,5 +1,5 @@
-// Weights, colours and what of them is shown: nothing here needs a page.
-// White to dark blue, as in the drawings; by night from the dark ground to bright.
+// Weights and colours. Nothing here needs a page.
+// Colours from white to dark blue, as in the figures; in dark mode from the dark background to bright.
 const LIGHT = [
   [255, 255, 255], [225, 236, 247], [195, 217, 238], [156, 195, 226], [110, 168, 211],
   [68, 137, 193], [34, 104, 168], [13, 71, 136], [8, 40, 92],
@@ -10,7 +10,7 @@ const UNIT = 10000;
 const MEAN = -1;
 const LARGEST_CELL = 40;
 
-// The rows of the data, in ten-thousandths and without their last zeros, as one array; null is not a number.
+// Returns a map from rows in ten-thousandths without trailing zeros; null becomes NaN.
 function unpack(rows, height, width) {
   const values = new Float32Array(height * width);
   for (let row = 0; row < height && row < rows.length; row++) {
@@ -22,8 +22,8 @@ function unpack(rows, height, width) {
   return measured(height, width, values);
 }
 
-// A map with the largest of its weights, and the usual one: that which nine queries of ten stay below. The first queries
-// of a decoder see little, so their weights would make all others pale.
+// Adds to a map its largest weight and the 90th percentile of the queries' largest weights, at which colours usually end: the
+// first queries of a decoder see few keys, and their large weights would make all others pale.
 function measured(height, width, values) {
   const rows = [];
   for (let row = 0; row < height; row++) rows.push(largest(values.subarray(row * width, (row + 1) * width)));
@@ -41,7 +41,7 @@ function largest(values) {
   return most;
 }
 
-// The mean of maps of one shape.
+// Returns the mean of maps of equal shape.
 function mean(maps) {
   const first = maps[0];
   const values = new Float32Array(first.values.length);
@@ -51,7 +51,7 @@ function mean(maps) {
   return measured(first.height, first.width, values);
 }
 
-// A map of at most `side` cells a side. The largest of the cells that fall together: a thin diagonal stays.
+// Shrinks a map to at most `side` cells a side, by the maximum of merged cells, which keeps a thin diagonal visible.
 function pooled(map, side) {
   const height = Math.min(map.height, side);
   const width = Math.min(map.width, side);
@@ -67,7 +67,7 @@ function pooled(map, side) {
   return { height: height, width: width, values: values, largest: map.largest, usual: map.usual };
 }
 
-// 256 colours between the stops.
+// Interpolates 256 colours between the stops.
 function ramp(stops) {
   const colours = [];
   for (let i = 0; i < 256; i++) {
@@ -85,7 +85,7 @@ function colourOf(colours, value, most) {
   return colours[Math.max(0, Math.min(255, Math.round(place * 255)))];
 }
 
-// Black or white, whichever reads better upon a colour.
+// Returns black or white, whichever is more readable on the colour.
 function inkUpon(colour) {
   return 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 140 ? "#111" : "#fff";
 }
@@ -98,7 +98,7 @@ function said(value) {
   return value === value ? value.toFixed(4) : "no value";
 }
 
-// The columns with the largest weights of a row, the largest first.
+// Returns the columns with the largest weights of a row, in descending order.
 function strongest(map, row, count) {
   const found = [];
   for (let column = 0; column < map.width; column++) {
@@ -108,7 +108,7 @@ function strongest(map, row, count) {
   return found.sort((a, b) => weight(b) - weight(a) || a - b).slice(0, count);
 }
 
-// Inputs in their order, each with its layers.
+// Returns the inputs in order, each with its layers.
 function inputsOf(data) {
   const inputs = [];
   for (const group of data.groups) {
@@ -123,19 +123,19 @@ function inputsOf(data) {
   return inputs;
 }
 
-// The size of cells at first: all columns in the room there is, but never too small to read their labels.
+// Returns the initial cell size: all columns fit if possible, but labels stay readable.
 function firstCell(columns, rows, room) {
   const fit = Math.floor(Math.min(room / Math.max(columns, 1), 720 / Math.max(rows, 1)));
   return Math.max(16, Math.min(LARGEST_CELL, fit));
 }
 
-// Which cells a window of the map shows: [first, beyond the last].
+// Returns the range of visible cells, [first, last + 1].
 function visible(scroll, room, cell, count) {
   const first = Math.max(0, Math.min(count, Math.floor(scroll / cell)));
   return [first, Math.max(first, Math.min(count, Math.ceil((scroll + room) / cell)))];
 }
 
-// Every so many labels, and the chosen one instead of its neighbours.
+// Returns which labels to show: every n-th, but the chosen one instead of its neighbours.
 function labelled(range, least, chosen) {
   const every = Math.max(1, Math.ceil(least));
   const shown = [];

@@ -1,4 +1,4 @@
-//! A model as a file describes it: an architecture, its `model` table, further parts, the sizes of an input.
+//! Descriptions of models in files: an architecture, its `model` table, additional parts and the sizes of an input.
 
 use regard_nn::ConfigError;
 use regard_nn::config::{check_positive, name_the_nearest};
@@ -14,7 +14,7 @@ use super::quantity::Quantity;
 use super::recurrent::RecurrentModel;
 use super::transformer::Form;
 
-/// A whole model with its configuration.
+/// A model with its configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Architecture {
     /// [`regard_nn::models::encoder::Encoder`].
@@ -23,19 +23,19 @@ pub enum Architecture {
     Decoder(TransformerConfig),
     /// [`regard_nn::models::encoder_decoder::EncoderDecoder`].
     EncoderDecoder(TransformerConfig),
-    /// [`regard_nn::layers::recurrent::Recurrent`], perhaps between an embedding and an output layer.
+    /// [`regard_nn::layers::recurrent::Recurrent`], with an optional embedding and an optional output layer.
     Recurrent(RecurrentModel),
 }
 
-/// What goes in at the bottom.
+/// The kind of input of the lowest layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
     /// Tokens, through the embedding of `vocab` rows.
     #[default]
     Tokens,
-    /// Vectors: there is no embedding. A translator's source alone; its target has tokens, with an embedding and
-    /// positions of its own.
+    /// Vectors instead of tokens, so there is no embedding. In an encoder-decoder this is the source only: the target has tokens,
+    /// with its own embedding and positions.
     Features,
 }
 
@@ -43,11 +43,11 @@ pub enum Input {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sizes {
-    /// Sequences.
+    /// Number of sequences.
     pub batch: usize,
-    /// Tokens of each; of the source, in a translator.
+    /// Number of tokens of each sequence; of each source sequence in an encoder-decoder.
     pub seq: usize,
-    /// Tokens of each target of a translator; `seq` by default.
+    /// Number of tokens of each target sequence of an encoder-decoder; `seq` if `None`.
     pub target_seq: Option<usize>,
 }
 
@@ -58,12 +58,12 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// One sequence of `seq` tokens.
+    /// Sizes of one sequence of `seq` tokens.
     pub fn of(seq: usize) -> Self {
         Self { seq, ..Self::default() }
     }
 
-    /// Tokens of each target.
+    /// Returns the number of tokens of each target sequence.
     pub fn target_seq(&self) -> usize {
         self.target_seq.unwrap_or(self.seq)
     }
@@ -73,16 +73,16 @@ impl Sizes {
     }
 }
 
-/// A model to be counted.
+/// A model to count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
-    /// The model.
+    /// The model and its configuration.
     pub architecture: Architecture,
-    /// What goes in at the bottom of a Transformer.
+    /// Input of the lowest layer of a Transformer.
     pub input: Input,
-    /// Further parts.
+    /// Additional parts.
     pub extra: Vec<Extra>,
-    /// For operations and memory.
+    /// Sizes of the input, which operations and memory depend on.
     pub sizes: Sizes,
 }
 
@@ -97,7 +97,7 @@ enum Kind {
     Recurrent,
 }
 
-/// The top of a file; `model` is read when the architecture is known.
+/// The top level of a file. `model` is parsed once the architecture is known.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -114,13 +114,13 @@ struct Document {
 }
 
 impl Description {
-    /// Nothing but the architecture, with one sequence of 512 tokens.
+    /// A description without additional parts, for one sequence of 512 tokens.
     pub fn new(architecture: Architecture) -> Self {
         Self { architecture, input: Input::Tokens, extra: Vec::new(), sizes: Sizes::default() }
     }
 
-    /// Reads `{architecture, model, input, extra, sizes}`, each of which may be left out; anything else is refused. The
-    /// result is not yet [validated](Self::validate).
+    /// Reads `{architecture, model, input, extra, sizes}`. All are optional; other fields are an error. The result is not yet
+    /// [validated](Self::validate).
     pub fn from_value(value: &Value) -> Result<Self, CountError> {
         let document: Document = read(value, "")?;
         let model = if document.model.is_null() { Value::Object(Default::default()) } else { document.model };
@@ -133,14 +133,14 @@ impl Description {
         Ok(Self { architecture, input: document.input, extra: document.extra, sizes: document.sizes })
     }
 
-    /// The description in the `config.json` of a model folder, whose other entries are none of ours.
+    /// Reads a description from the `config.json` of a model folder, whose other entries are ignored.
     pub fn from_model_folder(config: &Value) -> Result<Self, CountError> {
         let ours = ["architecture", "model", "input", "extra", "sizes"];
         let entries = config.as_object().into_iter().flatten().filter(|(key, _)| ours.contains(&key.as_str()));
         Self::from_value(&Value::Object(entries.map(|(key, value)| (key.clone(), value.clone())).collect()))
     }
 
-    /// The description as [`from_value`](Self::from_value) reads it, every field written out.
+    /// Returns the description in the form that [`from_value`](Self::from_value) reads, with every field.
     pub fn to_value(&self) -> Value {
         let (architecture, model) = match &self.architecture {
             Architecture::Encoder(config) => (Kind::Encoder, serde_json::to_value(config)),
@@ -148,13 +148,13 @@ impl Description {
             Architecture::EncoderDecoder(config) => (Kind::EncoderDecoder, serde_json::to_value(config)),
             Architecture::Recurrent(config) => (Kind::Recurrent, serde_json::to_value(config)),
         };
-        let model = model.expect("plain fields");
+        let model = model.expect("configurations serialise to JSON");
         let document =
             Document { architecture, model, input: self.input, extra: self.extra.clone(), sizes: self.sizes };
-        serde_json::to_value(document).expect("plain fields")
+        serde_json::to_value(document).expect("descriptions serialise to JSON")
     }
 
-    /// Refuses what makes no sense, with the path of the field.
+    /// Returns an error that names the field if the description is invalid.
     pub fn validate(&self) -> Result<(), CountError> {
         match &self.architecture {
             Architecture::Encoder(config) | Architecture::EncoderDecoder(config) => config.validate(),
@@ -172,7 +172,7 @@ impl Description {
         Ok(())
     }
 
-    /// Refuses what needs an embedding where features come in.
+    /// Returns an error for settings that need an embedding if the input is features.
     fn validate_input(&self) -> Result<(), CountError> {
         if self.input == Input::Tokens {
             return Ok(());
@@ -183,7 +183,7 @@ impl Description {
                 Err(ConfigError::new("model.output_weights", "embedding", allowed).into())
             }
             Architecture::Recurrent(RecurrentModel { vocab: Some(vocab), .. }) => {
-                let allowed = "none with input = \"features\", which has no embedding";
+                let allowed = "no vocab with input = \"features\", which has no embedding";
                 Err(ConfigError::new("model.vocab", vocab, allowed).into())
             }
             _ => Ok(()),
@@ -200,7 +200,7 @@ impl Description {
         model.with_all(self.extra.iter().map(|extra| extra.draft(&self.sizes)))
     }
 
-    /// Bytes of all logits.
+    /// Returns the size of all logits in bytes.
     pub(super) fn logits(&self) -> Quantity {
         let numbers = match &self.architecture {
             Architecture::Encoder(_) => Quantity::ZERO,
@@ -216,7 +216,7 @@ impl Description {
     }
 }
 
-/// Reads a value; an error names the path of the field below `root`.
+/// Parses a value. An error names the path of the field, starting at `root`.
 fn read<T: Serialize + DeserializeOwned>(value: &Value, root: &str) -> Result<T, CountError> {
     let parsed: T = serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
@@ -230,15 +230,15 @@ fn read<T: Serialize + DeserializeOwned>(value: &Value, root: &str) -> Result<T,
             plain_words(&name_the_nearest(&why, |_| None)),
         )
     })?;
-    // Kinds without settings swallow the settings of others.
-    let written = serde_json::to_value(&parsed).expect("what was read can be written");
+    // Kinds without settings accept and drop settings of other kinds; those are errors, too.
+    let written = serde_json::to_value(&parsed).expect("parsed configurations serialise to JSON");
     match swallowed(value, &written) {
-        Some(path) => Err(CountError::field(join(root, &path), "unknown field; its kind has no such setting")),
+        Some(path) => Err(CountError::field(join(root, &path), "unknown field; this kind has no such setting")),
         None => Ok(parsed),
     }
 }
 
-/// The key that an error at `path` is about, where a tagged enum has lost it: the one without which it changes.
+/// Returns the key that an error at `path` is about: the only one whose removal changes the error. Tagged enums do not name it.
 fn blamed(value: &Value, path: &str, error: impl Fn(&Value) -> Option<String>) -> Option<String> {
     let pointer: String = path.split('.').filter(|step| !step.is_empty()).map(|step| format!("/{step}")).collect();
     let table = value.pointer(&pointer)?.as_object()?;
@@ -258,7 +258,7 @@ fn blamed(value: &Value, path: &str, error: impl Fn(&Value) -> Option<String>) -
     keys.next().is_none().then_some(key)
 }
 
-/// The first key of `given` that `written` does not have.
+/// Returns the path of the first key of `given` that is missing in `written`.
 fn swallowed(given: &Value, written: &Value) -> Option<String> {
     let (given, written) = (given.as_object()?, written.as_object()?);
     given.iter().find_map(|(key, value)| match written.get(key) {
@@ -267,7 +267,7 @@ fn swallowed(given: &Value, written: &Value) -> Option<String> {
     })
 }
 
-/// Types of the language as people say them.
+/// Replaces the names of Rust types by plain words.
 fn plain_words(why: &str) -> String {
     why.replace("expected usize", "expected a whole number, 0 or more")
         .replace("expected f32", "expected a number")

@@ -1,40 +1,40 @@
-//! What counting refuses.
+//! The error type of counting.
 
 use regard_nn::ConfigError;
 use regard_nn::config::nearest;
 
-/// A description that cannot be counted, or a file that is not what it should be.
+/// An invalid description, an unknown preset or an unreadable safetensors file.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CountError {
-    /// A field that cannot be read.
+    /// A field could not be read.
     #[error("{field}: {why}")]
     Field {
-        /// The path of the field, such as `model.sight.left`.
+        /// Path of the field, such as `model.sight.left`.
         field: String,
-        /// What came, and what is allowed.
+        /// The found value and the allowed ones.
         why: String,
     },
-    /// A field with a value that makes no sense.
+    /// A field has an invalid value.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A sum above 2¹²⁸ − 1.
+    /// A sum is larger than 2¹²⁸ − 1.
     #[error("the model is too large to count: a sum exceeds 2^128 - 1; choose smaller sizes")]
     TooLarge,
-    /// No such preset.
+    /// There is no preset of this name.
     #[error("unknown preset {name:?}{}; all presets: {}", did_you_mean(name, known), known.join(", "))]
     UnknownPreset {
-        /// What was asked for.
+        /// The unknown name.
         name: String,
-        /// The presets that exist.
+        /// Names of all presets.
         known: Vec<&'static str>,
     },
-    /// The header of a safetensors file, or the index of several.
+    /// The header of a safetensors file, or the index of several files, is invalid.
     #[error("{0}")]
     Stored(String),
 }
 
 impl CountError {
-    /// `field` cannot be read.
+    /// Creates a [`CountError::Field`].
     pub fn field(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Field { field: field.into(), why: why.into() }
     }

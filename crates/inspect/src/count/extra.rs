@@ -1,4 +1,4 @@
-//! Parts that a Transformer's configuration does not have: token types, a pooler, a classifier, patches of an image.
+//! Parts outside the configuration of a Transformer: token types, a pooler, a classifier, image patches.
 
 use regard_nn::ConfigError;
 use regard_nn::config::check_positive;
@@ -10,80 +10,80 @@ use super::description::Sizes;
 use super::part::Draft;
 use super::quantity::{Quantity, q};
 
-/// A further part of a model.
+/// An additional part of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extra {
-    /// What it is called.
+    /// Name of the part.
     pub name: String,
-    /// What it is.
+    /// Kind and sizes of the part.
     pub part: ExtraKind,
 }
 
-/// What a further part is.
+/// Kind and sizes of an additional part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ExtraKind {
-    /// Vectors that are looked up or added: no product.
+    /// Vectors that are looked up or added, without a matrix product.
     Table {
-        /// How many.
+        /// Number of vectors.
         rows: usize,
-        /// Features of each.
+        /// Number of features of each vector.
         width: usize,
     },
-    /// A norm of every token.
+    /// A normalisation of every token.
     Norm {
         /// Layer norm or RMS norm.
         #[serde(default)]
         norm: NormKind,
-        /// Features.
+        /// Number of features.
         width: usize,
     },
     /// A linear layer.
     Linear {
-        /// Features in.
+        /// Number of input features.
         d_in: usize,
-        /// Features out.
+        /// Number of output features.
         d_out: usize,
         /// Whether it has a bias.
         #[serde(default)]
         bias: Bias,
-        /// What it is applied to.
+        /// Rows that the layer is applied to.
         #[serde(default)]
         rows: Rows,
     },
 }
 
-/// What a linear layer is applied to.
+/// Rows that a linear layer is applied to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rows {
     /// Every token.
     #[default]
     Tokens,
-    /// Every token but the first, which has a vector of its own.
+    /// Every token except the first, which has its own vector.
     TokensButFirst,
-    /// One token a sequence.
+    /// One token per sequence.
     Sequences,
 }
 
 impl Extra {
-    /// A table.
+    /// Creates a table of `rows` vectors.
     pub fn table(name: &str, rows: usize, width: usize) -> Self {
         Self { name: name.into(), part: ExtraKind::Table { rows, width } }
     }
 
-    /// A layer norm.
+    /// Creates a layer norm.
     pub fn norm(name: &str, width: usize) -> Self {
         Self { name: name.into(), part: ExtraKind::Norm { norm: NormKind::Layer, width } }
     }
 
-    /// A linear layer with a bias.
+    /// Creates a linear layer with a bias.
     pub fn linear(name: &str, d_in: usize, d_out: usize, rows: Rows) -> Self {
         Self { name: name.into(), part: ExtraKind::Linear { d_in, d_out, bias: Bias::Learned, rows } }
     }
 
-    /// Refuses sizes of zero.
+    /// Returns an error if a size is zero.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self.part {
             ExtraKind::Table { rows, width } => {
@@ -115,7 +115,7 @@ impl Extra {
     }
 }
 
-/// A norm over `tokens`: it keeps its input, and what it has divided by (and subtracted).
+/// Adds the cost of a norm over `tokens`. It keeps its input and, per token, one or two statistics.
 pub(super) fn norm_draft(draft: Draft, kind: NormKind, width: usize, tokens: Quantity) -> Draft {
     let (vectors, numbers) = match kind {
         NormKind::Layer => (2, 2),

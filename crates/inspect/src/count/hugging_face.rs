@@ -1,4 +1,4 @@
-//! The `config.json` of a Hugging Face folder as a description.
+//! Descriptions from the `config.json` of a Hugging Face model folder.
 
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
@@ -15,13 +15,13 @@ use super::description::{Architecture, Description, Input, Sizes};
 use super::error::CountError;
 use super::extra::{Extra, ExtraKind, Rows};
 
-/// The model types that are known.
+/// The supported values of `model_type`.
 const TYPES: &str = "bert, distilbert, gpt2, llama, mistral, qwen2, marian, t5, vit";
 
-/// Reads a `config.json` with a `model_type`. Fields that it leaves out have the defaults of `transformers`.
+/// Reads a `config.json` with a `model_type`. Missing fields have the defaults of `transformers`.
 ///
-/// A head counts where `architectures` names a classifier or a language model whose layers are known; the heads of
-/// pre-training (of BERT) do not.
+/// A head is counted if `architectures` names a classifier or a language model whose layers are known. Heads for pre-training,
+/// such as BERT's, are not.
 pub fn from_hugging_face(config: &Value) -> Result<Description, CountError> {
     let file = File(config);
     match file.text("model_type", "")? {
@@ -36,7 +36,7 @@ pub fn from_hugging_face(config: &Value) -> Result<Description, CountError> {
     }
 }
 
-/// The fields of a file; null is the same as absent.
+/// The fields of a `config.json`. A null field counts as missing.
 #[derive(Clone, Copy)]
 struct File<'a>(&'a Value);
 
@@ -67,7 +67,7 @@ impl<'a> File<'a> {
     }
 
     fn text(self, field: &str, default: &'a str) -> Result<&'a str, CountError> {
-        let text = |value: &'a Value| value.as_str().ok_or_else(|| wrong(field, value, "a text"));
+        let text = |value: &'a Value| value.as_str().ok_or_else(|| wrong(field, value, "a string"));
         self.get(field).map_or(Ok(default), text)
     }
 
@@ -79,13 +79,13 @@ impl<'a> File<'a> {
         .ok_or_else(|| wrong(field, &self.0[field], "gelu, gelu_new, relu, silu, swish, tanh or sigmoid"))
     }
 
-    /// Whether the folder is for a model whose class name ends so.
+    /// Returns true if `architectures` has a class whose name ends with `ending`.
     fn is_for(self, ending: &str) -> bool {
         let names = self.get("architectures").and_then(Value::as_array).into_iter().flatten();
         names.filter_map(Value::as_str).any(|name| name.ends_with(ending))
     }
 
-    /// Classes of a classifier.
+    /// Returns the number of classes of a classifier.
     fn labels(self) -> Result<usize, CountError> {
         match self.get("id2label").and_then(Value::as_object) {
             Some(labels) => Ok(labels.len()),
@@ -119,7 +119,7 @@ fn learned(max_length: usize) -> Position {
     Position::Learned(LearnedConfig { max_length, ..LearnedConfig::default() })
 }
 
-/// No factor on the embedding, as all but the translators.
+/// Returns a configuration without a factor on the embedding, which only translation models have.
 fn plain() -> TransformerConfig {
     TransformerConfig { embedding_scale: EmbeddingScale::None, dropout: 0.1, ..TransformerConfig::default() }
 }
@@ -203,7 +203,7 @@ fn llama(file: File) -> Result<Description, CountError> {
     let max_length = file.size("max_position_embeddings", 2048)?;
     let rope =
         RopeConfig { base: file.number("rope_theta", theta)?, pairing: Pairing::Halves, ..RopeConfig::default() };
-    // Mistral always uses the window that it names, Qwen2 only if told to.
+    // Mistral always uses its sliding window, Qwen2 only if `use_sliding_window` is set.
     let windowed = kind == "mistral" || file.flag("use_sliding_window", false)?;
     let sight = match file.optional("sliding_window")?.filter(|_| windowed) {
         Some(window) => Sight::Window { left: window.saturating_sub(1), right: 0 },
@@ -235,7 +235,7 @@ fn llama(file: File) -> Result<Description, CountError> {
     let heads = |count: usize| count.saturating_mul(attention.d_head());
     let qkv = heads(n_heads).saturating_add(heads(attention.kv_heads()).saturating_mul(2));
     let mut extra = Vec::new();
-    // Biases of some products only, a row for each layer.
+    // Only some products have biases; each is a table with a row per layer.
     let all = file.flag("attention_bias", false)?;
     if kind == "qwen2" || all {
         extra.push(Extra::table("qkv_bias", config.n_layers, qkv));

@@ -1,31 +1,29 @@
-//! Row E10: what a described model costs, in closed form. Nothing of the model is built.
+//! Parameters, operations and memory of a described model, in closed form and without building the model.
 //!
-//! **Parameters** are all learned numbers; sinusoids, RoPE's fixed angles and ALiBi's slopes are none.
+//! **Parameters** are all learned numbers. Sinusoids, RoPE's fixed angles and ALiBi's slopes are not learned.
 //!
-//! **FLOPs** are those of the matrix products, a multiply-add being 2: linear layers, recurrent layers, the two products
-//! of attention over the pairs of tokens that see each other (`seq (seq + 1)/2` of a causal sequence, exactly those
-//! inside a window), the output layer over all tokens. A training step is three times the forward pass: one product for
-//! the output, one for the gradient of the input, one for that of the weights. Left out: everything element by element
-//! (norms, activations, softmax, biases, residual sums, dropout, rotations, look-ups), the scores that the fused
-//! attention makes again in its backward pass, the optimiser. Padding counts as tokens.
+//! **FLOPs** are those of the matrix products, with 2 for a multiply-add: linear layers, recurrent layers, the two products of
+//! attention over the pairs of tokens that see each other (`seq (seq + 1)/2` in a causal sequence, exactly those inside a
+//! window), and the output layer over all tokens. A training step costs three forward passes: one product for the output, one for
+//! the gradient of the input, one for that of the weights. Not counted: elementwise work (norms, activations, softmax, biases,
+//! residual sums, dropout, rotations, look-ups), the scores that fused attention recomputes in its backward pass, and the
+//! optimiser. Padding counts as tokens.
 //!
-//! **Memory** is in bytes, of f32 numbers:
+//! **Memory** is in bytes, for f32 numbers:
 //! - `weights`, `gradients`; `optimiser`: the two moments of AdamW.
-//! - `activations`: what the graph keeps for the backward pass between forward and backward, as our operations do. A
-//!   linear layer keeps its input, and the values before its activation; a gate its two factors; a norm its input and
-//!   one or two numbers a token; attention q, k, v, its output and the log-sum-exp of each query; RoPE with angles
-//!   that learn q, k and v once more; ALiBi its distances; the
-//!   output layer with its loss the gradient of its input (that of its matrix is counted in `gradients`); an embedding
-//!   its 8-byte ids, a loss its targets. Dropout and residual sums keep nothing. Not here: buffers that live within one
-//!   operation, and the nodes of the graph, some kilobytes a layer.
-//! - `activations_dense`: the same with an attention that keeps the weights of every head whole, `queries · keys`
-//!   numbers, in place of the log-sum-exp.
-//! - `training`: weights, gradients, optimiser and activations together.
-//! - `logits`: all of them at once, which training here never holds; inference that asks for all does.
-//! - `kv_cache`: keys and values of `seq` tokens (of a translator: of the target's tokens, and those of the source) for
-//!   decoding. Our cache grows by doubling, so it can take up to twice that of the target.
+//! - `activations`: what our operations keep between the forward and the backward pass. A linear layer keeps its input, and the
+//!   values before its activation; a gate its two factors; a norm its input and one or two numbers per token; attention q, k, v,
+//!   its output and the log-sum-exp of each query; RoPE with learned angles q, k and v once more; ALiBi its distances; the output
+//!   layer with its loss the gradient of its input (that of its matrix is counted in `gradients`); an embedding its 8-byte ids, a
+//!   loss its targets. Dropout and residual sums keep nothing. Not counted: buffers that live within one operation, and the nodes
+//!   of the graph, some kilobytes per layer.
+//! - `activations_dense`: the same for an attention that keeps the weights of every head, `queries · keys` numbers, instead of
+//!   the log-sum-exp.
+//! - `training`: the sum of weights, gradients, optimiser and activations.
+//! - `logits`: all logits at once. Training never holds them; inference does if it asks for all.
+//! - `kv_cache`: keys and values of `seq` tokens for decoding (in an encoder-decoder, those of target and source tokens). Our
+//!   cache grows by doubling, so the target's part can take up to twice as much.
 
-mod available;
 mod description;
 mod error;
 mod extra;
@@ -38,7 +36,6 @@ mod report;
 mod stored;
 mod transformer;
 
-pub use available::available_memory;
 pub use description::{Architecture, Description, Input, Sizes};
 pub use error::CountError;
 pub use extra::{Extra, ExtraKind, Rows};
@@ -50,7 +47,7 @@ pub use report::{Count, Flops, Memory};
 pub use stored::{HEADER_LIMIT, Stored, shards};
 pub use transformer::seen_pairs;
 
-/// Counts a description.
+/// Counts parameters, operations and memory of a description.
 pub fn count(description: &Description) -> Result<Count, CountError> {
     description.validate()?;
     let too_large = || CountError::TooLarge;
@@ -58,7 +55,7 @@ pub fn count(description: &Description) -> Result<Count, CountError> {
     let part = draft.finish().ok_or_else(too_large)?;
     for (i, extra) in description.extra.iter().enumerate() {
         if part.parts.iter().filter(|part| part.name == extra.name).count() > 1 {
-            let why = format!("there is another part called {:?}; choose another name", extra.name);
+            let why = format!("another part is also called {:?}; choose another name", extra.name);
             return Err(CountError::field(format!("extra[{i}].name"), why));
         }
     }

@@ -1,19 +1,19 @@
-//! A model as a tree of parts, each with what it costs.
+//! A model as a tree of parts, each with its cost.
 
 use super::quantity::{Quantity, q};
 
-/// What something costs.
+/// The cost of a part or a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures<T = u128> {
-    /// Learned numbers.
+    /// Number of parameters.
     pub parameters: T,
-    /// Floating-point operations of a forward pass.
+    /// Number of floating-point operations of a forward pass.
     pub flops: T,
     /// Bytes kept for the backward pass.
     pub activations: T,
-    /// The same with an attention that keeps its weights.
+    /// Bytes kept for the backward pass if attention keeps its weights.
     pub activations_dense: T,
-    /// Bytes of keys and values.
+    /// Bytes of cached keys and values.
     pub kv_cache: T,
 }
 
@@ -29,29 +29,29 @@ impl<T> Figures<T> {
     }
 }
 
-/// A part of a model, perhaps many times the same.
+/// A part of a model, possibly repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What it is called.
+    /// Name of the part.
     pub name: String,
-    /// How many there are.
+    /// Number of repetitions.
     pub count: u128,
-    /// What one costs, with all its parts.
+    /// Cost of one repetition, including its parts.
     pub each: Figures,
-    /// What all of them cost.
+    /// Cost of all repetitions.
     pub total: Figures,
-    /// The parts of one.
+    /// Parts of one repetition.
     pub parts: Vec<Part>,
 }
 
 impl Part {
-    /// The part at a path of names, such as `["encoder", "layers"]`.
+    /// Returns the part at a path of names, such as `["encoder", "layers"]`.
     pub fn at(&self, path: &[&str]) -> Option<&Part> {
         path.iter().try_fold(self, |part, name| part.parts.iter().find(|part| part.name == *name))
     }
 }
 
-/// A part while it is added up.
+/// A part before its costs are summed up.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     name: String,
@@ -60,7 +60,7 @@ pub(super) struct Draft {
     parts: Vec<Draft>,
 }
 
-/// Bytes of an f32.
+/// Size of an f32 in bytes.
 pub(super) const FLOAT: usize = 4;
 
 impl Draft {
@@ -80,7 +80,7 @@ impl Draft {
         self
     }
 
-    /// What it costs to use again.
+    /// Removes the parameters, for a part that is used a second time.
     pub(super) fn without_parameters(mut self) -> Self {
         self.own.parameters = Quantity::ZERO;
         self
@@ -91,7 +91,7 @@ impl Draft {
         self
     }
 
-    /// Keeps `numbers` of f32 for the backward pass, whatever the attention.
+    /// Adds f32 `numbers` that are kept for the backward pass with either kind of attention.
     pub(super) fn keeps(self, numbers: Quantity) -> Self {
         self.keeps_bytes(numbers * FLOAT)
     }
@@ -102,7 +102,7 @@ impl Draft {
         self
     }
 
-    /// Keeps these numbers of f32 with the fused attention, and those with a dense one.
+    /// Adds f32 numbers that are kept for the backward pass: `fused` with fused attention, `dense` with dense attention.
     pub(super) fn keeps_either(mut self, fused: Quantity, dense: Quantity) -> Self {
         self.own.activations += fused * FLOAT;
         self.own.activations_dense += dense * FLOAT;
@@ -114,7 +114,7 @@ impl Draft {
         self
     }
 
-    /// A product of `rows` rows with a matrix of its own.
+    /// Adds a linear layer that is applied to `rows` rows.
     pub(super) fn linear(self, rows: Quantity, d_in: Quantity, d_out: Quantity, bias: bool) -> Self {
         let constants = if bias { d_out } else { Quantity::ZERO };
         self.parameters(d_in * d_out + constants).flops(rows * d_in * d_out * 2)
@@ -130,7 +130,7 @@ impl Draft {
         self
     }
 
-    /// The sums, unless one does not fit.
+    /// Sums up all costs. Returns `None` if a sum does not fit in a `u128`.
     pub(super) fn finish(self) -> Option<Part> {
         let (part, fits) = self.sum();
         fits.then_some(part)

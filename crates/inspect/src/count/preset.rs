@@ -1,4 +1,4 @@
-//! Published shapes by name.
+//! Descriptions of published models, by name.
 
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
@@ -14,31 +14,31 @@ use super::description::{Architecture, Description, Input, Sizes};
 use super::error::CountError;
 use super::extra::{Extra, Rows};
 
-/// A published shape.
+/// A published model.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// The name of the preset.
+    /// Name of the preset.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One-line summary.
     pub about: &'static str,
     describe: fn() -> Description,
 }
 
 impl Preset {
-    /// The description; operations and memory are for one sequence of its full length.
+    /// Returns the description, with sizes for one sequence of the model's full length.
     pub fn description(&self) -> Description {
         (self.describe)()
     }
 }
 
-/// The preset of a name.
+/// Returns the description of the preset called `name`.
 pub fn preset(name: &str) -> Result<Description, CountError> {
     let found = PRESETS.iter().find(|preset| preset.name == name).map(Preset::description);
     let known = || PRESETS.iter().map(|preset| preset.name).collect();
     found.ok_or_else(|| CountError::UnknownPreset { name: name.into(), known: known() })
 }
 
-/// All of them.
+/// All presets.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "transformer-base",
@@ -52,7 +52,7 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "e10",
-        about: "a translator of 8 + 8 layers, d_model 1024, 4 heads of 192, two vocabularies of 30,000",
+        about: "encoder-decoder of 8 + 8 layers, d_model 1024, 4 heads of 192, two vocabularies of 30,000",
         describe: exercise,
     },
     Preset { name: "gpt2", about: "Radford 2019, 124 M", describe: || gpt2(768, 12, 12) },
@@ -165,7 +165,7 @@ fn t5_small() -> Description {
         output_bias: Bias::None,
         ..TransformerConfig::default()
     };
-    // A bias for each of 32 ranges of distance and each head, one table for all layers of a side.
+    // One table per side for all layers, with a bias for each of 32 distance ranges and each head.
     let extra = vec![Extra::table("encoder_distances", 32, 8), Extra::table("decoder_distances", 32, 8)];
     Description { extra, ..Description::new(Architecture::EncoderDecoder(config)) }
 }
@@ -193,7 +193,7 @@ fn llama_2(d_model: usize, n_layers: usize, n_heads: usize, kv_heads: usize, d_f
     llama(config, 10_000.0, seq)
 }
 
-/// The layers that Llama 3 and Mistral share.
+/// Returns the configuration that Llama 3 and Mistral share.
 fn eight_billion(vocab: usize) -> TransformerConfig {
     TransformerConfig {
         vocab,

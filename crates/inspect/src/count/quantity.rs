@@ -1,8 +1,8 @@
-//! Whole numbers that say when they no longer fit, so that formulas stay readable.
+//! Integers with overflow as a value, which keeps formulas readable.
 
 use std::ops::{Add, AddAssign, Mul};
 
-/// A number up to 2¹²⁸ − 1; what would be larger is nothing, and so is all that is made from it.
+/// A number up to 2¹²⁸ − 1, or `None` after an overflow, which propagates through all later operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quantity(Option<u128>);
 
@@ -17,7 +17,7 @@ impl Quantity {
         self.0
     }
 
-    /// `n (n + 1) / 2`: the sum of the numbers up to it.
+    /// Returns `n (n + 1) / 2`, the sum of the numbers from 1 to `n`.
     pub(super) fn triangle(self) -> Self {
         let twice = self * (self + 1);
         Self(twice.0.map(|twice| twice / 2))
@@ -52,7 +52,7 @@ impl AddAssign for Quantity {
     }
 }
 
-/// A size as a quantity.
+/// Converts a size to a quantity.
 pub(super) fn q(number: usize) -> Quantity {
     number.into()
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_nothing() {
+    fn overflow_is_none_and_propagates() {
         let large = q(usize::MAX) * usize::MAX;
         assert_eq!(large.get(), Some(u128::from(u64::MAX) * u128::from(u64::MAX)));
         assert_eq!((large * 2).get(), None);

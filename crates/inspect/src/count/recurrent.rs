@@ -1,4 +1,4 @@
-//! Recurrent models: an embedding or given features, layers of RNN, LSTM or GRU, an output layer.
+//! Recurrent models: an optional embedding, layers of RNN, LSTM or GRU, and an optional output layer.
 
 use regard_nn::ConfigError;
 use regard_nn::config::{check_positive, name_or_table};
@@ -10,55 +10,55 @@ use super::description::Sizes;
 use super::part::Draft;
 use super::quantity::{Quantity, q};
 
-/// The constants of a recurrent layer's sums.
+/// Biases of a recurrent layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecurrentBias {
-    /// The fewest that the layer can tell apart, like our operations: two for a GRU, one for the others.
+    /// The biases that the layer can distinguish, as in our operations: two for a GRU, one for the others.
     #[default]
     Needed,
-    /// One of the input and one of the state, like PyTorch.
+    /// One bias for the input and one for the state, as in PyTorch.
     Two,
-    /// None.
+    /// No biases.
     None,
 }
 
-/// A recurrent model: the fields of [`RecurrentConfig`] with what stands below and above its layers.
+/// A recurrent model: the fields of [`RecurrentConfig`], with an optional embedding and an optional output layer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecurrentModel {
     /// RNN, LSTM or GRU.
     #[serde(deserialize_with = "name_or_table")]
     pub cell: Cell,
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_in: usize,
-    /// Units of each layer and direction.
+    /// Number of hidden units of each layer and direction.
     pub d_hidden: usize,
-    /// Layers, each over the hidden states of the one before.
+    /// Number of layers.
     pub n_layers: usize,
     /// The direction in which every layer reads.
     pub direction: Direction,
     /// Dropout between layers; 0 with one layer.
     pub dropout: f32,
-    /// Constants of the gates.
+    /// Biases of the gates.
     pub bias: RecurrentBias,
-    /// Distinct tokens of an embedding of `d_in` features; without it the input has features of its own.
+    /// Number of tokens of an embedding with `d_in` features. If `None`, the input consists of features.
     pub vocab: Option<usize>,
-    /// Classes of an output layer over every token; none without it.
+    /// Number of classes of an output layer over every token. If `None`, there is no output layer.
     pub outputs: Option<usize>,
-    /// The bias of the output layer.
+    /// Bias of the output layer.
     pub output_bias: Bias,
 }
 
 impl Default for RecurrentModel {
-    /// An LSTM from 256 features to 256, one layer, forward.
+    /// A forward LSTM with one layer, 256 input features and 256 units.
     fn default() -> Self {
         RecurrentConfig::new(Cell::lstm(), 256, 256).into()
     }
 }
 
 impl From<RecurrentConfig> for RecurrentModel {
-    /// The layers alone.
+    /// A model of these layers alone.
     fn from(layers: RecurrentConfig) -> Self {
         let RecurrentConfig { cell, d_in, d_hidden, n_layers, direction, dropout } = layers;
         Self {
@@ -77,13 +77,13 @@ impl From<RecurrentConfig> for RecurrentModel {
 }
 
 impl RecurrentModel {
-    /// The layers as they are built.
+    /// Returns the configuration of the layers.
     pub fn layers(&self) -> RecurrentConfig {
         let Self { cell, d_in, d_hidden, n_layers, direction, dropout, .. } = *self;
         RecurrentConfig { cell, d_in, d_hidden, n_layers, direction, dropout }
     }
 
-    /// Refuses what the layers refuse, and sizes of zero.
+    /// Returns an error if the layers are invalid or a size is zero.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.layers().validate()?;
         self.vocab.map_or(Ok(()), |vocab| check_positive("vocab", vocab))?;
@@ -97,7 +97,7 @@ impl RecurrentModel {
             Draft::new("embedding").parameters(q(vocab) * self.d_in).keeps_bytes(tokens * size_of::<i64>())
         });
         let mut root = Draft::new("model").with_all(embedding);
-        // The states that go up are those that their layer keeps already (turned round, the same read from the end),
+        // The states passed to the next layer are those that their layer keeps anyway (reversed, only read from the end),
         // unless they are joined or dropped out.
         let joined = if self.direction == Direction::Both { tokens * width } else { Quantity::ZERO };
         let above = if self.dropout > 0.0 { tokens * width } else { joined };
@@ -132,7 +132,7 @@ impl RecurrentModel {
             (RecurrentBias::Needed, Cell::Gru { .. }) | (RecurrentBias::Two, _) => 2,
         };
         let input = Draft::new("input").linear(tokens, d_in, wide, false).keeps(kept_input);
-        // The hidden states and, for each cell, what its operation saves beside them; a state is one a sequence.
+        // The hidden states and what the operation of each cell saves beside them. An initial state has one row per sequence.
         let states = tokens * d_hidden;
         let first = q(sizes.batch) * d_hidden;
         let kept = match self.cell {

@@ -1,17 +1,17 @@
-//! What came out, as numbers and as the JSON of `regard count`.
+//! The result of counting, as numbers and as the JSON of `regard count`.
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use super::part::{FLOAT, Part};
 
-/// What a described model costs; the [module](super) says what is counted.
+/// The cost of a described model. The [module](super) defines what is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// The whole model, with its parts.
     pub model: Part,
-    /// Operations.
+    /// Floating-point operations.
     pub flops: Flops,
-    /// Bytes.
+    /// Memory in bytes.
     pub memory: Memory,
 }
 
@@ -24,29 +24,29 @@ pub struct Flops {
     pub training_step: u128,
 }
 
-/// Bytes, of f32 numbers.
+/// Memory in bytes, for f32 numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Memory {
     /// Bytes of the parameters.
     pub weights: u128,
     /// Bytes of their gradients.
     pub gradients: u128,
-    /// The moments of AdamW.
+    /// Bytes of the two moments of AdamW.
     pub optimiser: u128,
-    /// Kept for the backward pass with the fused attention.
+    /// Bytes kept for the backward pass with fused attention.
     pub activations: u128,
-    /// The same with one that keeps its weights.
+    /// Bytes kept for the backward pass with an attention that keeps its weights.
     pub activations_dense: u128,
-    /// Weights, gradients, optimiser and activations.
+    /// Sum of weights, gradients, optimiser and activations.
     pub training: u128,
-    /// All logits at once.
+    /// Bytes of all logits at once.
     pub logits: u128,
-    /// Keys and values for decoding.
+    /// Bytes of the keys and values cached for decoding.
     pub kv_cache: u128,
 }
 
 impl Count {
-    /// None where a sum does not fit.
+    /// Returns `None` if a sum does not fit in a `u128`.
     pub(super) fn new(model: Part, logits: Option<u128>) -> Option<Self> {
         let total = model.total;
         let weights = total.parameters.checked_mul(FLOAT as u128)?;
@@ -64,7 +64,7 @@ impl Count {
         Some(Self { model, flops, memory })
     }
 
-    /// All learned numbers.
+    /// Returns the number of parameters.
     pub fn parameters(&self) -> u128 {
         self.model.total.parameters
     }
@@ -96,17 +96,17 @@ impl Figure {
     }
 }
 
-/// A part: its number alone, or `{total, parts}`, or for many of the same `{total, count, each}`.
+/// A part as JSON: a number, `{total, parts}`, or `{total, count, each}` for a repeated part.
 #[derive(Clone, Copy)]
 struct Node<'a> {
     part: &'a Part,
     figure: Figure,
 }
 
-/// The parts by name; those without any are left out.
+/// Parts by name, without those that are zero.
 struct Parts<'a>(Node<'a>);
 
-/// One of many.
+/// One repetition of a part.
 struct Each<'a>(Node<'a>);
 
 struct FlopsNode<'a>(&'a Count);

@@ -1,4 +1,4 @@
-//! What the header of a safetensors file says is in it.
+//! The number of parameters in safetensors files, read from their headers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use super::error::CountError;
 
-/// The longest header that is read, in bytes, as the format's own reader has it.
+/// Largest header that is read, in bytes; the same limit as in the `safetensors` library.
 pub const HEADER_LIMIT: u64 = 100_000_000;
 
-/// The tensors of one or more files.
+/// Number of parameters stored in one or more files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// Numbers that are parameters.
+    /// Number of parameters.
     pub parameters: u128,
-    /// The same by type of element, such as `F32`.
+    /// Number of parameters by element type, such as `F32`.
     pub dtypes: BTreeMap<String, u128>,
-    /// Numbers that are not: masks, position numbers, frequencies.
+    /// Number of stored elements that are not parameters: masks, position ids, frequencies.
     pub buffers: u128,
 }
 
 impl Stored {
-    /// Adds the tensors of a file, given its header: the JSON after the 8-byte length.
+    /// Adds the tensors of a file. `header` is the JSON after the 8-byte length.
     pub fn add(&mut self, header: &[u8]) -> Result<(), CountError> {
         let refuse = |why: String| CountError::Stored(format!("safetensors header: {why}"));
         let header: Value = serde_json::from_slice(header).map_err(|error| refuse(error.to_string()))?;
@@ -30,20 +30,20 @@ impl Stored {
             let dtype = tensor["dtype"].as_str().ok_or_else(|| refuse(format!("{name} has no dtype")))?;
             let shape = tensor["shape"].as_array().ok_or_else(|| refuse(format!("{name} has no shape")))?;
             let size = shape.iter().try_fold(1u128, |size, d| size.checked_mul(u128::from(d.as_u64()?)));
-            let size = size.ok_or_else(|| refuse(format!("the shape of {name} is no list of sizes")))?;
+            let size = size.ok_or_else(|| refuse(format!("the shape of {name} is not a list of sizes")))?;
             let too_large = || CountError::TooLarge;
             if is_buffer(name, dtype, shape.len()) {
                 self.buffers = self.buffers.checked_add(size).ok_or_else(too_large)?;
             } else {
                 self.parameters = self.parameters.checked_add(size).ok_or_else(too_large)?;
-                // Never above the sum.
+                // Cannot overflow, because it is at most the sum.
                 *self.dtypes.entry(dtype.to_string()).or_default() += size;
             }
         }
         Ok(())
     }
 
-    /// Why the file has other than the `counted` parameters, as far as one can tell; none where it has as many.
+    /// Returns the likely reason why the number of parameters differs from `counted`, or `None` if they are equal.
     pub fn difference(&self, counted: u128) -> Option<String> {
         let (more, by) = match self.parameters.cmp(&counted) {
             std::cmp::Ordering::Equal => return None,
@@ -58,14 +58,14 @@ impl Stored {
     }
 }
 
-/// What frameworks store beside the parameters.
+/// Returns true for tensors that frameworks store beside the parameters.
 fn is_buffer(name: &str, dtype: &str, rank: usize) -> bool {
     let float = dtype.starts_with('F') || dtype.starts_with("BF");
     let causal_mask = name.ends_with("attn.bias") && rank == 4;
     !float || causal_mask || name.ends_with("masked_bias") || name.ends_with("rotary_emb.inv_freq")
 }
 
-/// The files that the index of a model in several files names, in order.
+/// Returns the file names in the index of a model that is split over several files, sorted and without duplicates.
 pub fn shards(index: &Value) -> Result<Vec<String>, CountError> {
     let refuse = |why: String| CountError::Stored(format!("safetensors index: {why}"));
     let map = index["weight_map"].as_object().ok_or_else(|| refuse("expected a table weight_map".into()))?;

@@ -1,4 +1,4 @@
-//! The closed forms of a Transformer in its three shapes.
+//! Cost of the three kinds of Transformer: encoder, decoder and encoder-decoder.
 
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::block::NormPlace;
@@ -14,7 +14,7 @@ use super::extra::norm_draft;
 use super::part::Draft;
 use super::quantity::{Quantity, q};
 
-/// Pairs of a query and a key it sees, in a sequence over itself; none if they do not fit.
+/// Returns the number of pairs of a query and a key that it sees in self-attention, or `None` if it does not fit in a `u128`.
 pub fn seen_pairs(mask: Mask, seq: usize) -> Option<u128> {
     pairs(mask, seq).get()
 }
@@ -26,12 +26,12 @@ fn pairs(mask: Mask, seq: usize) -> Quantity {
         Mask::Causal => (farthest, 0),
         Mask::Window { left, right } => (left.min(farthest), right.min(farthest)),
     };
-    // Tokens to the left of token i: min(i, left), which rises to `left` and stays there. To the right likewise.
+    // Token i sees min(i, left) tokens to its left: a number that rises to `left` and stays there. The same on the right.
     let beside = |reach: usize| q(reach).triangle() + q(reach) * (farthest - reach);
     q(seq) + beside(left) + beside(right)
 }
 
-/// Tokens of one side of a model.
+/// Batch and sequence length of the source or of the target.
 #[derive(Clone, Copy)]
 struct Side {
     batch: usize,
@@ -44,7 +44,7 @@ impl Side {
     }
 }
 
-/// A configuration with the sizes of an input.
+/// A configuration with the kind and the sizes of its input.
 #[derive(Clone, Copy)]
 pub(super) struct Form<'a> {
     pub config: &'a TransformerConfig,
@@ -71,13 +71,13 @@ impl Form<'_> {
 
     pub(super) fn encoder_decoder(&self) -> Draft {
         let (config, source, target) = (self.config, self.source(), self.target());
-        // The decoder's linear layers keep the encoder's output, all the same one.
+        // All linear layers of the decoder's cross-attention keep the same encoder output.
         let encoder = Draft::new("encoder").keeps(source.tokens() * config.d_model);
         let layers = config.n_decoder_layers.unwrap_or(config.n_layers);
         let vocab = config.target_vocab.unwrap_or(config.vocab);
         let (root, decoder) = (Draft::new("model"), Draft::new("decoder"));
         let (root, encoder, decoder) = match (self.input, config.target_vocab) {
-            // One embedding for both, looked up twice; what positions compute, they compute for each.
+            // One embedding serves both sides. Ids are kept, and positions computed, once for each.
             (Input::Tokens, None) => {
                 let again = self.positions(target).map(Draft::without_parameters);
                 (root.with_all(self.bottom()), encoder, decoder.keeps_bytes(ids(target)).with_all(again))
@@ -93,7 +93,7 @@ impl Form<'_> {
         root.with(encoder.with_all(self.stack())).with(decoder)
     }
 
-    /// Numbers of all logits.
+    /// Returns the number of logits.
     pub(super) fn logits(&self, target: bool) -> Quantity {
         let side = if target { self.target() } else { self.source() };
         let vocab = self.config.target_vocab.filter(|_| target).unwrap_or(self.config.vocab);
@@ -112,14 +112,14 @@ impl Form<'_> {
         self.config.block().attention()
     }
 
-    /// Features of all query heads, and of all key heads.
+    /// Returns the number of features of all query heads, and of all key heads.
     fn widths(&self) -> (Quantity, Quantity) {
         let attention = self.attention();
         let d_head = attention.d_head();
         (q(attention.n_heads) * d_head, q(attention.kv_heads()) * d_head)
     }
 
-    /// What stands below the layers of the source, or of a decoder alone.
+    /// Returns the parts below the layers of an encoder or of a decoder-only model.
     fn bottom(&self) -> Vec<Draft> {
         match self.input {
             Input::Tokens => self.embedding(self.config.vocab, self.source()),
@@ -147,7 +147,7 @@ impl Form<'_> {
                 };
                 Some(draft.parameters(q(learned)).keeps(q(side.seq) * pairs))
             }
-            // Four evaluations of a two-layer network a step, each with its input and hidden units kept.
+            // Each step evaluates a two-layer network four times; input and hidden units of each evaluation are kept.
             Position::Floater(path) => {
                 let (d_model, d_hidden) = (q(sizes.d_model), q(path.d_hidden));
                 let weights = (d_model + 1) * d_hidden + d_hidden * d_model;
@@ -155,7 +155,7 @@ impl Form<'_> {
                 let draft = draft.parameters(weights + d_hidden + d_model * 2).flops(evaluations * weights * 2);
                 Some(draft.keeps(evaluations * (d_model + 1 + d_hidden)))
             }
-            // A gated unit under an input of zeros: its states, four numbers a unit, and the zeros with their weights are kept.
+            // A GRU with zero input keeps its states, four numbers per unit, and the zeros with their weights.
             Position::Rnn(_) => {
                 let (d_model, steps) = (q(sizes.d_model), q(side.seq.saturating_sub(1)));
                 let draft = draft.parameters(d_model * d_model * 3 + d_model * 7).flops(steps * d_model * d_model * 6);
@@ -164,7 +164,7 @@ impl Form<'_> {
         }
     }
 
-    /// The encoder's layers and last norm.
+    /// Returns the encoder's layers and its final norm.
     fn stack(&self) -> Vec<Draft> {
         let layer = self.layer(self.source(), self.config.sight.mask());
         let layers = layer.times(self.config.n_layers);
@@ -187,7 +187,7 @@ impl Form<'_> {
         Draft::new("layers").with_all([attention, cross, self.feed_forward(target), self.norms(3, target)])
     }
 
-    /// Pre-norm or post-norm, each norm keeps its input, and its output is what the next linear layer keeps.
+    /// Norms of a layer, pre-norm or post-norm. Each keeps its input; the next linear layer keeps its output.
     fn norms(&self, count: usize, side: Side) -> Draft {
         let norm = norm_draft(Draft::new("norm"), self.config.norm, self.config.d_model, side.tokens());
         Draft::new("norms").with(norm.times(count))
@@ -196,7 +196,7 @@ impl Form<'_> {
     fn self_attention(&self, side: Side, mask: Mask) -> Draft {
         let ((all_q, all_k), d_model, tokens) = (self.widths(), q(self.config.d_model), side.tokens());
         let packed = all_q + all_k * 2;
-        // Positions inside the attention: queries, keys and values before they turn, if the angles learn; distances.
+        // Positions inside attention: learned RoPE angles need q, k and v before rotation; ALiBi its distances.
         let positions = match self.config.position {
             Position::None
             | Position::Sinusoidal
@@ -230,7 +230,7 @@ impl Form<'_> {
         ])
     }
 
-    /// Scores and mixtures: without parameters, `pairs` a head. It keeps its output and the log-sum-exp, or the weights.
+    /// The products of scores and output, over `pairs` per head. They keep the output and the log-sum-exp, or the weights.
     fn products(&self, side: Side, keys: usize, pairs: Quantity) -> Draft {
         let (all_q, _) = self.widths();
         let heads = q(side.batch) * self.config.n_heads;
@@ -246,7 +246,7 @@ impl Form<'_> {
         let up = |name| Draft::new(name).linear(tokens, d_model, d_ff, bias);
         let gate = match self.config.gate {
             Gate::None => None,
-            // Before and after its activation.
+            // Keeps the values before and after the activation.
             Gate::Product => Some(up("gate").keeps(tokens * d_ff * 2)),
         };
         Draft::new("feed_forward")
@@ -268,7 +268,7 @@ impl Form<'_> {
         draft.keeps(tokens * d_model).keeps_bytes(ids(side))
     }
 
-    /// Keys and values of a layer.
+    /// Returns the size of the cached keys and values of a layer.
     fn cache(&self, side: Side) -> Quantity {
         let (_, all_k) = self.widths();
         side.tokens() * all_k * 2
@@ -279,7 +279,7 @@ impl Form<'_> {
     }
 }
 
-/// Bytes of the ids of tokens, which an embedding keeps, and a loss those of its targets.
+/// Returns the bytes of 8-byte token ids, kept by an embedding or as the targets of a loss.
 fn ids(side: Side) -> Quantity {
     side.tokens() * size_of::<i64>()
 }

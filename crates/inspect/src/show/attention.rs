@@ -1,25 +1,24 @@
-//! Attention worked out with small numbers: tokens `x`, queries, keys and values, `Q Kᵀ`, `Q Kᵀ/√d`, weights,
-//! output, each printed, with one row by hand.
+//! Attention worked out with small numbers: tokens `x`, queries, keys and values, `Q Kᵀ`, `Q Kᵀ/√d`, weights and output are
+//! printed, and one row is computed by hand.
 //!
-//! `x` and the weight matrices have one decimal, so that queries, keys and values are exact with the two that are shown.
+//! `x` and the weight matrices have one decimal, so the two decimals printed for queries, keys and values are exact.
 
+use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, Links, Text, ValueRange, fixed, number};
 use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, Mask, attention, attention_weights, linear};
 use serde_json::json;
 
 use super::matrix::{Matrix, beside, largest};
 use super::{ShowError, Shown, normals, random};
-use crate::number::fixed;
-use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, Links, Text, ValueRange, number};
 
-/// What is worked out.
+/// Settings of the example.
 #[derive(Debug, Clone)]
 pub struct Attention {
-    /// The tokens; a word that occurs twice has one vector.
+    /// The tokens. Equal words have equal vectors.
     pub words: Vec<String>,
-    /// Which tokens a token sees.
+    /// The mask: which tokens a token sees.
     pub mask: Mask,
-    /// The seed of the vectors and matrices.
+    /// Seed of the vectors and matrices.
     pub seed: u64,
 }
 
@@ -30,7 +29,7 @@ impl Default for Attention {
     }
 }
 
-/// Features of a token and of its query, key and value.
+/// Number of features of a token and of its query, key and value.
 const D: usize = 4;
 const MOST_WORDS: usize = 12;
 const LONGEST_WORD: usize = 20;
@@ -38,19 +37,19 @@ const LONGEST_WORD: usize = 20;
 /// All steps of the computation.
 struct Steps {
     x: Matrix,
-    /// For queries, keys and values.
+    /// `W_Q`, `W_K` and `W_V`.
     projections: [Matrix; 3],
     projected: [Matrix; 3],
     scores: Matrix,
-    /// NaN where the query does not see the key.
+    /// Scaled scores; NaN where the query does not see the key.
     scaled: Matrix,
     weights: Matrix,
     output: Matrix,
 }
 
-/// The softmax of one query in f64, from its scaled scores as they stand.
+/// The softmax of one query, computed in f64 from its scaled scores.
 struct ByHand {
-    /// None where the query does not see the key.
+    /// Exponentials of the scaled scores; `None` where the query does not see the key.
     exponentials: Vec<Option<f64>>,
     sum: f64,
     weights: Vec<f64>,
@@ -58,7 +57,7 @@ struct ByHand {
 }
 
 impl Attention {
-    /// The example, step by step.
+    /// Computes the example step by step.
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
         let steps = self.compute()?;
@@ -90,7 +89,7 @@ impl Attention {
     fn compute(&self) -> Result<Steps, ShowError> {
         let count = self.words.len();
         let mut random = random(self.seed);
-        // A spread that gives weights of many sizes: neither uniform nor a choice of one.
+        // This spread gives weights of many sizes, neither uniform nor a choice of one key.
         let mut tenths = |spread: f32| normals(&mut random, D * D).iter().map(|v| one_decimal(spread * v)).collect();
         let projections: [Matrix; 3] = std::array::from_fn(|_| Matrix::new(D, D, tenths(0.6)));
         let mut vectors: Vec<(&str, Vec<f32>)> = Vec::new();
@@ -123,7 +122,7 @@ impl Attention {
         }
     }
 
-    /// What the example teaches beyond its numbers.
+    /// Returns a remark on repeated words, if there are any.
     fn lesson(&self) -> Option<String> {
         let mut words = self.words.iter().enumerate();
         let twice = words.find_map(|(index, word)| self.words[..index].contains(word).then_some(word))?;
@@ -131,7 +130,7 @@ impl Attention {
             Mask::Full => format!(
                 "Every “{twice}” has the same output: without positions, attention does not know the order of its tokens."
             ),
-            _ => format!("Each “{twice}” has an output of its own, since they do not see the same tokens."),
+            _ => format!("Each “{twice}” has a different output, since they do not see the same tokens."),
         })
     }
 
@@ -158,7 +157,7 @@ impl Attention {
         lines
     }
 
-    /// The token that is worked out by hand: the last.
+    /// Returns the title of the computation by hand, which is that of the last token.
     fn by_hand_title(&self) -> String {
         format!("the query “{}” by hand", self.labels()[self.words.len() - 1])
     }
@@ -180,7 +179,7 @@ impl Attention {
         text += "\n";
         text += &beside(&[q.lines("Q = x W_Q", &tokens, &[], 2), block(k, "K = x W_K", 2), block(v, "V = x W_V", 2)]);
         for (matrix, title, decimals) in [
-            (&steps.scores, "Q Kᵀ: a row a query, a column a key", 4),
+            (&steps.scores, "Q Kᵀ: rows are queries, columns are keys", 4),
             (&steps.scaled, "Q Kᵀ/√d, √d = 2", 4),
             (&steps.weights, "weights = softmax of each row", 3),
         ] {
@@ -194,16 +193,15 @@ impl Attention {
         text + &format!("The fused operation and the steps by hand differ by at most {}.\n", number(difference, 2))
     }
 
-    fn figure(&self, steps: &Steps) -> Result<Figure, InspectError> {
+    fn figure(&self, steps: &Steps) -> Result<Figure, FigureError> {
         let tokens = self.labels();
-        let signed = |matrix: &Matrix| -> Result<Heatmap, InspectError> {
+        let signed = |matrix: &Matrix| -> Result<Heatmap, FigureError> {
             let map =
                 matrix.heatmap()?.scale(ColourScale::diverging(ValueRange::Data)).numbers(CellNumbers::WhereTheyFit);
             Ok(map.column_labels((1..=matrix.columns).map(|i| i.to_string())).absent("masked"))
         };
-        let by_token = |matrix: &Matrix| Ok::<_, InspectError>(signed(matrix)?.row_labels(tokens.clone()));
-        let inputs =
-            |matrix: &Matrix| Ok::<_, InspectError>(signed(matrix)?.row_labels((1..=D).map(|i| i.to_string())));
+        let by_token = |matrix: &Matrix| Ok::<_, FigureError>(signed(matrix)?.row_labels(tokens.clone()));
+        let inputs = |matrix: &Matrix| Ok::<_, FigureError>(signed(matrix)?.row_labels((1..=D).map(|i| i.to_string())));
         let square = |map: Heatmap| map.row_labels(tokens.clone()).column_labels(tokens.clone()).axes("query", "key");
         let [w_q, w_k, w_v] = &steps.projections;
         let [q, k, v] = &steps.projected;
@@ -214,7 +212,7 @@ impl Attention {
         let formula =
             "Q = x W_Q\nK = x W_K\nV = x W_V\n\nscores  = Q Kᵀ\nweights = softmax(scores / √d)\noutput  = weights · V";
         let mut figure = Figure::new(format!("Attention by hand: {}", self.words.join(" ")))
-            .panel("x: a row a token", by_token(&steps.x)?)
+            .panel("x: one row per token", by_token(&steps.x)?)
             .panel("W_Q", inputs(w_q)?)
             .panel("W_K", inputs(w_k)?)
             .panel("W_V", inputs(w_v)?)
@@ -222,21 +220,21 @@ impl Attention {
             .panel("Q = x W_Q", by_token(q)?)
             .panel("K = x W_K", by_token(k)?)
             .panel("V = x W_V", by_token(v)?)
-            .panel("Q Kᵀ: how well key fits query", square(signed(&steps.scores)?))
+            .panel("Q Kᵀ: how well a key matches a query", square(signed(&steps.scores)?))
             .panel("Q Kᵀ / √d, √d = 2", square(signed(&steps.scaled)?))
             .panel("weights: softmax of each row", weights)
             .panel("output = weights · V", by_token(&steps.output)?)
-            .panel("who looks at whom", links)
+            .panel("which query attends to which key", links)
             .panel(self.by_hand_title(), Text::new(&self.by_hand_lines(steps).join("\n")))
             .columns(4)
-            .note("Each output row is a mixture of the rows of V, in the shares that the row of weights gives. Rows of weights add up to 1.");
+            .note("Each row of the output is the mean of the rows of V, weighted by a row of weights. Each row of weights adds up to 1.");
         if let Some(lesson) = self.lesson() {
             figure = figure.note(lesson);
         }
         Ok(figure)
     }
 
-    /// The words, numbered where one occurs twice.
+    /// Returns the words, with numbers for those that occur more than once.
     fn labels(&self) -> Vec<String> {
         let count = |word: &String| self.words.iter().filter(|other| *other == word).count();
         let label = |(index, word): (usize, &String)| match count(word) {
@@ -265,7 +263,7 @@ impl Steps {
         ByHand { exponentials, sum, weights, output }
     }
 
-    /// The largest between the fused operation and the steps by hand.
+    /// Returns the largest difference between the fused operation and the steps by hand.
     fn difference(&self, query: usize) -> f64 {
         let hand = self.by_hand(query);
         let fused = self.weights.row(query).iter().chain(self.output.row(query));
@@ -301,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Everything again from the printed tokens and matrices, in f64.
+    /// Recomputes everything in f64 from the printed tokens and matrices.
     fn check(example: &Attention, sees: fn(usize, usize) -> bool) {
         let shown = example.show().unwrap();
         let of = |name| matrix(&shown, name);

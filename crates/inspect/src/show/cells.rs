@@ -1,5 +1,5 @@
-//! RNN, LSTM and GRU side by side: parameters, time of a training step, and the score on a task that needs
-//! memory: name the first symbol of a sequence after a number of others that do not matter.
+//! RNN, LSTM and GRU side by side: parameters, time of a training step, and accuracy on a task that needs memory: recall the
+//! first symbol of a sequence after a number of irrelevant ones.
 
 use std::time::Instant;
 
@@ -7,34 +7,33 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series, Table};
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Cell, Recurrent, RecurrentConfig};
 use regard_nn::{Init, NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay, cross_entropy};
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::{Progress, ShowError, Shown, random};
-use crate::{Axis, Figure, LineStyle, Lines, Series, Table};
 
-/// Symbols to remember; as many others fill the time between.
+/// Number of symbols to remember. As many other symbols fill the delay.
 const SYMBOLS: usize = 8;
 const BATCH: usize = 32;
-/// Steps between two points of the curves.
+/// Number of steps between two points of the curves.
 const EVERY: usize = 10;
 const TESTED: usize = 512;
 
-/// What is trained.
+/// Settings of the comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Cells {
-    /// Hidden units of each.
+    /// Number of hidden units of each cell.
     pub d_hidden: usize,
-    /// Symbols between the one to remember and the question.
+    /// Number of symbols between the one to remember and the question.
     pub delay: usize,
-    /// Training steps.
+    /// Number of training steps.
     pub steps: usize,
-    /// The seed of weights and sequences.
+    /// Seed of weights and sequences.
     pub seed: u64,
 }
 
@@ -44,17 +43,17 @@ impl Default for Cells {
     }
 }
 
-/// A cell after training.
+/// Results of one cell.
 #[derive(Debug, Serialize)]
 struct Row {
     cell: &'static str,
-    /// Parameters of the recurrent layer.
+    /// Number of parameters of the recurrent layer.
     parameters: usize,
-    /// The shortest training step.
+    /// Time of the fastest training step, in milliseconds.
     step_ms: f64,
-    /// Share of new sequences answered rightly.
+    /// Share of new sequences with the right answer.
     accuracy: f64,
-    /// `[step, mean loss of the steps before it]`
+    /// `(step, mean loss of the steps since the last point)`.
     loss: Vec<(usize, f64)>,
 }
 
@@ -65,7 +64,7 @@ struct Recaller {
 }
 
 impl Recaller {
-    /// Logits of the first symbol, from the state at the end.
+    /// Returns the logits of the first symbol, from the final state.
     fn forward(&self, x: Tensor<3>) -> Result<Tensor<2>, NnError> {
         let state = self.recurrent.forward(x, None, None, &Pass::inference())?.state;
         Ok(self.output.forward(state.top())?)
@@ -88,13 +87,13 @@ impl Cells {
         }
         let table = self.table(&rows);
         let text = format!(
-            "Name the first of {SYMBOLS} symbols after {} others; {} steps of {BATCH} sequences, {} hidden units, the score over \
-             {TESTED} new ones.\nBy chance it is {:.3}.\n\n{}",
+            "Recall the first of {SYMBOLS} symbols after {} others; {} steps of {BATCH} sequences, {} hidden units, accuracy on \
+             {TESTED} new ones.\nGuessing gives {:.3}.\n\n{}",
             self.delay,
             self.steps,
             self.d_hidden,
             1.0 / SYMBOLS as f64,
-            aligned(&table)
+            table.to_text()
         );
         let figure = self.figure(&rows, table);
         let json =
@@ -133,7 +132,7 @@ impl Cells {
         Ok(Row { cell: name, parameters, step_ms: shortest * 1e3, accuracy: right as f64 / TESTED as f64, loss })
     }
 
-    /// One-hot sequences, the symbol first and the question last, and the symbols.
+    /// Returns one-hot sequences, with the symbol first and the question last, and the symbols as targets.
     fn sequences(&self, random: &mut ChaCha8Rng, batch: usize, device: &Device) -> (Tensor<3>, Tensor<1, Int>) {
         let (seq, width) = (self.delay + 2, 2 * SYMBOLS + 1);
         let mut x = vec![0.0f32; batch * seq * width];
@@ -170,11 +169,11 @@ impl Cells {
         let points = vec![(0.0, chance), (self.steps as f64, chance)];
         curves = curves.series(Series::new("guessing", points).style(LineStyle::Dashed));
         Figure::new("RNN, LSTM and GRU on a task that needs memory")
-            .panel("Loss in training", curves)
+            .panel("Training loss", curves)
             .panel("After training", table)
-            .note(format!("The first of {SYMBOLS} symbols is asked for after {} others that do not matter.", self.delay))
-            .note("A forget gate that starts half open halves the cell at every step; a bias of 1 opens it, and gradients reach further back.")
-            .note("The time is that of the shortest step, forward, backward and update; the accuracy is over new sequences.")
+            .note(format!("The task is to recall the first of {SYMBOLS} symbols after {} irrelevant ones.", self.delay))
+            .note("A forget gate that starts half open halves the cell state at every step; a bias of 1 opens it, so gradients reach further back.")
+            .note("Time is that of the fastest step (forward, backward and update); accuracy is over new sequences.")
     }
 }
 
@@ -192,7 +191,7 @@ mod tests {
         for row in &rows[2..] {
             assert!(row["accuracy"].as_f64().unwrap() > 0.95, "{row}");
         }
-        // d_in 17, 32 units: (17 + 32) · 32 weights a gate, one bias, two for the GRU.
+        // d_in 17, 32 units: (17 + 32) · 32 weights per gate, and one bias, two for the GRU.
         let parameters: Vec<u64> = rows.iter().map(|row| row["parameters"].as_u64().unwrap()).collect();
         let lstm = 4 * (49 * 32 + 32);
         assert_eq!(parameters, [49 * 32 + 32, lstm, lstm, 3 * (49 * 32 + 2 * 32)]);
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_sizes_are_refused() {
+    fn sizes_out_of_range_are_refused() {
         let error = Cells { delay: 0, ..Cells::default() }.show(&mut |_| {}).unwrap_err().to_string();
         assert_eq!(error, "delay = 0: expected a whole number from 1 to 500");
     }

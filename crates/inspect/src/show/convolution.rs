@@ -1,33 +1,34 @@
-//! A convolution as attention (Cordonnier et al. 2020): `K × K` weights are `K²` heads, one for each shift
-//! `Δ_h`, whose scores are quadratic in the distance, `−α ‖δ − Δ_h‖²`, with `δ` from the query's pixel to the key's. The
-//! softmax is then nearly 1 at `δ = Δ_h`, and `W_V^h W_O^h` is the kernel's slice at that shift.
+//! A convolution as attention (Cordonnier et al. 2020): a `K × K` kernel becomes `K²` heads, one for each shift `Δ_h`, with
+//! scores `−α ‖δ − Δ_h‖²` that fall with the squared distance; `δ` points from the query's pixel to the key's. For large `α` the
+//! softmax is nearly 1 at `δ = Δ_h`, and `W_V^h W_O^h` is the kernel's slice at that shift.
 //!
-//! With `θ = Σ_m exp(−α m²)` over all whole `m`, a head gives its pixel at least the weight `1/θ²`. The difference is so
-//! at most `Σ_h ‖W_h‖₁ · (1 − 1/θ²)` times the range of the values: it falls as `4 e^{−α}`.
+//! With `θ = Σ_m exp(−α m²)` over all integers `m`, a head gives its pixel at least the weight `1/θ²`. The difference is
+//! therefore at most `Σ_h ‖W_h‖₁ · (1 − 1/θ²)` times the range of the values, which falls as `4 e^{−α}`.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{
+    Axis, ColourScale, Figure, FigureError, Heatmap, LineStyle, Lines, Series, Table, ValueRange, number,
+};
 use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, attention, attention_weights, linear};
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, LineStyle, Lines, Series, Table, ValueRange, number};
 
-/// The pictures, the kernels and how sharp the heads are.
+/// Settings of the comparison.
 #[derive(Debug, Clone)]
 pub struct Convolution {
-    /// Pixels of a side.
+    /// Height and width of the picture in pixels.
     pub size: usize,
-    /// Pixels of a side of the kernel; odd.
+    /// Height and width of the kernel: 1, 3 or 5.
     pub kernel: usize,
-    /// Channels in and out of the random kernel.
+    /// Number of input and output channels of the random kernel.
     pub channels: usize,
-    /// `α`, rising.
+    /// Sharpnesses `α` of the heads, in ascending order.
     pub sharpness: Vec<f64>,
-    /// The seed of the random picture and kernel.
+    /// Seed of the random picture and kernel.
     pub seed: u64,
 }
 
@@ -38,23 +39,23 @@ impl Default for Convolution {
     }
 }
 
-/// A picture and a kernel, with the convolution of the two.
+/// A picture, a kernel and their convolution.
 #[derive(Debug)]
 struct Problem {
-    /// `[size², channels]`
+    /// Pixels `[size², channels]`.
     picture: Matrix,
-    /// `[kernel² · channels, channels]`, the first shift's slice first.
+    /// Kernel `[kernel² · channels, channels]`, ordered by shift.
     weights: Matrix,
-    /// `[size², channels]`
+    /// Convolved picture `[size², channels]`.
     convolved: Matrix,
 }
 
-/// The attention of all heads for one sharpness.
+/// The attention of all heads for one sharpness. Queries and keys are zero, so only the bias matters.
 #[derive(Debug)]
 struct Attention {
-    /// `[1, kernel², size², 1]`: no content, all zeros.
+    /// Queries `[1, kernel², size², 1]`.
     q: Tensor<4>,
-    /// `[1, 1, padded², 1]`
+    /// Keys `[1, 1, padded², 1]`.
     k: Tensor<4>,
     options: AttentionOptions,
 }
@@ -62,18 +63,18 @@ struct Attention {
 #[derive(Debug, Serialize)]
 struct Row {
     sharpness: f64,
-    /// The least weight any head gives to its pixel.
+    /// Smallest weight that a head gives to its own pixel.
     least_weight: f64,
-    /// Largest difference with the edge detector.
+    /// Largest difference from the convolution with the edge detector.
     edges: f64,
     edges_bound: f64,
-    /// Largest difference with the random kernel.
+    /// Largest difference from the convolution with the random kernel.
     random: f64,
     random_bound: f64,
 }
 
 impl Convolution {
-    /// The difference between the convolution and the attention, against the sharpness.
+    /// Compares the convolution with the attention for each sharpness.
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
         let (edges, random) = (self.edges(), self.random());
@@ -97,13 +98,13 @@ impl Convolution {
         let heads = self.kernel * self.kernel;
         let last = &rows[rows.len() - 1];
         let text = format!(
-            "A {0} × {0} convolution as {heads} attention heads, one a shift Δ, with the scores −α‖δ − Δ‖²,\n\
-             on {1} × {1} pixels with zeros around; largest difference from the convolution itself (f64),\n\
-             and the least weight that a head gives to its own shift:\n\n{2}\n\
-             at α = {3} the heads are the convolution up to {4} (edges) and {5} ({6} channels)\n",
+            "A {0} × {0} convolution as {heads} attention heads, one per shift Δ, with the scores −α‖δ − Δ‖²,\n\
+             on {1} × {1} pixels with zero padding; largest difference from the convolution itself (f64),\n\
+             and the smallest weight that a head gives to its own shift:\n\n{2}\n\
+             at α = {3} the heads equal the convolution up to {4} (edges) and {5} ({6} channels)\n",
             self.kernel,
             self.size,
-            aligned(&table),
+            table.to_text(),
             number(last.sharpness, 4),
             number(last.edges, 2),
             number(last.random, 2),
@@ -132,7 +133,7 @@ impl Convolution {
         Ok(())
     }
 
-    /// A drawn picture and the difference of a pixel from its neighbours.
+    /// Returns a drawn picture with an edge detector: each pixel minus the mean of its neighbours.
     fn edges(&self) -> Problem {
         let (size, heads) = (self.size, self.kernel * self.kernel);
         let pixel = |i: usize, j: usize| {
@@ -147,7 +148,7 @@ impl Convolution {
         self.convolve(picture, weights)
     }
 
-    /// Random channels and a random kernel between them.
+    /// Returns a random picture with a random kernel.
     fn random(&self) -> Problem {
         let Self { size, kernel, channels, seed, .. } = *self;
         let mut random = random(seed);
@@ -159,7 +160,7 @@ impl Convolution {
         self.convolve(picture, Matrix::from_fn(rows, channels, |r, c| scale * f64::from(kernel[r * channels + c])))
     }
 
-    /// The convolution by its definition, zeros around the picture.
+    /// Computes the convolution by its definition, with zero padding.
     fn convolve(&self, picture: Matrix, weights: Matrix) -> Problem {
         let (size, channels) = (self.size, picture.columns);
         let convolved = Matrix::from_fn(size * size, weights.columns, |p, out| {
@@ -177,18 +178,18 @@ impl Convolution {
         Problem { picture, weights, convolved }
     }
 
-    /// The shift of each head, from above left.
+    /// Returns the shift of each head, row by row from the upper left.
     fn shifts(&self) -> Vec<[isize; 2]> {
         let (side, reach) = (self.kernel as isize, (self.kernel / 2) as isize);
         (0..side * side).map(|h| [h / side - reach, h % side - reach]).collect()
     }
 
-    /// A side of the picture with the zeros around it.
+    /// Returns the height and width of the picture with its padding.
     fn padded(&self) -> usize {
         self.size + self.kernel - 1
     }
 
-    /// From the pixel of a query to that of a key.
+    /// Returns the offset from the pixel of a query to that of a key.
     fn offset(&self, query: usize, key: usize) -> [isize; 2] {
         let (size, padded, reach) = (self.size, self.padded(), (self.kernel / 2) as isize);
         let place = |index: usize, side: usize| [(index / side) as isize, (index % side) as isize];
@@ -216,7 +217,7 @@ impl Convolution {
         }
     }
 
-    /// The heads over the picture with zero tokens around it, then their slices of the kernel: our operations.
+    /// Computes the convolution with our operations: attention over the padded picture, then the kernel's slices.
     fn imitate(&self, attention_: &Attention, problem: &Problem) -> Result<Matrix, ShowError> {
         let (size, padded, reach) = (self.size, self.padded(), self.kernel / 2);
         let channels = problem.picture.columns;
@@ -230,7 +231,7 @@ impl Convolution {
         Ok(Matrix::of(linear(joined, problem.weights.tensor(), None, None)?))
     }
 
-    /// What a head gives to all pixels, the zeros around included, from the picture's middle.
+    /// Returns the weights that the middle pixel gives to all pixels in one head, padding included.
     fn map(&self, attention: &Attention, head: usize) -> Result<Matrix, ShowError> {
         let query = (self.size / 2) * self.size + self.size / 2;
         let Attention { q, k, options } = attention;
@@ -238,7 +239,7 @@ impl Convolution {
         Ok(Matrix::of(weights.reshape([self.padded(), self.padded()])))
     }
 
-    /// From the picture's middle, where a head has the most neighbours to be led astray by.
+    /// Returns the smallest weight that a head gives to its own pixel, at the middle pixel, where competing neighbours are most.
     fn least_weight(&self, attention: &Attention) -> Result<f64, ShowError> {
         let mut least = f64::INFINITY;
         for head in 0..self.kernel * self.kernel {
@@ -249,13 +250,13 @@ impl Convolution {
 
     fn figure(&self, edges: &Problem, imitations: &[Matrix], rows: &[Row]) -> Result<Figure, ShowError> {
         let (size, last) = (self.size, rows.len() - 1);
-        let picture = |values: &Matrix, scale: ColourScale| -> Result<Heatmap, InspectError> {
+        let picture = |values: &Matrix, scale: ColourScale| -> Result<Heatmap, FigureError> {
             let values = Matrix { rows: size, columns: size, values: values.values.clone() };
             Ok(values.heatmap()?.scale(scale).side(250))
         };
         let most = edges.convolved.largest();
         let signed = ColourScale::diverging(ValueRange::Fixed { low: -most as f32, high: most as f32 });
-        // A blurred one to compare with: the sharpness nearest to 1.
+        // A blurred version to compare with: the sharpness nearest to 1.
         let near_one = |a: &f64, b: &f64| (a.ln().abs()).total_cmp(&b.ln().abs());
         let soft = (0..last).min_by(|&a, &b| near_one(&self.sharpness[a], &self.sharpness[b])).unwrap_or(0);
         let alpha = |index: usize| number(self.sharpness[index], 4);
@@ -293,26 +294,26 @@ impl Convolution {
             .panel("difference from the convolution", curves)
             .columns(4)
             .note(format!(
-                "Each of the {heads} heads looks at one shift Δ (down, right) by the scores −α‖δ − Δ‖² and carries the kernel's weight there; zero tokens around the picture are the zero padding."
+                "Each of the {heads} heads attends to one shift Δ (down, right) by the scores −α‖δ − Δ‖² and applies the kernel's weight there; zero tokens around the picture are the padding."
             ))
-            .note("The sharper the heads, the closer: the difference falls as 4e^(−α) until only rounding is left. Differences of exactly zero have no place on a logarithmic axis."))
+            .note("Sharper heads come closer: the difference falls as 4e^(−α) until only rounding is left. A logarithmic axis cannot show differences of exactly zero."))
     }
 }
 
-/// What the module's formula allows, beside rounding.
+/// Returns the bound of the module documentation, without rounding errors.
 fn bound(problem: &Problem, alpha: f64) -> f64 {
     let theta = 1.0 + 2.0 * (1..).map(|m| (-alpha * f64::from(m * m)).exp()).take_while(|&e| e > 1e-300).sum::<f64>();
     let Problem { picture, weights, .. } = problem;
     let sum = |out| (0..weights.rows).map(|row| weights.at(row, out).abs()).sum::<f64>();
     let weights = (0..weights.columns).map(sum).fold(0.0, f64::max);
-    // Zeros around the picture are values too.
+    // The padding also has values: zeros.
     let (low, high) = picture.values.iter().fold((0.0f64, 0.0f64), |(low, high), &v| (low.min(v), high.max(v)));
-    // As 1 − 1/θ² would lose what is left of θ − 1 beside 1.
+    // Computing 1 − 1/θ² directly would lose θ − 1 to rounding.
     let rest = theta - 1.0;
     weights * (high - low) * rest * (2.0 + rest) / (theta * theta)
 }
 
-/// Bounds as far down as rounding lets them be seen.
+/// Drops bounds below 1e-9, which rounding errors hide.
 fn floor(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.into_iter().filter(|point| point.1 > 1e-9).collect()
 }
@@ -347,7 +348,7 @@ mod tests {
             }
             assert!(of(&rows[rows.len() - 1], kind) < 2e-6 * size.max(1.0), "{:?}", rows[rows.len() - 1]);
             if convolution.kernel > 1 {
-                assert!(of(&rows[0], kind) > 0.1 * size, "a blurred one should be far off: {}", rows[0]);
+                assert!(of(&rows[0], kind) > 0.1 * size, "a blurred result should be far off: {}", rows[0]);
             }
         }
     }
@@ -360,8 +361,8 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_the_normalised_squares() {
-        // In the middle of a large picture a head gives its pixel 1/θ² where the tails are within it.
+    fn a_head_gives_its_pixel_the_weight_of_the_formula() {
+        // In the middle of a large picture a head gives its pixel the weight 1/θ², if the tails are inside the picture.
         let convolution = Convolution { size: 24, sharpness: vec![0.5, 1.0], ..Convolution::default() };
         let shown = convolution.show().unwrap();
         for (row, alpha) in [0.5f64, 1.0].into_iter().enumerate() {

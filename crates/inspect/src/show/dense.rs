@@ -1,9 +1,10 @@
-//! Attention as a dense layer: on the flattened input, a dense layer from `n` tokens of `d` features to as
-//! many has `n²d²` weights. Attention is such a layer, `vec(Y) = (A ⊗ W_Vᵀ) vec(X)` with `vec` token after token: one
-//! small block `W_Vᵀ` at every pair of tokens, times a number that is computed from the input.
+//! Attention as a dense layer. On the flattened input, a dense layer from `n` tokens of `d` features to as many has `n²d²`
+//! weights. Attention is such a layer, `vec(Y) = (A ⊗ W_Vᵀ) vec(X)`, where `vec` concatenates the tokens: every pair of tokens
+//! has the same small block `W_Vᵀ`, times a number computed from the input.
 
 use burn::module::{Module, Param};
 use burn::tensor::Device;
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, Table, ValueRange, number};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::linear::Bias;
@@ -12,20 +13,18 @@ use regard_nn::{Capture, Init, Pass, Spread, Wanted};
 use regard_ops::AttentionOptions;
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{ColourScale, Figure, Heatmap, InspectError, Table, ValueRange, number};
 
-/// The sizes of both layers.
+/// Settings of the comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Dense {
-    /// Tokens, `n`.
+    /// Number of tokens, `n`.
     pub tokens: usize,
-    /// Features of a token, `d`.
+    /// Number of features of a token, `d`.
     pub d_model: usize,
-    /// The seed of weights and tokens.
+    /// Seed of weights and tokens.
     pub seed: u64,
 }
 
@@ -35,36 +34,36 @@ impl Default for Dense {
     }
 }
 
-/// Both sides of the claim.
+/// The attention layer and the dense layer that equals it.
 #[derive(Debug)]
 struct Sides {
-    /// `A`, `[tokens, tokens]`
+    /// Attention weights `A`, `[tokens, tokens]`.
     weights: Matrix,
-    /// `W_Vᵀ`, `[d_model, d_model]`
+    /// Block `W_Vᵀ`, `[d_model, d_model]`.
     block: Matrix,
-    /// `A ⊗ W_Vᵀ`, `[tokens · d_model, tokens · d_model]`
+    /// Dense matrix `A ⊗ W_Vᵀ`, `[tokens · d_model, tokens · d_model]`.
     matrix: Matrix,
-    /// The output of the layer, one column.
+    /// Output of the attention layer, as one column.
     output: Matrix,
-    /// The matrix times the flattened tokens.
+    /// Product of the dense matrix and the flattened tokens.
     product: Matrix,
-    /// Weights of our layer with all its matrices.
+    /// Number of weights of the attention layer, with all its matrices.
     parameters: usize,
 }
 
-/// Weights for a sequence of `tokens` tokens.
+/// Number of weights for a sequence of `tokens` tokens.
 #[derive(Debug, Serialize)]
 struct Count {
     tokens: usize,
     d_model: usize,
-    /// `n²d²`
+    /// Weights of a dense layer, `n²d²`.
     dense: u64,
-    /// `4d²`: queries, keys, values, output.
+    /// Weights of an attention layer, `4d²`: queries, keys, values and output.
     attention: u64,
 }
 
 impl Dense {
-    /// The layer's output beside the product with the one large matrix.
+    /// Compares the layer's output with the product with one large matrix.
     pub fn show(&self) -> Result<Shown, ShowError> {
         let Self { tokens, d_model, .. } = *self;
         check_range("tokens", tokens, 2..=32)?;
@@ -77,12 +76,12 @@ impl Dense {
         let table = table(&counts);
         let text = format!(
             "Attention of {tokens} tokens with {d_model} features as one dense layer, vec(Y) = (A ⊗ W_Vᵀ) vec(X):\n\
-             largest difference from the attention layer {}, of numbers up to {}: rounding.\n\n\
+             largest difference from the attention layer {}, for outputs up to {}: rounding.\n\n\
              Weights of a dense layer on the flattened sequence, and of an attention layer (W_Q, W_K, W_V, W_O):\n\n{}\n\
-             The attention matrix has {} numbers, made of {} in W_V and {} in A, which comes from the input.\n",
+             The matrix of attention has {} elements, made from {} of W_V and {} of A, which depends on the input.\n",
             number(difference, 3),
             number(size, 3),
-            aligned(&table),
+            table.to_text(),
             grouped(sides.matrix.values.len() as u64),
             d_model * d_model,
             tokens * tokens,
@@ -101,7 +100,7 @@ impl Dense {
         let init = Init::new(seed, &Device::flex()).with_spread(spread).enter("attention");
         let mut layer = SelfAttention::new(&config, &init)?;
         let parameters = layer.num_params();
-        // The claim is about A and W_V: what follows them is taken out.
+        // The statement is about A and W_V, so the output projection is the identity.
         let one = Matrix::from_fn(d_model, d_model, |i, j| f64::from(u8::from(i == j)));
         layer.output.weight = Param::from_tensor(one.tensor());
         let x = normals(&mut random(seed), tokens * d_model);
@@ -125,7 +124,7 @@ impl Dense {
         let scale = 1.0 / (wide as f32).sqrt();
         let dense: Vec<f32> = normals(&mut random(seed ^ 0xDE), wide * wide).iter().map(|v| v * scale).collect();
         let large = |map: Heatmap| map.axes("out: token·d + feature", "in: token·d + feature").side(380);
-        let signed = |values: &Matrix| -> Result<Heatmap, InspectError> {
+        let signed = |values: &Matrix| -> Result<Heatmap, FigureError> {
             Ok(values.heatmap()?.scale(ColourScale::diverging(ValueRange::Data)))
         };
         let unit = ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 });
@@ -140,9 +139,9 @@ impl Dense {
             )
             .panel("weights to learn", table)
             .columns(2)
-            .note("vec(Y) = (A ⊗ W_Vᵀ)·vec(X), tokens one after the other: at every pair of tokens stands the same block, times the weight the one gives to the other.")
+            .note("vec(Y) = (A ⊗ W_Vᵀ)·vec(X), tokens concatenated: every pair of tokens has the same block, times the attention weight between the two.")
             .note(format!(
-                "The product with the large matrix (f64) differs from the attention layer (f32) by {} at most. The dense layer's weights are fixed and random here; A follows the input.",
+                "The product with the large matrix (f64) differs from the attention layer (f32) by at most {}. The dense layer's weights are fixed and random here; A depends on the input.",
                 number(difference, 2)
             )))
     }
@@ -162,7 +161,7 @@ fn table(counts: &[Count]) -> Table {
     table
 }
 
-/// Digits in groups of three.
+/// Formats a number with commas between groups of three digits.
 fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -186,7 +185,7 @@ mod tests {
             let (difference, size) = (&shown.json["largest_difference"], &shown.json["largest_output"]);
             let (difference, size) = (difference.as_f64().unwrap(), size.as_f64().unwrap());
             assert!(difference < 2e-6 * size, "{difference} of {size}");
-            // What the layer really has, not what the table says.
+            // The number of parameters of the layer itself, not the formula of the table.
             assert_eq!(shown.json["attention_weights"], 4 * d_model * d_model);
             assert_eq!(shown.json["counts"][0]["attention"], shown.json["attention_weights"]);
             assert_eq!(shown.json["counts"][0]["dense"], shown.json["dense_weights"]);

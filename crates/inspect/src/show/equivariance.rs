@@ -1,6 +1,7 @@
-//! Order: without positions self-attention is permutation-equivariant, tokens in another order give the same
-//! outputs in that order, and their mean is invariant; with positions neither holds.
+//! The order of tokens. Without positions, self-attention is permutation-equivariant: permuted tokens give equally permuted
+//! outputs, and the mean of the outputs is invariant. With positions neither holds.
 
+use regard_figures::{Axis, Bars, ColourScale, Figure, FigureError, Table, ValueRange, number};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::position::{Position as Kind, PositionSizes};
@@ -14,20 +15,19 @@ use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::position::{kind_named, kinds, layer};
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, Bars, ColourScale, Figure, InspectError, Table, ValueRange, number};
 
-/// What is measured.
+/// Settings of the comparison.
 #[derive(Debug, Clone)]
 pub struct Equivariance {
-    /// Tokens of the sequence.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Heads.
+    /// Number of heads.
     pub n_heads: usize,
-    /// The kind of positions that is drawn beside none.
+    /// Name of the kind of positions that is drawn beside `none`.
     pub kind: String,
-    /// The seed of the layer's weights, the tokens and the permutation.
+    /// Seed of the layer's weights, the tokens and the permutation.
     pub seed: u64,
 }
 
@@ -37,23 +37,23 @@ impl Default for Equivariance {
     }
 }
 
-/// The layer's outputs for tokens in two orders.
+/// Outputs of the layer for the same tokens in two orders.
 struct Compared {
     name: &'static str,
-    /// In the first order.
+    /// Output for the original input.
     output: Matrix,
-    /// The output for the permuted input.
+    /// Output for the permuted input.
     permuted: Matrix,
-    /// `permuted` minus `output` in the second order.
+    /// `permuted` minus the permuted `output`.
     difference: Matrix,
     /// Largest `|difference|`.
     largest: f64,
-    /// The same for the mean of all tokens.
+    /// Largest difference between the means over the tokens.
     pooled: f64,
 }
 
 impl Equivariance {
-    /// The same tokens in two orders, with each kind of positions.
+    /// Compares two orders of the same tokens, with each kind of positions.
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
         let (drawn, _) = kind_named(self.tokens, &self.kind)?;
@@ -76,7 +76,7 @@ impl Equivariance {
         check_pairs(d_model, n_heads)
     }
 
-    /// Another order of the tokens: place `i` takes token `order[i]`. Not the reverse, where ALiBi sees no difference.
+    /// Returns a permutation: place `i` takes token `order[i]`. Not the identity, nor the reverse, which ALiBi cannot see.
     fn permutation(&self) -> Vec<usize> {
         let keys = normals(&mut random(self.seed ^ 0x0DE5), self.tokens);
         let mut order: Vec<usize> = (0..self.tokens).collect();
@@ -117,15 +117,15 @@ impl Equivariance {
         for Compared { name, largest, pooled, .. } in all {
             text += &format!("{name:<12} {:>12} {:>12}\n", number(*largest, 2), number(*pooled, 2));
         }
-        text + "\nWithout positions both are rounding: attention does not see the order of its tokens. Positions make it see.\n"
+        text + "\nWithout positions both are rounding errors: attention does not see the order of its tokens. With positions it does.\n"
     }
 
-    fn figure(&self, all: &[Compared], order: &[usize], drawn: &str) -> Result<Figure, InspectError> {
+    fn figure(&self, all: &[Compared], order: &[usize], drawn: &str) -> Result<Figure, FigureError> {
         let mut figure = Figure::new("Does attention see the order of its tokens?").columns(3);
         let first: Vec<usize> = (0..self.tokens).collect();
         let none = all.iter().find(|compared| compared.name == "none");
         let other = all.iter().find(|compared| compared.name == drawn && drawn != "none");
-        // One scale for all, so that a difference is seen for what it is.
+        // One scale for all panels shows how large a difference is.
         let largest =
             none.iter().chain(&other).flat_map(|c| &c.output.values).fold(0.0f32, |m, &v| m.max(v.abs() as f32));
         let scale = ColourScale::diverging(ValueRange::Fixed { low: -largest, high: largest });
@@ -134,7 +134,7 @@ impl Equivariance {
             for (title, matrix, order) in [
                 ("output", &compared.output, &first[..]),
                 ("output of the permuted tokens", &compared.permuted, order),
-                ("that minus the permuted output", &compared.difference, order),
+                ("difference from the permuted output", &compared.difference, order),
             ] {
                 let map = matrix.heatmap()?.row_labels(names(order)).axes("token", "feature").scale(scale).side(340);
                 figure.push(format!("{name}: {title}"), map);
@@ -145,19 +145,19 @@ impl Equivariance {
             .series("outputs", all.iter().map(|compared| compared.largest))?
             .series("mean over the tokens", all.iter().map(|compared| compared.pooled))?;
         figure.push("All kinds of positions", bars);
-        let mut table = Table::new(["positions", "sees the order", "its mean sees it"]);
+        let mut table = Table::new(["positions", "sees the order", "mean sees the order"]);
         let yes = |difference: f64| if difference > 1e-5 { "yes" } else { "no" }.to_string();
         for Compared { name, largest, pooled, .. } in all {
             table = table.row([name.to_string(), yes(*largest), yes(*pooled)]);
         }
-        figure.push("The same in words", table);
+        figure.push("Summary", table);
         Ok(figure
-            .note("Tokens are named by letters; rows stand in the order of the input. Without positions the outputs only change places with their tokens, and the difference is rounding: the layer is permutation-equivariant, its mean invariant.")
-            .note("A kind of positions breaks this: the same token gets another output in another place. ALiBi alone, which knows distances but no sides, still takes a sequence and its reverse for the same."))
+            .note("Letters name tokens; rows are in the order of the input. Without positions the outputs are permuted like their tokens, up to rounding: the layer is permutation-equivariant, and its mean is invariant.")
+            .note("With positions, the same token has different outputs in different places. Only ALiBi, which knows distances but not directions, cannot tell a sequence from its reverse."))
     }
 }
 
-/// A letter for each token.
+/// Returns a letter for each token.
 fn names(order: &[usize]) -> Vec<String> {
     order.iter().map(|&token| char::from(b'a' + (token % 26) as u8).to_string()).collect()
 }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_permutation_is_one_and_not_the_identity() {
+    fn the_permutation_is_neither_the_identity_nor_the_reverse() {
         for seed in 0..50 {
             for tokens in [3, 4, 8] {
                 let order = Equivariance { tokens, seed, ..Equivariance::default() }.permutation();

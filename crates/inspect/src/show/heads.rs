@@ -1,8 +1,8 @@
-//! What heads add up to: without biases, multi-head attention is a sum over its heads,
-//! `Y = Σ_i softmax(Q_i K_iᵀ/√d_head) X (W_V^i W_O^i)`, each of which mixes the tokens by its own weights and then turns
-//! every token by one matrix of rank `d_head`.
+//! Multi-head attention as a sum over its heads. Without biases, `Y = Σ_i softmax(Q_i K_iᵀ/√d_head) X (W_V^i W_O^i)`: each head
+//! mixes the tokens by its own weights and then multiplies every token by one matrix of rank `d_head`.
 
 use burn::tensor::Device;
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, Table, Text, ValueRange, number};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::linear::Bias;
@@ -11,22 +11,20 @@ use regard_nn::{Capture, Init, Pass, Spread, Wanted};
 use regard_ops::AttentionOptions;
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{ColourScale, Figure, Heatmap, InspectError, Table, Text, ValueRange, number};
 
-/// The layer that is taken apart.
+/// Settings of the decomposition.
 #[derive(Debug, Clone, Copy)]
 pub struct Heads {
-    /// Tokens of the sequence.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Heads.
+    /// Number of heads.
     pub n_heads: usize,
-    /// The seed of weights and tokens.
+    /// Seed of weights and tokens.
     pub seed: u64,
 }
 
@@ -36,30 +34,30 @@ impl Default for Heads {
     }
 }
 
-/// One head on its own.
+/// The contribution of one head.
 #[derive(Debug)]
 struct Head {
-    /// `[tokens, tokens]`
+    /// Attention weights `[tokens, tokens]`.
     weights: Matrix,
-    /// `W_V^i W_O^i`, `[d_model, d_model]`
+    /// Matrix `W_V^i W_O^i`, `[d_model, d_model]`.
     matrix: Matrix,
-    /// `[tokens, d_model]`
+    /// Contribution to the output, `[tokens, d_model]`.
     contribution: Matrix,
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
     head: usize,
-    /// Mean over the queries, in nats.
+    /// Mean entropy of the queries' weights, in nats.
     entropy: f64,
-    /// The norm of what the head adds, `√Σ v²`.
+    /// Frobenius norm of the head's contribution.
     norm: f64,
-    /// The norm of what the layer's output still lacks with the heads up to this one.
+    /// Largest absolute difference between the layer's output and the sum of the heads up to this one.
     missing: f64,
 }
 
 impl Heads {
-    /// The layer's output beside the sum over its heads.
+    /// Compares the layer's output with the sum over its heads.
     pub fn show(&self) -> Result<Shown, ShowError> {
         let Self { tokens, d_model, n_heads, .. } = *self;
         check_range("tokens", tokens, 2..=64)?;
@@ -84,9 +82,9 @@ impl Heads {
         let text = format!(
             "Multi-head attention of {tokens} tokens, d_model {d_model}, {n_heads} heads of {}, no biases.\n\
              The sum over heads Σ softmax(QKᵀ/√d_head) X (W_V W_O), in f64, against the layer's output:\n\n{}\n\
-             largest difference of the whole sum {}, of numbers up to {}: rounding\n",
+             largest difference of the whole sum {}, for outputs up to {}: rounding\n",
             d_model / n_heads,
-            aligned(&table),
+            table.to_text(),
             number(largest, 3),
             number(size, 3),
         );
@@ -97,12 +95,12 @@ impl Heads {
         Ok(Shown { text, json, figure: self.figure(&output, &heads, &sums, table)? })
     }
 
-    /// The output of our layer, and its heads taken apart in f64.
+    /// Returns the layer's output and its heads, recomputed in f64.
     fn heads(&self) -> Result<(Matrix, Vec<Head>), ShowError> {
         let Self { tokens, d_model, n_heads, seed } = *self;
         let config =
             MultiHeadConfig { bias: Bias::None, output_bias: Bias::None, ..MultiHeadConfig::new(d_model, n_heads) };
-        // Scores of variance 4, so that the heads choose: maps of small weights would all be grey.
+        // Scores of variance 4 make the heads choose; with small weights all maps would be grey.
         let spread = Spread::Normal((2.0 / d_model as f32).sqrt());
         let init = Init::new(seed, &Device::flex()).with_spread(spread).enter("attention");
         let layer = SelfAttention::new(&config, &init)?;
@@ -125,11 +123,11 @@ impl Heads {
         Ok((Matrix::of(output), capture.into_maps().iter().map(head).collect()))
     }
 
-    fn figure(&self, output: &Matrix, heads: &[Head], sums: &[Matrix], table: Table) -> Result<Figure, InspectError> {
-        // One scale for everything that is added, so that the eye can add too.
+    fn figure(&self, output: &Matrix, heads: &[Head], sums: &[Matrix], table: Table) -> Result<Figure, FigureError> {
+        // One scale for all terms of the sum, so that colours can be compared.
         let all = heads.iter().map(|head| &head.contribution).chain(sums).chain([output]);
         let most = all.map(Matrix::largest).fold(0.0, f64::max);
-        let signed = |values: &Matrix, most: f64| -> Result<Heatmap, InspectError> {
+        let signed = |values: &Matrix, most: f64| -> Result<Heatmap, FigureError> {
             let range = ValueRange::Fixed { low: -most as f32, high: most as f32 };
             Ok(values.heatmap()?.scale(ColourScale::diverging(range)).side(240))
         };
@@ -148,18 +146,18 @@ impl Heads {
             let title = if index == 0 { "sum so far".to_string() } else { format!("sum of heads 1 to {number}") };
             figure.push(title, signed(&sums[index], most)?.axes("token", "feature"));
         }
-        figure.push("how much is missing", table);
+        figure.push("missing after each head", table);
         figure.push("", Text::new("Y = Σ A·X·(W_V·W_O)\nA = softmax(Q·Kᵀ/√d_head)"));
         let difference = sums[sums.len() - 1].minus(output);
         let range = difference.largest();
         figure.push(
-            format!("the whole sum − the layer: {} at most", number(range, 2)),
+            format!("whole sum − layer: at most {}", number(range, 2)),
             signed(&difference, range)?.axes("token", "feature"),
         );
         figure.push("the layer's output", signed(output, most)?.axes("token", "feature"));
         Ok(figure
-            .note("Each head mixes the tokens by its own weights A, then turns every token by the same matrix W_V·W_O; nothing else happens between heads than addition.")
-            .note("The last sum (f64, from the captured weights) is the layer's output (f32): what remains is rounding."))
+            .note("Each head mixes the tokens by its own weights A, then multiplies every token by the same matrix W_V·W_O; heads interact only by addition.")
+            .note("The last sum (f64, from the captured weights) equals the layer's output (f32) up to rounding."))
     }
 }
 
@@ -190,7 +188,7 @@ mod tests {
     #[test]
     fn every_head_counts() {
         let shown = Heads::default().show().unwrap();
-        // Without its last head the sum is far off; with it, it is the layer.
+        // Without its last head the sum is far off; with it, the sum equals the layer.
         assert!(shown.json["heads"][1]["missing"].as_f64().unwrap() > 0.1);
         assert!(shown.json["heads"][2]["missing"].as_f64().unwrap() < 1e-5);
     }
@@ -198,7 +196,7 @@ mod tests {
     #[test]
     fn sizes_that_do_not_fit_are_refused() {
         let error = Heads { n_heads: 5, ..Heads::default() }.show().unwrap_err().to_string();
-        assert!(error.starts_with("n_heads = 5: expected one of the divisors"), "{error}");
+        assert!(error.starts_with("n_heads = 5: expected a divisor of d_model (1, 2, 3, 4, 6, 12)"), "{error}");
         let error = Heads { tokens: 1, ..Heads::default() }.show().unwrap_err().to_string();
         assert_eq!(error, "tokens = 1: expected a whole number from 2 to 64");
     }

@@ -1,9 +1,9 @@
-//! When attention changes nothing: with `Q = K = V = X`, tokens with large, nearly orthogonal vectors give
-//! `A ≈ I` and `y_n ≈ x_n`.
+//! When attention changes nothing: with `Q = K = V = X`, large and nearly orthogonal tokens give `A ≈ I` and `y_n ≈ x_n`.
 //!
 //! A token of norm `s√d` has the score `s²√d` with itself. If `n` such tokens are orthogonal, `1 − A_ii` is
 //! `(n − 1)/(n − 1 + exp(s²√d))`.
 
+use regard_figures::{Axis, CellNumbers, ColourScale, Figure, LineStyle, Lines, Series, ValueRange, number};
 use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, OpError, attention, attention_weights};
 use serde::Serialize;
@@ -12,16 +12,15 @@ use serde_json::json;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, CellNumbers, ColourScale, Figure, LineStyle, Lines, Series, ValueRange, number};
 
-/// What is measured.
+/// Settings of the measurement.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Tokens of the sequence.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Numbers of features, each a curve.
+    /// Numbers of features, one curve each.
     pub d: Vec<usize>,
-    /// The seed of the directions.
+    /// Seed of the directions.
     pub seed: u64,
 }
 
@@ -34,7 +33,7 @@ impl Default for Identity {
 const MOST_TOKENS: usize = 64;
 const MOST_FEATURES: usize = 4096;
 const MOST_CURVES: usize = 6;
-/// The sizes `s` of a feature: half powers of two from 1/16 to 8.
+/// Exponents of the feature sizes `s = 2^(step/2)`: half powers of two from 1/16 to 8.
 const STEPS: std::ops::RangeInclusive<i32> = -8..=6;
 
 #[derive(Debug, Serialize)]
@@ -44,14 +43,14 @@ struct Row {
     s: f64,
     /// Largest `|A − I|`.
     weights: f64,
-    /// `1 − A_ii` of orthogonal tokens.
+    /// `1 − A_ii` for orthogonal tokens.
     orthogonal: f64,
     /// `‖Y − X‖/‖X‖`.
     output: f64,
 }
 
 impl Identity {
-    /// How far attention is from doing nothing, for tokens of all sizes.
+    /// Measures how far attention is from the identity, for tokens of many sizes.
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
         let rows = self.d.iter().map(|&d| self.sweep(d)).collect::<Result<Vec<_>, _>>()?;
@@ -67,7 +66,7 @@ impl Identity {
         self.d.iter().try_for_each(|&d| check_range("d", d, 2..=MOST_FEATURES))
     }
 
-    /// Random directions, each token with the norm `√d`.
+    /// Draws random directions and gives each token the norm `√d`.
     fn directions(&self, d: usize) -> Matrix {
         let mut random = random(self.seed ^ (d as u64) << 20);
         let normal = Matrix::new(self.tokens, d, normals(&mut random, self.tokens * d));
@@ -89,7 +88,7 @@ impl Identity {
 
     fn text(&self, rows: &[Vec<Row>]) -> String {
         let mut text = format!(
-            "Attention with Q = K = V = X over {} tokens in random directions, all of the norm s√d. Columns: largest |A − I|,\n\
+            "Attention with Q = K = V = X over {} tokens in random directions, all of norm s√d. Columns: largest |A − I|,\n\
              and in brackets ‖Y − X‖/‖X‖.\n\n{:>8}",
             self.tokens, "s"
         );
@@ -109,7 +108,7 @@ impl Identity {
         let best =
             best.map(|row| format!("At d = {} and s = {}, A is I within {}.", row.d, row.s, number(row.weights, 2)));
         text + &format!(
-            "\nLarge and nearly orthogonal tokens look at themselves alone: attention hands them on unchanged.\n{}\n",
+            "\nLarge and nearly orthogonal tokens attend only to themselves: attention passes them on unchanged.\n{}\n",
             best.unwrap_or_default()
         )
     }
@@ -142,10 +141,10 @@ impl Identity {
             let formula = Series::new("", visible(curve, |row| row.orthogonal)).style(LineStyle::Dashed);
             closed = closed.series(formula.colour(index));
         }
-        figure.push("Dashed: tokens exactly orthogonal, (n−1)/(n−1+exp(s²√d))", closed);
+        figure.push("Dashed: exactly orthogonal tokens, (n−1)/(n−1+exp(s²√d))", closed);
         Ok(figure
-            .note("Every token has the norm s√d, so that its score with itself is s²√d, and with another one about s² times a standard normal number: as s or d grow, a token sees itself alone, A becomes I and the output is the input.")
-            .note("The random tokens are less than orthogonal, the more so at small d, and so need a larger s than the dashed curves. Points below 10⁻⁷, the rounding of the weights, are left out."))
+            .note("Every token has norm s√d, so its score with itself is s²√d, and with another token about s² times a standard normal number. As s or d grows, tokens attend only to themselves: A becomes I, and the output is the input.")
+            .note("Random tokens are only nearly orthogonal, less so at small d, and need a larger s than the dashed curves. Points below 10⁻⁷, the rounding error of the weights, are left out."))
     }
 }
 
@@ -158,7 +157,7 @@ fn curves(rows: &[Vec<Row>], name: &str, y: fn(&Row) -> f64) -> Lines {
     lines
 }
 
-/// `1 − A_ii` where all `n` tokens have the norm `s√d` and are orthogonal.
+/// Returns `1 − A_ii` for `n` orthogonal tokens of norm `s√d`.
 fn orthogonal(n: usize, d: usize, s: f64) -> f64 {
     let others = n as f64 - 1.0;
     others / (others + (s * s * (d as f64).sqrt()).exp())
@@ -169,12 +168,12 @@ fn weights(x: &Matrix) -> Result<Matrix, OpError> {
     Ok(Matrix::of(weights))
 }
 
-/// `max |A − I|` and `‖Y − X‖/‖X‖`.
+/// Returns `max |A − I|` and `‖Y − X‖/‖X‖`.
 fn distances(x: &Matrix) -> Result<(f64, f64), OpError> {
     let a = weights(x)?;
     let identity = a.map(|i, j, _| f64::from(u8::from(i == j)));
     let y = Matrix::of(attention(x.tensor(), x.tensor(), x.tensor(), &AttentionOptions::default())?);
-    // As the operation got it: unchanged tokens are then no different at all.
+    // Rounded to f32 like the input of the operation, so that unchanged tokens differ by exactly zero.
     let x = Matrix::of(x.tensor::<4>());
     Ok((a.largest_difference(&identity), y.minus(&x).norm() / x.norm()))
 }
@@ -191,14 +190,14 @@ mod tests {
             let (a, y) = distances(&x).unwrap();
             let rest = orthogonal(n, d, s);
             assert!((a - rest).abs() < 1e-6, "{n} {d} {s}: {a}, expected {rest}");
-            // y_i = (1 − r) x_i + r/(n−1) Σ_{j≠i} x_j, all of one norm and orthogonal.
+            // y_i = (1 − r) x_i + r/(n−1) Σ_{j≠i} x_j, where all tokens are orthogonal and have the same norm.
             let want = rest * (1.0 + 1.0 / (n as f64 - 1.0)).sqrt();
             assert!((y - want).abs() < 1e-6, "{n} {d} {s}: {y}, expected {want}");
         }
     }
 
     #[test]
-    fn the_sweep_is_that_of_plain_f64() {
+    fn the_sweep_agrees_with_plain_f64() {
         let identity = Identity { tokens: 7, d: vec![12], seed: 4 };
         let x = identity.directions(12);
         for row in identity.sweep(12).unwrap() {
@@ -216,7 +215,7 @@ mod tests {
                     size += at(i, c).powi(2);
                 }
             }
-            // Scores of 200 are rounded to 1e-5, which the exponential makes relative.
+            // Scores of 200 have rounding errors of 1e-5, which the exponential turns into relative errors.
             assert!((row.weights - largest).abs() < 1e-6 + 3e-5 * largest, "{row:?}: {largest}");
             let change = (change / size).sqrt();
             assert!((row.output - change).abs() < 1e-6 + 3e-5 * change, "{row:?}: {change}");

@@ -1,10 +1,10 @@
-//! Limits of options, so that nothing runs for ever or eats all memory.
+//! Limits of options, which keep run time and memory bounded.
 
 use std::ops::RangeInclusive;
 
 use regard_nn::ConfigError;
 
-/// Refuses a whole number outside `range`.
+/// Returns an error if a number is outside `range`.
 pub(super) fn check_range(field: &str, value: usize, range: RangeInclusive<usize>) -> Result<(), ConfigError> {
     if range.contains(&value) {
         return Ok(());
@@ -13,11 +13,11 @@ pub(super) fn check_range(field: &str, value: usize, range: RangeInclusive<usize
     Err(ConfigError::new(field, value, allowed))
 }
 
-/// Refuses heads whose features do not come in pairs.
+/// Returns an error if the number of features per head is odd.
 pub(super) fn check_pairs(d_model: usize, n_heads: usize) -> Result<(), ConfigError> {
     if d_model.is_multiple_of(2 * n_heads) {
         return Ok(());
     }
-    let allowed = format!("a multiple of {}, twice n_heads: RoPE turns pairs of a head's features", 2 * n_heads);
+    let allowed = format!("a multiple of {}, twice n_heads: RoPE rotates pairs of a head's features", 2 * n_heads);
     Err(ConfigError::new("d_model", d_model, allowed))
 }

@@ -1,38 +1,37 @@
-//! An LSTM at work: its gates `Γ_f, Γ_u, Γ_o` over time, with weights set by hand so that every unit does one
-//! thing a reader can name, or with random ones.
+//! An LSTM at work: its gates `Γ_f, Γ_u, Γ_o` over time, with weights set by hand so that every unit has one simple role, or with
+//! random weights.
 //!
-//! Hidden and cell states come from our operation; the gates are made again in f64 from its states and the same weights,
-//! and the step they give is compared with the operation's.
+//! Hidden and cell states come from our operation. The gates are recomputed in f64 from these states and the same weights, and
+//! the resulting step is compared with that of the operation.
 
+use regard_figures::{Axis, ColourScale, Figure, FigureError, Heatmap, Lines, Series, Table, ValueRange, number};
 use regard_ops::{LstmState, LstmWeights, lstm};
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::matrix::{Matrix, largest};
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, Series, Table, ValueRange, number};
 
-/// Where the weights come from.
+/// Origin of the weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Weights {
-    /// Set so that each unit does one thing.
+    /// Set by hand so that each unit has one role.
     #[default]
     ByHand,
-    /// Normal, from the seed.
+    /// Standard normal, from the seed.
     Random,
 }
 
-/// The run that is shown.
+/// Settings of the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Lstm {
-    /// Steps of the sequence.
+    /// Number of steps of the sequence.
     pub steps: usize,
-    /// Where the weights come from.
+    /// Origin of the weights.
     pub weights: Weights,
     /// The unit whose numbers are printed, from 1.
     pub unit: usize,
-    /// The seed of the noise in the input, and of random weights.
+    /// Seed of the noise in the input and of random weights.
     pub seed: u64,
 }
 
@@ -44,43 +43,43 @@ impl Default for Lstm {
 
 const INPUTS: [&str; 4] = ["value", "write", "reset", "read"];
 const UNITS: usize = 4;
-/// What the units do, with the weights set by hand.
+/// Roles of the units with weights set by hand.
 const MADE: [&str; UNITS] = ["1 latch", "2 latch, on demand", "3 trace", "4 counter"];
-/// Large enough for a gate to be open or shut: `σ(±8)` is 0.9997 or 0.0003.
+/// Size of a sum that fully opens or shuts a gate: `σ(±8)` is 0.9997 or 0.0003.
 const FIRM: f64 = 8.0;
-/// `σ(±KEEP)` is 0.8 or 0.2.
+/// Size of a sum that opens a gate to four fifths or one fifth: `σ(±KEEP)` is 0.8 or 0.2.
 const KEEP: f64 = 1.386_294_361_119_890_6;
 
-/// The numbers of one step of one unit.
+/// The values of one unit at one step.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Step {
-    /// `Γ_f`, how much of the cell is kept.
+    /// Forget gate `Γ_f`: the share of the cell that is kept.
     forget: f64,
-    /// `Γ_u`, how much of the candidate is added.
+    /// Update gate `Γ_u`: the share of the candidate that is added.
     update: f64,
-    /// `Γ_o`, how much of the cell is shown.
+    /// Output gate `Γ_o`: the share of the cell that is shown.
     output: f64,
-    /// `c̃`
+    /// Candidate `c̃`.
     candidate: f64,
-    /// `c`, of the operation.
+    /// Cell state `c`, computed by the operation.
     cell: f64,
-    /// `a`, of the operation.
+    /// Hidden state `a`, computed by the operation.
     hidden: f64,
 }
 
-/// The parameters in f64; gates in the order of the operation.
+/// Parameters in f64, with the gates in the order of the operation.
 #[derive(Debug)]
 struct Parameters {
-    /// `[inputs, 4 · units]`
+    /// Input weights `[inputs, 4 · units]`.
     w_ih: Matrix,
-    /// `[units, 4 · units]`
+    /// Recurrent weights `[units, 4 · units]`.
     w_hh: Matrix,
-    /// `[1, 4 · units]`
+    /// Biases `[1, 4 · units]`.
     bias: Matrix,
 }
 
 impl Lstm {
-    /// Gates, cells and hidden states over time.
+    /// Computes gates, cell states and hidden states over time.
     pub fn show(&self) -> Result<Shown, ShowError> {
         check_range("steps", self.steps, 8..=200)?;
         check_range("unit", self.unit, 1..=UNITS)?;
@@ -107,7 +106,7 @@ impl Lstm {
         }
     }
 
-    /// Noise with a bit to remember, to be read, to be forgotten, and another one.
+    /// Returns noise with a bit to write, read and reset, and then another one.
     fn inputs(&self) -> Matrix {
         let noise = normals(&mut random(self.seed), self.steps);
         let at = |eighths: usize| eighths * self.steps / 8;
@@ -133,7 +132,7 @@ impl Lstm {
             };
             return Parameters { w_ih: normal(INPUTS.len()), w_hh: normal(UNITS), bias: normal(1) };
         }
-        // Rows: value, write, reset, read, bias. Columns: the units. Nothing needs the state before.
+        // Rows: value, write, reset, read, bias. Columns: units. No gate uses the previous state.
         const UPDATE: [[f64; UNITS]; 5] = [
             [0.0; UNITS],
             [2.0 * FIRM, 2.0 * FIRM, 0.0, 2.0 * FIRM],
@@ -164,7 +163,7 @@ impl Lstm {
     fn text(&self, inputs: &Matrix, units: &[Vec<Step>], difference: f64) -> String {
         let mut table =
             Table::new(["t", "value", "write", "reset", "read", "Γ_f", "Γ_u", "Γ_o", "c̃", "c", "a"].map(String::from));
-        let digits = |v: f64| crate::number::fixed(v, 3);
+        let digits = |v: f64| regard_figures::fixed(v, 3);
         for (t, step) in units[self.unit - 1].iter().enumerate() {
             let flags = (1..4).map(|j| number(inputs.at(t, j), 1));
             let Step { forget, update, output, candidate, cell, hidden } = *step;
@@ -174,7 +173,7 @@ impl Lstm {
         let what = match self.weights {
             Weights::ByHand => {
                 "weights set by hand: unit 1 takes the value at `write` and keeps it until\n\
-                 `reset`; unit 2 too, but shows it only at `read`; unit 3 keeps four fifths of its cell each step; unit 4 counts\n\
+                 `reset`; unit 2 does too, but shows it only at `read`; unit 3 keeps 4/5 of its cell each step; unit 4 counts\n\
                  writes and reads until `reset`"
             }
             Weights::Random => "weights drawn at random",
@@ -182,16 +181,16 @@ impl Lstm {
         format!(
             "An LSTM of {UNITS} units over {} steps, {what}.\n\n\
              c = Γ_f∘c + Γ_u∘c̃    a = Γ_o∘tanh(c)    unit {}:\n\n{}\n\
-             largest difference between the operation and a step by these gates, of all units: {}\n",
+             largest difference between the operation and a step with these gates, over all units: {}\n",
             self.steps,
             self.names()[self.unit - 1],
-            aligned(&table),
+            table.to_text(),
             number(difference, 3),
         )
     }
 
     fn figure(&self, inputs: &Matrix, units: &[Vec<Step>], difference: f64) -> Result<Figure, ShowError> {
-        let over_time = |names: &[&str], of: &dyn Fn(usize, usize) -> f64| -> Result<Heatmap, InspectError> {
+        let over_time = |names: &[&str], of: &dyn Fn(usize, usize) -> f64| -> Result<Heatmap, FigureError> {
             let values = Matrix::from_fn(names.len(), self.steps, |row, t| of(t, row));
             Ok(values.heatmap()?.row_labels(names.to_vec()).axes("", "step").side(560))
         };
@@ -218,10 +217,10 @@ impl Lstm {
         }
         let said = match self.weights {
             Weights::ByHand => {
-                "Weights set by hand. Unit 1 takes the value at `write` and keeps it until `reset`, whatever noise comes between; unit 2 does the same but shows it only at `read`: the cell remembers, the output gate is shut. Unit 3 keeps four fifths of its cell each step, a fading trace. Unit 4 counts writes and reads until `reset`."
+                "Weights set by hand. Unit 1 takes the value at `write` and keeps it until `reset`, whatever noise comes between; unit 2 does the same but shows it only at `read`: the cell remembers, the output gate is shut. Unit 3 keeps four fifths of its cell at each step: a fading trace. Unit 4 counts writes and reads until `reset`."
             }
             Weights::Random => {
-                "Random weights: the gates are rarely open or shut, and every unit is a mixture. Compare with the weights set by hand."
+                "Random weights: the gates are rarely fully open or shut, and no unit has a single role. Compare with the weights set by hand."
             }
         };
         Ok(Figure::new("An LSTM's gates over time")
@@ -232,17 +231,17 @@ impl Lstm {
             .panel("a = Γ_o∘tanh(c): what is shown", signed(&self.names(), &|t, row| units[row][t].hidden)?)
             .panel("Γ_o: how much of the cell is shown", gate(|s| s.output)?)
             .panel(format!("unit {}", self.names()[unit]), of_unit)
-            .panel("what all units show", shown)
+            .panel("hidden states of all units", shown)
             .columns(2)
             .note(said)
             .note(format!(
-                "c = Γ_f∘c + Γ_u∘c̃, a = Γ_o∘tanh(c). States are the operation's; the gates were made again from them in f64, and give the same states up to {}.",
+                "c = Γ_f∘c + Γ_u∘c̃, a = Γ_o∘tanh(c). States come from the operation; the gates, recomputed from them in f64, give the same states up to {}.",
                 number(difference, 2)
             )))
     }
 }
 
-/// Every step of every unit, and the largest difference between the operation's states and those of the gates.
+/// Returns every step of every unit, and the largest difference between the states of the operation and those of the gates.
 fn run(inputs: &Matrix, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f64), ShowError> {
     let Parameters { w_ih, w_hh, bias } = parameters;
     let weights =
@@ -254,7 +253,7 @@ fn run(inputs: &Matrix, parameters: &Parameters) -> Result<(Vec<Vec<Step>>, f64)
     let mut state: Option<LstmState> = None;
     let mut before = (Matrix::from_fn(1, UNITS, |_, _| 0.0), Matrix::from_fn(1, UNITS, |_, _| 0.0));
     for t in 0..inputs.rows {
-        // Step by step the operation tells its cell too.
+        // Only single steps return the cell state of each step.
         let input = inputs.part(t..t + 1, 0..inputs.columns);
         let next = lstm(input.tensor(), weights.clone(), state.take())?.state;
         let (hidden, cell) = (Matrix::of(next.hidden.clone()), Matrix::of(next.cell.clone()));
@@ -294,7 +293,7 @@ mod tests {
         for weights in [Weights::ByHand, Weights::Random] {
             for (steps, seed) in [(8, 1), (32, 0), (200, 2)] {
                 let json = shown(Lstm { steps, weights, seed, ..Lstm::default() });
-                // One step in f32: sums of some tens are rounded to about 10⁻⁶ of the gates' slope of ¼.
+                // One step in f32: sums of some tens have rounding errors of about 10⁻⁶, times the gates' slope of at most ¼.
                 let difference = json["largest_difference"].as_f64().unwrap();
                 assert!(difference < 3e-6, "{weights:?} {steps}: {difference}");
             }
@@ -302,10 +301,10 @@ mod tests {
     }
 
     #[test]
-    fn units_made_by_hand_do_what_they_are_called() {
+    fn units_set_by_hand_do_what_their_names_say() {
         let json = shown(Lstm::default());
         let of = |unit: usize, t: usize, field: &str| json["units"][unit]["steps"][t][field].as_f64().unwrap();
-        // A bit is written at 4, reset at 16, another written at 20, read at 12 and 28.
+        // A bit is written at 4 and reset at 16, another one written at 20; reads are at 12 and 28.
         let bit = 3f64.tanh();
         assert!((4..16).all(|t| (of(0, t, "cell") - bit).abs() < 0.01), "kept");
         assert!((16..20).all(|t| of(0, t, "cell").abs() < 0.01), "forgotten");

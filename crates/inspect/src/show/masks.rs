@@ -1,7 +1,8 @@
-//! Who may see whom: every mask and bias as the weights that attention really gives when all scores are equal,
-//! so that a query that sees `n` keys gives each `1/n`.
+//! Masks and biases, shown by the weights that attention gives if all scores are equal: a query that sees `n` keys gives each the
+//! weight `1/n`.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
+use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, ValueRange};
 use regard_kernels::attention::alibi_slopes;
 use regard_ops::{
     AttentionOptions, Distance, Graph, Mask, OpError, SelfLoops, SparseRows, attention, attention_weights,
@@ -11,16 +12,15 @@ use serde_json::json;
 use super::limits::check_range;
 use super::matrix::{Matrix, beside};
 use super::{ShowError, Shown};
-use crate::{CellNumbers, ColourScale, Figure, Heatmap, InspectError, ValueRange};
 
-/// What is drawn.
+/// Settings of the masks.
 #[derive(Debug, Clone, Copy)]
 pub struct Masks {
-    /// Tokens of the sequence.
+    /// Number of tokens.
     pub length: usize,
-    /// Keys before a query that the windows show.
+    /// Number of keys before a query that a window shows.
     pub left: usize,
-    /// Keys after a query that the window shows.
+    /// Number of keys after a query that a window shows.
     pub right: usize,
 }
 
@@ -30,11 +30,11 @@ impl Default for Masks {
     }
 }
 
-/// A relative table such as a head learns that looks at the token before: biases of the distances −3 to 3. That of the
-/// own key is 0, so that the others can be read off the weights.
+/// A relative table as a head that attends to the previous token could learn it: biases of the distances −3 to 3. The bias of the
+/// query's own key is 0, so that the others can be read off the weights.
 const RELATIVE: [f32; 7] = [0.5, 1.0, 2.0, 0.0, -0.5, -1.0, -1.5];
 
-/// Something that shapes the scores.
+/// A mask, a bias or a combination.
 struct Case {
     name: String,
     queries: usize,
@@ -42,12 +42,12 @@ struct Case {
     drawn: Drawn,
 }
 
-/// What of a case is drawn.
+/// The quantity that is drawn of a case.
 #[derive(Clone, Copy, PartialEq)]
 enum Drawn {
-    /// The weights.
+    /// The attention weights.
     Weights,
-    /// What was added to the scores, read off the weights: `ln(weight/weight of the query's own key)`.
+    /// The bias of the scores, read off the weights: `ln(weight / weight of the query's own key)`.
     Bias,
 }
 
@@ -60,7 +60,7 @@ struct Seen {
 }
 
 impl Masks {
-    /// All masks and biases.
+    /// Shows all masks and biases.
     pub fn show(&self) -> Result<Shown, ShowError> {
         let Self { length, left, right } = *self;
         check_range("length", length, 4..=24)?;
@@ -115,7 +115,7 @@ impl Masks {
     }
 }
 
-/// A ring of all nodes but the last, with one chord; the last has no edge.
+/// Returns the edges of a ring of all nodes but the last, with one chord. The last node has no edge.
 fn ring(length: usize) -> Vec<(usize, usize)> {
     let nodes = length - 1;
     let around = (0..nodes).map(|node| (node, (node + 1) % nodes));
@@ -123,12 +123,12 @@ fn ring(length: usize) -> Vec<(usize, usize)> {
 }
 
 impl Case {
-    /// The weights where no key fits a query better than another.
+    /// Computes the weights for equal scores of all pairs.
     fn look(self, keys: usize) -> Result<Seen, OpError> {
         let Self { name, queries, options, drawn } = self;
         let zeros = |tokens: usize| Matrix::new(tokens, 2, vec![0.0; 2 * tokens]).tensor::<4>();
         let weights = Matrix::of(attention_weights(zeros(queries), zeros(keys), &options, (0, 0), 0..queries)?);
-        // Values of one: the output is the sum of the weights, 1 or, for a query that sees nothing, 0.
+        // With all values 1, the output is the sum of the weights: 1, or 0 for a query that sees nothing.
         let ones = Matrix::new(keys, 1, vec![1.0; keys]).tensor::<4>();
         let output = Matrix::of(attention(zeros(queries), zeros(keys), ones, &options)?);
         let blind = (0..queries).filter(|&query| output.at(query, 0) == 0.0).collect();
@@ -137,13 +137,13 @@ impl Case {
 }
 
 impl Seen {
-    /// What is drawn, with NaN where a query does not see a key.
+    /// Returns the drawn quantity, with NaN where a query does not see a key.
     fn drawn(&self) -> Matrix {
         let own = |query: usize| self.weights.at(query, query + self.weights.columns - self.weights.rows);
         self.weights.map(|query, _, weight| match self.drawn {
             _ if weight == 0.0 => f64::NAN,
             Drawn::Weights => weight,
-            // Five decimals are what a weight in f32 tells of it.
+            // Five decimals are the precision of a bias read off f32 weights.
             Drawn::Bias => ((weight / own(query)).ln() * 1e5).round() / 1e5,
         })
     }
@@ -162,8 +162,8 @@ impl Seen {
 fn text(all: &[Seen]) -> String {
     let cells: usize = all[0].weights.values.len();
     let mut text = format!(
-        "A row a query, a column a key: ■ seen, · masked. Weights are those of equal scores, 1/(keys seen); all {cells} cells \
-         would be full attention.\n\n"
+        "Rows are queries, columns are keys: ■ seen, · masked. Scores are equal, so weights are 1/(keys seen); full attention \
+         sees all {cells} cells.\n\n"
     );
     let blocks: Vec<Vec<String>> = all.iter().filter(|seen| seen.drawn == Drawn::Weights).map(block).collect();
     text += &blocks.chunks(3).map(beside).collect::<Vec<_>>().join("\n");
@@ -179,7 +179,7 @@ fn text(all: &[Seen]) -> String {
         let columns: Vec<String> = (0..seen.weights.columns).map(|key| key.to_string()).collect();
         text += &format!("\n{}\n", seen.drawn().lines(&seen.name, &columns, &columns, 1).join("\n"));
     }
-    text + "\nEverything combines: restrictions hold together, biases add up.\n"
+    text + "\nMasks and biases combine: a key must pass every mask, and biases add up.\n"
 }
 
 fn block(seen: &Seen) -> Vec<String> {
@@ -189,8 +189,8 @@ fn block(seen: &Seen) -> Vec<String> {
     title.into_iter().chain((0..seen.weights.rows).map(row)).collect()
 }
 
-fn figure(all: &[Seen]) -> Result<Figure, InspectError> {
-    let map = |seen: &Seen| -> Result<Heatmap, InspectError> {
+fn figure(all: &[Seen]) -> Result<Figure, FigureError> {
+    let map = |seen: &Seen| -> Result<Heatmap, FigureError> {
         let scale = match seen.drawn {
             Drawn::Weights => ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }),
             Drawn::Bias => ColourScale::diverging(ValueRange::Data),
@@ -199,20 +199,20 @@ fn figure(all: &[Seen]) -> Result<Figure, InspectError> {
         let map = seen.drawn().heatmap()?.scale(scale).numbers(CellNumbers::WhereTheyFit).absent("masked");
         Ok(map.row_labels((first..).take(seen.weights.rows).map(|row| row.to_string())).axes("query", "key").side(260))
     };
-    let mut figure = Figure::new("Who may see whom: masks and biases, alone and together").columns(4);
+    let mut figure = Figure::new("Masks and biases, alone and combined").columns(4);
     for seen in all {
         figure.push(seen.name.clone(), map(seen)?);
     }
     Ok(figure
-        .note("The scores of all pairs are equal, so that a query that sees n keys gives each the weight 1/n; hatched pairs are masked.")
-        .note("A row hatched all over is a query that sees nothing: its weights and its output are zero. The maps in blue and red are biases, added to the scores before the softmax; blue lowers a weight, red raises it."))
+        .note("All pairs have equal scores, so a query that sees n keys gives each the weight 1/n; hatched pairs are masked.")
+        .note("A fully hatched row is a query that sees nothing: its weights and its output are zero. Blue and red maps are biases, added to the scores before the softmax; blue lowers a weight, red raises it."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The definition of each mask, in the order they are shown.
+    /// Returns whether query `i` sees key `j` by the definition of the mask `index`, in the order they are shown.
     fn sees(index: usize, masks: &Masks, i: usize, j: usize) -> bool {
         let Masks { length, left, right } = *masks;
         let edges = ring(length);

@@ -1,13 +1,10 @@
-//! The numbers of a matrix in f64: what mechanisms compare, print and draw, and the other side of a claim about the
-//! layers.
+//! A small f64 matrix to compare, print and draw, and to check the layers against plain arithmetic.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{FigureError, Heatmap, fixed};
 use serde_json::Value;
 
-use crate::number::fixed;
-use crate::{Heatmap, InspectError};
-
-/// Numbers row after row.
+/// A row-major matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Matrix {
     pub rows: usize,
@@ -16,37 +13,37 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// `values` fill the rows of `columns` numbers.
+    /// Creates a matrix from its values in row-major order.
     pub fn new<T: Into<f64>>(rows: usize, columns: usize, values: Vec<T>) -> Self {
         debug_assert_eq!(rows * columns, values.len());
         Self { rows, columns, values: values.into_iter().map(Into::into).collect() }
     }
 
-    /// The number in each place.
+    /// Creates a matrix with the value `f(row, column)` in each place.
     pub fn from_fn(rows: usize, columns: usize, f: impl Fn(usize, usize) -> f64) -> Self {
         let values = (0..rows * columns).map(|i| f(i / columns, i % columns)).collect();
         Self { rows, columns, values }
     }
 
-    /// Rows of weights, as a capture has them.
+    /// Creates a matrix from captured rows of weights.
     pub fn of_rows(rows: &[Vec<f32>]) -> Self {
         Self::new(rows.len(), rows.first().map_or(0, Vec::len), rows.concat())
     }
 
-    /// The numbers of a tensor, all sizes but the last being rows.
+    /// Creates a matrix from a tensor; all dimensions but the last become rows.
     pub fn of<const D: usize>(tensor: Tensor<D>) -> Self {
         let dims = tensor.dims();
         Self::new(dims[..D - 1].iter().product(), dims[D - 1], tensor.into_data().iter::<f64>().collect())
     }
 
-    /// The matrix as a tensor with sizes of 1 before its own.
+    /// Returns the matrix as a tensor, with leading dimensions of size 1.
     pub fn tensor<const D: usize>(&self) -> Tensor<D> {
         let mut shape = [1; D];
         (shape[D - 2], shape[D - 1]) = (self.rows, self.columns);
         Tensor::from_data(TensorData::new(self.singles(), shape), &Device::flex())
     }
 
-    /// The values in f32, in which the layers compute.
+    /// Returns the values in f32, the precision of the layers.
     pub fn singles(&self) -> Vec<f32> {
         self.values.iter().map(|&v| v as f32).collect()
     }
@@ -59,18 +56,18 @@ impl Matrix {
         self.values[row * self.columns + column]
     }
 
-    /// `f(row, column, value)` in each place.
+    /// Applies `f(row, column, value)` to each element.
     pub fn map(&self, f: impl Fn(usize, usize, f64) -> f64) -> Self {
         let values = self.values.iter().enumerate().map(|(i, &v)| f(i / self.columns, i % self.columns, v));
         Self { rows: self.rows, columns: self.columns, values: values.collect() }
     }
 
-    /// The rows in another order: row `i` is row `order[i]` of this one.
+    /// Reorders the rows: row `i` of the result is row `order[i]` of this matrix.
     pub fn reordered(&self, order: &[usize]) -> Self {
         Self::new(order.len(), self.columns, order.iter().flat_map(|&row| self.row(row).to_vec()).collect())
     }
 
-    /// Rows `rows` and columns `columns`.
+    /// Returns the given rows and columns.
     pub fn part(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>) -> Self {
         Self::from_fn(rows.len(), columns.len(), |i, j| self.at(rows.start + i, columns.start + j))
     }
@@ -92,51 +89,51 @@ impl Matrix {
         Self::from_fn(self.rows, self.columns, |i, j| self.at(i, j) - other.at(i, j))
     }
 
-    /// The Kronecker product `self ⊗ right`: a copy of `right` times each number of `self`.
+    /// Returns the Kronecker product `self ⊗ right`: a copy of `right` times each element of `self`.
     pub fn kronecker(&self, right: &Self) -> Self {
         Self::from_fn(self.rows * right.rows, self.columns * right.columns, |i, j| {
             self.at(i / right.rows, j / right.columns) * right.at(i % right.rows, j % right.columns)
         })
     }
 
-    /// The same numbers in one column, row after row.
+    /// Returns the values as one column, in row-major order.
     pub fn flattened(&self) -> Self {
         Self { rows: self.values.len(), columns: 1, values: self.values.clone() }
     }
 
-    /// The mean of each column.
+    /// Returns the mean of each column.
     pub fn mean(&self) -> Self {
         Self::from_fn(1, self.columns, |_, column| {
             (0..self.rows).map(|row| self.at(row, column)).sum::<f64>() / self.rows as f64
         })
     }
 
-    /// The largest size of a number; NaN if there is one.
+    /// Returns the largest absolute value, or NaN if an element is NaN.
     pub fn largest(&self) -> f64 {
         largest(&self.values)
     }
 
-    /// `max |a − b|` over all places; NaN if there is one.
+    /// Returns `max |a − b|` over all elements, or NaN if one is NaN.
     pub fn largest_difference(&self, other: &Self) -> f64 {
         self.minus(other).largest()
     }
 
-    /// `√Σ v²`.
+    /// Returns the Frobenius norm `√Σ v²`.
     pub fn norm(&self) -> f64 {
         self.values.iter().map(|v| v * v).sum::<f64>().sqrt()
     }
 
-    /// To be drawn.
-    pub fn heatmap(&self) -> Result<Heatmap, InspectError> {
+    /// Returns a heat map of the matrix.
+    pub fn heatmap(&self) -> Result<Heatmap, FigureError> {
         Heatmap::new(self.rows, self.columns, self.singles())
     }
 
-    /// Rows of the shortest numbers that mean the same in f32; NaN is null.
+    /// Returns the rows as JSON, each number with the shortest digits that identify it in f32; NaN becomes null.
     pub fn json(&self) -> Value {
         (0..self.rows).map(|row| self.row(row).iter().map(|&v| short(v)).collect::<Value>()).collect()
     }
 
-    /// Lines of text, a title first. A NaN is a dash.
+    /// Returns the matrix as lines of text below a title, with a dash for NaN.
     pub fn lines(&self, title: &str, row_labels: &[String], column_labels: &[String], decimals: usize) -> Vec<String> {
         let cell = |v: f64| if v.is_nan() { "–".to_string() } else { fixed(v, decimals) };
         let columns = column_labels.iter().map(|label| chars(label));
@@ -156,7 +153,7 @@ impl Matrix {
     }
 }
 
-/// Blocks of lines side by side.
+/// Joins blocks of lines side by side.
 pub(super) fn beside(blocks: &[Vec<String>]) -> String {
     let widths: Vec<usize> =
         blocks.iter().map(|block| block.iter().map(|line| chars(line)).max().unwrap_or(0)).collect();
@@ -169,12 +166,12 @@ pub(super) fn beside(blocks: &[Vec<String>]) -> String {
     (0..height).map(line).collect()
 }
 
-/// The largest size of a number; NaN if there is one, which `f64::max` would lose.
+/// Returns the largest absolute value, or NaN if a value is NaN, which `f64::max` would ignore.
 pub(super) fn largest(values: &[f64]) -> f64 {
     values.iter().map(|v| v.abs()).fold(0.0, |most, v| if v > most || v.is_nan() { v } else { most })
 }
 
-/// A number as JSON with the digits of an f32, which is what the layers compute, not those of the f64 next to it.
+/// Returns a number as JSON with the digits of an f32, the precision of the layers, rather than those of the f64.
 pub(super) fn short(value: f64) -> Value {
     (value as f32).to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }

@@ -1,7 +1,6 @@
-//! What attention is, shown by numbers: one small file a mechanism, each giving text, JSON and a figure from the same
-//! computation with the layers themselves.
+//! Mechanisms of attention, explained with numbers: one file per mechanism. Each returns text, JSON and a figure of the same
+//! computation, made with the layers themselves.
 
-mod aligned;
 pub mod attention;
 pub mod cells;
 pub mod complexity;
@@ -17,55 +16,53 @@ mod matrix;
 pub mod position;
 pub mod scaling;
 
-pub use aligned::aligned;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use regard_figures::{Figure, FigureError};
 use regard_nn::{ConfigError, NnError};
 use regard_ops::OpError;
 
-use crate::{Figure, InspectError};
-
-/// A mechanism, shown.
+/// The result of a demonstration.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// The numbers, for people.
+    /// Text for the terminal.
     pub text: String,
-    /// The same for programs.
+    /// JSON document.
     pub json: serde_json::Value,
-    /// The same to look at.
+    /// Figure.
     pub figure: Figure,
 }
 
-/// How far a longer computation is.
+/// Progress of a longer computation.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// Done so far.
+    /// Number of steps done.
     pub done: usize,
-    /// To be done in all.
+    /// Total number of steps.
     pub total: usize,
-    /// What is done now.
+    /// The current step.
     pub what: String,
 }
 
-/// A mechanism that cannot be shown as asked.
+/// A mechanism could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ShowError {
-    /// An option makes no sense.
+    /// An option is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A layer refused.
+    /// A layer failed.
     #[error(transparent)]
     Layer(#[from] NnError),
-    /// An operation refused.
+    /// An operation failed.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// The figure cannot be drawn.
+    /// The figure could not be drawn.
     #[error(transparent)]
-    Figure(#[from] InspectError),
+    Figure(#[from] FigureError),
 }
 
-/// `count` standard normal numbers.
+/// Draws `count` standard normal numbers.
 fn normals(random: &mut ChaCha8Rng, count: usize) -> Vec<f32> {
     (0..count).map(|_| StandardNormal.sample(random)).collect()
 }

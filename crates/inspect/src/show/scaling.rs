@@ -1,7 +1,8 @@
-//! Why scores are divided by `√d`: for standard normal vectors `Var(q·k) = d`, and a softmax over scores of
-//! that size is nearly a choice of one key, with no gradient left.
+//! Why scores are divided by `√d`: for standard normal vectors `Var(q·k) = d`, and the softmax of such large scores nearly
+//! chooses one key, so that almost no gradient is left.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use regard_nn::ConfigError;
 use regard_ops::softmax;
 use serde::Serialize;
@@ -9,18 +10,17 @@ use serde::Serialize;
 use super::limits::check_range;
 use super::matrix::Matrix;
 use super::{ShowError, Shown, normals, random};
-use crate::{Axis, Figure, LineStyle, Lines, Series};
 
-/// What is measured.
+/// Settings of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Scaling {
-    /// The largest `d`; measured at the powers of two up to it.
+    /// Largest `d`; all powers of two up to it are measured.
     pub largest: usize,
-    /// Keys of each softmax.
+    /// Number of keys of each softmax.
     pub keys: usize,
-    /// Queries to average over.
+    /// Number of queries to average over.
     pub samples: usize,
-    /// The seed of the random vectors.
+    /// Seed of the random vectors.
     pub seed: u64,
 }
 
@@ -30,27 +30,27 @@ impl Default for Scaling {
     }
 }
 
-/// Products of features in a whole run that are let through: some ten seconds on two cores.
+/// Largest number of multiplications of a run: some ten seconds on two cores.
 const MOST_WORK: f64 = 2e10;
-/// Queries that share their keys: few, so that the scores stay nearly independent.
+/// Number of queries that share their keys: few, so that the scores are nearly independent.
 const QUERIES: usize = 25;
-/// Keys that are drawn at a time, which bounds the memory.
+/// Number of keys drawn at a time, which bounds the memory.
 const KEYS: usize = 64;
 
 #[derive(Debug, Serialize)]
 struct Row {
     d: usize,
-    /// The variance of `q·k`.
+    /// Variance of `q·k`.
     variance: f64,
-    /// The variance of `q·k/√d`.
+    /// Variance of `q·k/√d`.
     scaled_variance: f64,
-    /// Mean entropy of the softmax in nats.
+    /// Mean entropy of the softmax of `q·k`, in nats.
     entropy: f64,
     scaled_entropy: f64,
 }
 
 impl Scaling {
-    /// Variances and entropies with and without the factor.
+    /// Measures variances and entropies with and without the division.
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
         let rows = self.sizes().map(|d| self.measure(d)).collect::<Result<Vec<_>, _>>()?;
@@ -68,7 +68,7 @@ impl Scaling {
         check_range("samples", samples, 2..=1 << 14)?;
         let work = self.sizes().sum::<usize>() as f64 * samples as f64 * keys as f64;
         if work > MOST_WORK {
-            let allowed = "less with these keys and samples, or fewer of them: this would take long";
+            let allowed = "less with these keys and samples, or fewer of those: the run would take too long";
             return Err(ConfigError::new("largest", largest, allowed));
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Scaling {
         std::iter::successors(Some(2usize), |d| Some(2 * d)).take_while(move |&d| d <= largest)
     }
 
-    /// `q·k`, a row a query. Queries share keys in groups, since random numbers take most of the time.
+    /// Returns `q·k`, one row per query. Groups of queries share keys, since drawing random numbers takes most of the time.
     fn scores(&self, d: usize) -> Vec<f32> {
         let mut random = random(self.seed ^ (d as u64) << 20);
         let mut draw = |count: usize| Matrix::new(count, d, normals(&mut random, count * d)).tensor::<2>();
@@ -116,7 +116,7 @@ impl Scaling {
 
     fn text(&self, rows: &[Row]) -> String {
         let mut text = format!(
-            "Scores of standard normal vectors, {} queries over {} keys each. A uniform softmax has the entropy ln {} = {:.3}.\n\n\
+            "Scores of standard normal vectors, {} queries, {} keys each. A uniform softmax has the entropy ln {} = {:.3}.\n\n\
              {:>6} {:>12} {:>14} {:>12} {:>14}\n",
             self.samples,
             self.keys,
@@ -152,7 +152,7 @@ impl Scaling {
         Figure::new("Why scores are divided by √d")
             .panel("Variance of the scores", variances)
             .panel(format!("Entropy of the softmax over {} keys", self.keys), entropies)
-            .note("q and k are standard normal vectors: the variance of q·k is d, and without the division the softmax chooses one key.")
+            .note("q and k are standard normal vectors: the variance of q·k is d, and without the division the softmax nearly chooses one key.")
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
         let shown = Scaling { largest: 256, ..Scaling::default() }.show().unwrap();
         for row in shown.json["rows"].as_array().unwrap() {
             let d = row["d"].as_f64().unwrap();
-            // 12,800 scores that share 200 queries and 512 keys: the relative error is some per cent.
+            // 12,800 scores share 200 queries and 512 keys: the relative error is some per cent.
             assert!((row["variance"].as_f64().unwrap() / d - 1.0).abs() < 0.3, "{row}");
             assert!((row["scaled_variance"].as_f64().unwrap() - 1.0).abs() < 0.3, "{row}");
         }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_sizes_are_refused() {
+    fn sizes_out_of_range_are_refused() {
         let error = Scaling { keys: 1, ..Scaling::default() }.show().unwrap_err().to_string();
         assert_eq!(error, "keys = 1: expected a whole number from 2 to 4096");
         let error = Scaling { largest: 1 << 16, keys: 1 << 12, ..Scaling::default() }.show().unwrap_err().to_string();
@@ -182,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn every_score_is_that_of_its_query_and_key() {
-        // More queries than share keys, more keys than are drawn at a time, none a multiple.
+    fn every_score_belongs_to_its_query_and_key() {
+        // More queries than share keys and more keys than are drawn at a time, neither a multiple.
         let scaling = Scaling { largest: 4, keys: 70, samples: 30, seed: 1 };
         let mut random = random(1 ^ 4 << 20);
         let scores = scaling.scores(4);

@@ -1,4 +1,4 @@
-//! Parameters against models that are built.
+//! Tests the number of parameters against models that are built.
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn the_closed_form_is_what_is_built(config in configs()) {
+    fn the_closed_form_agrees_with_built_models(config in configs()) {
         let init = Init::new(1, &Device::flex());
         prop_assert_eq!(total(Architecture::Encoder(config)), Encoder::new(&config, &init).unwrap().num_params());
         let built = LanguageModel::new(&config, &init).unwrap().num_params();
@@ -93,12 +93,12 @@ proptest! {
     }
 
     #[test]
-    fn recurrent_layers_are_as_they_are_built(config in recurrent()) {
+    fn recurrent_models_agree_with_built_layers(config in recurrent()) {
         let built = config.init(&Init::new(1, &Device::flex())).unwrap().num_params();
         let model = RecurrentModel::from(config);
         prop_assert_eq!(model.layers(), config);
         prop_assert_eq!(total(Architecture::Recurrent(model)), built);
-        // An embedding of 5 tokens below, 7 classes above.
+        // An embedding of 5 tokens and an output layer of 7 classes.
         let around = RecurrentModel { vocab: Some(5), outputs: Some(7), ..model };
         let more = 5 * config.d_in + 7 * (config.d_out() + 1);
         prop_assert_eq!(total(Architecture::Recurrent(around)), built + more);

@@ -1,4 +1,4 @@
-//! Descriptions as files give them: what is read, what is refused and how; the JSON that comes out.
+//! Tests of descriptions: what is read, what is refused and with which message, and the JSON output.
 
 use regard_inspect::count::{Architecture, CountError, Description, PRESETS, count, preset};
 use regard_nn::layers::recurrent::RecurrentConfig;
@@ -19,7 +19,7 @@ fn says(value: Value, words: &[&str]) {
 }
 
 #[test]
-fn a_refusal_names_the_field_and_what_is_allowed() {
+fn errors_name_the_field_and_what_is_allowed() {
     says(json!({"model": {"d_model": 10, "n_heads": 3}}), &["model.n_heads = 3", "1, 2, 5, 10", "d_head"]);
     let odd = json!({"model": {"d_model": 20, "n_heads": 4, "position": "rope"}});
     says(odd, &["model.d_head = 5", "even"]);
@@ -40,7 +40,7 @@ fn a_refusal_names_the_field_and_what_is_allowed() {
 }
 
 #[test]
-fn a_recurrent_model_is_described_as_its_layers_are() {
+fn a_recurrent_model_has_the_fields_of_its_layers() {
     let layers = json!({"cell": {"kind": "gru", "reset": "before_product"}, "d_in": 3, "d_hidden": 5, "n_layers": 2,
         "direction": "backward", "dropout": 0.5});
     let config: RecurrentConfig = serde_json::from_value(layers.clone()).unwrap();
@@ -66,7 +66,7 @@ fn a_recurrent_model_is_described_as_its_layers_are() {
 }
 
 #[test]
-fn features_come_in_on_the_source_side_only() {
+fn features_replace_only_the_tokens_of_the_source() {
     let described = |architecture: &str, input: &str, more: Value| {
         let mut model = json!({"vocab": 50, "n_layers": 1, "d_model": 8, "n_heads": 2, "d_ff": 4,
             "position": {"kind": "learned", "max_length": 3}});
@@ -80,9 +80,9 @@ fn features_come_in_on_the_source_side_only() {
         tokens as i128 - features as i128
     };
     for output in ["own", "embedding"] {
-        // The source's embedding goes; the target's and the output layer stay.
+        // The source's embedding is gone; the target's and the output layer stay.
         assert_eq!(saved("encoder_decoder", json!({"target_vocab": 70, "output_weights": output})), 50 * 8);
-        // Of one embedding for both, that of the target stays; its positions are no longer those of the source.
+        // A shared embedding stays for the target, but source and target no longer share positions.
         assert_eq!(saved("encoder_decoder", json!({"output_weights": output})), -3 * 8);
     }
     assert_eq!(saved("encoder", json!({})), 50 * 8);
@@ -104,7 +104,7 @@ fn extra_parts_are_checked() {
 }
 
 #[test]
-fn huge_sizes_are_right_or_refused() {
+fn huge_sizes_are_counted_or_refused() {
     let vocab = 1_000_000_000_000_000_000u64;
     let model = json!({"architecture": "encoder", "model": {"vocab": vocab}});
     let large = counted(&Description::from_value(&model).unwrap());
@@ -113,7 +113,7 @@ fn huge_sizes_are_right_or_refused() {
     let model = json!({"vocab": u64::MAX, "n_layers": u64::MAX, "d_ff": u64::MAX});
     let error = count(&Description::from_value(&json!({ "model": model })).unwrap()).unwrap_err();
     assert_eq!(error, CountError::TooLarge);
-    // The list of divisors must not take for ever.
+    // Listing the divisors must not take too long.
     says(json!({"model": {"d_model": 1u64 << 60, "n_heads": 3}}), &["model.n_heads = 3", "…"]);
 }
 
@@ -126,14 +126,14 @@ fn a_description_survives_writing_and_reading() {
 }
 
 #[test]
-fn a_model_folder_has_other_entries_too() {
+fn other_entries_of_a_model_folder_are_ignored() {
     let model = json!({"vocab": 10, "n_layers": 1});
     let config = json!({"task": "tag", "versions": {"regard": "1"}, "architecture": "encoder", "model": model});
     let description = Description::from_model_folder(&config).unwrap();
     assert_eq!(description, Description::from_value(&json!({"architecture": "encoder", "model": model})).unwrap());
 }
 
-/// The sum over the parts of a node, checked at every level.
+/// Returns the total of a node, after checking the sum over its parts at every level.
 fn sum(node: &Value) -> u64 {
     if let Some(number) = node.as_u64() {
         return number;

@@ -1,4 +1,4 @@
-//! Hugging Face's `config.json` of published models, shortened to what matters, against their totals.
+//! Tests `config.json` files of published models, shortened to the fields that matter, against their totals.
 
 use regard_inspect::count::{Architecture, from_hugging_face};
 use regard_nn::models::transformer::Sight;
@@ -37,7 +37,7 @@ fn encoders() {
     assert_eq!(total(bert(768, 12, 12, 3072)), 109_482_240);
     assert_eq!(total(bert(1024, 24, 16, 4096)), 335_141_888);
     assert_eq!(total(bert(384, 6, 12, 1536)), 22_713_216);
-    // A tagger has no pooler, and a classifier of 769 parameters a tag.
+    // A tagger has no pooler, but a classifier with 769 parameters per tag.
     let ner = with(bert(768, 12, 12, 3072), "architectures", json!(["BertForTokenClassification"]));
     let ner = with(with(ner, "vocab_size", json!(28996)), "id2label", json!({"0": "O", "1": "B", "2": "I"}));
     assert_eq!(total(ner), 109_482_240 - 590_592 - (30_522 - 28_996) * 768 + 769 * 3);
@@ -68,7 +68,7 @@ fn language_models() {
     assert_eq!(total(llama("llama", [4096, 32, 32, 32, 11_008, 32_000])), 6_738_415_616);
     assert_eq!(total(llama("llama", [4096, 32, 32, 8, 14_336, 128_256])), 8_030_261_248);
     assert_eq!(total(llama("llama", [2048, 22, 32, 4, 5632, 32_000])), 1_100_048_384);
-    // Qwen2-0.5B: biases of queries, keys and values alone.
+    // Qwen2-0.5B has biases only for queries, keys and values.
     let qwen = with(llama("qwen2", [896, 24, 14, 2, 4864, 151_936]), "tie_word_embeddings", json!(true));
     assert_eq!(total(qwen), 494_032_768);
     let mistral = with(llama("mistral", [4096, 32, 32, 8, 14_336, 32_000]), "sliding_window", json!(4096));
@@ -84,7 +84,7 @@ fn translators() {
         "relative_attention_num_buckets": 32, "vocab_size": 32128,
     });
     assert_eq!(total(t5), 60_506_624);
-    // opus-mt-en-de has 74,410,496 with its two fixed tables of 512 sinusoids.
+    // opus-mt-en-de has 74,410,496 parameters including its two fixed tables of 512 sinusoids.
     let marian = json!({
         "model_type": "marian", "activation_function": "swish", "d_model": 512, "encoder_layers": 6,
         "decoder_layers": 6, "encoder_attention_heads": 8, "decoder_attention_heads": 8, "encoder_ffn_dim": 2048,
@@ -96,7 +96,7 @@ fn translators() {
 }
 
 #[test]
-fn what_is_not_known_is_refused() {
+fn unknown_and_invalid_configurations_are_refused() {
     for (config, words) in [
         (json!({"model_type": "mamba"}), "bert"),
         (json!({}), "model_type"),

@@ -1,4 +1,4 @@
-//! Counting against built models, PyTorch's modules, published totals and plain counting.
+//! Tests of counting against built models, PyTorch's modules, published totals and plain counting.
 
 mod built;
 mod describe;
@@ -14,7 +14,7 @@ fn counted(description: &Description) -> Count {
     count(description).unwrap()
 }
 
-/// The parameters of the part at a path.
+/// Returns the number of parameters of the part at a path.
 fn parameters(count: &Count, path: &[&str]) -> u128 {
     part(count, path).total.parameters
 }

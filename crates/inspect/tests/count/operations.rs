@@ -1,4 +1,4 @@
-//! Operations against plain counting.
+//! Tests the number of operations against plain counting.
 
 use proptest::prelude::*;
 use regard_inspect::count::{Architecture, Count, Description, Sizes, seen_pairs};
@@ -10,7 +10,7 @@ use regard_ops::Mask;
 
 use super::{counted, part};
 
-/// Pairs that see each other, one by one.
+/// Counts the pairs that see each other one by one.
 fn brute(mask: Mask, seq: usize) -> u128 {
     let sees = |i: usize, j: usize| match mask {
         Mask::Full => true,
@@ -22,7 +22,7 @@ fn brute(mask: Mask, seq: usize) -> u128 {
 
 proptest! {
     #[test]
-    fn pairs_are_those_that_see_each_other(seq in 1usize..40, left in 0usize..50, right in 0usize..50) {
+    fn the_number_of_pairs_agrees_with_counting(seq in 1usize..40, left in 0usize..50, right in 0usize..50) {
         for mask in [Mask::Full, Mask::Causal, Mask::Window { left, right }] {
             prop_assert_eq!(seen_pairs(mask, seq), Some(brute(mask, seq)), "{:?}", mask);
         }
@@ -33,7 +33,7 @@ proptest! {
 fn pairs_of_long_sequences() {
     assert_eq!(seen_pairs(Mask::Causal, 1 << 20), Some((1 << 19) * ((1 << 20) + 1)));
     assert_eq!(seen_pairs(Mask::Window { left: usize::MAX, right: usize::MAX }, 7), Some(49));
-    // (2⁶⁴ − 1)² fits in 128 bits, and so does the way there.
+    // (2⁶⁴ − 1)² fits in 128 bits, and so do all intermediate results.
     assert_eq!(seen_pairs(Mask::Causal, usize::MAX), Some(u128::from(u64::MAX) << 63));
 }
 
@@ -69,14 +69,14 @@ fn count(architecture: Architecture) -> Count {
     counted(&Description { sizes, ..Description::new(architecture) })
 }
 
-/// A product of `rows` rows.
+/// Returns the operations of a product with `rows` rows.
 fn product(rows: u128, d_in: u128, d_out: u128) -> u128 {
     2 * rows * d_in * d_out
 }
 
 #[test]
 fn products_of_every_shape() {
-    // Rows: 5 sequences of 9 source and 7 target tokens; queries are 24 wide, keys 12.
+    // Rows: 5 sequences of 9 source and 7 target tokens. Queries are 24 features wide, keys 12.
     let (source, target) = (5 * 9, 5 * 7);
     let feed_forward = |rows| 3 * product(rows, 12, 20);
     let around = |rows| product(rows, 12, 24 + 2 * 12) + product(rows, 24, 12);
@@ -98,7 +98,7 @@ fn products_of_every_shape() {
     assert_eq!(part(&whole, &["decoder"]).total.flops, upper + product(target, 12, 70));
     assert_eq!(whole.flops.forward, encoder + upper + product(target, 12, 70));
     assert_eq!(whole.memory.logits, 4 * target * 70);
-    // Two layers, keys and values of 12 features in f32, of the target and of the source.
+    // Two layers; keys and values of 12 features in f32, for the target and for the source.
     assert_eq!(whole.memory.kv_cache, 2 * 2 * 12 * 4 * (target + source));
     assert_eq!(decoder.memory.kv_cache, 3 * 2 * 12 * 4 * source);
 }
@@ -123,7 +123,7 @@ fn a_dense_attention_keeps_its_weights() {
         let sizes = Sizes { batch: 5, seq, target_seq: None };
         let description = Description { sizes, ..Description::new(Architecture::Encoder(CONFIG)) };
         let memory = counted(&description).memory;
-        // The log-sum-exp of a query goes, a weight for each key comes; in 3 layers, 5 sequences, 4 heads.
+        // Instead of one log-sum-exp per query, a weight for each key; in 3 layers, 5 sequences, 4 heads.
         let more = 3 * 5 * 4 * seq as u128 * (seq as u128 - 1) * 4;
         assert_eq!(memory.activations_dense - memory.activations, more);
         assert_eq!(memory.training, 4 * memory.weights + memory.activations);

@@ -1,11 +1,11 @@
-//! Published totals, and those of a textbook exercise.
+//! Tests of presets against published totals and those of a textbook exercise.
 
 use regard_inspect::count::{CountError, PRESETS, count, preset};
 
 use super::{counted, parameters, part};
 
 const TOTALS: &[(&str, u128)] = &[
-    // 37,000 · 512, six layers of 3,152,384 and six of 4,204,032; the paper rounds to 65 M with its own vocabulary.
+    // 37,000 · 512, six layers of 3,152,384 and six of 4,204,032. The paper says 65 M, with its own vocabulary.
     ("transformer-base", 63_082_496),
     ("transformer-big", 214_245_376),
     ("e10", 218_221_872),
@@ -34,7 +34,7 @@ fn presets_have_their_published_totals() {
 }
 
 #[test]
-fn the_exercise_comes_out() {
+fn the_textbook_exercise_has_its_totals() {
     let count = counted(&preset("e10").unwrap());
     assert_eq!(part(&count, &["encoder", "layers"]).each.parameters, 6_301_440);
     assert_eq!(parameters(&count, &["encoder"]), 81_131_520);
@@ -45,13 +45,13 @@ fn the_exercise_comes_out() {
 }
 
 #[test]
-fn known_figures_of_memory_and_operations() {
+fn memory_and_operations_agree_with_known_numbers() {
     let llama = counted(&preset("llama-2-7b").unwrap());
-    // 4,096 tokens: 2 GiB in half precision, as is widely quoted.
+    // 4,096 tokens: twice the widely quoted 2 GiB in half precision.
     assert_eq!(llama.memory.kv_cache, 4 << 30);
     assert_eq!(llama.memory.weights, 4 * 6_738_415_616);
     assert_eq!(llama.memory.logits, 4 * 4096 * 32_000);
-    // ViT-B/16 takes 17.58 G multiply-adds, as is widely quoted (with elementwise work and norms, by some tools).
+    // A widely quoted number is 17.58 G multiply-adds (with elementwise work and norms, by some tools).
     let vit = counted(&preset("vit-base-16").unwrap());
     let giga = vit.flops.forward as f64 / 2e9;
     assert!((17.5..17.6).contains(&giga), "{giga}");
@@ -59,7 +59,7 @@ fn known_figures_of_memory_and_operations() {
 }
 
 #[test]
-fn an_unknown_preset_lists_all() {
+fn the_error_of_an_unknown_preset_lists_all() {
     let error = preset("gpt3").unwrap_err();
     assert!(matches!(&error, CountError::UnknownPreset { .. }));
     assert!(PRESETS.iter().all(|preset| error.to_string().contains(preset.name)), "{error}");

@@ -1,4 +1,4 @@
-//! Parameters against PyTorch's modules: `golden/count.json`.
+//! Tests the number of parameters against PyTorch's modules in `golden/count.json`.
 
 use regard_inspect::count::{Architecture, Count, Description, RecurrentBias, RecurrentModel};
 use regard_nn::layers::block::NormPlace;
@@ -14,7 +14,7 @@ fn size(case: &Value, field: &str) -> usize {
     case[field].as_u64().unwrap_or_else(|| panic!("{field} of {case}")) as usize
 }
 
-/// A translator with `case`'s layers; below and above them is nothing but an embedding of one token.
+/// Counts an encoder-decoder with the layers of `case` and only an embedding of one token besides.
 fn translator(case: &Value) -> Count {
     let count = |field| case.get(field).map_or(1, |_| size(case, field));
     let config = TransformerConfig {
@@ -48,7 +48,7 @@ fn recurrent(case: &Value, cell: Cell) -> u128 {
 }
 
 #[test]
-fn parameters_are_those_of_pytorch() {
+fn parameters_agree_with_pytorch() {
     let text = include_str!("../../../../golden/count.json");
     let golden: Value = serde_json::from_str(text).unwrap();
     let cases = golden["cases"].as_array().unwrap();

@@ -1,10 +1,10 @@
-//! Headers of safetensors files.
+//! Tests of the headers of safetensors files.
 
 use regard_inspect::count::{Stored, shards};
 use serde_json::json;
 
 #[test]
-fn parameters_are_told_from_buffers() {
+fn parameters_and_buffers_are_distinguished() {
     let header = json!({
         "__metadata__": {"format": "pt"},
         "h.0.attn.bias": {"dtype": "F32", "shape": [1, 1, 8, 8], "data_offsets": [0, 256]},

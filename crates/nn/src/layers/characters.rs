@@ -1,10 +1,10 @@
-//! A word's vector from its characters, so that an unknown word is not unknown altogether.
+//! Word vectors computed from characters, so that unknown words have informative vectors too.
 //!
-//! - convolution (Ma & Hovy 2016): windows of a few characters, `tanh(max_t (W [c_t; …; c_{t+w−1}] + b))`, with zeros
-//!   beyond the ends of the word;
-//! - recurrent (Lample 2016): the last states of a network that reads the word forward and of one that reads it backward.
+//! - convolution (Ma & Hovy 2016): windows of `w` characters, `tanh(max_t (W [c_t; …; c_{t+w−1}] + b))`, with zeros beyond
+//!   the ends of the word;
+//! - recurrent (Lample 2016): the last states of two networks, one that reads the word forward and one backward.
 //!
-//! The caller gives each distinct word of a batch once. A word without characters has zeros.
+//! The caller passes each distinct word of a batch once. The vector of a word without characters is zero.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -20,40 +20,40 @@ use crate::layers::recurrent::{Cell, Direction, Recurrent, RecurrentConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 
-/// How characters are read. In a file by name, `characters = "convolution"`, or with settings.
+/// The network that reads characters. In a file it is a name, `characters = "convolution"`, or a table with settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CharactersConfig {
-    /// Not at all.
+    /// No character vectors.
     #[serde(deserialize_with = "no_settings")]
     None,
-    /// By windows.
+    /// Convolution over windows of characters.
     Convolution {
-        /// Features of a character.
+        /// Number of features of a character.
         #[serde(default = "default_d_char")]
         d_char: usize,
-        /// Characters of a window, for each kind of window.
+        /// Number of characters of each kind of window.
         #[serde(default = "default_widths")]
         widths: Vec<usize>,
-        /// Features out for each kind of window.
+        /// Number of output features of each kind of window.
         #[serde(default = "default_filters")]
         filters: usize,
     },
-    /// By a recurrent network in both directions.
+    /// Bidirectional recurrent network.
     Recurrent {
-        /// Features of a character.
+        /// Number of features of a character.
         #[serde(default = "default_d_char")]
         d_char: usize,
-        /// What happens at a character.
+        /// Recurrent cell.
         #[serde(default = "Cell::lstm", deserialize_with = "name_or_table")]
         cell: Cell,
-        /// Units of each direction.
+        /// Number of hidden units of each direction.
         #[serde(default = "default_d_hidden")]
         d_hidden: usize,
     },
 }
 
-/// The sizes of Ma & Hovy 2016 and Lample 2016.
+// These defaults are the sizes of Ma & Hovy 2016 and Lample 2016.
 fn default_d_char() -> usize {
     30
 }
@@ -71,17 +71,17 @@ fn default_d_hidden() -> usize {
 }
 
 impl CharactersConfig {
-    /// The convolution of Ma & Hovy 2016: 30 features a character, 30 windows of 3.
+    /// Returns the convolution of Ma & Hovy 2016: 30 features per character and 30 filters of width 3.
     pub fn convolution() -> Self {
         Self::Convolution { d_char: default_d_char(), widths: default_widths(), filters: default_filters() }
     }
 
-    /// An LSTM.
+    /// Returns a bidirectional LSTM with the default sizes.
     pub fn recurrent() -> Self {
         Self::Recurrent { d_char: default_d_char(), cell: Cell::lstm(), d_hidden: default_d_hidden() }
     }
 
-    /// Features out.
+    /// Returns the number of output features.
     pub fn d_out(&self) -> usize {
         match self {
             Self::None => 0,
@@ -90,7 +90,7 @@ impl CharactersConfig {
         }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::None => Ok(()),
@@ -98,7 +98,7 @@ impl CharactersConfig {
                 check_positive("d_char", *d_char)?;
                 check_positive("filters", *filters)?;
                 if widths.is_empty() {
-                    return Err(ConfigError::new("widths", "[]", "one window or more"));
+                    return Err(ConfigError::new("widths", "[]", "at least one window"));
                 }
                 for (n, &width) in widths.iter().enumerate() {
                     check_positive(&format!("widths[{n}]"), width)?;
@@ -113,7 +113,7 @@ impl CharactersConfig {
         }
     }
 
-    /// The layer for `vocab` distinct characters; none for [`CharactersConfig::None`].
+    /// Creates the layer for `vocab` distinct characters, or `None` for [`CharactersConfig::None`].
     pub fn init(&self, vocab: usize, init: &Init) -> Result<Option<Characters>, ConfigError> {
         self.validate()?;
         let (d_char, reader) = match self {
@@ -140,41 +140,41 @@ fn network(cell: Cell, d_char: usize, d_hidden: usize) -> RecurrentConfig {
     RecurrentConfig { direction: Direction::Both, ..RecurrentConfig::new(cell, d_char, d_hidden) }
 }
 
-/// See the [module](self).
+/// Layer that computes word vectors from characters; see the [module](self) for the formulas.
 #[derive(Module, Debug)]
 pub struct Characters {
-    /// `[vocab, d_char]`
+    /// Vectors of the characters, `[vocab, d_char]`.
     pub embedding: Embedding,
-    /// What reads them.
+    /// Network that reads the character vectors.
     pub reader: Reader,
 }
 
-/// What reads the characters of a word.
+/// The network that reads the characters of a word.
 #[derive(Module, Debug)]
 pub enum Reader {
-    /// [`CharactersConfig::Convolution`].
+    /// Reader of [`CharactersConfig::Convolution`].
     Convolution(Windows),
-    /// [`CharactersConfig::Recurrent`].
+    /// Reader of [`CharactersConfig::Recurrent`].
     Recurrent(Recurrent),
 }
 
-/// One or several kinds of windows.
+/// Convolutions with one or several kinds of windows.
 #[derive(Module, Debug)]
 pub struct Windows {
-    /// In the order of the configuration.
+    /// Convolutions in the order of the configuration.
     pub windows: Vec<Window>,
 }
 
 /// A convolution over the characters of a word.
 #[derive(Module, Debug)]
 pub struct Window {
-    /// `[width · d_char, filters]`: the weights of the leftmost character first.
+    /// Weights, `[width · d_char, filters]`, those of the leftmost character first.
     pub convolution: Linear,
     width: usize,
 }
 
 impl Characters {
-    /// A vector a word. What stands beyond a length reaches nothing.
+    /// Computes a vector for each word. Padding has no effect.
     ///
     /// # Shapes
     /// `ids` `[words, chars]`, `lengths` `[words]` → `[words, d_out]`.
@@ -196,7 +196,7 @@ impl Characters {
 }
 
 impl Windows {
-    /// `[words, chars, d_char]` → `[words, windows · filters]`.
+    /// Computes the word vectors, `[words, chars, d_char]` → `[words, windows · filters]`.
     fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>) -> Result<Tensor<2>, NnError> {
         let [words, chars, _] = x.dims();
         let padding = Lengths::new(lengths, [words, chars], &x.device())?;
@@ -218,7 +218,7 @@ impl Windows {
             Some(padding) => padding.unmoved(all, None),
             None => all,
         };
-        // Of the largest only: tanh rises, so it is the largest tanh too.
+        // tanh is increasing, so it can be applied after the maximum.
         Ok(all.tanh())
     }
 }

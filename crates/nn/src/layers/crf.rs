@@ -1,10 +1,10 @@
-//! A linear-chain conditional random field (Lafferty 2001): the best sequence of tags, not the best tag at each place.
+//! Linear-chain conditional random field (Lafferty 2001): scores whole sequences of tags instead of each tag by itself.
 //!
 //! ```text
 //! score(y) = start[y_1] + Σ_t emissions[t, y_t] + Σ_t transitions[y_{t−1}, y_t] + end[y_n]
 //! p(y)     = exp(score(y)) / Σ_{y'} exp(score(y'))
 //! ```
-//! The sum over all sequences goes step by step (the forward algorithm), in logarithms and for the whole batch at once.
+//! The forward algorithm computes the sum over all sequences step by step, in logarithms and for the whole batch at once.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
@@ -15,27 +15,27 @@ use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::lengths::Lengths;
 
-/// The size of a [`Crf`].
+/// Configuration of a [`Crf`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrfConfig {
-    /// Distinct tags.
+    /// Number of distinct tags.
     pub tags: usize,
 }
 
 impl CrfConfig {
-    /// With this many tags.
+    /// Returns a configuration with this number of tags.
     pub fn new(tags: usize) -> Self {
         Self { tags }
     }
 
-    /// Refuses no tags, and too many.
+    /// Returns an error if there are no tags or too many.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("tags", self.tags)?;
         check_product("tags", &[self.tags, self.tags])
     }
 
-    /// The layer. All scores start at zero: tags that know nothing of each other, as those of a softmax.
+    /// Creates the layer. All scores start at zero, so that tags are independent, as with a softmax.
     pub fn init(&self, init: &Init) -> Result<Crf, ConfigError> {
         self.validate()?;
         let tags = self.tags;
@@ -47,20 +47,20 @@ impl CrfConfig {
     }
 }
 
-/// See the [module](self).
+/// Linear-chain conditional random field; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct Crf {
-    /// `[tags, tags]`, from the row's tag to the column's.
+    /// Scores of transitions from the row's tag to the column's tag, `[tags, tags]`.
     pub transitions: Param<Tensor<2>>,
-    /// `[tags]`, of the first tag.
+    /// Scores of the first tag, `[tags]`.
     pub start: Param<Tensor<1>>,
-    /// `[tags]`, of the last tag.
+    /// Scores of the last tag, `[tags]`.
     pub end: Param<Tensor<1>>,
 }
 
 impl Crf {
-    /// `−ln p(tags)`, summed over the sequences and divided by the number of tags, so that it compares with the
-    /// cross-entropy of a softmax. What stands beyond a length reaches nothing; an empty sequence counts for nothing.
+    /// Computes `−ln p(tags)`, summed over the sequences and divided by the number of tags, so that it is comparable with
+    /// the cross-entropy of a softmax. Padding and empty sequences have no effect.
     ///
     /// # Shapes
     /// `emissions` `[batch, seq, tags]`, `tags` `[batch, seq]`, `lengths` `[batch]` → `[1]`.
@@ -82,10 +82,10 @@ impl Crf {
         Ok(difference / lengths.iter().sum::<usize>().max(1) as f32)
     }
 
-    /// The most probable tags of each sequence (Viterbi), the first of equals.
+    /// Returns the most probable tags of each sequence (Viterbi). Ties go to the lower tag.
     ///
     /// # Shapes
-    /// `emissions` `[batch, seq, tags]`, `lengths` `[batch]` → a row a sequence, of its length.
+    /// `emissions` `[batch, seq, tags]`, `lengths` `[batch]` → the tags of each sequence, without padding.
     pub fn decode(&self, emissions: Tensor<3>, lengths: Option<&[usize]>) -> Result<Vec<Vec<usize>>, NnError> {
         let [batch, seq, n_tags] = self.check(&emissions)?;
         Lengths::new(lengths, [batch, seq], &emissions.device())?;
@@ -112,11 +112,11 @@ impl Crf {
         Ok(shape)
     }
 
-    /// `Σ ln Σ exp(score)` over the sequences that are not empty, `[1]`.
+    /// Computes `Σ ln Σ exp(score)` over the sequences that are not empty, `[1]`.
     fn log_partition(&self, emissions: &Tensor<3>, lengths: &[usize]) -> Tensor<1> {
         let ([batch, seq, n_tags], device) = (emissions.dims(), emissions.device());
         let at = |step: usize| emissions.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
-        // [1, to, from]: sums go along the last index, which lies together in memory.
+        // [1, to, from]: the sums go over the last dimension, which is contiguous in memory.
         let transitions = self.transitions.val().transpose().unsqueeze_dim::<3>(0);
         let mut forward = at(0) + self.start.val().unsqueeze();
         for step in 1..seq {
@@ -134,7 +134,7 @@ impl Crf {
         }
     }
 
-    /// The scores of the given sequences added up, `[1]`.
+    /// Computes the sum of the scores of the given sequences, `[1]`.
     fn score(&self, emissions: Tensor<3>, paths: &Paths) -> Tensor<1> {
         let device = emissions.device();
         let n_tags = emissions.dims()[2];
@@ -146,15 +146,15 @@ impl Crf {
     }
 }
 
-/// How often the given sequences use each score.
+/// How often each score occurs in the given sequences.
 struct Paths {
-    /// `[batch, seq, tags]`
+    /// Counts of the emissions, `[batch, seq, tags]`.
     places: Vec<f32>,
-    /// `[tags, tags]`
+    /// Counts of the transitions, `[tags, tags]`.
     transitions: Vec<f32>,
-    /// `[tags]`
+    /// Counts of the first tags, `[tags]`.
     start: Vec<f32>,
-    /// `[tags]`
+    /// Counts of the last tags, `[tags]`.
     end: Vec<f32>,
 }
 
@@ -193,7 +193,7 @@ fn paths(tags: Tensor<2, Int>, lengths: &[usize], [batch, seq, n_tags]: [usize; 
     Ok(paths)
 }
 
-/// True for the sequences that have a step number `step`, `[batch, 1]`; none where all have.
+/// Returns a mask `[batch, 1]` that is true for sequences longer than `step`, or `None` if all are longer.
 fn longer(lengths: &[usize], step: usize, device: &Device) -> Option<Tensor<2, Bool>> {
     if lengths.iter().all(|&length| length > step) {
         return None;
@@ -202,7 +202,7 @@ fn longer(lengths: &[usize], step: usize, device: &Device) -> Option<Tensor<2, B
     Some(Tensor::from_data(TensorData::new(longer, [lengths.len(), 1]), device))
 }
 
-/// `ln Σ exp(x)` over the last index, which becomes 1.
+/// Computes `ln Σ exp(x)` over the last dimension, which keeps a size of 1.
 fn log_sum_exp<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let most = x.clone().detach().max_dim(D - 1);
     (x - most.clone()).exp().sum_dim(D - 1).log() + most
@@ -220,7 +220,7 @@ struct Weights {
 }
 
 impl Weights {
-    /// The tags with the highest score for emissions `[length, tags]`.
+    /// Returns the tags with the highest score for emissions `[length, tags]`.
     fn best(&self, emissions: &[f32]) -> Vec<usize> {
         let n_tags = self.start.len();
         let mut steps = emissions.chunks_exact(n_tags);
@@ -245,7 +245,7 @@ impl Weights {
     }
 }
 
-/// The place and value of the largest number, the first of equals.
+/// Returns the index and value of the largest number, the first one if several are equal.
 fn largest(values: impl Iterator<Item = f32>) -> (usize, f32) {
     let mut best = (0, f32::NEG_INFINITY);
     for (place, value) in values.enumerate() {

@@ -1,4 +1,4 @@
-//! Random omission of features during training (Srivastava 2014).
+//! Dropout of features during training (Srivastava 2014).
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -9,7 +9,7 @@ use crate::error::ConfigError;
 use crate::init::{Init, LayerPath};
 use crate::pass::Pass;
 
-/// Zeroes each feature with a probability and scales the others up; changes nothing outside training.
+/// Dropout layer: in training, sets each feature to zero with a given probability and scales the others up.
 #[derive(Module, Debug)]
 pub struct Dropout {
     probability: f32,
@@ -18,18 +18,18 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// The layer; refuses what is no probability below 1, in the name of `field`.
+    /// Creates the layer. Returns an error that names `field` unless `probability` is in `[0, 1)`.
     pub fn new(field: &str, probability: f32, init: &Init) -> Result<Self, ConfigError> {
         check_dropout(field, probability)?;
         Ok(Self { probability, path: init.path() })
     }
 
-    /// Whether it changes anything in this pass.
+    /// Returns whether the layer drops features in this pass.
     pub fn is_on(&self, pass: &Pass) -> bool {
         pass.dropout(&self.path, self.probability).is_some()
     }
 
-    /// `x` with features left out.
+    /// Applies dropout to `x`.
     ///
     /// # Shapes
     /// `x` any → the same.

@@ -1,4 +1,4 @@
-//! Words as learned vectors: the row of a table for each token.
+//! Embedding: a learned vector for each token.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
@@ -9,25 +9,25 @@ use crate::config::{check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::Init;
 
-/// The sizes of an [`Embedding`].
+/// Configuration of an [`Embedding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddingConfig {
-    /// Distinct tokens.
+    /// Number of distinct tokens.
     pub vocab: usize,
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
 }
 
 impl EmbeddingConfig {
-    /// Refuses sizes of zero.
+    /// Returns an error if a size is zero or the table is too large.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("vocab", self.vocab)?;
         check_positive("d_model", self.d_model)?;
         check_product("vocab", &[self.vocab, self.d_model])
     }
 
-    /// The table, normal with deviation `1/√d_model`: of length 1, and 1 a feature after the usual factor `√d_model`.
+    /// Creates the table, normal with deviation `1/√d_model`: rows have length 1, or features size 1 after a factor `√d_model`.
     pub fn init(&self, init: &Init) -> Result<Embedding, ConfigError> {
         self.validate()?;
         let Self { vocab, d_model } = *self;
@@ -35,15 +35,15 @@ impl EmbeddingConfig {
     }
 }
 
-/// See the [module](self).
+/// Embedding layer: a table with a row for each token.
 #[derive(Module, Debug)]
 pub struct Embedding {
-    /// `[vocab, d_model]`
+    /// Table, `[vocab, d_model]`.
     pub weight: Param<Tensor<2>>,
 }
 
 impl Embedding {
-    /// The vectors of `ids`.
+    /// Returns the vectors of the tokens `ids`.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.

@@ -1,4 +1,4 @@
-//! The feed-forward part of a block, token by token: `f(x W₁ + b₁) W₂ + b₂`, or gated (Shazeer 2020)
+//! Feed-forward part of a block, applied to each token: `f(x W₁ + b₁) W₂ + b₂`, or gated (Shazeer 2020),
 //! `(f(x W_g + b_g) ∘ (x W₁ + b₁)) W₂ + b₂`.
 
 use burn::module::Module;
@@ -13,54 +13,54 @@ use crate::layers::dropout::Dropout;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// Whether the hidden features are multiplied by a second product.
+/// Whether the hidden features are gated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// No, as published for the Transformer.
+    /// Not gated, as in the original Transformer.
     #[default]
     None,
-    /// Yes, as in Llama (with SiLU).
+    /// Multiplied by a second product, as in Llama (with SiLU).
     Product,
 }
 
-/// The shape of a [`FeedForward`].
+/// Configuration of a [`FeedForward`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeedForwardConfig {
-    /// Features in and out.
+    /// Number of input and output features.
     pub d_model: usize,
-    /// Hidden features.
+    /// Number of hidden features.
     pub d_ff: usize,
-    /// `f`.
+    /// Activation `f`.
     #[serde(default = "ActivationName::relu", with = "ActivationName")]
     pub activation: Activation,
-    /// Plain or gated.
+    /// Whether the hidden features are gated.
     #[serde(default)]
     pub gate: Gate,
-    /// The bias of all its linear layers.
+    /// Bias of all linear layers.
     #[serde(default)]
     pub bias: Bias,
-    /// Dropout of hidden features.
+    /// Dropout probability of the hidden features.
     #[serde(default)]
     pub dropout: f32,
 }
 
 impl FeedForwardConfig {
-    /// Plain, with ReLU and biases, as published.
+    /// Returns the published configuration: ReLU and biases, without a gate or dropout.
     pub fn new(d_model: usize, d_ff: usize) -> Self {
         let (activation, gate, bias) = (Activation::Relu, Gate::None, Bias::Learned);
         Self { d_model, d_ff, activation, gate, bias, dropout: 0.0 }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
         check_positive("d_ff", self.d_ff)?;
         check_dropout("dropout", self.dropout)
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<FeedForward, ConfigError> {
         self.validate()?;
         let Self { d_model, d_ff, activation, gate, bias, dropout } = *self;
@@ -75,14 +75,14 @@ impl FeedForwardConfig {
     }
 }
 
-/// See the [module](self).
+/// Feed-forward layer; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct FeedForward {
-    /// `W_g`, `[d_model, d_ff]`
+    /// `W_g` and `b_g`, `[d_model, d_ff]` and `[d_ff]`, if gated.
     pub gate: Option<Linear>,
-    /// `W₁`, `[d_model, d_ff]`
+    /// `W₁` and `b₁`, `[d_model, d_ff]` and `[d_ff]`.
     pub up: Linear,
-    /// `W₂`, `[d_ff, d_model]`
+    /// `W₂` and `b₂`, `[d_ff, d_model]` and `[d_model]`.
     pub down: Linear,
     dropout: Dropout,
     #[module(skip)]
@@ -90,7 +90,7 @@ pub struct FeedForward {
 }
 
 impl FeedForward {
-    /// Each token by itself.
+    /// Applies the layer to each token.
     ///
     /// # Shapes
     /// `x` `[…, d_model]` → the same.
@@ -98,7 +98,7 @@ impl FeedForward {
         self.forward_onto(x, None, pass)
     }
 
-    /// The same added to `onto`.
+    /// Adds the output of [`forward`](Self::forward) to `onto`.
     ///
     /// # Shapes
     /// `x` and `onto` `[…, d_model]` → the same.

@@ -1,6 +1,6 @@
-//! A recurrent network that attends over its own past (intra-attention, Cheng 2016).
+//! Intra-attention (Cheng 2016): a recurrent network that attends over its own past outputs.
 //!
-//! Training keeps the past of every step: memory grows as `batch · seq² · d_hidden`.
+//! Training keeps the past of every step, so memory grows as `batch · seq² · d_hidden`.
 //!
 //! ```text
 //! y_t = tanh(B [x_t; y_{t−1}; C_{t−1}] + b)      y_0 = C_0 = 0
@@ -20,29 +20,29 @@ use crate::layers::linear::{Linear, LinearConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 
-/// The sizes of an [`IntraAttention`].
+/// Configuration of an [`IntraAttention`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntraAttentionConfig {
-    /// Features in.
+    /// Number of input features.
     pub d_in: usize,
-    /// Features of `y`.
+    /// Number of features of `y`.
     pub d_hidden: usize,
 }
 
 impl IntraAttentionConfig {
-    /// With these sizes.
+    /// Returns a configuration with these sizes.
     pub fn new(d_in: usize, d_hidden: usize) -> Self {
         Self { d_in, d_hidden }
     }
 
-    /// Refuses sizes of zero.
+    /// Returns an error if a size is zero.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_in", self.d_in)?;
         check_positive("d_hidden", self.d_hidden)
     }
 
-    /// The layer, as head `head` of what it is a part of. `B` starts as one matrix would; the bias is zero.
+    /// Creates the layer as head number `head` of its parent layer. `B` is initialised as one matrix, the bias with zeros.
     pub fn init(&self, head: usize, init: &Init) -> Result<IntraAttention, ConfigError> {
         self.validate()?;
         let Self { d_in, d_hidden } = *self;
@@ -54,29 +54,29 @@ impl IntraAttentionConfig {
     }
 }
 
-/// See the [module](self).
+/// Recurrent layer with intra-attention; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct IntraAttention {
-    /// The part of `B` for `x`, `[d_in, d_hidden]`, and the bias `[d_hidden]`.
+    /// Part of `B` that multiplies `x`, `[d_in, d_hidden]`, and the bias `[d_hidden]`.
     pub input: Linear,
-    /// The part of `B` for `[y; C]`, `[2·d_hidden, d_hidden]`.
+    /// Part of `B` that multiplies `[y; C]`, `[2·d_hidden, d_hidden]`.
     pub past: Param<Tensor<2>>,
     #[module(skip)]
     heads: Heads,
 }
 
-/// What [`IntraAttention::forward`] returns; gradients flow from both.
+/// The result of [`IntraAttention::forward`]. Gradients flow through both tensors.
 #[derive(Debug, Clone)]
 pub struct IntraAttentionOutput {
-    /// `y` of every step, `[batch, seq, d_hidden]`; zero beyond a sequence's length.
+    /// Output `y` of every step, `[batch, seq, d_hidden]`; zero at padding.
     pub hidden: Tensor<3>,
-    /// `y` of each sequence's own last step, `[batch, d_hidden]`; zero for an empty one.
+    /// Output `y` of the last step of each sequence, `[batch, d_hidden]`; zero for an empty sequence.
     pub last: Tensor<2>,
 }
 
 impl IntraAttention {
-    /// All steps. What stands beyond a length reaches nothing. Row `t` of a captured map, from 1, has the weights that
-    /// step `t` (counted from 0) gives to the `t` steps before it.
+    /// Runs all steps. Padding has no effect. Row `t ≥ 1` of a captured map holds the weights of `C` in the input of step `t`
+    /// (counted from 0), which attends to the `t` steps before it.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_in]`, `lengths` `[batch]` → [`IntraAttentionOutput`].
@@ -115,7 +115,7 @@ impl IntraAttention {
         })
     }
 
-    /// What the last `y` finds among those so far, itself included; nothing for a sequence that has ended.
+    /// Computes the attention of the last `y` over all outputs so far, itself included; zero for a sequence that has ended.
     ///
     /// # Shapes
     /// `y` `[batch, d_hidden]`, `earlier` `[batch, steps, d_hidden]` → `[batch, d_hidden]`.

@@ -1,4 +1,4 @@
-//! A linear layer, `y = f(x W + b)`.
+//! Linear layer, `y = f(x W + b)`.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -9,49 +9,49 @@ use crate::config::{check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::Init;
 
-/// Whether a layer adds a learned constant.
+/// Whether a layer has a bias.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bias {
-    /// Yes.
+    /// A learned bias.
     #[default]
     Learned,
-    /// No.
+    /// No bias.
     None,
 }
 
-/// The sizes of a [`Linear`].
+/// Configuration of a [`Linear`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearConfig {
-    /// Features in.
+    /// Number of input features.
     pub d_in: usize,
-    /// Features out.
+    /// Number of output features.
     pub d_out: usize,
-    /// Whether it has a bias.
+    /// Whether the layer has a bias.
     #[serde(default)]
     pub bias: Bias,
 }
 
 impl LinearConfig {
-    /// With a bias.
+    /// Returns a configuration with a bias.
     pub fn new(d_in: usize, d_out: usize) -> Self {
         Self { d_in, d_out, bias: Bias::Learned }
     }
 
-    /// With or without.
+    /// Sets whether the layer has a bias.
     pub fn with_bias(self, bias: Bias) -> Self {
         Self { bias, ..self }
     }
 
-    /// Refuses sizes of zero.
+    /// Returns an error if a size is zero or the weight is too large.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_in", self.d_in)?;
         check_positive("d_out", self.d_out)?;
         check_product("d_out", &[self.d_in, self.d_out])
     }
 
-    /// The layer; the bias starts at zero.
+    /// Creates the layer. The bias starts at zero.
     pub fn init(&self, init: &Init) -> Result<Linear, ConfigError> {
         self.validate()?;
         let Self { d_in, d_out, bias } = *self;
@@ -60,17 +60,17 @@ impl LinearConfig {
     }
 }
 
-/// See the [module](self).
+/// Linear layer, `x W + b`.
 #[derive(Module, Debug)]
 pub struct Linear {
-    /// `[d_in, d_out]`
+    /// Weight `W`, `[d_in, d_out]`.
     pub weight: Param<Tensor<2>>,
-    /// `[d_out]`
+    /// Bias `b`, `[d_out]`.
     pub bias: Option<Param<Tensor<1>>>,
 }
 
 impl Linear {
-    /// `x W + b`.
+    /// Computes `x W + b`.
     ///
     /// # Shapes
     /// `x` `[…, d_in]` → `[…, d_out]`.
@@ -78,7 +78,7 @@ impl Linear {
         linear(x, self.weight.val(), self.bias_value(), None)
     }
 
-    /// `f(x W + b)` in one operation.
+    /// Computes `f(x W + b)` in one operation.
     ///
     /// # Shapes
     /// `x` `[…, d_in]` → `[…, d_out]`.
@@ -90,7 +90,7 @@ impl Linear {
         linear(x, self.weight.val(), self.bias_value(), Some(activation))
     }
 
-    /// `onto + x W + b` in one operation; without `onto`, [`forward`](Self::forward).
+    /// Computes `onto + x W + b` in one operation, or `x W + b` without `onto`.
     ///
     /// # Shapes
     /// `x` `[…, d_in]`, `onto` `[…, d_out]` → `[…, d_out]`.

@@ -1,4 +1,4 @@
-//! A deep network of dense layers, `y = f(x W + b)` stacked, with `f = tanh` unless said.
+//! Multilayer perceptron: stacked layers `y = f(x W + b)`, with `f = tanh` by default.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -12,30 +12,30 @@ use crate::layers::dropout::Dropout;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// What the last layer gives.
+/// Whether the last layer has an activation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastLayer {
-    /// `x W + b`, as for logits.
+    /// No activation, `x W + b`, as for logits.
     #[default]
     Linear,
-    /// `f(x W + b)`, as the others.
+    /// The activation of the other layers, `f(x W + b)`.
     Activated,
 }
 
-/// The shape of an [`Mlp`].
+/// Configuration of an [`Mlp`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MlpConfig {
-    /// Features in, of each hidden layer, and out.
+    /// Numbers of features: of the input, of each hidden layer, and of the output.
     pub sizes: Vec<usize>,
-    /// `f`.
+    /// Activation `f`.
     #[serde(default = "tanh", with = "ActivationName")]
     pub activation: Activation,
-    /// Whether `f` is of the last layer too.
+    /// Whether the last layer has the activation too.
     #[serde(default)]
     pub last: LastLayer,
-    /// Dropout of hidden features.
+    /// Dropout probability of hidden features.
     #[serde(default)]
     pub dropout: f32,
 }
@@ -45,16 +45,16 @@ fn tanh() -> Activation {
 }
 
 impl MlpConfig {
-    /// With tanh between its layers.
+    /// Returns a configuration with tanh between the layers and no dropout.
     pub fn new(sizes: impl Into<Vec<usize>>) -> Self {
         Self { sizes: sizes.into(), activation: tanh(), last: LastLayer::Linear, dropout: 0.0 }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.sizes.len() < 2 {
             let got = format!("{:?}", self.sizes);
-            return Err(ConfigError::new("sizes", got, "two numbers or more: features in and out"));
+            return Err(ConfigError::new("sizes", got, "at least two numbers: input and output features"));
         }
         for (n, &size) in self.sizes.iter().enumerate() {
             check_positive(&format!("sizes[{n}]"), size)?;
@@ -62,7 +62,7 @@ impl MlpConfig {
         check_dropout("dropout", self.dropout)
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<Mlp, ConfigError> {
         self.validate()?;
         let layers = self.sizes.windows(2).enumerate().map(|(n, size)| {
@@ -75,10 +75,10 @@ impl MlpConfig {
     }
 }
 
-/// See the [module](self).
+/// Multilayer perceptron.
 #[derive(Module, Debug)]
 pub struct Mlp {
-    /// From the input up.
+    /// Layers, the one that reads the input first.
     pub layers: Vec<MlpLayer>,
     #[module(skip)]
     activation: Activation,
@@ -89,13 +89,13 @@ pub struct Mlp {
 /// One layer of an [`Mlp`].
 #[derive(Module, Debug)]
 pub struct MlpLayer {
-    /// `[sizes[n], sizes[n + 1]]`
+    /// Linear layer `n`, `[sizes[n], sizes[n + 1]]`.
     pub linear: Linear,
     dropout: Dropout,
 }
 
 impl Mlp {
-    /// Each vector by itself.
+    /// Applies the network to each vector.
     ///
     /// # Shapes
     /// `x` `[…, d_in]` → `[…, d_out]`.

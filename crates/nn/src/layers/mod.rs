@@ -1,4 +1,4 @@
-//! The layers, a file each.
+//! Neural network layers, one per file.
 
 pub mod attention;
 pub mod block;

@@ -1,4 +1,4 @@
-//! Normalisation of each token: layer norm (Ba 2016) `γ (x − mean)/√(var + ε) + β`, or RMS norm (Zhang 2019)
+//! Normalisation of each token: layer norm (Ba 2016), `γ (x − mean)/√(var + ε) + β`, or RMS norm (Zhang 2019),
 //! `γ x/√(mean x² + ε)`.
 
 use burn::module::{Module, Param};
@@ -10,7 +10,7 @@ use crate::config::{check_above_zero, check_positive};
 use crate::error::ConfigError;
 use crate::init::Init;
 
-/// Which of them.
+/// The kind of norm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormKind {
@@ -23,16 +23,16 @@ pub enum NormKind {
     Rms,
 }
 
-/// The shape of a [`Norm`].
+/// Configuration of a [`Norm`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NormConfig {
-    /// Features.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Layer norm or RMS norm.
+    /// Kind of norm.
     #[serde(default)]
     pub kind: NormKind,
-    /// `ε`.
+    /// Small number `ε` in the denominator.
     #[serde(default = "default_epsilon")]
     pub epsilon: f32,
 }
@@ -42,18 +42,18 @@ fn default_epsilon() -> f32 {
 }
 
 impl NormConfig {
-    /// With the usual `ε`, 10⁻⁵.
+    /// Returns a configuration with the usual `ε` of 10⁻⁵.
     pub fn new(d_model: usize, kind: NormKind) -> Self {
         Self { d_model, kind, epsilon: default_epsilon() }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
         check_above_zero("epsilon", self.epsilon)
     }
 
-    /// The layer, with `γ = 1` and `β = 0`.
+    /// Creates the layer, with `γ = 1` and `β = 0`.
     pub fn init(&self, init: &Init) -> Result<Norm, ConfigError> {
         self.validate()?;
         let weight = init.constant([self.d_model], 1.0);
@@ -62,12 +62,12 @@ impl NormConfig {
     }
 }
 
-/// See the [module](self).
+/// Layer norm or RMS norm; see the [module](self) for the formulas.
 #[derive(Module, Debug)]
 pub struct Norm {
-    /// `γ`, `[d_model]`
+    /// `γ`, `[d_model]`.
     pub weight: Param<Tensor<1>>,
-    /// `β`, `[d_model]`
+    /// `β`, `[d_model]`, of [`NormKind::Layer`] only.
     pub bias: Option<Param<Tensor<1>>>,
     epsilon: f32,
     #[module(skip)]
@@ -75,7 +75,7 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// Each token normalised.
+    /// Normalises each token.
     ///
     /// # Shapes
     /// `x` `[…, d_model]` → the same.

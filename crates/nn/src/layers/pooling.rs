@@ -1,14 +1,14 @@
-//! From the states of a sequence's tokens to one vector.
+//! Pooling: combines the states of the tokens of a sequence into one vector.
 //!
-//! | kind | |
+//! | kind | result |
 //! |---|---|
 //! | mean | `Σ h_i / n` |
 //! | sum | `Σ h_i` |
-//! | max | the largest of each feature |
-//! | first | `h_1`, as BERT's `[CLS]` |
+//! | max | the maximum of each feature |
+//! | first | `h_1`, as with BERT's `[CLS]` |
 //! | attention | `Σ α_i h_i`, `α = softmax(vᵀ tanh(W h_i + b))` with a learned `v` (Yang 2016) |
 //!
-//! A sequence without tokens gives zeros.
+//! The result of an empty sequence is zero.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -23,25 +23,25 @@ use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 
-/// Which kind. In a file by name, `pooling = "mean"`, or with settings.
+/// The kind of pooling. In a file it is a name, `pooling = "mean"`, or a table with settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PoolingConfig {
-    /// The mean.
+    /// Mean of the tokens.
     #[serde(deserialize_with = "no_settings")]
     Mean,
-    /// The sum.
+    /// Sum of the tokens.
     #[serde(deserialize_with = "no_settings")]
     Sum,
-    /// The largest of each feature.
+    /// Maximum of each feature.
     #[serde(deserialize_with = "no_settings")]
     Max,
-    /// The first token.
+    /// First token.
     #[serde(deserialize_with = "no_settings")]
     First,
-    /// A learned weighted mean.
+    /// Mean of the tokens, weighted by learned attention.
     Attention {
-        /// Hidden units of the score; as many as a token has features by default.
+        /// Number of hidden units of the score; `d_model` by default.
         #[serde(default)]
         d_hidden: Option<usize>,
     },
@@ -54,12 +54,12 @@ impl Default for PoolingConfig {
 }
 
 impl PoolingConfig {
-    /// Attention with as many hidden units as features.
+    /// Returns attention pooling with `d_model` hidden units.
     pub fn attention() -> Self {
         Self::Attention { d_hidden: None }
     }
 
-    /// Refuses sizes of zero.
+    /// Returns an error if a size is zero.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Attention { d_hidden: Some(d_hidden) } => check_positive("d_hidden", *d_hidden),
@@ -67,7 +67,7 @@ impl PoolingConfig {
         }
     }
 
-    /// The layer, for tokens of `d_model` features.
+    /// Creates the layer for tokens of `d_model` features.
     pub fn init(&self, d_model: usize, init: &Init) -> Result<Pooling, ConfigError> {
         self.validate()?;
         check_positive("d_model", d_model)?;
@@ -88,17 +88,17 @@ impl PoolingConfig {
     }
 }
 
-/// See the [module](self).
+/// Pooling layer; see the [module](self) for the kinds.
 #[derive(Module, Debug)]
 pub struct Pooling {
-    /// The score of [`PoolingConfig::Attention`].
+    /// Score of [`PoolingConfig::Attention`].
     pub attention: Option<PoolingScore>,
     d_model: usize,
     #[module(skip)]
     kind: PoolingConfig,
 }
 
-/// How much of a token is taken.
+/// The score that attention pooling gives to a token.
 #[derive(Module, Debug)]
 pub struct PoolingScore {
     /// `W` and `b`, `[d_model, d_hidden]` and `[d_hidden]`.
@@ -110,8 +110,7 @@ pub struct PoolingScore {
 }
 
 impl Pooling {
-    /// One vector a sequence. What stands beyond a length reaches nothing. A capture gets the weights of attention as a
-    /// map of one row.
+    /// Computes one vector per sequence. Padding has no effect. A capture gets the attention weights as a map with one row.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]`, `lengths` `[batch]` → `[batch, d_model]`.
@@ -130,7 +129,7 @@ impl Pooling {
             (Some(attention), _) => {
                 let x = fill(x, 0.0);
                 let scores = fill(attention.scores(x.clone())?, f32::NEG_INFINITY);
-                // [batch, 1, seq]; nothing but zeros in a sequence without tokens.
+                // [batch, 1, seq]; all zeros in an empty sequence.
                 let weights = softmax(scores.swap_dims(1, 2))?;
                 return attention.mean(weights, x, lengths, pass);
             }
@@ -150,7 +149,7 @@ impl Pooling {
 }
 
 impl PoolingScore {
-    /// `Σ α_i h_i`, of weights `[batch, 1, seq]`.
+    /// Computes `Σ α_i h_i` with weights `[batch, 1, seq]`.
     fn mean(
         &self,
         weights: Tensor<3>,
@@ -163,7 +162,7 @@ impl PoolingScore {
         Ok(self.heads.changed_alone(pooled, &x, lengths, pass)?.squeeze_dim(1))
     }
 
-    /// `vᵀ tanh(W h + b)`, `[batch, seq, d_model]` → `[batch, seq, 1]`.
+    /// Computes `vᵀ tanh(W h + b)`, `[batch, seq, d_model]` → `[batch, seq, 1]`.
     fn scores(&self, x: Tensor<3>) -> Result<Tensor<3>, OpError> {
         self.query.forward(self.hidden.forward_activated(x, Activation::Tanh)?)
     }

@@ -1,5 +1,5 @@
-//! Random replacement of whole words by the unknown word during training, so that the model learns what to do with one
-//! (Dyer 2015).
+//! Word dropout: random replacement of words by the unknown word during training, so that the model learns to handle
+//! unknown words (Dyer 2015).
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -10,7 +10,7 @@ use crate::error::ConfigError;
 use crate::init::{Init, LayerPath};
 use crate::pass::Pass;
 
-/// Makes each word the unknown one with a probability; changes nothing outside training.
+/// Word dropout layer: in training, replaces each word by the unknown word with a given probability.
 #[derive(Module, Debug)]
 pub struct WordDropout {
     probability: f32,
@@ -20,13 +20,13 @@ pub struct WordDropout {
 }
 
 impl WordDropout {
-    /// The layer; refuses what is no probability below 1, in the name of `field`.
+    /// Creates the layer. Returns an error that names `field` unless `probability` is in `[0, 1)`.
     pub fn new(field: &str, probability: f32, unknown: usize, init: &Init) -> Result<Self, ConfigError> {
         check_dropout(field, probability)?;
         Ok(Self { probability, unknown, path: init.path() })
     }
 
-    /// `ids` with words left out.
+    /// Replaces random words in `ids` by the unknown word.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]` → the same.

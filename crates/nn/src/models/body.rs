@@ -1,4 +1,4 @@
-//! What stands between the vectors of words and the output of a tagger or classifier: each word learns of the others.
+//! Body of a tagger or classifier: the layers between word vectors and output, where each word learns about the others.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -20,62 +20,62 @@ use crate::layers::recurrent::{Cell, Direction, Recurrent, RecurrentConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 
-/// Which kind. In a file by name, `body = "lstm"`, or with settings, `body = { kind = "transformer", n_heads = 8 }`.
-/// Recurrent networks read both ways, with half of `d_model` each way.
+/// Kind of [`Body`]. A file gives it by name, `body = "lstm"`, or with settings, `body = { kind = "transformer", n_heads = 8 }`.
+/// Recurrent networks read in both directions, with half of `d_model` for each.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(clippy::large_enum_variant, reason = "one a model")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub enum BodyConfig {
-    /// Nothing: each word by itself.
+    /// No body: each word is processed on its own.
     #[serde(deserialize_with = "no_settings")]
     None,
-    /// A plain recurrent network.
+    /// Bidirectional plain recurrent network.
     #[serde(deserialize_with = "no_settings")]
     Rnn,
-    /// Long short-term memory.
+    /// Bidirectional long short-term memory (LSTM).
     #[serde(deserialize_with = "no_settings")]
     Lstm,
-    /// Gated recurrent units.
+    /// Bidirectional gated recurrent units (GRU).
     #[serde(deserialize_with = "no_settings")]
     Gru,
-    /// Recurrent networks that attend over their own past (Cheng 2016).
+    /// Recurrent networks in both directions that attend over their own past (Cheng 2016).
     #[serde(deserialize_with = "no_settings")]
     IntraAttention,
-    /// Self-attention.
+    /// Transformer encoder blocks.
     Transformer(TransformerBodyConfig),
 }
 
-/// The settings of [`BodyConfig::Transformer`].
+/// Settings of [`BodyConfig::Transformer`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerBodyConfig {
-    /// Heads.
+    /// Number of query heads.
     pub n_heads: usize,
-    /// Heads of keys and values; `n_heads` by default.
+    /// Number of heads of keys and values; `n_heads` by default.
     pub kv_heads: Option<usize>,
-    /// Hidden features of the feed-forward part; four times `d_model` by default.
+    /// Hidden width of the feed-forward part; four times `d_model` by default.
     pub d_ff: Option<usize>,
-    /// The activation of the feed-forward part.
+    /// Activation of the feed-forward part.
     #[serde(with = "ActivationName")]
     pub activation: Activation,
-    /// Layer norm or RMS norm.
+    /// Kind of norm: layer norm or RMS norm.
     pub norm: NormKind,
-    /// The bias of the linear layers of the blocks.
+    /// Bias of the linear layers in the blocks.
     pub bias: Bias,
-    /// Post-norm or pre-norm.
+    /// Place of the norms in a block: post-norm or pre-norm.
     pub norm_place: NormPlace,
-    /// How it knows the order of words.
+    /// Position encoding.
     #[serde(deserialize_with = "name_or_table")]
     pub position: Position,
-    /// What a word may see.
+    /// Which other words a word may see.
     #[serde(deserialize_with = "name_or_table")]
     pub sight: Sight,
-    /// Dropout of attention weights.
+    /// Dropout probability of attention weights.
     pub attention_dropout: f32,
 }
 
 impl Default for TransformerBodyConfig {
-    /// Four heads, pre-norm, which trains without warm-up.
+    /// Four heads and pre-norm, which trains without warm-up.
     fn default() -> Self {
         Self {
             n_heads: 4,
@@ -92,31 +92,31 @@ impl Default for TransformerBodyConfig {
     }
 }
 
-/// The sizes that all kinds of bodies share.
+/// Sizes that all kinds of bodies share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BodySizes {
-    /// Features in.
+    /// Features per word in the input.
     pub d_in: usize,
-    /// Features out; [`BodyConfig::None`] keeps `d_in`.
+    /// Features per word in the output; [`BodyConfig::None`] keeps `d_in`.
     pub d_model: usize,
-    /// Layers.
+    /// Number of layers.
     pub n_layers: usize,
-    /// Dropout between layers, and within those of a Transformer.
+    /// Dropout probability between layers, and within the layers of a Transformer.
     pub dropout: f32,
 }
 
 impl BodyConfig {
-    /// A Transformer with the usual settings.
+    /// Returns a Transformer with default settings.
     pub fn transformer() -> Self {
         Self::Transformer(TransformerBodyConfig::default())
     }
 
-    /// Features out.
+    /// Returns the number of features per word in the output.
     pub fn d_out(&self, sizes: BodySizes) -> usize {
         if *self == Self::None { sizes.d_in } else { sizes.d_model }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if the configuration does not fit the sizes.
     pub fn validate(&self, sizes: BodySizes) -> Result<(), ConfigError> {
         check_dropout("dropout", sizes.dropout)?;
         if *self == Self::None {
@@ -132,11 +132,11 @@ impl BodyConfig {
         }
         match sizes.d_model % 2 {
             0 => Ok(()),
-            _ => Err(ConfigError::new("d_model", sizes.d_model, "an even number, half for each way of reading")),
+            _ => Err(ConfigError::new("d_model", sizes.d_model, "an even number, half for each direction")),
         }
     }
 
-    /// The body.
+    /// Builds the body.
     pub fn init(&self, sizes: BodySizes, init: &Init) -> Result<Body, ConfigError> {
         self.validate(sizes)?;
         let recurrent = |cell| {
@@ -159,7 +159,7 @@ impl BodyConfig {
 }
 
 impl TransformerBodyConfig {
-    /// The body as a whole model, of which the blocks and positions are used.
+    /// Returns the configuration of a whole Transformer, of which the body uses the blocks and positions.
     fn whole(&self, sizes: BodySizes) -> TransformerConfig {
         TransformerConfig {
             vocab: 1,
@@ -181,52 +181,52 @@ impl TransformerBodyConfig {
     }
 }
 
-/// See the [module](self).
+/// Body of a tagger or classifier; see the [module](self).
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant, reason = "one a model")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub enum Body {
-    /// [`BodyConfig::None`].
+    /// Body of [`BodyConfig::None`].
     None(NoBody),
-    /// [`BodyConfig::Rnn`], [`BodyConfig::Lstm`], [`BodyConfig::Gru`].
+    /// Body of [`BodyConfig::Rnn`], [`BodyConfig::Lstm`] and [`BodyConfig::Gru`].
     Recurrent(Recurrent),
-    /// [`BodyConfig::IntraAttention`].
+    /// Body of [`BodyConfig::IntraAttention`].
     IntraAttention(IntraBody),
-    /// [`BodyConfig::Transformer`].
+    /// Body of [`BodyConfig::Transformer`].
     Transformer(TransformerBody),
 }
 
-/// Nothing.
+/// Body that returns its input.
 #[derive(Module, Debug)]
 pub struct NoBody {}
 
 /// Layers of intra-attention, each in both directions.
 #[derive(Module, Debug)]
 pub struct IntraBody {
-    /// From the input up.
+    /// Layers, the lowest first.
     pub layers: Vec<IntraLayer>,
 }
 
 /// One layer of an [`IntraBody`].
 #[derive(Module, Debug)]
 pub struct IntraLayer {
-    /// Reads from the first word.
+    /// Network that reads from the first word on.
     pub forward: IntraAttention,
-    /// Reads from the last.
+    /// Network that reads from the last word back.
     pub backward: IntraAttention,
-    /// Dropout of the layer's output, except in the last layer.
+    /// Dropout of the layer's output; none in the last layer.
     dropout: Dropout,
 }
 
 /// Self-attention over vectors of any width: `stack(norm(x W + b) + position)`.
 #[derive(Module, Debug)]
 pub struct TransformerBody {
-    /// `[d_in, d_model]`
+    /// `W` and `b`, `[d_in, d_model]`.
     pub input: Linear,
-    /// Makes vectors of any origin as large as positions.
+    /// Norm that brings any input vectors to the scale of the positions.
     pub norm: Norm,
-    /// One for all layers above.
+    /// Positions, shared by all layers above.
     pub position: Positions,
-    /// The blocks.
+    /// Stack of blocks.
     pub stack: Stack,
     dropout: Dropout,
     #[module(skip)]
@@ -234,7 +234,7 @@ pub struct TransformerBody {
 }
 
 impl Body {
-    /// The state of each word; those beyond a length mean nothing.
+    /// Computes the state of each word; states beyond a length are meaningless.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_in]`, `lengths` `[batch]` → `[batch, seq, d_out]`.

@@ -1,8 +1,8 @@
-//! A classifier: one label, several labels or numbers for a whole text.
+//! Classifier: predicts one label, several labels or numbers for a whole text.
 //!
-//! Tokens become vectors, a [`Body`] makes them aware of each other, [`Pooling`] makes one vector of them, dense layers
-//! the output. Without a body, with the mean or sum and hidden layers it is a deep network on a bag of words
-//! ([`ClassifierConfig::bag`]), which knows no order.
+//! Tokens become vectors, a [`Body`] makes them aware of each other, [`Pooling`] combines them into one vector, and dense
+//! layers compute the output. Without a body, with mean or sum pooling and hidden layers, it is a deep network on a bag of
+//! words ([`ClassifierConfig::bag`]), which ignores word order.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, activation::sigmoid};
@@ -22,62 +22,61 @@ use crate::layers::pooling::{Pooling, PoolingConfig};
 use crate::layers::word_dropout::WordDropout;
 use crate::pass::Pass;
 
-/// What is asked about a text.
+/// What a classifier predicts for a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// Which one of the labels: softmax and cross-entropy.
+    /// Exactly one of the labels, with softmax and cross-entropy.
     #[default]
     One,
-    /// Which of the labels, any number of them: a sigmoid and binary cross-entropy each.
+    /// Any number of the labels, each with a sigmoid and binary cross-entropy.
     Several,
-    /// Numbers: mean squared error.
+    /// Numbers, with mean squared error.
     Value,
 }
 
-/// The right answers for a batch.
+/// The correct answers for a batch.
 #[derive(Debug, Clone)]
 pub enum Answers {
     /// The label of each text, `[batch]`.
     One(Tensor<1, Int>),
     /// 1 for each label of a text and 0 for the others, `[batch, outputs]`.
     Several(Tensor<2, Int>),
-    /// `[batch, outputs]`
+    /// The numbers of each text, `[batch, outputs]`.
     Value(Tensor<2>),
 }
 
-/// The shape of a [`Classifier`]. The sizes of the vocabulary and of the output start at zero, which is refused: they come
-/// from the data.
+/// Configuration of a [`Classifier`]. `vocab` and `outputs` must be set from the data: their default of zero is invalid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClassifierConfig {
-    /// Distinct tokens.
+    /// Number of distinct tokens.
     pub vocab: usize,
-    /// The number of the unknown token, for `word_dropout`.
+    /// Id of the unknown token, for `word_dropout`.
     pub unknown: usize,
-    /// Labels or numbers.
+    /// Number of labels, or of numbers to predict.
     pub outputs: usize,
-    /// What is asked.
+    /// What the model predicts.
     pub target: Target,
-    /// Features of a token's vector; ignored with an encoder.
+    /// Features of a token's learned vector; ignored with an encoder.
     pub d_word: usize,
-    /// An encoder in place of plain vectors.
+    /// Optional encoder in place of learned vectors.
     pub encoder: Option<TransformerConfig>,
-    /// What tokens learn of each other by.
+    /// Body, in which tokens learn about each other.
     #[serde(deserialize_with = "name_or_table")]
     pub body: BodyConfig,
-    /// Features of a token's state.
+    /// Features of a token's state in the body.
     pub d_model: usize,
-    /// Layers of the body.
+    /// Number of layers of the body.
     pub n_layers: usize,
-    /// From tokens to one vector.
+    /// Pooling of the tokens' states into one vector.
     #[serde(deserialize_with = "name_or_table")]
     pub pooling: PoolingConfig,
-    /// Features of hidden tanh layers before the output.
+    /// Widths of the hidden tanh layers before the output.
     pub hidden: Vec<usize>,
-    /// Dropout of token vectors, between layers, of the text's vector and of hidden features.
+    /// Dropout probability of token vectors, between layers, of the text's vector and of hidden features.
     pub dropout: f32,
-    /// The probability that a training token becomes the unknown one.
+    /// Probability that a token becomes the unknown token in training.
     pub word_dropout: f32,
 }
 
@@ -102,16 +101,16 @@ impl Default for ClassifierConfig {
 }
 
 impl ClassifierConfig {
-    /// A deep network on the mean of the tokens' vectors, the baseline that knows no order.
+    /// Returns a deep network on the mean of the tokens' vectors, the baseline that ignores word order.
     pub fn bag(hidden: impl Into<Vec<usize>>) -> Self {
         Self { body: BodyConfig::None, pooling: PoolingConfig::Mean, hidden: hidden.into(), ..Self::default() }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("outputs", self.outputs)?;
         if self.target == Target::One && self.outputs < 2 {
-            return Err(ConfigError::new("outputs", self.outputs, "2 or more where one of the labels is asked"));
+            return Err(ConfigError::new("outputs", self.outputs, "2 or more labels to choose one from"));
         }
         match &self.encoder {
             Some(encoder) => encoder.validate().map_err(|error| error.within("encoder"))?,
@@ -122,7 +121,7 @@ impl ClassifierConfig {
         }
         let vocab = self.encoder.map_or(self.vocab, |encoder| encoder.vocab);
         if self.unknown >= vocab {
-            return Err(ConfigError::new("unknown", self.unknown, format!("a token, below {vocab}")));
+            return Err(ConfigError::new("unknown", self.unknown, format!("a token id below {vocab}")));
         }
         for (n, &size) in self.hidden.iter().enumerate() {
             check_positive(&format!("hidden[{n}]"), size)?;
@@ -133,7 +132,7 @@ impl ClassifierConfig {
         self.body.validate(self.sizes())
     }
 
-    /// The model.
+    /// Builds the model.
     pub fn init(&self, init: &Init) -> Result<Classifier, ConfigError> {
         self.validate()?;
         let d_out = self.body.d_out(self.sizes());
@@ -165,18 +164,18 @@ impl ClassifierConfig {
     }
 }
 
-/// See the [module](self).
+/// Classifier of texts; see the [module](self).
 #[derive(Module, Debug)]
 pub struct Classifier {
-    /// The embedding of the tokens, unless there is an encoder.
+    /// Embedding of the tokens, unless there is an encoder.
     pub words: Option<Embedding>,
-    /// The encoder of the tokens.
+    /// Encoder of the tokens.
     pub encoder: Option<Encoder>,
-    /// What tokens learn of each other by.
+    /// Body, in which tokens learn about each other.
     pub body: Body,
-    /// From tokens to one vector.
+    /// Pooling of the tokens' states into one vector.
     pub pooling: Pooling,
-    /// From that vector to the answer.
+    /// Dense layers from the pooled vector to the output.
     pub output: Mlp,
     word_dropout: WordDropout,
     input_dropout: Dropout,
@@ -186,7 +185,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// One vector a text.
+    /// Computes one vector per text.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, d_out]`.
@@ -198,13 +197,13 @@ impl Classifier {
         let x = match (&self.encoder, &self.words) {
             (Some(encoder), _) => encoder.forward(ids, Some(lengths.to_vec()), pass)?,
             (None, Some(words)) => words.forward(ids)?,
-            (None, None) => return Err(NnError::input("tokens", "a model with vectors or an encoder", "neither")),
+            (None, None) => return Err(NnError::input("tokens", "a model with an embedding or an encoder", "neither")),
         };
         let x = self.body.forward(self.input_dropout.forward(x, pass)?, Some(lengths), pass)?;
         Ok(self.text_dropout.forward(self.pooling.forward(x, Some(lengths), pass)?, pass)?)
     }
 
-    /// The logits of the labels, or the numbers themselves.
+    /// Computes the logits of the labels, or the predicted numbers.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, outputs]`.
@@ -212,7 +211,7 @@ impl Classifier {
         Ok(self.output.forward(self.states(ids, lengths, pass)?, pass)?)
     }
 
-    /// The probability of each label, or the numbers themselves.
+    /// Computes the probability of each label, or the predicted numbers.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, outputs]`.
@@ -225,7 +224,7 @@ impl Classifier {
         })
     }
 
-    /// The mean loss of the answers: over texts, or over texts and outputs. Numbers know no label smoothing.
+    /// Computes the mean loss over texts, or over texts and outputs. Label smoothing must be 0 for [`Target::Value`].
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[1]`.
@@ -256,13 +255,13 @@ impl Classifier {
                     Answers::Several(_) => "Several",
                     Answers::Value(_) => "Value",
                 };
-                Err(NnError::input("answers", format!("{target:?}, as the model is asked"), got))
+                Err(NnError::input("answers", format!("{target:?}, the target of the model"), got))
             }
         }
     }
 }
 
-/// The mean of `ln(1 + exp(x)) − x y`.
+/// Computes the mean of `ln(1 + exp(x)) − x y`.
 ///
 /// # Shapes
 /// `logits` and `labels`, each 0 or 1, `[batch, outputs]` → `[1]`.
@@ -273,7 +272,7 @@ fn binary_cross_entropy(
 ) -> Result<Tensor<1>, NnError> {
     let [batch, outputs] = logits.dims();
     check_shape("labels", labels.dims(), [batch, outputs])?;
-    // A choice between 0 and x: the same sum, exact for any x, and one operation.
+    // Cross-entropy of the two logits 0 and x: the same value in one operation, accurate for any x.
     let x = logits.reshape([batch * outputs, 1]);
     let pairs = Tensor::cat(vec![x.zeros_like(), x], 1);
     Ok(cross_entropy(pairs, labels.reshape([batch * outputs]), options)?)

@@ -1,4 +1,4 @@
-//! An encoder: a vector for each token that knows its context, for tagging, classifying and pre-training.
+//! Transformer encoder: one vector per token that depends on its context, for tagging, classification and pre-training.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -10,19 +10,19 @@ use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Transformer encoder; see the [module](self).
 #[derive(Module, Debug)]
 pub struct Encoder {
-    /// Tokens with positions.
+    /// Embedding of tokens and positions.
     pub embedding: TokenEmbedding,
-    /// The blocks.
+    /// Stack of blocks.
     pub stack: Stack,
     #[module(skip)]
     sight: Sight,
 }
 
 impl Encoder {
-    /// The model.
+    /// Builds the model.
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -32,7 +32,7 @@ impl Encoder {
         })
     }
 
-    /// The state of each token; those beyond a length mean nothing.
+    /// Computes the state of each token; states beyond a length are meaningless.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, seq, d_model]`.

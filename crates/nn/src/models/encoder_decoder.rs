@@ -1,5 +1,4 @@
-//! The Transformer as published (Vaswani 2017): an encoder of the source, a decoder of the target that looks at
-//! it.
+//! The Transformer as published (Vaswani 2017): an encoder of the source, and a decoder of the target that attends to it.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -18,20 +17,20 @@ use crate::layers::position::Places;
 use crate::pass::Pass;
 use crate::rows::row_indices;
 
-/// See the [module](self).
+/// Transformer with encoder and decoder; see the [module](self).
 #[derive(Module, Debug)]
 pub struct EncoderDecoder {
-    /// The embedding of the source, and of the target where the vocabulary is shared.
+    /// Embedding of the source, and of the target if they share a vocabulary.
     pub source_embedding: TokenEmbedding,
-    /// The embedding of the target, where it has a vocabulary of its own.
+    /// Embedding of the target, if it has its own vocabulary.
     pub target_embedding: Option<TokenEmbedding>,
-    /// The stack that reads the source.
+    /// Encoder stack, which reads the source.
     pub encoder: Stack,
-    /// The blocks that write the target, the lowest first.
+    /// Decoder blocks, which write the target, the lowest first.
     pub decoder: Vec<DecoderBlock>,
-    /// After the last block of the decoder.
+    /// Norm after the last block of the decoder.
     pub decoder_norm: Option<Norm>,
-    /// To the target's vocabulary.
+    /// Output layer over the target's vocabulary.
     pub output: Output,
     #[module(skip)]
     sight: Sight,
@@ -39,7 +38,7 @@ pub struct EncoderDecoder {
     memory: Memory,
 }
 
-/// A source as the decoder looks at it: keys and values for each of its blocks.
+/// Encoded source sequences: the keys and values for each block of the decoder.
 #[derive(Debug, Clone)]
 pub struct EncodedSource {
     blocks: Vec<Source>,
@@ -47,13 +46,13 @@ pub struct EncodedSource {
 }
 
 impl EncodedSource {
-    /// Sequences in it.
+    /// Returns the number of sequences.
     pub fn batch(&self) -> usize {
         self.blocks.first().map_or(0, |block| block.keys_values.dims()[0])
     }
 
-    /// That of the sequences `rows`, in this order and as often as they are named: encoded once, a source serves all the
-    /// hypotheses of a beam.
+    /// Selects the sequences `rows`, which may repeat and come in any order. A source encoded once thus serves all hypotheses
+    /// of a beam.
     pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
         let Some(first) = self.blocks.first() else { return Ok(self.clone()) };
         let indices = row_indices(rows, self.batch(), &first.keys_values.device())?;
@@ -66,7 +65,7 @@ impl EncodedSource {
 }
 
 impl EncoderDecoder {
-    /// The model.
+    /// Builds the model.
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         let target_vocab = config.target_vocab.unwrap_or(config.vocab);
@@ -86,7 +85,7 @@ impl EncoderDecoder {
         })
     }
 
-    /// The source, encoded once for all steps of the decoder.
+    /// Encodes the source once for all steps of the decoder.
     ///
     /// # Shapes
     /// `ids` `[batch, source]`, `lengths` `[batch]`.
@@ -112,7 +111,7 @@ impl EncoderDecoder {
         Ok(EncodedSource { blocks, lengths })
     }
 
-    /// The state of each target token, from those up to it and the source.
+    /// Computes the state of each target token from the target tokens up to it and the source.
     ///
     /// # Shapes
     /// `ids` `[batch, target]` → `[batch, target, d_model]`.
@@ -121,7 +120,7 @@ impl EncoderDecoder {
         self.decoded(source, x, None, &places, pass)
     }
 
-    /// The mean cross-entropy of the target token after each.
+    /// Computes the mean cross-entropy of the target token after each input token.
     ///
     /// # Shapes
     /// `ids` and `targets` `[batch, target]` → `[1]`.
@@ -137,7 +136,7 @@ impl EncoderDecoder {
         Ok(self.output.loss(states, &self.target().tokens, targets, options)?)
     }
 
-    /// The logits of the target token after each.
+    /// Computes the logits of the target token after each input token.
     ///
     /// # Shapes
     /// `ids` `[batch, target]` → `[batch, target, vocab]`.
@@ -146,12 +145,12 @@ impl EncoderDecoder {
         Ok(self.output.logits(states, &self.target().tokens)?)
     }
 
-    /// Empty caches for [`logits_cached`](Self::logits_cached), one a block of the decoder.
+    /// Creates empty caches for [`logits_cached`](Self::logits_cached), one per block of the decoder.
     pub fn caches(&self) -> Vec<KeyValueCache> {
         vec![KeyValueCache::new(); self.decoder.len()]
     }
 
-    /// [`logits`](Self::logits) of target tokens that follow those in `caches`.
+    /// Same as [`logits`](Self::logits) for target tokens that follow those in `caches`.
     ///
     /// # Shapes
     /// `ids` `[batch, new]` → `[batch, new, vocab]`.
@@ -183,9 +182,9 @@ impl EncoderDecoder {
     ) -> Result<Tensor<3>, NnError> {
         if source.blocks.len() != self.decoder.len() {
             let expected = format!("a source encoded by this model, for {} blocks", self.decoder.len());
-            return Err(NnError::input("source", expected, source.blocks.len().to_string()));
+            return Err(NnError::input("source", expected, format!("{} blocks", source.blocks.len())));
         }
-        // The lengths of targets need no mask: padding is last, and a causal token sees nothing after itself.
+        // Targets need no mask for their lengths: padding comes last, and a causal token sees nothing after itself.
         let target = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
         let over = AttentionOptions { lengths: source.lengths.clone(), ..AttentionOptions::default() };
         let view = DecoderView { target: &target, source: &over, places };
@@ -199,7 +198,7 @@ impl EncoderDecoder {
     }
 }
 
-/// The pass of the target's embedding: where it is the source's too, it draws a dropout of its own.
+/// Returns the pass for the target's embedding. If source and target share an embedding, their dropouts still differ.
 fn target_pass<'a>(pass: &Pass<'a>) -> Pass<'a> {
     pass.at("target", 0)
 }

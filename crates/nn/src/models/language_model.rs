@@ -1,4 +1,4 @@
-//! A causal language model such as GPT: the next token from those before.
+//! Causal language model such as GPT: predicts the next token from the tokens before it.
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -11,21 +11,21 @@ use crate::init::Init;
 use crate::layers::attention::cache::KeyValueCache;
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Causal language model; see the [module](self).
 #[derive(Module, Debug)]
 pub struct LanguageModel {
-    /// Tokens with positions.
+    /// Embedding of tokens and positions.
     pub embedding: TokenEmbedding,
-    /// The blocks.
+    /// Stack of blocks.
     pub stack: Stack,
-    /// To the vocabulary.
+    /// Output layer over the vocabulary.
     pub output: Output,
     #[module(skip)]
     mask: Mask,
 }
 
 impl LanguageModel {
-    /// The model; `config.sight` is that of a decoder, [`Sight::causal_mask`](super::transformer::Sight::causal_mask).
+    /// Builds the model; `config.sight` is applied through [`Sight::causal_mask`](super::transformer::Sight::causal_mask).
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -36,7 +36,7 @@ impl LanguageModel {
         })
     }
 
-    /// The state of each token, from those up to it.
+    /// Computes the state of each token from the tokens up to it.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
@@ -45,7 +45,7 @@ impl LanguageModel {
         self.stack.forward(x, None, &self.options(), &places, pass)
     }
 
-    /// The logits of the token after each.
+    /// Computes the logits of the token after each input token.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, vocab]`.
@@ -53,7 +53,7 @@ impl LanguageModel {
         Ok(self.output.logits(self.states(ids, pass)?, &self.embedding.tokens)?)
     }
 
-    /// The mean cross-entropy of the token after each.
+    /// Computes the mean cross-entropy of the token after each input token.
     ///
     /// # Shapes
     /// `ids` and `targets` `[batch, seq]` → `[1]`.
@@ -68,12 +68,12 @@ impl LanguageModel {
         Ok(self.output.loss(states, &self.embedding.tokens, targets, options)?)
     }
 
-    /// Empty caches for [`logits_cached`](Self::logits_cached), one a block.
+    /// Creates empty caches for [`logits_cached`](Self::logits_cached), one per block.
     pub fn caches(&self) -> Vec<KeyValueCache> {
         vec![KeyValueCache::new(); self.stack.layers.len()]
     }
 
-    /// [`logits`](Self::logits) of tokens that follow those in `caches`.
+    /// Same as [`logits`](Self::logits) for tokens that follow those in `caches`.
     ///
     /// # Shapes
     /// `ids` `[batch, new]` → `[batch, new, vocab]`.
@@ -89,13 +89,13 @@ impl LanguageModel {
         Ok(self.output.logits(states, &self.embedding.tokens)?)
     }
 
-    /// Empty caches for [`logits_apart`](Self::logits_apart): one a sequence for each block.
+    /// Creates empty caches for [`logits_apart`](Self::logits_apart): for each block, one per sequence.
     pub fn caches_apart(&self, sequences: usize) -> Vec<Vec<(KeyValueCache, usize)>> {
         vec![vec![(KeyValueCache::new(), 0); sequences]; self.stack.layers.len()]
     }
 
-    /// The logits after the last of the new tokens of each of several sequences, which differ in length and each follow
-    /// their own cache. All go through the model as one row of tokens. Each has at least one new token.
+    /// Computes the logits after the last new token of each sequence. The sequences may differ in length, and each follows its
+    /// own cache; all pass through the model as one row of tokens. Each must have at least one new token.
     ///
     /// # Shapes
     /// → `[sequences, vocab]`.
@@ -107,7 +107,7 @@ impl LanguageModel {
     ) -> Result<Tensor<2>, NnError> {
         let sequences = caches.first().map_or(0, Vec::len);
         if new.len() != sequences || new.iter().any(|tokens| tokens.is_empty()) {
-            let expected = format!("some of each of {sequences} sequences");
+            let expected = format!("at least one for each of {sequences} sequences");
             return Err(NnError::input(
                 "new tokens",
                 expected,
@@ -133,7 +133,7 @@ impl LanguageModel {
     }
 }
 
-/// The place of the last token of each row where all stand behind one another.
+/// Returns the index of the last token of each row when the rows are concatenated.
 fn ends(rows: &[&[u32]], device: &Device) -> Tensor<1, Int> {
     let mut end = -1;
     let ends = rows.iter().map(|row| {

@@ -1,7 +1,7 @@
-//! A masked language model (BERT, Devlin 2019): an encoder that learns from plain text by guessing hidden tokens.
+//! Masked language model (BERT, Devlin 2019): an encoder that learns from plain text by predicting hidden tokens.
 //!
-//! `logits = norm(gelu(h W + b)) Eᵀ + c` with `E` the embedding of the tokens, at the hidden places alone: they are
-//! gathered first, so the product with the vocabulary is over about 15 % of the tokens.
+//! `logits = norm(gelu(h W + b)) Eᵀ + c`, where `E` is the embedding of the tokens. Logits are computed only for the tokens to
+//! predict: their states are gathered first, so the product with the vocabulary covers only about 15 % of the tokens.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
@@ -18,21 +18,21 @@ use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::norm::Norm;
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Masked language model; see the [module](self).
 #[derive(Module, Debug)]
 pub struct MaskedLanguageModel {
-    /// What other models start from.
+    /// Encoder, from which other models can start.
     pub encoder: Encoder,
-    /// `[d_model, d_model]`
+    /// `W` and `b`, `[d_model, d_model]`.
     pub transform: Linear,
-    /// After it.
+    /// Norm after the activation.
     pub norm: Norm,
-    /// `[vocab]`, beside the embedding.
+    /// Output bias `c`, `[vocab]`.
     pub bias: Param<Tensor<1>>,
 }
 
 impl MaskedLanguageModel {
-    /// The model. The output is tied to the embedding, whatever `config.output_weights` says.
+    /// Builds the model. The output always uses the embedding's weights, whatever `config.output_weights` says.
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
         let encoder = Encoder::new(config, &init.enter("encoder"))?;
         Ok(Self {
@@ -43,7 +43,7 @@ impl MaskedLanguageModel {
         })
     }
 
-    /// The mean cross-entropy of the tokens that were at `positions`, counted through the batch: sequence · seq + place.
+    /// Computes the mean cross-entropy of the tokens that were at `positions`, flat indices `sequence · seq + place`.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]`, `positions` and `targets` `[n]` → `[1]`.
@@ -61,7 +61,7 @@ impl MaskedLanguageModel {
         Ok(linear_cross_entropy(hidden, weight, Some(self.bias.val()), targets, options)?)
     }
 
-    /// The logits of the tokens at `positions`, counted through the batch: sequence · seq + place.
+    /// Computes the logits of the tokens at `positions`, flat indices `sequence · seq + place`.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]`, `positions` `[n]` → `[n, vocab]`.
@@ -77,7 +77,7 @@ impl MaskedLanguageModel {
         Ok(linear(hidden, weight, Some(self.bias.val()), None)?)
     }
 
-    /// What the output sees of `positions`, `[n, d_model]`.
+    /// Computes the features at `positions` that enter the output, `[n, d_model]`.
     fn hidden(
         &self,
         ids: Tensor<2, Int>,
@@ -100,44 +100,44 @@ impl MaskedLanguageModel {
     }
 }
 
-/// What is hidden, and what by.
+/// Settings for choosing and hiding the tokens to predict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Masking {
-    /// Distinct tokens.
+    /// Number of distinct tokens.
     pub vocab: usize,
-    /// Tokens below this number are special: never hidden, never put in place of another.
+    /// Number of special tokens. Tokens with a lower id are never hidden and never replace another.
     pub specials: usize,
-    /// The token that hides another.
+    /// Id of the token that hides another.
     pub mask: usize,
-    /// The probability that a token is to be guessed, 0.15 as published.
+    /// Probability that a token is to be predicted, 0.15 as published.
     pub probability: f32,
 }
 
-/// A batch with tokens to be guessed.
+/// A batch with tokens to predict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Masked {
-    /// `[batch, seq]`
+    /// Token ids after masking, `[batch, seq]`.
     pub inputs: Vec<i32>,
-    /// Places to be guessed, counted through the batch: sequence · seq + place.
+    /// Positions to predict, as flat indices `sequence · seq + place`.
     pub positions: Vec<usize>,
-    /// What was there.
+    /// Original token id at each of the positions.
     pub targets: Vec<i32>,
 }
 
 impl Masking {
-    /// With the published probability.
+    /// Creates settings with the published probability.
     pub fn new(vocab: usize, specials: usize, mask: usize) -> Self {
         Self { vocab, specials, mask, probability: 0.15 }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if the settings are invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("vocab", self.vocab)?;
         if self.specials >= self.vocab || i32::try_from(self.vocab).is_err() {
             return Err(ConfigError::new("specials", self.specials, format!("fewer than vocab, {}", self.vocab)));
         }
         if self.mask >= self.vocab {
-            return Err(ConfigError::new("mask", self.mask, format!("a token, below {}", self.vocab)));
+            return Err(ConfigError::new("mask", self.mask, format!("a token id below {}", self.vocab)));
         }
         check_above_zero("probability", self.probability)?;
         if self.probability <= 1.0 {
@@ -147,9 +147,9 @@ impl Masking {
     }
 }
 
-/// Chooses tokens to be guessed. Of these 80 % are hidden, 10 % replaced by any other ordinary token, 10 % left as they
-/// are, so that the model must know every token. If chance chooses none, one is chosen at random; none at all only where
-/// there are no ordinary tokens.
+/// Chooses tokens to predict. Of these, 80 % are hidden, 10 % are replaced by a random ordinary token and 10 % are left
+/// unchanged, so that the model must represent every token. If none is chosen by chance, one is picked at random. The result
+/// is empty only if there are no ordinary tokens.
 ///
 /// # Shapes
 /// `ids` `[batch, seq]`, `lengths` `[batch]`.
@@ -162,7 +162,7 @@ pub fn mask_tokens(
 ) -> Result<Masked, NnError> {
     masking.validate()?;
     if lengths.len().checked_mul(seq) != Some(ids.len()) || lengths.iter().any(|&length| length > seq) {
-        let expected = format!("{} sequences of {seq} tokens, lengths up to it", lengths.len());
+        let expected = format!("{} sequences of {seq} tokens, lengths at most {seq}", lengths.len());
         return Err(NnError::input("ids", expected, format!("{} tokens, lengths {lengths:?}", ids.len())));
     }
     let ordinary = |&place: &usize| usize::try_from(ids[place]).is_ok_and(|id| id >= masking.specials);
@@ -175,7 +175,7 @@ pub fn mask_tokens(
     }
     let mut inputs = ids.to_vec();
     let targets = positions.iter().map(|&position| ids[position]).collect();
-    let others = Uniform::new(masking.specials as i32, masking.vocab as i32).expect("checked above");
+    let others = Uniform::new(masking.specials as i32, masking.vocab as i32).expect("specials is below vocab");
     for &position in &positions {
         let share: f32 = StandardUniform.sample(random);
         if share < 0.8 {

@@ -1,4 +1,4 @@
-//! Whole models, made of the layers.
+//! Complete models, built from the layers.
 
 pub mod body;
 pub mod classifier;

@@ -1,7 +1,7 @@
-//! A recurrent language model (Mikolov 2010): the next token from a state that has read those before.
+//! Recurrent language model (Mikolov 2010): predicts the next token from a state that has read the tokens before it.
 //!
-//! `logits_t = V p(h_t) + c`, where `h_t = cell(x_t, h_{t−1})`, `x` is the embedding times `√d_model` and `p` a projection, if
-//! there is one.
+//! `logits_t = V p(h_t) + c`, where `h_t = cell(x_t, h_{t−1})`, `x` is the embedding times `√d_model` and `p` an optional
+//! projection.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -19,26 +19,26 @@ use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::recurrent::{Cell, Recurrent, RecurrentConfig, RecurrentOutput, RecurrentState};
 use crate::pass::Pass;
 
-/// The shape of a [`RecurrentLanguageModel`].
+/// Configuration of a [`RecurrentLanguageModel`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecurrentLanguageModelConfig {
-    /// Distinct tokens.
+    /// Number of distinct tokens.
     pub vocab: usize,
-    /// What happens at a step.
+    /// Recurrent cell: RNN, LSTM or GRU.
     #[serde(deserialize_with = "name_or_table")]
     pub cell: Cell,
-    /// Layers of the network.
+    /// Number of recurrent layers.
     pub n_layers: usize,
-    /// Features of a token.
+    /// Features per token.
     pub d_model: usize,
     /// Features of a state.
     pub d_hidden: usize,
-    /// Features between state and output; without it there is no projection.
+    /// Features between state and output; if `None`, there is no projection.
     pub d_projection: Option<usize>,
-    /// Matrix of the output layer; the embedding fits where as many features reach the output as a token has.
+    /// Source of the output layer's matrix; the embedding requires that `d_model` features reach the output.
     pub output_weights: OutputWeights,
-    /// Dropout of embeddings, between layers, and of what goes to the output.
+    /// Dropout probability of embeddings, between layers, and of the features before the output.
     pub dropout: f32,
 }
 
@@ -58,7 +58,7 @@ impl Default for RecurrentLanguageModelConfig {
 }
 
 impl RecurrentLanguageModelConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("vocab", self.vocab)?;
         check_positive("d_model", self.d_model)?;
@@ -72,7 +72,7 @@ impl RecurrentLanguageModelConfig {
         if self.output_weights == OutputWeights::Embedding && self.d_output() != self.d_model {
             let field = if self.d_projection.is_some() { "d_projection" } else { "d_hidden" };
             let allowed = format!(
-                "d_model = {}, or that as d_projection, where the output takes the embedding's weights",
+                "d_model = {}, or d_projection set to it, when the output uses the embedding's weights",
                 self.d_model
             );
             return Err(ConfigError::new(field, self.d_output(), allowed));
@@ -80,29 +80,29 @@ impl RecurrentLanguageModelConfig {
         self.recurrent().validate()
     }
 
-    /// The network.
+    /// Returns the configuration of the recurrent layers.
     pub fn recurrent(&self) -> RecurrentConfig {
         let dropout = if self.n_layers > 1 { self.dropout } else { 0.0 };
         let one = RecurrentConfig::new(self.cell, self.d_model, self.d_hidden);
         RecurrentConfig { n_layers: self.n_layers, dropout, ..one }
     }
 
-    /// Features that reach the output.
+    /// Returns the number of features that reach the output.
     fn d_output(&self) -> usize {
         self.d_projection.unwrap_or(self.d_hidden)
     }
 }
 
-/// See the [module](self).
+/// Recurrent language model; see the [module](self).
 #[derive(Module, Debug)]
 pub struct RecurrentLanguageModel {
-    /// `[vocab, d_model]`
+    /// Embedding table, `[vocab, d_model]`.
     pub embedding: Embedding,
-    /// The network.
+    /// Recurrent layers.
     pub recurrent: Recurrent,
-    /// `[d_hidden, d_projection]`
+    /// Optional projection `p`, `[d_hidden, d_projection]`.
     pub projection: Option<Linear>,
-    /// To the vocabulary.
+    /// `V` and `c`, the output layer over the vocabulary.
     pub output: Output,
     embedding_dropout: Dropout,
     output_dropout: Dropout,
@@ -110,7 +110,7 @@ pub struct RecurrentLanguageModel {
 }
 
 impl RecurrentLanguageModel {
-    /// The model.
+    /// Builds the model.
     pub fn new(config: &RecurrentLanguageModelConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         let RecurrentLanguageModelConfig { vocab, d_model, d_hidden, .. } = *config;
@@ -127,7 +127,7 @@ impl RecurrentLanguageModel {
         })
     }
 
-    /// The logits of the token after each.
+    /// Computes the logits of the token after each input token.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, vocab]`.
@@ -136,7 +136,7 @@ impl RecurrentLanguageModel {
         Ok(self.output.logits(features, &self.embedding)?)
     }
 
-    /// The mean cross-entropy of the token after each.
+    /// Computes the mean cross-entropy of the token after each input token.
     ///
     /// # Shapes
     /// `ids` and `targets` `[batch, seq]` → `[1]`.
@@ -151,12 +151,12 @@ impl RecurrentLanguageModel {
         Ok(self.output.loss(features, &self.embedding, targets, options)?)
     }
 
-    /// The state before the first token.
+    /// Returns the state before the first token.
     pub fn start(&self, batch: usize) -> RecurrentState {
         self.recurrent.zero_state(batch)
     }
 
-    /// [`logits`](Self::logits) of tokens that follow those `state` has read, and it reads them.
+    /// Same as [`logits`](Self::logits) for tokens that follow those that `state` has read; advances `state`.
     ///
     /// # Shapes
     /// `ids` `[batch, new]` → `[batch, new, vocab]`.
@@ -171,7 +171,7 @@ impl RecurrentLanguageModel {
         Ok(self.output.logits(features, &self.embedding)?)
     }
 
-    /// One step: the logits of the token after `ids`.
+    /// Computes one step: the logits of the token after `ids`.
     ///
     /// # Shapes
     /// `ids` `[batch]` → `[batch, vocab]`.
@@ -179,7 +179,7 @@ impl RecurrentLanguageModel {
         Ok(self.logits_from(state, ids.unsqueeze_dim(1), pass)?.squeeze_dim(1))
     }
 
-    /// What goes to the output, `[batch, seq, d_projection or d_hidden]`, and the state after the last token.
+    /// Computes the features before the output, `[batch, seq, d_projection or d_hidden]`, and the state after the last token.
     fn features(
         &self,
         ids: Tensor<2, Int>,

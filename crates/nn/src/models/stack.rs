@@ -1,4 +1,4 @@
-//! What the models are made of: tokens with positions at the bottom, a stack of blocks, an output layer at the top.
+//! The parts that Transformer models share: an embedding of tokens and positions, a stack of blocks, and an output layer.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
@@ -17,19 +17,19 @@ use crate::layers::norm::Norm;
 use crate::layers::position::{Places, Positions};
 use crate::pass::Pass;
 
-/// Tokens as vectors that know their position.
+/// Embedding of tokens and their positions.
 #[derive(Module, Debug)]
 pub struct TokenEmbedding {
-    /// The table of the tokens.
+    /// Embedding table of the tokens.
     pub tokens: Embedding,
-    /// One for all layers above.
+    /// Positions, shared by all layers above.
     pub position: Positions,
     dropout: Dropout,
     scale: f32,
 }
 
 impl TokenEmbedding {
-    /// An embedding of `vocab` tokens.
+    /// Builds an embedding of `vocab` tokens.
     pub fn new(config: &TransformerConfig, vocab: usize, init: &Init) -> Result<Self, ConfigError> {
         let d_model = config.d_model;
         let scale = match config.embedding_scale {
@@ -44,7 +44,7 @@ impl TokenEmbedding {
         })
     }
 
-    /// The vectors of `ids`, the first at position `offset`, and what attention needs to know of their positions.
+    /// Computes the vectors of `ids`, the first at position `offset`, and the positions that attention needs.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
@@ -53,7 +53,7 @@ impl TokenEmbedding {
         self.forward_runs(ids, &[(offset, seq)], pass)
     }
 
-    /// The same for runs of tokens behind one another, each given by its first position and its number of tokens.
+    /// Same as [`forward`](Self::forward) for concatenated runs of tokens, each given by its first position and its length.
     ///
     /// # Shapes
     /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
@@ -75,27 +75,27 @@ impl TokenEmbedding {
     }
 }
 
-/// Blocks of self-attention, and the last norm of a pre-norm model.
+/// Stack of self-attention blocks, with the final norm of a pre-norm model.
 #[derive(Module, Debug)]
 pub struct Stack {
     /// The blocks, the lowest first.
     pub layers: Vec<EncoderBlock>,
-    /// After the last one.
+    /// Norm after the last block.
     pub norm: Option<Norm>,
 }
 
 impl Stack {
-    /// `config.n_layers` blocks.
+    /// Builds a stack of `config.n_layers` blocks.
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
         let block = config.block();
         let layer = |i| EncoderBlock::new(&block, &init.enter("layers").enter(i).layer(i));
         Ok(Self { layers: (0..config.n_layers).map(layer).collect::<Result<_, _>>()?, norm: last_norm(config, init)? })
     }
 
-    /// The output of every block, the lowest first, the last one normalised.
+    /// Returns the output of every block, the lowest first. The last one is normalised in a pre-norm model.
     ///
     /// # Shapes
-    /// `x` `[batch, seq, d_model]` → as many of the same as there are blocks.
+    /// `x` `[batch, seq, d_model]` → one tensor of the same shape per block.
     pub fn forward_all(
         &self,
         x: Tensor<3>,
@@ -114,7 +114,7 @@ impl Stack {
         Ok(outputs)
     }
 
-    /// The output of the last block, normalised. With `caches`, one a block, the tokens follow those in them.
+    /// Returns the output of the last block, normalised in a pre-norm model. New tokens follow those in `caches`, if given.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
@@ -139,12 +139,12 @@ impl Stack {
     }
 }
 
-/// The caches of a stack.
+/// Key-value caches of a stack.
 #[derive(Debug)]
 pub enum Caches<'a> {
-    /// One a block, for a batch of sequences that are equally long.
+    /// One cache per block, for a batch of sequences of equal length.
     Together(&'a mut [KeyValueCache]),
-    /// For each block one cache a sequence, with the number of its new tokens; see [`Cached::Apart`].
+    /// For each block, one cache per sequence with its number of new tokens; see [`Cached::Apart`].
     Apart(&'a mut [Vec<(KeyValueCache, usize)>]),
 }
 
@@ -164,7 +164,7 @@ impl Caches<'_> {
     }
 }
 
-/// The norm after the last block of a pre-norm model.
+/// Builds the norm after the last block of a pre-norm model.
 pub(super) fn last_norm(config: &TransformerConfig, init: &Init) -> Result<Option<Norm>, ConfigError> {
     match config.norm_place {
         NormPlace::Post => Ok(None),
@@ -172,25 +172,25 @@ pub(super) fn last_norm(config: &TransformerConfig, init: &Init) -> Result<Optio
     }
 }
 
-/// Refuses another number of caches than blocks.
+/// Returns an error if the number of caches differs from the number of blocks.
 pub(super) fn check_caches(caches: usize, layers: usize) -> Result<(), NnError> {
     if caches == layers {
         return Ok(());
     }
-    Err(NnError::input("caches", format!("{layers}, one a block"), caches.to_string()))
+    Err(NnError::input("caches", format!("{layers}, one per block"), caches.to_string()))
 }
 
-/// From states to the logits of the next token.
+/// Output layer, from states to the logits of tokens.
 #[derive(Module, Debug)]
 pub struct Output {
-    /// `[d_model, vocab]`, unless the embedding serves.
+    /// Weight `[d_model, vocab]` and bias; `None` if the weight is that of the embedding.
     pub linear: Option<Linear>,
-    /// `[vocab]`, beside the embedding.
+    /// Bias `[vocab]`, if the weight is that of the embedding.
     pub bias: Option<Param<Tensor<1>>>,
 }
 
 impl Output {
-    /// To `vocab` tokens.
+    /// Builds the output layer of a Transformer over `vocab` tokens.
     pub fn new(config: &TransformerConfig, vocab: usize, init: &Init) -> Result<Self, ConfigError> {
         Self::of(
             LinearConfig { d_in: config.d_model, d_out: vocab, bias: config.output_bias },
@@ -199,7 +199,7 @@ impl Output {
         )
     }
 
-    /// With these sizes; without weights of its own it takes its bias only.
+    /// Builds an output layer of the given sizes. If it uses the embedding's weights, only its bias is created.
     pub fn of(config: LinearConfig, weights: OutputWeights, init: &Init) -> Result<Self, ConfigError> {
         Ok(match weights {
             OutputWeights::Own => Self { linear: Some(config.init(init)?), bias: None },
@@ -210,7 +210,7 @@ impl Output {
         })
     }
 
-    /// The logits of every token.
+    /// Computes the logits at each token.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → `[batch, seq, vocab]`.
@@ -219,7 +219,7 @@ impl Output {
         regard_ops::linear(x, weight, bias, None)
     }
 
-    /// The mean cross-entropy of `targets`, without ever holding all logits.
+    /// Computes the mean cross-entropy of `targets` without storing all logits.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]`, `targets` `[batch, seq]` → `[1]`.

@@ -1,4 +1,4 @@
-//! The configuration of a Transformer in its three shapes: encoder, decoder (a language model), both (a translator).
+//! Configuration of a Transformer in its three forms: encoder, decoder (language model) and encoder-decoder (translator).
 
 use regard_ops::{Activation, Mask};
 use serde::{Deserialize, Serialize};
@@ -11,28 +11,28 @@ use crate::layers::linear::Bias;
 use crate::layers::norm::NormKind;
 use crate::layers::position::{Position, PositionSizes};
 
-/// Which tokens an encoder's token may see beside those that are padding.
+/// Which tokens a token of an encoder may see. Padding is never seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Sight {
-    /// All.
+    /// All tokens.
     #[default]
     #[serde(deserialize_with = "no_settings")]
     Full,
-    /// The tokens before, and the token itself.
+    /// The token itself and the tokens before it.
     #[serde(deserialize_with = "no_settings")]
     Causal,
-    /// The tokens near by: truncated self-attention.
+    /// The tokens nearby: truncated self-attention.
     Window {
-        /// Tokens before, at most.
+        /// Maximum number of tokens before.
         left: usize,
-        /// Tokens after, at most.
+        /// Maximum number of tokens after.
         right: usize,
     },
 }
 
 impl Sight {
-    /// For the attention.
+    /// Returns the attention mask of an encoder.
     pub fn mask(self) -> Mask {
         match self {
             Sight::Full => Mask::Full,
@@ -41,111 +41,111 @@ impl Sight {
         }
     }
 
-    /// For the attention of a decoder, which never sees what follows: `Full` is all before. Refuses a window with a right
-    /// side.
+    /// Returns the attention mask of a decoder, which never sees later tokens: `Full` is causal. A window with `right > 0` is
+    /// an error.
     pub fn causal_mask(self) -> Result<Mask, ConfigError> {
         match self {
             Sight::Full | Sight::Causal => Ok(Mask::Causal),
             Sight::Window { left, right: 0 } => Ok(Mask::Window { left, right: 0 }),
             Sight::Window { right, .. } => {
-                Err(ConfigError::new("sight.right", right, "0: a decoder does not see what follows"))
+                Err(ConfigError::new("sight.right", right, "0, because a decoder does not see later tokens"))
             }
         }
     }
 }
 
-/// What tokens are multiplied by before positions are added.
+/// Factor on the token embeddings before positions are added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingScale {
     /// `√d_model`, as published.
     #[default]
     Root,
-    /// Nothing.
+    /// No scaling.
     None,
 }
 
-/// Where the output layer's matrix comes from.
+/// Source of the output layer's matrix.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputWeights {
-    /// A matrix of its own.
+    /// A separate matrix.
     #[default]
     Own,
     /// The embedding of the tokens it predicts, transposed (Press 2017).
     Embedding,
 }
 
-/// What a translator's decoder layer looks at.
+/// Encoder output that each layer of a translator's decoder attends to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// The last encoder layer, as published.
+    /// The output of the last encoder layer, as published.
     #[default]
     Last,
-    /// The encoder layer of the same number.
+    /// The output of the encoder layer with the same index.
     LayerByLayer,
 }
 
-/// A Transformer. Fields that a shape does not use are ignored by it.
+/// Configuration of a Transformer. An encoder, decoder or translator ignores the fields that it does not use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerConfig {
-    /// Distinct tokens; of the source, in a translator.
+    /// Number of distinct tokens; of the source, in a translator.
     pub vocab: usize,
-    /// Distinct target tokens of a translator; without it source and target share one embedding.
+    /// Number of distinct target tokens of a translator; if `None`, source and target share one embedding.
     pub target_vocab: Option<usize>,
-    /// Blocks; of the encoder, in a translator.
+    /// Number of blocks; of the encoder, in a translator.
     pub n_layers: usize,
-    /// Blocks of a translator's decoder; `n_layers` by default.
+    /// Number of blocks of a translator's decoder; `n_layers` by default.
     pub n_decoder_layers: Option<usize>,
-    /// Features of a token.
+    /// Features per token.
     pub d_model: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub n_heads: usize,
-    /// Heads of keys and values; `n_heads` by default.
+    /// Number of heads of keys and values; `n_heads` by default.
     pub kv_heads: Option<usize>,
-    /// Features of a head; `d_model / n_heads` by default.
+    /// Features per head; `d_model / n_heads` by default.
     pub d_head: Option<usize>,
-    /// Hidden features of the feed-forward part.
+    /// Hidden width of the feed-forward part.
     pub d_ff: usize,
-    /// The activation of the feed-forward part.
+    /// Activation of the feed-forward part.
     #[serde(with = "ActivationName")]
     pub activation: Activation,
-    /// The gate of the feed-forward part.
+    /// Gate of the feed-forward part.
     pub gate: Gate,
-    /// Layer norm or RMS norm.
+    /// Kind of norm: layer norm or RMS norm.
     pub norm: NormKind,
     /// `ε` of the norms.
     pub epsilon: f32,
-    /// Post-norm or pre-norm; pre-norm has one more norm at the end.
+    /// Place of the norms in a block: post-norm or pre-norm. Pre-norm has one more norm after the last block.
     pub norm_place: NormPlace,
-    /// The bias of all linear layers but the output.
+    /// Bias of all linear layers except the output.
     pub bias: Bias,
-    /// How it knows the order of tokens.
+    /// Position encoding.
     #[serde(deserialize_with = "name_or_table")]
     pub position: Position,
-    /// What an encoder's token may see.
+    /// Which tokens a token of an encoder may see.
     #[serde(deserialize_with = "name_or_table")]
     pub sight: Sight,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
-    /// Matrix of the output layer.
+    /// Source of the output layer's matrix.
     pub output_weights: OutputWeights,
-    /// The bias of the output layer.
+    /// Bias of the output layer.
     pub output_bias: Bias,
-    /// What a translator's decoder looks at.
+    /// Encoder output that a translator's decoder attends to.
     pub memory: Memory,
-    /// Dropout of embeddings and of what each part adds.
+    /// Dropout probability of embeddings and of the output of each part of a block.
     pub dropout: f32,
-    /// Dropout of attention weights.
+    /// Dropout probability of attention weights.
     pub attention_dropout: f32,
-    /// Dropout of hidden features of the feed-forward part.
+    /// Dropout probability of the hidden features of the feed-forward part.
     pub feed_forward_dropout: f32,
 }
 
 impl Default for TransformerConfig {
-    /// The base model as published (Vaswani 2017).
+    /// The base model of the paper (Vaswani 2017).
     fn default() -> Self {
         let block = BlockConfig::new(512, 8, 2048);
         Self {
@@ -178,7 +178,7 @@ impl Default for TransformerConfig {
 }
 
 impl TransformerConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("vocab", self.vocab)?;
         check_positive("n_layers", self.n_layers)?;
@@ -189,7 +189,7 @@ impl TransformerConfig {
             check_positive("n_decoder_layers", layers)?;
         }
         if self.memory == Memory::LayerByLayer && self.n_decoder_layers.is_some_and(|layers| layers != self.n_layers) {
-            let allowed = format!("n_layers, {}, where memory is layer_by_layer", self.n_layers);
+            let allowed = format!("the value of n_layers, {}, when memory is layer_by_layer", self.n_layers);
             return Err(ConfigError::new("n_decoder_layers", self.n_decoder_layers.unwrap_or(0), allowed));
         }
         self.block().validate()?;
@@ -200,7 +200,7 @@ impl TransformerConfig {
         })
     }
 
-    /// The blocks of the model.
+    /// Returns the configuration of the blocks.
     pub fn block(&self) -> BlockConfig {
         BlockConfig {
             d_model: self.d_model,
@@ -220,7 +220,7 @@ impl TransformerConfig {
         }
     }
 
-    /// What positions need to know.
+    /// Returns the sizes that positions depend on.
     pub fn position_sizes(&self) -> PositionSizes {
         let d_head = self.block().attention().d_head();
         PositionSizes { d_model: self.d_model, n_heads: self.n_heads, d_head }

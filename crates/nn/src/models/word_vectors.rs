@@ -1,11 +1,11 @@
-//! Vectors of words from the words around them, by negative sampling (Mikolov 2013).
+//! Word vectors learned from the surrounding words by negative sampling (Mikolov 2013).
 //!
 //! ```text
-//! loss = −ln σ(u_o·h) − Σ_k ln σ(−u_k·h)       u: rows of `output`, of the right word and of words drawn at random
-//! skip-gram   h = v_c, the row of `input` for the centre; u_o of a word near it
-//! CBOW        h = mean of v over the words near; u_o of the centre
+//! loss = −ln σ(u_o·h) − Σ_k ln σ(−u_k·h)       u: rows of `output`; o: the right word, k: words drawn at random
+//! skip-gram   h = v_c, the row of `input` for the centre word; o is a word near it
+//! CBOW        h = mean of v over the words nearby; o is the centre word
 //! ```
-//! [`neighbours`] and [`analogy`] ask a finished table.
+//! [`neighbours`] and [`analogy`] query a trained table.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
@@ -19,25 +19,25 @@ use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::lengths::Lengths;
 
-/// The sizes of [`WordVectors`].
+/// Configuration of [`WordVectors`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WordVectorsConfig {
-    /// Distinct words.
+    /// Number of distinct words.
     pub vocab: usize,
-    /// Features of a word.
+    /// Features per word.
     pub d_word: usize,
 }
 
 impl WordVectorsConfig {
-    /// Refuses sizes of zero.
+    /// Returns an error if a size is zero or the table is too large.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("vocab", self.vocab)?;
         check_positive("d_word", self.d_word)?;
         check_product("vocab", &[self.vocab, self.d_word])
     }
 
-    /// The tables, as published: `input` uniform in `±1/(2 d_word)`, `output` zero.
+    /// Builds the tables, as published: `input` uniform in `±1/(2 d_word)`, `output` zero.
     pub fn init(&self, init: &Init) -> Result<WordVectors, ConfigError> {
         self.validate()?;
         let shape = [self.vocab, self.d_word];
@@ -48,17 +48,17 @@ impl WordVectorsConfig {
     }
 }
 
-/// See the [module](self).
+/// Word vectors and their training loss; see the [module](self).
 #[derive(Module, Debug)]
 pub struct WordVectors {
-    /// `v`, `[vocab, d_word]`: the result.
+    /// Word vectors `v`, `[vocab, d_word]`: the result of training.
     pub input: Param<Tensor<2>>,
-    /// `u`, `[vocab, d_word]`
+    /// Output vectors `u`, `[vocab, d_word]`.
     pub output: Param<Tensor<2>>,
 }
 
 impl WordVectors {
-    /// The mean loss of skip-gram over pairs of a centre and a word near it.
+    /// Computes the mean skip-gram loss over pairs of a centre word and a word near it.
     ///
     /// # Shapes
     /// `centres` and `contexts` `[n]`, `negatives` `[n, k]` → `[1]`.
@@ -73,7 +73,7 @@ impl WordVectors {
         self.loss(embedding(self.input.val(), centres.reshape([n, 1]))?, contexts, negatives)
     }
 
-    /// The mean loss of CBOW over centres, each with the first `counts` of its row of `contexts`.
+    /// Computes the mean CBOW loss over centre words; `counts` says how many words of each row of `contexts` are real.
     ///
     /// # Shapes
     /// `contexts` `[n, width]`, `counts` `[n]`, `centres` `[n]`, `negatives` `[n, k]` → `[1]`.
@@ -104,11 +104,11 @@ impl WordVectors {
         let [rows, k] = wrong.dims();
         if rows != n || k == 0 || right.dims() != [n] {
             let got = format!("{:?} and {:?}", right.dims(), wrong.dims());
-            return Err(NnError::input("right and drawn words", format!("[{n}] and [{n}, 1 or more]"), got));
+            return Err(NnError::input("right and negative words", format!("[{n}] and [{n}, 1 or more]"), got));
         }
         let candidates = embedding(self.output.val(), Tensor::cat(vec![right.reshape([n, 1]), wrong], 1))?;
         let scores = candidates.matmul(hidden.swap_dims(1, 2)).reshape([n * (k + 1), 1]);
-        // −ln σ(x) as a choice between x and 0, −ln σ(−x) as the other choice: exact for any x.
+        // Cross-entropy of the two logits 0 and x: −ln σ(x) for label 1, −ln σ(−x) for label 0, accurate for any x.
         let labels: Vec<i64> = (0..n * (k + 1)).map(|place| i64::from(place % (k + 1) == 0)).collect();
         let labels = Tensor::from_data(TensorData::new(labels, [n * (k + 1)]), &scores.device());
         let pairs = Tensor::cat(vec![scores.zeros_like(), scores], 1);
@@ -120,19 +120,19 @@ fn check_count(n: usize) -> Result<(), NnError> {
     if n > 0 { Ok(()) } else { Err(NnError::input("words", "1 or more", "0")) }
 }
 
-/// Draws the wrong words: each by its count to the power ¾, as published.
+/// Draws negative words with probability proportional to their count to the power ¾, as published.
 #[derive(Debug, Clone)]
 pub struct NegativeSampler {
-    /// Up to each word, itself included.
+    /// Cumulative weights: the sum up to and including each word.
     sums: Vec<f64>,
 }
 
 impl NegativeSampler {
-    /// From the number of times that each word occurs; refuses fewer than two words that do.
+    /// Creates a sampler from the number of occurrences of each word. Fails if fewer than two words occur.
     pub fn new(counts: &[u64]) -> Result<Self, NnError> {
         let occurring = counts.iter().filter(|&&count| count > 0).count();
         if occurring < 2 {
-            return Err(NnError::input("counts of words", "two words or more that occur", occurring.to_string()));
+            return Err(NnError::input("counts of words", "at least two words that occur", occurring.to_string()));
         }
         let weights = counts.iter().map(|&count| (count as f64).powf(0.75));
         let sums = weights.scan(0.0, |sum, weight| {
@@ -142,7 +142,7 @@ impl NegativeSampler {
         Ok(Self { sums: sums.collect() })
     }
 
-    /// A word other than `right`.
+    /// Draws a word other than `right`.
     pub fn draw(&self, right: usize, random: &mut ChaCha8Rng) -> usize {
         let total = self.sums[self.sums.len() - 1];
         loop {
@@ -155,8 +155,8 @@ impl NegativeSampler {
     }
 }
 
-/// The `k` rows of `table` nearest to `query` by cosine, the nearest first, without the rows of `except`; the first of
-/// equals first. A vector of zeros has cosine 0 with all.
+/// Returns the `k` rows of `table` most similar to `query` by cosine, with their cosines, the most similar first. Leaves out
+/// the rows in `except`; equal rows keep their order. A zero vector has cosine 0 with every vector.
 ///
 /// # Shapes
 /// `table` `[vocab, query.len()]`.
@@ -176,8 +176,8 @@ pub fn neighbours(table: &[f32], query: &[f32], k: usize, except: &[usize]) -> V
     found
 }
 
-/// What is to `c` as `b` is to `a`: the `k` rows nearest to `b − a + c` of unit length each (3CosAdd), without the three
-/// themselves. Empty where one of them is not in the table.
+/// Solves "`a` is to `b` as `c` is to ?": returns the `k` rows most similar to `b − a + c`, with the three normalised to unit
+/// length and left out of the result (3CosAdd). Returns nothing if one of them is not in the table.
 ///
 /// # Shapes
 /// `table` `[vocab, width]`.

@@ -1,4 +1,4 @@
-//! Heads, layers and positions that are switched off, against layers whose weights say the same.
+//! Tests of ablation: switched-off heads, layers and positions, compared with layers whose weights have the same effect.
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -29,7 +29,7 @@ use crate::support::{close, leaf, training, values};
 const SEQ: usize = 6;
 const D_HEAD: usize = 4;
 
-/// Four heads of queries, two of keys and values.
+/// Self-attention with four query heads and two heads of keys and values.
 fn layer() -> (SelfAttention, Init) {
     let init = Init::new(7, &training());
     let config = MultiHeadConfig { kv_heads: Some(2), ..MultiHeadConfig::new(16, 4) };
@@ -48,7 +48,7 @@ fn run(layer: &SelfAttention, x: &Tensor<3>, pass: &Pass) -> Vec<f32> {
     values(layer.forward(x.clone(), &options(), &Places::default(), pass).unwrap())
 }
 
-/// The parameter with the columns or rows `from..to` of its dimension `dim` zero.
+/// Returns the parameter with the indices `from..to` of dimension `dim` set to zero.
 fn blanked(weight: &Param<Tensor<2>>, dim: usize, from: usize, to: usize) -> Param<Tensor<2>> {
     let weight = weight.val();
     let size = weight.dims()[dim];
@@ -58,7 +58,7 @@ fn blanked(weight: &Param<Tensor<2>>, dim: usize, from: usize, to: usize) -> Par
 }
 
 #[test]
-fn a_head_of_zero_is_one_that_the_output_does_not_read() {
+fn a_zero_head_matches_zero_output_weights() {
     let ((mut layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let off = ablation(&init, "0.2");
     let found = run(&layer, &x, &Pass::inference().with_ablation(&off));
@@ -68,7 +68,7 @@ fn a_head_of_zero_is_one_that_the_output_does_not_read() {
 }
 
 #[test]
-fn a_uniform_head_is_one_without_queries() {
+fn a_uniform_head_matches_zero_query_weights() {
     let ((mut layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let off = ablation(&init, "0.1=uniform");
     let capture = Capture::default();
@@ -83,9 +83,9 @@ fn a_uniform_head_is_one_without_queries() {
     }
 }
 
-/// Queries of zero, keys of zero: no head can tell the keys apart, so that a bias by distance alone would show.
+/// Uniform heads give the same output with ALiBi as without: they leave out its bias.
 #[test]
-fn uniform_weights_know_no_distance() {
+fn uniform_weights_ignore_distance() {
     let ((layer, init), x) = (layer(), leaf([1, SEQ, 16], 3));
     let off = ablation(&init, "0=uniform");
     let places = Position::Alibi
@@ -98,11 +98,11 @@ fn uniform_weights_know_no_distance() {
 }
 
 #[test]
-fn a_head_that_sees_itself_hands_on_its_own_value() {
+fn a_head_that_sees_only_itself_passes_on_its_own_value() {
     let ((mut layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let off = ablation(&init, "0.3=self");
     let found = run(&layer, &x, &Pass::inference().with_ablation(&off));
-    // Head 3 reads the second group of values; what it adds to the output is x W_v W_o.
+    // Head 3 uses the second group of values; it adds x W_v W_o to the output.
     let value = layer.qkv.weight.val().narrow(1, (4 + 2 + 1) * D_HEAD, D_HEAD);
     let output = layer.output.weight.val().narrow(0, 3 * D_HEAD, D_HEAD);
     let bias = layer.qkv.bias.as_ref().unwrap().val().narrow(0, (4 + 2 + 1) * D_HEAD, D_HEAD);
@@ -113,7 +113,7 @@ fn a_head_that_sees_itself_hands_on_its_own_value() {
 }
 
 #[test]
-fn a_mean_head_says_the_same_of_every_token() {
+fn a_mean_head_outputs_the_same_for_every_token() {
     let ((mut layer, init), x) = (layer(), leaf([3, SEQ, 16], 3));
     let capture = Capture::of_outputs();
     run(&layer, &x, &Pass::inference().with_capture(&capture));
@@ -124,7 +124,7 @@ fn a_mean_head_says_the_same_of_every_token() {
     let off = off.with_means(means);
     let found =
         layer.forward(x.clone(), &options(), &Places::default(), &Pass::inference().with_ablation(&off)).unwrap();
-    // What the head adds on the mean, it adds always.
+    // The head always adds what it adds in the mean.
     let with = layer.forward(x.clone(), &options(), &Places::default(), &Pass::inference()).unwrap();
     layer.output.weight = blanked(&layer.output.weight, 0, 0, D_HEAD);
     let rest = layer.forward(x, &options(), &Places::default(), &Pass::inference()).unwrap();
@@ -141,13 +141,13 @@ fn a_layer_that_is_off_adds_nothing() {
     let found = layer.forward_onto(x.clone(), Some(onto.clone()), None, &options(), &Places::default(), &pass).unwrap();
     assert_eq!(values(found), values(onto));
     assert!(run(&layer, &x, &pass).iter().all(|&x| x == 0.0));
-    // A pass that switches something else off changes not a bit.
+    // Switching off another layer changes nothing in this one.
     let other = Ablation::of(regard_nn::Site { layer: 3, ..init.inventory().layers[0].0 }, None, Mode::Zero);
     assert_eq!(run(&layer, &x, &Pass::inference().with_ablation(&other)), run(&layer, &x, &Pass::inference()));
 }
 
 #[test]
-fn cached_decoding_leaves_the_same_out() {
+fn cached_decoding_with_ablation_matches_the_full_pass() {
     let ((layer, init), x) = (layer(), leaf([2, SEQ, 16], 3));
     let capture = Capture::of_outputs();
     run(&layer, &x, &Pass::inference().with_capture(&capture));
@@ -166,7 +166,7 @@ fn cached_decoding_leaves_the_same_out() {
 }
 
 #[test]
-fn cross_attention_can_be_left_out_too() {
+fn cross_attention_can_be_switched_off() {
     let init = Init::new(7, &training());
     let mut layer = CrossAttention::new(&MultiHeadConfig::new(8, 2), 8, &init).unwrap();
     let (x, source) = (leaf([2, 3, 8], 1), leaf([2, 5, 8], 2));
@@ -188,13 +188,13 @@ fn cross_attention_can_be_left_out_too() {
     close("uniform", &uniform, &run(&layer, &Pass::inference()), 1e-6);
 }
 
-/// The mean of the first `length` rows of `[keys, width]`.
+/// Computes the mean of the first `length` rows of `[keys, width]`.
 fn mean_of(rows: &[f32], width: usize, length: usize) -> Vec<f32> {
     (0..width).map(|at| (0..length).map(|row| rows[row * width + at]).sum::<f32>() / length as f32).collect()
 }
 
 #[test]
-fn alignment_and_pooling_look_at_all_or_at_nothing() {
+fn alignment_and_pooling_can_be_uniform_or_zero() {
     for kind in [ScoreKind::Additive { d_hidden: 5 }, ScoreKind::General] {
         let init = Init::new(1, &training());
         let layer = ContextConfig::new(ScoreConfig { kind, d_query: 4, d_key: 5 }).init(&init).unwrap();
@@ -225,7 +225,7 @@ fn alignment_and_pooling_look_at_all_or_at_nothing() {
 }
 
 #[test]
-fn a_window_can_be_left_out() {
+fn a_gaussian_window_can_be_switched_off() {
     let init = Init::new(1, &training());
     let layer = WindowConfig::new(4, 3).init(&init).unwrap();
     let characters = leaf([1, 5, 2], 2);
@@ -241,7 +241,7 @@ fn a_window_can_be_left_out() {
 }
 
 #[test]
-fn edges_of_a_graph_can_be_left_out() {
+fn graph_attention_can_be_switched_off() {
     let init = Init::new(1, &training());
     let layer = GraphAttentionConfig::new(3, 2, 2).init(&init).unwrap();
     let graph = Graph::new(3, &[(0, 1), (2, 1), (1, 0)], SelfLoops::AsGiven).unwrap();
@@ -255,7 +255,7 @@ fn edges_of_a_graph_can_be_left_out() {
     let plain = values(layer.forward(x.clone(), &graph, &Pass::inference()).unwrap());
     let zero = run("0.1");
     for node in 0..3 {
-        assert_eq!(zero[node * 4..node * 4 + 2], plain[node * 4..node * 4 + 2], "head 0 stays");
+        assert_eq!(zero[node * 4..node * 4 + 2], plain[node * 4..node * 4 + 2], "head 0 is unchanged");
         assert_eq!(zero[node * 4 + 2..node * 4 + 4], [0.0, 0.0]);
     }
     close("itself", &run("0=self"), &h, 1e-6);
@@ -263,14 +263,14 @@ fn edges_of_a_graph_can_be_left_out() {
     let capture = Capture::default();
     layer.forward(x.clone(), &graph, &Pass::inference().with_ablation(&off).with_capture(&capture)).unwrap();
     let maps = capture.into_maps();
-    assert_eq!((&maps[0].rows[1], &maps[1].rows[1]), (&vec![0.5, 0.5], &vec![0.0, 0.0]), "the weights that are left");
+    assert_eq!((&maps[0].rows[1], &maps[1].rows[1]), (&vec![0.5, 0.5], &vec![0.0, 0.0]), "the replaced weights");
     let uniform = run("0.0=uniform");
     let want = [0, 1].map(|at| (h[at] + h[2 * 4 + at]) / 2.0);
     close("uniform", &uniform[4..6], &want, 1e-6);
 }
 
 #[test]
-fn linear_attention_step_by_step_leaves_the_same_out() {
+fn linear_attention_steps_with_ablation_match_the_whole_sequence() {
     let init = Init::new(3, &training());
     let kind = LinearAttentionKind::MultiHead { n_heads: 2, d_head: None };
     let config = LinearAttentionConfig { direction: Direction::Causal, ..LinearAttentionConfig::new(8, kind) };
@@ -292,10 +292,10 @@ fn linear_attention_step_by_step_leaves_the_same_out() {
 }
 
 #[test]
-fn what_reads_its_own_past_and_what_looks_at_pictures_can_be_left_out() {
+fn intra_attention_and_image_attention_can_be_switched_off() {
     let init = Init::new(3, &training());
     let layer = IntraAttentionConfig::new(3, 4).init(1, &init).unwrap();
-    assert_eq!(init.inventory().listed(), "0.0 to 0.1", "the other way of reading is head 0");
+    assert_eq!(init.inventory().listed(), "0.0 to 0.1", "the other direction is head 0");
     let x = leaf([1, 4, 3], 1);
     let run = |pass: &Pass| values(layer.forward(x.clone(), None, pass).unwrap().hidden);
     let off = ablation(&init, "0.1");
@@ -333,7 +333,7 @@ fn ids(rows: &[i32], batch: usize) -> Tensor<2, Int> {
 }
 
 #[test]
-fn a_model_without_positions_is_one_that_has_none() {
+fn switching_positions_off_matches_a_model_without_positions() {
     let config = TransformerConfig { vocab: 9, n_layers: 2, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
     for position in [Position::Sinusoidal, Position::Alibi, Position::Rope(Default::default())] {
         let init = Init::new(1, &training());
@@ -360,9 +360,9 @@ fn a_translator_names_all_its_layers() {
     assert_eq!(names, ["encoder.0", "encoder.1", "decoder.0", "decoder.0.cross", "decoder.1", "decoder.1.cross"]);
 }
 
-/// What is captured of several sequences that go through a model as one row of tokens is told apart.
+/// A capture separates sequences that pass through a model as one row of tokens.
 #[test]
-fn sequences_with_caches_of_their_own_keep_their_own_maps() {
+fn sequences_with_separate_caches_have_separate_maps() {
     let config = TransformerConfig { vocab: 9, n_layers: 1, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
     let model = LanguageModel::new(&config, &Init::new(1, &training())).unwrap();
     let capture = Capture::default();

@@ -1,7 +1,7 @@
-//! Back-propagation through time written out by hand, for LSTM and GRU with a softmax output at every step.
+//! Back-propagation through time derived by hand, for LSTM and GRU with a softmax output at every step.
 //!
-//! `ŷ_t = softmax(a_t W_y + b_y)`, `L = Σ_t −ln ŷ_t[target_t]`, all in f64 and rows: `x W`. The hand-derived gradients are
-//! checked by finite differences first; then they must be the automatic ones of `Recurrent`, `Linear` and
+//! `ŷ_t = softmax(a_t W_y + b_y)`, `L = Σ_t −ln ŷ_t[target_t]`, in f64 with row vectors: `x W`. The hand-derived gradients
+//! are first checked by finite differences, and then compared with the automatic ones of `Recurrent`, `Linear` and
 //! `cross_entropy`.
 
 use burn::module::Param;
@@ -21,7 +21,7 @@ const VOCAB: usize = 4;
 
 type Row = Vec<f64>;
 
-/// Every number that the loss depends on, or the gradient of each. Gates stand side by side in the recurrent weights.
+/// All numbers that the loss depends on, or their gradients. The recurrent weights of the gates are concatenated.
 #[derive(Clone)]
 struct Numbers {
     /// `[d_in, gates·d_hidden]`
@@ -30,7 +30,7 @@ struct Numbers {
     w_hh: Row,
     /// `[gates·d_hidden]`
     bias: Row,
-    /// `[gates·d_hidden]`; a GRU's
+    /// `[gates·d_hidden]`, only for a GRU
     bias_hh: Row,
     /// `[d_hidden, vocab]`
     w_y: Row,
@@ -40,7 +40,7 @@ struct Numbers {
     x: Row,
     /// `[batch, d_hidden]`
     a0: Row,
-    /// `[batch, d_hidden]`; an LSTM's
+    /// `[batch, d_hidden]`, only for an LSTM
     c0: Row,
 }
 
@@ -69,23 +69,23 @@ impl Numbers {
     }
 }
 
-/// What the hand-derived pass gives.
+/// Result of the hand-derived pass.
 struct Result {
     loss: f64,
     gradients: Numbers,
-    /// The gradients of the loss of the steps from `t` on with respect to `a_{t−1}` and `c_{t−1}`: `[seq][batch]`.
+    /// Gradients of the loss from step `t` on with respect to `a_{t−1}` and `c_{t−1}`, `[seq][batch]`.
     states: Vec<Vec<(Row, Row)>>,
-    /// `a_{t−1}` and `c_{t−1}`: `[seq][batch]`.
+    /// `a_{t−1}` and `c_{t−1}`, `[seq][batch]`.
     before: Vec<Vec<(Row, Row)>>,
 }
 
-/// Gate `gate` of `x W`.
+/// Computes the part of `x W` that belongs to `gate`.
 fn product(x: &[f64], w: &[f64], gate: usize) -> Row {
     let width = w.len() / x.len();
     (0..D_HIDDEN).map(|j| x.iter().enumerate().map(|(i, x)| x * w[i * width + gate * D_HIDDEN + j]).sum()).collect()
 }
 
-/// `dW += xᵀ dz` in the columns of a gate.
+/// Computes `dW += xᵀ dz` in the columns of a gate.
 fn add_outer(dw: &mut [f64], x: &[f64], dz: &[f64], gate: usize) {
     let width = dw.len() / x.len();
     for (i, x) in x.iter().enumerate() {
@@ -95,7 +95,7 @@ fn add_outer(dw: &mut [f64], x: &[f64], dz: &[f64], gate: usize) {
     }
 }
 
-/// `dx += dz Wᵀ` with the columns of a gate.
+/// Computes `dx += dz Wᵀ` with the columns of a gate.
 fn add_back(dx: &mut [f64], w: &[f64], dz: &[f64], gate: usize) {
     let width = w.len() / dx.len();
     for (i, dx) in dx.iter_mut().enumerate() {
@@ -121,7 +121,7 @@ fn sigmoid(z: f64) -> f64 {
     1.0 / (1.0 + (-z).exp())
 }
 
-/// The loss of one step; `dL/dz_y = ŷ − y`, `dW_y += a_tᵀ dz_y`, `db_y += dz_y`, `da_t = dz_y W_yᵀ`.
+/// Computes the loss of one step and `dL/dz_y = ŷ − y`, `dW_y += a_tᵀ dz_y`, `db_y += dz_y`, `da_t = dz_y W_yᵀ`.
 fn output(numbers: &Numbers, a: &[f64], target: usize, gradients: &mut Numbers) -> (f64, Row) {
     let z: Row = (0..VOCAB)
         .map(|v| numbers.b_y[v] + a.iter().enumerate().map(|(j, a)| a * numbers.w_y[j * VOCAB + v]).sum::<f64>())
@@ -135,14 +135,14 @@ fn output(numbers: &Numbers, a: &[f64], target: usize, gradients: &mut Numbers) 
     (total.ln() - z[target], da)
 }
 
-/// A cell by hand: a step forward, and its gradients.
+/// A cell with a hand-derived step and gradient.
 trait ByHand {
-    /// What a step keeps for its gradients.
+    /// Values that a step keeps for its gradients.
     type Kept;
 
     fn forward(&self, numbers: &Numbers, x: &[f64], a: &[f64], c: &[f64]) -> (Row, Row, Self::Kept);
 
-    /// Given `da_t` and `dc_t` and the step's `x_t`, `a_{t−1}`, `c_{t−1}`: `dx_t`, `da_{t−1}`, `dc_{t−1}`.
+    /// Computes `dx_t`, `da_{t−1}`, `dc_{t−1}` from `da_t`, `dc_t` and the step's `x_t`, `a_{t−1}`, `c_{t−1}`.
     fn backward(
         &self,
         numbers: &Numbers,
@@ -189,7 +189,7 @@ trait ByHand {
 
 struct Lstm;
 
-/// Where the gates stand.
+/// Order of the LSTM's gates.
 const UPDATE: usize = 0;
 const FORGET: usize = 1;
 const CANDIDATE: usize = 2;
@@ -253,7 +253,7 @@ impl ByHand for Lstm {
 
 struct Gru(GruReset);
 
-/// Where the gates stand.
+/// Order of the GRU's gates.
 const RESET: usize = 0;
 const KEEP: usize = 1;
 const NEW: usize = 2;
@@ -357,7 +357,7 @@ fn finite_differences_agree(cell: &impl ByHand, numbers: &Numbers, targets: &[us
             (loss(step) - loss(-step)) / (2.0 * step)
         };
         let differences: Vec<f64> = (0..gradients.len()).map(difference).collect();
-        // The step's square and the loss's rounding over the step are both about 1e-10.
+        // The squared step and the rounding of the loss divided by the step are both about 1e-10.
         close_wide(FLOOR, name, gradients, &differences, 1e-7);
     }
 }
@@ -370,13 +370,13 @@ fn single(row: &[f64]) -> Vec<f32> {
     row.iter().map(|&value| value as f32).collect()
 }
 
-/// Rows of a batch as a leaf `[1, batch, d_hidden]`.
+/// Creates a leaf `[1, batch, d_hidden]` from the rows of a batch.
 fn state_leaf<'a>(rows: impl Iterator<Item = &'a Row>) -> Tensor<3> {
     let data: Vec<f32> = rows.flat_map(|row| single(row)).collect();
     Tensor::from_data(TensorData::new(data, [1, BATCH, D_HIDDEN]), &training()).require_grad()
 }
 
-fn by_hand_is_automatic(cell: Cell, by_hand: &impl ByHand) {
+fn by_hand_matches_automatic(cell: Cell, by_hand: &impl ByHand) {
     let init = Init::new(9, &training());
     let layer = RecurrentConfig::new(cell, D_IN, D_HIDDEN).init(&init.enter("recurrent")).unwrap();
     let mut head = LinearConfig::new(D_HIDDEN, VOCAB).init(&init.enter("output")).unwrap();
@@ -403,7 +403,7 @@ fn by_hand_is_automatic(cell: Cell, by_hand: &impl ByHand) {
     let want = by_hand.run(&numbers, &targets);
     finite_differences_agree(by_hand, &numbers, &targets, &want.gradients);
 
-    // The loss of the steps from `first` on; Σ instead of the mean.
+    // The sum, not the mean, of the losses from step `first` on.
     let loss = |first: usize, state: RecurrentState| {
         let x = x.clone().narrow(1, first, SEQ - first);
         let out = layer.forward(x, None, Some(state), &Pass::inference()).unwrap();
@@ -418,7 +418,7 @@ fn by_hand_is_automatic(cell: Cell, by_hand: &impl ByHand) {
     let total = loss(0, RecurrentState { hidden: hidden.clone(), cell: memory.clone() });
     close("loss", &values(total.clone()), &[want.loss as f32], 1e-6);
     let gradients = total.backward();
-    // Sums of eight steps in f32: a few units in the last place of numbers of about 1.
+    // Sums of eight steps in f32: a few units in the last place of numbers near 1.
     let expect = |name: &str, got: Vec<f32>, want: &[f64]| close(name, &got, &single(want), 2e-6);
     let found = &want.gradients;
     expect("w_ih", gradient(&w_ih, &gradients), &found.w_ih);
@@ -444,13 +444,13 @@ fn by_hand_is_automatic(cell: Cell, by_hand: &impl ByHand) {
 }
 
 #[test]
-fn lstm_by_hand_is_the_automatic_one() {
-    by_hand_is_automatic(Cell::Lstm { forget_bias: 1.0 }, &Lstm);
+fn lstm_by_hand_matches_automatic() {
+    by_hand_matches_automatic(Cell::Lstm { forget_bias: 1.0 }, &Lstm);
 }
 
 #[test]
-fn gru_by_hand_is_the_automatic_one() {
+fn gru_by_hand_matches_automatic() {
     for reset in [GruReset::AfterProduct, GruReset::BeforeProduct] {
-        by_hand_is_automatic(Cell::Gru { reset }, &Gru(reset));
+        by_hand_matches_automatic(Cell::Gru { reset }, &Gru(reset));
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks, a language model and a translator against PyTorch: outputs, loss, every gradient.
+//! Tests of blocks, a language model and a translator against PyTorch: outputs, losses and all gradients.
 
 use regard_nn::layers::block::conv::{ConvConfig, Reach};
 use regard_nn::layers::block::decoder::{DecoderBlock, DecoderView};
@@ -26,7 +26,7 @@ fn lengths(options: &serde_json::Value) -> AttentionOptions {
 }
 
 #[test]
-fn blocks_are_pytorchs() {
+fn blocks_match_pytorch() {
     let golden = Golden::open("blocks");
     for (case, options) in golden.cases().iter().filter(|(case, _)| !case.starts_with("conv")) {
         let name = |tensor: &str| format!("{case}/{tensor}");
@@ -67,7 +67,7 @@ fn blocks_are_pytorchs() {
 }
 
 #[test]
-fn convolutions_are_pytorchs() {
+fn convolutions_match_pytorch() {
     let golden = Golden::open("blocks");
     for (case, options) in golden.cases().iter().filter(|(case, _)| case.starts_with("conv")) {
         let name = |tensor: &str| format!("{case}/{tensor}");
@@ -95,7 +95,7 @@ fn convolutions_are_pytorchs() {
 }
 
 #[test]
-fn the_translators_loss_logits_and_all_gradients_are_pytorchs() {
+fn the_translators_loss_logits_and_all_gradients_match_pytorch() {
     let golden = Golden::open("translator");
     for (case, options) in golden.cases() {
         let name = |tensor: &str| format!("{case}/{tensor}");
@@ -134,7 +134,7 @@ fn the_translators_loss_logits_and_all_gradients_are_pytorchs() {
         let gradients = loss.backward();
         link(&Link { golden: &golden, case: &case, action: Action::Compare(&gradients, 2e-5) }, &mut model);
 
-        // Decoding a token at a time gives the same logits.
+        // Decoding one token at a time gives the same logits.
         let (inputs, mut caches) = (ids("inputs"), model.caches());
         let step = |t| model.logits_cached(&source, inputs.clone().narrow(1, t, 1), &mut caches, &pass).unwrap();
         let steps: Vec<_> = (0..4).map(step).collect();
@@ -143,7 +143,7 @@ fn the_translators_loss_logits_and_all_gradients_are_pytorchs() {
 }
 
 #[test]
-fn the_language_models_loss_logits_and_all_gradients_are_pytorchs() {
+fn the_language_models_loss_logits_and_all_gradients_match_pytorch() {
     let golden = Golden::open("tiny_gpt");
     let learned = LearnedConfig { max_length: 8, beyond: Beyond::Refuse };
     let config = TransformerConfig {
@@ -162,7 +162,7 @@ fn the_language_models_loss_logits_and_all_gradients_are_pytorchs() {
     let mut model = LanguageModel::new(&config, &Init::new(1, &training())).unwrap();
     let link = |link: &Link, model: &mut LanguageModel| {
         link.plain(&mut model.embedding.tokens.weight, "token.weight", None);
-        let Positions::Learned(position) = &mut model.embedding.position else { panic!("learned positions") };
+        let Positions::Learned(position) = &mut model.embedding.position else { panic!("expected learned positions") };
         link.plain(&mut position.weight, "position.weight", None);
         for (i, block) in model.stack.layers.iter_mut().enumerate() {
             let name = |part: &str| format!("blocks.{i}.{part}");
@@ -211,12 +211,12 @@ fn empty_inputs_and_wrong_targets_are_refused() {
     assert_eq!(turned.unwrap_err().to_string(), "targets: expected a shape [2, 3], got [3, 2]");
     let sight = Sight::Window { left: 2, right: 1 };
     let right = LanguageModel::new(&TransformerConfig { sight, ..config }, &Init::new(1, &training())).unwrap_err();
-    assert_eq!(right.to_string(), "sight.right = 1: expected 0: a decoder does not see what follows");
+    assert_eq!(right.to_string(), "sight.right = 1: expected 0, because a decoder does not see later tokens");
     let huge = TransformerConfig { n_heads: 1 << 33, d_head: Some(1 << 31), ..config }.validate().unwrap_err();
     assert!(huge.to_string().starts_with("n_heads = 8589934592 × 3 ×"), "{huge}");
 }
 
-/// Source and target of one embedding do not lose the same features.
+/// If source and target share an embedding, dropout does not omit the same features of both.
 #[test]
 fn source_and_target_draw_their_own_dropout() {
     let config = TransformerConfig {

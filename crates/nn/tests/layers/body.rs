@@ -1,4 +1,4 @@
-//! What must hold for every body of a tagger or classifier.
+//! Properties of every kind of body of a tagger or classifier.
 
 use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;
@@ -21,9 +21,9 @@ fn body(kind: &str) -> Body {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(15))]
-    /// Whatever stands beyond a sequence, its states are those that it has by itself.
+    /// The states of a sequence are the same alone and in a batch, whatever its padding contains.
     #[test]
-    fn padding_reaches_nothing(
+    fn padding_has_no_effect(
         (seq, lengths) in (1usize..6).prop_flat_map(|seq| (Just(seq), prop::collection::vec(1..=seq, 1..4))),
     ) {
         let batch = lengths.len();
@@ -46,14 +46,14 @@ proptest! {
     }
 }
 
-/// Every word knows every other, but for those of a body that does nothing.
+/// The state of each word depends on every other word, except without a body.
 #[test]
-fn words_know_each_other() {
+fn each_word_depends_on_every_other() {
     for kind in KINDS {
         let (body, x) = (body(kind), leaf([1, 4, 3], 1));
         for word in 0..4 {
             let state = body.forward(x.clone(), None, &Pass::inference()).unwrap().narrow(1, word, 1);
-            // The plain sum of a norm's output is the same for any word, so each feature has a weight.
+            // The plain sum of a norm's output is the same for any word, so the features are weighted.
             let weights = leaf(state.dims(), 5).detach();
             let found = gradient(&x, &(state * weights).sum().backward());
             for (other, row) in found.chunks(3).enumerate() {
@@ -64,17 +64,17 @@ fn words_know_each_other() {
     }
 }
 
-/// Intra-attention both ways: a sequence read backward by networks that have changed places gives the same, turned.
+/// Intra-attention in both directions: swapping the two networks and reversing the input reverses the output.
 #[test]
-fn both_directions_are_alike() {
+fn swapping_the_directions_mirrors_the_output() {
     let mut intra = body("intra_attention");
     let x: Tensor<3> = leaf([2, 5, 3], 1);
     let turned = x.clone().flip([1]);
     let run = |body: &Body, x| body.forward(x, None, &Pass::inference()).unwrap();
-    let Body::IntraAttention(layers) = &mut intra else { panic!("intra-attention") };
+    let Body::IntraAttention(layers) = &mut intra else { panic!("expected intra-attention") };
     layers.layers.truncate(1);
     let plain = run(&intra, x);
-    let Body::IntraAttention(layers) = &mut intra else { panic!("intra-attention") };
+    let Body::IntraAttention(layers) = &mut intra else { panic!("expected intra-attention") };
     let layer = &mut layers.layers[0];
     std::mem::swap(&mut layer.forward, &mut layer.backward);
     let other = run(&intra, turned).flip([1]);
@@ -83,7 +83,7 @@ fn both_directions_are_alike() {
 }
 
 #[test]
-fn dropout_is_in_training_only() {
+fn dropout_is_only_in_training() {
     for kind in ["rnn", "lstm", "gru", "intra_attention", "transformer"] {
         let body = config(kind).init(BodySizes { dropout: 0.5, ..SIZES }, &Init::new(3, &training())).unwrap();
         let run = |pass: Pass| values(body.forward(leaf([2, 5, 3], 1), Some(&[5, 3]), &pass).unwrap());
@@ -97,7 +97,7 @@ fn dropout_is_in_training_only() {
 fn bad_fields_are_named() {
     let refused = |config: BodyConfig, sizes| config.validate(sizes).unwrap_err().to_string();
     let odd = BodySizes { d_model: 7, ..SIZES };
-    assert_eq!(refused(BodyConfig::Lstm, odd), "d_model = 7: expected an even number, half for each way of reading");
+    assert_eq!(refused(BodyConfig::Lstm, odd), "d_model = 7: expected an even number, half for each direction");
     let none = BodySizes { n_layers: 0, ..SIZES };
     assert_eq!(refused(BodyConfig::Gru, none), "n_layers = 0: expected a whole number, 1 or more");
     let heads = BodyConfig::Transformer(TransformerBodyConfig { n_heads: 3, ..Default::default() });

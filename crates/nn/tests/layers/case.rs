@@ -1,4 +1,4 @@
-//! One case of a golden file, and layers that take their weights from it.
+//! A case of a golden file, from which layers load their weights and with which they compare their gradients.
 
 use burn::module::Param;
 use burn::tensor::{Gradients, Tensor};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::golden::Golden;
 use crate::support::{close, gradient, training, transposed};
 
-/// Relative error allowed: sums of a few dozen `f32` products.
+/// Allowed relative error, for sums of a few dozen `f32` products.
 const TOLERANCE: f32 = 1e-5;
 
 pub struct Case<'a> {
@@ -17,7 +17,7 @@ pub struct Case<'a> {
     pub options: Value,
 }
 
-/// Every case of a file.
+/// Calls `check` with every case of a golden file.
 pub fn each_case(file: &str, check: impl Fn(Case)) {
     let golden = Golden::open(file);
     for (name, options) in golden.cases() {
@@ -54,7 +54,7 @@ impl Case<'_> {
         self.tensor(name).require_grad()
     }
 
-    /// PyTorch's `[d_out, d_in]` as a layer's weight.
+    /// Sets the weight of a layer from PyTorch's `[d_out, d_in]`, and its bias.
     pub fn set(&self, linear: &mut Linear, weight: &str, bias: Option<&str>) {
         let value = self.tensor::<2>(weight).transpose();
         assert_eq!(value.dims(), linear.weight.dims(), "{}", self.path(weight));
@@ -67,7 +67,7 @@ impl Case<'_> {
         close(&self.path(name), got, &self.floats(name), TOLERANCE);
     }
 
-    /// The gradients of what [`set`](Self::set) has set.
+    /// Compares the gradients of the parameters that [`set`](Self::set) has set.
     pub fn expect_linear(&self, linear: &Linear, weight: &str, bias: Option<&str>, gradients: &Gradients) {
         let [d_in, d_out] = linear.weight.dims();
         let name = format!("grad_{weight}");

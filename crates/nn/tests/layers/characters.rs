@@ -1,4 +1,4 @@
-//! Words from their characters against PyTorch, and what must hold for any lengths.
+//! Tests of word vectors from characters against PyTorch, with any lengths.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn each_kind() -> Vec<CharactersConfig> {
 }
 
 #[test]
-fn outputs_and_gradients_agree_with_pytorch() {
+fn outputs_and_gradients_match_pytorch() {
     let golden = Golden::open("characters");
     for (case, options) in golden.cases() {
         let lengths: Vec<usize> = serde_json::from_value(options["lengths"].clone()).unwrap();
@@ -71,9 +71,9 @@ fn integers(data: &[usize], shape: [usize; 2]) -> Tensor<2, Int> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
-    /// Other characters beyond a word change nothing, and a word is the same by itself.
+    /// The characters beyond a word's end have no effect: its vector is the same alone and in a batch.
     #[test]
-    fn padding_reaches_nothing(
+    fn padding_has_no_effect(
         (chars, lengths) in (1usize..6).prop_flat_map(|chars| (Just(chars), prop::collection::vec(0..=chars, 1..4))),
     ) {
         let words = lengths.len();
@@ -108,7 +108,7 @@ fn bad_fields_and_inputs_are_named() {
     let refused = |config: CharactersConfig| config.validate().unwrap_err().to_string();
     let windows =
         |widths: &[usize], filters| CharactersConfig::Convolution { d_char: 3, widths: widths.to_vec(), filters };
-    assert_eq!(refused(windows(&[], 2)), "widths = []: expected one window or more");
+    assert_eq!(refused(windows(&[], 2)), "widths = []: expected at least one window");
     assert_eq!(refused(windows(&[3, 0], 2)), "widths[1] = 0: expected a whole number, 1 or more");
     assert_eq!(refused(windows(&[3], 0)), "filters = 0: expected a whole number, 1 or more");
     let recurrent = CharactersConfig::Recurrent { d_char: 3, cell: Cell::lstm(), d_hidden: 0 };

@@ -1,4 +1,4 @@
-//! The classifier against PyTorch, and what it refuses.
+//! Tests of the classifier against PyTorch, and of its errors.
 
 use burn::tensor::{Int, Tensor};
 use regard_nn::layers::pooling::PoolingConfig;
@@ -59,7 +59,7 @@ fn link(link: &Link, model: &mut Classifier) {
 }
 
 #[test]
-fn logits_losses_and_all_gradients_are_pytorchs() {
+fn logits_losses_and_all_gradients_match_pytorch() {
     let golden = Golden::open("classifier");
     for (case, options) in golden.cases() {
         let mut model = model(&config(&case));
@@ -99,7 +99,7 @@ fn ids<const R: usize, const C: usize>(data: [[i32; C]; R]) -> Tensor<2, Int> {
     Tensor::from_ints(data, &training())
 }
 
-/// A bag of words knows no order, a Transformer does; neither knows padding.
+/// A bag of words ignores the order of words, a Transformer does not; both ignore padding.
 #[test]
 fn order_and_padding() {
     let run = |model: &Classifier, data| values(model.logits(data, &[3, 2], &Pass::inference()).unwrap());
@@ -113,7 +113,7 @@ fn order_and_padding() {
 }
 
 #[test]
-fn pooling_and_heads_are_captured_and_an_encoder_serves() {
+fn pooling_and_the_heads_of_an_encoder_are_captured() {
     let encoder = TransformerConfig { vocab: 7, n_layers: 1, d_model: 8, n_heads: 2, d_ff: 8, ..Default::default() };
     let config = ClassifierConfig { encoder: Some(encoder), body: BodyConfig::None, ..config("one") };
     let model = model(&config);
@@ -131,11 +131,11 @@ fn pooling_and_heads_are_captured_and_an_encoder_serves() {
 fn bad_fields_and_answers_are_named() {
     let refused = |config: ClassifierConfig| config.validate().unwrap_err().to_string();
     let one = || config("one");
-    let few = "outputs = 1: expected 2 or more where one of the labels is asked";
+    let few = "outputs = 1: expected 2 or more labels to choose one from";
     assert_eq!(refused(ClassifierConfig { outputs: 1, ..one() }), few);
     assert!(ClassifierConfig { outputs: 1, ..config("value") }.validate().is_ok());
     assert_eq!(refused(ClassifierConfig { vocab: 0, ..one() }), "vocab = 0: expected a whole number, 1 or more");
-    assert_eq!(refused(ClassifierConfig { unknown: 7, ..one() }), "unknown = 7: expected a token, below 7");
+    assert_eq!(refused(ClassifierConfig { unknown: 7, ..one() }), "unknown = 7: expected a token id below 7");
     assert_eq!(
         refused(ClassifierConfig { hidden: vec![3, 0], ..one() }),
         "hidden[1] = 0: expected a whole number, 1 or more"
@@ -152,7 +152,7 @@ fn bad_fields_and_answers_are_named() {
         model(&config(case)).loss(tokens, &[3, 2], answers, smoothing, &Pass::inference()).unwrap_err().to_string()
     };
     let labels = |data: [i32; 2]| Answers::One(Tensor::from_ints(data, &training()));
-    assert_eq!(loss("several", labels([0, 1]), 0.0), "answers: expected Several, as the model is asked, got One");
+    assert_eq!(loss("several", labels([0, 1]), 0.0), "answers: expected Several, the target of the model, got One");
     assert_eq!(loss("one", labels([0, 3]), 0.0), "targets: 3 in row 1 is not in 0..3");
     let several = Answers::Several(ids([[0, 1], [0, 1]]));
     assert_eq!(loss("several", several, 0.0), "labels: expected [2, 3], got [2, 2]");

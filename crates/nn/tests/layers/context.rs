@@ -1,4 +1,4 @@
-//! Soft attention with all four scores against PyTorch, step by step and over pictures, and the configurations.
+//! Tests of context attention with all four scores against PyTorch, step by step and over images.
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -30,7 +30,7 @@ fn layer(case: &Case, selection: Selection) -> ContextAttention {
             case.set(layer.score.key.as_mut().unwrap(), "u", None);
             case.set(layer.score.vector.as_mut().unwrap(), "v", None);
         }
-        // `qᵀ W k` has W as `[d_query, d_key]`, as the layer does.
+        // `W` of `qᵀ W k` is `[d_query, d_key]` in PyTorch and in the layer.
         "general" => layer.score.query.as_mut().unwrap().weight = Param::from_tensor(case.tensor("w")),
         _ => {}
     }
@@ -42,7 +42,7 @@ fn rows(maps: &[AttentionMap]) -> Vec<f32> {
 }
 
 #[test]
-fn soft_attention_agrees_with_pytorch() {
+fn soft_attention_matches_pytorch() {
     each_case("context_attention", |case| {
         let layer = layer(&case, Selection::default());
         let [queries, keys, items] = ["queries", "keys", "values"].map(|name| case.leaf::<3>(name));
@@ -74,9 +74,9 @@ fn soft_attention_agrees_with_pytorch() {
     });
 }
 
-/// A decoder asks one query at a time of sources that are prepared once: the same outputs, gradients and map.
+/// One query at a time, with sources prepared once, gives the same outputs, gradients and maps.
 #[test]
-fn steps_are_the_whole() {
+fn steps_match_the_whole_sequence() {
     each_case("context_attention", |case| {
         let layer = layer(&case, Selection::default());
         let [queries, keys, items] = ["queries", "keys", "values"].map(|name| case.leaf::<3>(name));
@@ -94,7 +94,7 @@ fn steps_are_the_whole() {
     });
 }
 
-/// The weights behind a choice are those of soft attention, whatever the score.
+/// Hard attention chooses by the weights of soft attention, whatever the score.
 #[test]
 fn hard_attention_chooses_by_the_same_weights() {
     each_case("context_attention", |case| {
@@ -134,9 +134,9 @@ fn hard_attention_chooses_by_the_same_weights() {
     });
 }
 
-/// Features of a picture are keys and values like any other: the place that answers the query is found.
+/// Features of an image serve as keys and values: attention finds the place that matches the query.
 #[test]
-fn looks_at_the_place_of_a_picture() {
+fn attends_to_the_queried_place_of_an_image() {
     let [height, width, channels] = [3, 4, 8];
     let grid = leaf([2, channels, height, width], 3);
     let features = grid.reshape([2, channels, height * width]).swap_dims(1, 2);
@@ -172,7 +172,7 @@ fn bad_fields_are_named() {
     let error = |config: ContextConfig| config.validate().unwrap_err().to_string();
     assert_eq!(
         error(ContextConfig::new(score)),
-        "score.d_key = 5: expected d_query = 4, or another kind: general, additive"
+        "score.d_key = 5: expected d_query = 4, or a score of kind general or additive"
     );
     assert!(ContextConfig::new(ScoreConfig { kind: ScoreKind::General, ..score }).validate().is_ok());
     let additive = ScoreConfig { kind: ScoreKind::Additive { d_hidden: 0 }, ..score };
@@ -217,20 +217,20 @@ fn bad_inputs_are_typed_errors() {
     assert_eq!(shape(prepare(keys.clone(), doubled, None)), "values");
     for lengths in [vec![6], vec![6, 7]] {
         let error = prepare(keys.clone(), items.clone(), Some(lengths));
-        assert!(error.to_string().starts_with("lengths: expected 2, each from 0 to 6"), "{error}");
+        assert!(error.to_string().starts_with("lengths: expected 2 numbers, each from 0 to 6"), "{error}");
     }
     let sources = layer.prepare(keys.clone(), items.clone(), None).unwrap();
     for queries in [leaf([2, 1, 5], 1), leaf([1, 1, 4], 1), leaf([2, 0, 4], 1)] {
         let error = layer.forward(queries, &sources, 0, &Pass::inference()).unwrap_err();
         assert_eq!(shape(error), "queries");
     }
-    // Keys prepared by another score.
+    // Keys prepared by a different score.
     let other = ScoreConfig { kind: ScoreKind::General, d_query: 4, d_key: 5 }.init(&Init::new(1, &training()));
     let prepared = other.unwrap().prepare(keys).unwrap();
     assert_eq!(shape(layer.score.forward(leaf([2, 1, 4], 1), &prepared).unwrap_err()), "prepared keys");
 }
 
-/// Without a capture that wants the layer nothing is kept, and with one the output is the same.
+/// A capture of other layers keeps nothing of this one and does not change its output.
 #[test]
 fn a_capture_changes_nothing() {
     let score = ScoreConfig { kind: ScoreKind::General, d_query: 4, d_key: 5 };
@@ -244,9 +244,9 @@ fn a_capture_changes_nothing() {
     assert!(capture.into_maps().is_empty());
 }
 
-/// Whatever stands at padding, it reaches neither the context nor a gradient.
+/// The content of padding, even NaN, changes neither the context nor a gradient.
 #[test]
-fn padding_reaches_nothing() {
+fn padding_has_no_effect() {
     for kind in [ScoreKind::Additive { d_hidden: 5 }, ScoreKind::General] {
         for selection in [
             Selection::Soft,

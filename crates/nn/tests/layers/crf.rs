@@ -1,4 +1,4 @@
-//! The conditional random field against a sum over all sequences one by one, in f64, with gradients by differences.
+//! Tests of the conditional random field against a sum over all sequences in f64, with gradients by finite differences.
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -8,7 +8,7 @@ use regard_nn::layers::crf::{Crf, CrfConfig};
 
 use crate::support::{close, gradient, leaf, training, values};
 
-/// Emissions, transitions, start, end: everything that a loss depends on.
+/// Emissions, transitions, start and end: the numbers that the loss depends on.
 type Numbers = [Vec<f64>; 4];
 
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// All sequences of `length` tags.
+    /// Returns all sequences of `length` tags.
     fn every(self, length: usize) -> Vec<Vec<usize>> {
         let count = self.n_tags.pow(length as u32);
         let path = |n: usize| (0..length as u32).map(|step| n / self.n_tags.pow(step) % self.n_tags).collect();
@@ -45,7 +45,7 @@ impl Shape<'_> {
     }
 }
 
-/// A leaf of numbers as large as `scale`.
+/// Creates a leaf with random numbers multiplied by `scale`.
 fn scaled<const D: usize>(shape: [usize; D], seed: u64, scale: f32) -> Tensor<D> {
     (leaf(shape, seed) * scale).detach().require_grad()
 }
@@ -73,7 +73,7 @@ fn integers(data: &[usize], shape: [usize; 2]) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(data, shape), &training())
 }
 
-/// Sequences of up to 4 of up to 4 tags; the factor makes some of them all but certain.
+/// Up to 4 steps of up to 4 tags, with lengths; a large scale makes some sequences almost certain.
 fn sizes() -> impl Strategy<Value = (usize, usize, Vec<usize>, f32)> {
     (1usize..5, 1usize..5).prop_flat_map(|(seq, n_tags)| {
         let scale = prop::sample::select(vec![1.0f32, 10.0, 1000.0]);
@@ -84,14 +84,14 @@ fn sizes() -> impl Strategy<Value = (usize, usize, Vec<usize>, f32)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn loss_and_gradients_are_those_of_the_sum_over_all_sequences((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
+    fn loss_and_gradients_match_the_sum_over_all_sequences((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
         let (crf, batch) = (crf(n_tags, scale), lengths.len());
         let emissions = scaled([batch, seq, n_tags], seed + 10, scale);
         let tags: Vec<usize> = (0..batch * seq).map(|place| (place * 7 + seed as usize) % n_tags).collect();
         let loss = crf.loss(emissions.clone(), integers(&tags, [batch, seq]), Some(&lengths)).unwrap();
         let shape = Shape { seq, n_tags, lengths: &lengths };
         let at = numbers(&crf, &emissions);
-        // The difference of two sums of up to eight numbers as large as the factor.
+        // The loss is the difference of two sums of up to eight numbers as large as the scale.
         close("loss", &values(loss.clone()), &[shape.loss(&at, &tags) as f32], 3e-6 * scale);
         let gradients = loss.backward();
         let got = [
@@ -100,7 +100,7 @@ proptest! {
             gradient(&crf.start.val(), &gradients),
             gradient(&crf.end.val(), &gradients),
         ];
-        // A probability changes by a quarter of what its logarithm does: half a unit in the last place of the largest sum.
+        // A probability changes by at most a quarter of its score's change: half a unit in the last place of the largest sum.
         let tolerance = 3e-6 * scale;
         for (part, got) in got.iter().enumerate() {
             let difference = |place: usize| {
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn no_sequence_is_better_than_the_decoded((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
+    fn no_sequence_is_better_than_the_decoded_one((seq, n_tags, lengths, scale) in sizes(), seed in 0u64..99) {
         let (crf, batch) = (crf(n_tags, scale), lengths.len());
         let emissions = scaled([batch, seq, n_tags], seed + 10, scale);
         let found = crf.decode(emissions.clone(), Some(&lengths)).unwrap();
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn padding_reaches_nothing((seq, n_tags, lengths, scale) in sizes()) {
+    fn padding_has_no_effect((seq, n_tags, lengths, scale) in sizes()) {
         let (crf, batch) = (crf(n_tags, scale), lengths.len());
         let data = values(leaf([batch, seq, n_tags], 5));
         let real = |place: usize| place % seq < lengths[place / seq];

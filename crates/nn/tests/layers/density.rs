@@ -1,4 +1,4 @@
-//! Densities against PyTorch's distributions, their integrals, what is drawn from them, and raw outputs far out.
+//! Tests of densities against PyTorch's distributions, of their integrals, of draws, and of extreme raw outputs.
 
 use burn::tensor::{DType, Tensor, TensorData};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn agrees<const D: usize>(golden: &Golden, case: &str, density: DensityConfig) {
     let out = density.log_likelihood(raw.clone(), x.clone()).unwrap();
     let gradients = loss(&out, &golden.tensor(&name("grad_out"), &training()));
     assert_eq!(out.dims().to_vec(), golden.shape(&name("out")));
-    // f32 rounds x − μ, which small deviations magnify.
+    // Small deviations magnify the rounding of x − μ in f32.
     let tolerance = if case.ends_with("wide") { 2e-5 } else { 5e-6 };
     for (what, got) in
         [("out", values(out)), ("grad_raw", gradient(&raw, &gradients)), ("grad_x", gradient(&x, &gradients))]
@@ -45,10 +45,9 @@ fn agrees<const D: usize>(golden: &Golden, case: &str, density: DensityConfig) {
 }
 
 #[test]
-fn likelihoods_and_gradients_agree_with_pytorch() {
+fn likelihoods_and_gradients_match_pytorch() {
     let golden = Golden::open("density");
     for (case, options) in golden.cases() {
-        // The options are a configuration.
         let density: DensityConfig = serde_json::from_value(options).unwrap();
         match golden.shape(&format!("{case}/x")).len() {
             2 => agrees::<2>(&golden, &case, density),
@@ -57,8 +56,8 @@ fn likelihoods_and_gradients_agree_with_pytorch() {
     }
 }
 
-/// `Σ p(x) Δ` over a grid with `per_side` points in `±reach` along each of the first `dimensions`; the rest of `x` is
-/// `tail`.
+/// Computes `Σ p(x) Δ` over a grid with `per_side` points in `±reach` along each of the first `dimensions`; the rest of `x`
+/// is `tail`.
 fn integral(density: DensityConfig, raw: &[f32], dimensions: usize, tail: &[f32], reach: f64, per_side: usize) -> f64 {
     let step = 2.0 * reach / per_side as f64;
     let points = per_side.pow(dimensions as u32);
@@ -87,7 +86,7 @@ fn densities_integrate_to_one() {
             assert!((sum - 1.0).abs() < 1e-5, "{density:?}: {sum}");
         }
     }
-    // With both values of the end.
+    // The sum includes both values of the end of stroke.
     let raw = raw(STROKE, 3);
     let sum: f64 = [0.0, 1.0].iter().map(|&end| integral(STROKE, &raw, 2, &[end], 15.0, 400)).sum();
     assert!((sum - 1.0).abs() < 1e-5, "{sum}");
@@ -104,7 +103,7 @@ fn one_component_is_a_gaussian() {
 
 const DRAWS: usize = 40_000;
 
-/// Mean and covariance of the first two numbers of draws.
+/// Computes the mean and covariance of the first two numbers of the draws.
 fn moments(drawn: &[Vec<f64>]) -> ([f64; 2], [f64; 3]) {
     let count = drawn.len() as f64;
     let mean = [0, 1].map(|n| drawn.iter().map(|x| x[n]).sum::<f64>() / count);
@@ -113,7 +112,7 @@ fn moments(drawn: &[Vec<f64>]) -> ([f64; 2], [f64; 3]) {
     (mean, covariance)
 }
 
-/// Draws from the density with these raw outputs.
+/// Draws samples from the density with the given raw outputs.
 fn draws(density: DensityConfig, raw: &[f32], bias: f32, seed: u64) -> Vec<Vec<f64>> {
     let raw = matrix(raw.to_vec(), raw.len()).repeat_dim(0, DRAWS).reshape([2, DRAWS / 2, raw.len()]);
     let drawn = density.sample(raw, bias, &mut ChaCha8Rng::seed_from_u64(seed)).unwrap();
@@ -121,7 +120,7 @@ fn draws(density: DensityConfig, raw: &[f32], bias: f32, seed: u64) -> Vec<Vec<f
     values(drawn).chunks(density.dimensions()).map(|x| x.iter().map(|&x| f64::from(x)).collect()).collect()
 }
 
-/// The mean and covariance of draws are these to five standard errors.
+/// Asserts that the draws have the given mean and covariance within five standard errors.
 #[track_caller]
 fn has_moments(drawn: &[Vec<f64>], mean: [f64; 2], covariance: [f64; 3]) {
     let (got_mean, got) = moments(drawn);
@@ -155,7 +154,7 @@ fn gaussian_draws_have_its_moments_and_bias_shrinks_them() {
 
 #[test]
 fn mixtures_choose_by_their_weights() {
-    // Two components far apart with log-weights 0 and log 3; their deviations are 1.
+    // Two components far apart, with log-weights 0 and log 3 and deviations 1.
     let raw = [0.0, 3f32.ln(), -100.0, 0.0, 0.0, 0.0, 0.5, 100.0, 0.0, 0.0, 0.0, -0.5];
     for (bias, second) in [(0.0, 0.75), (1.0, 0.9)] {
         let drawn = draws(mixture(2, 2, Diagonal::Exp), &raw, bias, 6);
@@ -196,8 +195,8 @@ fn a_seed_repeats_its_draws() {
     assert_ne!(draws(STROKE, &raw, 0.5, 1), draws(STROKE, &raw, 0.5, 2));
 }
 
-/// The value at `x` and whether it and all gradients are finite.
-fn far_out(density: DensityConfig, raw: Vec<f32>, x: Vec<f32>) -> (f32, bool) {
+/// Returns the log-likelihood at `x`, and whether it and all gradients are finite.
+fn at_extreme(density: DensityConfig, raw: Vec<f32>, x: Vec<f32>) -> (f32, bool) {
     let raw = matrix(raw, density.outputs()).require_grad();
     let x = matrix(x, density.dimensions()).require_grad();
     let out = density.log_likelihood(raw.clone(), x.clone()).unwrap();
@@ -207,7 +206,7 @@ fn far_out(density: DensityConfig, raw: Vec<f32>, x: Vec<f32>) -> (f32, bool) {
 }
 
 proptest! {
-    /// Every combination of extreme raw outputs, of the densities whose extremes f32 can hold.
+    /// Combinations of extreme raw outputs stay finite, as far as f32 can hold the exact values.
     #[test]
     fn extreme_outputs_stay_finite(
         raw in prop::collection::vec(prop::sample::select(vec![-1e4f32, -50.0, -1.0, 0.0, 0.5, 50.0, 1e4]), 13),
@@ -215,34 +214,34 @@ proptest! {
     ) {
         for diagonal in [Diagonal::Exp, Diagonal::Softplus] {
             let one = gaussian(1, diagonal);
-            prop_assert!(far_out(one, raw[..2].to_vec(), x[..1].to_vec()).1, "{one:?}");
-            // Means far out with deviations far in and the entry below the diagonal leave f32 indeed.
+            prop_assert!(at_extreme(one, raw[..2].to_vec(), x[..1].to_vec()).1, "{one:?}");
+            // Large means with tiny deviations and an entry below the diagonal would exceed the range of f32.
             let close: Vec<f32> = [raw[0] / 1e4, raw[1] / 1e4].into_iter().chain(raw[2..5].iter().copied()).collect();
             let two = gaussian(2, diagonal);
-            prop_assert!(far_out(two, close.clone(), x[..2].to_vec()).1, "{two:?}");
+            prop_assert!(at_extreme(two, close.clone(), x[..2].to_vec()).1, "{two:?}");
             let mixed = mixture(2, 2, diagonal);
             let close = [&raw[11..], close.as_slice(), close.as_slice()].concat();
-            prop_assert!(far_out(mixed, close, x[..2].to_vec()).1, "{mixed:?}");
+            prop_assert!(at_extreme(mixed, close, x[..2].to_vec()).1, "{mixed:?}");
         }
-        prop_assert!(far_out(STROKE, raw, vec![x[0], x[1], 1.0]).1);
+        prop_assert!(at_extreme(STROKE, raw, vec![x[0], x[1], 1.0]).1);
     }
 }
 
 #[test]
-fn far_out_values_are_right() {
+fn extreme_values_are_right() {
     let half_log = 0.5 * std::f32::consts::TAU.ln();
     let (exp, softplus) = (gaussian(1, Diagonal::Exp), gaussian(1, Diagonal::Softplus));
-    close("huge", &[far_out(exp, vec![0.0, 50.0], vec![1.0]).0], &[-50.0 - half_log], 1e-6);
-    close("softplus", &[far_out(softplus, vec![0.0, 1e4], vec![1.0]).0], &[-1e4f32.ln() - half_log], 1e-6);
-    close("small", &[far_out(softplus, vec![0.0, -15.5], vec![0.0]).0], &[15.5 - half_log], 1e-6);
+    close("huge", &[at_extreme(exp, vec![0.0, 50.0], vec![1.0]).0], &[-50.0 - half_log], 1e-6);
+    close("softplus", &[at_extreme(softplus, vec![0.0, 1e4], vec![1.0]).0], &[-1e4f32.ln() - half_log], 1e-6);
+    close("small", &[at_extreme(softplus, vec![0.0, -15.5], vec![0.0]).0], &[15.5 - half_log], 1e-6);
     for below in [-50.0, -1e10, -3e38] {
-        close("end of the range", &[far_out(exp, vec![0.0, below], vec![0.0]).0], &[16.0 - half_log], 1e-6);
+        close("end of the range", &[at_extreme(exp, vec![0.0, below], vec![0.0]).0], &[16.0 - half_log], 1e-6);
     }
-    close("other end", &[far_out(exp, vec![0.0, 1e9], vec![0.0]).0], &[-80.0 - half_log], 1e-6);
-    // Along a line of slope 1 the density is high, off it low: log(1 − ρ²) = −2 log cosh 12.
+    close("other end", &[at_extreme(exp, vec![0.0, 1e9], vec![0.0]).0], &[-80.0 - half_log], 1e-6);
+    // On a line of slope 1 the density is high, off it low: log(1 − ρ²) = −2 log cosh 12.
     let on = |v: f32| {
         let raw = vec![0.0, 0.0, -1e4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 12.0, 0.0];
-        far_out(STROKE, raw, vec![1.0, v, 0.0]).0
+        at_extreme(STROKE, raw, vec![1.0, v, 0.0]).0
     };
     let want = 12.0 - std::f32::consts::LN_2 - 0.5 - std::f32::consts::TAU.ln() - std::f32::consts::LN_2;
     close("correlation", &[on(1.0)], &[want], 1e-5);
@@ -251,7 +250,7 @@ fn far_out_values_are_right() {
 
 #[test]
 fn slopes_at_zero_are_right() {
-    // Where absolute values and the like have none of their own: ∂/∂ρ̂ = uv, ∂/∂ê = end − ½, softplus′ = ½.
+    // Formulas with absolute values would have no slope at zero: ∂/∂ρ̂ = uv, ∂/∂ê = end − ½, softplus′ = ½.
     let density = DensityConfig::Stroke(StrokeMixture { components: 1 });
     let raw = matrix(vec![0.0; 7], 7).require_grad();
     let out = density.log_likelihood(raw.clone(), matrix(vec![0.5, -2.0, 1.0], 3)).unwrap();
@@ -277,8 +276,8 @@ fn correlations_near_one_keep_their_slopes() {
 }
 
 #[test]
-fn a_network_comes_back_from_outside_the_range() {
-    // Far too small a deviation: the loss must fall with a larger raw output, and be able to say so.
+fn gradients_lead_back_from_outside_the_range() {
+    // If the deviation is far too small, the gradient must still point to a larger raw output.
     let density = gaussian(1, Diagonal::Exp);
     let raw = matrix(vec![0.0, -1e4], 2).require_grad();
     let out = density.log_likelihood(raw.clone(), matrix(vec![0.5], 1)).unwrap();
@@ -287,7 +286,7 @@ fn a_network_comes_back_from_outside_the_range() {
 }
 
 #[test]
-fn losses_leave_padding_out() {
+fn losses_ignore_padding() {
     let log = leaf([2, 3, 1], 1);
     let values_of = values(log.clone());
     let run = |lengths: Option<&[usize]>, reduction| {
@@ -312,7 +311,7 @@ fn losses_leave_padding_out() {
 }
 
 #[test]
-fn a_head_projects_to_what_its_density_takes() {
+fn a_head_projects_to_the_raw_outputs_of_its_density() {
     let density = mixture(20, 2, Diagonal::Exp);
     let head = density.init(8, &Init::new(1, &training())).unwrap();
     assert_eq!(head.linear.weight.dims(), [8, 20 * 6]);
@@ -329,7 +328,7 @@ fn a_head_projects_to_what_its_density_takes() {
     assert_eq!(error.to_string(), "d_model = 0: expected a whole number, 1 or more");
 }
 
-/// A field that holds a density, as a model's configuration does.
+/// A configuration with a density as a field.
 #[derive(Debug, serde::Deserialize)]
 struct Holder {
     #[serde(deserialize_with = "regard_nn::config::name_or_table")]
@@ -388,7 +387,7 @@ fn bad_inputs_are_refused() {
         }
         let error = density.log_likelihood(leaf([2, outputs], 1).cast(DType::F64), leaf([2, n], 1)).unwrap_err();
         assert!(matches!(error, NnError::Op(OpError::DType { what: "raw", .. })), "{error}");
-        // Not a number in, not a number out, and no panic.
+        // NaN in gives NaN out, without a panic.
         let drawn = density.sample(matrix(vec![f32::NAN; outputs], outputs), 0.0, random).unwrap();
         assert!(values(drawn)[0].is_nan());
     }

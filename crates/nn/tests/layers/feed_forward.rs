@@ -1,4 +1,4 @@
-//! The feed-forward part against its formula in plain Burn operations, and its configuration.
+//! Tests of the feed-forward part against its formula in plain Burn operations, and of its configuration.
 
 use burn::tensor::activation::{relu, silu};
 use regard_nn::layers::feed_forward::{FeedForwardConfig, Gate};
@@ -8,7 +8,7 @@ use regard_ops::Activation;
 use crate::support::{close, gradient, leaf, training, values};
 
 #[test]
-fn plain_and_gated_are_the_formula() {
+fn plain_and_gated_match_the_formula() {
     for gate in [Gate::None, Gate::Product] {
         let activation = if gate == Gate::None { Activation::Relu } else { Activation::Silu };
         let config = FeedForwardConfig { activation, gate, ..FeedForwardConfig::new(6, 10) };
@@ -32,7 +32,7 @@ fn plain_and_gated_are_the_formula() {
 }
 
 #[test]
-fn dropout_is_of_training_and_of_its_seed() {
+fn dropout_is_only_in_training_and_depends_on_the_seed() {
     let config = FeedForwardConfig { dropout: 0.5, ..FeedForwardConfig::new(6, 10) };
     let layer = config.init(&Init::new(3, &training())).unwrap();
     let x = leaf([2, 5, 6], 1);

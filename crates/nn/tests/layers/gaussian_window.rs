@@ -1,4 +1,4 @@
-//! The Gaussian window against PyTorch, its steps against the whole, its end, and numbers that would overflow.
+//! Tests of the Gaussian window against PyTorch, as a whole and step by step, with its end and with extreme inputs.
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -22,7 +22,7 @@ fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1>
 }
 
 #[test]
-fn the_whole_sequence_agrees_with_pytorch() {
+fn the_whole_sequence_matches_pytorch() {
     each_case("gaussian_window", |case| {
         let layer = layer(&case);
         let (hidden, characters) = (case.leaf::<3>("hidden"), case.leaf::<3>("characters"));
@@ -47,7 +47,7 @@ fn the_whole_sequence_agrees_with_pytorch() {
 }
 
 #[test]
-fn steps_agree_with_pytorch_and_stop_where_it_does() {
+fn steps_match_pytorch_and_stop_at_the_same_place() {
     each_case("gaussian_window", |case| {
         let layer = layer(&case);
         let (hidden, characters) = (case.leaf::<3>("hidden"), case.leaf::<3>("characters"));
@@ -82,7 +82,7 @@ fn steps_agree_with_pytorch_and_stop_where_it_does() {
     });
 }
 
-/// A sharp window that moves one character a step is at character `t`, and past the end after the last.
+/// A sharp window that moves one character per step is at character `t`, and past the end after the last one.
 #[test]
 fn the_window_reads_one_character_after_another() {
     let mut layer = WindowConfig::new(1, 1).init(&Init::new(1, &training())).unwrap();
@@ -94,7 +94,7 @@ fn the_window_reads_one_character_after_another() {
     let mut position = None;
     for t in 1..=5 {
         let step = layer.step(Tensor::zeros([2, 1], &training()), position, &text, t, &Pass::inference()).unwrap();
-        // exp(−e³) of the neighbours is 2·10⁻⁹.
+        // The neighbours' weight is exp(−e³) = 2·10⁻⁹.
         let want: Vec<f32> = [4, 2].iter().flat_map(|&n| (1..=4).map(move |u| f32::from(u == t && u <= n))).collect();
         close("window", &values(step.window.clone()), &want, 1e-7);
         assert_eq!(step.finished(), [t == 5, t >= 3], "step {t}");
@@ -102,7 +102,7 @@ fn the_window_reads_one_character_after_another() {
     }
 }
 
-/// Far beyond what a network should give, outputs and gradients are finite.
+/// Outputs and gradients stay finite for inputs far beyond the usual range.
 #[test]
 fn nothing_overflows() {
     for size in [1e2, 1e4, 1e30] {
@@ -127,7 +127,7 @@ fn nothing_overflows() {
 }
 
 #[test]
-fn the_first_move_is_as_asked() {
+fn the_first_move_matches_the_configuration() {
     let config = WindowConfig { first_move: 0.04, ..WindowConfig::new(3, 2) };
     let layer = config.init(&Init::new(1, &training())).unwrap();
     let text = WindowText::new(leaf([1, 4, 2], 1), None).unwrap();
@@ -140,9 +140,9 @@ fn the_first_move_is_as_asked() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
-    /// What stands in the padding is nothing.
+    /// The characters at padding change neither the windows nor the end.
     #[test]
-    fn padding_changes_nothing(length in 0usize..5, padding in 1usize..4, seed in 0u64..1000) {
+    fn padding_has_no_effect(length in 0usize..5, padding in 1usize..4, seed in 0u64..1000) {
         let layer = WindowConfig::new(3, 2).init(&Init::new(seed, &training())).unwrap();
         let characters = leaf([1, length + padding, 2], seed + 1);
         let hidden = leaf([1, 4, 3], seed + 2);
@@ -181,7 +181,7 @@ fn bad_fields_and_inputs_are_named() {
 }
 
 #[test]
-fn padding_reaches_nothing() {
+fn nan_in_padding_has_no_effect() {
     let layer = WindowConfig::new(4, 3).init(&Init::new(1, &training())).unwrap();
     let run = |padding: f32| {
         let characters: Tensor<3> = leaf([1, 5, 3], 1);

@@ -1,4 +1,4 @@
-//! Graph attention against the formula in plain f64, its gradients by finite differences, and its properties.
+//! Tests of graph attention against the formula in f64, with gradients by finite differences, and its properties.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn layer(join: Join) -> GraphAttention {
     config.init(&Init::new(3, &training()).enter("gat")).unwrap()
 }
 
-/// The formula, edge by edge. Parameters in the order `x, W, a_source, a_target, b`.
+/// Computes the formula edge by edge, with the parameters `x, W, a_source, a_target, b`.
 fn reference(graph: &Graph, join: Join, [x, w, source, target, bias]: [&[f64]; 5]) -> Vec<f64> {
     let (heads, d) = (3, 4);
     let h = |node: usize, head: usize, f: usize| -> f64 {
@@ -51,7 +51,7 @@ fn reference(graph: &Graph, join: Join, [x, w, source, target, bias]: [&[f64]; 5
 }
 
 #[test]
-fn outputs_and_all_gradients_are_the_formula() {
+fn outputs_and_all_gradients_match_the_formula() {
     for (join, loops) in [(Join::Concat, SelfLoops::Add), (Join::Mean, SelfLoops::AsGiven)] {
         let graph = Graph::new(NODES, &EDGES, loops).unwrap();
         let layer = layer(join);
@@ -97,7 +97,7 @@ fn outputs_and_all_gradients_are_the_formula() {
 }
 
 #[test]
-fn captured_weights_are_those_of_the_edges() {
+fn capture_keeps_the_weights_of_the_edges() {
     let graph = Graph::new(NODES, &EDGES, SelfLoops::AsGiven).unwrap();
     let capture = Capture::new(Wanted { heads: Some(vec![1]), rows: Some(1..4), ..Wanted::default() });
     let pass = Pass::inference().with_capture(&capture);
@@ -113,9 +113,9 @@ fn captured_weights_are_those_of_the_edges() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Numbering the nodes otherwise numbers the outputs otherwise.
+    /// Renumbering the nodes renumbers the outputs.
     #[test]
-    fn the_names_of_nodes_do_not_matter(order in Just((0..NODES).collect::<Vec<_>>()).prop_shuffle()) {
+    fn the_numbering_of_nodes_does_not_matter(order in Just((0..NODES).collect::<Vec<_>>()).prop_shuffle()) {
         let layer = layer(Join::Concat);
         let x: Tensor<2> = leaf([NODES, 5], 1);
         let graph = Graph::new(NODES, &EDGES, SelfLoops::Add).unwrap();

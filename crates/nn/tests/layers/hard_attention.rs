@@ -1,4 +1,4 @@
-//! The estimators of hard attention: unbiased where they should be, the formula's gradient where that is known.
+//! Tests of the estimators of hard attention: unbiased, or equal to the gradient of the formula.
 
 use burn::tensor::{Tensor, TensorData};
 use rand_distr::{Distribution, Gumbel};
@@ -12,7 +12,7 @@ use crate::support::{close, gradient, leaf, training, values};
 const SCORES: [f32; 5] = [0.3, -0.9, 1.2, 0.0, -0.2];
 const REWARDS: [f32; 5] = [2.0, 3.5, 1.0, 4.0, 2.5];
 
-/// Keys are the unit vectors, so that a query is its own scores.
+/// Attention for unit vectors as keys, so that the scores of a query are the query itself.
 fn layer(estimator: Estimator) -> ContextAttention {
     let score = ScoreConfig { kind: ScoreKind::Dot, d_query: 5, d_key: 5 };
     ContextConfig { score, selection: Selection::Hard { estimator } }
@@ -30,14 +30,14 @@ fn units(batch: usize) -> Tensor<3> {
     repeated(&one_hot, [batch, 5, 5])
 }
 
-/// `softmax(SCORES)` over the first `n`.
+/// Computes the softmax of the first `n` of `SCORES`.
 fn weights(n: usize) -> Vec<f64> {
     let exp: Vec<f64> = SCORES.iter().enumerate().map(|(i, &s)| if i < n { f64::from(s).exp() } else { 0.0 }).collect();
     let sum: f64 = exp.iter().sum();
     exp.iter().map(|x| x / sum).collect()
 }
 
-/// Mean and variance of each coordinate of `[samples, 5]`.
+/// Computes mean and variance of each column of `[samples, 5]`.
 fn moments(estimates: &[f32]) -> [(f64, f64); 5] {
     let n = (estimates.len() / 5) as f64;
     std::array::from_fn(|j| {
@@ -47,7 +47,7 @@ fn moments(estimates: &[f32]) -> [(f64, f64); 5] {
     })
 }
 
-/// `∂E[R]/∂s_j = α_j (R_j − E[R])`, and the mean of 20,000 estimates is that within four standard errors; a bonus adds
+/// The mean of 20,000 estimates equals `∂E[R]/∂s_j = α_j (R_j − E[R])` within four standard errors; an entropy bonus adds
 /// `∂H/∂s_j = −α_j (log α_j + H)`.
 #[test]
 fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
@@ -58,7 +58,7 @@ fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
     let layer = layer(Estimator::ScoreFunction);
     let run = |baseline: f32, bonus: f32| {
         let queries = repeated(&SCORES, [samples, 1, 5]).require_grad();
-        // The reward of a choice is its value, so that the context is the reward.
+        // The values are the rewards, so that the context is the reward of the choice.
         let sources = layer.prepare(units(samples), repeated(&REWARDS, [samples, 5, 1]), None).unwrap();
         let found = layer.forward(queries.clone(), &sources, 0, &Pass::training(11)).unwrap();
         let reward = found.context.squeeze_dim::<2>(2);
@@ -80,10 +80,10 @@ fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
     run(expected as f32, 0.3);
 }
 
-/// Pearson's statistic of 20,000 choices has as many degrees of freedom as keys less one: above 23.5 in 1 of 10,000
-/// cases for four. Both ways of choosing draw from `α`.
+/// Both estimators draw from `α`. Pearson's statistic of the choices has at most four degrees of freedom, one less than there
+/// are keys; with four it exceeds 23.5 in 1 of 10,000 cases.
 #[test]
-fn choices_come_as_often_as_their_weights_say() {
+fn choices_follow_their_weights() {
     let samples = 20_000;
     for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 0.5 }] {
         for length in [5, 3] {
@@ -105,8 +105,8 @@ fn choices_come_as_often_as_their_weights_say() {
     }
 }
 
-/// With unit vectors as values the context is the choice itself. Its gradient is that of `y = softmax((log α + g)/τ)`:
-/// `∂L/∂s = y ∘ (c − y·c) / τ` for `L = c·context`; the normaliser of `α` moves all alike and drops out.
+/// With unit vectors as values the context is the choice itself, with the gradient of `y = softmax((log α + g)/τ)`:
+/// `∂L/∂s = y ∘ (c − y·c) / τ` for `L = c·context`. The normaliser of `α` shifts all logits equally and cancels.
 #[test]
 fn straight_through_is_a_choice_forward_and_a_softmax_backward() {
     let temperature = 0.6f64;
@@ -135,7 +135,7 @@ fn straight_through_is_a_choice_forward_and_a_softmax_backward() {
     }
     assert_eq!(values(found.context), one_hot);
     close("gradient of the scores", &gradient(&queries, &gradients), &want, 3e-6);
-    // Values are weighted by the choice: the gradient of value k is Σ c over the queries that chose it.
+    // The gradient of value k is Σ c over the queries that chose it.
     let mut want = vec![0.0f32; 50];
     for (row, (choice, c)) in one_hot.chunks_exact(5).zip(c.chunks_exact(5)).enumerate() {
         let key = choice.iter().position(|&x| x == 1.0).unwrap();
@@ -145,7 +145,7 @@ fn straight_through_is_a_choice_forward_and_a_softmax_backward() {
 }
 
 #[test]
-fn the_seed_repeats_and_inference_takes_the_most_probable() {
+fn the_seed_repeats_choices_and_inference_takes_the_most_probable() {
     for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 1.0 }] {
         let layer = layer(estimator);
         let sources = layer.prepare(units(1), units(1), None).unwrap();
@@ -181,7 +181,7 @@ fn a_baseline_is_a_moving_average_that_resumes_exactly() {
 }
 
 #[test]
-fn a_reward_is_of_each_choice_or_of_the_sequence() {
+fn rewards_are_per_choice_or_per_sequence() {
     let layer = layer(Estimator::ScoreFunction);
     let sources = layer.prepare(units(2), units(2), None).unwrap();
     let queries = repeated(&SCORES, [2, 3, 5]).require_grad();
@@ -193,7 +193,7 @@ fn a_reward_is_of_each_choice_or_of_the_sequence() {
     let want: Vec<f32> =
         values(choice.log_probability.clone()).iter().zip(rewards).map(|(log, r)| -(r - 0.5) * log).collect();
     close("loss", &values(each), &want, 1e-6);
-    // A reward that is a function of parameters, such as a likelihood, is not changed by its use as a reward.
+    // If the reward depends on parameters, as a likelihood does, the loss has no gradient through it.
     let parameter = leaf([2, 3], 4);
     let loss = score_function_loss(&choice, parameter.clone() * 2.0, 0.5, 0.1).unwrap();
     assert!(parameter.grad(&loss.sum().backward()).is_none());

@@ -1,4 +1,4 @@
-//! Attention on feature maps against PyTorch, and what it does not depend on.
+//! Tests of attention on feature maps against PyTorch, and its permutation equivariance.
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -12,7 +12,7 @@ use crate::case::each_case;
 use crate::support::{close, gradient, leaf, loss, training, values};
 
 #[test]
-fn agrees_with_pytorch() {
+fn matches_pytorch() {
     each_case("image_attention", |case| {
         let init = Init::new(1, &training()).enter("attention");
         let scale = case.options["scale"].as_f64().unwrap() as f32;
@@ -55,9 +55,9 @@ fn agrees_with_pytorch() {
     });
 }
 
-/// A new block changes nothing, and its gate still learns.
+/// With a gate, a new block returns its input, and the gate has a gradient.
 #[test]
-fn residuals_are_as_asked() {
+fn residuals_match_the_configuration() {
     let init = Init::new(1, &training());
     let x = leaf([2, 4, 3, 3], 1);
     let spatial = |residual| {
@@ -79,7 +79,7 @@ fn residuals_are_as_asked() {
     }
 }
 
-/// `x` with its channels (1) or, flattened, its positions (2) in another order.
+/// Reorders the channels (`dim` 1) or the flattened positions (`dim` 2) of `x`.
 fn reordered(x: &Tensor<4>, dim: usize, order: &[usize]) -> Tensor<4> {
     let dims @ [batch, channels, height, width] = x.dims();
     let order: Vec<i32> = order.iter().map(|&i| i as i32).collect();
@@ -89,10 +89,9 @@ fn reordered(x: &Tensor<4>, dim: usize, order: &[usize]) -> Tensor<4> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
-    /// Positions in another order give outputs in that order, between positions and between channels; so do channels
-    /// between channels.
+    /// Spatial attention is equivariant under permutations of positions; channel attention under those of positions and channels.
     #[test]
-    fn order_is_kept(positions in Just((0..12usize).collect::<Vec<_>>()).prop_shuffle(),
+    fn attention_is_permutation_equivariant(positions in Just((0..12usize).collect::<Vec<_>>()).prop_shuffle(),
                      channels in Just((0..4usize).collect::<Vec<_>>()).prop_shuffle(), seed in 0u64..1000) {
         let init = Init::new(seed, &training());
         let residual = SkipConnection::Sum;
@@ -112,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn a_capture_of_channels_is_channels_by_channels() {
+fn channel_attention_captures_a_channels_by_channels_map() {
     let layer = ChannelAttentionConfig::default().init(&Init::new(1, &training()).enter("channel")).unwrap();
     let capture = Capture::default();
     layer.forward(leaf([1, 4, 3, 2], 1), &Pass::inference().with_capture(&capture)).unwrap();

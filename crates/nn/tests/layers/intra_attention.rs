@@ -1,4 +1,4 @@
-//! Intra-attention against PyTorch, and what must hold for lengths and captured weights.
+//! Tests of intra-attention against PyTorch, with lengths and captured weights.
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -18,7 +18,7 @@ fn layer(d_in: usize, d_hidden: usize) -> IntraAttention {
 }
 
 #[test]
-fn outputs_weights_and_gradients_agree_with_pytorch() {
+fn outputs_weights_and_gradients_match_pytorch() {
     let golden = Golden::open("intra_attention");
     for (case, options) in golden.cases() {
         let name = |name: &str| format!("{case}/{name}");
@@ -67,7 +67,7 @@ fn outputs_weights_and_gradients_agree_with_pytorch() {
 }
 
 #[test]
-fn capture_changes_nothing_and_keeps_what_is_asked() {
+fn capture_keeps_the_selected_rows_and_changes_nothing() {
     let (layer, x) = (layer(3, 4), leaf([2, 5, 3], 1));
     let wanted = Wanted { sequences: Some(vec![1]), rows: Some(3..4), ..Wanted::default() };
     let capture = Capture::new(wanted);
@@ -82,7 +82,7 @@ fn capture_changes_nothing_and_keeps_what_is_asked() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     #[test]
-    fn padding_reaches_nothing(
+    fn padding_has_no_effect(
         (seq, lengths) in (1usize..6).prop_flat_map(|seq| (Just(seq), prop::collection::vec(0..=seq, 1..4))),
     ) {
         let (layer, batch) = (layer(3, 4), lengths.len());
@@ -105,9 +105,9 @@ proptest! {
         prop_assert_eq!(&found[0], &found[2]);
     }
 
-    /// A step knows nothing of those after it.
+    /// The output of a step does not depend on later steps.
     #[test]
-    fn the_past_knows_no_future(seq in 2usize..7, cut in 1usize..6) {
+    fn steps_do_not_depend_on_later_ones(seq in 2usize..7, cut in 1usize..6) {
         let (layer, cut) = (layer(3, 4), cut.min(seq - 1));
         let x = leaf([2, seq, 3], 1);
         let run = |x| layer.forward(x, None, &Pass::inference()).unwrap();

@@ -1,4 +1,4 @@
-//! Linear attention against its column form in PyTorch, its running state against the whole.
+//! Tests of linear attention against its column form in PyTorch, and of its running state against the whole sequence.
 
 use burn::tensor::Tensor;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn config(case: &Case) -> LinearAttentionConfig {
     config
 }
 
-/// Which of the formula's matrices the layer's query is: the one that acts on the token that reads.
+/// Returns the matrix of the column form that is the layer's query: the one that acts on the reading token.
 fn reader(case: &Case) -> &'static str {
     if case.name == "merged" { "w" } else { "w_k" }
 }
@@ -72,7 +72,7 @@ fn steps(layer: &LinearAttention, x: &Tensor<3>) -> Tensor<3> {
 }
 
 #[test]
-fn agrees_with_the_column_form() {
+fn matches_the_column_form() {
     each_case("linear_attention_layer", |case| {
         let layer = layer(&case);
         let x = case.leaf::<3>("x");
@@ -81,7 +81,7 @@ fn agrees_with_the_column_form() {
 }
 
 #[test]
-fn the_running_state_agrees_with_the_column_form() {
+fn the_running_state_matches_the_column_form() {
     each_case("linear_attention_layer", |case| {
         if case.options["causal"] == true {
             let layer = layer(&case);
@@ -99,7 +99,7 @@ fn any_config() -> impl Strategy<Value = LinearAttentionConfig> {
         LinearAttentionKind::MultiHead { n_heads: 2, d_head: None },
         LinearAttentionKind::MultiHead { n_heads: 3, d_head: Some(2) },
     ]);
-    // A sum of products of any sign may be nearly zero, and the quotient anything: sums go with elu + 1 alone.
+    // A sum of products of any sign may be nearly zero, so only elu + 1 is divided by a sum.
     let rest = prop::sample::select(vec![
         (FeatureMap::Identity, Normalization::Length),
         (FeatureMap::Identity, Normalization::None),
@@ -117,7 +117,7 @@ fn any_config() -> impl Strategy<Value = LinearAttentionConfig> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn steps_are_the_whole(config in any_config(), batch in 1usize..3, seq in 1usize..20, seed in 0u64..1000) {
+    fn steps_match_the_whole_sequence(config in any_config(), batch in 1usize..3, seq in 1usize..20, seed in 0u64..1000) {
         let layer = config.init(&Init::new(seed, &training())).unwrap();
         let x = leaf([batch, seq, 4], seed);
         let weights = leaf([batch, seq, 4], seed + 1);
@@ -126,14 +126,14 @@ proptest! {
             [values(out), gradient(&x, &gradients), gradient(&layer.query.weight.val(), &gradients)]
         });
         for (whole, steps) in whole.iter().zip(&steps) {
-            // Up to 20 terms are summed in another order, and without a denominator they grow with the length.
+            // Up to 20 terms are summed in a different order, and without a denominator the sum grows with the length.
             close("steps", steps, whole, 2e-5);
         }
     }
 
-    /// A later token changes nothing before it.
+    /// Changing the last token does not change the outputs before it.
     #[test]
-    fn causal_is_causal(config in any_config(), seq in 2usize..12, seed in 0u64..1000) {
+    fn later_tokens_do_not_change_earlier_outputs(config in any_config(), seq in 2usize..12, seed in 0u64..1000) {
         let layer = config.init(&Init::new(seed, &training())).unwrap();
         let x = leaf([1, seq, 4], seed);
         let changed = x.clone().slice_assign([0..1, seq - 1..seq, 0..4], leaf([1, 1, 4], seed + 1));
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// The map that is captured gives the output: `Y = A X` where values are the tokens.
+/// The captured map `A` gives the output `Y = A X` if the values are the tokens.
 #[test]
 fn captured_weights_give_the_output() {
     for direction in [Direction::Bidirectional, Direction::Causal] {
@@ -175,7 +175,7 @@ fn captured_weights_give_the_output() {
 fn bad_fields_and_inputs_are_named() {
     let heads = |n_heads, d_head| LinearAttentionConfig::new(5, LinearAttentionKind::MultiHead { n_heads, d_head });
     let error = |config: LinearAttentionConfig| config.validate().unwrap_err().to_string();
-    assert_eq!(error(heads(2, None)), "kind.n_heads = 2: expected a divisor of d_model = 5, or d_head beside it");
+    assert_eq!(error(heads(2, None)), "kind.n_heads = 2: expected a divisor of d_model = 5, or set kind.d_head");
     assert_eq!(error(heads(0, None)), "kind.n_heads = 0: expected a whole number, 1 or more");
     assert_eq!(error(heads(2, Some(0))), "kind.d_head = 0: expected a whole number, 1 or more");
     assert!(heads(2, Some(3)).validate().is_ok());

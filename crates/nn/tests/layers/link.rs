@@ -1,4 +1,4 @@
-//! Ties the weights of our modules to PyTorch's names: once to load them, once to compare their gradients.
+//! Maps parameters of modules to PyTorch's names, to load their values or to compare their gradients.
 
 use std::ops::Range;
 
@@ -17,10 +17,11 @@ use regard_nn::models::body::Body;
 use crate::golden::Golden;
 use crate::support::{FLOOR, close_above, gradient, training, transposed};
 
-/// What happens to each pair of a weight and its name.
+/// What to do with each pair of a parameter and its name.
 pub enum Action<'a> {
+    /// Load the parameter from the golden file.
     Load,
-    /// Gradients are compared with this tolerance.
+    /// Compare its gradient, with this tolerance.
     Compare(&'a Gradients, f32),
 }
 
@@ -31,7 +32,7 @@ pub struct Link<'a> {
 }
 
 impl Link<'_> {
-    /// A parameter as it is, or as a range of the first index of PyTorch's.
+    /// Links a parameter to PyTorch's tensor, or to a range of its first dimension.
     pub fn plain<const D: usize>(&self, param: &mut Param<Tensor<D>>, name: &str, rows: Option<Range<usize>>) {
         match &self.action {
             Action::Load => set(param, self.read("weight", name, rows).0),
@@ -42,7 +43,7 @@ impl Link<'_> {
         }
     }
 
-    /// A matrix that PyTorch has the other way round, `[d_out, d_in]`, or some of its outputs.
+    /// Links a matrix to its transpose in PyTorch, `[d_out, d_in]`, or to some of the transpose's rows.
     pub fn transposed(&self, param: &mut Param<Tensor<2>>, name: &str, rows: Option<Range<usize>>) {
         let read = |kind| {
             let (data, shape) = self.read(kind, name, rows.clone());
@@ -56,7 +57,7 @@ impl Link<'_> {
         }
     }
 
-    /// A tensor of PyTorch's or a range of its first index, and its shape.
+    /// Reads PyTorch's tensor, or a range of its first dimension, and its shape.
     fn read(&self, kind: &str, name: &str, rows: Option<Range<usize>>) -> (Vec<f32>, Vec<usize>) {
         let name = format!("{}/{kind}/{name}", self.case);
         let (data, mut shape) = (self.golden.floats(&name), self.golden.shape(&name));
@@ -76,7 +77,7 @@ impl Link<'_> {
         self.plain(layer.bias.as_mut().unwrap(), &format!("{name}.bias"), None);
     }
 
-    /// `nn.RNN`, `nn.LSTM`, `nn.GRU` in both directions; the two biases of the first two are one.
+    /// Links a bidirectional `nn.RNN`, `nn.LSTM` or `nn.GRU`; the two biases of RNN and LSTM are one here.
     pub fn recurrent(&self, layer: &mut Recurrent, name: &str) {
         for (n, layer) in layer.layers.iter_mut().enumerate() {
             for (weights, end) in [(&mut layer.forward, ""), (&mut layer.backward, "_reverse")] {
@@ -92,16 +93,16 @@ impl Link<'_> {
         }
     }
 
-    /// A score of attention pooling.
+    /// Links the score of attention pooling.
     pub fn pooling(&self, pooling: &mut Pooling, name: &str) {
         let score = pooling.attention.as_mut().unwrap();
         self.linear(&mut score.hidden, &format!("{name}hidden"));
         self.transposed(&mut score.query.weight, &format!("{name}query.weight"), None);
     }
 
-    /// The body of a Transformer with two pre-norm blocks.
+    /// Links the body of a Transformer with pre-norm blocks.
     pub fn body(&self, body: &mut Body) {
-        let Body::Transformer(body) = body else { panic!("a Transformer") };
+        let Body::Transformer(body) = body else { panic!("expected a Transformer") };
         self.linear(&mut body.input, "input");
         self.norm(&mut body.norm, "body_norm");
         for (n, block) in body.stack.layers.iter_mut().enumerate() {
@@ -110,14 +111,14 @@ impl Link<'_> {
         self.norm(body.stack.norm.as_mut().unwrap(), "norm");
     }
 
-    /// `nn.MultiheadAttention` over its own input; `name` ends with a point or is empty.
+    /// Links an `nn.MultiheadAttention` over its own input; `name` ends with a dot or is empty.
     pub fn self_attention(&self, layer: &mut SelfAttention, name: &str) {
         self.transposed(&mut layer.qkv.weight, &format!("{name}in_proj_weight"), None);
         self.plain(layer.qkv.bias.as_mut().unwrap(), &format!("{name}in_proj_bias"), None);
         self.linear(&mut layer.output, &format!("{name}out_proj"));
     }
 
-    /// `nn.MultiheadAttention` over a source of the same width.
+    /// Links an `nn.MultiheadAttention` over a source of the same width.
     pub fn cross_attention(&self, layer: &mut CrossAttention, name: &str) {
         let d = layer.query.weight.dims()[1];
         let (weight, bias) = (format!("{name}in_proj_weight"), format!("{name}in_proj_bias"));
@@ -151,7 +152,7 @@ fn set<const D: usize>(param: &mut Param<Tensor<D>>, data: Vec<f32>) {
     *param = Param::from_tensor(Tensor::from_data(TensorData::new(data, param.dims()), &training()));
 }
 
-/// The loss of a model is a mean over some dozens of targets, and the terms of its gradients are as much smaller than 1.
+/// Compares gradients. The loss is a mean over dozens of targets, which makes the terms of its gradients as much smaller than 1.
 #[track_caller]
 pub fn compare(name: &str, got: &[f32], want: &[f32], tolerance: f32) {
     close_above(FLOOR / 32.0, name, got, want, tolerance);

@@ -1,4 +1,4 @@
-//! The layers against PyTorch's dumps and references written from the formulas: outputs, gradients, properties.
+//! Tests of layers and models: outputs and gradients against PyTorch's golden files or the formulas, and properties.
 
 #[path = "../../../ops/tests/ops/golden.rs"]
 #[allow(dead_code, reason = "shared with the tests of the operations")]

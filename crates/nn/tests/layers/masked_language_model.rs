@@ -1,4 +1,4 @@
-//! The masked language model against PyTorch, and the way tokens are hidden.
+//! Tests of the masked language model against PyTorch, and of the masking of tokens.
 
 use burn::tensor::{Int, Tensor};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn model() -> MaskedLanguageModel {
 }
 
 #[test]
-fn logits_loss_and_all_gradients_are_pytorchs() {
+fn logits_loss_and_all_gradients_match_pytorch() {
     let golden = Golden::open("masked_language_model");
     let mut model = model();
     let link = |action, model: &mut MaskedLanguageModel| {
@@ -68,7 +68,7 @@ fn masked(ids: &[i32], seq: usize, lengths: &[usize], seed: u64) -> Masked {
 
 proptest! {
     #[test]
-    fn only_ordinary_tokens_are_guessed(
+    fn only_ordinary_tokens_are_chosen(
         (seq, lengths, ids) in (1usize..12).prop_flat_map(|seq| (Just(seq), prop::collection::vec(0..=seq, 1..4))).prop_flat_map(
             |(seq, lengths)| {
                 let count = seq * lengths.len();
@@ -91,7 +91,7 @@ proptest! {
     }
 }
 
-/// 15 % are guessed: 80 % of these hidden, 10 % replaced, 10 % left; each within four deviations.
+/// 15 % of the tokens are chosen; of these 80 % are hidden, 10 % replaced, 10 % left. Each is within four deviations.
 #[test]
 fn shares_are_as_published() {
     let n = 100_000;
@@ -102,25 +102,25 @@ fn shares_are_as_published() {
         let off = (count as f64 - of as f64 * share).abs();
         assert!(off <= 4.0 * deviation, "{what}: {count} of {of}");
     };
-    near("guessed", positions.len(), n, 0.15);
+    near("chosen", positions.len(), n, 0.15);
     let count = |test: &dyn Fn(usize) -> bool| positions.iter().filter(|&&place| test(place)).count();
     near("hidden", count(&|place| inputs[place] == 4), positions.len(), 0.8);
-    // One of 45 replacements is the token itself.
+    // One in 45 replacements is the token itself.
     let replaced = count(&|place| inputs[place] != 4 && inputs[place] != ids[place]);
     near("replaced", replaced, positions.len(), 0.1 * 44.0 / 45.0);
     assert_ne!(positions, masked(&ids, n, &[n], 8).positions);
 }
 
 #[test]
-fn what_cannot_be_masked_is_named() {
+fn bad_masking_is_refused() {
     let refused = |masking: Masking, seq| {
         mask_tokens(&[5, 6], seq, &[1], &masking, &mut ChaCha8Rng::seed_from_u64(1)).unwrap_err().to_string()
     };
     assert_eq!(
         refused(MASKING, 3),
-        "ids: expected 1 sequences of 3 tokens, lengths up to it, got 2 tokens, lengths [1]"
+        "ids: expected 1 sequences of 3 tokens, lengths at most 3, got 2 tokens, lengths [1]"
     );
     assert_eq!(refused(Masking { specials: 50, ..MASKING }, 2), "specials = 50: expected fewer than vocab, 50");
-    assert_eq!(refused(Masking { mask: 50, ..MASKING }, 2), "mask = 50: expected a token, below 50");
+    assert_eq!(refused(Masking { mask: 50, ..MASKING }, 2), "mask = 50: expected a token id below 50");
     assert!(refused(Masking { probability: 1.5, ..MASKING }, 2).starts_with("probability = 1.5"));
 }

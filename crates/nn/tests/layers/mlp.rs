@@ -1,4 +1,4 @@
-//! The deep network against its formula in f64, with gradients by the chain rule, and its configuration.
+//! Tests of the multilayer perceptron against its formula in f64, with gradients by the chain rule.
 
 use burn::module::Param;
 use regard_nn::layers::linear::Linear;
@@ -8,7 +8,7 @@ use regard_ops::Activation;
 
 use crate::support::{close, gradient, leaf, loss, training, values};
 
-/// Output and gradients of the loss `Σ y ∘ grad`, row by row: of the input, then of each layer's weight and bias.
+/// Computes the output and the gradients of `Σ y ∘ grad` with respect to the input and each layer's weight and bias.
 fn reference(
     sizes: &[usize],
     weights: &[(Vec<f32>, Vec<f32>)],
@@ -58,7 +58,7 @@ fn reference(
 }
 
 #[test]
-fn stacked_tanh_is_the_formula() {
+fn stacked_tanh_layers_match_the_formula() {
     for (sizes, last) in
         [(vec![3, 5, 4, 2], LastLayer::Linear), (vec![3, 5, 2], LastLayer::Activated), (vec![3, 2], LastLayer::Linear)]
     {
@@ -86,7 +86,7 @@ fn stacked_tanh_is_the_formula() {
 }
 
 #[test]
-fn dropout_is_of_hidden_features_in_training() {
+fn dropout_applies_to_hidden_features_in_training() {
     let run = |sizes: Vec<usize>, pass: Pass| {
         let layer = MlpConfig { dropout: 0.5, ..MlpConfig::new(sizes) }.init(&Init::new(3, &training())).unwrap();
         values(layer.forward(leaf([4, 3], 1), &pass).unwrap())
@@ -95,14 +95,14 @@ fn dropout_is_of_hidden_features_in_training() {
     assert_eq!(run(deep(), Pass::training(1)), run(deep(), Pass::training(1)));
     assert_ne!(run(deep(), Pass::training(1)), run(deep(), Pass::training(2)));
     assert_ne!(run(deep(), Pass::training(1)), run(deep(), Pass::inference()));
-    // Neither the input nor the output has any.
+    // Neither the input nor the output has dropout.
     assert_eq!(run(vec![3, 2], Pass::training(1)), run(vec![3, 2], Pass::inference()));
 }
 
 #[test]
 fn bad_fields_are_named() {
     let refused = |sizes: &[usize]| MlpConfig::new(sizes).validate().unwrap_err().to_string();
-    assert_eq!(refused(&[3]), "sizes = [3]: expected two numbers or more: features in and out");
+    assert_eq!(refused(&[3]), "sizes = [3]: expected at least two numbers: input and output features");
     assert_eq!(refused(&[3, 0, 2]), "sizes[1] = 0: expected a whole number, 1 or more");
     let config = MlpConfig { dropout: -0.1, ..MlpConfig::new([3, 2]) };
     assert!(config.validate().unwrap_err().to_string().starts_with("dropout = -0.1"));

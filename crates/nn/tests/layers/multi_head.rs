@@ -1,4 +1,4 @@
-//! Multi-head attention against PyTorch, its properties by perturbation, the cache and the capture.
+//! Tests of multi-head attention against PyTorch, of its properties by perturbation, of the cache and of the capture.
 
 use burn::module::Param;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
@@ -16,7 +16,7 @@ use crate::link::{Action, Link, compare};
 use crate::support::{close, gradient, leaf, loss, training, values};
 
 #[test]
-fn outputs_weights_and_all_gradients_are_pytorchs() {
+fn outputs_weights_and_all_gradients_match_pytorch() {
     let golden = Golden::open("multi_head");
     for (case, options) in golden.cases() {
         let name = |tensor: &str| format!("{case}/{tensor}");
@@ -92,7 +92,7 @@ fn run(layer: &SelfAttention, x: Tensor<3>, options: &AttentionOptions, places: 
     values(layer.forward(x, options, places, &Pass::inference()).unwrap())
 }
 
-/// Which outputs move when input `j` moves: `[i][j]`.
+/// Returns whether output `i` changes when input `j` changes, as `[i][j]`.
 fn influence(options: &AttentionOptions) -> Vec<Vec<bool>> {
     let (layer, x) = (layer(), leaf([1, SEQ, 16], 3));
     let before = run(&layer, x.clone(), options, &Places::default());
@@ -108,7 +108,7 @@ fn influence(options: &AttentionOptions) -> Vec<Vec<bool>> {
 }
 
 #[test]
-fn inputs_move_the_outputs_that_may_see_them_and_no_others() {
+fn inputs_change_only_the_outputs_that_may_see_them() {
     let allowed = |sees: &dyn Fn(usize, usize) -> bool| -> Vec<Vec<bool>> {
         (0..SEQ).map(|i| (0..SEQ).map(|j| i == j || sees(i, j)).collect()).collect()
     };
@@ -126,7 +126,7 @@ fn inputs_move_the_outputs_that_may_see_them_and_no_others() {
 }
 
 #[test]
-fn padding_changes_nothing() {
+fn padding_has_no_effect() {
     let (layer, x) = (layer(), leaf([2, SEQ, 16], 3));
     let options = |lengths: [usize; 2]| AttentionOptions { lengths: Some(lengths.to_vec()), ..Default::default() };
     let got = run(&layer, x.clone(), &options([4, 6]), &Places::default());
@@ -139,7 +139,7 @@ fn padding_changes_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Without positions the tokens may come in any order; with them they may not.
+    /// Attention is permutation equivariant without positions, and not with them.
     #[test]
     fn attention_is_permutation_equivariant(order in Just((0..SEQ as i32).collect::<Vec<_>>()).prop_shuffle()) {
         let (layer, x) = (layer(), leaf([1, SEQ, 16], 3));
@@ -159,12 +159,12 @@ proptest! {
                 let want = values(first.select(1, indices.clone()));
                 let got = run(&layer, permuted.clone(), &options, &places);
                 let largest = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-                prop_assert!(largest > 1e-4, "{position:?} does not see the order: {largest}");
+                prop_assert!(largest > 1e-4, "{position:?} ignores the order: {largest}");
             }
         }
     }
 
-    /// Decoding in pieces of any sizes equals the whole sequence at once, for every kind of position.
+    /// Decoding in pieces of any size equals the whole sequence at once, for every kind of position in attention.
     #[test]
     fn cached_decoding_equals_the_full_pass(pieces in prop::collection::vec(1usize..6, 1..6)) {
         let seq = pieces.iter().sum();
@@ -218,7 +218,7 @@ fn a_cache_keeps_the_chosen_sequences() {
 }
 
 #[test]
-fn a_capture_keeps_what_is_wanted_and_changes_nothing() {
+fn a_capture_keeps_the_selected_weights_and_changes_nothing() {
     let (layer, x) = (layer(), leaf([2, SEQ, 16], 3));
     let wanted = Wanted {
         layers: Some(vec![Site { side: None, layer: 0, kind: AttentionKind::SelfAttention }]),
@@ -248,9 +248,9 @@ fn a_capture_keeps_what_is_wanted_and_changes_nothing() {
 fn bad_sizes_are_named_with_what_is_allowed() {
     let message = |config: MultiHeadConfig| config.validate().unwrap_err().to_string();
     let heads = message(MultiHeadConfig::new(10, 3));
-    assert_eq!(heads, "n_heads = 3: expected one of the divisors of d_model, 1, 2, 5, 10, or a d_head");
+    assert_eq!(heads, "n_heads = 3: expected a divisor of d_model (1, 2, 5, 10), or set d_head");
     MultiHeadConfig { d_head: Some(4), ..MultiHeadConfig::new(10, 3) }.validate().unwrap();
     let kv = message(MultiHeadConfig { kv_heads: Some(3), ..MultiHeadConfig::new(8, 4) });
-    assert_eq!(kv, "kv_heads = 3: expected one of the divisors of n_heads, 1, 2, 4");
+    assert_eq!(kv, "kv_heads = 3: expected a divisor of n_heads (1, 2, 4)");
     assert!(message(MultiHeadConfig::new(0, 4)).starts_with("d_model = 0: expected"));
 }

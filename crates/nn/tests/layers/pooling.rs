@@ -1,4 +1,4 @@
-//! Pooling against PyTorch, and what must hold for lengths and captured weights.
+//! Tests of pooling against PyTorch, with lengths and captured weights.
 
 use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn layer(config: PoolingConfig) -> Pooling {
 }
 
 #[test]
-fn outputs_weights_and_gradients_agree_with_pytorch() {
+fn outputs_weights_and_gradients_match_pytorch() {
     let golden = Golden::open("pooling");
     for config in KINDS {
         let case = serde_json::to_value(config).unwrap()["kind"].as_str().unwrap().to_string();
@@ -59,7 +59,7 @@ fn outputs_weights_and_gradients_agree_with_pytorch() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     #[test]
-    fn padding_reaches_nothing(
+    fn padding_has_no_effect(
         (seq, lengths) in (1usize..6).prop_flat_map(|seq| (Just(seq), prop::collection::vec(0..=seq, 1..4))),
     ) {
         let batch = lengths.len();

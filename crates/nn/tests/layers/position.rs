@@ -1,4 +1,4 @@
-//! Positions: each kind against its formula, what happens beyond the trained length, and the names in configurations.
+//! Tests of positions: each kind against its formula, beyond the trained length, and by name in configurations.
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -26,7 +26,7 @@ fn init(position: Position) -> Positions {
 }
 
 #[test]
-fn sinusoids_are_the_published_formula() {
+fn sinusoids_match_the_published_formula() {
     let got = values(init(Position::Sinusoidal).table(3000, 7, &training()).unwrap().unwrap());
     let want: Vec<f32> = (7..3007)
         .flat_map(|p| {
@@ -47,12 +47,12 @@ proptest! {
         close("shifted", &values(shifted), &values(layer.encode(5, at + by, &training())), 1e-5);
     }
 
-    /// RoPE sees the distance of a query and a key alone, whatever the pairing.
+    /// Scores with RoPE depend only on the distance between query and key, whatever the pairing.
     #[test]
-    fn rope_depends_on_the_distance_alone(at in 0usize..300, distance in 0usize..50, halves: bool) {
+    fn rope_depends_only_on_the_distance(at in 0usize..300, distance in 0usize..50, halves: bool) {
         let pairing = if halves { Pairing::Halves } else { Pairing::Interleaved };
         let Positions::Rope(layer) = init(Position::Rope(RopeConfig { pairing, ..RopeConfig::default() })) else {
-            panic!("RoPE was asked for");
+            panic!("expected RoPE");
         };
         let (q, k): (Tensor<4>, Tensor<4>) = (leaf([1, 1, 1, 4], 1), leaf([1, 1, 1, 4], 2));
         let turned = |x: &Tensor<4>, p| rope(x.clone(), layer.angles(1, p, &training()), layer.pairing()).unwrap();
@@ -67,7 +67,7 @@ fn learned_frequencies_start_at_the_fixed_ones_and_get_gradients() {
     let (Positions::Rope(fixed), Positions::Rope(learned)) =
         (init(Position::Rope(RopeConfig::default())), init(Position::Rope(learned)))
     else {
-        panic!("RoPE was asked for");
+        panic!("expected RoPE");
     };
     let angles = learned.angles(9, 4, &training());
     close("angles", &values(angles.clone()), &values(fixed.angles(9, 4, &training())), 1e-6);
@@ -76,7 +76,7 @@ fn learned_frequencies_start_at_the_fixed_ones_and_get_gradients() {
     let y = rope(x.clone(), angles, learned.pairing()).unwrap();
     let gradients = (y * weights.clone()).sum().backward();
     let got = gradient(&learned.frequencies.as_ref().unwrap().val(), &gradients);
-    // d/dω of Σ w·(turned pair) with the turned pair's derivative, position by position, in f64.
+    // d/dω of Σ w·(rotated pair) in f64, summed over the positions.
     let (x, w) = (values(x), values(weights));
     let mut want = [0f64; 2];
     for row in 0..18 {
@@ -98,7 +98,7 @@ fn alibi_has_the_published_slopes() {
         let positions = Position::Alibi.init(PositionSizes { n_heads, ..SIZES }, &Init::new(1, &training())).unwrap();
         match positions.places(1, 0, &training()).distance {
             Distance::Alibi { slopes } => slopes,
-            _ => panic!("ALiBi was asked for"),
+            _ => panic!("expected ALiBi"),
         }
     };
     let powers = |exponents: &[f64]| exponents.iter().map(|&e| 2f64.powf(-e) as f32).collect::<Vec<_>>();
@@ -109,7 +109,7 @@ fn alibi_has_the_published_slopes() {
 }
 
 #[test]
-fn a_learned_table_says_what_it_does_beyond_its_end() {
+fn a_learned_table_repeats_its_last_entry_or_refuses() {
     let table = |beyond| init(Position::Learned(LearnedConfig { max_length: 4, beyond }));
     let last = table(Beyond::Last);
     let four = values(last.table(4, 0, &training()).unwrap().unwrap());
@@ -152,7 +152,7 @@ fn positions_are_chosen_by_name_or_table() {
 fn sizes_that_do_not_fit_a_kind_are_named() {
     let odd = PositionSizes { d_head: 5, ..SIZES };
     let message = Position::Rope(RopeConfig::default()).validate(odd).unwrap_err().to_string();
-    assert_eq!(message, "d_head = 5: expected an even number: RoPE turns pairs of features");
+    assert_eq!(message, "d_head = 5: expected an even number: RoPE rotates pairs of features");
     let odd = PositionSizes { d_model: 15, ..SIZES };
     assert!(Position::Sinusoidal.validate(odd).unwrap_err().to_string().starts_with("d_model = 15: expected an even"));
     let base = Position::Rope(RopeConfig { base: -1.0, ..RopeConfig::default() });
@@ -160,7 +160,7 @@ fn sizes_that_do_not_fit_a_kind_are_named() {
     assert!(config.validate().unwrap_err().to_string().starts_with("position.base = -1: expected"));
 }
 
-/// Every kind in a language model: beyond the trained length it answers, and cached decoding equals the full pass.
+/// In a language model every kind works beyond the trained length, and cached decoding equals the full pass.
 #[test]
 fn every_kind_works_in_a_model_at_any_length() {
     let learned = LearnedConfig { max_length: 8, beyond: Beyond::Last };
@@ -198,11 +198,11 @@ fn every_kind_works_in_a_model_at_any_length() {
     }
 }
 
-/// The learned bias of a distance gets the gradients of all scores at that distance, through the layer.
+/// The learned bias of a distance gets the sum of the gradients of all scores at that distance.
 #[test]
 fn a_relative_table_gets_the_gradient_of_its_scores() {
     let Positions::Relative(mut relative) = init(Position::Relative(RelativeConfig { max_distance: 2 })) else {
-        panic!("relative positions were asked for");
+        panic!("expected relative positions");
     };
     relative.weight = Param::from_tensor(leaf([4, 5], 9));
     let layer = SelfAttention::new(&MultiHeadConfig::new(16, 4), &Init::new(2, &training())).unwrap();
@@ -215,7 +215,7 @@ fn a_relative_table_gets_the_gradient_of_its_scores() {
     let places = Places { rotation: None, distance: relative.distance() };
     let (got, gradients) = run(&AttentionOptions::default(), &places);
     let got_table = gradient(&table, &gradients);
-    // The same as a dense bias whose gradient is summed by distance.
+    // A dense bias gives the same; its gradient is summed by distance.
     let table = values(table);
     let entry = |i: usize, j: usize| (j as i64 - i as i64).clamp(-2, 2) + 2;
     let dense: Vec<f32> = (0..4 * 36).map(|n| table[n / 36 * 5 + entry(n / 6 % 6, n % 6) as usize]).collect();

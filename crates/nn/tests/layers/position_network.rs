@@ -1,4 +1,4 @@
-//! Positions that are computed: FLOATER against a solver in f64, the recurrent network against PyTorch.
+//! Tests of positions from networks: FLOATER against a solver in f64, recurrent positions against PyTorch.
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -10,7 +10,7 @@ use regard_nn::{Init, NnError};
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, loss, training, transposed, values};
 
-/// `h` in f64, all parameters in one list: start, `W₁`, `b₁`, `W₂`, `b₂`.
+/// The field `h` in f64, with all parameters in one list: start, `W₁`, `b₁`, `W₂`, `b₂`.
 #[derive(Clone)]
 struct Field {
     d_model: usize,
@@ -45,7 +45,7 @@ impl Field {
         (0..d).map(|i| b2[i] + (0..m).map(|j| hidden[j] * w2[j * d + i]).sum::<f64>()).collect()
     }
 
-    /// The positions by `steps` Runge–Kutta steps each.
+    /// Computes the positions with `steps` Runge–Kutta steps from each to the next.
     fn positions(&self, seq: usize, steps: usize, delta: f64) -> Vec<f64> {
         let moved = |p: &[f64], by: f64, k: &[f64]| p.iter().zip(k).map(|(p, k)| p + by * k).collect::<Vec<_>>();
         let size = delta / steps as f64;
@@ -68,7 +68,7 @@ impl Field {
 
 fn floater(config: FloaterConfig, d_model: usize) -> Floater {
     let mut layer = config.init(d_model, &Init::new(7, &training())).unwrap();
-    // Zeros would hide a bias that is left out, and a gentle field an error of the solver.
+    // Zero biases would hide a missing bias, and a weak field an error of the solver.
     layer.w2 = Param::from_tensor((layer.w2.val() * 8.0).detach());
     layer.b1 = Param::from_tensor((leaf([config.d_hidden], 1) * 0.3).detach());
     layer.b2 = Param::from_tensor((leaf([d_model], 2) * 0.3).detach());
@@ -76,7 +76,7 @@ fn floater(config: FloaterConfig, d_model: usize) -> Floater {
 }
 
 #[test]
-fn floater_and_its_gradients_are_the_formula() {
+fn floater_and_its_gradients_match_the_formula() {
     for (steps, seq, offset) in [(1, 7, 0), (3, 3, 2)] {
         let layer = floater(FloaterConfig { d_hidden: 6, steps, delta: 0.3 }, 5);
         let field = Field::new(&layer);
@@ -110,7 +110,7 @@ fn floater_and_its_gradients_are_the_formula() {
 
 #[test]
 fn floater_converges_with_the_fourth_power_of_its_step() {
-    // Larger weights and times than at the start, for errors well above f32's rounding.
+    // Weights and times are larger than the initial ones, for errors well above the rounding of f32.
     let errors: Vec<f64> = [1, 2, 4]
         .iter()
         .map(|&steps| {
@@ -129,7 +129,7 @@ fn floater_converges_with_the_fourth_power_of_its_step() {
 
 #[test]
 fn floater_solves_what_has_a_closed_form() {
-    // Small arguments of tanh leave a linear field: p′ = (−p₁, p₀), and p′ = t in the third.
+    // Small arguments of tanh make the field linear: p′ = (−p₁, p₀) in the first two features, p′ = t in the third.
     let (small, delta) = (1e-3f32, 0.1f32);
     let mut layer = FloaterConfig { d_hidden: 3, steps: 1, delta }.init(3, &Init::new(1, &training())).unwrap();
     let tensor = |data: Vec<f32>, shape: [usize; 2]| {
@@ -145,12 +145,12 @@ fn floater_solves_what_has_a_closed_form() {
             [t.cos(), t.sin(), t * t / 2.0].map(|x| x as f32)
         })
         .collect();
-    // The steps' own error is 3·10⁻⁶ at the end, tanh's distance from its argument 10⁻⁶.
+    // The error of the steps is 3·10⁻⁶ at the end; tanh differs from its argument by 10⁻⁶.
     close("positions", &values(layer.encode(30, 0).unwrap()), &want, 1e-5);
 }
 
 #[test]
-fn recurrent_positions_agree_with_pytorch() {
+fn recurrent_positions_match_pytorch() {
     let golden = Golden::open("recurrent_position");
     for (case, _) in golden.cases() {
         let name = |name: &str| format!("{case}/{name}");
@@ -178,9 +178,9 @@ fn recurrent_positions_agree_with_pytorch() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// A later part of the path is that part of the whole, in values and gradients.
+    /// Positions from an offset equal a slice of all positions, in values and gradients.
     #[test]
-    fn an_offset_is_a_slice(seq in 1usize..6, offset in 0usize..6) {
+    fn an_offset_gives_a_slice_of_the_whole(seq in 1usize..6, offset in 0usize..6) {
         let floater = floater(FloaterConfig { d_hidden: 5, steps: 2, delta: 0.2 }, 4);
         let recurrent = RecurrentPositionConfig::default().init(4, &Init::new(2, &training())).unwrap();
         for (encode, start) in [

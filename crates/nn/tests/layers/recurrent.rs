@@ -1,4 +1,4 @@
-//! The recurrent layers against PyTorch's packed sequences, and what must hold for any lengths.
+//! Tests of the recurrent layers against PyTorch's packed sequences, and their properties for any lengths.
 
 use burn::module::Param;
 use burn::tensor::{Gradients, Tensor, TensorData};
@@ -23,7 +23,7 @@ fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1>
     (output.clone() * weights.detach()).sum()
 }
 
-/// The directions of a layer by their names, in the order of the state.
+/// Returns the weights of each layer and direction with their names, in the order of the state.
 fn parts(layer: &Recurrent) -> Vec<(String, &RecurrentWeights)> {
     let named = layer.layers.iter().enumerate().flat_map(|(n, layer)| {
         [("forward", &layer.forward), ("backward", &layer.backward)]
@@ -46,14 +46,14 @@ fn weight_gradients(layer: &Recurrent, gradients: &Gradients) -> Vec<(String, Ve
     all
 }
 
-/// A leaf for each part of an initial state.
+/// Creates an initial state of leaves.
 fn initial(config: &RecurrentConfig, batch: usize) -> RecurrentState {
     let shape = [config.n_layers * config.directions(), batch, config.d_hidden];
     let cell = matches!(config.cell, Cell::Lstm { .. }).then(|| leaf(shape, 12));
     RecurrentState { hidden: leaf(shape, 11), cell }
 }
 
-/// Everything with a name: outputs, and the gradients of a loss that depends on all of them.
+/// Returns the outputs, and the gradients of a loss that depends on all of them, with their names.
 fn results(
     layer: &Recurrent,
     x: &Tensor<3>,
@@ -85,7 +85,7 @@ fn compare(got: &[(String, Vec<f32>)], want: &[(String, Vec<f32>)], tolerance: f
 }
 
 #[test]
-fn packed_sequences_agree_with_pytorch() {
+fn packed_sequences_match_pytorch() {
     let golden = Golden::open("recurrent_layers");
     for (case, options) in golden.cases() {
         let name = |name: &str| format!("{case}/{name}");
@@ -124,7 +124,7 @@ fn packed_sequences_agree_with_pytorch() {
             loss = loss + weighted(cell, tensor("grad_c_n"));
         }
         let gradients = loss.backward();
-        // Three roundings of the largest intermediate number: four steps of two layers, both ways.
+        // Three roundings of the largest intermediate number: four steps of two layers in both directions.
         let expect = |part: &str, got: &[f32]| close(&name(part), got, &golden.floats(&name(part)), 3e-6);
         expect("out", &values(hidden));
         expect("h_n", &values(state.hidden));
@@ -157,12 +157,12 @@ fn config() -> impl Strategy<Value = RecurrentConfig> {
     )
 }
 
-/// The size of `seq` and a length for each sequence, empty ones too.
+/// A size of `seq` and the length of each sequence, which may be 0.
 fn lengths() -> impl Strategy<Value = (usize, Vec<usize>)> {
     (1usize..6).prop_flat_map(|seq| (Just(seq), prop::collection::vec(0..=seq, 1..5)))
 }
 
-/// `x` with `value` in its padding.
+/// Sets the padding of `x` to `value`.
 fn padded(x: &Tensor<3>, lengths: &[usize], value: f32) -> Tensor<3> {
     let [_, seq, width] = x.dims();
     let mut data = values(x.clone());
@@ -178,7 +178,7 @@ fn padded(x: &Tensor<3>, lengths: &[usize], value: f32) -> Tensor<3> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn padding_reaches_nothing(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
+    fn padding_has_no_effect(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let x = leaf([lengths.len(), seq, config.d_in], 1);
         let found = [0.0, f32::NAN, f32::INFINITY, -3e38].map(|value| {
@@ -193,9 +193,9 @@ proptest! {
         }
     }
 
-    /// Each sequence alone, cut to its length and without lengths, gives its part of the batch.
+    /// Each sequence alone, cut to its length, gives the same results as in the batch.
     #[test]
-    fn a_batch_is_its_sequences(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
+    fn a_batch_matches_its_sequences_alone(config in config(), (seq, lengths) in lengths(), with_initial: bool) {
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let (batch, pass) = (lengths.len(), Pass::inference());
         let x = leaf([batch, seq, config.d_in], 1);
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn full_lengths_are_none(config in config(), batch in 1usize..4, seq in 1usize..6) {
+    fn full_lengths_match_no_lengths(config in config(), batch in 1usize..4, seq in 1usize..6) {
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let x = leaf([batch, seq, config.d_in], 1);
         let found = [None, Some(vec![seq; batch])].map(|lengths| {
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn step_by_step_is_the_whole(config in config(), batch in 1usize..4, seq in 1usize..6) {
+    fn steps_match_the_whole_sequence(config in config(), batch in 1usize..4, seq in 1usize..6) {
         let config = RecurrentConfig { direction: Direction::Forward, ..config };
         let layer = config.init(&Init::new(4, &training())).unwrap();
         let (x, pass) = (leaf([batch, seq, config.d_in], 1), Pass::inference());
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn backward_is_forward_on_the_reversed_input(config in config(), batch in 1usize..4, seq in 1usize..6) {
+    fn backward_matches_forward_on_the_reversed_input(config in config(), batch in 1usize..4, seq in 1usize..6) {
         let config = RecurrentConfig { direction: Direction::Backward, ..config };
         let backward = config.init(&Init::new(4, &training())).unwrap();
         let mut forward = RecurrentConfig { direction: Direction::Forward, ..config }.init(&Init::new(4, &training())).unwrap();
@@ -274,7 +274,7 @@ proptest! {
 }
 
 #[test]
-fn dropout_is_between_layers_and_of_training() {
+fn dropout_is_between_layers_and_only_in_training() {
     let config = RecurrentConfig { n_layers: 2, dropout: 0.5, ..RecurrentConfig::new(Cell::gru(), 3, 8) };
     let layer = config.init(&Init::new(4, &training())).unwrap();
     let x = leaf([2, 5, 3], 1);
@@ -285,16 +285,16 @@ fn dropout_is_between_layers_and_of_training() {
     };
     let (plain, first) = run(Pass::inference());
     let (dropped, same) = run(Pass::training(1));
-    assert_eq!(first, same, "the first layer's input is whole");
+    assert_eq!(first, same, "the first layer's input has no dropout");
     assert_ne!(plain, dropped);
-    assert!(dropped.iter().all(|&value| value != 0.0), "the last layer's output is whole");
+    assert!(dropped.iter().all(|&value| value != 0.0), "the last layer's output has no dropout");
     assert_eq!(run(Pass::training(1)).0, dropped);
     assert_ne!(run(Pass::training(2)).0, dropped);
     assert_eq!(run(Pass::inference()).0, plain);
 }
 
 #[test]
-fn first_weights_are_of_the_units_and_the_forget_gate_may_start_open() {
+fn initial_weights_have_the_right_bound_and_the_forget_gate_may_start_open() {
     let weights = |cell| {
         let config = RecurrentConfig::new(cell, 3, 16);
         let layer = config.init(&Init::new(4, &training())).unwrap();
@@ -309,7 +309,7 @@ fn first_weights_are_of_the_units_and_the_forget_gate_may_start_open() {
     let (_, _, open) = weights(Cell::Lstm { forget_bias: 1.0 });
     let added: Vec<f32> = (0..64).map(|unit| if (16..32).contains(&unit) { 1.0 } else { 0.0 }).collect();
     close("bias", &open, &bias.iter().zip(&added).map(|(a, b)| a + b).collect::<Vec<_>>(), 0.0);
-    // It still learns, on devices with and without a record for the backward pass.
+    // The shifted bias still has a gradient.
     let layer = RecurrentConfig::new(Cell::Lstm { forget_bias: 1.0 }, 3, 4).init(&Init::new(4, &training())).unwrap();
     let out = layer.forward(leaf([2, 3, 3], 1), None, None, &Pass::inference()).unwrap();
     let gradients = out.hidden.sum().backward();
@@ -362,7 +362,7 @@ fn bad_inputs_are_typed_errors() {
     };
     let x = || leaf([2, 5, 3], 1);
     assert_eq!(refused(x(), Some(&[5, 6]), None), "lengths: expected each at most 5, got 6");
-    assert_eq!(refused(x(), Some(&[5]), None), "lengths: expected 2, one a sequence, got 1");
+    assert_eq!(refused(x(), Some(&[5]), None), "lengths: expected 2, one per sequence, got 1");
     let shape = "input: expected [batch, seq, 3], each 1 or more, got";
     assert_eq!(refused(leaf([2, 5, 4], 1), None, None), format!("{shape} [2, 5, 4]"));
     assert_eq!(refused(leaf([2, 0, 3], 1), Some(&[0, 0]), None), format!("{shape} [2, 0, 3]"));
@@ -373,12 +373,12 @@ fn bad_inputs_are_typed_errors() {
     assert_eq!(error, "initial hidden state: expected [2, 2, 4], got [1, 2, 4]");
     let error = refused(x(), None, state(fits, Some([2, 1, 4])));
     assert_eq!(error, "initial cell state: expected [2, 2, 4], got [2, 1, 4]");
-    assert_eq!(refused(x(), None, state(fits, None)), "initial cell state: expected that of an LSTM, got none");
+    assert_eq!(refused(x(), None, state(fits, None)), "initial cell state: expected a tensor for an LSTM, got none");
     let plain = RecurrentConfig { cell: Cell::Rnn, ..config }.init(&Init::new(1, &training())).unwrap();
     let error = plain.forward(x(), None, state(fits, Some(fits)), &Pass::inference()).unwrap_err();
-    assert_eq!(error.to_string(), "initial cell state: expected none but for an LSTM, got one");
+    assert_eq!(error.to_string(), "initial cell state: expected none, as only an LSTM has one, got a tensor");
 
     let both = RecurrentConfig { direction: Direction::Both, ..config }.init(&Init::new(1, &training())).unwrap();
     let error = both.step(leaf([2, 3], 1), both.zero_state(2), &Pass::inference()).unwrap_err();
-    assert_eq!(error.to_string(), "direction of a layer that goes step by step: expected Forward, got Both");
+    assert_eq!(error.to_string(), "direction: expected Forward, to run step by step, got Both");
 }

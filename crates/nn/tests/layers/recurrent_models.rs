@@ -1,4 +1,4 @@
-//! The recurrent translator and language model against PyTorch, and what must hold for any of them.
+//! Tests of the recurrent translator and language model against PyTorch, and their properties.
 
 use burn::module::Param;
 use burn::tensor::{Gradients, Int, Tensor, TensorData};
@@ -61,7 +61,7 @@ fn column(ids: &Tensor<2, Int>, step: usize) -> Tensor<1, Int> {
 }
 
 #[test]
-fn the_recurrent_translators_loss_logits_maps_and_all_gradients_are_pytorchs() {
+fn the_recurrent_translators_loss_logits_maps_and_all_gradients_match_pytorch() {
     let golden = Golden::open("recurrent_translator");
     for (case, options) in golden.cases() {
         let config: RecurrentTranslatorConfig = config(&options);
@@ -89,7 +89,7 @@ fn the_recurrent_translators_loss_logits_maps_and_all_gradients_are_pytorchs() {
         let gradients = loss.loss.backward();
         link_translator(&Link { golden: &golden, case: &case, action: Action::Compare(&gradients, 4e-5) }, &mut model);
 
-        // A word at a time gives the same logits and, over the steps, the same maps.
+        // One word at a time gives the same logits and, over the steps, the same maps.
         let capture = Capture::default();
         let pass = Pass::inference().with_capture(&capture);
         let (source, inputs) = (encode(&model), ids("inputs"));
@@ -107,7 +107,7 @@ fn the_recurrent_translators_loss_logits_maps_and_all_gradients_are_pytorchs() {
 }
 
 #[test]
-fn the_recurrent_language_models_loss_logits_and_all_gradients_are_pytorchs() {
+fn the_recurrent_language_models_loss_logits_and_all_gradients_match_pytorch() {
     let golden = Golden::open("recurrent_language_model");
     for (case, options) in golden.cases() {
         let config: RecurrentLanguageModelConfig = config(&options);
@@ -118,7 +118,7 @@ fn the_recurrent_language_models_loss_logits_and_all_gradients_are_pytorchs() {
             match (&mut model.output.linear, &mut model.output.bias) {
                 (Some(linear), None) => link.linear(linear, "output"),
                 (None, Some(bias)) => link.plain(bias, "output.bias", None),
-                _ => panic!("{case}: an output of its own, or a bias"),
+                _ => panic!("{case}: expected output weights, or a bias beside the embedding's weights"),
             }
             if let Some(projection) = &mut model.projection {
                 link.linear(projection, "projection");
@@ -133,7 +133,7 @@ fn the_recurrent_language_models_loss_logits_and_all_gradients_are_pytorchs() {
         let gradients = loss.backward();
         link(&Link { golden: &golden, case: &case, action: Action::Compare(&gradients, 2e-5) }, &mut model);
 
-        // Two tokens at once and the others one by one, from the state: the same logits.
+        // Two tokens at once and the others one by one, starting from the state, give the same logits.
         let (ids, mut state) = (ids("ids"), model.start(2));
         let mut parts = vec![model.logits_from(&mut state, ids.clone().narrow(1, 0, 2), &Pass::inference()).unwrap()];
         for t in 2..4 {
@@ -155,7 +155,7 @@ fn ids(rows: &[&[i32]]) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(rows.concat(), [rows.len(), rows[0].len()]), &training())
 }
 
-/// Every gradient of a model, in order.
+/// Concatenates the gradients of all parameters of a model.
 fn all_gradients(model: &RecurrentTranslator, gradients: &Gradients) -> Vec<f32> {
     struct Collect<'a>(&'a Gradients, Vec<f32>);
     impl burn::module::ModuleVisitor for Collect<'_> {
@@ -171,10 +171,10 @@ fn all_gradients(model: &RecurrentTranslator, gradients: &Gradients) -> Vec<f32>
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// A batch of unequal sentences is those sentences by themselves; whatever stands in the padding, loss and gradients
-    /// stay; a selection of rows decodes as those rows.
+    /// A sentence decodes in a batch as it does alone. The content of padding changes neither loss nor gradients. Selected rows
+    /// decode like the originals.
     #[test]
-    fn padding_changes_nothing_and_rows_stand_alone(
+    fn padding_has_no_effect_and_rows_are_independent(
         cell in 0..3usize,
         attention in 0..5usize,
         n_layers in 1..3usize,
@@ -210,7 +210,7 @@ proptest! {
             let got = values(loss.clone());
             [got, all_gradients(&model, &loss.backward())].concat()
         };
-        // Bit by bit, as padding reaches nothing; a minus zero is a zero.
+        // Bit for bit, except that −0 equals 0, because padding has no effect.
         prop_assert!(gradients(pad) == gradients((pad + 3) % 7));
 
         let rows = [1, 0, 1];
@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// The score's weights learn from the reward alone: nothing of the cross-entropy reaches them through a choice.
+/// The score's weights learn only from the reward: the cross-entropy has no gradient through a choice.
 #[test]
 fn hard_attention_learns_by_rewards() {
     for attend in [Attend::Before, Attend::After] {
@@ -242,7 +242,7 @@ fn hard_attention_learns_by_rewards() {
         let mut baseline = Baseline::new("decay", 0.9).unwrap();
         baseline.update(-1.5);
         let total = run().total(&mut baseline, 0.0).unwrap();
-        // The same pass makes the same choices, and logits of them: the reward is their log-likelihood of the target.
+        // The same pass makes the same choices and so the same logits: the reward is their log-likelihood of the target.
         let logits = model.logits(&encode(), inputs.clone(), &pass).unwrap();
         let log_probabilities = values(log_softmax(logits).unwrap());
         let words = [2usize, 3, 1, 0, 6];
@@ -257,13 +257,13 @@ fn hard_attention_learns_by_rewards() {
         close("baseline", &[baseline.value()], &[0.9 * -1.5 + 0.1 * mean], 1e-5);
         assert!(gradient(&query, &total.backward()).iter().any(|&x| x.abs() > 1e-6));
 
-        // Outside training there is nothing to reward: the most probable word is taken.
+        // Outside training there are no rewards: the most probable word is taken.
         let sure = model.loss(&encode(), inputs.clone(), targets.clone(), SMOOTHING, &Pass::inference()).unwrap();
         assert!(sure.rewarded.is_none());
     }
 }
 
-/// Gumbel's estimator needs no reward: the cross-entropy reaches the score by itself.
+/// The Gumbel estimator needs no reward: the cross-entropy has a gradient with respect to the score.
 #[test]
 fn gumbels_estimator_learns_by_the_loss() {
     let selection = Selection::Hard { estimator: Estimator::Gumbel { temperature: 1.0 } };
@@ -282,16 +282,16 @@ fn gumbels_estimator_learns_by_the_loss() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name() {
+fn bad_fields_and_inputs_are_named() {
     let message = |config: RecurrentTranslatorConfig| config.validate().unwrap_err().to_string();
     assert_eq!(
         message(RecurrentTranslatorConfig { d_hidden: 5, ..small() }),
-        "d_hidden = 5: expected an even number where direction is both, half of it for each"
+        "d_hidden = 5: expected an even number when direction is both, half of it for each"
     );
     let selection = Selection::Hard { estimator: Estimator::ScoreFunction };
     assert_eq!(
         message(RecurrentTranslatorConfig { attention: Alignment::None, selection, ..small() }),
-        "selection = hard: expected soft where attention is none"
+        "selection = hard: expected soft when attention is none"
     );
     assert!(message(RecurrentTranslatorConfig { n_layers: 0, ..small() }).starts_with("n_layers = 0"));
     assert!(message(RecurrentTranslatorConfig { d_hidden: 1 << 62, ..small() }).starts_with("d_hidden = "));

@@ -1,4 +1,4 @@
-//! The tagger against PyTorch, its word dropout, and what it refuses.
+//! Tests of the tagger against PyTorch, of its word dropout, and of its errors.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::golden::Golden;
 use crate::link::{Action, Link};
 use crate::support::{close, training, values};
 
-/// A BiLSTM over four features a word, without dropout.
+/// Bidirectional LSTM over four features per word, without dropout.
 fn plain() -> TaggerConfig {
     TaggerConfig {
         vocab: 7,
@@ -93,7 +93,7 @@ fn link(link: &Link, model: &mut Tagger) {
     }
     if let Some(characters) = &mut model.characters {
         link.plain(&mut characters.embedding.weight, "chars.weight", None);
-        let Reader::Convolution(windows) = &mut characters.reader else { panic!("windows") };
+        let Reader::Convolution(windows) = &mut characters.reader else { panic!("expected windows") };
         link.linear(&mut windows.windows[0].convolution, "window");
     }
     if let Some(encoder) = &mut model.encoder {
@@ -114,7 +114,7 @@ fn link(link: &Link, model: &mut Tagger) {
 }
 
 #[test]
-fn logits_losses_and_all_gradients_are_pytorchs() {
+fn logits_losses_and_all_gradients_match_pytorch() {
     let golden = Golden::open("tagger");
     for (case, options) in golden.cases() {
         let mut model = config(&case).init(&Init::new(1, &training())).unwrap();
@@ -154,9 +154,9 @@ fn words(data: [[i32; 3]; 2], lengths: [usize; 2]) -> TaggerBatch {
     TaggerBatch { words: ids(data), lengths: lengths.to_vec(), characters: None, pieces: None }
 }
 
-/// Neither the words nor the tags of padding reach anything; a sentence is the same by itself.
+/// The words and tags at padding change neither the loss nor the predictions.
 #[test]
-fn padding_reaches_nothing() {
+fn padding_has_no_effect() {
     for (output, body) in [(TagOutput::Softmax, BodyConfig::None), (TagOutput::Crf, BodyConfig::IntraAttention)] {
         let model = TaggerConfig { output, body, ..plain() }.init(&Init::new(1, &training())).unwrap();
         let run = |last: i32, tag: i32| {
@@ -170,7 +170,7 @@ fn padding_reaches_nothing() {
 }
 
 #[test]
-fn a_dropped_word_is_the_unknown_one() {
+fn dropped_words_become_unknown() {
     let config = TaggerConfig { word_dropout: 0.5, unknown: 2, ..plain() };
     let model = TaggerConfig { body: BodyConfig::None, ..config }.init(&Init::new(1, &training())).unwrap();
     let many = |id: i32| {
@@ -187,7 +187,7 @@ fn a_dropped_word_is_the_unknown_one() {
         assert!(row == &word[..4] || row == &unknown[..4]);
         dropped += usize::from(row == &unknown[..4]);
     }
-    // Four deviations of 2,000 coins.
+    // Within four deviations of 2,000 coin tosses.
     assert!((911..=1089).contains(&dropped), "{dropped}");
     assert_eq!(found, states(5, Pass::training(1)));
     assert_ne!(found, states(5, Pass::training(2)));
@@ -198,8 +198,8 @@ fn bad_fields_are_named() {
     let refused = |config: TaggerConfig| config.validate().unwrap_err().to_string();
     assert_eq!(refused(TaggerConfig { tags: 0, ..plain() }), "tags = 0: expected a whole number, 1 or more");
     assert_eq!(refused(TaggerConfig { vocab: 0, ..plain() }), "vocab = 0: expected a whole number, 1 or more");
-    assert_eq!(refused(TaggerConfig { unknown: 7, ..plain() }), "unknown = 7: expected a word, below 7");
-    let none = "d_word = 0: expected 1 or more, where there are neither characters nor an encoder";
+    assert_eq!(refused(TaggerConfig { unknown: 7, ..plain() }), "unknown = 7: expected a word id below 7");
+    let none = "d_word = 0: expected 1 or more, as there are neither characters nor an encoder";
     assert_eq!(refused(TaggerConfig { d_word: 0, ..plain() }), none);
     let characters = CharactersConfig::convolution();
     let config = TaggerConfig { characters, char_vocab: 0, ..plain() };
@@ -215,7 +215,7 @@ fn bad_fields_are_named() {
     let Ok(TaggerConfig { body: BodyConfig::Transformer(body), .. }) =
         parse(r#"{"body": {"kind": "transformer", "position": "alibi"}}"#)
     else {
-        panic!("a Transformer")
+        panic!("expected a Transformer")
     };
     assert_eq!(body.position, Position::Alibi);
     assert!(parse(r#"{"layers": 3}"#).unwrap_err().contains("unknown field `layers`"));
@@ -233,7 +233,7 @@ fn bad_batches_are_named() {
     let refused =
         |model: &Tagger, batch: &TaggerBatch| model.states(batch, &Pass::inference()).unwrap_err().to_string();
     let batch = words([[1, 2, 3], [4, 5, 6]], [3, 1]);
-    let missing = "expected those of the words, as the tagger reads them, got none";
+    let missing = "expected those of every word, because the tagger reads them, got none";
     assert_eq!(refused(&model(config("lstm")), &batch), format!("characters: {missing}"));
     let encoder = model(config("pieces_mean"));
     assert_eq!(refused(&encoder, &batch), format!("pieces: {missing}"));
@@ -245,11 +245,11 @@ fn bad_batches_are_named() {
     assert!(encoder.states(&with(vec![sentence(), vec![0..2]]), &Pass::inference()).is_ok());
     assert_eq!(
         refused(&encoder, &with(vec![sentence(), vec![0..3]])),
-        "pieces of a word: expected some of 0..2, got 0..3"
+        "pieces of a word: expected a non-empty range in 0..2, got 0..3"
     );
     assert_eq!(
         refused(&encoder, &with(vec![sentence(), vec![1..1]])),
-        "pieces of a word: expected some of 0..2, got 1..1"
+        "pieces of a word: expected a non-empty range in 0..2, got 1..1"
     );
     assert_eq!(refused(&encoder, &with(vec![sentence(), vec![]])), "words with pieces: expected [3, 1], got [3, 0]");
 

@@ -1,4 +1,4 @@
-//! Training steps of a small model on the backend under test: the same as on Flex, if it is another one.
+//! Training steps of a small model on the backend under test, compared with those on Flex.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -9,7 +9,7 @@ use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 
 use crate::support::{close, training, values};
 
-/// All parameters, one after the other.
+/// Values of all parameters of a model, concatenated.
 #[derive(Default)]
 struct All(Vec<f32>);
 
@@ -19,7 +19,7 @@ impl ModuleVisitor for All {
     }
 }
 
-/// The loss before each of three steps, and the weights after them.
+/// Trains three steps. Returns the loss before each, and the weights after them.
 fn trained(device: &Device) -> (Vec<f32>, Vec<f32>) {
     let config = TransformerConfig {
         vocab: 13,
@@ -31,7 +31,7 @@ fn trained(device: &Device) -> (Vec<f32>, Vec<f32>) {
         ..Default::default()
     };
     let mut model = LanguageModel::new(&config, &Init::new(1, device)).unwrap();
-    // So large an ε makes steps of the gradients themselves.
+    // With so large an ε, steps are proportional to the gradients.
     let options = AdamWOptions { learning_rate: 1e2, beta1: 0.9, beta2: 0.98, epsilon: 1e2, weight_decay: 1e-4 };
     let mut adamw = AdamW::new(options, Some(1.0), Decay::Matrices);
     let ids = |shift: i64| {
@@ -53,7 +53,7 @@ fn trained(device: &Device) -> (Vec<f32>, Vec<f32>) {
 }
 
 #[test]
-fn steps_learn_and_are_those_of_flex() {
+fn steps_reduce_the_loss_and_match_flex() {
     let (losses, weights) = trained(&training());
     assert!(losses[2] < losses[0], "{losses:?}");
     let flex = trained(&Device::flex().autodiff());

@@ -1,4 +1,4 @@
-//! Word vectors against PyTorch, and what is asked of a finished table against hand-made ones.
+//! Tests of word vectors against PyTorch, and of queries on small tables made by hand.
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor};
@@ -16,7 +16,7 @@ fn model() -> WordVectors {
 }
 
 #[test]
-fn losses_and_gradients_agree_with_pytorch() {
+fn losses_and_gradients_match_pytorch() {
     let golden = Golden::open("word_vectors");
     for (case, options) in golden.cases() {
         let mut model = model();
@@ -42,7 +42,7 @@ fn losses_and_gradients_agree_with_pytorch() {
     }
 }
 
-/// At the published start every score is zero, where a slope taken from `|x|` would be missing.
+/// With the published initial weights every score is zero, where a loss written with `|x|` would have no gradient.
 #[test]
 fn the_first_step_has_a_gradient() {
     let model = model();
@@ -52,16 +52,16 @@ fn the_first_step_has_a_gradient() {
     close("three times ln 2", &values(loss.clone()), &[3.0 * std::f32::consts::LN_2], 1e-6);
     let got = gradient(&model.output.val(), &loss.backward());
     let input = values(model.input.val());
-    // d/du of −ln σ(u·h) is −h/2 at u = 0, of −ln σ(−u·h) it is h/2; the mean of two pairs.
+    // At u = 0, the derivative of −ln σ(u·h) is −h/2 and that of −ln σ(−u·h) is h/2; the loss is the mean of two pairs.
     let centre = [(1, -0.25), (0, -0.25), (0, 0.25), (0, 0.25), (1, 0.25), (1, 0.25)];
     let want: Vec<f32> =
         centre.iter().flat_map(|&(row, factor)| input[row * 4..][..4].iter().map(move |h| factor * h)).collect();
     close("gradient", &got, &want, 1e-7);
 }
 
-/// Words around a centre beyond its count reach nothing, and their order does not matter.
+/// Context words beyond a centre's count have no effect, and the order of the others does not matter.
 #[test]
-fn a_bag_has_no_order_and_no_padding() {
+fn cbow_ignores_order_and_padding() {
     let mut model = model();
     model.output = Param::from_tensor(leaf([6, 4], 7).detach());
     let run = |around: [[i32; 3]; 2], counts: &[usize]| {
@@ -78,9 +78,9 @@ fn a_bag_has_no_order_and_no_padding() {
     close("gradient", &plain.1, &other.1, 1e-6);
 }
 
-/// 1, 0, 16, 81 and 1 times, so 1 : 0 : 8 : 27 : 1, without the word that is right; within four deviations.
+/// Counts 1, 0, 16, 81 and 1 give shares 1 : 0 : 8 : 27 : 1, without the right word; each is within four deviations.
 #[test]
-fn wrong_words_go_by_their_counts() {
+fn negatives_are_drawn_by_their_counts() {
     let sampler = NegativeSampler::new(&[1, 0, 16, 81, 1]).unwrap();
     let draw = |right, seed| {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -100,7 +100,7 @@ fn wrong_words_go_by_their_counts() {
     assert_eq!(draw(2, 1), draw(2, 1));
     assert_ne!(draw(2, 1), draw(2, 2));
     let few = NegativeSampler::new(&[0, 3]).unwrap_err().to_string();
-    assert_eq!(few, "counts of words: expected two words or more that occur, got 1");
+    assert_eq!(few, "counts of words: expected at least two words that occur, got 1");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn bad_inputs_are_named() {
     let ids = || Tensor::<1, Int>::from_ints([0, 1], &training());
     let drawn = |shape: [usize; 2]| Tensor::<2, Int>::zeros(shape, &training());
     let refused = model.skip_gram_loss(ids(), ids(), drawn([3, 2])).unwrap_err().to_string();
-    assert_eq!(refused, "right and drawn words: expected [2] and [2, 1 or more], got [2] and [3, 2]");
+    assert_eq!(refused, "right and negative words: expected [2] and [2, 1 or more], got [2] and [3, 2]");
     let refused = model.cbow_loss(drawn([2, 3]), &[1, 0], ids(), drawn([2, 2])).unwrap_err().to_string();
     assert_eq!(refused, "counts: expected 1 or more words around each centre, got 0");
     let far = Tensor::<1, Int>::from_ints([0, 6], &training());
@@ -120,8 +120,8 @@ fn bad_inputs_are_named() {
 }
 
 #[test]
-fn neighbours_are_those_of_the_smallest_angle() {
-    // Angles 0°, 90°, 45°, 180°, nothing, 45° of another length.
+fn neighbours_have_the_smallest_angles() {
+    // Angles 0°, 90°, 45° and 180°, a zero vector, and 45° with another length.
     let table = [1.0, 0.0, 0.0, 2.0, 1.0, 1.0, -3.0, 0.0, 0.0, 0.0, 5.0, 5.0];
     let found = neighbours(&table, &[2.0, 0.0], 4, &[0]);
     assert_eq!(found.iter().map(|found| found.0).collect::<Vec<_>>(), [2, 5, 1, 4]);
@@ -136,7 +136,7 @@ fn neighbours_are_those_of_the_smallest_angle() {
 }
 
 #[test]
-fn analogies_go_by_directions() {
+fn analogies_follow_directions() {
     // man, woman, king, queen, tree: the second feature is gender, the third royalty; lengths differ.
     let table = [1.0, -1.0, 0.0, 2.0, 2.0, 0.0, 1.0, -1.0, 1.5, 3.0, 3.0, 4.5, 0.1, 0.0, -2.0];
     assert_eq!(analogy(&table, 3, [0, 1, 2], 1)[0].0, 3);

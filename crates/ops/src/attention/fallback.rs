@@ -1,4 +1,4 @@
-//! Attention in plain Burn operations, with a dense matrix of scores: for other backends, and for the tests.
+//! Attention in plain Burn operations, with a dense matrix of scores, for other backends and for tests.
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
@@ -6,12 +6,12 @@ use regard_kernels::attention::{AttentionShape, alibi_distances, dropout_decisio
 
 use super::options::{AttentionOptions, Distance, Mask};
 
-/// [`attention`](super::attention) in plain Burn operations. Arguments are those that it has checked.
+/// [`attention`](super::attention) in plain Burn operations, without its argument checks.
 pub fn attention_fallback(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &AttentionOptions) -> Tensor<4> {
     let [batch, n_heads, queries, _] = q.dims();
     let [_, kv_heads, keys, d_value] = v.dims();
     let device = q.device();
-    // Burn panics where it is to repeat something no times.
+    // Burn panics when a tensor is expanded to a size of 0.
     if [batch, n_heads, queries, keys, d_value].contains(&0) {
         return Tensor::zeros([batch, n_heads, queries, d_value], &device);
     }
@@ -24,7 +24,7 @@ pub fn attention_fallback(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &At
     weights.matmul(repeat_heads(v, [batch, kv_heads, keys, d_value], n_heads))
 }
 
-/// The weights before dropout, `[batch, n_heads, queries, keys]`.
+/// Computes the weights before dropout, `[batch, n_heads, queries, keys]`.
 pub(super) fn weights(q: Tensor<4>, k: Tensor<4>, options: &AttentionOptions) -> Tensor<4> {
     let [batch, n_heads, queries, d_head] = q.dims();
     let [_, kv_heads, keys, _] = k.dims();
@@ -46,14 +46,14 @@ pub(super) fn weights(q: Tensor<4>, k: Tensor<4>, options: &AttentionOptions) ->
         }
         Distance::Relative { table } => scores + relative(table.clone(), &shape),
     };
-    // A bias of −∞ hides a key too.
+    // A bias of −∞ also hides a key.
     let hidden = hidden(&shape, options, &device).bool_or(scores.clone().equal_elem(f32::NEG_INFINITY));
-    // A finite stand-in for −∞ keeps rows that see nothing free of NaN; then they are set to zero.
+    // With −∞, a row that sees no key would be NaN. A finite stand-in avoids that; its weights are then set to zero.
     let weights = softmax(scores.mask_fill(hidden.clone(), -1e30), 3);
     weights.mask_fill(hidden, 0.0)
 }
 
-/// True where a query may not see a key, `[batch, n_heads, queries, keys]`.
+/// Returns a mask that is true where a query may not see a key, `[batch, n_heads, queries, keys]`.
 fn hidden(shape: &AttentionShape, options: &AttentionOptions, device: &Device) -> Tensor<4, Bool> {
     let AttentionShape { batch, n_heads, queries, keys, .. } = *shape;
     let mut visible = Vec::with_capacity(batch * queries * keys);
@@ -86,7 +86,7 @@ fn hidden(shape: &AttentionShape, options: &AttentionOptions, device: &Device) -
     hidden.expand([batch, n_heads, queries, keys])
 }
 
-/// A learned table of clipped distances as a dense bias `[1, n_heads, queries, keys]`.
+/// Expands a learned table of clipped distances to a dense bias `[1, n_heads, queries, keys]`.
 fn relative(table: Tensor<2>, shape: &AttentionShape) -> Tensor<4> {
     let [n_heads, width] = table.dims();
     let max = (width / 2) as isize;
@@ -98,7 +98,7 @@ fn relative(table: Tensor<2>, shape: &AttentionShape) -> Tensor<4> {
     table.select(1, index).reshape([1, n_heads, shape.queries, shape.keys])
 }
 
-/// `f(head, distance)` for `[n_heads, queries, keys]`.
+/// Evaluates `f(head, distance)` for all of `[n_heads, queries, keys]`.
 fn by_distance(shape: &AttentionShape, f: impl Fn(usize, isize) -> f32) -> Vec<f32> {
     let AttentionShape { n_heads, queries, keys, .. } = *shape;
     let mut out = Vec::with_capacity(n_heads * queries * keys);
@@ -111,7 +111,7 @@ fn by_distance(shape: &AttentionShape, f: impl Fn(usize, isize) -> f32) -> Vec<f
     out
 }
 
-/// Keys or values once for each query head.
+/// Repeats the heads of keys or values so that each query head has its own.
 fn repeat_heads(x: Tensor<4>, [batch, kv_heads, keys, d]: [usize; 4], n_heads: usize) -> Tensor<4> {
     if kv_heads == n_heads {
         return x;

@@ -1,4 +1,4 @@
-//! Attention on Flex: tensors as strided views for the kernels, and the gradients back into tensors.
+//! Attention on Flex: passes tensors to the kernels as strided views and returns the gradients as tensors.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,20 +16,19 @@ use super::options::{AttentionOptions, Distance};
 use crate::error::OpError;
 use crate::fused::{FusedOp, Purpose, contiguous, elements, host, sizes, tensor};
 
-/// Where queries, keys and values are.
+/// How queries, keys and values are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// In three tensors `[batch, heads, seq, d]`.
+    /// Three tensors `[batch, heads, seq, d]`.
     Separate,
-    /// In one tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
+    /// One tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
     Packed,
     /// Queries in one tensor `[batch, queries, n_heads · d_head]`, keys and values in another `[batch, keys,
     /// 2 kv_heads · d_head]`.
     Crossed,
 }
 
-/// One attention call. Its inputs are queries, keys and values in their [`Layout`], then the bias and the table, if
-/// there are any.
+/// One attention call. Its inputs are queries, keys and values in their [`Layout`], then optionally the bias and the table.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     shape: AttentionShape,
@@ -39,14 +38,14 @@ pub(super) struct Operation {
     lengths: Option<Arc<Vec<usize>>>,
     allowed: Option<(FlexTensor, [usize; 4])>,
     sparse: Option<super::SparseRows>,
-    /// Distances of ALiBi; those of a table come from its tensor.
+    /// Expanded biases of ALiBi. Biases of a relative table are expanded from its tensor instead.
     alibi: Option<Arc<Vec<f32>>>,
     dropout: Option<kernel::Dropout>,
     has_bias: bool,
     has_table: bool,
 }
 
-/// What the backward pass needs.
+/// Values kept for the backward pass.
 #[derive(Debug, Clone)]
 pub(super) struct Saved {
     inputs: Vec<FlexTensor>,
@@ -75,7 +74,7 @@ impl Operation {
         })
     }
 
-    /// Inputs that are queries, keys and values.
+    /// Number of inputs that hold queries, keys and values.
     fn operands(&self) -> usize {
         match self.layout {
             Layout::Separate => 3,
@@ -92,7 +91,7 @@ impl Operation {
         self.has_table.then(|| &inputs[self.operands() + usize::from(self.has_bias)])
     }
 
-    /// The distances of the table, expanded.
+    /// Expands the relative table, if present, to one bias per head and distance.
     fn distances(&self, inputs: &[FlexTensor]) -> Result<Option<Vec<f32>>, OpError> {
         let AttentionShape { queries, keys, .. } = self.shape;
         self.table(inputs)
@@ -104,7 +103,7 @@ impl Operation {
             .transpose()
     }
 
-    /// The options for the kernel.
+    /// Returns the options for the kernel.
     fn options<'a>(
         &'a self,
         inputs: &'a [FlexTensor],
@@ -122,7 +121,7 @@ impl Operation {
         }
     }
 
-    /// Queries, keys and values.
+    /// Returns views of queries, keys and values.
     fn views<'a>(&self, inputs: &'a [FlexTensor]) -> [View<'a>; 3] {
         let AttentionShape { n_heads, kv_heads, queries, keys, d_head, .. } = self.shape;
         match self.layout {
@@ -136,7 +135,7 @@ impl Operation {
         }
     }
 
-    /// Shape and strides of the output.
+    /// Returns the shape and the strides of the output.
     fn output(&self) -> (Vec<usize>, [usize; 3]) {
         let AttentionShape { batch, n_heads, queries, d_value, .. } = self.shape;
         match self.layout {
@@ -157,7 +156,7 @@ impl<const N: usize> FusedOp<N> for Operation {
         let operands = self.operands();
         let layout = |(at, input): (usize, FlexTensor)| match at < operands && self.layout == Layout::Separate {
             true => usable(input),
-            // An expanded bias has a gradient for each of its rows, so its rows must be its own.
+            // An expanded bias gets a gradient for each of its rows, so the rows must not share memory.
             false => contiguous(input),
         };
         let inputs: Vec<FlexTensor> = inputs.into_iter().enumerate().map(layout).collect();
@@ -180,7 +179,7 @@ impl<const N: usize> FusedOp<N> for Operation {
         let [q, k, v] = self.views(&inputs);
         let (_, [s0, s1, s2]) = self.output();
         let out_view = View { data: elements(&out), strides: [s0, s1, s2, 1] };
-        // Before the heads are joined again, Burn hands the gradient over as a transposed view: read as it is.
+        // Where heads are joined by a transposition, Burn passes the gradient as a transposed view; read it in place.
         let is_separate = self.layout == Layout::Separate;
         let grad = if is_separate { usable(grad) } else { contiguous(grad) };
         let grad_view = match is_separate {
@@ -209,7 +208,7 @@ impl<const N: usize> FusedOp<N> for Operation {
                 let [k, v] = ViewMut::packed(kv, keys, [kv_heads, kv_heads], d_head);
                 [q, k, v]
             }
-            _ => unreachable!("as many operands as the layout has"),
+            _ => unreachable!("the number of operands follows from the layout"),
         };
         let gradients = AttentionGradients {
             q: grad_q,
@@ -238,7 +237,7 @@ impl<const N: usize> FusedOp<N> for Operation {
     }
 }
 
-/// The weights of one head, for [`attention_weights`](super::attention_weights).
+/// Computes the weights of one head for [`attention_weights`](super::attention_weights).
 pub(super) fn weights(
     shape: AttentionShape,
     q: Tensor<4>,
@@ -261,11 +260,11 @@ pub(super) fn weights(
     Ok(Tensor::from_data(burn::tensor::TensorData::new(out, size), &device))
 }
 
-/// The gradient of a bias: the kernel leaves out the batch and heads it repeats over, here go queries and keys.
+/// The gradient of a bias. The kernel sums over repeated batches and heads; this type sums over repeated queries and keys.
 struct BiasGradient {
-    /// The shape that the kernel writes.
+    /// Shape that the kernel writes.
     full: [usize; 4],
-    /// The shape of the bias.
+    /// Shape of the bias.
     bias: [usize; 4],
 }
 
@@ -285,7 +284,7 @@ impl BiasGradient {
         if self.full == self.bias {
             return tensor(data, self.full);
         }
-        // The bias repeats over queries or keys too: sum over them, in order.
+        // The bias also repeats over queries or keys: sum over them in order.
         let [_, h, q, k] = self.full;
         let [nb, nh, nq, nk] = self.bias;
         let mut out = vec![0.0; nb * nh * nq * nk];
@@ -301,12 +300,12 @@ impl BiasGradient {
     }
 }
 
-/// A tensor the kernels can read: strides that are not negative.
+/// Returns a tensor that the kernels can read: one without negative strides.
 fn usable(tensor: FlexTensor) -> FlexTensor {
     if tensor.layout().strides().iter().all(|&stride| stride >= 0) { tensor } else { tensor.to_contiguous() }
 }
 
-/// A tensor of rank 4 as a strided view; indices of size 1 get stride 0, so that they repeat.
+/// Returns a strided view of a tensor of rank 4. Dimensions of size 1 get stride 0, so that they repeat.
 fn view(tensor: &FlexTensor) -> View<'_> {
     let layout = tensor.layout();
     let shape: [usize; 4] = sizes(tensor);
@@ -315,7 +314,7 @@ fn view(tensor: &FlexTensor) -> View<'_> {
     View { data: &data[layout.start_offset().min(data.len())..], strides }
 }
 
-/// Tensors of some heads each, side by side inside one contiguous `[batch, seq, Σ heads · d_head]`.
+/// Returns views of groups of heads that lie side by side in a contiguous `[batch, seq, Σ heads · d_head]`.
 fn side_by_side<const N: usize>(tensor: &FlexTensor, seq: usize, heads: [usize; N], d_head: usize) -> [View<'_>; N] {
     let (data, row) = (elements(tensor), heads.iter().sum::<usize>() * d_head);
     let mut offset = 0;
@@ -326,7 +325,7 @@ fn side_by_side<const N: usize>(tensor: &FlexTensor, seq: usize, heads: [usize; 
     })
 }
 
-/// A boolean tensor as bytes with the strides of the scores; indices of size 1 repeat.
+/// Returns a contiguous boolean tensor and its strides. Dimensions of size 1 get stride 0, so that they repeat.
 fn boolean(allowed: Tensor<4, Bool>) -> Result<(FlexTensor, [usize; 4]), OpError> {
     let shape = allowed.dims();
     let tensor = match allowed.into_dispatch().kind {
@@ -339,8 +338,8 @@ fn boolean(allowed: Tensor<4, Bool>) -> Result<(FlexTensor, [usize; 4]), OpError
     Ok((tensor, std::array::from_fn(|d| if shape[d] == 1 { 0 } else { strides[d] })))
 }
 
-/// The bytes of a contiguous boolean tensor.
+/// Returns the bytes of a contiguous boolean tensor.
 fn bytes(mask: &FlexTensor) -> &[u8] {
-    let (start, end) = mask.layout().contiguous_offsets().expect("made contiguous");
+    let (start, end) = mask.layout().contiguous_offsets().expect("`boolean` makes the mask contiguous");
     &mask.bytes()[start..end]
 }

@@ -1,7 +1,7 @@
-//! Scaled dot-product attention with every mask, bias and kind of head, fused.
+//! Fused scaled dot-product attention with masks, biases, dropout and grouped key heads.
 //!
-//! `softmax(scale · Q Kᵀ + bias) V`, in memory linear in the sequence; see [`regard_kernels::attention`] for the
-//! formulas and for what a query gets that may see nothing (zeros) or sees a NaN (NaN).
+//! `softmax(scale · Q Kᵀ + bias) V`, in memory linear in the sequence length; see [`regard_kernels::attention`] for the
+//! formulas. A query that may see no key outputs zeros; a query that sees a NaN outputs NaN.
 
 mod fallback;
 mod fused;
@@ -19,7 +19,7 @@ use crate::error::{OpError, check_shape};
 use crate::fused::{apply, check_f32, is_fused};
 use fused::{Layout, Operation};
 
-/// [`apply`]s an operation to its operands and what else it learns.
+/// Calls [`apply`] on an operation with its operands, followed by the learned bias and distance table if present.
 macro_rules! apply_with {
     ($operation:expr, $options:expr, $($operand:expr),+) => {{
         let bias = $options.bias.clone().map(Tensor::into_dispatch);
@@ -32,7 +32,7 @@ macro_rules! apply_with {
     }};
 }
 
-/// Attention of every query over the keys it may see.
+/// Computes the attention of every query over the keys that it may see.
 ///
 /// # Shapes
 /// `q` `[batch, n_heads, queries, d_head]`, `k` `[batch, kv_heads, keys, d_head]`, `v` `[batch, kv_heads, keys,
@@ -61,10 +61,10 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &AttentionOp
     apply_with!(operation, options, q, k, v)
 }
 
-/// [`attention`] of a sequence over itself, with queries, keys and values as one product of it: nothing is moved.
+/// [`attention`] of a sequence over itself. Queries, keys and values lie side by side in one tensor and are not copied.
 ///
 /// # Shapes
-/// `qkv` `[batch, seq, (n_heads + 2 kv_heads) · d_head]`, all queries, then all keys, then all values →
+/// `qkv` `[batch, seq, (n_heads + 2 kv_heads) · d_head]` (all queries, then all keys, then all values) →
 /// `[batch, seq, n_heads · d_head]`.
 pub fn attention_packed(
     qkv: Tensor<3>,
@@ -91,10 +91,10 @@ pub fn attention_packed(
     apply_with!(operation, options, qkv)
 }
 
-/// [`attention`] of a sequence over another, with keys and values as one product of that: nothing is moved.
+/// [`attention`] of one sequence over another. Keys and values lie side by side in one tensor and are not copied.
 ///
 /// # Shapes
-/// `q` `[batch, queries, n_heads · d_head]`, `kv` `[batch, keys, 2 kv_heads · d_head]`, all keys, then all values →
+/// `q` `[batch, queries, n_heads · d_head]`, `kv` `[batch, keys, 2 kv_heads · d_head]` (all keys, then all values) →
 /// `[batch, queries, n_heads · d_head]`.
 pub fn attention_crossed(
     q: Tensor<3>,
@@ -123,7 +123,7 @@ pub fn attention_crossed(
     apply_with!(operation, options, q, kv)
 }
 
-/// `[batch, seq, Σ heads · d_head]` as tensors `[batch, heads, seq, d_head]`.
+/// Splits `[batch, seq, Σ heads · d_head]` into one tensor `[batch, heads, seq, d_head]` per number in `heads`.
 fn apart<const N: usize>(packed: Tensor<3>, heads: [usize; N], d_head: usize) -> [Tensor<4>; N] {
     let [batch, seq, _] = packed.dims();
     let parts = packed.reshape([batch, seq, heads.iter().sum(), d_head]).swap_dims(1, 2);
@@ -134,18 +134,18 @@ fn apart<const N: usize>(packed: Tensor<3>, heads: [usize; N], d_head: usize) ->
     })
 }
 
-/// `[batch, n_heads, seq, d_head]` as `[batch, seq, n_heads · d_head]`.
+/// Reshapes `[batch, n_heads, seq, d_head]` to `[batch, seq, n_heads · d_head]`.
 fn joined(heads: Tensor<4>) -> Tensor<3> {
     let [batch, n_heads, seq, d_head] = heads.dims();
     heads.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head])
 }
 
-/// The weights, before dropout, that the queries `rows` of one head of one sequence give to all keys.
+/// Computes the weights that the queries `rows` of one head of one sequence give to all keys, before dropout.
 ///
-/// They are computed for this call alone; [`attention`] keeps none. No gradient flows through them.
+/// The weights are computed anew, since [`attention`] does not store them. No gradient flows through them.
 ///
 /// # Shapes
-/// `q` and `k` as in [`attention`] → `[rows, keys]`.
+/// `q` and `k` as in [`attention`] → `[rows.len(), keys]`.
 pub fn attention_weights(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -155,8 +155,9 @@ pub fn attention_weights(
 ) -> Result<Tensor<2>, OpError> {
     let shape = check(&q, &k, &k, options)?;
     if batch >= shape.batch || head >= shape.n_heads || rows.start > rows.end || rows.end > shape.queries {
-        let why = format!("[{batch}, {head}, {rows:?}] of [{}, {}, {}]", shape.batch, shape.n_heads, shape.queries);
-        return Err(OpError::Option { what: "rows of attention weights", why });
+        let AttentionShape { batch: sequences, n_heads, queries, .. } = shape;
+        let why = format!("expected within [{sequences}, {n_heads}, {queries}], got [{batch}, {head}, {rows:?}]");
+        return Err(OpError::Option { what: "[batch, head, rows] of attention weights", why });
     }
     if !is_fused(&q) {
         let weights =
@@ -166,7 +167,7 @@ pub fn attention_weights(
     fused::weights(shape, q, k, options, (batch, head), rows)
 }
 
-/// The sizes of a call, or what does not fit.
+/// Checks the arguments of [`attention`] and returns their sizes.
 fn check(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &AttentionOptions) -> Result<AttentionShape, OpError> {
     check_f32("queries", q)?;
     check_f32("keys", k)?;
@@ -182,10 +183,10 @@ fn check(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &AttentionOptions
     Ok(shape)
 }
 
-/// Refuses heads that cannot share keys evenly.
+/// Returns an error unless the query heads can share the key heads evenly.
 fn check_heads(n_heads: usize, kv_heads: usize) -> Result<(), OpError> {
     if n_heads == 0 || kv_heads == 0 || !n_heads.is_multiple_of(kv_heads) {
-        let why = format!("expected 1 or more, and a multiple of the {kv_heads} key heads, got {n_heads}");
+        let why = format!("expected a positive multiple of kv_heads = {kv_heads}, got {n_heads}");
         return Err(OpError::Option { what: "n_heads", why });
     }
     Ok(())
@@ -198,12 +199,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_side_by_side_come_apart_and_together() {
+    fn packed_heads_are_split_and_joined() {
         let numbers: Vec<f32> = (0..2 * 3 * 12).map(|n| n as f32).collect();
         let packed = Tensor::<3>::from_data(TensorData::new(numbers.clone(), [2, 3, 12]), &Device::flex());
         let [q, k, v] = apart(packed.clone(), [2, 1, 1], 3);
         assert_eq!((q.dims(), k.dims(), v.dims()), ([2, 2, 3, 3], [2, 1, 3, 3], [2, 1, 3, 3]));
-        // Sequence 1, token 2: its row has 12 features, of which the keys are the third three.
+        // Sequence 1, token 2: the keys are features 6 to 8 of the 12 in its row.
         let row = k.slice([1..2, 0..1, 2..3, 0..3]).into_data().iter::<f32>().collect::<Vec<_>>();
         assert_eq!(row, numbers[5 * 12 + 6..5 * 12 + 9]);
         let [all] = apart(packed, [4], 3);

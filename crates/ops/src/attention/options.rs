@@ -1,4 +1,4 @@
-//! Who may see whom, and what is added to the scores.
+//! Options of attention: masks, biases, scale and dropout.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use regard_kernels::attention::{self as kernel, AttentionShape, Band};
 use crate::error::OpError;
 use crate::fused::check_f32;
 
-/// Which keys a query may see by their distance. The position of query `i` is `i + keys − queries`.
+/// The keys that a query may see, by their distance from it. The position of query `i` is `i + keys − queries`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mask {
-    /// All.
+    /// All keys.
     #[default]
     Full,
-    /// The keys up to the query's own position.
+    /// The keys up to and including the query's own position.
     Causal,
-    /// The keys at most `left` before and `right` after the query's own position; `right: 0` is causal too.
+    /// The keys at most `left` before and `right` after the query's own position; `right: 0` is also causal.
     Window {
-        /// Keys before.
+        /// Number of visible keys before the query's position.
         left: usize,
-        /// Keys after.
+        /// Number of visible keys after the query's position.
         right: usize,
     },
 }
 
-/// The keys each query may see, as compressed sparse rows, the same for every sequence and head.
+/// The keys that each query may see, as compressed sparse rows; the same for every sequence and head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SparseRows {
     pub(super) offsets: Arc<Vec<usize>>,
@@ -33,7 +33,7 @@ pub struct SparseRows {
 }
 
 impl SparseRows {
-    /// Rows from the keys of each query; they are sorted, and each counts once.
+    /// Builds the rows from a list of keys for each query. Keys may be unsorted, and duplicates count once.
     pub fn new(rows: Vec<Vec<usize>>) -> Self {
         let mut offsets = vec![0];
         let mut columns = Vec::new();
@@ -47,52 +47,52 @@ impl SparseRows {
     }
 }
 
-/// A bias that depends on the distance of the key from the query's position.
+/// A bias on the scores that depends on the distance of the key from the query's position.
 #[derive(Debug, Clone, Default)]
-#[allow(clippy::large_enum_variant, reason = "one a call; a box would only be in the way")]
+#[allow(clippy::large_enum_variant, reason = "one value per call; boxing would gain nothing")]
 pub enum Distance {
-    /// None.
+    /// No bias.
     #[default]
     None,
-    /// ALiBi: `−slope · |distance|`, a slope a head (`regard_kernels::attention::alibi_slopes` has the published ones).
+    /// ALiBi: `−slope · |distance|`, one slope per head. `regard_kernels::attention::alibi_slopes` has the published ones.
     Alibi {
-        /// `[n_heads]`.
+        /// Slopes, `[n_heads]`.
         slopes: Vec<f32>,
     },
-    /// A learned table of distances clipped to `±max`, index `distance + max`.
+    /// A learned bias for each distance, clipped to `±max`, at index `distance + max` of the table.
     Relative {
-        /// `[n_heads, 2 max + 1]`.
+        /// Biases, `[n_heads, 2 max + 1]`.
         table: Tensor<2>,
     },
 }
 
-/// Random omission of weights, drawn from a counter: the same seed gives the same choice, on any number of threads.
+/// Dropout of attention weights. The same seed drops the same weights, on any number of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
-    /// Probability that a weight is left out, in `[0, 1)`.
+    /// Probability that a weight is dropped, in `[0, 1)`.
     pub probability: f32,
-    /// Selects the random numbers; take a new one each step and layer.
+    /// Seed of the random numbers; use a new one for each step and layer.
     pub seed: u64,
 }
 
-/// Everything that shapes the scores. All restrictions hold together; all biases add up.
+/// Options of attention. A query sees only the keys that all masks allow; all biases are added up.
 #[derive(Debug, Clone, Default)]
 pub struct AttentionOptions {
-    /// Factor on `q·k`; `1/√d_head` by default.
+    /// Factor on `q·k`; `1/√d_head` if `None`.
     pub scale: Option<f32>,
-    /// Limits by distance.
+    /// Mask by distance.
     pub mask: Mask,
-    /// Keys that exist in each sequence; the rest is padding.
+    /// Number of real keys of each sequence, `[batch]`; the rest is padding.
     pub lengths: Option<Vec<usize>>,
-    /// An arbitrary mask, true where the query may see the key: `[batch or 1, n_heads or 1, queries or 1, keys or 1]`.
+    /// Boolean mask, true where the query may see the key: `[batch or 1, n_heads or 1, queries or 1, keys or 1]`.
     pub allowed: Option<Tensor<4, Bool>>,
-    /// An arbitrary sparse mask.
+    /// Sparse mask: a list of visible keys for each query.
     pub sparse: Option<SparseRows>,
-    /// Added to the scores: `[batch or 1, n_heads or 1, queries or 1, keys or 1]`.
+    /// Bias added to the scores: `[batch or 1, n_heads or 1, queries or 1, keys or 1]`.
     pub bias: Option<Tensor<4>>,
-    /// Added by distance.
+    /// Bias added to the scores by distance.
     pub distance: Distance,
-    /// Dropout of weights.
+    /// Dropout of the attention weights.
     pub dropout: Option<Dropout>,
 }
 
@@ -107,7 +107,7 @@ impl Mask {
 }
 
 impl Distance {
-    /// The learned table.
+    /// Returns the learned table of [`Distance::Relative`].
     pub(super) fn table(&self) -> Option<Tensor<2>> {
         match self {
             Distance::Relative { table } => Some(table.clone()),
@@ -121,7 +121,7 @@ impl AttentionOptions {
         self.scale.unwrap_or_else(|| 1.0 / (shape.d_head as f32).sqrt())
     }
 
-    /// Refuses options that do not fit `shape`.
+    /// Returns an error if the options do not fit `shape`.
     pub(super) fn check(&self, shape: &AttentionShape) -> Result<(), OpError> {
         let option = |what, why| Err(OpError::Option { what, why });
         let AttentionShape { batch, n_heads, queries, keys, .. } = *shape;
@@ -133,7 +133,7 @@ impl AttentionOptions {
         if let Some(scale) = self.scale
             && !scale.is_finite()
         {
-            return option("scale", format!("{scale} is not finite"));
+            return option("scale", format!("expected a finite number, got {scale}"));
         }
         if let Some(allowed) = &self.allowed {
             broadcasts("mask", allowed.dims())?;
@@ -146,7 +146,7 @@ impl AttentionOptions {
             Distance::None => {}
             Distance::Alibi { slopes } if slopes.len() == n_heads => {}
             Distance::Alibi { slopes } => {
-                return option("ALiBi slopes", format!("{} for {n_heads} heads", slopes.len()));
+                return option("ALiBi slopes", format!("expected {n_heads}, one per head, got {}", slopes.len()));
             }
             Distance::Relative { table } => {
                 check_f32("relative table", table)?;
@@ -157,7 +157,7 @@ impl AttentionOptions {
                 }
             }
         }
-        // The rest is of plain numbers, which the kernel's own options check.
+        // The kernel's options check the rest.
         let lengths = self.lengths.as_deref();
         let sparse = self.sparse.as_ref().map(|s| kernel::SparseRows { offsets: &s.offsets, columns: &s.columns });
         let dropout = self.dropout.map(|d| kernel::Dropout { probability: d.probability, seed: d.seed });

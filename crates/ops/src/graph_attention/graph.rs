@@ -1,4 +1,4 @@
-//! A graph: nodes and directed edges.
+//! Graphs of nodes and directed edges.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use regard_kernels::graph_attention::Edges;
 use crate::attention::SparseRows;
 use crate::error::OpError;
 
-/// Whether every node sees itself.
+/// Whether to add an edge from every node to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfLoops {
-    /// Each node gets an edge to itself.
+    /// Add a self-loop to every node.
     Add,
-    /// A node sees itself if an edge says so.
+    /// Keep the edges as given; a node sees itself only if the edges include its self-loop.
     AsGiven,
 }
 
-/// Nodes and the directed edges between them, in the order by target and by source; cheap to clone.
+/// A graph of nodes and directed edges, with the edges sorted by target, then by source. Cheap to clone.
 ///
 /// ```
 /// use regard_ops::{Graph, SelfLoops};
@@ -32,12 +32,12 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of `nodes` with the edges `(source, target)`, in any order; an edge that occurs twice counts once.
+    /// Builds a graph of `nodes` nodes from edges `(source, target)` in any order; duplicate edges count once.
     ///
-    /// An undirected edge is one in each direction.
+    /// An undirected edge is given as two edges, one in each direction.
     pub fn new(nodes: usize, edges: &[(usize, usize)], self_loops: SelfLoops) -> Result<Self, OpError> {
         if nodes > u32::MAX as usize {
-            return Err(OpError::Option { what: "nodes", why: format!("{nodes} is more than 2³² − 1") });
+            return Err(OpError::Option { what: "nodes", why: format!("expected at most 2³² − 1, got {nodes}") });
         }
         let outside = |&(source, target): &(usize, usize)| source >= nodes || target >= nodes;
         if let Some(index) = edges.iter().position(outside) {
@@ -61,26 +61,26 @@ impl Graph {
         Ok(Self { edges: Arc::new(Edges::new(rows, nodes)?) })
     }
 
-    /// The number of nodes.
+    /// Returns the number of nodes.
     pub fn n_nodes(&self) -> usize {
         self.edges.n_targets()
     }
 
-    /// The number of edges, self-loops included.
+    /// Returns the number of edges, self-loops included.
     pub fn n_edges(&self) -> usize {
         self.edges.len()
     }
 
-    /// The edges `(source, target)` in the order of [`graph_attention_weights`](super::graph_attention_weights): by
-    /// target, then by source.
+    /// Iterates over the edges `(source, target)`, sorted by target, then by source. This is the order of
+    /// [`graph_attention_weights`](super::graph_attention_weights).
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.n_nodes()).flat_map(move |target| self.sources(target).map(move |source| (source, target)))
     }
 
-    /// The nodes that have an edge to `target`, rising.
+    /// Iterates over the nodes that have an edge to `target`, in ascending order.
     ///
     /// # Panics
-    /// If there is no such node.
+    /// Panics if `target` is not a node of the graph.
     pub fn sources(&self, target: usize) -> impl Iterator<Item = usize> + '_ {
         self.edges.sources()[self.edges.incoming(target)].iter().map(|&source| source as usize)
     }
@@ -90,7 +90,7 @@ impl Graph {
     }
 }
 
-/// The graph as a mask of dot-product attention: a query sees the keys that have an edge to it.
+/// Converts the graph to a mask of dot-product attention: a query sees the keys that have an edge to it.
 impl From<&Graph> for SparseRows {
     fn from(graph: &Graph) -> Self {
         Self::new((0..graph.n_nodes()).map(|target| graph.sources(target).collect()).collect())

@@ -2,7 +2,7 @@
 //! have an edge to it.
 //!
 //! `o_i = Σ_j drop(softmax_j LeakyReLU(s_j + t_i)) h_j` over the edges `j → i`; see [`regard_kernels::graph_attention`]
-//! for the formulas. A node that no edge leads to gives zeros.
+//! for the formulas. A node without incoming edges outputs zeros.
 
 mod graph;
 
@@ -23,12 +23,12 @@ use crate::dropout::dropout_fallback;
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, host, is_fused, sizes, tensor};
 
-/// How graph attention is computed.
+/// Options of [`graph_attention`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GraphAttentionOptions {
-    /// Slope of the leaky ReLU below zero; 0.2, as in the paper, by default.
+    /// Slope of the leaky ReLU below zero; 0.2 by default, as in the paper.
     pub slope: f32,
-    /// Dropout of weights, as [`dropout`](crate::dropout) would of a tensor `[edges, n_heads]`.
+    /// Dropout of the weights, the same as [`dropout`](crate::dropout) of a tensor `[edges, n_heads]`.
     pub dropout: Option<Dropout>,
 }
 
@@ -38,9 +38,9 @@ impl Default for GraphAttentionOptions {
     }
 }
 
-/// Attention of every node over the nodes that have an edge to it.
+/// Computes the attention of every node over the nodes that have an edge to it.
 ///
-/// The scores are usually `s = Σ_d h · a_source` and `t = Σ_d h · a_target`, with a learned vector a head for each.
+/// The scores are usually `s = Σ_d h · a_source` and `t = Σ_d h · a_target`, with two learned vectors per head.
 ///
 /// # Shapes
 /// `h` `[nodes, n_heads, d_head]`, `source_scores` (`s`) and `target_scores` (`t`) `[nodes, n_heads]` →
@@ -78,7 +78,7 @@ pub fn graph_attention(
     apply(operation, [h.into_dispatch(), source_scores.into_dispatch(), target_scores.into_dispatch()])
 }
 
-/// The weights of the edges, in the order of [`Graph::edges`], before dropout. No gradient flows through them.
+/// Computes the weights of the edges before dropout, in the order of [`Graph::edges`]. No gradient flows through them.
 ///
 /// # Shapes
 /// `source_scores` and `target_scores` `[nodes, n_heads]` → `[edges, n_heads]`.
@@ -98,8 +98,7 @@ pub fn graph_attention_weights(
     Ok(Tensor::from_data(TensorData::new(out, [graph.n_edges(), n_heads]), &device))
 }
 
-/// [`graph_attention`] in plain Burn operations, with a tensor `[edges, n_heads, d_head]` of messages. Arguments are
-/// those that it has checked.
+/// [`graph_attention`] in plain Burn operations, with messages `[edges, n_heads, d_head]` and without argument checks.
 pub fn graph_attention_fallback(
     h: Tensor<3>,
     source_scores: Tensor<2>,
@@ -121,7 +120,7 @@ pub fn graph_attention_fallback(
     let exponentials = (scores - shift).exp();
     let total = Tensor::<2>::zeros([nodes, n_heads], &device);
     let total = total.select_assign(0, targets.clone(), exponentials.clone(), IndexingUpdateOp::Add);
-    // A total of one in place of zero keeps a node whose scores are all −∞ free of NaN.
+    // A total of 1 in place of 0 avoids NaN for a node whose scores are all −∞.
     let empty = total.clone().equal_elem(0.0);
     let mut weights = exponentials / total.mask_fill(empty, 1.0).select(0, targets.clone());
     if let Some(dropout) = options.dropout {
@@ -131,9 +130,9 @@ pub fn graph_attention_fallback(
     Tensor::zeros([nodes, n_heads, d_head], &device).select_assign(0, targets, messages, IndexingUpdateOp::Add)
 }
 
-/// For each edge the largest score of its target, 0 in place of −∞; `scores` `[edges, n_heads]`.
+/// Returns for each edge the largest of the `scores` `[edges, n_heads]` with the same target, or 0 if that is −∞.
 ///
-/// The largest of 1, 2, 4, … edges from each on, never past its target's last: Burn has no maximum by group.
+/// Burn has no maximum by group, so each edge takes the maximum over the next 1, 2, 4, … edges of its target.
 fn largest(mut scores: Tensor<2>, graph: &Graph) -> Tensor<2> {
     let device = scores.device();
     let incoming: Vec<_> = (0..graph.n_nodes()).map(|target| graph.kernel().incoming(target)).collect();
@@ -156,7 +155,7 @@ fn indices(values: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, In
     Tensor::from_data(TensorData::new(values, [count]), &device.clone().without_autodiff())
 }
 
-/// Refuses scores and options that do not fit.
+/// Returns an error if scores or options are invalid.
 fn check(
     source_scores: &Tensor<2>,
     target_scores: &Tensor<2>,
@@ -169,7 +168,7 @@ fn check(
     check_shape("source scores", source_scores.dims(), [graph.n_nodes(), n_heads])?;
     check_shape("target scores", target_scores.dims(), [graph.n_nodes(), n_heads])?;
     if !options.slope.is_finite() {
-        return Err(OpError::Option { what: "slope", why: format!("{} is not finite", options.slope) });
+        return Err(OpError::Option { what: "slope", why: format!("expected a finite number, got {}", options.slope) });
     }
     match options.dropout {
         Some(Dropout { probability, .. }) if !(0.0..1.0).contains(&probability) => {
@@ -180,7 +179,7 @@ fn check(
     }
 }
 
-/// The inputs are the features and the scores of the nodes as source and as target.
+/// The fused operation. Its inputs are the features, the source scores and the target scores.
 #[derive(Debug, Clone)]
 struct Operation {
     graph: Graph,
@@ -194,7 +193,7 @@ struct Saved {
 }
 
 impl Operation {
-    /// Sizes, options and inputs for the kernel.
+    /// Returns the sizes, options and inputs for the kernel.
     fn call<'a>(
         &self,
         inputs: &'a [FlexTensor; 3],

@@ -1,4 +1,4 @@
-//! Gated recurrent units (Cho et al. 2014), with the reset gate before or after the product.
+//! Gated recurrent unit (Cho et al. 2014), with the reset gate applied before or after the matrix product.
 //!
 //! ```text
 //! r, z = σ(x_t W_ih + b_ih + h_{t−1} W_hh + b_hh)
@@ -19,27 +19,27 @@ use crate::error::OpError;
 use crate::fused::{FusedOp, Purpose, apply, contiguous, elements, is_fused, tensor};
 use crate::linear::linear_fallback;
 
-/// Gates of a unit.
+/// Number of gates.
 const GATES: usize = 3;
 
-/// The parameters of [`gru`], gates in the order `r, z, n` along the last index.
+/// The parameters of [`gru`], with the gates in the order `r, z, n` along the last dimension.
 #[derive(Debug, Clone)]
 pub struct GruWeights {
-    /// `[d_in, 3·d_hidden]`
+    /// Input weights, `[d_in, 3·d_hidden]`.
     pub w_ih: Tensor<2>,
-    /// `[d_hidden, 3·d_hidden]`
+    /// Recurrent weights, `[d_hidden, 3·d_hidden]`.
     pub w_hh: Tensor<2>,
-    /// `[3·d_hidden]`
+    /// Bias added to the input product, `[3·d_hidden]`.
     pub bias_ih: Tensor<1>,
-    /// `[3·d_hidden]`
+    /// Bias added to the recurrent product, `[3·d_hidden]`.
     pub bias_hh: Tensor<1>,
 }
 
-/// Gated recurrent units over a sequence, from `initial` or from zeros.
+/// Runs a gated recurrent unit over a sequence, starting from `initial` or from zeros.
 ///
 /// # Shapes
 /// `x` `[batch, seq, d_in]`, weights as in [`GruWeights`], `initial` `[batch, d_hidden]` → the hidden state after every
-/// step, `[batch, seq, d_hidden]`. The last along `seq` is the state to go on from. No size is zero.
+/// step, `[batch, seq, d_hidden]`. The last step is the state to continue from. No size may be zero.
 pub fn gru(
     x: Tensor<3>,
     weights: GruWeights,
@@ -60,7 +60,7 @@ pub fn gru(
     apply(Gru { shape, reset }, [x.into_dispatch(), w_ih, w_hh, bias_ih, bias_hh, initial])
 }
 
-/// [`gru`] in plain Burn operations. Arguments are those that it has checked.
+/// [`gru`] in plain Burn operations, without its argument checks.
 pub fn gru_fallback(x: Tensor<3>, weights: GruWeights, reset: GruReset, initial: Option<Tensor<2>>) -> Tensor<3> {
     let GruWeights { w_ih, w_hh, bias_ih, bias_hh } = weights;
     let (seq, d_hidden) = (x.dims()[1], w_hh.dims()[0]);
@@ -84,7 +84,7 @@ pub fn gru_fallback(x: Tensor<3>, weights: GruWeights, reset: GruReset, initial:
     Tensor::stack(steps, 1)
 }
 
-/// The inputs are `x`, `w_ih`, `w_hh`, the two biases and the initial state.
+/// The fused operation. Its inputs are `x`, `w_ih`, `w_hh`, the two biases and the initial state.
 #[derive(Debug, Clone)]
 struct Gru {
     shape: RecurrentShape,

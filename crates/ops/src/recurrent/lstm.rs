@@ -18,53 +18,53 @@ use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, contiguous, elements, is_fused, tensor};
 use crate::linear::linear_fallback;
 
-/// Gates of a unit.
+/// Number of gates.
 const GATES: usize = 4;
 
-/// The parameters of [`lstm`], gates in the order `i, f, g, o` along the last index.
+/// The parameters of [`lstm`], with the gates in the order `i, f, g, o` along the last dimension.
 #[derive(Debug, Clone)]
 pub struct LstmWeights {
-    /// `[d_in, 4·d_hidden]`
+    /// Input weights, `[d_in, 4·d_hidden]`.
     pub w_ih: Tensor<2>,
-    /// `[d_hidden, 4·d_hidden]`
+    /// Recurrent weights, `[d_hidden, 4·d_hidden]`.
     pub w_hh: Tensor<2>,
-    /// `[4·d_hidden]`, the sum of PyTorch's two.
+    /// Bias, `[4·d_hidden]`: the sum of PyTorch's two biases.
     pub bias: Tensor<1>,
 }
 
-/// What an LSTM carries from step to step.
+/// The state that an LSTM carries from step to step.
 #[derive(Debug, Clone)]
 pub struct LstmState {
-    /// `h`, `[batch, d_hidden]`.
+    /// Hidden state `h`, `[batch, d_hidden]`.
     pub hidden: Tensor<2>,
-    /// `c`, `[batch, d_hidden]`.
+    /// Cell state `c`, `[batch, d_hidden]`.
     pub cell: Tensor<2>,
 }
 
-/// What [`lstm`] returns; gradients flow from all of it.
+/// The result of [`lstm`]. Gradients flow through all of its tensors.
 #[derive(Debug, Clone)]
 pub struct LstmOutput {
-    /// `h` after every step, `[batch, seq, d_hidden]`.
+    /// Hidden state `h` after every step, `[batch, seq, d_hidden]`.
     pub hidden: Tensor<3>,
-    /// The state after the last step.
+    /// State after the last step.
     pub state: LstmState,
 }
 
-/// An LSTM over a sequence, from `initial` or from zeros.
+/// Runs an LSTM over a sequence, starting from `initial` or from zeros.
 ///
 /// # Shapes
 /// `x` `[batch, seq, d_in]`, weights and states as in [`LstmWeights`] and [`LstmState`] → hidden states
-/// `[batch, seq, d_hidden]` and the last state. No size is zero.
+/// `[batch, seq, d_hidden]` and the last state. No size may be zero.
 pub fn lstm(x: Tensor<3>, weights: LstmWeights, initial: Option<LstmState>) -> Result<LstmOutput, OpError> {
     run(x, weights, initial, None)
 }
 
-/// [`lstm`] with the state of each sequence taken after its own last step, number `lengths[sequence]`.
+/// [`lstm`] that returns the state of each sequence after its own `lengths[sequence]` steps.
 ///
-/// The hidden states go on over the padding; nothing of them reaches the earlier ones or the state.
+/// Hidden states are computed for padding too, but they affect neither earlier hidden states nor the returned state.
 ///
 /// # Shapes
-/// The shapes are those of [`lstm`]; `lengths` `[batch]`, each from 1 to `seq`.
+/// As in [`lstm`]; `lengths` `[batch]`, each from 1 to `seq`.
 pub fn lstm_with_lengths(
     x: Tensor<3>,
     weights: LstmWeights,
@@ -104,8 +104,7 @@ fn run(
     Ok(LstmOutput { hidden, state })
 }
 
-/// [`lstm`] or, given `lengths`, [`lstm_with_lengths`] in plain Burn operations. Arguments are those that they have
-/// checked.
+/// [`lstm`] or, given `lengths`, [`lstm_with_lengths`] in plain Burn operations, without argument checks.
 pub fn lstm_fallback(
     x: Tensor<3>,
     weights: LstmWeights,
@@ -130,7 +129,7 @@ pub fn lstm_fallback(
     LstmOutput { hidden, state }
 }
 
-/// The last step of each sequence: `[batch, seq, width]` → `[batch, width]`.
+/// Returns the last step of each sequence: `[batch, seq, width]` → `[batch, width]`.
 fn last_of(steps: &Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     let [batch, seq, width] = steps.dims();
     let Some(lengths) = lengths else { return at_step(steps, seq - 1) };
@@ -143,13 +142,13 @@ fn zero(x: &Tensor<3>, w_hh: &Tensor<2>) -> LstmState {
     LstmState { hidden: zero_state(x, w_hh), cell: zero_state(x, w_hh) }
 }
 
-/// The inputs are `x`, `w_ih`, `w_hh`, the bias and the initial hidden and cell states. The output,
-/// `[batch·seq + batch, d_hidden]`, has every hidden state first, so that they are a view without gaps, then the last
-/// cell states of the sequences.
+/// The fused operation. Its inputs are `x`, `w_ih`, `w_hh`, the bias and the initial hidden and cell states. Its output
+/// `[batch·seq + batch, d_hidden]` holds all hidden states, then the last cell state of each sequence, so that the hidden
+/// states are a contiguous view.
 #[derive(Debug, Clone)]
 struct Lstm {
     shape: RecurrentShape,
-    /// Steps of each sequence, all where there are none.
+    /// Number of steps of each sequence; `seq` for all if `None`.
     lengths: Option<Vec<usize>>,
 }
 
@@ -210,7 +209,7 @@ impl FusedOp<6> for Lstm {
 }
 
 impl Lstm {
-    /// The gradients of every cell state, given those of the last; none where all are zero: mostly nobody used it.
+    /// Returns the gradients of all cell states, given those of the last; `None` if all are zero, as when it is not used.
     fn grad_cells(&self, last: &[f32]) -> Option<Vec<f32>> {
         let RecurrentShape { batch, seq, d_hidden, .. } = self.shape;
         if last.iter().all(|&grad| grad == 0.0) {
@@ -223,7 +222,7 @@ impl Lstm {
         Some(all)
     }
 
-    /// Where the last cell state of a sequence stands among all of them.
+    /// Returns the range of the last cell state of a sequence in the buffer of all cell states.
     fn last_cell(&self, sequence: usize) -> Range<usize> {
         let RecurrentShape { seq, d_hidden, .. } = self.shape;
         let length = self.lengths.as_ref().map_or(seq, |lengths| lengths[sequence]);

@@ -1,4 +1,4 @@
-//! Recurrent networks over a sequence, fused: [`lstm`], [`gru`] and the plain tanh network [`rnn`].
+//! Fused recurrent networks over a sequence: [`lstm`], [`gru`] and the plain tanh network [`rnn`].
 //!
 //! Weights are `[from, to]`, as in `x W`: the transpose of PyTorch's `weight_ih_l0`. See [`regard_kernels::recurrent`]
 //! for how a step is computed.
@@ -19,7 +19,7 @@ pub use rnn::{RnnWeights, rnn, rnn_fallback};
 use crate::error::{OpError, check_shape};
 use crate::fused::{check_f32, tensor};
 
-/// The sizes of a call, or what does not fit. `gates` is the width of the weights in hidden units.
+/// Checks the arguments and returns their sizes. The weights are `gates · d_hidden` wide.
 fn check(
     gates: usize,
     x: &Tensor<3>,
@@ -32,7 +32,7 @@ fn check(
     check_f32("w_hh", w_hh)?;
     let [batch, seq, d_in] = x.dims();
     let d_hidden = w_hh.dims()[0];
-    // Without a step there is no last state, and Burn has no slice of nothing.
+    // Without a step there is no last state, and Burn does not support empty slices.
     if [batch, seq, d_in].contains(&0) {
         return Err(OpError::Shape {
             what: "input",
@@ -57,22 +57,22 @@ fn check(
     Ok(RecurrentShape { batch, seq, d_in, d_hidden })
 }
 
-/// The state before the first step where none is given.
+/// Returns the default state before the first step.
 fn zero_state(x: &Tensor<3>, w_hh: &Tensor<2>) -> Tensor<2> {
     Tensor::zeros([x.dims()[0], w_hh.dims()[0]], (&x.device(), DType::F32))
 }
 
-/// Step `step` of a sequence: `[batch, seq, width]` → `[batch, width]`.
+/// Returns step `step` of each sequence: `[batch, seq, width]` → `[batch, width]`.
 fn at_step(sequence: &Tensor<3>, step: usize) -> Tensor<2> {
     sequence.clone().narrow(1, step, 1).squeeze_dim(1)
 }
 
-/// Memory for the gradient of each input.
+/// Allocates a buffer for the gradient of each input.
 fn unwritten_like<const N: usize>(inputs: &[FlexTensor; N]) -> [Vec<f32>; N] {
     inputs.each_ref().map(|input| unwritten(input.layout().num_elements()))
 }
 
-/// The gradients as tensors, each of the shape of its input.
+/// Returns the gradients as tensors with the shapes of the inputs.
 fn shaped_like<const N: usize>(inputs: &[FlexTensor; N], grads: [Vec<f32>; N]) -> [Option<FlexTensor>; N] {
     let mut shapes = inputs.iter().map(|input| input.layout().shape().clone());
     grads.map(|grad| shapes.next().map(|shape| tensor(grad, shape)))

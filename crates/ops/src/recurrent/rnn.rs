@@ -1,4 +1,4 @@
-//! The plain recurrent network (Elman 1990): `h_t = tanh(x_t W_ih + h_{t−1} W_hh + b)`.
+//! Plain recurrent network (Elman 1990): `h_t = tanh(x_t W_ih + h_{t−1} W_hh + b)`.
 
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
@@ -13,19 +13,19 @@ use crate::linear::linear_fallback;
 /// The parameters of [`rnn`].
 #[derive(Debug, Clone)]
 pub struct RnnWeights {
-    /// `[d_in, d_hidden]`
+    /// Input weights, `[d_in, d_hidden]`.
     pub w_ih: Tensor<2>,
-    /// `[d_hidden, d_hidden]`
+    /// Recurrent weights, `[d_hidden, d_hidden]`.
     pub w_hh: Tensor<2>,
-    /// `[d_hidden]`, the sum of PyTorch's two.
+    /// Bias, `[d_hidden]`: the sum of PyTorch's two biases.
     pub bias: Tensor<1>,
 }
 
-/// A plain recurrent network over a sequence, from `initial` or from zeros.
+/// Runs a plain recurrent network over a sequence, starting from `initial` or from zeros.
 ///
 /// # Shapes
 /// `x` `[batch, seq, d_in]`, weights as in [`RnnWeights`], `initial` `[batch, d_hidden]` → the hidden state after every
-/// step, `[batch, seq, d_hidden]`. The last along `seq` is the state to go on from. No size is zero.
+/// step, `[batch, seq, d_hidden]`. The last step is the state to continue from. No size may be zero.
 pub fn rnn(x: Tensor<3>, weights: RnnWeights, initial: Option<Tensor<2>>) -> Result<Tensor<3>, OpError> {
     let RnnWeights { w_ih, w_hh, bias } = &weights;
     let states: Vec<_> = initial.iter().map(|state| ("initial state", state)).collect();
@@ -39,7 +39,7 @@ pub fn rnn(x: Tensor<3>, weights: RnnWeights, initial: Option<Tensor<2>>) -> Res
     apply(Rnn { shape }, [x.into_dispatch(), w_ih, w_hh, bias, initial])
 }
 
-/// [`rnn`] in plain Burn operations. Arguments are those that it has checked.
+/// [`rnn`] in plain Burn operations, without its argument checks.
 pub fn rnn_fallback(x: Tensor<3>, weights: RnnWeights, initial: Option<Tensor<2>>) -> Tensor<3> {
     let RnnWeights { w_ih, w_hh, bias } = weights;
     let seq = x.dims()[1];
@@ -53,7 +53,7 @@ pub fn rnn_fallback(x: Tensor<3>, weights: RnnWeights, initial: Option<Tensor<2>
     Tensor::stack(steps, 1)
 }
 
-/// The inputs are `x`, `w_ih`, `w_hh`, the bias and the initial state.
+/// The fused operation. Its inputs are `x`, `w_ih`, `w_hh`, the bias and the initial state.
 #[derive(Debug, Clone)]
 struct Rnn {
     shape: RecurrentShape,

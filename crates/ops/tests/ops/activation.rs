@@ -49,7 +49,7 @@ proptest! {
 }
 
 #[test]
-fn a_transposed_view_is_read_as_it_is_meant() {
+fn a_transposed_view_gives_the_right_output() {
     let (x, weights) = (leaf([3, 5], 1), leaf([5, 3], 2));
     let results = [
         activation(x.clone().transpose(), Activation::Silu).unwrap(),

@@ -12,7 +12,7 @@ struct Pair {
 }
 
 #[test]
-fn three_steps_are_pytorchs() {
+fn three_steps_agree_with_pytorch() {
     let golden = Golden::open("adamw");
     let device = training();
     for (case, settings) in golden.cases() {
@@ -31,7 +31,7 @@ fn three_steps_are_pytorchs() {
             bias: Param::from_tensor(golden.tensor(&name(0, "bias"), &device)),
         };
         for step in 1..=3 {
-            // A loss whose gradients are those of the file.
+            // A loss whose gradients are those in the golden file.
             let weight = pair.weight.val() * golden.tensor::<2>(&name(step, "grad_weight"), &device);
             let bias = pair.bias.val() * golden.tensor::<1>(&name(step, "grad_bias"), &device);
             let gradients = (weight.sum() + bias.sum()).backward();
@@ -64,16 +64,16 @@ fn a_gradient_that_is_not_finite_changes_nothing() {
 }
 
 #[test]
-fn decay_can_spare_vectors_and_unused_parameters_stay() {
+fn decay_may_exclude_vectors_and_unused_parameters_keep_their_values() {
     let pair = Pair { weight: Param::from_tensor(leaf([2, 2], 1)), bias: Param::from_tensor(leaf([2], 2)) };
     let (weight, bias) = (values(pair.weight.val()), values(pair.bias.val()));
-    // Gradients of zero: only the decay moves anything.
+    // All gradients are zero, so that only the decay changes the weights.
     let gradients = ((pair.weight.val().sum() + pair.bias.val().sum()) * 0.0).backward();
     let (pair, _) = AdamW::new(options(), None, Decay::Matrices).step(pair, gradients).unwrap();
     let decayed: Vec<f32> = weight.iter().map(|x| x * (1.0 - 0.1 * 0.5)).collect();
     close("weight", &values(pair.weight.val()), &decayed, 1e-6);
     assert_eq!(values(pair.bias.val()), bias);
-    // A parameter that took no part keeps its value, and stays a leaf for the next step.
+    // A parameter without a gradient keeps its value and remains a leaf for the next step.
     let gradients = pair.weight.val().sum().backward();
     let (pair, _) = AdamW::new(options(), None, Decay::All).step(pair, gradients).unwrap();
     assert_eq!(values(pair.bias.val()), bias);
@@ -81,7 +81,7 @@ fn decay_can_spare_vectors_and_unused_parameters_stay() {
 }
 
 #[test]
-fn a_restored_state_goes_on_to_the_same_bits() {
+fn training_resumed_from_a_restored_state_gives_the_same_bits() {
     let start = || Pair { weight: Param::from_tensor(leaf([3, 4], 1)), bias: Param::from_tensor(leaf([4], 2)) };
     let step = |adamw: &mut AdamW, pair: Pair| {
         let loss = (pair.weight.val().powi_scalar(2).sum() + pair.bias.val().powi_scalar(2).sum()).backward();
@@ -99,10 +99,10 @@ fn a_restored_state_goes_on_to_the_same_bits() {
     assert_eq!(whole.state(), second.state());
 }
 
-// NdArray has no half precision.
+// NdArray does not support half precision.
 #[cfg(not(feature = "ndarray"))]
 #[test]
-fn half_precision_weights_and_parts_of_a_tensor_are_updated_too() {
+fn half_precision_weights_and_slices_of_a_tensor_are_updated_too() {
     let start = || leaf([4, 2], 1).slice([1..3, 0..2]).detach();
     let update = |weight: Tensor<2>| {
         let pair = Pair { weight: Param::from_tensor(weight), bias: Param::from_tensor(leaf([2], 2)) };
@@ -117,7 +117,7 @@ fn half_precision_weights_and_parts_of_a_tensor_are_updated_too() {
 }
 
 #[test]
-fn options_that_would_spoil_the_weights_are_refused() {
+fn invalid_options_are_refused() {
     let attempt = |options: AdamWOptions, max_norm: Option<f32>| {
         let pair = Pair { weight: Param::from_tensor(leaf([2, 2], 1)), bias: Param::from_tensor(leaf([2], 2)) };
         let gradients = pair.weight.val().sum().backward();
@@ -129,7 +129,7 @@ fn options_that_would_spoil_the_weights_are_refused() {
     assert!(attempt(AdamWOptions { learning_rate: f32::INFINITY, ..options() }, None).contains("learning_rate"));
 }
 
-/// Gradients for the weight alone: the bias takes no part in the step.
+/// Makes a step with a gradient of the weight but none of the bias.
 fn step_of_the_weight(adamw: &mut AdamW, pair: Pair) -> Pair {
     let gradients = pair.weight.val().powi_scalar(2).sum().backward();
     adamw.step(pair, gradients).unwrap().0
@@ -141,7 +141,7 @@ fn averages_of_other_parameters_are_refused() {
     let mut adamw = AdamW::new(options(), None, Decay::All);
     step_of_the_weight(&mut adamw, pair());
     let saved = adamw.state().1.to_vec();
-    // The bias has averages from the first step on, so that its absence from a file is a damage.
+    // The bias has averages from the first step on, so a file without them is damaged.
     assert_eq!(saved.iter().map(|m| m.path.as_str()).collect::<Vec<_>>(), ["weight", "bias"]);
     let refused = |moments: Vec<Moments>| {
         let mut adamw = AdamW::new(options(), None, Decay::All);
@@ -155,17 +155,15 @@ fn averages_of_other_parameters_are_refused() {
         second: vec![0.0; second],
     };
     let weight = || saved[0].clone();
-    assert!(refused(vec![weight()]).contains("bias: there are no averages of it"));
-    assert!(refused(Vec::new()).contains("weight: there are no averages of it"));
-    assert!(
-        refused(vec![weight(), named("bias", 3, 2)]).contains("bias: it has 2 elements, and its first averages are 3")
-    );
-    assert!(refused(vec![weight(), named("bias", 2, 1)]).contains("second averages are 1"));
+    assert!(refused(vec![weight()]).contains("bias: its running averages are missing"));
+    assert!(refused(Vec::new()).contains("weight: its running averages are missing"));
+    assert!(refused(vec![weight(), named("bias", 3, 2)]).contains("bias: expected 2 first moments, got 3"));
+    assert!(refused(vec![weight(), named("bias", 2, 1)]).contains("bias: expected 2 second moments, got 1"));
     assert!(refused([saved.clone(), vec![named("gain", 2, 2)]].concat()).contains("gain: the model has no such"));
     assert!(refused([saved.clone(), vec![named("bias", 2, 2)]].concat()).contains("bias: the model has no such"));
-    // Before the first step there are none.
+    // A state saved before the first step has no averages.
     AdamW::new(options(), None, Decay::All).restore(&pair(), 0, Vec::new()).unwrap();
-    // The order of a file does not matter; that of the state is the module's.
+    // The order in the file does not matter; the restored state is in the order of the module.
     let turned: Vec<_> = saved.iter().rev().cloned().collect();
     let mut restored = AdamW::new(options(), None, Decay::All);
     restored.restore(&pair(), 1, turned).unwrap();

@@ -20,7 +20,7 @@ proptest! {
 }
 
 #[test]
-fn other_rows_are_a_typed_error() {
+fn rows_of_another_shape_are_a_typed_error() {
     let error = add_rows(leaf([2, 3, 4], 1), leaf([3, 5], 2)).unwrap_err();
     assert!(matches!(error, OpError::Shape { what: "rows", .. }), "{error}");
 }

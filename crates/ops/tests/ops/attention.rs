@@ -8,7 +8,7 @@ use regard_ops::{
 use crate::golden::Golden;
 use crate::support::{close, close_above, gradient, leaf, loss, training, values};
 
-/// Size of the terms in the gradient of a score: inner products over a head. They cancel where a query sees one key.
+/// Magnitude of the terms in the gradient of a score, inner products over a head. They cancel where a query sees one key.
 const SCORES: f64 = 1.0;
 
 #[test]
@@ -59,7 +59,7 @@ fn agrees_with_pytorch() {
     }
 }
 
-/// Options for `[batch, heads, queries, keys]`, with the leaves among them.
+/// Random options for scores `[batch, heads, queries, keys]`; biases and tables are leaves.
 fn any_options(shape: [usize; 4]) -> impl Strategy<Value = AttentionOptions> {
     let [batch, heads, queries, keys] = shape;
     let mask = prop_oneof![
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn packed_heads_are_the_same_heads() {
+fn packed_attention_equals_attention() {
     let (batch, seq, heads, kv_heads, d) = (2, 9, 4, 2, 8);
     let qkv = leaf([batch, seq, (heads + 2 * kv_heads) * d], 1);
     let options = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
@@ -152,7 +152,7 @@ fn packed_heads_are_the_same_heads() {
 }
 
 #[test]
-fn crossed_heads_are_the_same_heads() {
+fn crossed_attention_equals_attention() {
     let (batch, queries, keys, heads, kv_heads, d) = (2, 5, 9, 4, 2, 8);
     let (q, kv) = (leaf([batch, queries, heads * d], 1), leaf([batch, keys, 2 * kv_heads * d], 2));
     let bias = leaf([1, heads, queries, keys], 4);
@@ -209,7 +209,7 @@ fn weights_sum_to_one_and_give_the_output() {
 }
 
 #[test]
-fn without_autodiff_it_runs_and_records_nothing() {
+fn without_autodiff_the_output_is_not_tracked() {
     let q = leaf([1, 2, 5, 4], 1).inner();
     let out = attention(q.clone(), q.clone(), q, &AttentionOptions::default()).unwrap();
     assert!(!out.device().is_autodiff());
@@ -240,7 +240,7 @@ fn bad_input_is_a_typed_error() {
     let error = call(q(), q(), q(), AttentionOptions { sparse, ..plain() });
     assert!(error.to_string().contains("row 0"), "{error}");
     let error = call(q(), q(), q(), AttentionOptions { distance: Distance::Alibi { slopes: vec![1.0] }, ..plain() });
-    assert!(error.to_string().contains("1 for 4 heads"), "{error}");
+    assert!(error.to_string().contains("expected 4, one per head, got 1"), "{error}");
     let half = q().cast(burn::tensor::DType::F64);
     let error = call(half, q(), q(), plain());
     assert!(matches!(error, OpError::DType { what: "queries", .. }), "{error}");
@@ -251,7 +251,7 @@ fn bad_input_is_a_typed_error() {
 }
 
 #[test]
-fn no_sequences_give_no_gradient() {
+fn an_empty_batch_adds_nothing_to_gradients() {
     let (q, bias) = (leaf([0, 2, 4, 4], 1), leaf([1, 2, 4, 4], 2));
     let options = AttentionOptions { bias: Some(bias.clone()), ..AttentionOptions::default() };
     let out = attention(q.clone(), q.clone(), q, &options).unwrap();
@@ -259,9 +259,8 @@ fn no_sequences_give_no_gradient() {
     close("bias", &gradient(&bias, &gradients), &[1.0; 32], 0.0);
 }
 
-/// Fused and fallback, and every gradient, at the edges.
 #[test]
-fn edges_agree_with_the_fallback() {
+fn edge_cases_agree_with_the_fallback() {
     let minus_infinity = || Tensor::<4>::full([1, 1, 4, 4], f32::NEG_INFINITY, &training());
     let cases = [
         ([1, 2, 4, 4], AttentionOptions { bias: Some(minus_infinity()), ..AttentionOptions::default() }),
@@ -275,7 +274,7 @@ fn edges_agree_with_the_fallback() {
         ([2, 1, 90, 3], AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() }),
     ];
     for ([batch, heads, seq, d], options) in cases {
-        // Keys flipped and values repeated over heads: views with a negative stride and a stride of 0.
+        // The keys are flipped and the values repeated over heads: views with a negative stride and a stride of 0.
         let (q, k) = (leaf([batch, heads, seq, d], 1), leaf([batch, heads, seq, d], 2));
         let v = leaf([batch, 1, seq, d], 3);
         let weights = leaf([batch, heads, seq, d], 4);

@@ -19,7 +19,7 @@ fn agrees_with_pytorch() {
         };
         let out = cross_entropy(logits.clone(), targets, options).unwrap();
         close(&name("loss"), &values(out.clone()), &golden.floats(&name("loss")), 1e-6);
-        // The upstream gradient is 3.
+        // The output gradient is 3.
         let gradients = (out * 3.0).backward();
         let want: Vec<f32> = golden.floats(&name("grad_logits")).iter().map(|grad| 3.0 * grad).collect();
         close(&name("grad_logits"), &gradient(&logits, &gradients), &want, 1e-6);
@@ -31,7 +31,7 @@ fn integers(data: Vec<i64>) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(data, [rows]), (&training(), DType::I64))
 }
 
-/// Loss and gradient of the operation and of its fallback.
+/// Returns the loss and the gradient of the operation and of its fallback.
 fn both(logits: &Tensor<2>, targets: Vec<i64>, options: CrossEntropyOptions) -> [(Vec<f32>, Vec<f32>); 2] {
     let targets = integers(targets);
     let outs = [
@@ -64,7 +64,7 @@ proptest! {
 }
 
 #[test]
-fn an_ignored_row_may_hold_anything() {
+fn an_ignored_row_may_contain_nan() {
     let logits = vec![1.0, 2.0, 3.0, f32::NAN, f32::INFINITY, 0.0];
     let logits = Tensor::<2>::from_data(TensorData::new(logits, [2, 3]), &training()).require_grad();
     let options = CrossEntropyOptions { ignore_index: Some(-1), label_smoothing: 0.1 };
@@ -76,7 +76,7 @@ fn an_ignored_row_may_hold_anything() {
 }
 
 #[test]
-fn without_a_row_that_counts_the_loss_is_zero() {
+fn the_loss_is_zero_if_all_targets_are_ignored() {
     let options = CrossEntropyOptions { ignore_index: Some(-1), ..Default::default() };
     for (loss, grad) in both(&leaf([3, 4], 1), vec![-1; 3], options) {
         assert_eq!(loss, [0.0]);

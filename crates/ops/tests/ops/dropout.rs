@@ -23,12 +23,12 @@ proptest! {
 }
 
 #[test]
-fn drops_the_share_it_should_and_keeps_the_mean() {
+fn drops_the_expected_share_and_scales_the_rest() {
     let x = leaf([100, 200], 1).ones_like();
     let out = values(dropout(x.clone(), 0.3, 7).unwrap());
     let n = out.len() as f64;
     let dropped = out.iter().filter(|&&x| x == 0.0).count() as f64 / n;
-    // Four standard errors.
+    // The tolerance is four standard errors.
     assert!((dropped - 0.3).abs() < 4.0 * (0.3 * 0.7 / n).sqrt(), "{dropped}");
     assert!(out.iter().all(|&x| x == 0.0 || (x - 1.0 / 0.7).abs() < 1e-6));
     assert_eq!(out, values(dropout(x.clone(), 0.3, 7).unwrap()));
@@ -36,7 +36,7 @@ fn drops_the_share_it_should_and_keeps_the_mean() {
 }
 
 #[test]
-fn the_choice_depends_on_the_position_not_on_the_memory_layout() {
+fn dropped_elements_depend_on_their_index_not_on_the_memory_layout() {
     let x = leaf([5, 30], 1);
     let view = x.clone().reshape([30, 5]).transpose();
     let copy = leaf([5, 30], 1).zeros_like() + view.clone();

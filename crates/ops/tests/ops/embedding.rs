@@ -26,7 +26,7 @@ fn agrees_with_pytorch_and_its_fallback() {
 }
 
 #[test]
-fn a_number_past_the_table_is_refused_with_its_place() {
+fn an_index_outside_the_table_is_an_error_with_its_position() {
     let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(vec![0i64, 1, 2, 7], [2, 2]), &training());
     let error = embedding(leaf([5, 3], 1), ids).unwrap_err();
     assert!(matches!(error, OpError::Option { what: "ids", .. }), "{error}");

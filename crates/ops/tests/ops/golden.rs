@@ -1,11 +1,11 @@
-//! Reads the reference dumps of `golden/`.
+//! Reader of the golden files in `golden/`.
 
 use std::path::Path;
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use safetensors::{Dtype, SafeTensors};
 
-/// One golden file.
+/// A golden file.
 pub struct Golden {
     bytes: Vec<u8>,
 }
@@ -16,7 +16,7 @@ impl Golden {
         Self { bytes: std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())) }
     }
 
-    /// The cases, each with its options.
+    /// Returns the name and the options of each case, sorted by name.
     pub fn cases(&self) -> Vec<(String, serde_json::Value)> {
         let (_, header) = SafeTensors::read_metadata(&self.bytes).unwrap();
         let mut cases: Vec<_> = header

@@ -8,7 +8,7 @@ use regard_ops::{
 use crate::golden::Golden;
 use crate::support::{FLOOR, close, close_above, device, gradient, leaf, loss, training, values};
 
-/// Size of the terms in the gradient of a score: inner products over a head. They cancel, in nodes with one edge to nothing.
+/// Magnitude of the terms in the gradient of a score, inner products over a head. They cancel in nodes with one edge.
 const SCORES: f64 = 1.0;
 
 #[test]
@@ -37,7 +37,7 @@ fn agrees_with_pytorch() {
     }
 }
 
-/// A graph in which every edge exists with probability `share`; node 1 sees nothing but, perhaps, itself.
+/// Builds a graph with each edge present with probability `share`. Node 1 has no incoming edge except a possible self-loop.
 fn random_graph(nodes: usize, share: f64, seed: u64, self_loops: SelfLoops) -> Graph {
     let hash = |i: usize| (seed ^ i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11;
     let pairs = (0..nodes * nodes).filter(|&i| (hash(i) as f64) < share * (1u64 << 53) as f64);
@@ -59,7 +59,7 @@ fn inputs(nodes: usize, n_heads: usize, d_head: usize) -> Inputs {
     Inputs { h: leaf([nodes, n_heads, d_head], 1), s: scores(2), t: scores(3) }
 }
 
-/// Output and gradients of features and scores.
+/// Returns the output and the gradients of features, source scores and target scores.
 fn results(
     operation: impl Fn(Tensor<3>, Tensor<2>, Tensor<2>) -> Tensor<3>,
     Inputs { h, s, t }: &Inputs,
@@ -111,8 +111,8 @@ fn equals_a_dense_masked_softmax() {
 }
 
 #[test]
-fn the_graph_masks_dot_product_attention() {
-    // Queries of zero see all their keys alike, as do scores of zero.
+fn a_graph_is_a_mask_of_dot_product_attention() {
+    // With queries of zero all visible keys have equal weights, as with scores of zero.
     let (nodes, n_heads, d_head) = (9, 2, 4);
     let graph = random_graph(nodes, 0.4, 3, SelfLoops::AsGiven);
     let v = leaf([nodes, n_heads, d_head], 1);
@@ -126,7 +126,7 @@ fn the_graph_masks_dot_product_attention() {
 }
 
 #[test]
-fn weights_sum_to_one_and_make_the_output() {
+fn weights_sum_to_one_and_give_the_output() {
     let (nodes, n_heads) = (20, 3);
     let graph = random_graph(nodes, 0.2, 5, SelfLoops::AsGiven);
     let Inputs { s, t, .. } = inputs(nodes, n_heads, 1);
@@ -142,14 +142,14 @@ fn weights_sum_to_one_and_make_the_output() {
     };
     let sees = |i: usize| if graph.sources(i / n_heads).next().is_some() { 1.0 } else { 0.0 };
     close("sums", &sums(values(weights.clone())), &(0..nodes * n_heads).map(sees).collect::<Vec<_>>(), 1e-6);
-    // Features of one: the output is the sum of the weights, and dropout is that of the weights.
+    // All features are 1, so that the output is the sum of the weights after dropout.
     let ones = leaf([nodes, n_heads, 1], 1).ones_like();
     let out = graph_attention(ones, s, t, &graph, &dropped).unwrap();
     close("dropped sums", &values(out), &sums(values(dropout(weights, 0.5, 3).unwrap())), 2e-6);
 }
 
 #[test]
-fn a_graph_of_few_or_no_edges() {
+fn graphs_with_few_or_no_edges_agree_with_the_fallback() {
     let options = GraphAttentionOptions::default();
     for (nodes, edges) in [(0, vec![]), (1, vec![]), (1, vec![(0, 0)]), (4, vec![]), (4, vec![(1, 2)])] {
         let graph = Graph::new(nodes, &edges, SelfLoops::AsGiven).unwrap();
@@ -157,12 +157,12 @@ fn a_graph_of_few_or_no_edges() {
         let fused = results(|h, s, t| graph_attention(h, s, t, &graph, &options).unwrap(), &inputs);
         let fallback = results(|h, s, t| graph_attention_fallback(h, s, t, &graph, &options), &inputs);
         all_close(&fused, &fallback, 1e-6);
-        assert!(fused[2].iter().chain(&fused[3]).all(|&x| x == 0.0), "one edge a node has weight 1 whatever the score");
+        assert!(fused[2].iter().chain(&fused[3]).all(|&x| x == 0.0), "a lone edge has weight 1 whatever its score");
     }
 }
 
 #[test]
-fn untracked_tensors_and_views_give_the_same() {
+fn untracked_tensors_and_views_give_the_same_output() {
     let graph = random_graph(8, 0.4, 3, SelfLoops::Add);
     let options = GraphAttentionOptions::default();
     let Inputs { h, s, t } = inputs(8, 2, 3);
@@ -173,7 +173,7 @@ fn untracked_tensors_and_views_give_the_same() {
     let out = graph_attention(ph, ps.clone(), pt, &graph, &options).unwrap();
     assert!(!out.is_require_grad());
     assert_eq!(values(out), want);
-    // Only one score tracked, the features a view.
+    // Only the target scores are tracked, and the features are a transposed view.
     let view = h.detach().swap_dims(0, 1) * 1.0;
     let view = view.swap_dims(0, 1);
     let out = graph_attention(view, ps, t.clone(), &graph, &options).unwrap();

@@ -60,8 +60,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
     #[test]
-    fn what_it_is_added_to_changes_neither_bits_nor_gradients(batch in 1usize..4, seq in 1usize..9, d_in in 1usize..20,
-                                                              d_out in 1usize..20, with_bias: bool) {
+    fn adding_a_residual_gives_the_same_bits_as_a_separate_sum(batch in 1usize..4, seq in 1usize..9, d_in in 1usize..20,
+                                                               d_out in 1usize..20, with_bias: bool) {
         let (x, weight) = (leaf([batch, seq, d_in], 1), leaf([d_in, d_out], 2));
         let bias = with_bias.then(|| leaf([d_out], 3));
         let (onto, weights) = (leaf([batch, seq, d_out], 4), leaf([batch, seq, d_out], 5));
@@ -80,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn a_transposed_view_is_read_as_it_is_meant() {
+fn a_transposed_weight_gives_the_right_output() {
     let (x, weight) = (leaf([5, 3], 1), leaf([4, 3], 2));
     let out = linear(x.clone(), weight.clone().transpose(), None, None).unwrap();
     close("out", &values(out), &values(x.matmul(weight.transpose())), 1e-6);

@@ -47,7 +47,7 @@ fn any_options() -> impl Strategy<Value = LinearAttentionOptions> {
     })
 }
 
-/// Output and gradients of queries, keys and values.
+/// Returns the output and the gradients of queries, keys and values.
 fn results(
     operation: impl Fn(Tensor<4>, Tensor<4>, Tensor<4>) -> Tensor<4>,
     [q, k, v]: &[Tensor<4>; 3],
@@ -63,7 +63,7 @@ proptest! {
     fn agrees_with_its_fallback(batch in 1usize..3, n_heads in 1usize..4, queries in 1usize..80, keys in 1usize..12,
                                 d_key in 1usize..12, d_value in 1usize..12, options in any_options()) {
         let keys = if options.direction == Direction::Causal { queries } else { keys };
-        // A sum of products of any sign may be nearly zero, and the quotient anything.
+        // A denominator of products with mixed signs may be close to zero, which makes the quotient ill-conditioned.
         let positive = options.feature_map == FeatureMap::Identity && options.normalization == Normalization::Sum;
         let map = |x: Tensor<4>| if positive { x.abs() + 0.5 } else { x };
         let inputs = [leaf([batch, n_heads, queries, d_key], 1), leaf([batch, n_heads, keys, d_key], 2),
@@ -71,21 +71,21 @@ proptest! {
         let fused = results(|q, k, v| linear_attention(map(q), map(k), v, options).unwrap(), &inputs);
         let fallback = results(|q, k, v| linear_attention_fallback(map(q), map(k), v, options), &inputs);
         for (n, (fused, fallback)) in fused.iter().zip(&fallback).enumerate() {
-            // Up to 80 terms of up to 12 products are summed in another order. Where a query sees one key, its weight is 1 whatever
-            // the scores: their gradients are then sums of terms of order 1 that cancel, and have no size of their own.
+            // Up to 80 terms of up to 12 products are summed in another order. Where a query sees one key, its weight is 1
+            // whatever the score, so that the gradient of the score is a sum of terms of order 1 that cancel.
             close_above(if n == 0 { FLOOR } else { 1.0 }, &format!("result {n}"), fused, fallback, 3e-5);
         }
     }
 }
 
 #[test]
-fn heads_out_of_order_are_read_as_they_are_meant() {
+fn transposed_views_of_heads_agree_with_the_fallback() {
     let options = LinearAttentionOptions {
         feature_map: FeatureMap::EluPlusOne,
         normalization: Normalization::Sum,
         direction: Direction::Causal,
     };
-    // `[batch, seq, n_heads, d_head]`, as a projection leaves them.
+    // The inputs are `[batch, seq, n_heads, d_head]`, as a projection returns them.
     let inputs = [1, 2, 3].map(|seed| leaf([2, 5, 3, 4], seed));
     let heads = |x: Tensor<4>| x.swap_dims(1, 2);
     let fused = results(|q, k, v| linear_attention(heads(q), heads(k), heads(v), options).unwrap(), &inputs);

@@ -5,7 +5,7 @@ use regard_ops::{CrossEntropyOptions, OpError, linear_cross_entropy, linear_cros
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, training, values};
 
-/// With the identity as weight, the layer's input are the logits of PyTorch's file.
+/// The weight is the identity, so that the input of the layer is the logits of the golden file.
 #[test]
 fn agrees_with_pytorch() {
     let golden = Golden::open("cross_entropy");
@@ -33,7 +33,7 @@ proptest! {
     #[test]
     fn agrees_with_its_fallback(rows in 1usize..40, d in 1usize..9, vocab in 1usize..30, with_bias: bool, tied: bool,
                                 smoothing in prop_oneof![Just(0.0f32), 0.0f32..0.5], ignored: bool) {
-        // A tied layer reads the embedding, transposed.
+        // A tied layer reads the transposed embedding.
         let (x, weight) = (leaf([rows, d], 1), leaf(if tied { [vocab, d] } else { [d, vocab] }, 2));
         let bias = with_bias.then(|| leaf([vocab], 3));
         let numbers: Vec<i64> =
@@ -47,7 +47,7 @@ proptest! {
                 true => linear_cross_entropy(x2, weight2, bias2, targets, options).unwrap(),
                 false => linear_cross_entropy_fallback(x2, weight2, bias2, targets, options),
             };
-            // An upstream gradient other than 1.
+            // The output gradient is 3, so that the backward pass has to scale.
             let gradients = (loss.clone() * 3.0).backward();
             let mut all = vec![values(loss), gradient(&x, &gradients), gradient(&weight, &gradients)];
             all.extend(bias.as_ref().map(|bias| gradient(bias, &gradients)));

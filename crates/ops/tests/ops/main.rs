@@ -1,4 +1,4 @@
-//! Every operation against PyTorch's golden files and against its own fallback through Burn's autodiff.
+//! Compares every operation with PyTorch's golden files, and with its own fallback through Burn's autodiff.
 
 mod activation;
 mod adamw;

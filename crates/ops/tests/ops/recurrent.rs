@@ -8,12 +8,12 @@ use regard_ops::{
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, training, transposed, values};
 
-/// `Σ output ∘ weights` without its backward pass, so that several outputs can be added up.
+/// Computes `Σ output ∘ weights` without the backward pass, so that the losses of several outputs can be added.
 fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1> {
     (output.clone() * weights.detach()).sum()
 }
 
-/// The hidden state after the last step.
+/// Returns the hidden state after the last step.
 fn last(hidden: &Tensor<3>) -> Tensor<2> {
     hidden.clone().narrow(1, hidden.dims()[1] - 1, 1).squeeze_dim(1)
 }
@@ -45,7 +45,7 @@ impl Case<'_> {
         self.tensor::<2>(name).transpose().detach().require_grad()
     }
 
-    /// PyTorch keeps the states of several layers, `[1, batch, d_hidden]`.
+    /// Reads a state; PyTorch has a leading dimension of layers, `[1, batch, d_hidden]`.
     fn state(&self, name: &str) -> Tensor<2> {
         self.tensor::<3>(name).squeeze_dim::<2>(0).detach().require_grad()
     }
@@ -152,7 +152,7 @@ fn rnn_agrees_with_pytorch() {
     });
 }
 
-/// The leaves of a network: `gates` vectors of units in each weight, two biases, two states.
+/// The leaves of a network with weights `gates · d_hidden` wide.
 #[derive(Clone)]
 struct Leaves {
     x: Tensor<3>,
@@ -172,7 +172,7 @@ impl Leaves {
         }
     }
 
-    /// Of about the size a layer starts with: larger ones make a network that amplifies rounding at every step.
+    /// Returns the weights scaled to about their size at initialisation. Larger ones amplify rounding at every step.
     fn scaled_weights(&self) -> [Tensor<2>; 2] {
         self.weights.clone().map(|weight| {
             let scale = (weight.dims()[0] as f32).sqrt().recip();
@@ -200,7 +200,7 @@ impl Leaves {
         RnnWeights { w_ih, w_hh, bias: self.biases[0].clone() }
     }
 
-    /// Those of leaves that take no part are zeros.
+    /// Returns the gradients of all leaves; zeros for leaves that are not used.
     fn gradients(&self, gradients: &Gradients) -> Vec<Vec<f32>> {
         let mut all = vec![gradient(&self.x, gradients)];
         all.extend(self.weights.iter().chain(&self.states).map(|leaf| gradient(leaf, gradients)));
@@ -221,7 +221,7 @@ fn sizes() -> impl Strategy<Value = [usize; 4]> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
-    /// `used` has a bit for each of the outputs that the loss depends on.
+    /// The bits of `used` select the outputs that the loss depends on.
     #[test]
     fn lstm_agrees_with_its_fallback(
         sizes in sizes(),
@@ -288,9 +288,9 @@ proptest! {
         }));
     }
 
-    /// The last state carries everything that the rest of a sequence needs, gradients too.
+    /// The last state is all that the rest of a sequence needs, gradients included.
     #[test]
-    fn a_sequence_may_be_cut_in_two(sizes in sizes(), rest in 1usize..5) {
+    fn a_sequence_may_be_split_in_two(sizes in sizes(), rest in 1usize..5) {
         let [batch, first, d_in, d_hidden] = sizes;
         let seq = first + rest;
         let sizes = [batch, seq, d_in, d_hidden];
@@ -329,7 +329,7 @@ proptest! {
 }
 
 #[test]
-fn constants_are_given_no_gradient_and_change_nothing() {
+fn untracked_inputs_get_no_gradient_and_do_not_change_the_results() {
     let leaves = Leaves::new(4, [2, 3, 4, 5]);
     let tracked = lstm(leaves.x.clone(), leaves.lstm_weights(), None).unwrap();
     let all = tracked.hidden.clone().sum().backward();

@@ -37,14 +37,14 @@ proptest! {
             [values(out), gradient(&x, &gradients), gradient(&gamma, &gradients)]
         });
         for (n, (fused, fallback)) in results[0].iter().zip(&results[1]).enumerate() {
-            // A narrow row's gradient is a small difference of numbers up to 1/√epsilon.
+            // The gradient of a narrow row is a small difference of numbers up to 1/√epsilon.
             close(&format!("result {n}"), fused, fallback, 1e-4);
         }
     }
 }
 
 #[test]
-fn one_gradient_may_be_wanted_without_the_other() {
+fn gradients_are_the_same_if_only_one_input_is_tracked() {
     let (x, gamma, weights) = (leaf([4, 6], 1), leaf([6], 2), leaf([4, 6], 3));
     let both = loss(&rms_norm(x.clone(), gamma.clone(), 1e-6).unwrap(), &weights);
     let of_x = loss(&rms_norm(x.clone(), gamma.clone().set_require_grad(false), 1e-6).unwrap(), &weights);

@@ -61,8 +61,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn packed_heads_agree_with_heads_apart(batch in 1usize..3, heads in 1usize..5, turned in 0usize..5, seq in 1usize..9,
-                                           half in 1usize..20, pairing in any_pairing(), learned: bool, seed: u64) {
+    fn rope_packed_agrees_with_its_fallback(batch in 1usize..3, heads in 1usize..5, turned in 0usize..5, seq in 1usize..9,
+                                            half in 1usize..20, pairing in any_pairing(), learned: bool, seed: u64) {
         let turned = turned.min(heads);
         let shape = [batch, seq, heads * 2 * half];
         let (x, angles, weights) = (leaf(shape, seed), leaf([seq, half], 2), leaf(shape, 3));
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn a_view_of_heads_is_read_as_it_is_meant() {
+fn a_transposed_view_of_heads_gives_the_right_output() {
     let (x, angles) = (leaf([2, 5, 3, 8], 1), leaf([5, 4], 2));
     for pairing in [Pairing::Interleaved, Pairing::Halves] {
         let heads = x.clone().swap_dims(1, 2);
@@ -93,7 +93,7 @@ fn a_view_of_heads_is_read_as_it_is_meant() {
 }
 
 #[test]
-fn angles_need_no_record() {
+fn angles_may_be_untracked() {
     let (x, weights) = (leaf([2, 3, 5, 8], 1), leaf([2, 3, 5, 8], 2));
     let angles = |device: &Device| Tensor::from_data(TensorData::new(rope_angles(5, 8, 100.0, 2), [5, 4]), device);
     let results = [training(), device()].map(|device| {
@@ -107,7 +107,7 @@ fn angles_need_no_record() {
 }
 
 #[test]
-fn an_angle_is_the_position_by_a_power_of_the_base() {
+fn an_angle_is_the_position_divided_by_a_power_of_the_base() {
     close("angles", &rope_angles(2, 4, 100.0, 0), &[0.0, 0.0, 1.0, 0.1], 1e-7);
     let all = rope_angles(9, 6, 10_000.0, 0);
     assert_eq!(rope_angles(4, 6, 10_000.0, 5), all[5 * 3..]);

@@ -19,7 +19,7 @@ fn agrees_with_pytorch() {
     }
 }
 
-/// A leaf of `rows` with −∞ wherever `masked` says.
+/// Returns a leaf `[rows, 1, width]` with −∞ where `masked(row, column)` is true.
 fn masked_leaf(rows: usize, width: usize, seed: u64, masked: impl Fn(usize, usize) -> bool) -> Tensor<3> {
     let mut data = values(leaf([rows, width], seed) * 5.0);
     for (i, x) in data.iter_mut().enumerate() {
@@ -30,7 +30,7 @@ fn masked_leaf(rows: usize, width: usize, seed: u64, masked: impl Fn(usize, usiz
     Tensor::from_data(TensorData::new(data, [rows, 1, width]), &training()).require_grad()
 }
 
-/// Output and gradient of the operation and of its fallback.
+/// Returns the output and the gradient of the operation and of its fallback.
 fn both(x: &Tensor<3>, logarithm: bool) -> [(Vec<f32>, Vec<f32>); 2] {
     let outs = match logarithm {
         false => [softmax(x.clone()).unwrap(), softmax_fallback(x.clone())],
@@ -47,7 +47,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn agrees_with_its_fallback(rows in 1usize..9, width in 1usize..40, seed: u64, share in 0u64..5, logarithm: bool) {
-        // Row 1 sees nothing, row 2 everything.
+        // Row 1 is fully masked, row 2 is not masked at all.
         let hash = |r: usize, c: usize| (seed ^ (r * 64 + c) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
         let x = masked_leaf(rows, width, seed, |r, c| r == 1 || r != 2 && hash(r, c) < share);
         let [fused, fallback] = both(&x, logarithm);
@@ -57,7 +57,7 @@ proptest! {
 }
 
 #[test]
-fn a_row_that_sees_nothing_has_no_weights_and_no_gradient() {
+fn a_fully_masked_row_has_no_weights_and_no_gradient() {
     let x = masked_leaf(3, 5, 1, |r, _| r == 1);
     for (logarithm, want) in [(false, 0.0), (true, f32::NEG_INFINITY)] {
         for (out, grad) in both(&x, logarithm) {

@@ -1,11 +1,11 @@
-//! What is known of a text, in the three forms of `data.target`: read from the data, given to the network, shown.
+//! The answer to a text in each form of `data.target`: read from the data, encoded for the network, shown to the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{LabelColumn, Labelled, Vocabulary, excerpt, listed};
-use regard_inspect::number;
+use regard_figures::number;
 use regard_nn::models::classifier::{self, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,37 +13,37 @@ use serde_json::{Value, json};
 use super::config::TargetKind;
 use crate::error::TaskError;
 
-/// What a set without labels is called.
+/// Text shown for an empty set of labels.
 const NO_LABEL: &str = "(none)";
-/// What messages call them.
+/// Name of the training labels in error messages.
 const LABELS: &str = "labels of the training examples";
-/// Labels that may all be different. More of them, mostly of one example each, are a number or an identifier, and cost memory
-/// for nothing.
+/// Number of distinct labels that is always accepted. If more of them mostly occur once, the column holds numbers or
+/// identifiers, which would only cost memory.
 const FREE_LABELS: usize = 1_000;
 
 /// The answer to one text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
-    /// The number of its label: one beyond those that training has where it is none of them.
+    /// Index of the label; unseen labels are numbered after the training labels.
     One(usize),
-    /// The numbers of its labels, ascending, with the same.
+    /// Indices of the labels in ascending order, unseen labels after the training labels.
     Several(Vec<usize>),
-    /// A number as it is written.
+    /// The value as it stands in the data.
     Number(f64),
 }
 
-/// All answers there are; `labels.json`.
+/// The answers that the model can give; saved as `labels.json`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answers {
-    /// One of these.
+    /// One of these labels.
     One(Vocabulary),
-    /// Some of these.
+    /// Any number of these labels.
     Several(Vocabulary),
-    /// A number.
+    /// A number, scaled for the network.
     Number(Scale),
 }
 
-/// Where the numbers of the training data lie. The network's output has mean 0 and deviation 1 there.
+/// Mean and standard deviation of the training values. The network predicts `(value − mean) / deviation`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scale {
@@ -52,19 +52,19 @@ pub(super) struct Scale {
 }
 
 impl Answers {
-    /// Learns the answers of the training examples.
+    /// Collects the answers of the training examples; fails if they cannot be learnt, such as a single label.
     pub(super) fn learn(target: TargetKind, train: &[Labelled]) -> Result<Self, TaskError> {
         train.iter().try_for_each(|example| suits(target, example))?;
         let first = train.first().map(|example| example.label.as_str()).unwrap_or_default();
         if target != TargetKind::Value && train.iter().all(|example| example.label == first) {
-            let expected = "two different ones or more";
+            let expected = "two or more different labels";
             return Err(TaskError::input(LABELS, expected, format!("only {}", excerpt(first))));
         }
         let names = || {
             let names: BTreeSet<&str> = train.iter().flat_map(|example| written(target, &example.label)).collect();
             if names.len() > FREE_LABELS && 2 * names.len() > train.len() {
-                let got = format!("{} different ones of {} examples", names.len(), train.len());
-                let expected = "labels that several examples share; for numbers --set data.target=value";
+                let got = format!("{} different labels in {} examples", names.len(), train.len());
+                let expected = "labels that several examples share (for numbers, use --set data.target=value)";
                 return Err(TaskError::input(LABELS, expected, got));
             }
             Ok(Vocabulary::from_names(names.into_iter().map(str::to_string).collect())?)
@@ -72,7 +72,7 @@ impl Answers {
         match target {
             TargetKind::Label => Ok(Self::One(names()?)),
             TargetKind::Labels => match names()? {
-                none if none.is_empty() => Err(TaskError::input(LABELS, "one or more", "none")),
+                none if none.is_empty() => Err(TaskError::input(LABELS, "one or more labels", "none")),
                 names => Ok(Self::Several(names)),
             },
             TargetKind::Value => {
@@ -82,7 +82,7 @@ impl Answers {
         }
     }
 
-    /// What a user is told of the labels of the training examples: the most frequent ones.
+    /// Note to the user: the number of labels, and the most frequent ones with their counts.
     pub(super) fn note(&self, train: &[Labelled]) -> Option<String> {
         let labels = self.labels()?;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Answers {
         Some(format!("{} labels: {}", labels.len(), listed(&named)))
     }
 
-    /// From `labels.json`.
+    /// Reads the content of `labels.json`.
     pub(super) fn from_json(target: TargetKind, content: &[u8], path: &Path) -> Result<Self, TaskError> {
         let damaged = |error: serde_json::Error| TaskError::folder(path, format!("damaged: {error}"));
         Ok(match target {
@@ -105,16 +105,16 @@ impl Answers {
         })
     }
 
-    /// `labels.json`: the list of labels, or where numbers lie.
+    /// The content of `labels.json`: the list of labels, or the scale of numbers.
     pub(super) fn to_json(&self) -> Vec<u8> {
         let content = match self {
             Self::One(labels) | Self::Several(labels) => serde_json::to_vec_pretty(labels),
             Self::Number(scale) => serde_json::to_vec_pretty(scale),
         };
-        content.expect("plain values")
+        content.expect("plain values can be written as JSON")
     }
 
-    /// What the network is asked.
+    /// The kind of target that the network predicts.
     pub(super) fn target(&self) -> Target {
         match self {
             Self::One(_) => Target::One,
@@ -123,7 +123,7 @@ impl Answers {
         }
     }
 
-    /// Outputs of the network.
+    /// Number of outputs of the network.
     pub(super) fn outputs(&self) -> usize {
         match self {
             Self::One(labels) | Self::Several(labels) => labels.len(),
@@ -131,7 +131,7 @@ impl Answers {
         }
     }
 
-    /// The labels of examples that training does not have, sorted.
+    /// The labels of `examples` that training does not have, sorted.
     pub(super) fn unseen(&self, examples: &[Labelled]) -> Vec<String> {
         let Some(labels) = self.labels() else { return Vec::new() };
         let all = examples.iter().flat_map(|example| written(self.kind(), &example.label));
@@ -139,7 +139,7 @@ impl Answers {
         unseen.into_iter().map(str::to_string).collect()
     }
 
-    /// The answer of an example, whose labels are known or among the [`unseen`](Self::unseen).
+    /// The answer of an example; each of its labels must be known or among the [`unseen`](Self::unseen) ones.
     pub(super) fn read(&self, example: &Labelled, unseen: &[String]) -> Result<Answer, TaskError> {
         suits(self.kind(), example)?;
         let number = |labels: &Vocabulary, label: &str| {
@@ -171,13 +171,13 @@ impl Answers {
         }
     }
 
-    /// The name of a label by its number.
+    /// The name of the label with this index.
     fn name<'a>(&'a self, label: usize, unseen: &'a [String]) -> &'a str {
         let known = self.labels().map_or(&[][..], Vocabulary::names);
         known.iter().chain(unseen).nth(label).map_or("", String::as_str)
     }
 
-    /// The answers of a batch for the loss.
+    /// The answers of a batch as tensors for the loss.
     pub(super) fn tensor(&self, answers: &[&Answer], device: &Device) -> classifier::Answers {
         let (batch, outputs) = (answers.len(), self.outputs());
         let many = |one: &dyn Fn(&Answer, usize) -> i32| -> Tensor<2, Int> {
@@ -199,7 +199,7 @@ impl Answers {
         }
     }
 
-    /// The answer that an output of the network stands for: probabilities, or a number in the network's scale.
+    /// The answer for one output of the network: probabilities of the labels, or a scaled number.
     pub(super) fn decide(&self, output: &[f32]) -> Answer {
         match self {
             Self::One(_) => {
@@ -211,7 +211,7 @@ impl Answers {
         }
     }
 
-    /// The answer as a person reads it.
+    /// The answer as text for the user.
     pub(super) fn text(&self, answer: &Answer, unseen: &[String]) -> String {
         match answer {
             Answer::One(label) => self.name(*label, unseen).to_string(),
@@ -221,7 +221,7 @@ impl Answers {
         }
     }
 
-    /// What a prediction adds for programs.
+    /// The fields that a prediction adds to its JSON.
     pub(super) fn document(&self, output: &[f32]) -> BTreeMap<String, Value> {
         let probabilities = |labels: &Vocabulary| -> Value {
             labels.names().iter().zip(output).map(|(name, &p)| (name.clone(), json!(p))).collect()
@@ -241,25 +241,25 @@ impl Answers {
 }
 
 impl Answer {
-    /// Answers of one task are all of one form: the others are mistakes of this module.
+    /// Returns the label. All answers of a task have the same form, so another form is a bug in this module.
     pub(super) fn one(&self) -> usize {
         match self {
             Self::One(label) => *label,
-            other => unreachable!("{other:?} where a label is asked"),
+            other => unreachable!("expected one label, got {other:?}"),
         }
     }
 
     pub(super) fn several(&self) -> &[usize] {
         match self {
             Self::Several(labels) => labels,
-            other => unreachable!("{other:?} where labels are asked"),
+            other => unreachable!("expected a set of labels, got {other:?}"),
         }
     }
 
     pub(super) fn number(&self) -> f64 {
         match self {
             Self::Number(value) => *value,
-            other => unreachable!("{other:?} where a number is asked"),
+            other => unreachable!("expected a number, got {other:?}"),
         }
     }
 }
@@ -273,7 +273,7 @@ impl Scale {
             return Ok(Self { mean, deviation });
         }
         let got = values.first().map_or("none".to_string(), |value| format!("only {value}"));
-        Err(TaskError::input("values of the training examples", "different numbers of a usual size", got))
+        Err(TaskError::input("values of the training examples", "different finite numbers, none extremely large", got))
     }
 
     fn scaled(self, value: f64) -> f64 {
@@ -285,12 +285,12 @@ impl Scale {
     }
 }
 
-/// The labels that are parted by `|`.
+/// Splits labels at `|`, without surrounding white space and empty ones.
 fn split(labels: &str) -> impl Iterator<Item = &str> {
     labels.split('|').map(str::trim).filter(|label| !label.is_empty())
 }
 
-/// The labels of what is written in the place of labels.
+/// The labels in the text of an example's label column.
 fn written(target: TargetKind, label: &str) -> Vec<&str> {
     match target {
         TargetKind::Labels => split(label).collect(),
@@ -298,7 +298,7 @@ fn written(target: TargetKind, label: &str) -> Vec<&str> {
     }
 }
 
-/// Refuses an example whose column says that something else is known of it. `label` can be anything.
+/// Refuses an example whose column (`labels` or `value`) contradicts `data.target`. A `label` column suits every target.
 fn suits(target: TargetKind, example: &Labelled) -> Result<(), TaskError> {
     let (same, expected) = match target {
         TargetKind::Label => (LabelColumn::Label, "label (data.target is label)"),
@@ -313,7 +313,7 @@ fn suits(target: TargetKind, example: &Labelled) -> Result<(), TaskError> {
     Err(TaskError::input(format!("column of {}", place(example)), expected, got))
 }
 
-/// The example, for a message.
+/// Describes an example in an error message.
 fn place(example: &Labelled) -> String {
     let line = example.line.map_or(String::new(), |line| format!(", line {line}"));
     format!("{}{line}", excerpt(&example.text))
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_numbered_by_name_and_those_of_the_test_stand_beyond() {
+    fn labels_are_numbered_by_name_and_unseen_ones_follow() {
         let answers = learn(TargetKind::Label, &["pos", "neg"]).unwrap();
         assert_eq!(answers.to_json(), serde_json::to_vec_pretty(&["neg", "pos"]).unwrap());
         let unseen = answers.unseen(&["odd", "pos", "even", "odd"].map(labelled));
@@ -364,7 +364,7 @@ mod tests {
         let scores: BTreeMap<_, _> = answers.scores(&truth[1..], &outputs[1..], &unseen).into_iter().collect();
         assert!(scores["accuracy"] == 0.0 && !scores.contains_key("loss"), "{scores:?}");
         assert_eq!(answers.contents(&truth, &outputs, &unseen).unwrap().len(), 2);
-        assert!(answers.scores(&[], &[], &unseen).is_empty(), "nothing is scored by nothing");
+        assert!(answers.scores(&[], &[], &unseen).is_empty(), "no examples have no scores");
 
         let answers = learn(TargetKind::Labels, &["a|b", "b"]).unwrap();
         let truth = [&Answer::Several(vec![0, 2])];
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_says_otherwise_is_refused() {
+    fn a_column_that_contradicts_the_target_is_refused() {
         let of = |column| ["1", "2"].map(|label| Labelled { column, line: Some(7), ..labelled(label) });
         for (column, target, fits) in [
             (LabelColumn::Label, TargetKind::Value, true),
@@ -423,13 +423,13 @@ mod tests {
         let identifiers: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
         let error = learn(TargetKind::Label, &identifiers.iter().map(String::as_str).collect::<Vec<_>>());
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("20000 different ones of 20000 examples"), "{error}");
+        assert!(error.contains("20000 different labels in 20000 examples"), "{error}");
         let long = "x".repeat(100_000);
         assert!(learn(TargetKind::Label, &[&long, &long]).unwrap_err().to_string().len() < 300);
     }
 
     #[test]
-    fn sets_know_neither_order_nor_repetition_nor_white_space() {
+    fn order_repetition_and_white_space_of_labels_do_not_matter() {
         let answers = learn(TargetKind::Labels, &["x|y", "z"]).unwrap();
         let answer = answers.read(&labelled("z | x|z"), &[]).unwrap();
         assert_eq!((&answer, answers.text(&answer, &[])), (&Answer::Several(vec![0, 2]), "x|z".to_string()));

@@ -19,14 +19,14 @@ use crate::pretrained;
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
 
-/// What the second column of the data says.
+/// What is predicted for a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
     /// One label.
     #[default]
     Label,
-    /// Any number of labels, parted by `|`.
+    /// Any number of labels, separated by `|`.
     Labels,
     /// A number.
     Value,
@@ -36,21 +36,21 @@ pub enum TargetKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Labelled texts; built-in ones if absent.
+    /// File or folder of labelled texts; built-in sentences if absent.
     pub path: Option<PathBuf>,
-    /// Fold `k/n` of a single file.
+    /// Fold `k/n` that is the test split of a single file.
     pub fold: Option<Fold>,
-    /// The column of the text, by name, or by number in a file without a header; `text` by default.
+    /// Column of the text, by name or, in a file without a header, by number; `text` by default.
     pub text: Option<Column>,
-    /// The column of the label; `label`, `labels` or `value` by default.
+    /// Column of the label, by name or number; `label`, `labels` or `value` by default.
     pub label: Option<Column>,
-    /// What is known of a text.
+    /// What is predicted: one label, several, or a number.
     pub target: TargetKind,
-    /// How text becomes tokens.
+    /// Tokeniser, trained on the training texts.
     pub tokenizer: TokenizerConfig<Option<TokenizerKind>>,
-    /// Tokens of a text at most: longer ones are left out of training, refused in prediction, cut in evaluation.
+    /// Maximum tokens of a text: longer ones are left out of training, refused in prediction, cut in evaluation.
     pub max_length: usize,
-    /// Tokens of a training text at most, to see what becomes of longer ones in the test.
+    /// Stricter maximum for training texts, to measure how the model does on longer ones.
     pub longest: Option<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Default for DataConfig {
 }
 
 impl DataConfig {
-    /// Where text and label stand.
+    /// The columns that hold text and label.
     pub(super) fn columns(&self) -> LabelledColumns {
         LabelledColumns { text: self.text.clone(), label: self.label.clone() }
     }
@@ -82,50 +82,50 @@ impl DataSection for DataConfig {
     }
 }
 
-/// The keys that a classifier adds to those of a Transformer.
+/// Keys that a classifier adds to [`TransformerKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderKeys {
-    /// A model folder of `pretrain` to start from.
+    /// Model folder of `pretrain` whose encoder the classifier starts from.
     pub from: Option<PathBuf>,
-    /// Whether what is taken over from there stays as it is.
+    /// Whether the weights of that encoder stay fixed.
     pub freeze: bool,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
-    /// How tokens become one vector.
+    /// How the tokens' states become one vector.
     #[serde(deserialize_with = "name_or_table")]
     pub pooling: PoolingConfig,
-    /// The probability that a training word becomes the unknown one.
+    /// Probability that a training token is replaced by the unknown token.
     pub word_dropout: f32,
 }
 
-/// The keys that a classifier adds to those of a recurrent network.
+/// Keys that a classifier adds to [`RecurrentKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReaderKeys {
-    /// How tokens become one vector.
+    /// How the tokens' states become one vector.
     #[serde(deserialize_with = "name_or_table")]
     pub pooling: PoolingConfig,
-    /// The probability that a training word becomes the unknown one.
+    /// Probability that a training token is replaced by the unknown token.
     pub word_dropout: f32,
 }
 
-/// The keys of a dense network on a bag of words.
+/// Keys of a dense network on a bag of words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BagKeys {
-    /// Features of a token.
+    /// Width of a token's embedding.
     pub d_model: usize,
     /// Number of hidden layers.
     pub n_layers: usize,
-    /// Features of a hidden layer.
+    /// Width of a hidden layer.
     pub d_ff: usize,
-    /// How tokens become one vector.
+    /// How the tokens' states become one vector.
     #[serde(deserialize_with = "name_or_table")]
     pub pooling: PoolingConfig,
-    /// Dropout of token vectors, of the text's vector and of hidden features.
+    /// Dropout of embeddings, of the pooled vector and of hidden features.
     pub dropout: f32,
-    /// The probability that a training word becomes the unknown one.
+    /// Probability that a training token is replaced by the unknown token.
     pub word_dropout: f32,
 }
 
@@ -139,15 +139,15 @@ impl Default for BagKeys {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ModelConfig {
-    /// Self-attention throughout.
+    /// Transformer encoder.
     Transformer(Extended<TransformerKeys, EncoderKeys>),
-    /// A plain recurrent network.
+    /// Plain recurrent network in both directions.
     Rnn(Extended<RecurrentKeys, ReaderKeys>),
-    /// Long short-term memory.
+    /// LSTM in both directions.
     Lstm(Extended<RecurrentKeys, ReaderKeys>),
-    /// Gated recurrent units.
+    /// GRU in both directions.
     Gru(Extended<RecurrentKeys, ReaderKeys>),
-    /// A dense network on the mean of the words' vectors.
+    /// Dense network on pooled token embeddings, by default their mean; it ignores word order.
     Bag(BagKeys),
 }
 
@@ -158,7 +158,7 @@ impl Default for ModelConfig {
 }
 
 impl ModelConfig {
-    /// The keys of a Transformer that starts from another model, and the folder of that model.
+    /// The keys and the folder of `model.from`, for a Transformer that starts from a pre-trained encoder.
     pub(super) fn pretrained(&self) -> Option<(&Extended<TransformerKeys, EncoderKeys>, &Path)> {
         match self {
             Self::Transformer(keys) => Some((keys, keys.more.from.as_deref()?)),
@@ -166,7 +166,7 @@ impl ModelConfig {
         }
     }
 
-    /// The cell of a recurrent network.
+    /// The cell, if the network is recurrent.
     pub(super) fn cell(&self) -> Option<Cell> {
         match self {
             Self::Rnn(_) => Some(Cell::Rnn),
@@ -176,7 +176,7 @@ impl ModelConfig {
         }
     }
 
-    /// The classifier of this description; what the data decide has its default.
+    /// The configuration of the classifier; settings that depend on the data keep their defaults.
     pub(super) fn classifier(&self, vocab: usize) -> ClassifierConfig {
         match self {
             Self::Transformer(keys) => encoding(keys, vocab),
@@ -217,7 +217,7 @@ impl ModelConfig {
     }
 }
 
-/// A classifier of what an encoder gives.
+/// A classifier on a Transformer encoder.
 fn encoding(keys: &Extended<TransformerKeys, EncoderKeys>, vocab: usize) -> ClassifierConfig {
     let Extended { base, more } = keys;
     let encoder = TransformerConfig { embedding_scale: more.embedding_scale, ..base.transformer(vocab) };
@@ -234,7 +234,7 @@ fn encoding(keys: &Extended<TransformerKeys, EncoderKeys>, vocab: usize) -> Clas
     }
 }
 
-/// A classifier of texts that are read in both directions.
+/// A classifier on a recurrent network in both directions.
 fn reading(body: BodyConfig, keys: &Extended<RecurrentKeys, ReaderKeys>, vocab: usize) -> ClassifierConfig {
     let Extended { base, more } = keys;
     ClassifierConfig {
@@ -250,7 +250,7 @@ fn reading(body: BodyConfig, keys: &Extended<RecurrentKeys, ReaderKeys>, vocab: 
     }
 }
 
-/// The configuration.
+/// The configuration of `classify`.
 pub type Config = RunConfig<DataConfig, ModelConfig>;
 
 impl Validate for Config {
@@ -262,21 +262,19 @@ impl Validate for Config {
         }
         let (path, fold) = (&self.data.path, self.data.fold);
         if let (None, Some(fold)) = (path, fold) {
-            return Err(
-                ConfigError::new("data.fold", fold, "nothing for built-in data, which have their own parts").into()
-            );
+            return Err(ConfigError::new("data.fold", fold, "no fold: the built-in data have fixed splits").into());
         }
         for (key, column) in [("data.text", &self.data.text), ("data.label", &self.data.label)] {
             if let (None, Some(column)) = (path, column) {
-                return Err(ConfigError::new(key, column, "nothing for built-in data, which have no columns").into());
+                return Err(ConfigError::new(key, column, "no column: the built-in data have none").into());
             }
         }
         if path.is_none() && target == TargetKind::Labels {
-            return Err(ConfigError::new("data.target", "labels", "label or value for built-in data").into());
+            return Err(ConfigError::new("data.target", "labels", "label or value with the built-in data").into());
         }
         let smoothing = self.train.label_smoothing;
         if target == TargetKind::Value && smoothing != 0.0 {
-            return Err(ConfigError::new("train.label_smoothing", smoothing, "0 where numbers are predicted").into());
+            return Err(ConfigError::new("train.label_smoothing", smoothing, "0 when data.target is value").into());
         }
         self.data.tokenizer.validate()?;
         Ok(self.model.validate().map_err(|error| error.within("model"))?)

@@ -1,7 +1,7 @@
 //! Classification, n → 1: one label, several, or a number for a whole text.
 //!
-//! A text's tokens go through a Transformer's encoder or a recurrent network; attention pooling makes one vector of them.
-//! The baseline, `model.kind=bag`, is a dense network on the mean of the words' vectors, which knows no order.
+//! The tokens of a text go through a Transformer encoder or a recurrent network, and attention pooling reduces them to one
+//! vector. The baseline, `model.kind=bag`, is a dense network on the mean of the embeddings and ignores word order.
 
 mod answers;
 mod config;
@@ -32,15 +32,16 @@ use crate::model::{lookup, sizes};
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{device_of, padded, spread};
+use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
 
 const LABELS: &str = "labels.json";
-/// A batch where no gradients are kept.
+/// Size of a batch when no gradients are kept.
 const SCORING: Budget = Budget { tokens: 8_192, examples: 256 };
-/// The built-in sentences are the same whatever seed a run has.
+/// Seed of the built-in sentences, which are the same in every run.
 const BUILT_IN_SEED: u64 = 1;
 
-/// A text as tokens, and what is known of it.
+/// A text with its tokens and its answer.
 #[derive(Debug, Clone)]
 struct Example {
     text: String,
@@ -48,24 +49,24 @@ struct Example {
     answer: Answer,
 }
 
-/// A text to be classified.
+/// A text to classify, with its tokens.
 #[derive(Debug, Clone)]
 pub struct Typed {
     text: String,
     encoded: regard_data::Encoded,
 }
 
-/// A split.
+/// The encoded examples of a split.
 #[derive(Debug)]
 pub struct Part {
     examples: Vec<Example>,
     /// Labels that the training split does not have.
     unseen: Vec<String>,
-    /// Number of texts of which only the beginning is kept.
+    /// Number of texts cut to `data.max_length` tokens.
     cut: usize,
 }
 
-/// See the [module](self).
+/// The classification task; see the [module](self).
 #[derive(Debug)]
 pub struct Classify {
     config: Config,
@@ -74,7 +75,7 @@ pub struct Classify {
 }
 
 impl Classify {
-    /// The examples of the run, as text.
+    /// Reads the examples of the run, not yet tokenised.
     fn texts(config: &Config) -> Result<Splits<Labelled>, TaskError> {
         let DataConfig { path, fold, target, .. } = &config.data;
         if let Some(path) = path {
@@ -100,7 +101,7 @@ impl Classify {
         Ok(Part { examples, unseen, cut: 0 })
     }
 
-    /// Texts to be scored: one that is too long by its beginning, one without tokens as an unknown word.
+    /// Encodes texts for scoring. A text that is too long is cut; one without tokens becomes an unknown word.
     fn scored(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
         let mut part = self.encode(texts)?;
         for example in &mut part.examples {
@@ -113,7 +114,7 @@ impl Classify {
         Ok(part)
     }
 
-    /// Texts to learn from, and what is said of those left out.
+    /// Encodes texts for training, and returns notes on those left out.
     fn learnt(&self, texts: &[Labelled]) -> Result<(Part, Vec<String>), TaskError> {
         let DataConfig { max_length, longest, .. } = self.config.data;
         let (field, most) = longest.map_or(("max_length", max_length), |longest| ("longest", longest));
@@ -123,8 +124,8 @@ impl Classify {
         part.examples.retain(|example| (1..=most).contains(&example.ids.len()));
         let longer = all - part.examples.len() - empty;
         if part.examples.is_empty() {
-            let expected = format!("some of 1 to {most} tokens (data.{field})");
-            return Err(TaskError::input("training examples", expected, format!("{longer} longer, {empty} without")));
+            let expected = format!("at least one of 1 to {most} tokens (data.{field})");
+            return Err(TaskError::input("training examples", expected, format!("{longer} longer, {empty} empty")));
         }
         let notes =
             [(longer, format!("are longer than {most} tokens (data.{field})")), (empty, "have no tokens".to_string())];
@@ -168,7 +169,7 @@ impl Classify {
         }
     }
 
-    /// A text as the network reads it: as a pre-trained encoder has learnt to, where there is one.
+    /// The tokens as the network reads them: between `<s>` and `</s>` for a pre-trained encoder, which has learnt this.
     fn framed(&self, ids: &[u32]) -> Vec<u32> {
         match self.config.model.pretrained() {
             Some(_) => [START].into_iter().chain(ids.iter().copied()).chain([END]).collect(),
@@ -176,7 +177,7 @@ impl Classify {
         }
     }
 
-    /// The outputs of the network, a row an example, in their order.
+    /// Computes the outputs of the network, one row per example.
     fn outputs(&self, model: &Classifier, rows: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
         let device = device_of(model);
         let rows: Vec<Vec<u32>> = rows.iter().map(|row| self.framed(row)).collect();
@@ -217,7 +218,7 @@ impl Task for Classify {
         };
         config.validate()?;
         let task = Self { config, tokenizer, answers };
-        // Examples that cannot be used are refused before anything is written.
+        // Refuses unusable examples before anything is written.
         task.divided(&texts)?;
         Ok(task)
     }
@@ -239,6 +240,15 @@ impl Task for Classify {
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.divided(&Self::texts(&self.config)?)
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        let numbers = config.data.target == TargetKind::Value;
+        let raw = |Labelled { text, label, .. }: Labelled| {
+            let labels = label.split('|').filter(|_| !numbers).map(|label| label.trim().to_string()).collect();
+            RawExample { input: text, answer: label, labels }
+        };
+        Ok(Some(Self::texts(config)?.map(raw)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -371,7 +381,7 @@ impl Task for Classify {
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        // Spread over the split, since files are often sorted by label; what was cut cannot be given to `predict`.
+        // Spread over the split, since files are often sorted by label. `predict` refuses texts that were cut.
         let fits = |example: &&Example| self.input(&example.text.as_str().into()).is_ok();
         let step = (part.examples.len() / count.max(1)).max(1);
         let sample = |example: &Example| Sample {
@@ -383,7 +393,7 @@ impl Task for Classify {
 
     fn telling(&self, _: &Classifier) -> Result<Typed, TaskError> {
         if self.config.data.path.is_some() {
-            let what = "choose an input for data that are not built in: give it a text".to_string();
+            let what = "choose an input unless the data are built in; give it a text".to_string();
             return Err(TaskError::Unsupported { task: Self::NAME, what });
         }
         self.input(&Given::from("The plot was not great, it was dull."))

@@ -1,20 +1,20 @@
-//! How good answers are: scores, and what the report shows beside them.
+//! Scores of answers, and the tables and figures that the report shows beside them.
 
 use regard_data::Vocabulary;
-use regard_inspect::{Axis, Content, Figure, LineStyle, Lines, Series, Table, confusion_matrix};
+use regard_figures::{Axis, Content, Figure, LineStyle, Lines, Series, Table, confusion_matrix};
 
 use super::answers::{Answer, Answers};
 use crate::error::TaskError;
 use crate::metrics::{Confusion, LabelSetScores, Score, label_sets, regression};
 use crate::task::Better;
 
-/// More classes than this are for the table, which has a row each; a matrix of them could not be read.
+/// Largest number of classes drawn as a confusion matrix; the table has a row for each class anyway.
 const DRAWN_CLASSES: usize = 40;
-/// The least probability that is told from zero in a loss.
+/// Lower bound on a probability in a loss, so that the loss stays finite.
 const LEAST: f64 = 1e-12;
 
 impl Answers {
-    /// The score that decides, and which way.
+    /// Name of the score that selects the best weights, and whether a higher one is better.
     pub(super) fn main(&self) -> (&'static str, Better) {
         match self {
             Self::One(_) => ("accuracy", Better::Higher),
@@ -23,7 +23,7 @@ impl Answers {
         }
     }
 
-    /// The scores of outputs, none of nothing. A label that is `unseen` in training is never found, and has no loss.
+    /// Scores of the outputs; empty if there are none. `unseen` labels are never predicted and are left out of the loss.
     pub(super) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]], unseen: &[String]) -> Vec<(&'static str, f64)> {
         if truth.is_empty() {
             return Vec::new();
@@ -69,7 +69,7 @@ impl Answers {
         }
     }
 
-    /// What the report shows beside the scores.
+    /// Tables and figures that the report shows beside the scores.
     pub(super) fn contents(
         &self,
         truth: &[&Answer],
@@ -96,7 +96,7 @@ impl Answers {
                 let mut contents = vec![table(labels, &confusion.report().classes)];
                 if labels.len() + unseen.len() <= DRAWN_CLASSES {
                     let map = confusion_matrix(names(labels), &confusion.matrix().concat())?;
-                    contents.push(Content::Figure(Figure::new("Which label was taken for which").panel("", map)));
+                    contents.push(Content::Figure(Figure::new("Confusion matrix of labels").panel("", map)));
                 }
                 contents
             }
@@ -146,7 +146,7 @@ mod tests {
         let outputs: [&[f32]; 4] = [&[0.5, 0.5], &[0.25, 0.75], &[1.0, 0.0], &[1.0, 0.0]];
         let scores: BTreeMap<_, _> =
             answers.scores(&truth.iter().collect::<Vec<_>>(), &outputs, &[]).into_iter().collect();
-        // Equal probabilities are the first label; a probability of zero has a finite loss.
+        // Of equal probabilities the first label wins; a probability of zero has a finite loss.
         assert_eq!(scores["accuracy"], 0.75);
         let loss = -(0.5f64.ln() + 0.75f64.ln() + LEAST.ln()) / 4.0;
         assert!((scores["loss"] - loss).abs() < 1e-9, "{} {loss}", scores["loss"]);

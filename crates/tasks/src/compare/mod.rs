@@ -1,7 +1,7 @@
-//! One task trained in several variants and with several seeds, and what came of it side by side.
+//! Comparisons: one task trained in several variants and with several seeds, with the results side by side.
 //!
-//! Each run has a model folder of its own beneath the comparison's. `compare.json` is written after every run: the same
-//! command given again goes on where it was, to the same bits, and trains nothing twice.
+//! Each run has its own model folder inside the folder of the comparison. `compare.json` is written after every run, so the same
+//! command continues an interrupted comparison bit-identically and trains nothing twice.
 
 mod page;
 mod summary;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use regard_inspect::create_folder;
+use regard_system::create_folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,146 +27,146 @@ use crate::train::{Conditions, Event, Observer, Origin, Stop};
 
 const DOCUMENT: &str = "compare.json";
 
-/// What is to be compared.
+/// The options of `regard compare`.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// What all runs share; its `seed` is the first one, its `out` the folder of the comparison.
+    /// Options that all runs share; `seed` is the first seed and `out` the folder of the comparison.
     pub request: Request,
-    /// What differs.
+    /// Keys that differ between variants, with their values.
     pub vary: Vec<Vary>,
-    /// Runs of each variant.
+    /// Number of runs of each variant, each with another seed.
     pub seeds: u64,
 }
 
-/// What a comparison has come to: `compare.json`.
+/// The state of a comparison, saved as `compare.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// What was asked for.
+    /// What is compared.
     #[serde(flatten)]
     pub plan: Plan,
-    /// Runs of each variant.
+    /// Number of runs of each variant.
     pub seeds: u64,
     /// Whether all runs have ended.
     pub finished: bool,
-    /// A row a variant.
+    /// Summary with one row per variant.
     #[serde(skip_deserializing)]
     pub table: Vec<Row>,
-    /// All runs, in their order.
+    /// All runs, by variant and then by seed.
     pub runs: Vec<Entry>,
 }
 
-/// What makes two comparisons the same.
+/// What is compared. Two comparisons with equal plans are the same, and the second continues the first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// What differs.
+    /// Keys that differ between variants, with their values.
     pub vary: Vec<Vary>,
-    /// `--set` of all runs.
+    /// `--set` settings of all runs.
     pub sets: Vec<String>,
-    /// The text of `--config`.
+    /// Content of the `--config` file.
     pub config: Option<String>,
-    /// `--data`.
+    /// Absolute path given with `--data`.
     pub data: Option<PathBuf>,
-    /// `--steps`.
+    /// Number given with `--steps`.
     pub steps: Option<u64>,
-    /// The first seed.
+    /// First seed.
     pub seed: u64,
     /// Hash of the data and of every variant's full configuration. A comparison is resumed only if it is unchanged.
     #[serde(default)]
     pub fingerprint: String,
-    /// What the bits of its runs depend on beside all that. Runs under other conditions are not to be compared with them.
+    /// Further conditions that the bits of the runs depend on. Runs under different conditions cannot be compared.
     #[serde(default)]
     pub conditions: Conditions,
 }
 
 impl Plan {
-    /// Whether two comparisons are the same but for their conditions.
+    /// Returns whether two comparisons are the same except for their conditions.
     fn is_same(&self, other: &Self) -> bool {
         Self { conditions: other.conditions.clone(), ..self.clone() } == *other
     }
 }
 
-/// A run.
+/// A run of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The values of the varied keys.
+    /// Values of the varied keys.
     pub settings: Variant,
-    /// The seed of the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// The model folder of the run, beneath that of the comparison.
+    /// Model folder of the run, relative to the folder of the comparison.
     pub folder: String,
-    /// What came of it.
+    /// Outcome of the run.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Outcome {
-    /// A model with scores.
+    /// The run ended with a scored model.
     Finished(Measured),
-    /// It was stopped, or its turn has not come.
+    /// The run was stopped or has not begun.
     Stopped,
-    /// No model.
+    /// The run failed.
     Failed {
-        /// Why.
+        /// Error message.
         error: String,
     },
 }
 
-/// What is known of a finished run.
+/// The scores and costs of a finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The score that decides.
+    /// Name of the main score.
     pub main: String,
-    /// Whether a higher score is better.
+    /// Whether a higher or a lower main score is better.
     pub better: Better,
-    /// Scores of the held-out split; one that is no number is null.
+    /// Scores on the held-out split by name; `None` if a score is not finite.
     pub metrics: BTreeMap<String, Option<f64>>,
-    /// Parameters of the network.
+    /// Number of parameters of the network.
     pub parameters: usize,
-    /// Steps made.
+    /// Number of steps made.
     pub steps: u64,
-    /// Seconds of training.
+    /// Seconds spent on training.
     pub seconds: f64,
-    /// Tokens a second of training.
+    /// Tokens per second of training.
     pub tokens_per_second: f64,
 }
 
-/// What is to be heard of a comparison while it goes.
+/// An event of a comparison.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// A run begins, goes on, or is there already.
+    /// A run begins, is resumed, or has already finished.
     Run {
-        /// The number of the run, from 1.
+        /// Number of the run, from 1.
         number: usize,
-        /// Runs in all.
+        /// Number of all runs.
         count: usize,
-        /// Which one, before its outcome.
+        /// The run with its earlier outcome.
         entry: &'a Entry,
     },
-    /// Something happened in it.
+    /// An event of the current run.
     Event(&'a Event),
-    /// It has ended.
+    /// A run has ended.
     Ended {
-        /// With its outcome.
+        /// The run with its outcome.
         entry: &'a Entry,
     },
 }
 
-/// A comparison and where it lies.
+/// The result of a comparison.
 #[derive(Debug)]
 pub struct Compared {
-    /// The folder of the comparison.
+    /// Path of the comparison's folder.
     pub folder: PathBuf,
-    /// What came of it.
+    /// Runs and their outcomes.
     pub document: Document,
 }
 
 impl Outcome {
-    /// What is known of a finished run.
+    /// Returns the scores and costs of a finished run; `None` for others.
     pub fn measured(&self) -> Option<&Measured> {
         match self {
             Self::Finished(measured) => Some(measured),
@@ -176,14 +176,14 @@ impl Outcome {
 }
 
 impl Entry {
-    /// The values of the varied keys.
+    /// Returns the values of the varied keys, separated by commas.
     pub fn name(&self) -> String {
         self.settings.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
 impl Document {
-    /// The varied keys.
+    /// Returns the varied keys.
     pub fn keys(&self) -> Vec<String> {
         self.plan.vary.iter().map(|vary| vary.key.clone()).collect()
     }
@@ -199,7 +199,7 @@ impl Document {
         self.table = variants.iter().map(|variant| Row::of(&of(variant))).collect();
     }
 
-    /// The table and what failed, for people.
+    /// Formats the table of results and the errors of failed runs.
     pub fn text(&self) -> String {
         let mut text = summary::text(&summary::cells(&self.keys(), &self.table, self.main().as_ref()));
         for row in &self.table {
@@ -208,17 +208,17 @@ impl Document {
             }
         }
         if let Some(main) = self.main().filter(|_| text.contains(" *")) {
-            text += &format!("* best {}; scores are of the held-out split\n", main.name);
+            text += &format!("* best {}; scores are those of the held-out split\n", main.name);
         }
         text
     }
 }
 
-/// Trains what is not trained yet and writes the comparison's folder.
+/// Trains all runs that have not finished yet and writes the comparison's folder.
 ///
 /// # Errors
-/// A variant whose configuration makes no sense, before anything is trained; a folder with something else in it; the first
-/// failure, if all runs fail.
+/// Before anything is trained: the configuration of a variant is invalid, or the folder has other files in it. At the end: all
+/// runs have failed; the error is the first one.
 pub fn compare(
     kind: &dyn Kind,
     comparison: &Comparison,
@@ -230,11 +230,11 @@ pub fn compare(
     let (folder, _) = place(&plan, comparison.request.out.as_deref())?;
     create_folder(&folder).map_err(TaskError::io(&folder))?;
     let _lock = lock(&folder)?;
-    // The process that compared in it before may have gone on until now.
+    // Read again: another process may have written until it released the lock.
     let (folder, found) = place(&plan, Some(&folder))?;
     let differences = found.iter().flat_map(|found| found.plan.conditions.differences(&plan.conditions));
     if let Some(difference) = differences.into_iter().next().filter(|_| !comparison.request.force) {
-        let problem = format!("{difference}: its runs could not be compared; --force goes on all the same");
+        let problem = format!("{difference}: its runs could not be compared; --force continues anyway");
         return Err(TaskError::folder(&folder, problem));
     }
     let known = found.map_or(Vec::new(), |found| found.runs);
@@ -280,12 +280,12 @@ pub fn compare(
     let main = document.main();
     let figure = page::figure(&document, main.as_ref(), &folder)?;
     save(&folder.join("compare.svg"), figure.to_svg().as_bytes())?;
-    save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure)?.as_bytes())?;
+    save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure).as_bytes())?;
     Ok(Compared { folder, document })
 }
 
-/// The configurations of the variants. Refuses a key that none of them uses, and a varied one that any of them does not use:
-/// variants that differ in nothing else would be the same.
+/// Resolves the configurations of the variants. Returns an error for a key that no variant uses, and for a varied key that some
+/// variant does not use: variants that differ only in that key would be the same.
 fn configs(kind: &dyn Kind, comparison: &Comparison, variants: &[Variant]) -> Result<Vec<Value>, TaskError> {
     let configured = |variant: &Variant| {
         kind.configured(&request(comparison, variant, None)).map_err(|error| blame_vary(error, variant))
@@ -305,7 +305,7 @@ fn configs(kind: &dyn Kind, comparison: &Comparison, variants: &[Variant]) -> Re
     }
 }
 
-/// The values of a variant reach its run as `--set` would; an error names the flag that the user has given.
+/// Names `--vary` instead of `--set` in an error: the values of a variant reach its run as `--set`, but the user gave `--vary`.
 fn blame_vary(error: TaskError, variant: &Variant) -> TaskError {
     match error {
         TaskError::Settings { place, problem } => {
@@ -317,7 +317,7 @@ fn blame_vary(error: TaskError, variant: &Variant) -> TaskError {
     }
 }
 
-/// What one run is asked for; without a seed and a folder it is to be checked only.
+/// Returns the request for one run. `run` is its seed and folder, or `None` if the configuration is only checked.
 fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>) -> Request {
     let sets = variant.iter().map(|(key, value)| format!("{key}={value}"));
     Request {
@@ -329,13 +329,13 @@ fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>
     }
 }
 
-/// `configs` are those of the variants.
+/// Returns the plan of a comparison; `configs` are the configurations of its variants.
 fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<Plan, TaskError> {
     let Request { config, sets, data, steps, .. } = &comparison.request;
     let read = |path: &PathBuf| fs::read_to_string(path).map_err(TaskError::io(path));
     let whole = |path: &PathBuf| path.canonicalize().map_err(TaskError::io(path));
     let mut all = serde_json::to_vec(configs).expect("plain values");
-    // Variants mostly have the same data, which are read once.
+    // Most variants have the same data, which are read only once.
     let mut known: Vec<&Value> = Vec::new();
     for config in configs {
         if !known.contains(&&config["data"]) {
@@ -356,17 +356,17 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
     })
 }
 
-/// The folder and the comparison that is in it: the one that is asked for, or the first of `runs/compare-TASK`, `-2`, … that
-/// is free or has this very comparison in it.
+/// Returns the folder of a comparison and the state that is in it: `asked`, or the first of `runs/compare-TASK`,
+/// `runs/compare-TASK-2`, … that is free or holds the same comparison.
 fn place(plan: &Plan, asked: Option<&Path>) -> Result<(PathBuf, Option<Document>), TaskError> {
     if let Some(folder) = asked {
         return match there(folder)? {
             There::Nothing => check_free(folder).map(|()| (folder.to_path_buf(), None)),
             There::Comparison(found) if found.plan.is_same(plan) => Ok((folder.to_path_buf(), Some(*found))),
             There::Comparison(_) => {
-                Err(TaskError::folder(folder, "there is another comparison in it; name another folder with --out"))
+                Err(TaskError::folder(folder, "holds another comparison; name another folder with --out"))
             }
-            There::Model => Err(TaskError::folder(folder, "there is a model in it; name another folder with --out")),
+            There::Model => Err(TaskError::folder(folder, "holds a model; name another folder with --out")),
         };
     }
     for number in 1usize.. {
@@ -379,10 +379,10 @@ fn place(plan: &Plan, asked: Option<&Path>) -> Result<(PathBuf, Option<Document>
             There::Nothing | There::Comparison(_) | There::Model => {}
         }
     }
-    unreachable!("numbers do not end")
+    unreachable!("there is always a free number")
 }
 
-/// What is in a folder.
+/// The content of a folder.
 enum There {
     Nothing,
     Comparison(Box<Document>),
@@ -408,7 +408,7 @@ fn write(document: &mut Document, folder: &Path) -> Result<(), TaskError> {
     save(&folder.join(DOCUMENT), text.as_bytes())
 }
 
-/// Trains a run, from where it was if it has begun.
+/// Trains a run, or resumes it if it has begun.
 fn train(
     kind: &dyn Kind,
     comparison: &Comparison,
@@ -439,7 +439,7 @@ fn measured(finished: &Finished) -> Measured {
     }
 }
 
-/// Hands a run's events on.
+/// Observer that passes the events of a run on as [`Progress`].
 struct Forward<'a>(&'a mut (dyn FnMut(&Progress) + Send));
 
 impl Observer for Forward<'_> {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_for_the_variants_that_have_it() {
+    fn a_key_applies_to_the_variants_that_have_it() {
         let found = resolved(&["model.kind=transformer,lstm"], &["model.d_hidden=84", "model.n_heads=2"]).unwrap();
         let [transformer, lstm] = &found[..] else { panic!("{found:?}") };
         assert_eq!((&transformer["model"]["n_heads"], transformer["model"].get("d_hidden")), (&2.into(), None));
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_varied_key_is_for_all_variants() {
+    fn a_varied_key_must_apply_to_all_variants() {
         let error = resolved(&["model.kind=transformer,lstm", "model.position.kind=rope,alibi"], &[]).unwrap_err();
         assert!(error.contains("model.kind=lstm has no position"), "{error}");
         assert_eq!(resolved(&["model.kind=transformer,lstm", "model.n_layers=1,2"], &[]).unwrap().len(), 4);

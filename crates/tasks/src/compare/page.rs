@@ -1,9 +1,9 @@
-//! A comparison as a picture and as a page.
+//! Figure and HTML page of a comparison.
 
 use std::fs;
 use std::path::Path;
 
-use regard_inspect::{Axis, Bars, Content, Figure, LineStyle, Lines, Report, Section, Series};
+use regard_figures::{Axis, Bars, Content, Figure, LineStyle, Lines, Report, Section, Series};
 use serde_json::Value;
 
 use super::summary::{Main, Row, Spread, cells, metric_names};
@@ -11,7 +11,7 @@ use super::{Document, Entry};
 use crate::error::TaskError;
 use crate::folder::METRICS;
 
-/// Bars for each metric, and how the main one went while training.
+/// Draws bars for each metric, and the course of the main one during training.
 pub(super) fn figure(document: &Document, main: Option<&Main>, place: &Path) -> Result<Figure, TaskError> {
     let rows = &document.table;
     let names = rows.iter().map(|row| row.name.clone());
@@ -33,17 +33,17 @@ pub(super) fn figure(document: &Document, main: Option<&Main>, place: &Path) -> 
                 lines = lines.series(Series::new(row.name.as_str(), points).style(LineStyle::Solid));
             }
         }
-        figure.push(format!("{}, dev split, while training", main.name), lines);
+        figure.push(format!("{}, dev split, during training", main.name), lines);
     }
     let seeds = document.seeds;
     Ok(match seeds {
         1 => figure,
-        _ => figure.note(format!("Means over {seeds} seeds; the bars show the standard deviation of the sample.")),
+        _ => figure.note(format!("Means over {seeds} seeds; error bars show the sample standard deviation.")),
     })
 }
 
-/// The page, with the figure in it.
-pub(super) fn page(document: &Document, main: Option<&Main>, figure: Figure) -> Result<String, TaskError> {
+/// Builds the page with the table of results and the figure.
+pub(super) fn page(document: &Document, main: Option<&Main>, figure: Figure) -> String {
     let plan = &document.plan;
     let mut report = Report::new(format!("regard compare {}", plan.task))
         .fact("varied", document.keys().join(", "))
@@ -53,15 +53,15 @@ pub(super) fn page(document: &Document, main: Option<&Main>, figure: Figure) -> 
         report = report.fact("set", set.as_str());
     }
     let table = Content::Table(cells(&document.keys(), &document.table, main));
-    let mut section = Section::new("Scores").text("Of the held-out split; * marks the best.").content(table);
+    let mut section = Section::new("Scores").text("Scores on the held-out split; * marks the best.").content(table);
     for row in &document.table {
         section.content.extend(row.errors.iter().map(|error| Content::Text(format!("{} failed, {error}", row.name))));
     }
     let report = report.section(section).section(Section::new("Pictures").content(Content::Figure(figure)));
-    Ok(report.to_html()?)
+    report.to_html()
 }
 
-/// The mean course of a score over runs; a run without a journal is left out.
+/// Averages the course of a score over runs; a run without a metrics file is left out.
 fn curve<'a>(runs: impl Iterator<Item = &'a Entry>, metric: &str, place: &Path) -> Vec<(f64, f64)> {
     let mut steps: Vec<(u64, Vec<f64>)> = Vec::new();
     for entry in runs.filter(|entry| entry.outcome.measured().is_some()) {

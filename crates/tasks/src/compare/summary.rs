@@ -1,24 +1,24 @@
-//! Runs of the same variant as one row: means and deviations over seeds.
+//! Summary of a comparison: means and standard deviations over the runs of each variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regard_inspect::{Table, deviation_text, number};
+use regard_figures::{Table, deviation_text, number};
 use serde::Serialize;
 
 use super::{Entry, Measured, Outcome};
 use crate::task::Better;
 
-/// A value that was measured several times.
+/// The mean and standard deviation of a value that was measured once or more.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// The mean of all values; no number where one of them is none.
+    /// Mean of all values; NaN if one of them is NaN.
     pub mean: f64,
-    /// The sample's standard deviation, `√(Σ(x − mean)² / (n − 1))`; none of a single value.
+    /// Sample standard deviation, `√(Σ(x − mean)² / (n − 1))`; `None` for a single value.
     pub deviation: Option<f64>,
 }
 
 impl Spread {
-    /// The spread of one value or more.
+    /// Computes mean and deviation; returns `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -32,29 +32,29 @@ impl Spread {
     }
 }
 
-/// A variant with what its runs came to.
+/// The results of a variant's runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// The value of each varied key.
+    /// Value of each varied key.
     pub variant: BTreeMap<String, String>,
-    /// The values in one text, in the order of the keys.
+    /// Values separated by commas, in the order of the keys.
     #[serde(skip)]
     pub name: String,
-    /// Finished runs.
+    /// Number of finished runs.
     pub runs: usize,
-    /// Why the others failed.
+    /// Errors of the failed runs.
     pub errors: Vec<String>,
-    /// Parameters of the network.
+    /// Number of parameters of the network.
     pub parameters: Option<usize>,
-    /// Scores of the held-out split.
+    /// Scores on the held-out split by name.
     pub metrics: BTreeMap<String, Spread>,
-    /// Seconds of training.
+    /// Seconds spent on training.
     pub seconds: Option<Spread>,
-    /// Tokens a second of training.
+    /// Tokens per second of training.
     pub tokens_per_second: Option<Spread>,
 }
 
-/// The score that decides.
+/// The main score, which decides which variant is best.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Main {
     pub name: String,
@@ -62,7 +62,7 @@ pub(super) struct Main {
 }
 
 impl Row {
-    /// From the runs of one variant.
+    /// Summarises the runs of one variant.
     pub(super) fn of(entries: &[&Entry]) -> Self {
         let done: Vec<&Measured> = entries.iter().filter_map(|entry| entry.outcome.measured()).collect();
         let spread =
@@ -90,7 +90,7 @@ impl Row {
     }
 }
 
-/// The names of all metrics, the main one and its kin first.
+/// Returns the names of all metrics, the main one and its `_longer` variant first.
 pub(super) fn metric_names(rows: &[Row], main: Option<&Main>) -> Vec<String> {
     let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.metrics.keys()).collect();
     let rank = |name: &str| match main {
@@ -103,7 +103,7 @@ pub(super) fn metric_names(rows: &[Row], main: Option<&Main>) -> Vec<String> {
     names
 }
 
-/// The rows as cells; the best of the main score is marked.
+/// Builds the table of results; an asterisk marks the best main score.
 pub(super) fn cells(keys: &[String], rows: &[Row], main: Option<&Main>) -> Table {
     let names = metric_names(rows, main);
     let marked: Vec<(&String, Option<f64>)> = names.iter().map(|name| (name, best(name, rows, main))).collect();
@@ -126,7 +126,7 @@ pub(super) fn cells(keys: &[String], rows: &[Row], main: Option<&Main>) -> Table
     table
 }
 
-/// The best mean of a metric whose direction is known, where there are others.
+/// Returns the best mean of the main score or its `_longer` variant; `None` for other metrics and for a single row.
 fn best(name: &str, rows: &[Row], main: Option<&Main>) -> Option<f64> {
     let main = main.filter(|main| name == main.name || name.strip_suffix("_longer") == Some(&main.name))?;
     let means: Vec<f64> = rows.iter().filter_map(|row| row.metrics.get(name)).map(|spread| spread.mean).collect();
@@ -138,7 +138,7 @@ fn best(name: &str, rows: &[Row], main: Option<&Main>) -> Option<f64> {
     best.filter(|_| means.len() > 1)
 }
 
-/// The table as lines of text, names to the left and numbers to the right.
+/// Formats a table as text, with the first column aligned left and the others right.
 pub(super) fn text(table: &Table) -> String {
     let width = |text: &str| text.chars().count();
     let rows = || [table.header()].into_iter().chain(table.rows().iter().map(Vec::as_slice));
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deviations_are_those_of_a_sample() {
+    fn deviations_are_sample_deviations() {
         let spread = Spread::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert!((spread.mean - 5.0).abs() < 1e-12);
         assert!((spread.deviation.unwrap() - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_say_what_the_runs_came_to() {
+    fn rows_summarise_the_runs() {
         let failed = Outcome::Failed { error: "diverged".to_string() };
         let entries = [
             entry("lstm", 1, measured(0.5)),

@@ -1,23 +1,23 @@
-//! What is varied: a key of the configuration and the values that it takes in turn.
+//! Variants of a comparison: keys of the configuration and the values that they take.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
 
-/// One key and its values, as `--vary key=a,b,c` names them.
+/// A key and its values, as given by `--vary key=a,b,c`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vary {
-    /// Such as `model.position`.
+    /// Key with its section, such as `model.position`.
     pub key: String,
-    /// The values as `--set` takes them.
+    /// Values in the form that `--set` takes.
     pub values: Vec<String>,
 }
 
-/// A value for each varied key, in their order.
+/// A value for each varied key, as pairs of key and value in the order of the keys.
 pub type Variant = Vec<(String, String)>;
 
 impl Vary {
-    /// Reads `key=a,b,c`. A comma within brackets or quotes belongs to its value.
+    /// Parses `key=a,b,c`. A comma inside brackets or quotes belongs to its value.
     pub fn parse(text: &str) -> Result<Self, TaskError> {
         let wrong =
             |problem: &str| TaskError::Settings { place: format!("--vary {text}"), problem: problem.to_string() };
@@ -25,19 +25,19 @@ impl Vary {
             text.split_once('=').ok_or_else(|| wrong("expected key=a,b,c, such as model.kind=lstm,gru"))?;
         let (key, values) = (key.trim().to_string(), pieces(values));
         if key == "seed" {
-            return Err(wrong("seeds are varied by --seeds"));
+            return Err(wrong("use --seeds to vary the seed"));
         }
         if key.is_empty() || values.iter().any(String::is_empty) {
             return Err(wrong("expected key=a,b,c: a key or a value is empty"));
         }
         if let Some((place, twice)) = values.iter().enumerate().find(|(place, value)| values[..*place].contains(value))
         {
-            return Err(wrong(&format!("value {}, {twice}, is there twice", place + 1)));
+            return Err(wrong(&format!("value {}, {twice}, is given twice", place + 1)));
         }
         Ok(Self { key, values })
     }
 
-    /// Whether it is `key` that varies, or a key within its table.
+    /// Returns whether the varied key is `key` or lies inside its table.
     pub(super) fn is_of(&self, key: &str) -> bool {
         self.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
@@ -61,7 +61,7 @@ fn pieces(text: &str) -> Vec<String> {
     pieces.iter().map(|piece| piece.trim().to_string()).collect()
 }
 
-/// Every combination, the last key varying fastest.
+/// Returns every combination of values; the last key varies fastest.
 pub fn combinations(vary: &[Vary]) -> Vec<Variant> {
     vary.iter().fold(vec![Vec::new()], |known: Vec<Variant>, Vary { key, values }| {
         let with = |variant: &Variant, value: &String| {
@@ -72,7 +72,7 @@ pub fn combinations(vary: &[Vary]) -> Vec<Variant> {
     })
 }
 
-/// A folder's name for each of them: readable, and no two alike.
+/// Returns a readable and unique folder name for each variant.
 pub(super) fn folder_names(variants: &[Variant]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._=-".contains(c) { c } else { '_' };
     let mut names: Vec<String> = Vec::with_capacity(variants.len());
@@ -81,7 +81,7 @@ pub(super) fn folder_names(variants: &[Variant]) -> Vec<String> {
         let name: String = text.join("+").chars().map(|c| if c == '+' { c } else { plain(c) }).take(150).collect();
         let numbered = (1usize..).map(|number| if number == 1 { name.clone() } else { format!("{name}-{number}") });
         let free = numbered.into_iter().find(|name| !names.contains(name));
-        names.push(free.expect("numbers do not end"));
+        names.push(free.expect("there is always a free number"));
     }
     names
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_cut_at_commas_outside_brackets() {
+    fn values_are_split_at_commas_outside_brackets() {
         let vary = Vary::parse("model.position=none, {kind=\"rope\", base=1e4},[1,2],\"a,b\"").unwrap();
         assert_eq!(vary.key, "model.position");
         assert_eq!(vary.values, ["none", "{kind=\"rope\", base=1e4}", "[1,2]", "\"a,b\""]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn all_combinations_in_order() {
+    fn combinations_are_complete_and_in_order() {
         let vary = ["a=1,2", "b=x,y"].map(|text| Vary::parse(text).unwrap());
         let texts: Vec<String> = combinations(&vary)
             .iter()
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_told_apart() {
+    fn folder_names_are_unique() {
         let variant = |value: &str| vec![("model.kind".to_string(), value.to_string())];
         let names = folder_names(&[variant("a b"), variant("a/b"), variant("../x")]);
         assert_eq!(names, ["model.kind=a_b", "model.kind=a_b-2", "model.kind=.._x"]);

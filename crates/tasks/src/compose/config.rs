@@ -13,19 +13,19 @@ use crate::model::{Chosen, RecurrentKeys, TransformerKeys, TransformerOrRecurren
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
 
-/// The most examples that are held out: all of them are kept in memory.
+/// Maximum `dev` and `test`: these examples are kept in memory.
 const MOST_HELD_OUT: usize = 100_000;
-/// The largest permutation, grid and number of colours.
+/// Maximum `size` and `colours`.
 const MOST: usize = 4_096;
 
-/// What is composed.
+/// The form of the examples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// Two permutations.
     #[default]
     Permutations,
-    /// A picture of `colours` and a map of places: each cell of the result is the cell of the picture that the map names.
+    /// A picture of `colours` and a map of places: each cell of the result copies the cell that the map points to.
     Grid,
 }
 
@@ -33,17 +33,17 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// What is composed.
+    /// The form of the examples.
     pub form: Form,
-    /// Numbers of a permutation, or cells of the grid.
+    /// Length of a permutation, or number of cells of the grid.
     pub size: usize,
-    /// Columns of the grid, for the eye alone; it must divide `size`.
+    /// Columns of the grid, a divisor of `size`. They do not affect the task.
     pub width: usize,
-    /// Colours of the grid.
+    /// Number of colours of the grid.
     pub colours: usize,
-    /// Examples of the dev split.
+    /// Number of examples of the dev split.
     pub dev: usize,
-    /// Examples of the test split.
+    /// Number of examples of the test split.
     pub test: usize,
 }
 
@@ -59,7 +59,7 @@ impl DataSection for DataConfig {
     }
 }
 
-/// The keys that this task adds to those of a Transformer.
+/// Keys that this task adds to [`TransformerKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderKeys {
@@ -70,10 +70,10 @@ pub struct EncoderKeys {
 /// The `[model]` section.
 pub type ModelConfig = TransformerOrRecurrent<Extended<TransformerKeys, EncoderKeys>, RecurrentKeys>;
 
-/// The configuration.
+/// The configuration of `compose`.
 pub type Config = RunConfig<DataConfig, ModelConfig>;
 
-/// The encoder of a Transformer.
+/// The configuration of the Transformer encoder.
 pub(super) fn encoder(keys: &Extended<TransformerKeys, EncoderKeys>, vocab: usize) -> TransformerConfig {
     TransformerConfig { embedding_scale: keys.more.embedding_scale, ..keys.base.transformer(vocab) }
 }
@@ -98,12 +98,12 @@ impl Validate for Config {
             if form == Form::Grid && !size.is_multiple_of(width) {
                 return Err(ConfigError::new("width", width, format!("a divisor of size, {size}")));
             }
-            // So many pictures and maps there are; in logarithms, since they soon outgrow any number.
+            // There are (colours · size)^size examples; their logarithm does not overflow.
             if form == Form::Grid && (colours as f64 * size as f64).ln() * (size as f64) < 1_000f64.ln() {
-                return Err(ConfigError::new("size", size, "more: there are fewer than 1000 pictures with their maps"));
+                return Err(ConfigError::new("size", size, "a larger grid: this one has fewer than 1000 examples"));
             }
             if form == Form::Permutations && size < 4 {
-                return Err(ConfigError::new("size", size, "4 or more: fewer have too few pairs to hold some out"));
+                return Err(ConfigError::new("size", size, "4 or more: fewer numbers have too few permutations"));
             }
             Ok(())
         };

@@ -1,9 +1,8 @@
 //! The pointer task: `p₃[i] = p₁[p₂[i]]` for two permutations, which attention solves and a recurrent network of
 //! the same size does not.
 //!
-//! The input is `p₁` and `p₂` one behind the other, a token a number, those of `p₂` marked as such; the output at the place
-//! of `p₂[i]` is `p₁[p₂[i]]`. Examples are drawn without end from the seed; those of the test split are never drawn in
-//! training.
+//! The input is `p₁` followed by `p₂`, one token per number, with separate tokens for `p₂`; the output at the token of
+//! `p₂[i]` is `p₁[p₂[i]]`. Training examples are drawn from the seed without end and never include dev or test examples.
 
 mod config;
 #[cfg(test)]
@@ -36,15 +35,15 @@ use crate::rows::{device_of, spread};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 use crate::train::TrainConfig;
 
-/// Examples of an epoch at most.
+/// Maximum number of examples of an epoch.
 const LISTED: usize = 1_000_000;
 
-/// One example: what is looked up, and where.
+/// One example: values, and the places at which they are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// `p₁`, or the picture.
+    /// The values: `p₁`, or the picture.
     values: Vec<usize>,
-    /// `p₂`, or the map.
+    /// The places: `p₂`, or the map.
     places: Vec<usize>,
 }
 
@@ -63,24 +62,24 @@ impl Example {
     }
 }
 
-/// The network: a body over the tokens, an output at each.
+/// The network: a body over the tokens, and an output layer at each token.
 #[derive(Module, Debug)]
 pub struct Composer {
     body: Body,
     output: Linear,
 }
 
-/// Self-attention or recurrence.
+/// The body of the network.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant, reason = "one of them lives in a model")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub enum Body {
-    /// A Transformer's encoder.
+    /// Transformer encoder.
     Attention(Encoder),
-    /// Recurrence in both directions.
+    /// Recurrent network in both directions.
     Recurrent(RecurrentBody),
 }
 
-/// Tokens through a recurrent network.
+/// An embedding and a recurrent network over it.
 #[derive(Module, Debug)]
 pub struct RecurrentBody {
     embedding: Embedding,
@@ -88,8 +87,10 @@ pub struct RecurrentBody {
 }
 
 impl Composer {
+    /// Computes the logits at the second half of the tokens.
+    ///
     /// # Shapes
-    /// `ids` `[batch, 2 size]` → logits of the second half, `[batch · size, values]`.
+    /// `ids` `[batch, 2 size]` → `[batch · size, values]`.
     fn logits(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<2>, NnError> {
         let states = match &self.body {
             Body::Attention(encoder) => encoder.forward(ids, None, pass)?,
@@ -101,7 +102,7 @@ impl Composer {
     }
 }
 
-/// See the [module](self).
+/// The pointer task; see the [module](self).
 #[derive(Debug)]
 pub struct Compose {
     config: Config,
@@ -112,13 +113,13 @@ impl Compose {
         self.config.data.size
     }
 
-    /// Examples of a batch.
+    /// Number of examples of a batch.
     fn batch_examples(&self) -> usize {
         let TrainConfig { batch_examples, batch_tokens, .. } = self.config.train;
         batch_examples.min(batch_tokens / (2 * self.size())).max(1)
     }
 
-    /// Distinct values that are looked up.
+    /// Number of distinct values.
     fn n_values(&self) -> usize {
         match self.config.data.form {
             Form::Permutations => self.size(),
@@ -126,7 +127,7 @@ impl Compose {
         }
     }
 
-    /// Example `index` of a stream; the test and dev streams hold those whose hash falls on their side.
+    /// Example `index` of a split, drawn from a stream of its own until the hash of an example falls into that split.
     fn example(&self, split: Side, index: u64) -> Example {
         let mut random = ChaCha8Rng::seed_from_u64(self.config.seed ^ 0xC0_4405E);
         random.set_stream(index.wrapping_mul(4).wrapping_add(split as u64));
@@ -163,14 +164,14 @@ impl Compose {
         Tensor::from_data(TensorData::new(ids, [examples.len(), 2 * self.size()]), &device)
     }
 
-    /// The answers of a model.
+    /// Computes the model's answers.
     fn answers(&self, model: &Composer, examples: &[Example], pass: &Pass) -> Result<Vec<Vec<usize>>, TaskError> {
         let logits = model.logits(self.ids(examples, model), pass)?;
         let best: Vec<usize> = logits.argmax(1).into_data().iter::<i64>().map(|best| best as usize).collect();
         Ok(best.chunks_exact(self.size()).map(<[usize]>::to_vec).collect())
     }
 
-    /// An input as people write it: `p₁ | p₂`. `what` is said of one that is wrong.
+    /// Parses an input written as `p₁ | p₂`. `what` names it in the error message.
     fn parse(&self, text: &str, what: &str) -> Result<Example, TaskError> {
         let wrong = || TaskError::input(what, self.expected(), excerpt(text));
         let numbers =
@@ -181,12 +182,12 @@ impl Compose {
         if self.fits(&example) { Ok(example) } else { Err(wrong()) }
     }
 
-    /// What an input should be.
+    /// Describes a valid input, for error messages.
     fn expected(&self) -> String {
         match self.config.data.form {
-            Form::Permutations => format!("two permutations of 0 to {}, as \"1 0 2 … | 2 1 0 …\"", self.size() - 1),
+            Form::Permutations => format!("two permutations of 0 to {}, like \"1 0 2 … | 2 1 0 …\"", self.size() - 1),
             Form::Grid => format!(
-                "{} colours below {} and as many places below {}, as \"3 1 … | 0 2 …\"",
+                "{} colours below {} and as many places below {}, like \"3 1 … | 0 2 …\"",
                 self.size(),
                 self.n_values(),
                 self.size()
@@ -194,7 +195,7 @@ impl Compose {
         }
     }
 
-    /// Whether the model can take an example.
+    /// Whether an example has the size and the range of numbers of this model.
     fn fits(&self, example: &Example) -> bool {
         let fits = |numbers: &[usize], below: usize| {
             let permutation = || numbers.iter().collect::<std::collections::BTreeSet<_>>().len() == numbers.len();
@@ -206,12 +207,12 @@ impl Compose {
     }
 }
 
-/// Numbers as people write them.
+/// Joins numbers with spaces.
 fn written(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Which split an example belongs to.
+/// The split of an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Train = 0,
@@ -219,7 +220,7 @@ enum Side {
     Test = 2,
 }
 
-/// By a hash of the example: one in ten is held out for each of dev and test.
+/// The split of an example by its hash: one example in ten belongs to dev, one in ten to test.
 fn side(example: &Example) -> Side {
     let numbers = example.values.iter().chain(&example.places);
     let hash =
@@ -231,16 +232,16 @@ fn side(example: &Example) -> Side {
     }
 }
 
-/// Examples of a split; the training split has no end.
+/// The examples of a split.
 #[derive(Debug)]
 pub enum Part {
-    /// Drawn as they are needed.
+    /// Training examples, drawn as they are needed.
     Endless,
-    /// A fixed number of them.
+    /// A fixed list of examples.
     Fixed(Vec<FixedExample>),
 }
 
-/// An example that is kept.
+/// An example of a fixed list.
 #[derive(Debug)]
 pub struct FixedExample(Example);
 
@@ -291,7 +292,7 @@ impl Task for Compose {
         });
         let examples = examples.collect::<Result<Vec<_>, _>>()?;
         if examples.is_empty() {
-            return Err(TaskError::input("examples", "one a line", "none"));
+            return Err(TaskError::input("examples", "one per line", "none"));
         }
         Ok(Part::Fixed(examples))
     }
@@ -342,7 +343,7 @@ impl Task for Compose {
 
     fn plan(&self, _: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let size = self.batch_examples();
-        // A thousand batches an epoch, each with examples of its own; fewer where a list of so many would be too long.
+        // An epoch has 1,000 batches of new examples, fewer if the list of examples would become too long.
         let batches = (LISTED / size).clamp(1, 1_000);
         let first = (epoch as usize).wrapping_mul(batches * size);
         let batch = |batch: usize| (0..size).map(|at| first.wrapping_add(batch * size + at)).collect();
@@ -372,7 +373,7 @@ impl Task for Compose {
         let Part::Fixed(examples) = part else {
             return Err(TaskError::Unsupported {
                 task: Self::NAME,
-                what: "score its endless training split".to_string(),
+                what: "score its training split, which is endless".to_string(),
             });
         };
         let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].0.clone()).collect();
@@ -391,7 +392,7 @@ impl Task for Compose {
         Ok(Evaluation { examples: examples.len(), ..Evaluation::new(scores, "accuracy", Better::Higher) })
     }
 
-    /// Two lists of numbers, as `{"numbers": [[…], […]]}` or `p₁ | p₂`.
+    /// Reads two lists of numbers, as `{"numbers": [[…], […]]}` or `p₁ | p₂`.
     fn input(&self, given: &Given) -> Result<Example, TaskError> {
         let Some(numbers) = given.value(InputKind::Numbers)? else { return self.parse(&given.to_string(), "input") };
         let read: Option<[Vec<usize>; 2]> = serde_json::from_value(numbers.clone()).ok();

@@ -28,14 +28,14 @@ fn no_example_comes_twice_however_large_the_batches() {
 }
 
 #[test]
-fn of_nothing_there_is_no_score() {
+fn an_empty_split_has_no_scores() {
     let task = task(&["model.d_model=8", "model.d_ff=8"]);
     let model = task.model(&Init::new(1, &Device::flex())).unwrap();
     let nothing = task.evaluate(&Part::Fixed(Vec::new()), &model, None, &Pass::inference()).unwrap();
     assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);
 }
 
-/// The grid form takes numbers, not text: every way to give them is the same input.
+/// The grid form takes numbers as JSON or as text; every way gives the same input.
 #[test]
 fn numbers_come_as_json_and_as_text() {
     let task = task(&["data.form=grid", "data.size=4", "data.width=2", "data.colours=3"]);

@@ -1,7 +1,7 @@
-//! Writing a sequence token by token: the best one ([`greedy`], [`beam`]) or one of many ([`sample`]).
+//! Decoding, token by token: search for the most probable sequence ([`greedy`], [`beam`]) or random sampling ([`sample`]).
 //!
-//! A search knows a model only as a [`Decoder`]: rows of sequences under way, each with the log-probabilities of its next
-//! token. Rows that have ended leave the batch, so that short sentences cost nothing while long ones go on.
+//! Both use a model only through [`Decoder`]: a batch of unfinished sequences, each with the log-probabilities of its next token.
+//! Finished sequences leave the batch, so that short ones cost nothing while long ones go on.
 
 mod models;
 mod sample;
@@ -13,10 +13,10 @@ pub use models::{LanguageModelDecoder, RecurrentLanguageModelDecoder, RecurrentT
 pub use sample::{SampleOptions, sample};
 pub use search::{BeamOptions, Ending, Hypothesis, beam, greedy};
 
-/// Refuses another number of prompts than rows, and empty ones.
+/// Returns an error unless there is one prompt per row and none is empty.
 fn check_prompts(prompts: &[Vec<u32>], rows: usize) -> Result<(), NnError> {
     if prompts.len() != rows {
-        return Err(NnError::input("prompts", format!("{rows}, one a row"), prompts.len().to_string()));
+        return Err(NnError::input("prompts", format!("{rows}, one per row"), prompts.len().to_string()));
     }
     match prompts.iter().any(Vec::is_empty) {
         true => Err(NnError::input("prompt", "at least one token", "none")),
@@ -24,24 +24,24 @@ fn check_prompts(prompts: &[Vec<u32>], rows: usize) -> Result<(), NnError> {
     }
 }
 
-/// Sequences under way.
+/// A model that continues a batch of sequences, one per row.
 pub trait Decoder {
-    /// How many there are.
+    /// Returns the number of rows.
     fn rows(&self) -> usize;
 
-    /// Takes in the last token of each row; gives the log-probabilities of the next, `rows × vocab`, row by row.
+    /// Appends the last token to each row and returns the log-probabilities of the next, `[rows, vocab]` in row-major order.
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError>;
 
-    /// Goes on with these rows, in this order and as often as they are named.
+    /// Keeps only these rows, in this order; a row may be repeated.
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError>;
 
-    /// Takes in what each row begins with, which may differ in length where the decoder says so; gives the
-    /// log-probabilities of the tokens after it, as [`next`](Self::next).
+    /// Appends a prompt to each row and returns the log-probabilities of the next token, as [`next`](Self::next) does. Prompts
+    /// must have the same length unless the decoder supports different ones.
     fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
         check_prompts(prompts, self.rows())?;
         let length = prompts.first().map_or(0, Vec::len);
         if prompts.iter().any(|prompt| prompt.len() != length) {
-            return Err(NnError::input("prompts", format!("{length} tokens each"), "others"));
+            return Err(NnError::input("prompts", format!("{length} tokens each"), "different lengths"));
         }
         let mut found = Vec::new();
         for place in 0..length {

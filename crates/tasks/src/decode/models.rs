@@ -1,4 +1,4 @@
-//! The models as decoders. None of them keeps a record for gradients.
+//! Decoders of the models. None of them records a graph for gradients.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_nn::layers::attention::cache::KeyValueCache;
@@ -13,7 +13,7 @@ use regard_ops::log_softmax;
 use super::{Decoder, check_prompts};
 use crate::rows::device_of;
 
-/// A Transformer that translates, with the keys and values of earlier tokens kept.
+/// Decoder of a Transformer that translates, with a cache of keys and values.
 #[derive(Debug)]
 pub struct TranslatorDecoder<'a> {
     model: &'a EncoderDecoder,
@@ -24,7 +24,7 @@ pub struct TranslatorDecoder<'a> {
 }
 
 impl<'a> TranslatorDecoder<'a> {
-    /// One row a source.
+    /// Creates a decoder with one row per source sentence.
     pub fn new(model: &'a EncoderDecoder, source: EncodedSource, pass: Pass<'a>) -> Self {
         let sources = Encoded::new(source.batch(), source);
         Self { caches: model.caches(), device: device_of(model), model, sources, pass }
@@ -50,7 +50,7 @@ impl Decoder for TranslatorDecoder<'_> {
     }
 }
 
-/// A recurrent translator.
+/// Decoder of a recurrent translator.
 #[derive(Debug)]
 pub struct RecurrentTranslatorDecoder<'a> {
     model: &'a RecurrentTranslator,
@@ -61,7 +61,7 @@ pub struct RecurrentTranslatorDecoder<'a> {
 }
 
 impl<'a> RecurrentTranslatorDecoder<'a> {
-    /// One row a source.
+    /// Creates a decoder with one row per source sentence.
     pub fn new(model: &'a RecurrentTranslator, source: EncodedSentences, pass: Pass<'a>) -> Self {
         let state = model.start(&source).detach();
         Self { model, sources: Encoded::new(source.batch(), source), state, device: device_of(model), pass }
@@ -87,22 +87,22 @@ impl Decoder for RecurrentTranslatorDecoder<'_> {
     }
 }
 
-/// A causal Transformer. Each row keeps the keys and values of its own tokens, so that rows may differ in length; the new
+/// Decoder of a causal Transformer. Each row has its own cache of keys and values, so that rows may differ in length; the new
 /// tokens of all rows go through the model together.
 #[derive(Debug)]
 pub struct LanguageModelDecoder<'a> {
     model: &'a LanguageModel,
-    /// One a row for each block.
+    /// For each block, one cache per row.
     caches: Vec<Vec<(KeyValueCache, usize)>>,
-    /// What each row has read, where it has a window.
+    /// Latest tokens of each row, at most `window`; none without a window.
     read: Vec<Vec<u32>>,
     window: Option<usize>,
     pass: Pass<'a>,
 }
 
 impl<'a> LanguageModelDecoder<'a> {
-    /// `rows` empty sequences. With a `window` the model never sees more tokens than that, as one with learned positions
-    /// cannot: when they are reached it goes on from the last half of them, read again. Without one it sees all.
+    /// Creates a decoder of `rows` empty sequences. With a `window` the model never sees more than that many tokens, as learned
+    /// positions require: when the window is full, its last half is read again into a new cache. Without one it sees all tokens.
     pub fn new(model: &'a LanguageModel, rows: usize, window: Option<usize>, pass: Pass<'a>) -> Result<Self, NnError> {
         if let Some(window @ ..2) = window {
             return Err(NnError::input("window", "2 tokens or more", window.to_string()));
@@ -110,13 +110,13 @@ impl<'a> LanguageModelDecoder<'a> {
         Ok(Self { caches: model.caches_apart(rows), read: vec![Vec::new(); rows], window, model, pass })
     }
 
-    /// How many of a row's last tokens are read with `new` ones more; its cache begins anew where the window is full.
+    /// Returns how many of a row's last tokens to read when `new` ones have been added; clears its cache if the window is full.
     fn back(&mut self, row: usize, new: usize) -> usize {
         let seen = self.caches.first().map_or(0, |block| block[row].0.len());
         match self.window {
             Some(window) if seen + new > window => {
                 self.caches.iter_mut().for_each(|block| block[row].0 = KeyValueCache::new());
-                // At least the new token; half a window, so that a token is read twice on average.
+                // With half a window, a token is read twice on average.
                 window.div_ceil(2)
             }
             _ => new,
@@ -164,7 +164,7 @@ impl Decoder for LanguageModelDecoder<'_> {
     }
 }
 
-/// A recurrent language model.
+/// Decoder of a recurrent language model.
 #[derive(Debug)]
 pub struct RecurrentLanguageModelDecoder<'a> {
     model: &'a RecurrentLanguageModel,
@@ -174,7 +174,7 @@ pub struct RecurrentLanguageModelDecoder<'a> {
 }
 
 impl<'a> RecurrentLanguageModelDecoder<'a> {
-    /// `rows` empty sequences.
+    /// Creates a decoder of `rows` empty sequences.
     pub fn new(model: &'a RecurrentLanguageModel, rows: usize, pass: Pass<'a>) -> Self {
         Self { model, state: model.start(rows), device: device_of(model), pass }
     }
@@ -198,7 +198,7 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
         Ok(())
     }
 
-    /// Each prompt by itself: they differ in length.
+    /// Reads each prompt by itself, because they may differ in length.
     fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
         check_prompts(prompts, self.rows())?;
         let (mut states, mut found) = (Vec::with_capacity(prompts.len()), Vec::new());
@@ -214,12 +214,12 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
     }
 }
 
-/// Encoded sources and which of them each row translates. Hypotheses of a sentence change places among themselves
-/// without a copy of its source.
+/// Encoded sources and the sentence that each row translates. Rows of the same sentence can be reordered without copying its
+/// source.
 #[derive(Debug)]
 struct Encoded<S> {
     current: S,
-    /// The sentence of each row.
+    /// Sentence of each row.
     rows: Vec<usize>,
 }
 
@@ -228,7 +228,7 @@ impl<S> Encoded<S> {
         Self { current: source, rows: (0..batch).collect() }
     }
 
-    /// `rows` are those of the batch.
+    /// Keeps these rows of the batch.
     fn select(&mut self, rows: &[usize], select: impl Fn(&S, &[usize]) -> Result<S, NnError>) -> Result<(), NnError> {
         let sentences: Vec<usize> = rows.iter().map(|&row| self.rows[row]).collect();
         if sentences != self.rows {
@@ -239,7 +239,7 @@ impl<S> Encoded<S> {
     }
 }
 
-/// Refuses rows that there are not.
+/// Returns an error if a chosen row does not exist.
 fn check_selection(chosen: &[usize], rows: usize) -> Result<(), NnError> {
     match chosen.iter().find(|&&row| row >= rows) {
         Some(row) => Err(NnError::input("row", format!("below {rows}"), row.to_string())),
@@ -247,7 +247,7 @@ fn check_selection(chosen: &[usize], rows: usize) -> Result<(), NnError> {
     }
 }
 
-/// Refuses tokens beyond what tensors count by.
+/// Returns an error if a token does not fit the integer type of tensors.
 fn check_tokens(tokens: &[u32]) -> Result<(), NnError> {
     match tokens.iter().find(|&&token| i32::try_from(token).is_err()) {
         Some(token) => Err(NnError::input("token", format!("below {}", i32::MAX), token.to_string())),
@@ -259,16 +259,16 @@ fn check_rows(last: &[u32], rows: usize) -> Result<(), NnError> {
     if last.len() == rows {
         return Ok(());
     }
-    Err(NnError::input("last tokens", format!("{rows}, one a row"), last.len().to_string()))
+    Err(NnError::input("last tokens", format!("{rows}, one per row"), last.len().to_string()))
 }
 
-/// The last token of each row, `[rows, 1]`.
+/// Returns the last token of each row as a tensor, `[rows, 1]`.
 fn column(last: &[u32], rows: usize, device: &Device) -> Result<Tensor<2, Int>, NnError> {
     check_rows(last, rows)?;
     matrix(&last.chunks(1).collect::<Vec<_>>(), device)
 }
 
-/// Tokens of each row, equally many, `[rows, tokens]`.
+/// Returns rows of equal length as a tensor, `[rows, tokens]`.
 fn matrix(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError> {
     let shape = [tokens.len(), tokens.first().map_or(0, |row| row.len())];
     tokens.iter().try_for_each(|row| check_tokens(row))?;
@@ -276,7 +276,7 @@ fn matrix(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError>
     Ok(Tensor::from_data(TensorData::new(ids, shape), device))
 }
 
-/// The log-probabilities of the token after the last, `[rows, tokens, vocab]` → `rows × vocab`.
+/// Returns the log-probabilities after the last token: `[rows, tokens, vocab]` → `[rows, vocab]` in row-major order.
 fn log_probabilities(logits: Tensor<3>) -> Result<Vec<f32>, NnError> {
     let [_, tokens, _] = logits.dims();
     let last = logits.narrow(1, tokens - 1, 1).detach();

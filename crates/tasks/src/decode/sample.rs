@@ -1,4 +1,4 @@
-//! One sequence of many: each token drawn by its probability, sharpened and cut as wanted.
+//! Sampling: each token is drawn from its distribution, with temperature, top-k and top-p.
 
 use rand::Rng;
 use rand_distr::{Distribution, StandardUniform};
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Decoder;
 
-/// How tokens are drawn. First the temperature acts, then `top_k`, then `top_p`.
+/// How tokens are drawn. The temperature is applied first, then `top_k`, then `top_p`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleOptions {
-    /// `p ∝ exp(log p / temperature)`: below 1 the probable becomes more so. 0 takes the most probable.
+    /// Temperature, `p ∝ exp(log p / temperature)`. Below 1, probable tokens become more probable; 0 takes the most probable.
     pub temperature: f32,
-    /// Only so many of the most probable tokens (Fan 2018).
+    /// Number of most probable tokens to draw from (Fan 2018); `None` for all.
     pub top_k: Option<usize>,
-    /// Only the fewest of the most probable tokens that together have this probability (Holtzman 2020).
+    /// Draws only from the fewest most probable tokens that together reach this probability (Holtzman 2020); `None` for all.
     pub top_p: Option<f32>,
-    /// Tokens at most, beside the prompt.
+    /// Largest number of tokens after the prompt.
     pub max_len: usize,
-    /// Tokens that end the sequence and are not part of it.
+    /// Tokens that end the sequence without being part of it.
     pub stop: Vec<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Default for SampleOptions {
 }
 
 impl SampleOptions {
-    /// Refuses what makes no sense.
+    /// Returns an error if a value is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
             return Err(ConfigError::new("temperature", self.temperature, "a finite number, 0 or more"));
@@ -46,7 +46,7 @@ impl SampleOptions {
         }
     }
 
-    /// The tokens that may be drawn and their probabilities, the most probable first.
+    /// Returns the tokens that may be drawn and their probabilities, the most probable first.
     pub fn distribution(&self, log_probabilities: &[f32]) -> Vec<(u32, f64)> {
         let possible = |&(_, x): &(u32, f64)| x > f64::NEG_INFINITY;
         let numbered = log_probabilities.iter().enumerate().map(|(token, &x)| (token as u32, f64::from(x)));
@@ -59,7 +59,7 @@ impl SampleOptions {
         }
         tokens.sort_by(order);
         let largest = tokens.first().map_or(0.0, |&(_, x)| x);
-        // Differences first: a large logit over a small temperature would overflow.
+        // Subtract first: a large value divided by a small temperature would overflow.
         let temperature = if self.temperature == 0.0 { 1.0 } else { f64::from(self.temperature) };
         tokens.iter_mut().for_each(|(_, x)| *x = ((*x - largest) / temperature).exp());
         normalise(&mut tokens);
@@ -76,7 +76,7 @@ impl SampleOptions {
         tokens
     }
 
-    /// One token; none where none is possible, as where all is NaN.
+    /// Draws a token; returns `None` if no token is possible, for example if all log-probabilities are NaN.
     pub fn draw(&self, log_probabilities: &[f32], random: &mut impl Rng) -> Option<u32> {
         let tokens = self.distribution(log_probabilities);
         let mut left: f64 = StandardUniform.sample(random);
@@ -84,7 +84,7 @@ impl SampleOptions {
             left -= p;
             left < 0.0
         };
-        // Rounding may leave a remainder after the last.
+        // Rounding may leave a remainder after the last token.
         tokens.iter().find(falls_here).or(tokens.last()).map(|&(token, _)| token)
     }
 }
@@ -94,8 +94,8 @@ fn normalise(tokens: &mut [(u32, f64)]) {
     tokens.iter_mut().for_each(|(_, p)| *p /= sum);
 }
 
-/// Draws the tokens after each prompt, a row of `decoder` each with random numbers of its own, and hands them out as they are
-/// drawn with the number of their row. A row ends at a token of `options.stop`, or at the limit.
+/// Continues each prompt with random tokens, one row of `decoder` and one random generator per prompt. Calls `token` with the
+/// index of the prompt for each token drawn. A sequence ends at a token of `options.stop` or after `options.max_len` tokens.
 pub fn sample(
     decoder: &mut impl Decoder,
     prompts: &[Vec<u32>],
@@ -105,21 +105,21 @@ pub fn sample(
 ) -> Result<(), NnError> {
     options.validate()?;
     if random.len() != prompts.len() {
-        let expected = format!("{}, one a prompt", prompts.len());
-        return Err(NnError::input("random numbers", expected, random.len().to_string()));
+        let expected = format!("{}, one per prompt", prompts.len());
+        return Err(NnError::input("random generators", expected, random.len().to_string()));
     }
     if options.max_len == 0 || prompts.is_empty() {
         return Ok(());
     }
     let mut found = decoder.begin(prompts)?;
-    // The prompts that the decoder's rows go on from.
+    // The prompt of each row of the decoder.
     let mut live: Vec<usize> = (0..prompts.len()).collect();
     for drawn in 1.. {
         let vocab = (found.len() / live.len()).max(1);
         let (mut rows, mut last) = (Vec::new(), Vec::new());
         for (row, (&prompt, log_probabilities)) in live.iter().zip(found.chunks(vocab)).enumerate() {
             let Some(next) = options.draw(log_probabilities, &mut random[prompt]) else {
-                return Err(NnError::input("log-probabilities", "a token that is possible", "none"));
+                return Err(NnError::input("log-probabilities", "at least one possible token", "none"));
             };
             if !options.stop.contains(&next) {
                 token(prompt, next);

@@ -1,4 +1,4 @@
-//! The best sequence: word by word, or with several hypotheses side by side.
+//! Search for the most probable sequence: greedy, or with a beam of hypotheses.
 
 use regard_nn::{ConfigError, NnError};
 use serde::{Deserialize, Serialize};
@@ -8,33 +8,33 @@ use super::Decoder;
 /// How a sequence ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// By the token for it.
+    /// The end token was chosen.
     End,
-    /// By its limit, or because nothing could follow.
+    /// The length limit was reached, or no token could follow.
     Cut,
 }
 
-/// A sequence that was found.
+/// A sequence found by a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hypothesis {
-    /// Without those of start and end.
+    /// Tokens without start and end.
     pub tokens: Vec<u32>,
-    /// The log-probability of all tokens and, if there is one, of the end.
+    /// Log-probability of all tokens, including the end token if there is one.
     pub log_probability: f64,
-    /// By which hypotheses are compared: with a length penalty less than the log-probability.
+    /// Score by which hypotheses are compared: the log-probability divided by the length penalty.
     pub score: f64,
-    /// How it ended.
+    /// How the sequence ended.
     pub ending: Ending,
 }
 
-/// How wide to search, and what a long sequence is worth.
+/// The width of a beam search and its preference for long sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BeamOptions {
-    /// Hypotheses side by side; with 1 the search is greedy.
+    /// Number of hypotheses kept at each step; with 1 the search is greedy.
     pub size: usize,
-    /// `α`: a score is `log p / ((5 + length) / 6)^α` (Wu 2016), the end counting as a token. 0 compares probabilities,
-    /// which favours the short.
+    /// Length penalty `α`: the score is `log p / ((5 + length) / 6)^α` (Wu 2016), where the end counts as a token. With 0,
+    /// probabilities are compared, which favours short sequences.
     pub length_penalty: f64,
 }
 
@@ -45,7 +45,7 @@ impl Default for BeamOptions {
 }
 
 impl BeamOptions {
-    /// Refuses what makes no sense.
+    /// Returns an error if a value is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if !(1..=1_024).contains(&self.size) {
             return Err(ConfigError::new("size", self.size, "a whole number from 1 to 1024"));
@@ -63,18 +63,19 @@ impl BeamOptions {
     }
 }
 
-/// The most probable token at each step, until it is `end` or a sequence has its `max_len` tokens; one limit a row.
+/// Takes the most probable token at each step, until it is `end` or the row has as many tokens as `max_len` allows it.
 pub fn greedy(decoder: &mut impl Decoder, start: u32, end: u32, max_len: &[usize]) -> Result<Vec<Hypothesis>, NnError> {
     let options = BeamOptions { size: 1, length_penalty: 0.0 };
     let found = beam(decoder, start, end, max_len, &options)?;
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The best sequences of each row, at least one and at most `options.size`: those that ended before those that were cut,
-/// the best score first.
+/// Returns the best sequences of each row, at least one and at most `options.size`: ended ones before cut ones, each by
+/// descending score.
 ///
-/// At each step every hypothesis is continued by every token, and the most probable continuations go on, `size` of them;
-/// one by `end` that is among the first `size` is done. A row is done when `size` of its hypotheses are, or at its limit.
+/// At each step every hypothesis is continued by every token, and the `size` most probable continuations are kept. A
+/// continuation by `end` that is among the first `size` is finished. A row is finished when `size` of its hypotheses are, or at
+/// its limit.
 pub fn beam(
     decoder: &mut impl Decoder,
     start: u32,
@@ -84,10 +85,10 @@ pub fn beam(
 ) -> Result<Vec<Vec<Hypothesis>>, NnError> {
     options.validate()?;
     if max_len.len() != decoder.rows() {
-        return Err(NnError::input("max_len", format!("{}, one a row", decoder.rows()), max_len.len().to_string()));
+        return Err(NnError::input("max_len", format!("{}, one per row", decoder.rows()), max_len.len().to_string()));
     }
     let mut sentences: Vec<Sentence> = max_len.iter().map(|&limit| Sentence::new(limit, options)).collect();
-    // The token each row of the decoder takes in next, and the rows it goes on with.
+    // The decoder rows to continue, and the next token of each.
     let mut rows: Vec<usize> = (0..max_len.len()).filter(|&row| max_len[row] > 0).collect();
     let mut last = vec![start; rows.len()];
     let mut before = max_len.len();
@@ -116,19 +117,19 @@ pub fn beam(
     Ok(sentences.into_iter().map(|sentence| sentence.best(options.size)).collect())
 }
 
-/// The hypotheses of one row of the start.
+/// The hypotheses of one row of the initial batch.
 struct Sentence {
     limit: usize,
     live: Vec<Live>,
     done: Vec<Hypothesis>,
 }
 
-/// A hypothesis that goes on.
+/// An unfinished hypothesis.
 #[derive(Debug, Clone)]
 struct Live {
     tokens: Vec<u32>,
     log_probability: f64,
-    /// The decoder's row that it continues.
+    /// Row of the decoder that it continues.
     row: usize,
 }
 
@@ -141,15 +142,15 @@ impl Sentence {
         }
     }
 
-    /// One step, from the log-probabilities of each live hypothesis' next token and the decoder's row they come from.
+    /// Makes one step. `next` has, for each live hypothesis, the decoder row and the log-probabilities of the next token.
     fn advance(&mut self, next: &[(usize, &[f32])], end: u32, options: &BeamOptions) {
-        // `size` continuations and the end: more of one hypothesis can neither go on nor be done.
+        // At most `size` continuations and the end of one hypothesis can be kept.
         let mut candidates: Vec<(f64, usize, u32)> = Vec::new();
         for (parent, (live, (_, row))) in self.live.iter().zip(next).enumerate() {
             let best = most_probable(row, options.size + 1).into_iter();
             candidates.extend(best.map(|(token, x)| (live.log_probability + f64::from(x), parent, token)));
         }
-        // Among equals the first hypothesis and the first token: no result depends on the sort.
+        // Ties go to the first hypothesis and the first token, so that no result depends on the sorting algorithm.
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
         let mut live = Vec::with_capacity(options.size);
         for (rank, &(log_probability, parent, token)) in candidates.iter().enumerate() {
@@ -165,7 +166,7 @@ impl Sentence {
             }
         }
         if live.is_empty() && self.done.is_empty() {
-            // Nothing can follow, as where all is NaN: what there is must do.
+            // No token can follow, for example because all are NaN: keep the hypotheses as they are.
             return self.cut(options);
         }
         self.live = live;
@@ -188,8 +189,7 @@ impl Sentence {
     }
 }
 
-/// The tokens with the largest log-probabilities, the largest first, the first of equals first; impossible ones and NaN
-/// never.
+/// Returns the `count` most probable tokens in descending order, ties by token, without impossible tokens and NaN.
 fn most_probable(row: &[f32], count: usize) -> Vec<(u32, f32)> {
     let mut best: Vec<(u32, f32)> = Vec::with_capacity(count.min(row.len()) + 1);
     for (token, &x) in row.iter().enumerate() {

@@ -19,20 +19,20 @@ use crate::model::{Chosen, FirstWeights, RecurrentKeys, TransformerKeys, Transfo
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
 
-/// The most tokens that a sample of a report or an answer may have: a model that never ends its text would go on for ever.
+/// Maximum `decode.max_len`, so that samples and answers end soon even if the model never ends its text.
 const MOST_SHOWN: usize = 10_000;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Plain text; a built-in one if absent.
+    /// File or folder of plain text; built-in stories if absent.
     pub path: Option<PathBuf>,
-    /// How text becomes tokens.
+    /// Tokeniser, trained on the training text.
     pub tokenizer: TokenizerConfig,
-    /// Tokens of a training example, and so what the model can look back on.
+    /// Tokens of a training example, which is also how far the model learns to look back.
     pub block: usize,
-    /// A longer look back, scored beside it: `loss_longer`.
+    /// Longer block that is scored as well, as `loss_longer`.
     pub evaluate_block: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ impl DataSection for DataConfig {
     }
 }
 
-/// The keys that a language model adds to those of a Transformer.
+/// Keys that a language model adds to [`TransformerKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecoderKeys {
@@ -59,18 +59,18 @@ pub struct DecoderKeys {
     pub output_weights: OutputWeights,
     /// Bias of the output layer.
     pub output_bias: Bias,
-    /// How matrices start.
+    /// Distribution of the initial weights.
     #[serde(deserialize_with = "name_or_table")]
     pub first_weights: FirstWeights,
 }
 
-/// The keys that a language model adds to those of a recurrent network.
+/// Keys that a language model adds to [`RecurrentKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputKeys {
     /// Matrix of the output layer.
     pub output_weights: OutputWeights,
-    /// How matrices start.
+    /// Distribution of the initial weights.
     #[serde(deserialize_with = "name_or_table")]
     pub first_weights: FirstWeights,
 }
@@ -79,20 +79,20 @@ pub struct OutputKeys {
 pub type ModelConfig =
     TransformerOrRecurrent<Extended<TransformerKeys, DecoderKeys>, Extended<RecurrentKeys, OutputKeys>>;
 
-/// The sections of this task alone.
+/// Sections that only this task has.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Decoding {
-    /// How `predict` goes on from a prompt; `regard generate` has flags for it.
+    /// How `predict` draws the tokens after a prompt; `regard generate` has flags for this instead.
     pub decode: SampleOptions,
 }
 
-/// The configuration.
+/// The configuration of `generate`.
 pub type Config = RunConfig<DataConfig, ModelConfig, Decoding>;
 
-/// The network of a configuration.
+/// The configuration of the network.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "one a model")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub(super) enum NetworkConfig {
     Transformer(TransformerConfig),
     Recurrent(RecurrentLanguageModelConfig),
@@ -112,15 +112,13 @@ impl Validate for Config {
         let DataConfig { block, evaluate_block, tokenizer, .. } = &self.data;
         check_positive("data.block", *block)?;
         if let Some(longer) = evaluate_block.filter(|longer| longer <= block) {
-            return Err(
-                ConfigError::new("data.evaluate_block", longer, format!("more than data.block, {block}")).into()
-            );
+            let expected = format!("more than data.block, {block}");
+            return Err(ConfigError::new("data.evaluate_block", longer, expected).into());
         }
         tokenizer.validate()?;
         self.more.decode.validate().map_err(|error| error.within("decode"))?;
         if self.more.decode.max_len > MOST_SHOWN {
-            let expected =
-                format!("at most {MOST_SHOWN}, in samples and answers; `regard generate --tokens` takes more");
+            let expected = format!("at most {MOST_SHOWN} (for longer texts, use `regard generate --tokens`)");
             return Err(ConfigError::new("decode.max_len", self.more.decode.max_len, expected).into());
         }
         let (first_weights, _) = self.first_weights();
@@ -131,7 +129,7 @@ impl Validate for Config {
 }
 
 impl Config {
-    /// The network; a table of positions has as many rows as are ever trained.
+    /// The configuration of the network. A table of learned positions gets no more rows than a block has tokens.
     pub(super) fn network(&self, vocab: usize) -> NetworkConfig {
         match self.model.chosen() {
             Chosen::Transformer(Extended { base, more }) => NetworkConfig::Transformer(TransformerConfig {
@@ -149,7 +147,7 @@ impl Config {
                     n_layers: base.n_layers,
                     d_model: base.d_model,
                     d_hidden: base.d_hidden(),
-                    // The embedding's matrix fits features of its own width only.
+                    // The embedding can only serve as output layer for states of width d_model.
                     d_projection: (tied && base.d_hidden() != base.d_model).then_some(base.d_model),
                     output_weights: more.output_weights,
                     dropout: base.dropout,
@@ -158,7 +156,7 @@ impl Config {
         }
     }
 
-    /// How matrices start, and the number of layers, which some of them depend on.
+    /// Distribution of the initial weights, and the number of layers, on which it may depend.
     pub(super) fn first_weights(&self) -> (FirstWeights, usize) {
         match self.model.chosen() {
             Chosen::Transformer(keys) => (keys.more.first_weights, keys.base.n_layers),
@@ -166,8 +164,8 @@ impl Config {
         }
     }
 
-    /// What a Transformer may look back on when it writes: no more than in training, unless it knows tokens by how far away
-    /// they are. A recurrent network looks back on everything.
+    /// Number of tokens that a Transformer may look back on when it generates: as many as in training, or unlimited (`None`)
+    /// if its positions are relative distances. A recurrent network is unlimited as well.
     pub(super) fn window(&self) -> Option<usize> {
         let Chosen::Transformer(keys) = self.model.chosen() else { return None };
         match keys.base.position {
@@ -181,7 +179,7 @@ impl Config {
     }
 }
 
-/// The positions of a model that is trained upon `block` tokens.
+/// Limits a table of learned positions to the `block` positions that are trained.
 fn trained(mut position: Position, block: usize) -> Position {
     if let Position::Learned(LearnedConfig { max_length, .. }) = &mut position {
         *max_length = (*max_length).min(block);

@@ -1,8 +1,8 @@
-//! Language models: a Transformer such as GPT or a recurrent network learns plain text token by token, and
-//! goes on from a prompt.
+//! Language models: a Transformer such as GPT or a recurrent network learns plain text token by token and continues a
+//! prompt.
 //!
-//! A training example is a block of the text from a random place. A score is over the whole text of a
-//! split, in blocks that do not overlap: every token but the first is predicted once, from those before it in its block.
+//! A training example is a block of text from a random place. A score covers the whole text of a split in blocks that do
+//! not overlap: every token but the first is predicted once, from the tokens before it in its block.
 
 mod config;
 mod network;
@@ -16,7 +16,7 @@ use std::path::Path;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use regard_data::{SPECIALS, Split, Tokenizer, TokenizerKind, UNK, excerpt, listed, read_text};
+use regard_data::{SPECIALS, Split, Splits, Tokenizer, TokenizerKind, UNK, excerpt, listed, read_text};
 use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
@@ -38,23 +38,24 @@ use crate::metrics::text::TextLoss;
 use crate::notes;
 use crate::plain_text;
 use crate::rows::device_of;
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
 
-/// Tokens that go through the model together where no gradients are kept.
+/// Tokens of a batch when no gradients are kept.
 const EVALUATION_TOKENS: usize = 8_192;
-/// Characters of the test split that samples begin with.
+/// Maximum characters of a sample's prompt.
 const PROMPT: usize = 40;
-/// Tokens of the model's own text that `look` shows if it is given none.
+/// Tokens that the model generates for `look` if no input is given.
 const SHOWN: usize = 32;
 
-/// A split.
+/// The text of a split and its tokens.
 #[derive(Debug)]
 pub struct Part {
     text: String,
     ids: Vec<u32>,
 }
 
-/// See the [module](self).
+/// The language-modelling task; see the [module](self).
 #[derive(Debug)]
 pub struct Generate {
     config: Config,
@@ -66,7 +67,7 @@ impl Generate {
         Part { ids: self.tokenizer.ids(&text), text }
     }
 
-    /// What begins a text where nothing is given: the end of a line or a sentence, else any token.
+    /// The prompt if none is given: the end of a line, of a sentence or of a word, or else any token.
     fn beginning(&self) -> Vec<u32> {
         let known = |text: &&str| {
             let ids = self.tokenizer.ids(text);
@@ -76,7 +77,7 @@ impl Generate {
         ends.iter().find(|text| known(text)).map_or(vec![SPECIALS.len() as u32], |text| self.tokenizer.ids(text))
     }
 
-    /// The tokens of a prompt; what the model does not know is named.
+    /// Tokenises a prompt; the error for unknown tokens lists them.
     fn prompt(&self, text: &str) -> Result<Vec<u32>, TaskError> {
         let encoded = self.tokenizer.encode(text);
         let unknown = encoded.ids.iter().zip(&encoded.offsets).filter(|(id, _)| **id == UNK);
@@ -87,7 +88,7 @@ impl Generate {
                 TokenizerKind::Char | TokenizerKind::Bpe => "characters",
             };
             let list: Vec<String> = unknown.iter().map(|unknown| format!("{unknown:?}")).collect();
-            let expected = format!("{kind} that the model knows, the most frequent ones of its training text");
+            let expected = format!("{kind} that the model knows from its training text");
             return Err(TaskError::input("prompt", expected, listed(&list)));
         }
         if encoded.ids.is_empty() {
@@ -96,7 +97,7 @@ impl Generate {
         Ok(encoded.ids)
     }
 
-    /// Text after each prompt, in pieces with the number of their prompt; each prompt has a seed.
+    /// Generates text after each prompt, given with its seed, and calls `piece` with the prompt's index and each piece.
     fn write(
         &self,
         model: &Network,
@@ -116,7 +117,7 @@ impl Generate {
         Ok(())
     }
 
-    /// The loss of all tokens after the first, in blocks of `block`, or of the first `limit` blocks.
+    /// Computes the loss of all tokens but the first, in blocks of `block` tokens, or of the first `limit` blocks.
     fn loss_of(
         &self,
         ids: &[u32],
@@ -149,7 +150,7 @@ impl Generate {
         Ok(TextLoss { nats, tokens: targets as u64, characters })
     }
 
-    /// Characters that tokens stand for; none of words, which leave out what parts them.
+    /// Number of characters of the tokens; 0 for words, which do not keep the spaces between them.
     fn characters(&self, ids: &[u32]) -> usize {
         match self.tokenizer.kind() {
             TokenizerKind::Char => ids.len(),
@@ -158,7 +159,7 @@ impl Generate {
         }
     }
 
-    /// Blocks of a batch.
+    /// Number of blocks of a batch.
     fn batch_blocks(&self) -> usize {
         let train = &self.config.train;
         train.batch_examples.min(train.batch_tokens / self.config.data.block).max(1)
@@ -200,7 +201,7 @@ impl Task for Generate {
             _ => None,
         };
         let (Some(train), Some(dev)) = (part(text.train), part(text.dev)) else {
-            return Err(TaskError::input("text", "a part to learn from and one to choose by", "less"));
+            return Err(TaskError::input("text", "a train and a dev split", "fewer"));
         };
         let test = part(text.test);
         let (block, found) = (self.config.data.block, train.ids.len());
@@ -220,11 +221,15 @@ impl Task for Generate {
         if let Some(unknown) = notes::unknown("tokens", UNK, ids) {
             let why = match train.ids.contains(&UNK) {
                 false => "the training text does not have them",
-                true => "beyond data.tokenizer.vocab or rarer than its min_count",
+                true => "beyond data.tokenizer.vocab or below its min_count",
             };
             notes.push(format!("{unknown}: {why}"));
         }
         Ok(Parts { train, dev, test, notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(Some(RawExample::lines(plain_text::load(config.data.path.as_deref())?)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -239,7 +244,7 @@ impl Task for Generate {
         let (vocab, block) = (self.tokenizer.vocab(), self.config.data.block);
         let architecture = match self.config.network(vocab) {
             NetworkConfig::Transformer(config) => Architecture::Decoder(config),
-            // An output layer that is the embedding is counted once, as the output layer.
+            // An embedding that is also the output layer is counted once, as the output layer.
             NetworkConfig::Recurrent(model) => Architecture::Recurrent(RecurrentModel {
                 cell: model.cell,
                 d_in: model.d_model,
@@ -263,8 +268,8 @@ impl Task for Generate {
         })
     }
 
-    /// Blocks by their first token: the text cut from a random place on, in random order. In an epoch a token is seen once
-    /// at most, where blocks that are drawn one by one would leave a third of the text out.
+    /// Lists blocks by their first token: the text is cut into blocks from a random offset and shuffled. Each token is seen
+    /// at most once in an epoch; blocks drawn independently would miss a third of the text.
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let mut random = ChaCha8Rng::seed_from_u64(self.config.seed);
         random.set_stream(epoch);
@@ -273,7 +278,7 @@ impl Task for Generate {
         let first = random.random_range(0..=places.min(block - 1));
         let mut blocks: Vec<usize> = (first..=places).step_by(block).collect();
         blocks.shuffle(&mut random);
-        // The last batch would be smaller than the others, unless it is the only one.
+        // Drops a last batch that is smaller than the others, unless it is the only one.
         let kept = if blocks.len() < size { blocks.len() } else { blocks.len() / size * size };
         blocks[..kept].chunks(size).map(<[usize]>::to_vec).collect()
     }
@@ -329,7 +334,7 @@ impl Task for Generate {
     }
 
     fn predict(&self, model: &Network, inputs: &[Vec<u32>], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
-        // The same seed for each, so that an answer does not depend on what else was asked.
+        // The same seed for each prompt, so that its answer does not depend on the other prompts.
         let prompts: Vec<(Vec<u32>, u64)> = inputs.iter().map(|prompt| (prompt.clone(), self.config.seed)).collect();
         let mut outputs = vec![String::new(); prompts.len()];
         let mut piece = |prompt: usize, text: &str| outputs[prompt].push_str(text);
@@ -337,14 +342,14 @@ impl Task for Generate {
         Ok(outputs.into_iter().map(|output| Prediction::new(output, BTreeMap::new())).collect())
     }
 
-    /// Beginnings of lines. Nothing is expected: a text can go on in many ways.
+    /// Beginnings of lines as prompts. There is no expected output, since a text can continue in many ways.
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let mut lines: Vec<&str> = part.text.lines().filter(|line| line.chars().count() >= PROMPT / 2).collect();
         if lines.is_empty() {
             lines = part.text.lines().filter(|line| !line.trim().is_empty()).collect();
         }
         let step = (lines.len() / count.max(1)).max(1);
-        // No longer than what `look` can show.
+        // At most `data.block` tokens, the limit of `look`.
         let begin = |line: &&str| {
             let text: String = line.chars().take(PROMPT).collect();
             let ids = self.tokenizer.ids(&text);
@@ -358,7 +363,7 @@ impl Task for Generate {
         begins.take(count).map(|input| Sample { given: input.into(), expected: String::new() }).collect()
     }
 
-    /// The model's own text, from a beginning.
+    /// Text that the model generates without a prompt.
     fn telling(&self, model: &Network) -> Result<Vec<u32>, TaskError> {
         let mut ids = self.beginning();
         let most = SHOWN.min(self.config.data.block);
@@ -392,7 +397,7 @@ impl Task for Generate {
     }
 }
 
-/// A token that is only white space, as something to be seen.
+/// Replaces a token of only white space by visible characters.
 fn visible(token: String) -> String {
     match token.trim().is_empty() {
         true => token.chars().map(|c| if c == '\n' { '⏎' } else { '␣' }).collect(),

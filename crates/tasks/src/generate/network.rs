@@ -1,4 +1,4 @@
-//! The language models of `generate` as one.
+//! One type for the language models of `generate`, a Transformer or a recurrent network.
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -14,18 +14,18 @@ use crate::decode::{Decoder, LanguageModelDecoder, RecurrentLanguageModelDecoder
 use crate::error::TaskError;
 use crate::rows::device_of;
 
-/// The network.
+/// A language model.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant, reason = "one of them lives in a model")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub enum Network {
-    /// Self-attention over the tokens before, as GPT.
+    /// Causal Transformer, such as GPT.
     Transformer(LanguageModel),
-    /// A state that has read them.
+    /// Recurrent network.
     Recurrent(RecurrentLanguageModel),
 }
 
 impl Network {
-    /// The mean loss of the tokens after each of equally long rows.
+    /// Computes the mean loss over rows of equal length.
     ///
     /// # Shapes
     /// `ids` and `targets` `[batch, seq]` → `[1]`.
@@ -42,7 +42,7 @@ impl Network {
         }
     }
 
-    /// Reads a row of tokens, for what the pass wants to see of it.
+    /// Passes a row of tokens through the model so that `pass` can capture its attention.
     pub(super) fn read(&self, ids: &[u32], pass: &Pass) -> Result<(), NnError> {
         let ids = rows(&[ids], &device_of(self));
         match self {
@@ -51,8 +51,8 @@ impl Network {
         }
     }
 
-    /// Draws the tokens after each prompt, `window` being what a Transformer may look back on, and hands them to `token`
-    /// with the number of the prompt. Each prompt has a seed.
+    /// Samples the tokens after each prompt, given with its seed, and calls `token` with the prompt's index and each token.
+    /// `window` is the number of tokens that a Transformer may look back on.
     pub(super) fn draw(
         &self,
         prompts: &[(Vec<u32>, u64)],
@@ -73,17 +73,14 @@ impl Network {
     }
 }
 
-/// Rows of equally many tokens.
-///
-/// # Shapes
-/// → `[rows, tokens]`.
+/// Rows of equal length as a tensor `[rows, tokens]`.
 pub(super) fn rows(rows: &[&[u32]], device: &Device) -> Tensor<2, Int> {
     let shape = [rows.len(), rows.first().map_or(0, |row| row.len())];
     let ids: Vec<i32> = rows.iter().copied().flatten().map(|&id| id as i32).collect();
     Tensor::from_data(TensorData::new(ids, shape), device)
 }
 
-/// A decoder that never writes a special token.
+/// A decoder that never generates a special token.
 struct Ordinary<'a>(&'a mut dyn Decoder);
 
 impl Decoder for Ordinary<'_> {

@@ -38,7 +38,7 @@ fn network(task: &Generate) -> Network {
 }
 
 #[test]
-fn both_configurations_are_whole() {
+fn both_configurations_are_valid() {
     let default: Config = resolve(Generate::CONFIG, None, &[], &[]).unwrap();
     default.validate().unwrap();
     default.train.validate().unwrap();
@@ -69,7 +69,7 @@ fn nonsense_is_refused_by_name() {
     }
 }
 
-/// What `loss_of` gives, token by token: each from those before it in its block.
+/// Reference for `loss_of`: predicts each token separately from the tokens before it in its block.
 fn plain_loss(task: &Generate, ids: &[u32], model: &Network, block: usize) -> f64 {
     let mut nats = 0.0;
     for target in 1..ids.len() {
@@ -102,7 +102,7 @@ fn a_score_counts_every_token_once() {
         assert_eq!(found.examples, (TEXT.len() - 1).div_ceil(8));
         let bits = found.scores["loss"] / std::f64::consts::LN_2;
         assert!((found.scores["bits_per_character"] - bits).abs() < 1e-12, "a token is a character here");
-        // A part of the text: its first blocks.
+        // With a limit, only the first blocks are scored.
         let few = task.evaluate(&part, &model, Some(2), &Pass::inference()).unwrap();
         let expected = plain_loss(&task, &part.ids[..17], &model, 8);
         assert!((few.scores["loss"] - expected).abs() < 1e-5 && few.examples == 2);
@@ -111,7 +111,7 @@ fn a_score_counts_every_token_once() {
 
 #[test]
 fn bits_are_those_of_the_characters_that_were_scored() {
-    // Long tokens first, then single letters: the first blocks have more characters a token than the text.
+    // Long tokens come first, then single letters: the first blocks have more characters per token than the whole text.
     let text = format!("{}{}", "the cat ".repeat(40), "x q z ".repeat(40));
     let bpe = task(&["data.tokenizer.kind=bpe", "data.tokenizer.vocab=300"]);
     let part = bpe.encoded(text.clone());
@@ -123,7 +123,7 @@ fn bits_are_those_of_the_characters_that_were_scored() {
     let words = task(&["data.tokenizer.kind=word"]);
     let found = words.evaluate(&words.encoded(TEXT.to_string()), &network(&words), None, &Pass::inference()).unwrap();
     assert!(found.scores.contains_key("loss") && !found.scores.contains_key("bits_per_character"));
-    // Of nothing there is no score, and nothing is worth less.
+    // An empty text has no scores, and ranks below any other result.
     let nothing = words.evaluate(&words.encoded(String::new()), &network(&words), None, &Pass::inference()).unwrap();
     assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY && nothing.examples == 0);
 }
@@ -133,7 +133,7 @@ fn learned_positions_are_those_of_the_block() {
     let task = task(&["model.position=learned"]);
     let Position::Learned(learned) = transformer(&task.config, 9).position else { panic!() };
     assert_eq!((learned.max_length, task.config.window()), (8, Some(8)));
-    // Far longer than the table.
+    // Generates far more tokens than the table has rows.
     let model = network(&task);
     let mut text = String::new();
     let options = SampleOptions { max_len: 50, ..SampleOptions::default() };
@@ -159,7 +159,7 @@ fn writing_is_a_function_of_the_seed_and_never_special() {
         assert_eq!(write(1, 5.0), write(1, 5.0));
         assert_ne!(write(1, 5.0), write(2, 5.0));
         assert_eq!(write(1, 0.0), write(2, 0.0));
-        // Special tokens have no text: each drawn one would be missing.
+        // Special tokens have no text: each one drawn would leave the output shorter than 200 characters.
         assert_eq!(write(3, 50.0).chars().count(), 200);
         let found = answers(&task, &model, &["the", "a dog", "the"]).unwrap();
         assert_eq!(found[0], found[2]);
@@ -201,7 +201,7 @@ proptest! {
         let mut places: Vec<usize> = plan.concat();
         places.sort();
         prop_assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= block));
-        // A block and the token after its last.
+        // A block needs the token after its last one as a target.
         prop_assert!(places.iter().all(|place| place + block < tokens));
         prop_assert!(plan.len() == 1 || plan.iter().all(|batch| batch.len() == examples));
     }

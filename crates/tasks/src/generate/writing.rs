@@ -1,41 +1,43 @@
-//! Tokens as text, piece by piece.
+//! Decoding of generated tokens into text, piece by piece.
 
 use regard_data::Tokenizer;
 
-/// Tokens that a character can be spread over: those of its four bytes.
+/// Maximum tokens of a character, one for each of its four bytes.
 const LONGEST_CHARACTER: usize = 4;
-/// Tokens that are kept while a character is always under way.
+/// Maximum tokens kept while a character stays incomplete.
 const MOST_TOKENS: usize = 64;
 
-/// Text under way. What a token adds can depend on the one before (a space between words) and end within a character (a
-/// byte of one): pieces are differences of decoded text, of which half a character at the end is held back.
+/// A text that is being generated. The text of a token can depend on the token before it (a space between words) and can
+/// end within a character (one of its bytes). A piece is therefore the difference between two decoded texts, and an
+/// incomplete character at the end is held back.
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
     tokenizer: &'a Tokenizer,
-    /// The last tokens, from the prompt on.
+    /// The last tokens, including those of the prompt.
     recent: Vec<u32>,
-    /// Characters of their text that were handed out.
+    /// Number of characters of their text that have been returned.
     out: usize,
-    /// Characters of the text, the last perhaps half, and how many tokens have left that number as it was.
+    /// Number of characters of their text; the last one may be incomplete.
     characters: usize,
+    /// Number of consecutive tokens that have not changed `characters`.
     same: usize,
 }
 
 impl<'a> Writing<'a> {
-    /// Goes on from `prompt`, which is not handed out.
+    /// Starts after `prompt`, whose text is not returned.
     pub fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
         let mut writing = Self { tokenizer, recent: prompt.to_vec(), out: 0, characters: 0, same: 0 };
         writing.forget();
         writing
     }
 
-    /// The text that is certain with one token more.
+    /// Adds a token and returns the text that is complete now, if any.
     pub fn add(&mut self, token: u32) -> Option<String> {
         self.recent.push(token);
         let text: Vec<char> = self.text().chars().collect();
         self.same = if text.len() == self.characters { self.same + 1 } else { 0 };
         self.characters = text.len();
-        // A replacement character at the end is the beginning of one, unless it has taken too long for that.
+        // A replacement character at the end is an incomplete character, unless it has lasted too long to be one.
         let half = text.last() == Some(&char::REPLACEMENT_CHARACTER)
             && self.same + 1 < LONGEST_CHARACTER
             && self.recent.len() < MOST_TOKENS;
@@ -48,7 +50,7 @@ impl<'a> Writing<'a> {
         (!piece.is_empty()).then_some(piece)
     }
 
-    /// What was held back, at the end.
+    /// Returns the text that was held back, at the end.
     pub fn rest(self) -> String {
         self.text().chars().skip(self.out).collect()
     }
@@ -57,7 +59,7 @@ impl<'a> Writing<'a> {
         self.tokenizer.decode(&self.recent)
     }
 
-    /// Keeps as many tokens as the next one's text can depend on, all of them handed out.
+    /// Drops all tokens that the text of the next one cannot depend on, and marks the rest as returned.
     fn forget(&mut self) {
         self.recent.drain(..self.recent.len().saturating_sub(LONGEST_CHARACTER));
         self.characters = self.text().chars().count();
@@ -90,9 +92,9 @@ mod tests {
         let ids = tokenizer.ids("a€b");
         assert_eq!(ids.len(), 5);
         assert_eq!(written(&tokenizer, &tokenizer.ids("x"), &ids), ["a", "€", "b", ""]);
-        // An end in the middle of a character is told, not lost.
+        // Text that ends within a character is returned, not lost.
         assert_eq!(written(&tokenizer, &[], &ids[..2]), ["a", "\u{fffd}"]);
-        // Bytes that are no character do not stop the text for ever.
+        // Invalid bytes do not hold back the text for ever.
         let broken: Vec<u32> = std::iter::repeat_n(ids[1], 9).chain([ids[0]]).collect();
         assert!(written(&tokenizer, &[], &broken).concat().ends_with('a'));
     }
@@ -108,7 +110,7 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_make_the_text(prompt in "[a-c€é ]{1,6}", text in "\\PC{0,30}") {
-            // A replacement character of the text itself cannot be told from half of one.
+            // A replacement character in the text itself cannot be distinguished from an incomplete character.
             prop_assume!(!text.contains(char::REPLACEMENT_CHARACTER));
             for kind in [TokenizerKind::Bpe, TokenizerKind::Char] {
                 let tokenizer = tokenizer(kind, &[&prompt, &text]);

@@ -1,8 +1,8 @@
-//! BLEU (Papineni 2002): `BP · exp(¼ Σₙ log pₙ)`, with `pₙ` the clipped precision of n-grams and `BP = exp(1 − r/c)` where the
-//! hypotheses' length `c` is below the references' `r`.
+//! BLEU (Papineni 2002): `BP · exp(¼ Σₙ log pₙ)`, with `pₙ` the clipped precision of n-grams and `BP = exp(1 − r/c)` if the
+//! length `c` of the hypotheses is below the length `r` of the references, else 1.
 //!
-//! As sacrebleu has it by default: its tokeniser `13a`, case kept, exponential smoothing (the k-th order without a match
-//! counts `2⁻ᵏ` matches), of several references the length nearest to the hypothesis' (the shorter of two equally near).
+//! The details are sacrebleu's defaults: its tokeniser `13a`, case-sensitive, exponential smoothing (the k-th order without a
+//! match counts `2⁻ᵏ` matches). Of several references the length nearest to the hypothesis counts, the shorter one if tied.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 use super::is_space;
 
 const ORDER: usize = 4;
-// What sacrebleu takes for the logarithm of 0; its exponential is 0 whatever the other orders are.
+// sacrebleu's value for the logarithm of 0; its exponential is 0 whatever the other orders are.
 const LOG_ZERO: f64 = -9_999_999_999.0;
 
-/// A score with what it is made of.
+/// A BLEU score and its components.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bleu {
-    /// 0 to 100.
+    /// BLEU score, from 0 to 100.
     pub score: f64,
-    /// The precisions of 1-grams to 4-grams, in percent, smoothed.
+    /// Smoothed precisions of 1-grams to 4-grams, in percent.
     pub precisions: [f64; 4],
-    /// 1 where the hypotheses are long enough.
+    /// Brevity penalty; 1 if the hypotheses are at least as long as the references.
     pub brevity_penalty: f64,
-    /// Tokens of the hypotheses.
+    /// Number of tokens of the hypotheses.
     pub hypothesis_len: usize,
-    /// Tokens of the references, each sentence by the nearest.
+    /// Number of tokens of the references, for each sentence those of the reference nearest in length.
     pub reference_len: usize,
 }
 
-/// BLEU of a corpus. Sentences may have different numbers of references; one without any matches nothing.
+/// Computes the BLEU of a corpus. Sentences may have different numbers of references; one without any matches nothing.
 ///
 /// # Panics
-/// Where `hypotheses` and `references` differ in number.
+/// If `hypotheses` and `references` differ in length.
 pub fn bleu(hypotheses: &[String], references: &[Vec<String>]) -> Bleu {
-    assert_eq!(hypotheses.len(), references.len(), "one list of references a hypothesis");
+    assert_eq!(hypotheses.len(), references.len(), "one list of references per hypothesis");
     let mut counts = Counts::default();
     for (hypothesis, references) in hypotheses.iter().zip(references) {
         counts.add(hypothesis, references);
@@ -42,18 +42,18 @@ pub fn bleu(hypotheses: &[String], references: &[Vec<String>]) -> Bleu {
     counts.bleu(Orders::All)
 }
 
-/// BLEU of one sentence, over the orders for which it is long enough.
+/// Computes the BLEU of one sentence, over the orders for which it is long enough.
 pub fn sentence_bleu(hypothesis: &str, references: &[String]) -> Bleu {
     let mut counts = Counts::default();
     counts.add(hypothesis, references);
     counts.bleu(Orders::Effective)
 }
 
-/// Which orders the mean is taken over.
+/// The orders that the mean is taken over.
 #[derive(Clone, Copy, PartialEq)]
 enum Orders {
     All,
-    /// The orders of which the hypothesis has an n-gram.
+    /// Only orders for which the hypothesis has an n-gram.
     Effective,
 }
 
@@ -128,11 +128,11 @@ fn ngrams(tokens: &[String], order: usize) -> BTreeMap<&[String], u64> {
     counts
 }
 
-/// The tokeniser of the NIST script `mteval-v13a`: four rewritings in this order, each from left to right, where a rewriting
-/// does not look at what it has written itself.
+/// Tokenises like the NIST script `mteval-v13a`: four rewriting passes in this order, each from left to right and without
+/// rewriting its own output.
 fn tokens(text: &str) -> Vec<String> {
     let mut text = text.trim_end_matches(is_space).replace("<skipped>", "").replace("-\n", "").replace('\n', " ");
-    // One after the other: `&amp;lt;` becomes `<`.
+    // In this order: `&amp;lt;` becomes `<`.
     for (entity, character) in [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")] {
         text = text.replace(entity, character);
     }
@@ -152,7 +152,7 @@ fn tokens(text: &str) -> Vec<String> {
     apart.split(is_space).filter(|token| !token.is_empty()).map(str::to_owned).collect()
 }
 
-/// Replaces every pair of neighbours for which `is` holds; pairs do not overlap.
+/// Replaces every pair of neighbouring characters for which `is` holds; pairs do not overlap.
 fn rewrite(text: &str, is: impl Fn(char, char) -> bool, write: impl Fn(char, char, &mut String)) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 4);
     let mut rest = text.chars().peekable();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_whole_and_signs_stand_alone() {
+    fn numbers_stay_whole_and_punctuation_is_split_off() {
         let expected = ["\"", "1,234.5", "-", "6", "\"", ",", "l'an", "(", "ok", ")", "."];
         assert_eq!(tokens("&quot;1,234.5-6\", l'an (ok).\n"), expected);
         assert_eq!(tokens("a...b"), ["a", ".", ".", ".", "b"]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_scores_nothing() {
+    fn empty_texts_score_zero() {
         assert_eq!(bleu(&[], &[]).score, 0.0);
         assert_eq!(bleu(&strings(&["a b c d"]), &[vec![]]).score, 0.0);
         let empty = bleu(&strings(&[""]), &[strings(&["a b c d"])]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_sentence_scores_alone_but_not_as_a_corpus() {
+    fn a_short_sentence_scores_as_a_sentence_but_not_as_a_corpus() {
         let (hypothesis, references) = ("Va !", strings(&["Va !"]));
         assert!((sentence_bleu(hypothesis, &references).score - 100.0).abs() < 1e-9);
         assert_eq!(bleu(&strings(&[hypothesis]), &[references]).score, 0.0);
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn within_bounds_and_full_for_itself(texts in prop::collection::vec("[a-c ,.19-]{0,30}", 1..6)) {
+        fn scores_are_within_bounds_and_full_for_identical_texts(texts in prop::collection::vec("[a-c ,.19-]{0,30}", 1..6)) {
             let shifted: Vec<Vec<String>> =
                 (0..texts.len()).map(|i| vec![texts[(i + 1) % texts.len()].clone()]).collect();
             let score = bleu(&texts, &shifted).score;
@@ -211,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn a_further_reference_takes_no_match_away(
+        fn another_reference_never_lowers_the_precision(
             texts in prop::collection::vec("[a-c ]{0,30}", 3),
         ) {
             let one = sentence_bleu(&texts[0], &texts[1..2]).precisions[0];

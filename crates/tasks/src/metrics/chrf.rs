@@ -1,8 +1,8 @@
 //! chrF (Popović 2015): the F-score of character n-grams, precision and recall averaged over the orders; chrF++ (2017) adds
 //! word n-grams.
 //!
-//! As sacrebleu has it by default: spaces removed, case kept, an order counts where both sides have an n-gram of it, and of
-//! several references the one with the best score for the sentence. Counts are summed over the corpus, then averaged.
+//! The details are sacrebleu's defaults: spaces are removed, case matters, and an order counts if both sides have an n-gram of
+//! it. Of several references the one with the best score for the sentence counts. Counts are summed over the corpus first.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ use serde::{Deserialize, Serialize};
 
 use super::is_space;
 
-/// Which n-grams count, and how.
+/// The n-grams that count, and the weight of recall.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChrfOptions {
-    /// Character n-grams up to this length.
+    /// Largest length of character n-grams.
     pub char_order: usize,
-    /// Word n-grams up to this length.
+    /// Largest length of word n-grams; 0 for none.
     pub word_order: usize,
-    /// How many times recall counts as much as precision.
+    /// Weight of recall relative to precision.
     pub beta: f64,
 }
 
 impl Default for ChrfOptions {
-    /// chrF2: characters up to 6, no words, β = 2.
+    /// Returns the options of chrF2: characters up to 6, no words, β = 2.
     fn default() -> Self {
         Self { char_order: 6, word_order: 0, beta: 2.0 }
     }
 }
 
 impl ChrfOptions {
-    /// chrF++: words up to 2 as well.
+    /// Returns the options of chrF++: words up to 2 as well.
     pub fn plus_plus() -> Self {
         Self { word_order: 2, ..Self::default() }
     }
 }
 
-/// chrF of a corpus, 0 to 100. Sentences may have different numbers of references; one without any is left out.
+/// Computes the chrF of a corpus, 0 to 100. Sentences may have different numbers of references; one without any is left out.
 ///
 /// # Panics
-/// Where `hypotheses` and `references` differ in number.
+/// If `hypotheses` and `references` differ in length.
 pub fn chrf(hypotheses: &[String], references: &[Vec<String>], options: ChrfOptions) -> f64 {
-    assert_eq!(hypotheses.len(), references.len(), "one list of references a hypothesis");
+    assert_eq!(hypotheses.len(), references.len(), "one list of references per hypothesis");
     let mut sums = vec![Count::default(); options.char_order + options.word_order];
     for (hypothesis, references) in hypotheses.iter().zip(references) {
         for (sum, count) in sums.iter_mut().zip(best_counts(hypothesis, references, options)) {
@@ -53,12 +53,12 @@ pub fn chrf(hypotheses: &[String], references: &[Vec<String>], options: ChrfOpti
     f_score(&sums, options.beta)
 }
 
-/// chrF of one sentence, 0 to 100.
+/// Computes the chrF of one sentence, 0 to 100.
 pub fn sentence_chrf(hypothesis: &str, references: &[String], options: ChrfOptions) -> f64 {
     f_score(&best_counts(hypothesis, references, options), options.beta)
 }
 
-/// N-grams of one order.
+/// Numbers of n-grams of one order.
 #[derive(Clone, Copy, Default)]
 struct Count {
     hypothesis: u64,
@@ -96,8 +96,8 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A word and the one sign that is cut off it: the last character, else the first. "(hi)" becomes "(hi" and ")", as in the
-/// author's script.
+/// Splits one punctuation mark off a word: the last character, else the first. "(hi)" becomes "(hi" and ")", as in the author's
+/// script.
 fn apart(word: &str) -> [Option<&str>; 2] {
     let sign = |c: char| c.is_ascii_punctuation();
     let last = word.char_indices().next_back().filter(|&(at, c)| at > 0 && sign(c));
@@ -109,7 +109,7 @@ fn apart(word: &str) -> [Option<&str>; 2] {
 fn count<T: Ord>(hypothesis: &[T], reference: &[T], order: usize) -> Count {
     let (ours, theirs) = (ngrams(hypothesis, order), ngrams(reference, order));
     let both = ours.iter().map(|(ngram, &count)| theirs.get(ngram).map_or(0, |&other| count.min(other))).sum();
-    // Where the reference is too short for the order the hypothesis' n-grams are no mistakes.
+    // If the reference is too short for the order, the n-grams of the hypothesis are not mistakes.
     let hypothesis = if theirs.is_empty() { 0 } else { ours.values().sum() };
     Count { hypothesis, reference: theirs.values().sum(), both }
 }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_lose_one_sign() {
+    fn one_punctuation_mark_is_split_off_a_word() {
         let words = Pieces::new("(hi) «Va» \"x y. - é! l'an").words;
         assert_eq!(words, ["(hi", ")", "«Va»", "\"", "x", "y", ".", "-", "é", "!", "l'an"]);
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_scores_nothing() {
+    fn empty_texts_score_zero() {
         assert_eq!(chrf(&[], &[], ChrfOptions::default()), 0.0);
         assert_eq!(sentence_chrf("abc", &[], ChrfOptions::default()), 0.0);
         assert_eq!(sentence_chrf("", &["abc".to_owned()], ChrfOptions::default()), 0.0);

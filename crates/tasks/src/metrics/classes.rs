@@ -1,4 +1,4 @@
-//! One class an example: the confusion matrix and what follows from it.
+//! Metrics of predictions with one class per example: the confusion matrix and the scores derived from it.
 
 use std::collections::BTreeMap;
 
@@ -6,39 +6,39 @@ use serde::{Deserialize, Serialize};
 
 use super::score::{Score, mean, ratio};
 
-/// How often each class was taken for each. Only pairs that occur are kept: a full matrix of 20,000 classes is 3 GB.
+/// A confusion matrix. Only pairs that occur are stored: a full matrix of 20,000 classes would take 3 GB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confusion {
     classes: usize,
-    /// By true and predicted class.
+    /// Number of examples by true and predicted class.
     counts: BTreeMap<(usize, usize), u64>,
 }
 
 /// All scores of a [`Confusion`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassReport {
-    /// Examples that are right.
+    /// Share of the examples that are correct.
     pub accuracy: f64,
-    /// F1, every class that occurs counting the same.
+    /// Mean F1 of all classes that occur (macro average).
     pub macro_f1: f64,
-    /// F1, every class counting by its examples.
+    /// Mean F1 of all classes, weighted by their numbers of true examples.
     pub weighted_f1: f64,
-    /// By class.
+    /// Scores by class.
     pub classes: Vec<Score>,
 }
 
 impl Confusion {
-    /// Nothing seen of `classes` classes yet.
+    /// Creates an empty matrix of `classes` classes.
     pub fn new(classes: usize) -> Self {
         Self { classes, counts: BTreeMap::new() }
     }
 
-    /// From one class an example.
+    /// Creates the matrix from the true and the predicted class of each example.
     ///
     /// # Panics
-    /// Where `truth` and `predicted` differ in number, or hold a class that is not below `classes`.
+    /// If `truth` and `predicted` differ in length, or hold a class that is not below `classes`.
     pub fn from_pairs(classes: usize, truth: &[usize], predicted: &[usize]) -> Self {
-        assert_eq!(truth.len(), predicted.len(), "one prediction an example");
+        assert_eq!(truth.len(), predicted.len(), "one prediction per example");
         let mut confusion = Self::new(classes);
         for (&truth, &predicted) in truth.iter().zip(predicted) {
             confusion.add(truth, predicted);
@@ -46,29 +46,29 @@ impl Confusion {
         confusion
     }
 
-    /// One example more.
+    /// Adds an example.
     ///
     /// # Panics
-    /// Where a class is not below the number of classes.
+    /// If a class is not below the number of classes.
     pub fn add(&mut self, truth: usize, predicted: usize) {
         let classes = self.classes;
         assert!(truth < classes && predicted < classes, "classes {truth} and {predicted} of {classes}");
         *self.counts.entry((truth, predicted)).or_default() += 1;
     }
 
-    /// The whole matrix: a row is a true class, a column a predicted one.
+    /// Returns the full matrix; rows are true classes, columns predicted ones.
     pub fn matrix(&self) -> Vec<Vec<u64>> {
         let mut matrix = vec![vec![0; self.classes]; self.classes];
         self.counts.iter().for_each(|(&(truth, predicted), &count)| matrix[truth][predicted] = count);
         matrix
     }
 
-    /// How often a true class was taken for a predicted one.
+    /// Returns how often the class `truth` was predicted as `predicted`.
     pub fn count(&self, truth: usize, predicted: usize) -> u64 {
         self.counts.get(&(truth, predicted)).copied().unwrap_or(0)
     }
 
-    /// How often each class is true, and how often it is predicted, together.
+    /// Returns, for each class, how often it is true plus how often it is predicted.
     pub fn totals(&self) -> Vec<u64> {
         let mut totals = vec![0; self.classes];
         for (&(truth, predicted), &count) in &self.counts {
@@ -78,17 +78,17 @@ impl Confusion {
         totals
     }
 
-    /// How many examples there are.
+    /// Returns the number of examples.
     pub fn examples(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// Examples that are right.
+    /// Returns the share of the examples that are correct.
     pub fn accuracy(&self) -> f64 {
         ratio((0..self.classes).map(|class| self.count(class, class)).sum(), self.examples())
     }
 
-    /// All scores. A class neither true nor predicted anywhere has zeros and no part in the means, as in scikit-learn.
+    /// Computes all scores. As in scikit-learn, a class that is never true or predicted scores 0 and is left out of the macro F1.
     pub fn report(&self) -> ClassReport {
         let (mut support, mut predicted) = (vec![0; self.classes], vec![0; self.classes]);
         for (&(truth, found), &count) in &self.counts {
@@ -122,18 +122,18 @@ mod tests {
         let report = confusion.report();
         assert_eq!((report.classes[1].precision, report.classes[1].recall), (0.5, 1.0));
         assert_eq!(report.classes[2], Score::default());
-        assert!((report.macro_f1 - 2.0 / 3.0).abs() < 1e-15, "the third class has no part");
+        assert!((report.macro_f1 - 2.0 / 3.0).abs() < 1e-15, "the third class is left out");
     }
 
     #[test]
-    fn many_classes_cost_what_their_examples_do() {
-        // A full matrix would be 80 GB.
+    fn memory_depends_on_the_examples_and_not_on_the_classes() {
+        // A full matrix would take 80 GB.
         let report = Confusion::from_pairs(100_000, &[0, 99_999], &[0, 5]).report();
         assert_eq!((report.accuracy, report.classes[99_999].support), (0.5, 1));
     }
 
     #[test]
-    fn no_example_no_score() {
+    fn all_scores_are_zero_without_examples() {
         let report = Confusion::new(2).report();
         assert_eq!((report.accuracy, report.macro_f1, report.weighted_f1), (0.0, 0.0, 0.0));
     }

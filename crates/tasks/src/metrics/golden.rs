@@ -1,4 +1,4 @@
-//! All scores against sacrebleu, scikit-learn, SciPy and seqeval: `golden/metrics.json`.
+//! Comparison of all metrics with sacrebleu, scikit-learn, SciPy and seqeval, by `golden/metrics.json`.
 
 use serde::Deserialize;
 
@@ -78,7 +78,7 @@ fn assert_near(what: &str, ours: f64, theirs: f64) {
 }
 
 #[test]
-fn translations_as_sacrebleu() {
+fn translation_scores_match_sacrebleu() {
     let cases = golden().translation;
     assert!(cases.len() > 70);
     for case in &cases {
@@ -105,7 +105,7 @@ fn translations_as_sacrebleu() {
 }
 
 #[test]
-fn classes_as_scikit_learn() {
+fn class_scores_match_scikit_learn() {
     for case in golden().classes {
         let confusion = Confusion::from_pairs(case.classes, &case.truth, &case.predicted);
         assert_eq!(confusion.matrix(), case.confusion);
@@ -124,7 +124,7 @@ fn classes_as_scikit_learn() {
 }
 
 #[test]
-fn label_sets_as_scikit_learn() {
+fn label_set_scores_match_scikit_learn() {
     for case in golden().label_sets {
         let ours = label_sets(case.labels, &case.truth, &case.predicted);
         assert_near("subset accuracy", ours.subset_accuracy, case.subset_accuracy);
@@ -138,7 +138,7 @@ fn label_sets_as_scikit_learn() {
 }
 
 #[test]
-fn numbers_as_scikit_learn() {
+fn regression_scores_match_scikit_learn() {
     for Numbers { truth, predicted, expected } in golden().regression {
         let ours = regression(&truth, &predicted);
         assert_near("MSE", ours.mse, expected.mse);
@@ -151,7 +151,7 @@ fn numbers_as_scikit_learn() {
 }
 
 #[test]
-fn spans_as_conlleval() {
+fn span_scores_match_conlleval() {
     for case in golden().spans {
         let ours = span_scores(&case.truth, &case.predicted);
         assert!(ours.kinds.keys().eq(case.scores.kinds.keys()));

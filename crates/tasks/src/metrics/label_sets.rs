@@ -1,4 +1,4 @@
-//! Several labels an example, or none.
+//! Metrics of predictions with any number of labels per example.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use super::score::{Score, mean, ratio};
 
-/// How well sets of labels are predicted.
+/// Scores of predicted sets of labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabelSetScores {
-    /// Examples whose set is right as a whole.
+    /// Share of the examples whose whole set is correct.
     pub subset_accuracy: f64,
-    /// F1 over all labels of all examples.
+    /// F1 over all labels of all examples (micro average).
     pub micro_f1: f64,
-    /// F1, every label counting the same, also one that never occurs (it scores 0).
+    /// Mean F1 of all labels (macro average); a label that never occurs counts as 0.
     pub macro_f1: f64,
-    /// By label.
+    /// Scores by label.
     pub labels: Vec<Score>,
 }
 
-/// The scores of sets of labels below `labels`; a label named twice counts once.
+/// Scores sets of labels, which are numbers below `labels`; a repeated label counts once.
 ///
 /// # Panics
-/// Where `truth` and `predicted` differ in number, or hold a label that is not below `labels`.
+/// If `truth` and `predicted` differ in length, or hold a label that is not below `labels`.
 pub fn label_sets(labels: usize, truth: &[Vec<usize>], predicted: &[Vec<usize>]) -> LabelSetScores {
-    assert_eq!(truth.len(), predicted.len(), "one prediction an example");
+    assert_eq!(truth.len(), predicted.len(), "one prediction per example");
     let mut counts = vec![[0u64; 3]; labels];
     let mut whole = 0;
     for (truth, predicted) in truth.iter().zip(predicted) {

@@ -1,16 +1,16 @@
-//! How good an output is: the scores of every task, each defined as the tool by which it is usually reported.
+//! Metrics of all tasks, each defined as in the tool that is usually used to report it.
 //!
-//! | what | file | as |
+//! | metric | module | reference |
 //! |---|---|---|
 //! | BLEU, chrF, chrF++ | [`bleu`](mod@bleu), [`chrf`](mod@chrf) | sacrebleu's defaults |
 //! | accuracy, precision, recall, F1 of classes | [`classes`] | scikit-learn, `zero_division=0` |
-//! | the same for several labels an example | [`label_sets`](mod@label_sets) | scikit-learn |
+//! | the same for several labels per example | [`label_sets`](mod@label_sets) | scikit-learn |
 //! | errors and correlation of numbers | [`regression`](mod@regression) | scikit-learn |
 //! | F1 of spans in BIO tags | [`spans`] | conlleval |
-//! | perplexity, bits a character, exact sentences | [`text`] | the formulas |
+//! | perplexity, bits per character, exact matches | [`text`] | the formulas |
 //!
-//! BLEU and chrF are percent, as everyone reads them; all else is a fraction of 1. Nothing here knows a tensor or a file.
-//! Functions over two lists panic where one is longer: that is a mistake of the caller, never of a user.
+//! BLEU and chrF are in percent, as usual; all other scores are fractions of 1. This module uses no tensors and no files.
+//! Functions of two lists panic if their lengths differ, which is a mistake of the caller and never of a user.
 
 pub mod bleu;
 pub mod chrf;
@@ -33,7 +33,7 @@ pub use score::Score;
 pub use spans::{Span, SpanScores, is_bio, span_scores};
 pub use text::{TextLoss, exact_match};
 
-/// Whether Python's `split` cuts here, which is what sacrebleu does: white space and four separators.
+/// Returns whether Python's `split`, which sacrebleu uses, splits at this character: white space or one of four separators.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }

@@ -1,26 +1,26 @@
-//! Numbers predicted.
+//! Metrics of predicted numbers.
 
 use serde::{Deserialize, Serialize};
 
-/// How far predicted numbers are from the true ones.
+/// Errors and correlation of predicted and true numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Regression {
     /// Mean squared error.
     pub mse: f64,
     /// Mean absolute error.
     pub mae: f64,
-    /// `1 − Σ(y − ŷ)² / Σ(y − ȳ)²`. Where all true numbers are the same, 1 if they are all hit and else 0; none below two.
+    /// R², `1 − Σ(y − ŷ)² / Σ(y − ȳ)²`. If all true numbers are equal, 1 if all are hit and else 0; `None` for fewer than two.
     pub r2: Option<f64>,
-    /// Correlation; none where one side does not vary.
+    /// Pearson correlation; `None` if the true or the predicted numbers do not vary.
     pub pearson: Option<f64>,
 }
 
-/// The errors; zeros for no example.
+/// Computes the metrics; the errors are 0 without examples.
 ///
 /// # Panics
-/// Where `truth` and `predicted` differ in number.
+/// If `truth` and `predicted` differ in length.
 pub fn regression(truth: &[f64], predicted: &[f64]) -> Regression {
-    assert_eq!(truth.len(), predicted.len(), "one prediction an example");
+    assert_eq!(truth.len(), predicted.len(), "one prediction per example");
     let count = truth.len().max(1) as f64;
     let differences = || truth.iter().zip(predicted).map(|(truth, predicted)| truth - predicted);
     let squares: f64 = differences().map(|difference| difference * difference).sum();
@@ -31,14 +31,14 @@ pub fn regression(truth: &[f64], predicted: &[f64]) -> Regression {
         Some(y) => Some(1.0 - squares / dot(y, y)),
     };
     let pearson = match (&y, &x) {
-        // Roots first: the product of the sums might leave the range.
+        // Roots first: the product of the sums might overflow.
         (Some(y), Some(x)) => Some((dot(y, x) / (dot(y, y).sqrt() * dot(x, x).sqrt())).clamp(-1.0, 1.0)),
         _ => None,
     };
     Regression { mse: squares / count, mae: differences().map(f64::abs).sum::<f64>() / count, r2, pearson }
 }
 
-/// The numbers less their mean; none where they are all the same, of which rounding would make noise.
+/// Subtracts the mean from the numbers. Returns `None` if they are all equal, because only rounding noise would remain.
 fn centred(values: &[f64]) -> Option<Vec<f64>> {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let varies = values.windows(2).any(|pair| pair[0] != pair[1]);
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_vary_has_no_correlation() {
+    fn constant_numbers_have_no_correlation() {
         let flat = regression(&[0.1; 3], &[0.1, 0.2, 0.3]);
         assert_eq!((flat.r2, flat.pearson), (Some(0.0), None));
         assert_eq!(regression(&[0.1; 3], &[0.1; 3]).r2, Some(1.0));
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn correlation_is_blind_to_scale(
+        fn correlation_does_not_depend_on_scale(
             pairs in prop::collection::vec((-9.0..9.0f64, -9.0..9.0f64), 2..20), scale in 0.1..9.0f64, shift in -9.0..9.0f64,
         ) {
             let (truth, predicted): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();

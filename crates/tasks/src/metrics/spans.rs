@@ -1,6 +1,6 @@
-//! Spans in BIO tags, compared as a whole: `B-X` begins a span of kind X, `I-X` continues it, anything else is outside.
+//! F1 of spans in BIO tags: `B-X` begins a span of kind X, `I-X` continues it, anything else is outside.
 //!
-//! As in CoNLL's script `conlleval`, an `I-X` that continues no span of kind X begins one.
+//! As in CoNLL's script `conlleval`, an `I-X` that does not continue a span of kind X begins one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,35 +8,35 @@ use serde::{Deserialize, Serialize};
 
 use super::score::Score;
 
-/// Tokens `start..end` that are of a kind.
+/// The span of tokens `start..end`, and its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span<'a> {
-    /// The first token.
+    /// Index of the first token.
     pub start: usize,
-    /// After the last token.
+    /// Index after the last token.
     pub end: usize,
-    /// What follows the `B-`.
+    /// Kind of the span, the text after `B-` or `I-`.
     pub kind: &'a str,
 }
 
-/// How many spans are found, with both ends and the kind right.
+/// Scores of spans, which are correct if both ends and the kind are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpanScores {
-    /// Over all kinds (micro).
+    /// Scores over all kinds (micro average).
     pub all: Score,
-    /// By kind, those predicted or true.
+    /// Scores by kind, for all kinds that are predicted or true.
     pub kinds: BTreeMap<String, Score>,
 }
 
-/// The scores of the spans in sentences of tags.
+/// Scores the spans in sentences of tags.
 ///
 /// # Panics
-/// Where the number of sentences differs, or that of the tags of one.
+/// If the numbers of sentences differ, or the numbers of tags in a sentence.
 pub fn span_scores<S: AsRef<str>>(truth: &[Vec<S>], predicted: &[Vec<S>]) -> SpanScores {
-    assert_eq!(truth.len(), predicted.len(), "one prediction a sentence");
+    assert_eq!(truth.len(), predicted.len(), "one prediction per sentence");
     let mut counts: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     for (truth, predicted) in truth.iter().zip(predicted) {
-        assert_eq!(truth.len(), predicted.len(), "one tag a token");
+        assert_eq!(truth.len(), predicted.len(), "one tag per token");
         let truth: BTreeSet<Span> = spans(truth).into_iter().collect();
         let predicted: BTreeSet<Span> = spans(predicted).into_iter().collect();
         for span in truth.intersection(&predicted) {
@@ -57,7 +57,7 @@ pub fn span_scores<S: AsRef<str>>(truth: &[Vec<S>], predicted: &[Vec<S>]) -> Spa
     }
 }
 
-/// The spans of a sentence, the first one first.
+/// Returns the spans of a sentence in order.
 pub fn spans<S: AsRef<str>>(tags: &[S]) -> Vec<Span<'_>> {
     let mut spans: Vec<Span> = Vec::new();
     let mut inside = None;
@@ -73,7 +73,7 @@ pub fn spans<S: AsRef<str>>(tags: &[S]) -> Vec<Span<'_>> {
     spans
 }
 
-/// Whether these tags, as a set, mark spans: each is `O`, `B-X` or `I-X`, and not all are `O`.
+/// Returns whether a set of tags is in BIO format: each is `O`, `B-X` or `I-X`, and not all are `O`.
 pub fn is_bio<'a>(tags: impl IntoIterator<Item = &'a str>) -> bool {
     let mut marks = false;
     for tag in tags {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inside_may_begin_a_span() {
+    fn an_inside_tag_may_begin_a_span() {
         assert_eq!(found(&["O", "I-A", "I-A", "I-B", "B-B", "I-B"]), [(1, 3, "A"), (3, 4, "B"), (4, 6, "B")]);
         assert_eq!(found(&["B-A", "O", "I-A"]), [(0, 1, "A"), (2, 3, "A")]);
         assert_eq!(found(&["B-x-y", "I-x-y", "X"]), [(0, 2, "x-y")]);
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_right_as_a_whole_only() {
+    fn a_span_is_correct_only_as_a_whole() {
         let scores = span_scores(&[vec!["B-A", "I-A", "B-B"]], &[vec!["B-A", "O", "B-B"]]);
         assert_eq!((scores.all.precision, scores.all.recall), (0.5, 0.5));
         assert_eq!((scores.kinds["A"].f1, scores.kinds["B"].f1), (0.0, 1.0));
     }
 
     #[test]
-    fn parts_of_speech_are_no_spans() {
+    fn parts_of_speech_are_not_bio() {
         assert!(is_bio(["O", "B-PER", "I-PER"]));
         assert!(!is_bio(["NOUN", "B-PER"]));
         assert!(!is_bio(["O"]));

@@ -1,48 +1,48 @@
-//! What a language model makes of a text, and whether sentences are exactly right.
+//! Loss of a language model on a text, and the share of exactly right sentences.
 
 use serde::{Deserialize, Serialize};
 
-/// The summed loss of a text and what it was summed over. Sums of parts can be added.
+/// The summed loss of a text, with the numbers of tokens and characters. The losses of several parts can be added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TextLoss {
-    /// `−Σ ln p`.
+    /// Sum of the losses of all tokens in nats, `−Σ ln p`.
     pub nats: f64,
-    /// Tokens predicted.
+    /// Number of tokens predicted.
     pub tokens: u64,
-    /// Characters that those tokens stand for.
+    /// Number of characters in those tokens.
     pub characters: u64,
 }
 
 impl TextLoss {
-    /// Adds the loss of another part.
+    /// Adds the loss of another part of the text.
     pub fn add(&mut self, other: TextLoss) {
         self.nats += other.nats;
         self.tokens += other.tokens;
         self.characters += other.characters;
     }
 
-    /// Nats a token; none of no token.
+    /// Returns the loss per token in nats; `None` without tokens.
     pub fn loss(&self) -> Option<f64> {
         (self.tokens > 0).then(|| self.nats / self.tokens as f64)
     }
 
-    /// `exp` of the loss a token; none of no token.
+    /// Returns the perplexity, `exp` of the loss per token; `None` without tokens.
     pub fn perplexity(&self) -> Option<f64> {
         self.loss().map(f64::exp)
     }
 
-    /// `nats / (ln 2 · characters)`, which does not depend on the tokeniser; none of no character.
+    /// Returns `nats / (ln 2 · characters)`, which does not depend on the tokeniser; `None` without characters.
     pub fn bits_per_character(&self) -> Option<f64> {
         (self.characters > 0).then(|| self.nats / (std::f64::consts::LN_2 * self.characters as f64))
     }
 }
 
-/// The fraction of hypotheses that equal one of their references, spaces at both ends aside; 0 of none.
+/// Returns the share of hypotheses that equal one of their references, apart from spaces at both ends; 0 without hypotheses.
 ///
 /// # Panics
-/// Where `hypotheses` and `references` differ in number.
+/// If `hypotheses` and `references` differ in length.
 pub fn exact_match(hypotheses: &[String], references: &[Vec<String>]) -> f64 {
-    assert_eq!(hypotheses.len(), references.len(), "one list of references a hypothesis");
+    assert_eq!(hypotheses.len(), references.len(), "one list of references per hypothesis");
     let right = hypotheses
         .iter()
         .zip(references)

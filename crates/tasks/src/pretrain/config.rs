@@ -18,15 +18,15 @@ use crate::task::Validate;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Plain text, a line an example; a built-in one if absent.
+    /// File or folder of plain text, one example per line; built-in stories if absent.
     pub path: Option<PathBuf>,
-    /// How text becomes tokens.
+    /// Tokeniser, trained on the training text.
     pub tokenizer: TokenizerConfig,
-    /// Tokens of an example at most: longer lines are cut, longer inputs refused.
+    /// Maximum tokens of an example: longer lines are split, longer inputs refused.
     pub max_length: usize,
-    /// Training examples with more tokens are left out, and scored by themselves in the test: `accuracy_longer`.
+    /// Stricter maximum for training examples; longer ones are scored separately, as `accuracy_longer`.
     pub longest: Option<usize>,
-    /// The probability that a token is to be guessed.
+    /// Probability that a token must be predicted.
     pub masked: f32,
 }
 
@@ -43,13 +43,13 @@ impl DataSection for DataConfig {
     }
 }
 
-/// The keys that pre-training adds to those of a Transformer.
+/// Keys that pre-training adds to [`TransformerKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderKeys {
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
-    /// How matrices start.
+    /// Distribution of the initial weights.
     #[serde(deserialize_with = "name_or_table")]
     pub first_weights: FirstWeights,
 }
@@ -58,7 +58,7 @@ pub struct EncoderKeys {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ModelConfig {
-    /// Self-attention throughout.
+    /// Transformer encoder.
     Transformer(Extended<TransformerKeys, EncoderKeys>),
 }
 
@@ -69,13 +69,13 @@ impl Default for ModelConfig {
 }
 
 impl ModelConfig {
-    /// The encoder.
+    /// The configuration of the encoder.
     pub fn transformer(&self, vocab: usize) -> TransformerConfig {
         let Self::Transformer(Extended { base, more }) = self;
         TransformerConfig { embedding_scale: more.embedding_scale, ..base.transformer(vocab) }
     }
 
-    /// The root of a model that starts as `first_weights` says.
+    /// `init` with the distribution of the initial weights that `first_weights` selects.
     pub fn spread(&self, init: &Init) -> Init {
         let Self::Transformer(Extended { base, more }) = self;
         more.first_weights.spread(base.n_layers, init)
@@ -88,7 +88,7 @@ impl ModelConfig {
     }
 }
 
-/// The configuration.
+/// The configuration of `pretrain`.
 pub type Config = RunConfig<DataConfig, ModelConfig>;
 
 impl Validate for Config {
@@ -96,7 +96,7 @@ impl Validate for Config {
         let DataConfig { max_length, longest, masked, tokenizer, .. } = &self.data;
         check_positive("data.max_length", *max_length)?;
         if let Some(longest) = longest.filter(|longest| *longest == 0 || longest >= max_length) {
-            let allowed = format!("1 or more, less than data.max_length, {max_length}");
+            let allowed = format!("1 or more and less than data.max_length, {max_length}");
             return Err(ConfigError::new("data.longest", longest, allowed).into());
         }
         check_above_zero("data.masked", *masked)?;

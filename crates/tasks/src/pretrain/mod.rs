@@ -1,8 +1,8 @@
-//! Pre-training (BERT): an encoder learns from plain text by guessing tokens that are hidden from it. `tag` and
-//! `classify` start from its folder with `--set model.from=DIR`.
+//! Pre-training (BERT): an encoder learns from plain text by predicting masked tokens. `tag` and `classify` start from its
+//! folder with `--set model.from=DIR`.
 //!
-//! A line is an example, `<s> … </s>`; one that is too long makes several. What is hidden is a function of the seed, the
-//! epoch and the example, in the dev and test splits of the example alone, so that scores can be compared.
+//! A line is an example, `<s> … </s>`; a line that is too long makes several. Which tokens are masked depends on the seed, the
+//! epoch and the example; in the dev and test splits on the example alone, so that scores are comparable.
 
 mod config;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{
-    Budget, END, MASK, SPECIALS, START, Tokenizer, TokenizerKind, batches, excerpt, in_order, read_text,
+    Budget, END, MASK, SPECIALS, START, Splits, Tokenizer, TokenizerKind, batches, excerpt, in_order, read_text,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
@@ -31,40 +31,42 @@ use crate::model::sizes;
 use crate::notes;
 use crate::plain_text;
 use crate::rows::{device_of, padded, spread};
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
-/// Tokens that go through the model together where no gradients are kept.
+/// Tokens of a batch when no gradients are kept.
 const EVALUATION_TOKENS: usize = 8_192;
-/// Guesses that a prediction has.
+/// Number of candidates in a prediction for each mask.
 const CANDIDATES: usize = 5;
-/// The seed of what is hidden from dev and test.
+/// Seed of the masks of the dev and test splits.
 const FIXED: u64 = 0x5EED_0F5C_0CED;
-/// What is looked at if nothing is given.
+/// Input of `look` if none is given.
 const LOOKED_AT: &str = "The king put on his coat, for he was cold.";
 
-/// A split: rows of tokens from `<s>` to `</s>`.
+/// The examples of a split: rows of tokens from `<s>` to `</s>`.
 #[derive(Debug)]
 pub struct Part {
     rows: Vec<Vec<u32>>,
 }
 
-/// A text with its tokens, some of which may be hidden.
+/// An input text and its tokens, some of which may be `<mask>`.
 #[derive(Debug, Clone)]
 pub struct Typed {
     text: String,
     row: Vec<u32>,
 }
 
-/// Rows with tokens to be guessed.
+/// A batch of rows with masked tokens.
 struct Guesses {
     ids: Tensor<2, Int>,
     lengths: Vec<usize>,
-    /// Counted through the batch, and what was there.
+    /// Positions of the tokens to predict, `row · seq + column`.
     positions: Vec<usize>,
+    /// The original tokens at these positions.
     targets: Vec<i32>,
 }
 
-/// See the [module](self).
+/// The pre-training task; see the [module](self).
 #[derive(Debug)]
 pub struct Pretrain {
     config: Config,
@@ -72,17 +74,17 @@ pub struct Pretrain {
 }
 
 impl Pretrain {
-    /// The lines of a text as rows.
+    /// Encodes the lines of a text as rows.
     fn encoded(&self, text: &str) -> Part {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let encoded = self.tokenizer.encode_batch(&lines);
         let pieces = encoded.iter().flat_map(|line| line.ids.chunks(self.config.data.max_length));
-        // Nothing can be hidden from a piece in which no token is known.
+        // A piece without known tokens has nothing to mask.
         let known = pieces.filter(|ids| ids.iter().any(|&id| id as usize >= SPECIALS.len()));
         Part { rows: known.map(row).collect() }
     }
 
-    /// What is to be guessed of a row; `random` decides.
+    /// Masks random tokens of a row.
     fn masked(&self, row: &[u32], mut random: ChaCha8Rng) -> Result<Masked, TaskError> {
         let masking = Masking {
             probability: self.config.data.masked,
@@ -92,7 +94,7 @@ impl Pretrain {
         Ok(mask_tokens(&ids, row.len(), &[row.len()], &masking, &mut random)?)
     }
 
-    /// A batch of rows, each with the number that decides what is hidden from it.
+    /// Makes a batch of rows, each given with the number of the random stream that selects its masks.
     fn guesses(&self, rows: &[(&[u32], u64)], seed: u64, device: &Device) -> Result<Guesses, TaskError> {
         let masked = rows.iter().map(|(row, number)| self.masked(row, generator(seed, *number)));
         let masked: Vec<Masked> = masked.collect::<Result<_, _>>()?;
@@ -110,7 +112,7 @@ impl Pretrain {
         })
     }
 
-    /// The tokens of an input, `<mask>` as the token that hides another; refused if there are none or too many.
+    /// Tokenises an input in which `<mask>` stands for a masked token; refuses an empty or too long one.
     fn typed_row(&self, text: &str) -> Result<Vec<u32>, TaskError> {
         let name = SPECIALS[MASK as usize];
         let parts: Vec<&str> = text.split(name).collect();
@@ -119,7 +121,7 @@ impl Pretrain {
             if at > 0 {
                 ids.push(MASK);
             }
-            // A byte-level word begins with its space, which the mask hides with it.
+            // A word of a byte-level tokeniser begins with its space, so the mask replaces both.
             let hidden = self.tokenizer.kind() == TokenizerKind::Bpe && at + 1 < parts.len();
             ids.extend(self.tokenizer.ids(if hidden { part.strip_suffix(' ').unwrap_or(part) } else { part }));
         }
@@ -131,7 +133,7 @@ impl Pretrain {
         Ok(row(&ids))
     }
 
-    /// The probabilities of all tokens at each mask of a row.
+    /// Computes the probabilities of all tokens at each mask of a row.
     fn probabilities(&self, model: &MaskedLanguageModel, row: &[u32], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
         let places: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
         let (ids, _) = padded(&[row.to_vec()], &device_of(model));
@@ -141,7 +143,7 @@ impl Pretrain {
         Ok(all.chunks(vocab).map(<[f32]>::to_vec).collect())
     }
 
-    /// The likeliest ordinary tokens.
+    /// The most probable tokens that are not special, with their probabilities.
     fn best(&self, probabilities: &[f32]) -> Vec<(u32, f32)> {
         let ordinary = probabilities.iter().enumerate().skip(SPECIALS.len());
         let mut tokens: Vec<(u32, f32)> = ordinary.map(|(id, &p)| (id as u32, p)).collect();
@@ -150,7 +152,7 @@ impl Pretrain {
         tokens
     }
 
-    /// The loss and the share of right guesses of some rows, and how many guesses there were.
+    /// Computes the mean loss, the accuracy and the number of masked tokens of some rows.
     fn score(
         &self,
         rows: &[(usize, &Vec<u32>)],
@@ -177,7 +179,7 @@ impl Pretrain {
         Ok((nats / all.max(1) as f64, right as f64 / all.max(1) as f64, all))
     }
 
-    /// A whole word of a row that is hidden in a sample: one near the middle.
+    /// Position of the whole word nearest to the middle of a row, which a sample masks.
     fn word(&self, row: &[u32]) -> Option<usize> {
         let token = |place: usize| self.tokenizer.token(row[place]).unwrap_or_default();
         let is_word = |place: usize| {
@@ -198,7 +200,7 @@ impl Pretrain {
         places.into_iter().find(|&place| is_word(place))
     }
 
-    /// A row as a person would type it.
+    /// The text of a row with `<mask>` at position `hidden`, as a person would type it.
     fn typed(&self, row: &[u32], hidden: usize) -> String {
         let (before, after) = (self.tokenizer.decode(&row[..hidden]), self.tokenizer.decode(&row[hidden + 1..]));
         match self.tokenizer.kind() {
@@ -263,6 +265,10 @@ impl Task for Pretrain {
         Ok(Parts { train, dev, test, notes })
     }
 
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(Some(RawExample::lines(plain_text::load(config.data.path.as_deref())?)))
+    }
+
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         let part = self.encoded(&read_text(path)?);
         match part.rows.is_empty() {
@@ -290,7 +296,7 @@ impl Task for Pretrain {
         Ok(MaskedLanguageModel::new(&config, &self.config.model.spread(init))?)
     }
 
-    /// An example is counted on from epoch to epoch, so that other tokens are hidden from it each time.
+    /// Numbers examples onwards from epoch to epoch, so that each epoch masks other tokens.
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.rows.iter().map(Vec::len).collect();
         let budget = Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples };
@@ -361,7 +367,7 @@ impl Task for Pretrain {
             let masks: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
             if masks.is_empty() {
                 let got = excerpt(&input.text);
-                return Err(TaskError::input("input", "<mask> for each token to be guessed", got));
+                return Err(TaskError::input("input", "a <mask> for each token to predict", got));
             }
             let found = self.probabilities(model, &row, pass)?;
             let found: Vec<Vec<(u32, f32)>> = found.iter().map(|probabilities| self.best(probabilities)).collect();
@@ -396,7 +402,7 @@ impl Task for Pretrain {
         let filled = self.predict(model, &[Typed { text: text.clone(), row: row.clone() }], &pass.without_capture());
         let title = match filled {
             Ok(found) if !found.is_empty() => format!("{text} → {}", found[0].output),
-            // A text without masks has nothing to fill.
+            // The text has no masks to fill.
             _ => text.clone(),
         };
         let tokens: Vec<String> = row.iter().map(|&id| self.tokenizer.token(id).unwrap_or_default()).collect();
@@ -404,17 +410,17 @@ impl Task for Pretrain {
     }
 }
 
-/// Tokens between `<s>` and `</s>`.
+/// Puts tokens between `<s>` and `</s>`.
 fn row(ids: &[u32]) -> Vec<u32> {
     [START].into_iter().chain(ids.iter().copied()).chain([END]).collect()
 }
 
-/// How many there are between them.
+/// Number of tokens of a row without `<s>` and `</s>`.
 fn tokens(row: &[u32]) -> usize {
     row.len().saturating_sub(2)
 }
 
-/// Random numbers for the example of that number.
+/// Random number generator of the example with this number.
 fn generator(seed: u64, number: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(number);

@@ -51,12 +51,12 @@ fn lines_become_rows_and_long_ones_several() {
     let short = task(&["data.tokenizer.kind=word", "data.max_length=5"]);
     let rows = short.encoded(TEXT).rows;
     assert_eq!(rows.iter().map(|row| tokens(row)).collect::<Vec<_>>(), [5, 1, 5, 3, 5, 4]);
-    // Nothing to hide where nothing is known.
+    // Lines without known tokens are left out.
     assert!(whole.encoded("κατ κατ\n").rows.is_empty());
 }
 
 #[test]
-fn what_is_hidden_depends_on_seed_epoch_and_example_alone() {
+fn masks_depend_only_on_seed_epoch_and_example() {
     let (one, two) = (task(&[]), task(&["seed=2"]));
     let rows = one.encoded(&TEXT.repeat(20)).rows;
     let device = Device::flex();
@@ -69,28 +69,28 @@ fn what_is_hidden_depends_on_seed_epoch_and_example_alone() {
     };
     let few: Vec<usize> = (0..20).collect();
     let (places, targets) = hidden(&one, &few);
-    // In another batch, in another order, the same.
+    // The masks are the same in another batch and another order.
     let mut turned: Vec<usize> = (0..60).rev().collect();
     turned.retain(|at| *at < 60);
     let (more, _) = hidden(&one, &turned);
     let mut same: Vec<(usize, usize)> = more.into_iter().filter(|(at, _)| *at < 20).collect();
     same.sort();
     assert_eq!(same, places);
-    // The targets are what stood there.
+    // The targets are the original tokens.
     assert!(places.iter().zip(&targets).all(|(&(at, place), &target)| rows[at][place] as i32 == target));
-    // Another epoch, another seed: other tokens.
+    // Another epoch or another seed masks other tokens.
     let next: Vec<usize> = few.iter().map(|at| at + rows.len()).collect();
     let next: Vec<_> = hidden(&one, &next).0.into_iter().map(|(at, place)| (at - rows.len(), place)).collect();
     assert_ne!(next, places);
     assert_ne!(hidden(&two, &few).0, places);
-    // The plan counts examples on.
+    // The plan numbers examples onwards from epoch to epoch.
     let part = Part { rows: rows.clone() };
     let second: Vec<usize> = one.plan(&part, 1).concat();
     assert!(second.len() == rows.len() && second.iter().all(|at| (rows.len()..2 * rows.len()).contains(at)));
 }
 
 #[test]
-fn a_score_is_the_same_whatever_the_seed_of_the_run() {
+fn a_score_does_not_depend_on_the_seed_of_the_run() {
     let (one, two) = (task(&[]), task(&["seed=2"]));
     let model = network(&one);
     let part = one.encoded(TEXT);
@@ -126,7 +126,7 @@ fn masks_are_filled() {
             assert_eq!(probabilities.len(), 5);
             assert!(probabilities.is_sorted_by(|a, b| a >= b) && probabilities.iter().sum::<f64>() <= 1.0);
         }
-        // What a sample hides comes back as the same tokens but for the hidden one.
+        // The prompt of a sample has the same tokens as its row except for the mask.
         let part = task.encoded(TEXT);
         for (sample, row) in task.samples(&part, 3).iter().zip(&part.rows) {
             let typed = task.input(&sample.given).unwrap().row;

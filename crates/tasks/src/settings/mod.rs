@@ -1,4 +1,4 @@
-//! The configuration of a run: the task's commented TOML file, a file of the user's over it, single keys over both.
+//! Resolution of configurations: the task's commented TOML file, overridden by the user's file, overridden by single keys.
 
 mod kinds;
 
@@ -11,23 +11,23 @@ use toml::{Table, Value};
 use self::kinds::{KIND, Kinds};
 use crate::error::{TaskError, path_text};
 
-/// A configuration, and the keys that were given for it in vain.
+/// A configuration, and the given keys that it does not use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved<C> {
-    /// The configuration without those keys.
+    /// Configuration without the unused keys.
     pub config: C,
-    /// Keys of other kinds of networks than the chosen one.
+    /// Given keys that only other kinds of networks have.
     pub unused: Vec<Unused>,
 }
 
-/// A key of `[model]` that was given by hand although the chosen kind of network does not have it.
+/// A key of `[model]` that was given although the chosen kind of network does not have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unused {
-    /// The file, or `--set key=value`.
+    /// File, or `--set key=value`.
     pub place: String,
-    /// The key with its section, such as `model.n_heads`.
+    /// Key with its section, such as `model.n_heads`.
     pub key: String,
-    /// Which kinds have the key.
+    /// Message that names the kinds that have the key.
     pub problem: String,
 }
 
@@ -38,7 +38,7 @@ impl From<Unused> for TaskError {
 }
 
 impl<C> Resolved<C> {
-    /// The configuration, if every key that was given is used.
+    /// Returns the configuration, or an error if a given key is not used.
     pub fn all_used(self) -> Result<C, TaskError> {
         match self.unused.into_iter().next() {
             Some(unused) => Err(unused.into()),
@@ -47,11 +47,11 @@ impl<C> Resolved<C> {
     }
 }
 
-/// Reads `defaults`, lays `file` over it key by key, then each `key=value` of `sets`, then what flags with a key of their own
-/// say, as `(flag, key, value)`.
+/// Reads `defaults` and overrides them key by key with `file`, then with each `key=value` of `sets`, then with `flags`, given as
+/// `(flag, key, value)`.
 ///
-/// A key that the task does not know is refused with those it knows, and so is a key of `[model]` that was given although the
-/// chosen kind of network does not have it. A path to data becomes absolute: the configuration will be read from elsewhere.
+/// Returns an error for a key that the task does not know, and for a key of `[model]` that the chosen kind of network does not
+/// have. The path to the data becomes absolute, because the configuration will be read from other folders.
 pub fn resolve<C: Serialize + DeserializeOwned>(
     defaults: &str,
     file: Option<&Path>,
@@ -61,18 +61,18 @@ pub fn resolve<C: Serialize + DeserializeOwned>(
     resolve_loosely(defaults, file, sets, flags)?.all_used()
 }
 
-/// The same as [`resolve`], but keys that the chosen kind of network does not have are dropped and listed.
+/// Does the same as [`resolve`], but drops and lists the keys that the chosen kind of network does not have.
 pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
     defaults: &str,
     file: Option<&Path>,
     sets: &[String],
     flags: &[(&str, &str, Option<Value>)],
 ) -> Result<Resolved<C>, TaskError> {
-    let mut table: Table = defaults.parse().expect("the task's own configuration");
+    let mut table: Table = defaults.parse().expect("the default configuration is valid TOML");
     let given = given(file, &table, sets, flags)?;
     leave_the_end_to(&given, &mut table);
     let kinds = Kinds::of::<C>();
-    // Wherever the kind is given, it decides about all other keys.
+    // The kind comes first wherever it is given, because the other keys depend on it.
     let (chosen, others): (Vec<GivenKey>, Vec<GivenKey>) = given.into_iter().partition(GivenKey::is_kind);
     for kind in chosen {
         kinds.choose::<C>(kind, &mut table)?;
@@ -91,29 +91,28 @@ pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
     Ok(Resolved { config, unused })
 }
 
-/// Makes the path to the data absolute.
+/// Makes the path to the data absolute; returns an error for a pipe, which cannot be read again.
 fn make_absolute(table: &mut Table) -> Result<(), TaskError> {
     if let Some(Value::String(path)) = table.get_mut("data").and_then(|data| data.get_mut("path")) {
-        // The name of a pipe leads nowhere.
         regard_data::check_rereadable(Path::new(path))?;
         *path = path_text(&Path::new(path).canonicalize().map_err(TaskError::io(&*path))?)?;
     }
     Ok(())
 }
 
-/// One key that was given by hand.
+/// A key that the user has given.
 #[derive(Debug)]
 struct GivenKey {
-    /// The file, or `--set key=value`.
+    /// File, or `--set key=value`.
     place: String,
-    /// The key with its section.
+    /// Key with its section.
     key: String,
-    /// The value, in the tables that the key names.
+    /// Value, nested in the tables of the key.
     over: Table,
 }
 
-/// All keys of the file, of `sets` and of `flags`, in this order. A file that has all keys of the defaults is a copy of them,
-/// made to be changed: what it repeats in `[model]` is left out, since the defaults are those of several kinds.
+/// Returns all keys of the file, of `sets` and of `flags`, in this order. A file with all keys of the default `[model]` is taken
+/// for an edited copy of it: unchanged keys are left out, because the defaults have keys of several kinds of networks.
 fn given(
     file: Option<&Path>,
     defaults: &Table,
@@ -147,7 +146,7 @@ fn given(
     Ok(all)
 }
 
-/// The keys of all sections, one by one. A section without keys stands for itself.
+/// Splits sections into single keys. A section without keys is kept as it is.
 fn single_keys(sections: Table, place: &str) -> Vec<GivenKey> {
     let one = |key: String, section: String, value: Value| GivenKey {
         place: place.to_string(),
@@ -168,7 +167,7 @@ fn single_keys(sections: Table, place: &str) -> Vec<GivenKey> {
 }
 
 impl GivenKey {
-    /// The key without its section and the value, if the section is `[model]`.
+    /// Returns the key without its section, and the value, if the section is `[model]`.
     fn of_model(&self) -> Option<(&str, &Value)> {
         let (key, value) = self.over.get("model")?.as_table()?.iter().next()?;
         Some((key, value))
@@ -195,15 +194,15 @@ fn settings(place: &str, problem: impl std::fmt::Display) -> TaskError {
     TaskError::Settings { place: place.to_string(), problem: problem.to_string().trim_end().to_string() }
 }
 
-/// Why a table is no configuration.
+/// The reason why a table is not a valid configuration.
 #[derive(Debug)]
 struct Problem {
-    /// The key that is wrong, as far as it is known.
+    /// Path of the wrong key, as far as it is known.
     path: String,
     message: String,
 }
 
-/// Reads a configuration as a model folder's `config.json` is read, from JSON: one reader to compile, and one set of messages.
+/// Reads a configuration by way of JSON, like the `config.json` of a model folder: one reader to compile, one set of messages.
 fn read<C: DeserializeOwned>(table: &Table) -> Result<C, Problem> {
     let json = to_json(&Value::Table(table.clone()))
         .map_err(|(path, message)| Problem { path, message: message.to_string() })?;
@@ -213,7 +212,7 @@ fn read<C: DeserializeOwned>(table: &Table) -> Result<C, Problem> {
     })
 }
 
-/// The same value in JSON, or the key of a value that JSON does not have and what to write instead.
+/// Converts a value to JSON. The error is the key of a value that JSON does not have, and what was expected.
 fn to_json(value: &Value) -> Result<serde_json::Value, (String, &'static str)> {
     Ok(match value {
         Value::String(text) => text.as_str().into(),
@@ -236,7 +235,7 @@ fn to_json(value: &Value) -> Result<serde_json::Value, (String, &'static str)> {
     })
 }
 
-/// A value as TOML writes it; what is none is text: `rope` is `"rope"`.
+/// Parses a value as TOML; anything else is taken as a string: `rope` is `"rope"`.
 fn value(text: &str) -> Value {
     let parsed: Result<Table, _> = format!("value = {text}").parse();
     match parsed {
@@ -245,7 +244,7 @@ fn value(text: &str) -> Value {
     }
 }
 
-/// `a.b.c = value` as nested tables.
+/// Returns `a.b.c = value` as nested tables.
 fn nested(key: &str, value: Value, place: &str) -> Result<Table, TaskError> {
     let mut value = value;
     for part in key.rsplit('.') {
@@ -260,16 +259,16 @@ fn nested(key: &str, value: Value, place: &str) -> Result<Table, TaskError> {
     }
 }
 
-/// What becomes of the settings of a table within a section whose `kind` changes.
+/// What happens to the other settings of a table whose `kind` changes.
 #[derive(Clone, Copy, PartialEq)]
 enum Others {
-    /// They stay, as the size of a vocabulary does for another kind of tokeniser.
+    /// The other settings stay, like the size of the vocabulary when the kind of tokeniser changes.
     Stay,
-    /// They go, as the base of rotations does for positions of another kind.
+    /// The other settings are removed, like the base of rotary positions when the kind of positions changes.
     Go,
 }
 
-/// Sections are merged key by key, and so are tables within them.
+/// Merges sections key by key, and also the tables inside them.
 fn lay_over(table: &mut Table, over: Table, others: Others) {
     for (key, new) in over {
         match (table.get_mut(&key), new) {
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_keeps_the_settings_that_it_knows() {
+    fn a_new_kind_keeps_the_settings_that_it_has() {
         let defaults = "[model]\nplace = { kind = \"rope\", base = 10.0 }\ntokens = { kind = \"word\", vocab = 50 }\n";
         let sets = ["model.place.kind=alibi".to_string(), "model.tokens.kind=bpe".to_string()];
         let config: Nested = resolve(defaults, None, &sets, &[]).unwrap();
@@ -360,14 +359,14 @@ mod tests {
         model: Model,
     }
 
-    const DEFAULTS: &str = "seed = 1 # of all\n[model]\nsize = 4\nname = \"rope\"\n";
+    const DEFAULTS: &str = "seed = 1 # a comment\n[model]\nsize = 4\nname = \"rope\"\n";
 
     fn set(sets: &[&str]) -> Result<Config, TaskError> {
         resolve(DEFAULTS, None, &sets.iter().map(|set| set.to_string()).collect::<Vec<_>>(), &[])
     }
 
     #[test]
-    fn keys_lie_over_the_file_over_the_defaults() {
+    fn keys_override_the_file_and_the_file_the_defaults() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.toml");
         std::fs::write(&file, "seed = 2\n[model]\nsize = 5\n").unwrap();
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_in_epochs_replaces_one_in_steps() {
+    fn epochs_replace_the_default_steps() {
         #[derive(Serialize, Deserialize)]
         struct Training {
             train: End,

@@ -1,4 +1,4 @@
-//! The configuration of `tag`; `configs/tag.toml` says what each key does.
+//! The configuration of `tag`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,19 +21,19 @@ use crate::task::Validate;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Tagged sentences; built-in ones if absent.
+    /// File or folder of tagged sentences; built-in ones if absent.
     pub path: Option<PathBuf>,
-    /// Fold `k/n` of a single file.
+    /// Fold `k/n` that is the test split of a single file.
     pub fold: Option<Fold>,
-    /// The column of CoNLL-U that has the tags.
+    /// Column of a CoNLL-U file that holds the tags.
     pub column: TagColumn,
-    /// Built-in sentences to learn from.
+    /// Number of built-in training sentences.
     pub sentences: usize,
-    /// The part of the training sentences that is used, the same one for every seed.
+    /// Share of the training sentences that is used; the same sentences for every seed.
     pub share: f64,
-    /// Words of a sentence at most: longer ones are left out of training, longer inputs refused.
+    /// Maximum words of a sentence: longer ones are left out of training, longer inputs refused.
     pub max_length: usize,
-    /// Training sentences with more words are left out, and those of other splits scored by themselves as well.
+    /// Stricter maximum for training sentences; longer ones of other splits are also scored separately.
     pub longest: Option<usize>,
 }
 
@@ -51,20 +51,20 @@ impl Default for DataConfig {
     }
 }
 
-/// The `[words]` section: what a word's vector is made of.
+/// The `[words]` section: the parts of a word's vector.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WordsConfig {
-    /// Features of a word's own vector; 0 for none.
+    /// Width of a word's own embedding; 0 for none.
     pub d_word: usize,
-    /// How often a word must occur in training to have a vector of its own.
+    /// Number of times a word must occur in training to get an embedding.
     pub min_count: usize,
-    /// Whether capitals make another word; characters always see them.
+    /// Whether words that differ in case are different; characters always keep their case.
     pub case: Case,
-    /// A vector from the word's characters.
+    /// Network that computes a vector from the word's characters.
     #[serde(deserialize_with = "name_or_table")]
     pub characters: CharactersConfig,
-    /// What a word takes of its pieces, with `model.from`.
+    /// How the states of a word's pieces become one vector, with `model.from`.
     pub pieces: PieceUse,
 }
 
@@ -84,7 +84,7 @@ impl Default for WordsConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TagsConfig {
-    /// Word by word, or the best sequence.
+    /// Whether tags are chosen word by word or as the best sequence.
     pub output: TagOutput,
 }
 
@@ -94,15 +94,15 @@ impl DataSection for DataConfig {
     }
 }
 
-/// The keys that a tagger adds to those of any network.
+/// Keys that a tagger adds to those of its network.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaggerKeys {
-    /// A model folder of `pretrain` whose encoder is added to the words' vectors.
+    /// Model folder of `pretrain` whose encoder adds features to the words' vectors.
     pub from: Option<PathBuf>,
-    /// Whether that encoder stays as it is.
+    /// Whether the weights of that encoder stay fixed.
     pub freeze: bool,
-    /// The probability that a training word becomes the unknown one.
+    /// Probability that a training word is replaced by the unknown word.
     pub word_dropout: f32,
 }
 
@@ -110,15 +110,15 @@ pub struct TaggerKeys {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ModelConfig {
-    /// Self-attention throughout.
+    /// Transformer encoder.
     Transformer(Extended<TransformerKeys, TaggerKeys>),
-    /// A plain recurrent network.
+    /// Plain recurrent network in both directions.
     Rnn(Extended<RecurrentKeys, TaggerKeys>),
-    /// Long short-term memory.
+    /// LSTM in both directions.
     Lstm(Extended<RecurrentKeys, TaggerKeys>),
-    /// Gated recurrent units.
+    /// GRU in both directions.
     Gru(Extended<RecurrentKeys, TaggerKeys>),
-    /// A recurrent network that attends to its own past.
+    /// Recurrent network that attends to its own earlier outputs, in both directions.
     Intra(Extended<RecurrentKeys, TaggerKeys>),
 }
 
@@ -137,12 +137,12 @@ impl ModelConfig {
         }
     }
 
-    /// The folder that the encoder of pieces comes from.
+    /// The model folder of the pre-trained encoder.
     pub(super) fn from(&self) -> Option<&Path> {
         self.tagger_keys().from.as_deref()
     }
 
-    /// A tagger by what its words learn of each other; all else has its default.
+    /// The configuration of a tagger with this network; all other settings keep their defaults.
     fn tagger(&self) -> TaggerConfig {
         let tagger = match self {
             Self::Transformer(keys) => attending(&keys.base),
@@ -165,7 +165,7 @@ impl ModelConfig {
     }
 }
 
-/// A tagger whose words attend to each other.
+/// A tagger on a Transformer encoder.
 fn attending(keys: &TransformerKeys) -> TaggerConfig {
     let body = TransformerBodyConfig {
         n_heads: keys.n_heads,
@@ -188,7 +188,7 @@ fn attending(keys: &TransformerKeys) -> TaggerConfig {
     }
 }
 
-/// A tagger whose words are read in both directions.
+/// A tagger on a recurrent network in both directions.
 fn reading(body: BodyConfig, keys: &RecurrentKeys) -> TaggerConfig {
     TaggerConfig {
         body,
@@ -199,30 +199,31 @@ fn reading(body: BodyConfig, keys: &RecurrentKeys) -> TaggerConfig {
     }
 }
 
-/// The sections of this task alone.
+/// Sections that only this task has.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WordsAndTags {
-    /// What a word's vector is made of.
+    /// The parts of a word's vector.
     pub words: WordsConfig,
     /// How tags are chosen.
     pub tags: TagsConfig,
 }
 
-/// The configuration.
+/// The configuration of `tag`.
 pub type Config = RunConfig<DataConfig, ModelConfig, WordsAndTags>;
 
-/// What the data decide of the network.
+/// Sizes of the vocabularies, on which the network depends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     pub words: usize,
+    /// Index of the unknown word.
     pub unknown: usize,
     pub characters: usize,
     pub tags: usize,
 }
 
 impl Config {
-    /// The network of this description, without an encoder of pieces.
+    /// The configuration of the tagger, without a pre-trained encoder.
     pub(super) fn tagger(&self, sizes: Sizes) -> TaggerConfig {
         let WordsAndTags { words, tags } = &self.more;
         TaggerConfig {
@@ -247,7 +248,7 @@ impl Config {
             return Err(ConfigError::new("share", share, "a number above 0, up to 1"));
         }
         if let (None, Some(fold)) = (&self.data.path, self.data.fold) {
-            return Err(ConfigError::new("fold", fold, "nothing for built-in data, which have their own parts"));
+            return Err(ConfigError::new("fold", fold, "no fold: the built-in data have fixed splits"));
         }
         match longest {
             Some(longest) if longest == 0 || longest > max_length => {
@@ -262,7 +263,7 @@ impl Config {
         self.more.words.characters.validate().map_err(|error| error.within("characters"))?;
         let nothing = self.more.words.d_word == 0 && self.more.words.characters == CharactersConfig::None;
         match nothing && self.model.from().is_none() {
-            true => Err(ConfigError::new("d_word", 0, "1 or more, where there are no characters either")),
+            true => Err(ConfigError::new("d_word", 0, "1 or more if words.characters is none")),
             false => Ok(()),
         }
     }
@@ -275,10 +276,10 @@ impl Validate for Config {
         self.model.validate().map_err(|error| error.within("model"))?;
         if self.more.tags.output == TagOutput::Crf && self.train.label_smoothing != 0.0 {
             let smoothing = self.train.label_smoothing;
-            return Err(ConfigError::new("train.label_smoothing", smoothing, "0 where tags.output is crf").into());
+            return Err(ConfigError::new("train.label_smoothing", smoothing, "0 when tags.output is crf").into());
         }
         if self.more.words.d_word > 0 || self.more.words.characters != CharactersConfig::None {
-            // Sizes that any data would give: what is wrong now is wrong in the file.
+            // Any data give at least these sizes, so an error here is an error of the configuration.
             let sizes = Sizes { words: 2, unknown: 1, characters: 2, tags: 2 };
             self.tagger(sizes).validate().map_err(|error| error.within("model"))?;
         }
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_blocks_are_made_of_reaches_them() {
+    fn settings_of_the_transformer_reach_its_blocks() {
         let parameters = |sets: &[&str]| {
             let sizes = Sizes { words: 9, unknown: 1, characters: 9, tags: 3 };
             config(sets).tagger(sizes).init(&Init::new(1, &Device::flex())).unwrap().num_params()
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_ignored_is_refused() {
+    fn keys_without_effect_are_refused() {
         let sets = ["model.embedding_scale=none".to_string()];
         let error = resolve::<Config>(Tag::CONFIG, None, &sets, &[]).unwrap_err().to_string();
         assert!(error.contains("unknown field `embedding_scale`"), "{error}");

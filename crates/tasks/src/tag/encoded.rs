@@ -1,4 +1,4 @@
-//! Sentences as numbers, and batches of them.
+//! Encoded sentences, and batches of them for the network.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use regard_nn::models::tagger::{TaggerBatch, WordCharacters, WordPieces};
 use super::pieces::{PieceEncoder, Pieces};
 use crate::rows::padded;
 
-/// The first numbers of words and characters.
+/// The first entries of the vocabularies of words and characters.
 pub(super) const SPECIALS: [&str; 2] = ["<pad>", "<unk>"];
-/// The number of what is not in a vocabulary.
+/// Index of an unknown word or character.
 pub(super) const UNKNOWN: u32 = 1;
-/// Characters at either end of a word that are read. What a word is shows there; a web address may have hundreds.
+/// Number of characters read at either end of a word. They tell most about its tag, and a web address may have hundreds.
 const ENDS: usize = 12;
 
-/// What turns words into numbers.
+/// The vocabularies of words, characters and tags.
 #[derive(Debug)]
 pub(super) struct Lexicon {
     pub words: Vocabulary,
@@ -26,19 +26,19 @@ pub(super) struct Lexicon {
     case: Case,
 }
 
-/// A sentence in numbers.
+/// An encoded sentence.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     pub tokens: Vec<String>,
-    /// The number of each word.
+    /// Index of each word.
     pub words: Vec<u32>,
-    /// The right tags by number: that of the labels, or one beyond them where training has none like it.
+    /// Indices of the correct tags; tags that training does not have are numbered after the labels.
     pub tags: Vec<usize>,
     pub pieces: Option<Pieces>,
 }
 
 impl Lexicon {
-    /// Learns the words, characters and tags of training sentences. Characters that occur once are unknown, so that the unknown one is trained.
+    /// Collects words, characters and tags. Characters that occur once become unknown, so that the unknown one is trained.
     pub fn learn(sentences: &[&Tagged], min_count: usize, case: Case) -> Self {
         let words = || sentences.iter().flat_map(|sentence| &sentence.tokens);
         let characters = words().flat_map(|word| word.chars()).map(String::from);
@@ -48,22 +48,22 @@ impl Lexicon {
         Self {
             words: Vocabulary::build(words().map(|word| folded(word, case)), &SPECIALS, min_count),
             characters: Vocabulary::build(characters, &SPECIALS, 2),
-            labels: Vocabulary::from_names(labels).expect("each one once"),
+            labels: Vocabulary::from_names(labels).expect("labels are distinct"),
             case,
         }
     }
 
-    /// Puts together what a folder's files hold.
+    /// Creates a lexicon from the vocabularies of a model folder.
     pub fn new(words: Vocabulary, characters: Vocabulary, labels: Vocabulary, case: Case) -> Self {
         Self { words, characters, labels, case }
     }
 
-    /// The number of a word with a vector of its own.
+    /// Index of a word, if it has an embedding.
     pub fn word(&self, word: &str) -> Option<u32> {
         self.words.get(&folded(word, self.case)).map(|id| id as u32)
     }
 
-    /// The numbers of a word's characters.
+    /// Indices of a word's characters.
     fn characters(&self, word: &str) -> Vec<u32> {
         let mut buffer = [0; 4];
         let mut id = |c: char| self.characters.get(c.encode_utf8(&mut buffer)).map_or(UNKNOWN, |id| id as u32);
@@ -72,14 +72,14 @@ impl Lexicon {
         word.chars().enumerate().filter(read).map(|(_, c)| id(c)).collect()
     }
 
-    /// A sentence whose tags are numbers of `tags`.
+    /// Encodes a sentence with the given indices of its tags.
     pub fn encode(&self, tokens: Vec<String>, tags: Vec<usize>, encoder: Option<&PieceEncoder>) -> Encoded {
         let words = tokens.iter().map(|word| self.word(word).unwrap_or(UNKNOWN)).collect();
         let pieces = encoder.map(|encoder| encoder.pieces(&tokens));
         Encoded { tokens, words, tags, pieces }
     }
 
-    /// Sentences for the network.
+    /// Makes a batch of sentences for the network.
     pub fn batch(&self, sentences: &[&Encoded], characters: &CharactersConfig, device: &Device) -> TaggerBatch {
         let rows: Vec<&[u32]> = sentences.iter().map(|sentence| sentence.words.as_slice()).collect();
         let (words, lengths) = padded(&rows, device);
@@ -93,7 +93,7 @@ impl Lexicon {
         TaggerBatch { words, lengths, characters, pieces }
     }
 
-    /// Each distinct word once, in the order in which they come.
+    /// The characters of each distinct word, in order of first occurrence.
     fn word_characters(&self, sentences: &[&Encoded], device: &Device) -> WordCharacters {
         let mut places: BTreeMap<&str, u32> = BTreeMap::new();
         let mut distinct: Vec<Vec<u32>> = Vec::new();
@@ -115,7 +115,7 @@ impl Lexicon {
 }
 
 impl Encoded {
-    /// Words `from..to` as a sentence of its own.
+    /// Words `from..to` as a separate sentence.
     pub fn window(&self, from: usize, to: usize, encoder: Option<&PieceEncoder>) -> Self {
         let tokens = self.tokens[from..to].to_vec();
         let pieces = encoder.map(|encoder| encoder.pieces(&tokens));
@@ -123,7 +123,7 @@ impl Encoded {
     }
 }
 
-/// Right tags for the network.
+/// The correct tags as a padded tensor `[batch, seq]`.
 pub(super) fn tag_tensor(sentences: &[&Encoded], device: &Device) -> Tensor<2, Int> {
     let rows: Vec<Vec<u32>> =
         sentences.iter().map(|sentence| sentence.tags.iter().map(|&tag| tag as u32).collect()).collect();

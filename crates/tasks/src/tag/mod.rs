@@ -1,7 +1,7 @@
 //! Tagging, n → n: a tag for each word of a sentence, from the word, its characters and the words around it.
 //!
-//! Words that are rare in training have no vector of their own; their characters and the context remain. `model.from` adds
-//! the state of a word's pieces in a pre-trained encoder.
+//! Words that are rare in training have no embedding: their tags come from their characters and the context. `model.from`
+//! adds the states of a word's pieces in a pre-trained encoder.
 
 mod config;
 mod encoded;
@@ -35,25 +35,26 @@ use crate::model::sizes;
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{device_of, spread};
+use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 const WORDS: &str = "words.json";
 const CHARACTERS: &str = "characters.json";
 const LABELS: &str = "labels.json";
-/// Tags that may all be different. More of them, mostly of one word each, are another column than that of tags, and cost memory
-/// for nothing.
+/// Number of distinct tags that is always accepted. If more of them mostly occur once, the column does not hold tags, and
+/// would only cost memory.
 const FREE_TAGS: usize = 1_000;
-/// The key of words that are given one by one, in JSON.
+/// JSON key of a list of words, as an input and in a prediction.
 const TOKENS: &str = "tokens";
-/// Words of a batch where no gradients are kept.
+/// Size of a batch when no gradients are kept.
 const SCORED_TOGETHER: Budget = Budget { tokens: 8_192, examples: 256 };
-/// What is looked at without an input: one word, two parts of speech.
+/// Input of `look` if none is given: one word with two parts of speech.
 const TELLING: &str = "I saw a saw.";
-/// Built-in sentences to choose by and to score.
+/// Numbers of built-in sentences of the dev and test splits.
 const BUILTIN_DEV: usize = 500;
 const BUILTIN_TEST: usize = 2_000;
 
-/// A split.
+/// The encoded sentences of a split.
 #[derive(Debug)]
 pub struct Part {
     sentences: Vec<Encoded>,
@@ -61,7 +62,7 @@ pub struct Part {
     extra: Vec<String>,
 }
 
-/// See the [module](self).
+/// The tagging task; see the [module](self).
 #[derive(Debug)]
 pub struct Tag {
     config: Config,
@@ -70,7 +71,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The sentences of the run, and what is to be said of those that are not used.
+    /// Reads the sentences of the run, and returns notes on those that are not used.
     fn sentences(config: &Config) -> Result<(Splits<Tagged>, Vec<String>), TaskError> {
         let data = &config.data;
         let mut splits = match &data.path {
@@ -101,7 +102,7 @@ impl Tag {
         }
     }
 
-    /// A split in numbers.
+    /// Encodes a split.
     fn encoded(&self, sentences: Vec<Tagged>) -> Part {
         let labels = &self.lexicon.labels;
         let mut extra: Vec<String> =
@@ -127,11 +128,11 @@ impl Tag {
         TaggerConfig { encoder, ..self.config.tagger(sizes) }
     }
 
-    /// The tags of sentences, and the mean negative log-likelihood of the right ones where the labels have them all.
+    /// Predicts the tags of sentences, and computes the loss.
     fn tagged(&self, model: &Tagger, sentences: &[Encoded], pass: &Pass) -> Result<Tagging, TaskError> {
         let device = device_of(model);
         let most = self.config.data.max_length;
-        // What is too long for the model goes through it in pieces.
+        // Sentences that are too long for the model are split into windows.
         let mut windows: Vec<(usize, Encoded)> = Vec::new();
         for (at, sentence) in sentences.iter().enumerate().filter(|(_, sentence)| sentence.tokens.len() > most) {
             let length = sentence.tokens.len();
@@ -180,26 +181,27 @@ impl Tag {
         Ok(Tagging { tags, probabilities, loss: (words > 0).then(|| nats / words as f64) })
     }
 
-    /// The words of a sentence as it is typed.
+    /// Splits a typed sentence into words.
     fn words(&self, text: &str) -> Vec<String> {
         typed::words(text, |word| self.lexicon.word(word).is_some())
     }
 
-    /// Words whose tags are asked for.
+    /// Encodes words whose tags are unknown.
     fn asked(&self, words: Vec<String>) -> Encoded {
         let tags = vec![0; words.len()];
         self.lexicon.encode(words, tags, self.encoder.as_ref())
     }
 }
 
-/// The tags of a sentence, and how probable each is by itself.
+/// The tags of a sentence, and the probability of each.
 type Probable = (Vec<usize>, Vec<f64>);
 
-/// What [`Tag::tagged`] gives.
+/// The result of [`Tag::tagged`].
 struct Tagging {
     tags: Vec<Vec<usize>>,
-    /// How probable each tag is by itself; nothing where a CRF has chosen them together.
+    /// Probability of each tag; empty if a CRF has chosen the tags of a sentence together.
     probabilities: Vec<Vec<f64>>,
+    /// Mean negative log-likelihood of the correct tags, without those unseen in training (a CRF skips their whole batch).
     loss: Option<f64>,
 }
 
@@ -223,7 +225,7 @@ impl Task for Tag {
         }
         let words: usize = splits.train.iter().map(|sentence| sentence.tags.len()).sum();
         if lexicon.labels.len() > FREE_TAGS && 2 * lexicon.labels.len() > words {
-            let got = format!("{} different ones of {words} words", lexicon.labels.len());
+            let got = format!("{} different tags in {words} words", lexicon.labels.len());
             return Err(TaskError::input("tags of the training data", "tags that several words share", got));
         }
         Ok(Self { config, lexicon, encoder })
@@ -247,10 +249,10 @@ impl Task for Tag {
     fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
         let mut list = |name: &str, least: usize| -> Result<Vocabulary, TaskError> {
             let names: Vocabulary = serde_json::from_slice(&file(name)?)
-                .map_err(|error| TaskError::folder(name, format!("no list of names: {error}")))?;
+                .map_err(|error| TaskError::folder(name, format!("damaged: {error}")))?;
             match names.len() >= least {
                 true => Ok(names),
-                false => Err(TaskError::folder(name, format!("expected {least} names or more, got {}", names.len()))),
+                false => Err(TaskError::folder(name, format!("expected {least} or more names, got {}", names.len()))),
             }
         };
         let (words, characters, labels) = (list(WORDS, 2)?, list(CHARACTERS, 2)?, list(LABELS, 2)?);
@@ -277,6 +279,16 @@ impl Task for Tag {
             notes.extend(notes::unseen(*split, "tags", &part.extra));
         }
         Ok(Parts { train, dev, test: Some(test), notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        let (splits, _) = Self::sentences(config)?;
+        let raw = |Tagged { tokens, tags }: Tagged| RawExample {
+            input: tokens.join(" "),
+            answer: tags.join(" "),
+            labels: tags,
+        };
+        Ok(Some(splits.map(raw)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -390,7 +402,7 @@ impl Task for Tag {
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        // Spread over the split, whose neighbours are often alike; those that a person could have typed.
+        // Spread over the split, since neighbours are often similar; only sentences that a person could have typed.
         let fits = |sentence: &&Encoded| {
             sentence.tokens.len() <= self.config.data.max_length
                 && self.words(&sentence.tokens.join(" ")) == sentence.tokens
@@ -423,7 +435,7 @@ impl Task for Tag {
             let name = map.site.words();
             let (name, tokens) = match (&pieces, map.site.side, map.head) {
                 (Some(pieces), Some(Side::Encoder), _) => (name, pieces.clone()),
-                // Each head of intra-attention reads one way; a map has the words as they were read.
+                // Each head of intra-attention reads in one direction, and its map has the words in that order.
                 (_, _, 0) if reads_both_ways => (format!("{name}, read forwards"), words.clone()),
                 (_, _, _) if reads_both_ways => {
                     (format!("{name}, read backwards"), words.iter().rev().cloned().collect())
@@ -435,26 +447,26 @@ impl Task for Tag {
     }
 }
 
-/// The words of a sentence that someone has cut already.
+/// Reads a sentence given as a list of words.
 fn words_given(tokens: &Value) -> Result<Vec<String>, TaskError> {
     let word = |token: &Value| token.as_str().map(str::trim).filter(|word| !word.is_empty()).map(str::to_string);
     let words = tokens.as_array().and_then(|tokens| tokens.iter().map(word).collect::<Option<Vec<_>>>());
     words.ok_or_else(|| TaskError::input("tokens", "a list of words", excerpt(&tokens.to_string())))
 }
 
-/// `I/PRON saw/VERB`.
+/// Words with their tags as text: `I/PRON saw/VERB`.
 fn written(tokens: &[String], tags: &[&str]) -> String {
     tokens.iter().zip(tags).map(|(token, tag)| format!("{token}/{tag}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Where a sentence stands between 0 and 1, by its words alone.
+/// Maps a sentence to a number from 0 to below 1 by the hash of its words; `data.share` uses those below the share.
 fn place(sentence: &Tagged) -> f64 {
-    // Not the hash by which a file is split: a share of a split would be no share then.
+    // Not the hash that splits a file, which is not uniform within a split.
     let text = format!("share\t{}", sentence.tokens.join(" "));
     (hash(text.as_bytes()) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Sentences of the grammar, whose test has combinations of words that training has not.
+/// Built-in sentences of a grammar; the test split has combinations of words that training does not have.
 fn built_in(train: usize) -> Splits<Tagged> {
     let sizes = builtin::Sizes { train, dev: BUILTIN_DEV, test: BUILTIN_TEST };
     let builtin::Parts { train, dev, test } = builtin::tagged(sizes, 1).map(|sentence| {
@@ -464,8 +476,8 @@ fn built_in(train: usize) -> Splits<Tagged> {
     Splits::new(train, dev, test)
 }
 
-/// The most probable tag of each word with its probability; the sum of negative log-likelihoods of the right ones that are
-/// labels, and how many those are.
+/// Returns the most probable tag of each word with its probability, and the sum and number of the negative log-likelihoods
+/// of correct tags that training has.
 fn most_probable(logits: Tensor<3>, rows: &[&Encoded]) -> (Vec<Probable>, Option<(f64, usize)>) {
     let [_, seq, n_tags] = logits.dims();
     let logits: Vec<f32> = logits.into_data().iter().collect();

@@ -1,4 +1,4 @@
-//! A pre-trained encoder to start from: its description, its tokeniser, and the pieces of a sentence's words.
+//! A pre-trained encoder and its tokeniser, and the pieces into which it splits the words of a sentence.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::error::TaskError;
 use crate::folder::TOKENIZER;
 use crate::pretrained;
 
-/// The file with the encoder's description, so that a finished folder does not need the one it started from.
+/// File with the encoder's configuration, so that a model folder does not depend on the one it started from.
 pub(super) const ENCODER: &str = "encoder.json";
 
-/// An encoder of pieces, without its weights.
+/// The configuration and the tokeniser of a pre-trained encoder.
 #[derive(Debug)]
 pub struct PieceEncoder {
     pub config: TransformerConfig,
@@ -23,30 +23,30 @@ pub struct PieceEncoder {
 /// A sentence as the encoder reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pieces {
-    /// With `<s>` and `</s>`.
+    /// Tokens of the pieces, with `<s>` and `</s>`.
     pub ids: Vec<u32>,
-    /// The pieces as people read them.
+    /// The same pieces as text.
     pub tokens: Vec<String>,
-    /// Which are those of each word.
+    /// Range of the pieces of each word.
     pub words: Vec<Range<usize>>,
 }
 
 impl PieceEncoder {
-    /// The encoder of a folder of `pretrain`. It keeps the dropout that it was trained with: what few tagged sentences call
-    /// for would undo it.
+    /// Reads the encoder of a folder of `pretrain`. It keeps the dropout that it was trained with: the higher dropout that
+    /// suits few tagged sentences would damage what it has learnt.
     pub fn of(path: &Path) -> Result<Self, TaskError> {
         let (tokenizer, theirs) = pretrained::described(path)?;
         Ok(Self { config: theirs.transformer(tokenizer.vocab()), tokenizer })
     }
 
-    /// That of a tagger's own files.
+    /// Reads the encoder from the files of a tagger's model folder.
     pub fn open(encoder: &[u8], tokenizer_json: &[u8]) -> Result<Self, TaskError> {
-        let config = serde_json::from_slice(encoder)
-            .map_err(|error| TaskError::folder(ENCODER, format!("no description of an encoder: {error}")))?;
+        let config =
+            serde_json::from_slice(encoder).map_err(|error| TaskError::folder(ENCODER, format!("damaged: {error}")))?;
         Ok(Self { config, tokenizer: Tokenizer::from_json(tokenizer_json, Path::new(TOKENIZER))? })
     }
 
-    /// The pieces of a sentence.
+    /// Splits a sentence into pieces.
     pub fn pieces(&self, words: &[String]) -> Pieces {
         let text = words.join(" ");
         let encoded = self.tokenizer.encode(&text);
@@ -60,7 +60,7 @@ impl PieceEncoder {
             let touches = |&(from, to): &(usize, usize)| from < end && to > begin;
             let first = encoded.offsets.iter().position(touches);
             let count = encoded.offsets.iter().filter(|offset| touches(offset)).count();
-            // One more for `<s>`. A word that a tokeniser drops altogether is read as its neighbour.
+            // Ranges are shifted by one for `<s>`. A word that the tokeniser drops altogether is read as `<s>`.
             let last = ids.len() - 1;
             ranges.push(first.map_or(0..1, |first| (first + 1)..(first + 1 + count).min(last)));
             begin = end + 1;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_goes_into_a_file_and_back() {
+    fn an_encoder_can_be_saved_and_read() {
         let tokenizer = trained(TokenizerKind::Bpe);
         let encoder = PieceEncoder { config: encoder_config(tokenizer.vocab()), tokenizer };
         let json = serde_json::to_vec(&encoder.config).unwrap();

@@ -1,27 +1,27 @@
-//! How good tags are: scores, and what the report shows of them.
+//! Scores of tags, and the tables and figures that the report shows beside them.
 
 use regard_data::Vocabulary;
-use regard_inspect::{Content, Figure, Table, confusion_matrix, number};
+use regard_figures::{Content, Figure, Table, confusion_matrix, number};
 
 use super::encoded::{Encoded, UNKNOWN};
 use crate::error::TaskError;
 use crate::metrics::{Confusion, Score, is_bio, span_scores};
 use crate::task::{Better, Evaluation};
 
-/// Tags of a confusion matrix that can still be read.
+/// Maximum number of tags in the confusion matrix.
 const MOST_SHOWN: usize = 40;
 
-/// What a model made of a split.
+/// The correct and the predicted tags of a split.
 #[derive(Debug)]
 pub(super) struct Outcome<'a> {
     pub sentences: &'a [Encoded],
-    /// Predicted tags of each.
+    /// Predicted tags of each sentence.
     pub found: Vec<Vec<usize>>,
-    /// Mean negative log-likelihood of a right tag, where all are known ones.
+    /// Mean negative log-likelihood of the correct tags, without those unseen in training.
     pub loss: Option<f64>,
 }
 
-/// The scores. `extra` are tags that the labels do not have, `longest` what training sentences have at most.
+/// Scores a split. `extra` are tags unseen in training; sentences of more than `longest` words are also scored separately.
 pub(super) fn evaluation(
     outcome: &Outcome,
     labels: &Vocabulary,
@@ -82,7 +82,7 @@ fn predicted<'n>(outcome: &Outcome, which: &[usize], names: &[&'n str]) -> Vec<V
     which.iter().map(|&at| outcome.found[at].iter().map(|&tag| names[tag]).collect()).collect()
 }
 
-/// That of words without a vector of their own, where there are some.
+/// Accuracy on unknown words, if there are any.
 fn unknown_accuracy(outcome: &Outcome) -> Option<f64> {
     let (mut right, mut all) = (0u64, 0u64);
     for (sentence, found) in outcome.sentences.iter().zip(&outcome.found) {
@@ -104,7 +104,7 @@ fn table<'n>(what: &str, rows: impl Iterator<Item = (&'n str, Score)>) -> Table 
     table
 }
 
-/// A picture of how often the most frequent tags are taken for each other.
+/// Draws the confusion matrix of the most frequent tags.
 fn matrix(confusion: &Confusion, names: &[&str]) -> Result<Figure, TaskError> {
     let totals = confusion.totals();
     let total = |tag: usize| totals[tag];
@@ -116,7 +116,7 @@ fn matrix(confusion: &Confusion, names: &[&str]) -> Result<Figure, TaskError> {
     let cells: Vec<u64> =
         shown.iter().flat_map(|&row| shown.iter().map(move |&column| confusion.count(row, column))).collect();
     let panel = confusion_matrix(shown.iter().map(|&tag| names[tag]), &cells)?;
-    let figure = Figure::new("Which tag is taken for which").panel("", panel);
+    let figure = Figure::new("Confusion matrix of tags").panel("", panel);
     Ok(match left_out {
         0 => figure,
         _ => figure.note(format!("The {MOST_SHOWN} most frequent tags; {left_out} others are in the table.")),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_words_long_sentences_and_unseen_tags_are_counted_apart() {
+    fn unknown_words_long_sentences_and_unseen_tags_are_scored_separately() {
         let sentences = [sentence(&[0, 1, 2], &[5, 1, 1]), sentence(&[0], &[7])];
         let outcome = Outcome { sentences: &sentences, found: vec![vec![0, 1, 0], vec![1]], loss: Some(0.5) };
         let found = evaluation(&outcome, &labels(&["DET", "NOUN"]), &["X".to_string()], Some(2)).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_there_is_no_score() {
+    fn an_empty_split_has_no_scores() {
         let outcome = Outcome { sentences: &[], found: Vec::new(), loss: None };
         let found = evaluation(&outcome, &labels(&["DET", "NOUN"]), &[], None).unwrap();
         assert!(found.scores.is_empty() && found.worth() == f64::NEG_INFINITY);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_of_very_many_tags_says_what_it_leaves_out() {
+    fn a_matrix_of_many_tags_says_how_many_it_leaves_out() {
         let names: Vec<String> = (0..60).map(|tag| format!("T{tag}")).collect();
         let mut confusion = Confusion::new(60);
         (0..60).for_each(|tag| confusion.add(tag, tag));

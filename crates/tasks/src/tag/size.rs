@@ -1,4 +1,4 @@
-//! A tagger in numbers, for the memory that a run needs. What is small beside the rest is approximated.
+//! The description of a tagger from which the memory of a run is estimated. Small parts are approximated.
 
 use regard_inspect::count::{Architecture, Description, Extra, Input, RecurrentModel, Rows, Sizes, count};
 use regard_nn::layers::characters::CharactersConfig;
@@ -7,10 +7,10 @@ use regard_nn::models::body::BodyConfig;
 use regard_nn::models::tagger::TaggerConfig;
 use regard_nn::models::transformer::TransformerConfig;
 
-/// Gates of an LSTM, which has the most.
+/// Number of gates of an LSTM, which has more than other cells.
 const GATES: usize = 4;
 
-/// The body, with what makes words' vectors and tags beside it.
+/// Describes a tagger: its body, with word vectors and the output layer as extra parts.
 pub(super) fn description(tagger: &TaggerConfig, sizes: Sizes) -> Description {
     let (mut extra, d_characters) = characters(tagger);
     let mut d_in = tagger.d_word.saturating_add(d_characters);
@@ -19,7 +19,7 @@ pub(super) fn description(tagger: &TaggerConfig, sizes: Sizes) -> Description {
     }
     if let Some(encoder) = tagger.encoder {
         d_in = d_in.saturating_add(encoder.d_model);
-        // Its weights alone: a description has one network.
+        // Counts only the weights of the encoder, since a description has one network.
         if let Ok(counted) = count(&Description::new(Architecture::Encoder(encoder))) {
             extra.push(Extra::table("encoder", usize::try_from(counted.parameters()).unwrap_or(usize::MAX).max(1), 1));
         }
@@ -64,7 +64,7 @@ pub(super) fn description(tagger: &TaggerConfig, sizes: Sizes) -> Description {
     Description { architecture, input, extra, sizes }
 }
 
-/// What reads characters, and the features that it gives a word.
+/// The parts that read characters, and the number of features that they give a word.
 fn characters(tagger: &TaggerConfig) -> (Vec<Extra>, usize) {
     let table = |d_char| Extra::table("characters", tagger.char_vocab, d_char);
     match &tagger.characters {

@@ -1,17 +1,17 @@
-//! Words of a sentence as people type it: "I saw a saw." has five. What is written without spaces is cut at the words that are
-//! known, the longest first.
+//! Splitting of typed sentences into words: "I saw a saw." has five. Text without spaces is split at known words, the longest
+//! first.
 
 use regard_data::{is_han, is_unspaced, lacks_spaces};
 
-/// Endings that corpora write as words of their own.
+/// Endings that corpora write as separate words.
 const ENDINGS: [&str; 8] = ["n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "'"];
 
-/// The words of a text: what stands between spaces, without the marks before and after it, which are words of their own.
-/// What `is_known` says to be a word ("Mr.", "'s") stays whole; so do marks that stand alone, and a word with a full stop
-/// inside and at its end ("U.S.").
+/// Splits a text into words at spaces, and separates punctuation before and after each word. A word for which `is_known`
+/// returns true ("Mr.", "'s") stays whole, and so do punctuation that stands alone and abbreviations with a full stop inside
+/// and at the end ("U.S.").
 pub(super) fn words(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let mut words = Vec::new();
-    // Where there are spaces between such letters, someone has cut the text already.
+    // Spaces between letters of a script without spaces mean that the text is already split.
     let chunks: Vec<&str> = text.split_whitespace().collect();
     let between = |pair: &[&str]| pair[0].ends_with(is_unspaced) && pair[1].starts_with(is_unspaced);
     let is_cut = chunks.windows(2).any(between) && !lacks_spaces([text]);
@@ -24,22 +24,22 @@ pub(super) fn words(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> 
     words
 }
 
-/// Longest word that is looked for in what is written without spaces, in characters.
+/// Maximum characters of a known word that is searched for in text without spaces.
 const LONGEST: usize = 16;
 
-/// Cuts a chunk with letters of a script without spaces: at the longest known words, else a Chinese letter is a word, and
-/// other letters are one up to the next known word.
+/// Splits a chunk with letters of a script without spaces at the longest known words. Elsewhere a Chinese character is a
+/// word, and other letters form one word up to the next known word.
 fn cut_unspaced(chunk: &str, is_known: &dyn Fn(&str) -> bool, words: &mut Vec<String>) {
     let mut unknown = String::new();
     let mut rest = chunk;
     while let Some(first) = rest.chars().next() {
         let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).take(LONGEST).collect::<Vec<_>>();
-        // Within an unknown word a single known letter is no word.
+        // Within an unknown word, a single known letter does not count as a word.
         let least = if unknown.is_empty() || is_han(first) { 1 } else { 2 };
         let known = ends.iter().skip(least - 1).rev().find(|&&end| is_known(&rest[..end])).copied();
         let (end, is_alone) = match known {
             Some(end) => (end, true),
-            // Marks and Chinese letters stand alone, Latin words and numbers are cut as elsewhere.
+            // Punctuation and Chinese characters stand alone; Latin words and numbers are split as elsewhere.
             None if is_han(first) || !is_unspaced(first) && !first.is_alphanumeric() => (first.len_utf8(), true),
             None if !is_unspaced(first) => {
                 words.extend((!unknown.is_empty()).then(|| std::mem::take(&mut unknown)));
@@ -90,7 +90,7 @@ fn cut(chunk: &str, is_known: &dyn Fn(&str) -> bool, words: &mut Vec<String>) {
     words.extend(marks.into_iter().rev());
 }
 
-/// Bytes of the first character with those like it, so that "..." is one mark.
+/// Number of bytes of the first character and its repetitions, so that "..." is one word.
 fn run(mut characters: impl Iterator<Item = char>) -> usize {
     let Some(first) = characters.next() else { return 0 };
     first.len_utf8() * (1 + characters.take_while(|&c| c == first).count())
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_words() {
+    fn punctuation_is_separated() {
         assert_eq!(cut("I saw a saw."), ["I", "saw", "a", "saw", "."]);
         assert_eq!(cut("I saw a saw ."), ["I", "saw", "a", "saw", "."]);
         assert_eq!(cut("(\"Really?!\")"), ["(", "\"", "Really", "?", "!", "\"", ")"]);
@@ -132,11 +132,11 @@ mod tests {
         assert_eq!(cut("Mr. X left the U.S."), ["Mr.", "X", "left", "the", "U.S."]);
         assert_eq!(cut("fine :) --"), ["fine", ":)", "--"]);
         assert_eq!(cut("Anna's cat didn't"), ["Anna", "'s", "cat", "did", "n't"]);
-        assert_eq!(cut("we'll"), ["we'll"], "an ending that the data do not have");
+        assert_eq!(cut("we'll"), ["we'll"], "an unknown ending");
     }
 
     #[test]
-    fn what_has_no_spaces_is_cut_at_known_words() {
+    fn text_without_spaces_is_split_at_known_words() {
         let cut = |text: &str| {
             words(text, |word| ["我", "喜欢", "电影", "看电影", "映画", "は", "ฉัน", "ชอบ"].contains(&word))
         };
@@ -144,12 +144,12 @@ mod tests {
         assert_eq!(cut("他喜欢 iPhone15手机！"), ["他", "喜欢", "iPhone15", "手", "机", "！"]);
         assert_eq!(cut("映画はおもしろい"), ["映画", "は", "おもしろい"]);
         assert_eq!(cut("ฉันชอบกาแฟ"), ["ฉัน", "ชอบ", "กาแฟ"]);
-        assert_eq!(cut("我 喜欢 手机"), ["我", "喜欢", "手机"], "cut already");
+        assert_eq!(cut("我 喜欢 手机"), ["我", "喜欢", "手机"], "already split");
     }
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_words_stay_words(text in "[a-b.,'\"!() 电影。のก]{0,30}") {
+        fn no_character_is_lost_and_no_word_is_empty(text in "[a-b.,'\"!() 电影。のก]{0,30}") {
             let words = cut(&text);
             let without = |text: &str| text.split_whitespace().collect::<String>();
             prop_assert_eq!(words.concat(), without(&text));

@@ -1,17 +1,17 @@
-//! Checkpoints: everything that a run needs to go on to the same bits.
+//! Checkpoints: everything that a run needs to continue bit-identically.
 //!
-//! A checkpoint is a folder `checkpoints/step-N`, written beside its place, synced and renamed; `state.json` holds the
-//! SHA-256 of its other files and of itself. Two whole ones are kept, so that one is there while the next is written and if
-//! the last is damaged. What is written goes from the model to the disk tensor by tensor.
+//! A checkpoint is a folder `checkpoints/step-N`, which is written under another name, synced and renamed. Its `state.json` holds
+//! the SHA-256 of itself and of the other files. Two intact checkpoints are kept, so that one remains if the newest is damaged.
+//! Tensors are written to disk one by one.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use regard_inspect::{save_streamed, sync_folder};
 use regard_kernels::Isa;
 use regard_ops::Moments;
+use regard_system::{save_streamed, sync_folder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -24,59 +24,59 @@ const STATE: &str = "state.json";
 const WEIGHTS: &str = "model.safetensors";
 const BEST: &str = "best.safetensors";
 const OPTIMISER: &str = "optimizer.safetensors";
-/// Checkpoints that are kept.
+/// Number of checkpoints that are kept.
 const KEPT: usize = 2;
 
-/// Where a run stands, beside its weights.
+/// The state of a run, apart from its weights.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Steps made.
+    /// Number of steps made.
     pub step: u64,
-    /// The epoch of the next batch.
+    /// Epoch of the next batch.
     pub epoch: u64,
-    /// The next batch in the epoch's plan.
+    /// Index of the next batch in the epoch's plan.
     pub batch: usize,
     /// Training losses since the last evaluation.
     pub since_evaluation: LossSum,
     /// Training losses since the last point of the loss curve.
     pub since_point: LossSum,
-    /// The best score so far and its step.
+    /// Best score so far and its step.
     pub best: Option<Best>,
-    /// Evaluations since then.
+    /// Number of evaluations since the best score.
     pub stale: u32,
-    /// Steps the optimiser has made; fewer than `step` where gradients were not finite.
+    /// Number of steps of the optimiser; fewer than `step` if some gradients were not finite.
     pub optimiser_steps: u64,
-    /// Whether the dev split is still to be scored after the last step: the run was asked to stop meanwhile.
+    /// Whether the dev split still has to be scored after the last step, because the run was asked to stop meanwhile.
     pub evaluation_due: bool,
-    /// Steps in a row whose gradients were not finite.
+    /// Number of steps in a row whose gradients were not finite.
     pub broken: u32,
-    /// Length of `metrics.jsonl`; what stands behind belongs to steps that will be made again.
+    /// Length of `metrics.jsonl` in bytes; anything after that belongs to steps that will be made again.
     pub metrics_bytes: u64,
     /// Seconds spent in training.
     pub seconds: f64,
-    /// Tokens seen.
+    /// Number of tokens trained on.
     pub tokens: u64,
-    /// What the task keeps between steps.
+    /// State of the task between steps.
     pub memory: serde_json::Value,
-    /// What its bits depend on.
+    /// Conditions under which the run is bit-identical.
     pub conditions: Conditions,
 }
 
-/// What the bits of a step depend on beside the configuration and the seed.
+/// What the bits of a step depend on, apart from the configuration and the seed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// The version of Regard.
+    /// Version of Regard.
     pub regard: String,
-    /// The instruction set of the kernels.
+    /// Instruction set of the kernels.
     pub instructions: String,
-    /// The threads that share its batches.
+    /// Number of threads.
     pub threads: usize,
-    /// The fingerprint of its data.
+    /// Fingerprint of the data.
     pub data: String,
 }
 
 impl Conditions {
-    /// The conditions of this process, with data of this fingerprint.
+    /// Returns the conditions of this process, with the fingerprint of the data.
     pub fn of(data: &str) -> Self {
         Self {
             regard: env!("CARGO_PKG_VERSION").to_string(),
@@ -86,33 +86,33 @@ impl Conditions {
         }
     }
 
-    /// What is other in `now`, in words, each with what would make it the same.
+    /// Describes each condition that differs in `now`, and how to restore it.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         let mut found = Vec::new();
         if self.regard != now.regard {
-            found.push(format!("it was begun by Regard {}, and this is {}", self.regard, now.regard));
+            found.push(format!("it was begun by Regard {}, and this is Regard {}", self.regard, now.regard));
         }
         if self.instructions != now.instructions {
             let (before, now) = (&self.instructions, &now.instructions);
-            found.push(format!("it was begun with {before} instructions, and these are {now} (REGARD_ISA chooses)"));
+            found.push(format!("it was begun with {before} instructions, now they are {now} (set REGARD_ISA)"));
         }
         if self.threads != now.threads {
             let (before, now) = (self.threads, now.threads);
-            found.push(format!("it was begun on {before} threads, and these are {now} (--threads {before})"));
+            found.push(format!("it was begun on {before} threads, now there are {now} (use --threads {before})"));
         }
         if self.data != now.data {
-            found.push("the built-in data are others in this version".to_string());
+            found.push("the built-in data have changed in this version".to_string());
         }
         found
     }
 }
 
-/// Losses of some steps, to be averaged.
+/// The sum of the losses of some steps, for their mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossSum {
-    /// Bits of the `f64` sum: text would round it, and a resumed run would end on other bits.
+    /// Bits of the `f64` sum: decimal text would round it, and a resumed run would not be bit-identical.
     sum_bits: u64,
-    /// Steps in the sum.
+    /// Number of steps in the sum.
     steps: u64,
 }
 
@@ -123,7 +123,7 @@ impl LossSum {
         self.steps += 1;
     }
 
-    /// Returns the mean and starts again from nothing.
+    /// Returns the mean and resets the sum.
     pub fn take_mean(&mut self) -> f64 {
         let Self { sum_bits, steps } = std::mem::take(self);
         f64::from_bits(sum_bits) / steps.max(1) as f64
@@ -133,41 +133,41 @@ impl LossSum {
 /// The best score so far.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// After this step.
+    /// Step after which it was reached.
     pub step: u64,
-    /// The bits of the `f64` score, larger is better.
+    /// Bits of the main score as `f64`, with its sign chosen so that larger is better.
     pub worth_bits: u64,
 }
 
-/// A run as it is, to be saved.
+/// A run in memory, to be saved.
 pub struct Snapshot<'a> {
-    /// Where it stands.
+    /// State of the run.
     pub state: &'a State,
-    /// The weights.
+    /// Weights after the last step, by path.
     pub weights: BTreeMap<String, Stored<'a>>,
-    /// The best weights so far, where they are others.
+    /// Best weights so far, if the run keeps them.
     pub best: Option<&'a Tensors>,
-    /// The optimiser's averages.
+    /// Moments of the optimiser.
     pub moments: &'a [Moments],
 }
 
-/// A checkpoint that was read.
+/// A checkpoint read from disk.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// Where it stands.
+    /// State of the run.
     pub state: State,
-    /// The weights.
+    /// Weights after the last step, by path.
     pub weights: Tensors,
-    /// The best weights so far, where they are others.
+    /// Best weights so far, if the run keeps them.
     pub best: Option<Tensors>,
-    /// The optimiser's averages.
+    /// Moments of the optimiser.
     pub moments: Vec<Moments>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct StateFile {
     state: State,
-    /// Paths of the averages, in the module's order.
+    /// Paths of the moments, in the order of the module.
     order: Vec<String>,
     files: BTreeMap<String, String>,
 }
@@ -176,14 +176,14 @@ struct StateFile {
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     folder: PathBuf,
-    /// The steps of the checkpoints that this process has written or read, and which so are whole, in ascending order.
+    /// Steps of the checkpoints that this process has written or read and that are therefore intact, in ascending order.
     whole: Vec<u64>,
-    /// The state in the last of them.
+    /// State in the last of these checkpoints.
     last: Option<State>,
 }
 
 impl Checkpoints {
-    /// The checkpoints of a model folder that this process trains in. What an earlier run left half-written is removed.
+    /// Opens the checkpoints of a model folder for training. Removes half-written checkpoints.
     pub fn new(folder: &Path) -> Result<Self, TaskError> {
         let Self { folder, .. } = Self::of(folder);
         fs::create_dir_all(&folder).map_err(TaskError::io(&folder))?;
@@ -195,28 +195,28 @@ impl Checkpoints {
         Ok(Self { folder, whole: Vec::new(), last: None })
     }
 
-    /// The checkpoints of a model folder that another process may be training in.
+    /// Opens the checkpoints of a model folder for reading; another process may be training in it.
     pub fn of(folder: &Path) -> Self {
         Self { folder: folder.join(CHECKPOINTS), whole: Vec::new(), last: None }
     }
 
-    /// Saves one and removes all but the newest whole ones; what was there stays until it is complete.
+    /// Saves a checkpoint, then removes all but the newest intact ones.
     pub fn save(&mut self, snapshot: &Snapshot) -> Result<(), TaskError> {
         let step = snapshot.state.step;
         if self.last.as_ref() == Some(snapshot.state) {
-            // A run that was asked to stop before its first step is where it was.
+            // Nothing has changed: the run was asked to stop before its first step.
             return Ok(());
         }
         let aside = self.folder.join(format!(".tmp-step-{step}"));
         let place = self.place(step);
         let written = self.write(snapshot, &aside);
         if written.is_err() {
-            // A full disk is no better for half a checkpoint.
+            // Half a checkpoint would only fill the disk.
             let _ = fs::remove_dir_all(&aside);
         }
         written?;
         if place.exists() {
-            // A damaged one, or that of a run which was stopped before it had scored this step.
+            // It is damaged, or the run was stopped before it scored this step.
             fs::remove_dir_all(&place).map_err(TaskError::io(&place))?;
         }
         fs::rename(&aside, &place).map_err(TaskError::io(&place))?;
@@ -260,12 +260,12 @@ impl Checkpoints {
         save(&aside.join(STATE), sealed(&state).as_bytes())
     }
 
-    /// Whether there is any.
+    /// Returns whether there is a checkpoint.
     pub fn is_any(&self) -> bool {
         self.steps().is_ok_and(|steps| !steps.is_empty())
     }
 
-    /// The newest that is whole; each damaged one is told to `damaged`.
+    /// Reads the newest intact checkpoint; `damaged` is called for each damaged one.
     pub fn newest(&mut self, mut damaged: impl FnMut(TaskError)) -> Result<Checkpoint, TaskError> {
         for step in self.steps()?.into_iter().rev() {
             match self.read(&self.place(step)) {
@@ -275,11 +275,11 @@ impl Checkpoints {
                     return Ok(checkpoint);
                 }
                 Err(error) if is_damage(&error) => damaged(error),
-                // It may be as good as ever: the system does not let it be read.
+                // It cannot be read at present, but may be intact.
                 Err(error) => return Err(error),
             }
         }
-        Err(TaskError::folder(&self.folder, "no whole checkpoint to go on from; start a new run in another folder"))
+        Err(TaskError::folder(&self.folder, "no intact checkpoint to resume from; start a new run in another folder"))
     }
 
     fn place(&self, step: u64) -> PathBuf {
@@ -305,7 +305,7 @@ impl Checkpoints {
         Ok(Checkpoint { state, weights, best, moments })
     }
 
-    /// The steps of which there is a checkpoint, the first first.
+    /// Returns the steps of all checkpoints in ascending order.
     fn steps(&self) -> Result<Vec<u64>, TaskError> {
         let entries = fs::read_dir(&self.folder).map_err(TaskError::io(&self.folder))?;
         let step = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok();
@@ -315,7 +315,7 @@ impl Checkpoints {
     }
 }
 
-/// Whether a file is not what was written, rather than out of reach.
+/// Returns whether a file is missing or damaged, as opposed to unreadable at present.
 fn is_damage(error: &TaskError) -> bool {
     use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     match error {
@@ -341,8 +341,8 @@ fn read_tensors(place: &Path, files: &BTreeMap<String, String>, name: &str) -> R
     weights::from_bytes(&content, &path)
 }
 
-/// The weights of the newest whole checkpoint after step `after` of a run that another process may be training: the best so far
-/// where the run keeps those. Their step comes with them; nothing if there is no such checkpoint.
+/// Returns the weights of the newest intact checkpoint after step `after`, and their step: the best weights so far if the run
+/// keeps them, else the last ones. Another process may be training the run. `None` if there is no such checkpoint.
 pub fn newest_weights(folder: &Path, after: Option<u64>) -> Option<(u64, Tensors)> {
     let checkpoints = Checkpoints::of(folder);
     let read = |step: u64| -> Result<(u64, Tensors), TaskError> {
@@ -357,11 +357,11 @@ pub fn newest_weights(folder: &Path, after: Option<u64>) -> Option<(u64, Tensors
         let steps = checkpoints.steps().ok()?.into_iter().rev();
         steps.take_while(|step| after.is_none_or(|after| *step > after)).find_map(|step| read(step).ok())
     };
-    // The other process may remove one while it is read, and has then written a newer one.
+    // The other process may remove a checkpoint while it is read; it has then written a newer one.
     (0..3).find_map(|_| newest())
 }
 
-/// Hashes what it hands on.
+/// Writer that hashes what passes through it.
 struct Hashed<'a> {
     to: &'a mut dyn Write,
     hasher: &'a mut Sha256,
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_whole_one_is_used_and_a_damaged_one_named() {
+    fn the_newest_intact_checkpoint_is_used_and_a_damaged_one_named() {
         for file in [WEIGHTS, OPTIMISER, BEST, STATE] {
             let place = tempfile::tempdir().unwrap();
             let mut checkpoints = Checkpoints::new(place.path()).unwrap();
@@ -427,14 +427,14 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_one_takes_no_place_of_those_that_are_kept() {
+    fn a_damaged_checkpoint_does_not_count_as_kept() {
         let place = tempfile::tempdir().unwrap();
         let mut checkpoints = Checkpoints::new(place.path()).unwrap();
         for step in [10, 100] {
             save(&mut checkpoints, step);
         }
         damage(&checkpoints.place(100).join(WEIGHTS));
-        // Another process goes on from the one before.
+        // Another process resumes from the checkpoint before.
         let mut checkpoints = Checkpoints::new(place.path()).unwrap();
         checkpoints.newest(drop).unwrap();
         save(&mut checkpoints, 20);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_used_rather_than_older_weights() {
+    fn only_checkpoints_after_a_step_are_used() {
         let place = tempfile::tempdir().unwrap();
         let mut checkpoints = Checkpoints::new(place.path()).unwrap();
         for step in [20, 30] {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_the_bits_is_said() {
+    fn differing_conditions_are_described() {
         let before = Conditions::of("data");
         assert!(before.differences(&before.clone()).is_empty());
         let now = Conditions {
@@ -470,11 +470,11 @@ mod tests {
     }
 
     #[test]
-    fn half_a_checkpoint_is_swept_away() {
+    fn a_half_written_checkpoint_is_removed() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir_all(place.path().join("checkpoints/.tmp-step-3")).unwrap();
         let mut checkpoints = Checkpoints::new(place.path()).unwrap();
         assert!(fs::read_dir(place.path().join("checkpoints")).unwrap().next().is_none());
-        assert!(checkpoints.newest(|_| ()).unwrap_err().to_string().contains("no whole checkpoint"));
+        assert!(checkpoints.newest(|_| ()).unwrap_err().to_string().contains("no intact checkpoint"));
     }
 }

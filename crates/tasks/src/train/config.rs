@@ -1,25 +1,25 @@
-//! How a model is trained: the `[train]` section of every task's configuration.
+//! The `[train]` section of every task's configuration: how a model is trained.
 
 use regard_nn::ConfigError;
 use regard_nn::config::{check_above_zero, check_dropout, check_positive};
 use serde::{Deserialize, Serialize};
 
-/// How the learning rate goes over the steps, after `warmup` steps in which it rises from zero in a straight line.
+/// How the learning rate changes after `warmup` steps, during which it rises linearly from zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedule {
-    /// It stays.
+    /// The learning rate stays constant.
     Constant,
-    /// It falls as half a cosine to `final_rate` of itself at the last step.
+    /// The learning rate falls along half a cosine to `final_rate` times its highest value at the last step.
     #[default]
     Cosine,
-    /// It falls as `√(warmup / step)` (Vaswani 2017).
+    /// The learning rate falls as `√(warmup / step)` (Vaswani 2017).
     InverseSqrt,
-    /// It falls in a straight line to `final_rate` of itself at the last step.
+    /// The learning rate falls linearly to `final_rate` times its highest value at the last step.
     Linear,
 }
 
-/// Which weights the model folder gets.
+/// Which weights are kept as the trained model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
@@ -30,27 +30,27 @@ pub enum Keep {
     Last,
 }
 
-/// The `[train]` section. At least one of `steps` and `epochs` says when it ends, whichever comes first.
+/// The `[train]` section. Training ends after `steps` or `epochs`, whichever comes first; at least one of them must be set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
-    /// Updates of the weights.
+    /// Number of updates of the weights.
     pub steps: Option<u64>,
-    /// Times that every example is seen.
+    /// Number of times that every example is seen.
     pub epochs: Option<u64>,
-    /// Tokens of a batch, padding included.
+    /// Budget of tokens per batch, including padding.
     pub batch_tokens: usize,
-    /// Examples of a batch at most.
+    /// Largest number of examples in a batch.
     pub batch_examples: usize,
-    /// Batches whose gradients make one step.
+    /// Number of batches whose gradients are averaged for one step.
     pub accumulate: usize,
-    /// The highest learning rate.
+    /// Highest learning rate.
     pub learning_rate: f32,
-    /// How the learning rate changes from step to step.
+    /// How the learning rate changes after the warm-up.
     pub schedule: Schedule,
-    /// Steps of the rise.
+    /// Number of steps in which the learning rate rises from zero.
     pub warmup: u64,
-    /// Share of the learning rate that is left at the end of `cosine` and `linear`.
+    /// Share of the highest learning rate that is left at the end of the schedules `cosine` and `linear`.
     pub final_rate: f32,
     /// `β₁` of AdamW.
     pub beta1: f32,
@@ -58,19 +58,19 @@ pub struct TrainConfig {
     pub beta2: f32,
     /// `ε` of AdamW.
     pub epsilon: f32,
-    /// How fast matrices decay; biases and norms do not.
+    /// Weight decay of matrices; biases and norms do not decay.
     pub weight_decay: f32,
-    /// Gradients are scaled down to this norm; 0 for never.
+    /// Largest norm of the gradients, to which larger ones are scaled down; 0 for no limit.
     pub clip: f32,
-    /// Probability that is spread over all labels.
+    /// Share of the target's probability that is spread evenly over all labels.
     pub label_smoothing: f32,
-    /// Steps between evaluations on the dev split.
+    /// Number of steps between evaluations on the dev split.
     pub evaluate_every: u64,
-    /// Examples of the dev split used for them; 0 for all.
+    /// Number of dev examples for these evaluations; 0 for all.
     pub evaluate_examples: usize,
-    /// Steps between checkpoints.
+    /// Number of steps between checkpoints.
     pub checkpoint_every: u64,
-    /// Evaluations without a better score before it ends; 0 for never.
+    /// Number of evaluations without a better score after which training ends; 0 for no limit.
     pub patience: u32,
     /// Which weights are kept.
     pub keep: Keep,
@@ -104,14 +104,14 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if a value is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.check().map_err(|error| error.within("train"))
     }
 
     fn check(&self) -> Result<(), ConfigError> {
         if self.steps.is_none() && self.epochs.is_none() {
-            return Err(ConfigError::new("steps", "nothing", "a number of steps or of epochs"));
+            return Err(ConfigError::new("steps", "nothing", "a number of steps, or train.epochs"));
         }
         for (field, value) in [("steps", self.steps), ("epochs", self.epochs)] {
             if value == Some(0) {
@@ -140,7 +140,7 @@ impl TrainConfig {
         }
         for (field, value) in [("weight_decay", self.weight_decay), ("clip", self.clip)] {
             if !(value >= 0.0 && value.is_finite()) {
-                return Err(ConfigError::new(field, value, "a number from 0 on"));
+                return Err(ConfigError::new(field, value, "a finite number, 0 or more"));
             }
         }
         match self.final_rate {
@@ -149,12 +149,12 @@ impl TrainConfig {
         }
     }
 
-    /// The learning rate of step `step`, counted from 1, of `total`.
+    /// Returns the learning rate of step `step` of `total`, counted from 1.
     pub fn rate(&self, step: u64, total: u64) -> f32 {
         let (step, total, warmup) = (step as f64, total as f64, self.warmup as f64);
         let rise = if step < warmup { step / warmup } else { 1.0 };
         let last = f64::from(self.final_rate);
-        // How far it is from the end of the rise to the last step.
+        // Progress from the end of the warm-up to the last step, from 0 to 1.
         let way = ((step - warmup) / (total - warmup).max(1.0)).clamp(0.0, 1.0);
         let fall = match self.schedule {
             Schedule::Constant => 1.0,
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_rise_and_fall_as_they_are_named() {
+    fn learning_rates_follow_their_schedules() {
         let config = |schedule| TrainConfig {
             learning_rate: 1.0,
             warmup: 10,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_by_name() {
+    fn an_error_names_the_invalid_field() {
         let wrong = |config: TrainConfig| config.validate().unwrap_err().field;
         assert_eq!(wrong(TrainConfig::default()), "train.steps");
         let config = TrainConfig { steps: Some(1), ..TrainConfig::default() };

@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: a line a measurement.
+//! `metrics.jsonl`, with one measurement per line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::TaskError;
 
-/// The file, open at its end.
+/// The metrics file, open for appending.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -16,7 +16,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens `path`, made if need be, and cuts off what stands behind `bytes`: those steps will be made again.
+    /// Opens or creates the file at `path` and cuts it to `bytes`, because the steps after that will be made again.
     pub fn open(path: PathBuf, bytes: u64) -> Result<Self, TaskError> {
         let open = || -> std::io::Result<File> {
             let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
@@ -28,12 +28,12 @@ impl Journal {
         Ok(Self { path, file })
     }
 
-    /// Adds a line.
+    /// Appends a line.
     pub fn write(&mut self, line: &Value) -> Result<(), TaskError> {
         self.file.write_all(format!("{line}\n").as_bytes()).map_err(TaskError::io(&self.path))
     }
 
-    /// Makes it durable; its length.
+    /// Syncs the file to disk and returns its length in bytes.
     pub fn sync(&mut self) -> Result<u64, TaskError> {
         let sync = |file: &File| -> std::io::Result<u64> {
             file.sync_all()?;

@@ -1,8 +1,8 @@
 //! The trainer that all tasks share.
 //!
-//! A run is a function of its configuration, its data, its seed, the number of threads, the instruction set and the version: the order of examples and all
-//! random numbers follow from the seed and the step, so that a run that was killed goes on from its last checkpoint to
-//! the same bits as one that was not.
+//! A run depends only on its configuration, data, seed, number of threads, instruction set and version. The order of examples
+//! and all random numbers follow from the seed and the step, so a killed run that is resumed from its last checkpoint ends with
+//! the same bits as one that was never interrupted.
 
 mod checkpoint;
 mod config;
@@ -32,52 +32,52 @@ use crate::rows::device_of;
 use crate::task::{Loss, Parts, Settings, Task};
 use crate::weights::{self, Tensors};
 
-/// Points of the loss curve that a run writes to its metrics, give or take what does not divide its steps.
+/// Approximate number of points of the loss curve that a run writes to its metrics.
 const CURVE_POINTS: u64 = 200;
-/// Steps in a row without finite gradients after which a run is given up.
+/// Number of steps in a row without finite gradients after which a run fails.
 const MOST_BROKEN: u32 = 50;
 
-/// Where a run starts.
+/// The weights that a run starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// First weights.
+    /// Initial weights, for a new run.
     Scratch,
-    /// The newest checkpoint in the folder.
+    /// The newest checkpoint in the folder, to resume a run.
     Checkpoint,
 }
 
-/// Where a run lives.
+/// The folder and the data of a run, and how it starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// Gets checkpoints and metrics.
+    /// Model folder, which gets the checkpoints and metrics.
     pub folder: &'a Folder,
-    /// The fingerprint of the examples: a run goes on with those it began with.
+    /// Fingerprint of the examples, which must not change when the run is resumed.
     pub data: &'a str,
-    /// Where it starts.
+    /// Weights that the run starts from.
     pub from: Origin,
-    /// Whether it goes on although the next steps cannot have the bits that they would have had.
+    /// Whether to resume even if the next steps cannot be bit-identical to those of an uninterrupted run.
     pub force: bool,
 }
 
-/// What a run has come to.
+/// The outcome of a training run.
 #[derive(Debug)]
 pub struct Trained<M> {
-    /// The weights that [`Keep`] asks for, without gradients.
+    /// Model with the weights that [`Keep`] selects, without gradients.
     pub model: M,
-    /// Where it ended.
+    /// State at the end of the run.
     pub state: State,
-    /// How it ended.
+    /// Reason why the run ended.
     pub end: End,
 }
 
-/// How a run ends.
+/// The reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// All its steps are made, or it has stopped getting better.
+    /// All steps were made, or the score stopped improving.
     Whole,
-    /// The minutes that it was given are over.
+    /// The time limit was reached.
     OutOfTime,
-    /// It was asked to stop.
+    /// The run was asked to stop.
     Stopped,
 }
 
@@ -97,14 +97,14 @@ pub(crate) struct Run<'a, T: Task> {
     journal: Journal,
 }
 
-/// Whether there is a checkpoint in a model folder to go on from.
+/// Returns whether a model folder has a checkpoint to resume from.
 pub(crate) fn has_checkpoint(folder: &Folder) -> Result<bool, TaskError> {
     Ok(Checkpoints::new(folder.path())?.is_any())
 }
 
 impl<'a, T: Task> Run<'a, T> {
-    /// A run of `model`, the task's network with its first weights, or of the newest checkpoint. Refuses to go on from one
-    /// where the next steps could not have the bits that they would have had, unless forced.
+    /// Prepares a run of `model`, the task's network with initial weights, which a checkpoint may replace. Returns an error if
+    /// resuming could not be bit-identical to an uninterrupted run, unless forced.
     pub(crate) fn new(
         task: &'a T,
         parts: &'a Parts<T::Part>,
@@ -119,15 +119,15 @@ impl<'a, T: Task> Run<'a, T> {
         let conditions = Conditions::of(data);
         let (mut state, mut best) = (State { conditions: conditions.clone(), ..State::default() }, None);
         if from == Origin::Checkpoint {
-            let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using the one before")));
+            let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using an older one")));
             let saved = checkpoints.newest(warn)?;
             for difference in saved.state.conditions.differences(&conditions) {
                 if !force {
                     let problem =
-                        format!("{difference}: it would not go on to the same bits; --force goes on all the same");
+                        format!("{difference}: the run would not be bit-identical; --force resumes it anyway");
                     return Err(TaskError::folder(folder.path(), problem));
                 }
-                observer.hear(&Event::Warning(format!("{difference}: from here on, not to the same bits")));
+                observer.hear(&Event::Warning(format!("{difference}: from here on the run is not bit-identical")));
             }
             model = weights::load(model, saved.weights, folder.path())?;
             let restored = optimiser.restore(&model, saved.state.optimiser_steps, saved.moments);
@@ -156,14 +156,14 @@ impl<'a, T: Task> Run<'a, T> {
         };
         run.steps = run.total();
         if run.state.step > run.steps {
-            let problem = format!("{} steps are made already; --steps takes no fewer", run.state.step);
+            let problem = format!("{} steps have been made already; --steps must be at least that", run.state.step);
             return Err(TaskError::folder(folder.path(), problem));
         }
         Ok(run)
     }
 
-    /// Trains to the end, until asked to stop or until the deadline, and writes checkpoints and metrics into the folder. At least
-    /// one step is made before the deadline counts.
+    /// Trains until the end, a request to stop or the deadline, and writes checkpoints and metrics into the folder. At least one
+    /// step is made before the deadline counts.
     pub(crate) fn go(
         mut self,
         folder: &Folder,
@@ -216,8 +216,8 @@ impl<'a, T: Task> Run<'a, T> {
         self.model.as_ref().expect("put back after each step")
     }
 
-    /// Steps of the whole run. All epochs count as many batches as the first: another order of the examples may make one more
-    /// or less of them, and to know it, all epochs would have to be planned before the first step.
+    /// Returns the number of steps of the whole run. All epochs count as many batches as the first. Another order of the examples
+    /// may give a batch more or less, but to know that, all epochs would have to be planned before the first step.
     fn total(&self) -> u64 {
         let steps = self.config.steps.unwrap_or(u64::MAX);
         let Some(epochs) = self.config.epochs else { return steps };
@@ -229,7 +229,7 @@ impl<'a, T: Task> Run<'a, T> {
         self.config.patience > 0 && self.state.stale >= self.config.patience
     }
 
-    /// The next batch of the plan, or the first of the next epoch's.
+    /// Returns the next batch of the plan; after the last one it plans the next epoch.
     fn next_batch(&mut self) -> Vec<usize> {
         if self.state.batch >= self.plan.len() {
             self.state.epoch += 1;
@@ -240,7 +240,7 @@ impl<'a, T: Task> Run<'a, T> {
         self.plan[self.state.batch - 1].clone()
     }
 
-    /// One update of the weights; none if it is given up between two of its batches.
+    /// Updates the weights once. Returns `false`, without an update, if the run is asked to stop between two batches of the step.
     fn step(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let start = Instant::now();
         let before = (self.config.accumulate > 1).then(|| self.state.clone());
@@ -258,7 +258,7 @@ impl<'a, T: Task> Run<'a, T> {
             let batch = self.next_batch();
             let pass = pass.at("batch", part);
             for Share { gradients, loss: mean, targets: new, tokens: more } in self.shares(&batch, &pass)? {
-                // The mean over all targets of the step, whatever the batches' sizes.
+                // The mean over all targets of the step, whatever the sizes of its batches.
                 let all = (targets + new).max(1) as f64;
                 let (own, theirs) = (targets as f64 / all, new as f64 / all);
                 loss = loss * own + mean * theirs;
@@ -285,7 +285,7 @@ impl<'a, T: Task> Run<'a, T> {
         Ok(true)
     }
 
-    /// The gradients of a batch in parts, one a worker.
+    /// Computes the gradients of a batch, divided among the threads.
     fn shares(&mut self, batch: &[usize], pass: &Pass) -> Result<Vec<Share>, TaskError> {
         let (task, train) = (self.task, &self.parts.train);
         let model = self.model.as_ref().expect("put back after each step");
@@ -295,7 +295,7 @@ impl<'a, T: Task> Run<'a, T> {
         }
         let device = device_of(model);
         let pieces = batch.chunks(batch.len().div_ceil(parts()).max(1));
-        // Parameters of its own for each part: one graph for all would have one lock.
+        // Each part has its own copy of the parameters, because all parts would share the lock of a single graph.
         let inputs = pieces.map(|part| (part, model.clone().fork(&device))).collect();
         let shares = share(inputs, |part, (examples, model)| {
             let pass = pass.at("share", part);
@@ -305,7 +305,7 @@ impl<'a, T: Task> Run<'a, T> {
         shares.into_iter().collect()
     }
 
-    /// Gives up a run whose gradients stay without meaning.
+    /// Counts steps without finite gradients; returns an error after too many in a row.
     fn watch(&mut self, norm: f32, observer: &mut dyn Observer) -> Result<(), TaskError> {
         if norm.is_finite() {
             self.state.broken = 0;
@@ -314,7 +314,7 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.broken += 1;
         let step = self.state.step;
         if self.state.broken == 1 {
-            observer.hear(&Event::Warning(format!("step {step}: the gradients are not finite; it is left out")));
+            observer.hear(&Event::Warning(format!("step {step}: the gradients are not finite; the step is skipped")));
         }
         match self.state.broken >= MOST_BROKEN {
             true => Err(TaskError::Diverged { step, count: self.state.broken }),
@@ -322,7 +322,7 @@ impl<'a, T: Task> Run<'a, T> {
         }
     }
 
-    /// Scores the dev split; not if it is asked to stop meanwhile, and whoever goes on from here has to.
+    /// Scores the dev split. Returns `false` if the run is asked to stop meanwhile; the evaluation is then still due on resuming.
     fn evaluate(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
@@ -356,13 +356,13 @@ impl<'a, T: Task> Run<'a, T> {
         Ok(true)
     }
 
-    /// Writes a point of the loss curve: the mean training loss since the point before.
+    /// Writes a point of the loss curve: the mean training loss since the previous point.
     fn add_point(&mut self) -> Result<(), TaskError> {
         let loss = self.state.since_point.take_mean();
         self.journal.write(&self.line("train", loss))
     }
 
-    /// What every line of the metrics says: where the run stands, and its training loss since the last line of the kind.
+    /// Returns the keys that every line of the metrics has; `loss` is the mean training loss since the last line of this split.
     fn line(&self, split: &str, loss: f64) -> Value {
         let State { step, epoch, tokens, seconds, .. } = self.state;
         json!({
@@ -376,7 +376,7 @@ impl<'a, T: Task> Run<'a, T> {
         })
     }
 
-    /// Writes a checkpoint where the configuration wants one, and at the end.
+    /// Writes a checkpoint if one is due, and at the end of the run.
     fn save_when_due(&mut self) -> Result<(), TaskError> {
         let step = self.state.step;
         let is_due = step.is_multiple_of(self.config.checkpoint_every) || step == self.steps || self.is_stale();
@@ -403,14 +403,14 @@ impl<'a, T: Task> Run<'a, T> {
     }
 }
 
-/// Tells an observer how far an evaluation is, from whatever thread.
+/// Reports the progress of an evaluation to an observer, from any thread.
 pub(crate) fn hear_scored(observer: &Mutex<&mut (dyn Observer + '_)>, done: usize, all: usize) {
     if let Ok(mut observer) = observer.lock() {
         observer.hear(&Event::Scored { done, all });
     }
 }
 
-/// What a part of a batch adds to a step.
+/// The contribution of a part of a batch to a step.
 struct Share {
     gradients: ParameterGradients,
     loss: f64,

@@ -1,93 +1,93 @@
-//! What is to be heard of a run while it goes, and how it is stopped.
+//! Events of a run, observers that receive them, and the request to stop.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Asks a run to save and stop. All clones are one.
+/// A request to save and stop a run, shared by all clones.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// From now on.
+    /// Asks the run to stop.
     pub fn ask(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked.
+    /// Returns whether the run was asked to stop.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What becomes true when it is asked, for [`Pass::until`](regard_nn::Pass::until).
+    /// Returns the flag that becomes true on [`ask`](Self::ask), for [`Pass::until`](regard_nn::Pass::until).
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 }
 
-/// Hears of a run.
+/// Receives the events of a run.
 pub trait Observer: Send {
-    /// Something has happened.
+    /// Called for each event.
     fn hear(&mut self, event: &Event);
 }
 
-/// An observer that does not listen.
+/// An observer that ignores all events.
 impl Observer for () {
     fn hear(&mut self, _: &Event) {}
 }
 
-/// What happens in a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// It begins, or goes on.
+    /// The run starts or is resumed.
     Started {
-        /// The task.
+        /// Name of the task.
         task: &'static str,
-        /// Parameters of the model.
+        /// Number of parameters of the model.
         parameters: usize,
-        /// Steps made before.
+        /// Number of steps made before.
         step: u64,
-        /// Steps in all.
+        /// Number of steps of the whole run.
         steps: u64,
-        /// The folder it writes.
+        /// Path of the model folder.
         folder: PathBuf,
     },
     /// A step was made.
     Step {
-        /// The number of the step, from 1.
+        /// Number of the step, from 1.
         step: u64,
-        /// The loss of the step.
+        /// Mean loss of the step.
         loss: f32,
         /// Learning rate.
         rate: f32,
-        /// Tokens in it.
+        /// Number of tokens in the step.
         tokens: usize,
     },
     /// The dev split was scored.
     Evaluated {
-        /// After this step.
+        /// Number of steps made before the evaluation.
         step: u64,
-        /// Mean training loss since the last one.
+        /// Mean training loss since the previous evaluation.
         loss: f64,
-        /// The scores.
+        /// Scores by name.
         scores: BTreeMap<String, f64>,
-        /// The one that decides.
+        /// Name of the main score, which decides which weights are best.
         main: &'static str,
-        /// Whether none was better.
+        /// Whether the main score is the best so far.
         best: bool,
     },
-    /// Something that is good to know.
+    /// Information for the user.
     Note(String),
-    /// Something the user should know that does not stop the run.
+    /// A problem that does not stop the run.
     Warning(String),
-    /// A part of the work that has no steps, such as the last evaluation.
+    /// Work without training steps begins, such as the final evaluation.
     Doing(String),
-    /// Some batches of an evaluation are done.
+    /// An evaluation has made progress.
     Scored {
-        /// Batches that are done.
+        /// Number of batches done.
         done: usize,
-        /// Batches in all.
+        /// Number of all batches.
         all: usize,
     },
 }

@@ -23,19 +23,19 @@ use crate::task::Validate;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Pairs of sentences; built-in ones if absent.
+    /// File or folder of sentence pairs; built-in ones if absent.
     pub path: Option<PathBuf>,
-    /// Fold `k/n` of a single file.
+    /// Fold `k/n` that is the test split of a single file.
     pub fold: Option<Fold>,
-    /// The language, key or column that is given; the first by default.
+    /// Language, key or column of the source; the first by default.
     pub source: Option<Column>,
-    /// The language, key or column that is wanted; the second by default.
+    /// Language, key or column of the target; the second by default.
     pub target: Option<Column>,
-    /// How text becomes tokens.
+    /// Tokeniser of both languages, trained on the training pairs.
     pub tokenizer: TokenizerConfig<Option<TokenizerKind>>,
-    /// Tokens of a source or target at most: longer pairs are left out of training, longer inputs refused.
+    /// Maximum tokens of a source or target: longer pairs are left out of training, longer inputs refused.
     pub max_length: usize,
-    /// Training pairs with more tokens on either side are left out, and longer sources scored by themselves as well.
+    /// Stricter maximum for both sides of training pairs; longer sources are also scored separately.
     pub longest: Option<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Default for DataConfig {
 }
 
 impl DataConfig {
-    /// Where source and target stand.
+    /// The columns that hold source and target.
     pub(super) fn columns(&self) -> PairColumns {
         PairColumns { source: self.source.clone(), target: self.target.clone() }
     }
@@ -66,11 +66,11 @@ impl DataSection for DataConfig {
     }
 }
 
-/// The keys that a translator adds to those of a Transformer.
+/// Keys that a translator adds to [`TransformerKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderDecoderKeys {
-    /// Layers of the decoder; `n_layers` by default.
+    /// Number of decoder layers; `n_layers` by default.
     pub n_decoder_layers: Option<usize>,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
@@ -78,21 +78,21 @@ pub struct EncoderDecoderKeys {
     pub output_weights: OutputWeights,
     /// Bias of the output layer.
     pub output_bias: Bias,
-    /// Which encoder layer a decoder layer looks at.
+    /// Encoder layer that a decoder layer attends to.
     pub memory: Memory,
 }
 
-/// The keys that a translator adds to those of a recurrent network.
+/// Keys that a translator adds to [`RecurrentKeys`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlignedKeys {
     /// Matrix of the output layer.
     pub output_weights: OutputWeights,
-    /// How the decoder looks at the source.
+    /// Score function of the decoder's attention to the source.
     pub score: Alignment,
-    /// When the decoder looks at the source.
+    /// Whether the decoder attends to the source before or after its step.
     pub attend: Attend,
-    /// Whether the decoder takes all of the source by its weights, or one word of it.
+    /// Whether the decoder takes the weighted mean of the source's states, or one of them.
     #[serde(deserialize_with = "name_or_table")]
     pub selection: Selection,
 }
@@ -101,20 +101,20 @@ pub struct AlignedKeys {
 pub type ModelConfig =
     TransformerOrRecurrent<Extended<TransformerKeys, EncoderDecoderKeys>, Extended<RecurrentKeys, AlignedKeys>>;
 
-/// The sections of this task alone.
+/// Sections that only this task has.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Decoding {
-    /// How translations are searched.
+    /// Beam search for the best translation.
     pub decode: BeamOptions,
 }
 
-/// The configuration.
+/// The configuration of `translate`.
 pub type Config = RunConfig<DataConfig, ModelConfig, Decoding>;
 
-/// The network of a configuration.
+/// The configuration of the network.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "one a model")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub(super) enum NetworkConfig {
     Transformer(TransformerConfig),
     Recurrent(RecurrentTranslatorConfig),
@@ -164,13 +164,11 @@ impl Validate for Config {
             return Err(ConfigError::new("data.longest", longest, format!("1 to data.max_length, {max_length}")).into());
         }
         if let (None, Some(fold)) = (&self.data.path, self.data.fold) {
-            return Err(
-                ConfigError::new("data.fold", fold, "nothing for built-in data, which have their own parts").into()
-            );
+            return Err(ConfigError::new("data.fold", fold, "no fold: the built-in data have fixed splits").into());
         }
         for (key, column) in [("data.source", &self.data.source), ("data.target", &self.data.target)] {
             if let (None, Some(column)) = (&self.data.path, column) {
-                return Err(ConfigError::new(key, column, "nothing for built-in data, which have no columns").into());
+                return Err(ConfigError::new(key, column, "no column: the built-in data have none").into());
             }
         }
         self.data.tokenizer.validate()?;

@@ -1,28 +1,28 @@
-//! Pairs as tokens to learn from, and sentences with all their translations to score.
+//! Tokenised pairs for the loss, and sentences with all their translations for scoring.
 
 use std::collections::BTreeMap;
 
 use regard_data::Pair;
 
-/// Pairs of a chunk.
+/// Number of pairs in a chunk.
 const CHUNK: usize = 4_096;
 
-/// Tokens of many pairs, one after the other: two vectors a pair would cost as much memory again, and one that grows with all
-/// of them would too.
+/// The tokens of many pairs, stored in chunks: two vectors per pair would double the memory, and so would one vector that
+/// grows with all of them.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    /// Each has [`CHUNK`] pairs but the last.
+    /// Chunks of [`CHUNK`] pairs; the last one may have fewer.
     chunks: Vec<Chunk>,
 }
 
 #[derive(Debug, Default)]
 struct Chunk {
     ids: Vec<u32>,
-    /// Where the source and the target of each pair end.
+    /// Ends of the source and the target of each pair in `ids`.
     ends: Vec<[usize; 2]>,
 }
 
-/// A pair as tokens, without `<s>` and `</s>`.
+/// The tokens of a pair, without `<s>` and `</s>`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Encoded<'a> {
     pub source: &'a [u32],
@@ -30,14 +30,14 @@ pub(super) struct Encoded<'a> {
 }
 
 impl Encoded<'_> {
-    /// Tokens of the longer side.
+    /// Number of tokens of the longer side.
     pub fn longest(&self) -> usize {
         self.source.len().max(self.target.len())
     }
 }
 
 impl Pairs {
-    /// One pair more.
+    /// Appends a pair.
     pub fn push(&mut self, Encoded { source, target }: Encoded) {
         if self.chunks.last().is_none_or(|chunk| chunk.ends.len() == CHUNK) {
             if let Some(Chunk { ids, ends }) = self.chunks.last_mut() {
@@ -53,12 +53,12 @@ impl Pairs {
         ends.push([middle, ids.len()]);
     }
 
-    /// The number of pairs.
+    /// Number of pairs.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.ends.len()).sum()
     }
 
-    /// One of the pairs.
+    /// The pair at `index`.
     pub fn get(&self, index: usize) -> Encoded<'_> {
         let (Chunk { ids, ends }, at) = (&self.chunks[index / CHUNK], index % CHUNK);
         let start = if at == 0 { 0 } else { ends[at - 1][1] };
@@ -66,12 +66,12 @@ impl Pairs {
         Encoded { source: &ids[start..middle], target: &ids[middle..end] }
     }
 
-    /// All pairs in their order.
+    /// Iterates over all pairs in order.
     pub fn iter(&self) -> impl Iterator<Item = Encoded<'_>> {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// All tokens of all pairs.
+    /// Iterates over the tokens of all pairs.
     pub fn ids(&self) -> impl Iterator<Item = &u32> {
         self.chunks.iter().flat_map(|chunk| &chunk.ids)
     }
@@ -84,7 +84,7 @@ pub(super) struct Sentence {
     pub references: Vec<String>,
 }
 
-/// The distinct sources of pairs, each with all its translations.
+/// Groups pairs by source: each distinct source with all its translations.
 pub(super) fn sentences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Sentence> {
     let mut sentences: Vec<Sentence> = Vec::new();
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_come_back() {
+    fn pushed_pairs_are_returned() {
         let mut pairs = Pairs::default();
         let all: [(&[u32], &[u32]); 3] = [(&[1, 2], &[3]), (&[], &[4, 5]), (&[6], &[])];
         all.iter().for_each(|&(source, target)| pairs.push(Encoded { source, target }));

@@ -1,8 +1,8 @@
-//! Translation, n → m: pairs of sentences, a Transformer or a recurrent network with attention, searched
-//! greedily or with a beam.
+//! Translation, n → m: a Transformer or a recurrent network with attention learns from pairs of sentences and translates by
+//! greedy or beam search.
 //!
-//! Source and target share one tokeniser and one embedding. A source is its tokens and `</s>`; the decoder reads `<s>`
-//! and the target and predicts the target and `</s>`.
+//! Source and target share one tokeniser and one embedding. The encoder reads the source and `</s>`; the decoder reads `<s>`
+//! and the target, and predicts the target and `</s>`.
 
 mod config;
 mod encoded;
@@ -41,59 +41,60 @@ use crate::metrics::text::exact_match;
 use crate::model::{Chosen, sizes};
 use crate::notes;
 use crate::rows::{device_of, padded, spread};
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
-/// What a baseline of earlier rewards keeps of them each step.
+/// Decay of the moving average of rewards that serves as baseline for hard attention.
 const BASELINE_DECAY: f32 = 0.99;
-/// What hard attention gets for not deciding too early.
+/// Weight of the entropy bonus of hard attention, which keeps it from deciding too early.
 const ENTROPY_BONUS: f32 = 0.01;
-/// Tokens of a batch where no gradients are kept.
+/// Tokens of a batch when no gradients are kept.
 const SEARCH_TOKENS: usize = 8_192;
-/// Training pairs of which some are shown; the texts of the others are not kept.
+/// Number of training pairs whose text is kept, to show some of them.
 const SHOWN_OF_TRAINING: usize = 1_000;
-/// Pairs whose tokens are found at once, on all threads.
+/// Number of pairs tokenised at once, on all threads.
 const ENCODED_TOGETHER: usize = 4_096;
 
-/// The network.
+/// A translation model.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant, reason = "one of them lives in a model")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub enum Translator {
-    /// Attention throughout.
+    /// Transformer encoder and decoder.
     Transformer(EncoderDecoder),
-    /// Recurrence, with or without attention.
+    /// Recurrent encoder and decoder, with or without attention.
     Recurrent(RecurrentTranslator),
 }
 
-/// A sentence to be translated.
+/// A sentence to translate, with its tokens.
 #[derive(Debug, Clone)]
 pub struct Typed {
     text: String,
     ids: Vec<u32>,
 }
 
-/// A split.
+/// The examples of a split.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// Pairs that are neither empty nor too long.
+    /// Tokens of the pairs that are neither empty nor too long.
     pairs: Pairs,
-    /// Sources to be translated; of the training split only those that may be shown.
+    /// Sources to translate, with their references; in the training split only those that may be shown.
     sentences: Vec<Sentence>,
-    /// Number of pairs that are empty or longer than `data.max_length`, and of those longer than `data.longest`.
+    /// Number of pairs left out because they are empty or longer than `data.max_length`, and longer than `data.longest`.
     left_out: [usize; 2],
 }
 
-/// See the [module](self).
+/// The translation task; see the [module](self).
 #[derive(Debug)]
 pub struct Translate {
     config: Config,
     tokenizer: Tokenizer,
-    /// The pairs that [`start`](Task::start) has read, for the first call of [`parts`](Task::parts): reading a large file
-    /// twice takes its memory twice.
+    /// The pairs that [`start`](Task::start) has read, kept for the first call of [`parts`](Task::parts) so that a large
+    /// file is not held in memory twice.
     read: Mutex<Option<Splits<Pair>>>,
 }
 
 impl Translate {
-    /// The pairs of the run, as text.
+    /// Reads the pairs of the run, not yet tokenised.
     fn pairs(config: &Config) -> Result<Splits<Pair>, TaskError> {
         let DataConfig { path, fold, .. } = &config.data;
         match path {
@@ -107,19 +108,19 @@ impl Translate {
         }
     }
 
-    /// Pairs to learn from, none longer than `data.longest`.
+    /// Encodes pairs for training, without those longer than `data.longest`.
     fn learnt(&self, pairs: &[Pair]) -> Part {
         let shown = sentences(spread(pairs.len(), Some(SHOWN_OF_TRAINING)).map(|at| &pairs[at]));
         self.encoded(pairs, shown, self.config.data.longest)
     }
 
-    /// Pairs to be scored.
+    /// Encodes pairs for scoring.
     fn scored(&self, pairs: &[Pair]) -> Part {
         let all = sentences(pairs.iter());
         self.encoded(pairs, all, None)
     }
 
-    /// The tokens of pairs.
+    /// Tokenises pairs, leaving out those that are empty or too long.
     fn encoded(&self, pairs: &[Pair], sentences: Vec<Sentence>, longest: Option<usize>) -> Part {
         let mut part = Part { sentences, ..Part::default() };
         let fits = |tokens: &[u32]| (1..=self.config.data.max_length).contains(&tokens.len());
@@ -138,7 +139,7 @@ impl Translate {
         part
     }
 
-    /// The columns of another file than those of the run: a language is no name in a file without a header.
+    /// The columns of a file given after training. Names of languages are ignored unless it is JSONL: others have no header.
     fn columns_of(&self, path: &Path) -> PairColumns {
         let named = |column: &Option<Column>| column.as_ref().and_then(Column::name).is_some();
         let mut columns = self.config.data.columns();
@@ -153,7 +154,7 @@ impl Translate {
         Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples }
     }
 
-    /// The loss of some pairs, its number of targets and of all tokens.
+    /// Computes the loss of some pairs.
     fn pair_loss(
         &self,
         pairs: &[Encoded],
@@ -199,7 +200,7 @@ impl Translate {
         Ok(Loss { mean, targets, tokens })
     }
 
-    /// The best translations of each source.
+    /// Searches for the best translations of each source.
     fn search(&self, model: &Translator, sources: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
         let device = device_of(model);
         let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
@@ -211,7 +212,7 @@ impl Translate {
             let rows: Vec<Vec<u32>> =
                 batch.iter().map(|&row| sources[row].iter().copied().chain([END]).collect()).collect();
             let (ids, lengths) = padded(&rows, &device);
-            // No translation is three times as long as its source, but for very short ones.
+            // A translation is hardly ever three times as long as its source, unless the source is very short.
             let limits: Vec<usize> = lengths.iter().map(|&length| 3 * length + 10).collect();
             let options = &self.config.more.decode;
             let hypotheses = match model {
@@ -232,12 +233,12 @@ impl Translate {
         Ok(found)
     }
 
-    /// Limits that learned positions can follow: they end with what training saw.
+    /// Limits lengths to `data.max_length`, beyond which learned positions are not trained.
     fn within(&self, limits: &[usize]) -> Vec<usize> {
         limits.iter().map(|&limit| limit.min(self.config.data.max_length)).collect()
     }
 
-    /// The best of what a search has found.
+    /// The prediction for the best hypothesis of a search.
     fn predicted(&self, found: &[Hypothesis]) -> Prediction {
         let output = self.text(found);
         let score = found.first().map_or(f64::NAN, |best| best.log_probability);
@@ -305,9 +306,18 @@ impl Task for Translate {
         }
         if train.pairs.len() == 0 {
             let got = format!("none among {all}");
-            return Err(TaskError::input("training pairs", "some that are neither empty nor too long", got));
+            return Err(TaskError::input("training pairs", "at least one that is neither empty nor too long", got));
         }
         Ok(Parts { train, dev, test: Some(test), notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        let raw = |pair: Pair| RawExample {
+            input: pair.source().to_string(),
+            answer: pair.target().to_string(),
+            labels: Vec::new(),
+        };
+        Ok(Some(Self::pairs(config)?.map(raw)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -318,7 +328,7 @@ impl Task for Translate {
         let vocab = self.tokenizer.vocab();
         let architecture = match NetworkConfig::of(&self.config.model, vocab) {
             NetworkConfig::Transformer(config) => Architecture::EncoderDecoder(config),
-            // Encoder and decoder as one stack: what attention adds is small beside them.
+            // Encoder and decoder as one stack; the parameters of the attention are few in comparison.
             NetworkConfig::Recurrent(model) => Architecture::Recurrent(RecurrentModel {
                 cell: model.cell,
                 d_in: model.d_model,
@@ -357,7 +367,7 @@ impl Task for Translate {
         self.pair_loss(&pairs, model, memory, self.config.train.label_smoothing, pass)
     }
 
-    /// Not with a baseline of rewards, which all of a batch goes into.
+    /// False for hard attention, whose reward baseline depends on the whole batch.
     fn is_divisible(&self) -> bool {
         match self.config.model.chosen() {
             Chosen::Transformer(_) => true,
@@ -388,7 +398,7 @@ impl Task for Translate {
             sentences.iter().map(|sentence| self.tokenizer.ids(&sentence.source)).collect();
         let longest = self.config.data.longest.unwrap_or(usize::MAX);
         let longer: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].len() > longest).collect();
-        // What is too long for the model is scored by the translation of its beginning.
+        // A source that is too long for the model is cut, and the translation of its beginning is scored.
         sources.iter_mut().for_each(|source| source.truncate(most));
         let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
         let found: Vec<String> = self.search(model, &sources, pass)?.iter().map(|found| self.text(found)).collect();
@@ -437,7 +447,7 @@ impl Task for Translate {
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        // Spread over the split, whose neighbours are often alike.
+        // Spread over the split, since neighbours are often similar.
         let step = (part.sentences.len() / count.max(1)).max(1);
         let sample = |sentence: &Sentence| Sample {
             given: sentence.source.as_str().into(),
@@ -474,7 +484,7 @@ impl Task for Translate {
             tokens
         };
         let source = ended(pieces(source));
-        // A row of the decoder is named by the token it predicts, a column of its own by the token it has read.
+        // A row of cross-attention is labelled with the token it predicts, one of self-attention with the token it reads.
         let written = ended(pieces(&best));
         let read: Vec<String> = ["<s>".to_string()].into_iter().chain(pieces(&best)).collect();
         let sure = self.predicted(&found[0]).certainty();
@@ -490,7 +500,7 @@ impl Task for Translate {
     }
 }
 
-/// Both sides of pairs.
+/// Iterates over the sources and targets of pairs.
 fn texts(pairs: &[Pair]) -> impl Iterator<Item = &str> + Clone {
     pairs.iter().flat_map(|pair| [pair.source(), pair.target()])
 }

@@ -1,4 +1,4 @@
-//! Pairs, scores and searches of the translator.
+//! Data, scores and settings of the translation task.
 
 use burn::tensor::Device;
 
@@ -12,7 +12,7 @@ fn config(sets: &[&str]) -> Config {
     resolve(Translate::CONFIG, None, &sets, &[]).unwrap()
 }
 
-/// Sentences of one to six words.
+/// A task with sentences of one to six words in each split.
 fn task(sets: &[&str]) -> (Translate, tempfile::TempDir) {
     let place = tempfile::tempdir().unwrap();
     for (name, word) in [("train", "a"), ("dev", "b"), ("test", "c")] {
@@ -34,13 +34,13 @@ fn longer_sentences_than_trained_on_are_scored_apart() {
     let model = task.model(&Init::new(1, &Device::flex())).unwrap();
     let found = task.evaluate(&test, &model, None, &Pass::inference()).unwrap().scores;
     assert!(["bleu_longer", "exact_longer", "loss", "exact"].iter().all(|name| found.contains_key(*name)));
-    // The first is a short one.
+    // The first sentence is short.
     let found = task.evaluate(&test, &model, Some(1), &Pass::inference()).unwrap().scores;
     assert!(!found.contains_key("exact_longer") && found.contains_key("exact"));
 }
 
 #[test]
-fn of_nothing_there_is_no_score() {
+fn an_empty_split_has_no_scores() {
     let (task, _place) = task(&[]);
     let model = task.model(&Init::new(1, &Device::flex())).unwrap();
     let nothing = task.evaluate(&Part::default(), &model, None, &Pass::inference()).unwrap();

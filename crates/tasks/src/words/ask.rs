@@ -1,4 +1,4 @@
-//! What can be asked of word vectors: neighbours, a similarity, a sum of words; and analogies with known answers.
+//! Questions to word vectors: nearest words, the similarity of two words, sums of words, and analogies with known answers.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -10,37 +10,37 @@ use std::path::Path;
 use super::lexicon::{Lexicon, plain, words};
 use crate::error::TaskError;
 
-/// Neighbours of an answer.
+/// Number of nearest words in an answer.
 pub(super) const SHOWN: usize = 10;
-/// Scores that are held at once while analogies are answered.
+/// Maximum number of scores held in memory at once while analogies are answered.
 const TOGETHER: usize = 1 << 22;
 
-/// The vectors of all words, row after row.
+/// The vectors of all words: `values` holds one row of `width` numbers per word.
 #[derive(Debug)]
 pub(super) struct Table {
     pub values: Vec<f32>,
     pub width: usize,
 }
 
-/// A question in numbers.
+/// A question, with words given by their indices.
 #[derive(Debug, PartialEq)]
 pub(super) enum Question {
-    /// `king`: which words are near?
+    /// `king`: the nearest words.
     Near(usize),
-    /// `king queen`: how near are they?
+    /// `king queen`: the similarity of two words.
     Pair(usize, usize),
-    /// `paris - france + italy`, or `france paris italy`: which word is nearest to the sum?
+    /// `paris - france + italy` or `france paris italy`: the words nearest to the sum.
     Sum(Vec<(Sign, usize)>),
 }
 
-/// Whether a word is added or taken away.
+/// Whether a word is added or subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Plus,
     Minus,
 }
 
-/// Questions of one kind: `a` is to `b` as `c` is to `d`.
+/// Analogies of one kind, each `a b c d`: `a` is to `b` as `c` is to `d`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Section {
@@ -49,7 +49,7 @@ pub(super) struct Section {
 }
 
 impl Question {
-    /// A question as people write it.
+    /// Parses a question.
     pub fn parse(text: &str, case: Case, lexicon: &Lexicon) -> Result<Self, TaskError> {
         let line = plain(text, case);
         let known = |word: &str| known(word, lexicon, text);
@@ -58,7 +58,7 @@ impl Question {
             TaskError::input(
                 format!("input {}", excerpt(text)),
                 expected,
-                if line.trim().is_empty() { "nothing" } else { "something else" },
+                if line.trim().is_empty() { "nothing" } else { "another form" },
             )
         };
         if !line.contains(['+', '-', '−']) {
@@ -81,7 +81,7 @@ impl Question {
                 _ => None,
             };
             if let Some(found) = found {
-                // Only the first word may have a sign of its own before it.
+                // Only the first word may have a sign in addition to its implicit plus.
                 if sign.is_some() && !terms.is_empty() {
                     return Err(wrong());
                 }
@@ -103,7 +103,7 @@ impl Question {
     }
 }
 
-/// The number of a word of the question `text`; one that is unknown is refused with those it may be meant for.
+/// Index of a word of the question `text`. The error for an unknown word suggests known words of similar spelling.
 pub(super) fn known(word: &str, lexicon: &Lexicon, text: &str) -> Result<usize, TaskError> {
     lexicon.words.get(word).ok_or_else(|| {
         let close = lexicon.close_spellings(word, 5);
@@ -111,7 +111,7 @@ pub(super) fn known(word: &str, lexicon: &Lexicon, text: &str) -> Result<usize, 
             true => String::new(),
             false => format!("; did you mean {}?", close.join(", ")),
         };
-        let got = format!("{}, which is not among its {} words{hint}", excerpt(word), lexicon.words.len());
+        let got = format!("{}, which is not one of its {} words{hint}", excerpt(word), lexicon.words.len());
         TaskError::input(format!("input {}", excerpt(text)), "words of the training text", got)
     })
 }
@@ -122,24 +122,24 @@ impl Table {
         &self.values[word * self.width..(word + 1) * self.width]
     }
 
-    /// The same of length 1; zeros stay.
+    /// The vector of a word scaled to length 1; a zero vector stays zero.
     pub fn unit(&self, word: usize) -> Vec<f32> {
         let row = self.row(word);
         let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
         row.iter().map(|&x| (f64::from(x) / norm) as f32).collect()
     }
 
-    /// The nearest words, with their cosines.
+    /// The words nearest to `word`, with their cosines.
     pub fn near(&self, word: usize, count: usize) -> Vec<(usize, f32)> {
         neighbours(&self.values, self.row(word), count, &[word])
     }
 
-    /// The cosine of two words.
+    /// The cosine similarity of two words.
     pub fn cosine(&self, one: usize, other: usize) -> f32 {
         self.unit(one).iter().zip(self.unit(other)).map(|(a, b)| a * b).sum()
     }
 
-    /// The words nearest to a sum of unit vectors, without its own (3CosAdd).
+    /// The words nearest to a sum of unit vectors, without the words of the sum (3CosAdd).
     pub fn sum(&self, terms: &[(Sign, usize)], count: usize) -> Vec<(usize, f32)> {
         let except: Vec<usize> = terms.iter().map(|(_, word)| *word).collect();
         neighbours(&self.values, &self.query(terms), count, &except)
@@ -158,7 +158,7 @@ impl Table {
         query
     }
 
-    /// Which of the questions are answered by their fourth word.
+    /// Whether the answer to each analogy is its fourth word.
     pub fn answers(&self, questions: &[[usize; 4]], device: &Device) -> Vec<bool> {
         let vocab = self.values.len() / self.width;
         let units: Vec<f32> = (0..vocab).into_par_iter().flat_map_iter(|word| self.unit(word)).collect();
@@ -183,7 +183,7 @@ impl Table {
     }
 }
 
-/// Questions from a file: four words a line, a line with `: name` before each kind of them.
+/// Reads analogies from a file: four words per line, with a line `: name` before each kind.
 pub(super) fn read_analogies(path: &Path) -> Result<Vec<Section>, TaskError> {
     let file = read_file(path)?;
     let mut sections: Vec<Section> = Vec::new();
@@ -198,7 +198,7 @@ pub(super) fn read_analogies(path: &Path) -> Result<Vec<Section>, TaskError> {
             [] => continue,
             [a, b, c, d] => [a, b, c, d].map(str::to_string),
             _ => {
-                let (expected, found) = ("four words, or : and a name".to_string(), format!("{} words", found.len()));
+                let (expected, found) = ("four words or `: name`".to_string(), format!("{} words", found.len()));
                 return Err(DataError::Line { path: path.to_path_buf(), line: number, expected, found }.into());
             }
         };
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_read_as_people_write_them() {
+    fn questions_are_parsed() {
         let lexicon = lexicon();
         let id = |word: &str| lexicon.words.get(word).unwrap();
         let parse = |text: &str| Question::parse(text, Case::Lower, &lexicon);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn sums_and_analogies_agree() {
-        // In the plane: capitals are their country turned upwards.
+        // In two dimensions: a capital is its country plus a step upwards.
         let values = vec![1.0, 0.0, 1.0, 1.0, -1.0, 0.1, -0.9, 1.2, 0.0, -2.0, 0.0, 0.0];
         let table = Table { values, width: 2 };
         let [a, b, c, d] = [0, 1, 2, 3];

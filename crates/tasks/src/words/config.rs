@@ -11,7 +11,7 @@ use crate::error::TaskError;
 use crate::run_config::{DataSection, RunConfig};
 use crate::task::Validate;
 
-/// The largest `model.window` and `model.negatives`: a batch grows with their product.
+/// Maxima of `model.window` and `model.negatives`; a batch grows with their product.
 const MOST_WINDOW: usize = 256;
 const MOST_NEGATIVES: usize = 1_000;
 
@@ -19,17 +19,17 @@ const MOST_NEGATIVES: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Plain text; built-in stories if absent.
+    /// File or folder of plain text; built-in stories if absent.
     pub path: Option<PathBuf>,
-    /// Questions `a b c d` to be scored by, a line each; built-in ones if absent.
+    /// File of analogies `a b c d`, one per line, that are scored; built-in ones for the built-in stories, else none.
     pub analogies: Option<PathBuf>,
-    /// Whether capitals are told from small letters.
+    /// Whether words that differ in case are different.
     pub case: Case,
-    /// A rarer word is left out.
+    /// Number of times a word must occur in training; rarer words are left out.
     pub min_count: usize,
-    /// Words that have vectors, at most: the most frequent.
+    /// Maximum number of words with vectors; the most frequent are kept.
     pub max_words: usize,
-    /// Share of the text above which a word is dropped now and then; 0 for never.
+    /// Share of the text above which occurrences of a word are dropped at random; 0 to keep all.
     pub subsample: f64,
 }
 
@@ -39,14 +39,14 @@ impl Default for DataConfig {
     }
 }
 
-/// What is predicted from what.
+/// The training objective.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The words around from the one in the middle.
+    /// Predicts the surrounding words from the word in the middle.
     #[default]
     SkipGram,
-    /// The one in the middle from the mean of those around it.
+    /// Predicts the word in the middle from the mean of the surrounding words.
     Cbow,
 }
 
@@ -54,13 +54,13 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelConfig {
-    /// What is predicted from what.
+    /// The training objective.
     pub kind: Kind,
-    /// Features of a word.
+    /// Width of a word's vector.
     pub d_model: usize,
-    /// Words to each side at most.
+    /// Maximum number of words on each side that count as near.
     pub window: usize,
-    /// Wrong words that are drawn against each right one.
+    /// Number of wrong words drawn for each correct one.
     pub negatives: usize,
 }
 
@@ -76,7 +76,7 @@ impl DataSection for DataConfig {
     }
 }
 
-/// The configuration.
+/// The configuration of `words`.
 pub type Config = RunConfig<DataConfig, ModelConfig>;
 
 impl Validate for Config {
@@ -101,7 +101,7 @@ impl Validate for Config {
         }
         let smoothing = self.train.label_smoothing;
         if smoothing != 0.0 {
-            let expected = "0: each word is only told from some that are drawn";
+            let expected = "0: negative sampling has no label smoothing";
             return Err(ConfigError::new("train.label_smoothing", smoothing, expected).into());
         }
         match self.data.subsample {

@@ -1,7 +1,7 @@
-//! What is learnt from a passage: which words count as near, and which wrong ones are drawn against them (Mikolov 2013).
+//! Training examples from a passage: pairs of near words, and wrong words drawn for each (Mikolov 2013).
 //!
-//! A frequent word is dropped before windows are laid, with probability `1 − √(t/f) − t/f`; a window reaches 1 to
-//! `window` words to each side, drawn anew for each centre, so that nearer words count more.
+//! Before windows are formed, an occurrence of a frequent word is dropped with probability `1 − √(t/f) − t/f`. A window
+//! reaches 1 to `window` words to each side, drawn anew for each centre, so that nearer words count more.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,38 +11,39 @@ use regard_nn::models::word_vectors::NegativeSampler;
 
 use super::lexicon::Part;
 
-/// Draws examples from passages.
+/// Draws training examples from passages.
 #[derive(Debug)]
 pub(super) struct Draws {
-    /// Probability that an occurrence of a word is kept.
+    /// Probability that an occurrence of each word is kept.
     keep: Vec<f32>,
     negatives: NegativeSampler,
+    /// Number of wrong words drawn for each target.
     count: usize,
     window: usize,
 }
 
-/// Centres, the words around them and the wrong words, one behind the other.
+/// Centres, the words around them and the wrong words of many examples.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Examples {
     pub centres: Vec<i32>,
-    /// `2 window` a centre, the first `counts` of them meant.
+    /// Words around each centre: one with [`Direction::Around`]; else `2 window`, of which the first `counts` are used.
     pub around: Vec<i32>,
     pub counts: Vec<usize>,
-    /// `negatives` for each target.
+    /// Wrong words, `negatives` for each target.
     pub wrong: Vec<i32>,
 }
 
-/// What is predicted from what.
+/// Which words are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Each word around from the centre: one target a pair.
+    /// Each surrounding word from the centre: one target per pair.
     Around,
-    /// The centre from the words around: one target a centre.
+    /// The centre from the surrounding words: one target per centre.
     Centre,
 }
 
 impl Draws {
-    /// `subsample` is `t`, 0 for no subsampling.
+    /// Creates a sampler for words with these counts. `subsample` is `t`; 0 keeps all occurrences.
     pub fn new(counts: &[u64], subsample: f64, window: usize, negatives: usize) -> Result<Self, NnError> {
         let all: u64 = counts.iter().sum();
         let keep = |&count: &u64| {
@@ -53,7 +54,7 @@ impl Draws {
         Ok(Self { keep, negatives: NegativeSampler::new(counts)?, count: negatives, window })
     }
 
-    /// The examples of some passages, each with the stream of random numbers that belongs to it.
+    /// Draws the examples of some passages, each given with the number of its random stream.
     pub fn examples(
         &self,
         part: &Part,
@@ -120,7 +121,7 @@ impl Draws {
     }
 }
 
-/// The generator whose streams belong to passages.
+/// The random number generator whose streams belong to passages.
 pub(super) fn generator(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed ^ 0x57_0D5)
 }
@@ -165,7 +166,7 @@ mod tests {
                 prop_assert!(close, "{} is not near {}", near, centre);
                 prop_assert!(!wrong.contains(near));
             }
-            // Both directions see the same pairs: one by one, or gathered around their centre.
+            // The other direction gathers the words around each centre.
             let gathered = draws.examples(&part, &[(0, seed)], Direction::Centre, &generator(seed));
             prop_assert!(gathered.counts.iter().all(|&count| (1..=2 * window).contains(&count)));
             prop_assert_eq!(gathered.around.len(), gathered.centres.len() * 2 * window);
@@ -173,7 +174,7 @@ mod tests {
         }
 
         #[test]
-        fn draws_depend_on_the_stream_alone(seed in 0u64..100) {
+        fn draws_depend_only_on_the_stream(seed in 0u64..100) {
             let (draws, part) = draws(0.05, 3);
             let all = draws.examples(&part, &[(0, 5), (1, 6)], Direction::Around, &generator(seed));
             let (first, second) = (

@@ -1,4 +1,4 @@
-//! From text to numbered words: what a word is, which ones are known, and the passages that a window does not leave.
+//! Splitting of text into words and passages, and the vocabulary of words that have vectors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
 
-/// Words of a passage at most: a longer one is cut, so that batches mix distant places of a long text.
+/// Maximum words of a passage. Longer ones are split, so that batches mix distant places of a long text.
 const LONGEST: usize = 256;
 
-/// The words that have vectors, the most frequent first, and how often each occurs in training.
+/// The words that have vectors, the most frequent first, and the number of times each occurs in training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lexicon {
@@ -18,16 +18,16 @@ pub(super) struct Lexicon {
     pub counts: Vec<u64>,
 }
 
-/// A text as passages of known words; the others are left out, as published.
+/// A text as passages of known words; unknown words are left out, as in the paper. Windows do not cross passages.
 #[derive(Debug, Default)]
 pub struct Part {
     ids: Vec<u32>,
-    /// Where each passage ends in `ids`.
+    /// End of each passage in `ids`.
     ends: Vec<usize>,
 }
 
 impl Lexicon {
-    /// The words that occur `min_count` times or more, `most` at most.
+    /// Collects the words that occur at least `min_count` times, but at most the `most` most frequent ones.
     pub fn of(text: &str, min_count: usize, most: usize) -> Result<Self, TaskError> {
         let mut counts: HashMap<&str, u64> = HashMap::new();
         let mut all = 0u64;
@@ -40,20 +40,20 @@ impl Lexicon {
         let mut names: Vec<String> = Vocabulary::from_counts(sorted, &[], min_count).into();
         names.truncate(most);
         if names.len() < 2 {
-            let expected = format!("2 words or more that occur {min_count} times (data.min_count)");
+            let expected = format!("at least 2 words that occur {min_count} times or more (data.min_count)");
             let cut = if lacks_spaces([text]) {
-                "; the text has no spaces between words: cut it into words first"
+                "; the text has no spaces between words: split it into words first"
             } else {
                 ""
             };
-            let got = format!("{all} words, {distinct} of them distinct, {} so frequent{cut}", names.len());
+            let got = format!("{} in a text of {all} words, {distinct} of them distinct{cut}", names.len());
             return Err(TaskError::input("training text", expected, got));
         }
         let counts = names.iter().map(|name| counts.get(name.as_str()).copied().unwrap_or_default()).collect();
         Ok(Self { words: Vocabulary::from_names(names)?, counts })
     }
 
-    /// A text as numbers. Empty lines separate passages; in a text without any, each line is one.
+    /// Encodes a text. Empty lines separate passages; in a text without empty lines, each line is a passage.
     pub fn part(&self, text: &str) -> Part {
         let empty = |line: &str| line.trim().is_empty();
         let by_line = !text.trim().lines().any(empty);
@@ -70,20 +70,20 @@ impl Lexicon {
         part
     }
 
-    /// Known words that are written nearly as `word`, the nearest first.
+    /// Known words of similar spelling, the most similar first.
     pub fn close_spellings(&self, word: &str, most: usize) -> Vec<&str> {
         let limit = (word.chars().count() / 3).clamp(1, 2);
         let names = self.words.names().iter();
         let far = names.filter_map(|name| Some((distance(name, word)?, name.as_str())));
         let mut found: Vec<(usize, &str)> = far.filter(|(far, _)| *far <= limit).collect();
-        // The more frequent stay first among equals.
+        // The sort is stable, so the more frequent of two equally similar words stays first.
         found.sort_by_key(|(far, _)| *far);
         found.into_iter().take(most).map(|(_, name)| name).collect()
     }
 }
 
 impl Part {
-    /// How many passages there are.
+    /// Number of passages.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -94,7 +94,7 @@ impl Part {
         &self.ids[start..self.ends[index]]
     }
 
-    /// All words.
+    /// Number of words of all passages.
     pub fn words(&self) -> usize {
         self.ends.last().copied().unwrap_or_default()
     }
@@ -110,7 +110,7 @@ impl Part {
         }
     }
 
-    /// Ends a passage. A word alone has nothing near it.
+    /// Ends a passage, and drops it if it has only one word, which has no neighbours.
     fn end(&mut self) {
         match self.ids.len() - self.start() {
             0 | 1 => self.ids.truncate(self.start()),
@@ -119,7 +119,7 @@ impl Part {
     }
 }
 
-/// A text as its words are looked up: one kind of apostrophe, capitals as asked.
+/// Normalises a text for looking up its words: one kind of apostrophe, and lower case unless `case` keeps capitals.
 pub(super) fn plain(text: &str, case: Case) -> String {
     let text = text.replace('’', "'");
     match case {
@@ -128,13 +128,13 @@ pub(super) fn plain(text: &str, case: Case) -> String {
     }
 }
 
-/// Runs of letters, digits and marks; an apostrophe within belongs to its word.
+/// Splits a text into words: runs of letters, digits and combining marks, with apostrophes inside.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let part = |c: char| c.is_alphanumeric() || c == '\'' || ('\u{300}'..='\u{36f}').contains(&c);
     text.split(move |c: char| !part(c)).map(|word| word.trim_matches('\'')).filter(|word| !word.is_empty())
 }
 
-/// Letters to change, add, drop or swap with the next one; nothing where lengths alone are too far apart.
+/// Edit distance: letters to change, insert, delete or swap with the next one; `None` if the lengths differ by more than 2.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len().abs_diff(b.len()) > 2 {
@@ -168,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_spaces_is_to_be_cut_first() {
+    fn text_without_spaces_must_be_split_first() {
         let refused = |text: &str| Lexicon::of(text, 5, 10).unwrap_err().to_string();
-        assert!(refused("这部电影很好，我非常喜欢。").contains("cut it into words first"));
-        assert!(!refused("a film").contains("cut"));
+        assert!(refused("这部电影很好，我非常喜欢。").contains("split it into words first"));
+        assert!(!refused("a film").contains("split"));
     }
 
     #[test]

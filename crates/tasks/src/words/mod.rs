@@ -1,7 +1,7 @@
 //! Word vectors: skip-gram and CBOW with negative sampling (Mikolov 2013) on plain text.
 //!
-//! An example of the trainer is a passage of text; what is learnt from it in an epoch is drawn from the seed, the epoch
-//! and the passage alone ([`draws`]).
+//! An example is a passage of text. The pairs of words learnt from it depend only on the seed, the epoch and the passage
+//! ([`draws`]).
 
 mod ask;
 mod config;
@@ -19,7 +19,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Splits, builtin, excerpt, lacks_spaces, read_text, split_text};
-use regard_inspect::Content;
+use regard_figures::Content;
 use regard_inspect::count::{Description, Extra, Sizes};
 use regard_nn::models::word_vectors::{WordVectors, WordVectorsConfig};
 use regard_nn::{Init, Pass};
@@ -34,19 +34,20 @@ use crate::input::{Given, InputKind};
 use crate::model::lookup;
 use crate::notes;
 use crate::rows::{device_of, spread};
+use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Picture, Prediction, Sample, Task};
 use crate::train::TrainConfig;
 
 const VOCABULARY: &str = "vocabulary.json";
 const ANALOGIES: &str = "analogies.json";
-/// The vectors as word2vec writes them, for other programs.
+/// File with the vectors in the text format of word2vec, for other programs.
 const VECTORS: &str = "vectors.txt";
-/// Words of a batch where no gradients are kept.
+/// Words of a batch when no gradients are kept.
 const SCORED_WORDS: usize = 4_096;
-/// The seed of all evaluations, whatever that of the run, so that their losses can be compared.
+/// Seed of all evaluations, independent of the seed of the run, so that losses are comparable.
 const SCORING_SEED: u64 = 0xE7A1;
 
-/// See the [module](self).
+/// The word-vector task; see the [module](self).
 #[derive(Debug)]
 pub struct Words {
     config: Config,
@@ -67,13 +68,13 @@ impl Words {
         Ok(split_text(path)?)
     }
 
-    /// A text as passages; one that has none is refused.
+    /// Encodes a text as passages; refuses a text that has none.
     fn encoded(&self, texts: &[String], name: &str) -> Result<Part, TaskError> {
         let text = plain(&texts.join("\n\n"), self.config.data.case);
         let part = self.lexicon.part(&text);
         if part.len() == 0 {
-            let got = format!("none among its {} words", words(&text).count());
-            return Err(TaskError::input(name, "a passage with two words of the training text or more", got));
+            let got = format!("none in {} words", words(&text).count());
+            return Err(TaskError::input(name, "a passage with two or more words of the training text", got));
         }
         Ok(part)
     }
@@ -85,7 +86,7 @@ impl Words {
         }
     }
 
-    /// The mean loss of what is drawn from some passages, and the number of targets; nothing if none are.
+    /// Draws examples from some passages and computes their mean loss and number of targets; `None` if there are no targets.
     fn drawn_loss(
         &self,
         part: &Part,
@@ -116,7 +117,7 @@ impl Words {
         Table { values, width: self.config.model.d_model }
     }
 
-    /// The questions whose words are all known, in numbers, by section.
+    /// The analogies of each section whose words are all known, as indices.
     fn questions(&self) -> Vec<(&Section, Vec<[usize; 4]>)> {
         let id = |word: &String| self.lexicon.words.get(&plain(word, self.config.data.case));
         let known = |[a, b, c, d]: &[String; 4]| Some([id(a)?, id(b)?, id(c)?, id(d)?]);
@@ -124,10 +125,10 @@ impl Words {
         sections.map(|section| (section, section.questions.iter().filter_map(known).collect())).collect()
     }
 
-    /// The share of analogies that are answered, of all and in a table by section; none where no question is known.
+    /// Accuracy on analogies, with a table of all sections; `None` if no analogy has known words.
     fn analogy_accuracy(&self, model: &WordVectors, limit: Option<usize>) -> Option<(f64, Content)> {
         let table = self.table(model);
-        let mut rows = regard_inspect::Table::new(["analogies", "asked", "right", "accuracy", "words unknown"]);
+        let mut rows = regard_figures::Table::new(["analogies", "asked", "right", "accuracy", "words unknown"]);
         let (mut right, mut asked) = (0, 0);
         for (section, questions) in self.questions() {
             let unknown = section.questions.len() - questions.len();
@@ -160,7 +161,7 @@ impl Words {
             near.iter().map(|&(word, cosine)| json!({ "word": name(word), "cosine": cosine })).collect();
         more.insert("neighbours".to_string(), Value::Array(list));
         let output = match question {
-            // The answer alone, as it is expected of an analogy.
+            // Only the best word, as the expected answer of an analogy.
             Question::Sum(_) => near.first().map_or(String::new(), |&(word, _)| name(word).to_string()),
             _ => {
                 near.iter().map(|&(word, cosine)| format!("{} {cosine:.2}", name(word))).collect::<Vec<_>>().join(", ")
@@ -228,28 +229,30 @@ impl Task for Words {
         notes.push(notes::sizes("words", train.words(), dev.words(), test.as_ref().map(Part::words)));
         notes.push(format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len()));
         if lacks_spaces(texts.train.iter().map(String::as_str)) {
-            notes.push(
-                "the text has no spaces between words, so that whole phrases are taken for words: cut it first".into(),
-            );
+            notes.push("the text has no spaces between words, so whole phrases count as words: split it first".into());
         }
         let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
         let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
         if asked < all {
-            notes.push(format!("{} of {all} analogies have words that the text lacks: not asked", all - asked));
+            notes.push(format!("{} of {all} analogies are left out: the text lacks some of their words", all - asked));
         }
         Ok(Parts { train, dev, test, notes })
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        Ok(Some(RawExample::lines(Self::texts(config)?)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
         self.encoded(&[read_text(path)?], "text")
     }
 
-    /// Two tables, and the vectors that a batch looks up in them.
+    /// Describes two tables of vectors, and the number of vectors that a batch looks up.
     fn described(&self) -> Option<Description> {
         let ModelConfig { kind, d_model, window, negatives } = self.config.model;
         let (vocab, words) = (self.lexicon.words.len(), self.config.train.batch_tokens);
         let sizes = match kind {
-            // The reach is half the window on average, to either side.
+            // The window reaches (window + 1) / 2 words to each side on average.
             Kind::SkipGram => Sizes { batch: words.saturating_mul(window + 1), ..Sizes::of(negatives + 1) },
             Kind::Cbow => Sizes { batch: words, ..Sizes::of(2 * window + negatives + 1) },
         };
@@ -268,7 +271,7 @@ impl Task for Words {
         random.set_stream(epoch);
         order.shuffle(&mut random);
         let TrainConfig { batch_tokens, batch_examples, .. } = self.config.train;
-        // The draws of an epoch are its own: the index says which one it is.
+        // Indices continue from epoch to epoch, so that each epoch has its own draws.
         let first = epoch as usize * train.len();
         let (mut batches, mut words) = (Vec::new(), usize::MAX);
         for passage in order {
@@ -280,7 +283,7 @@ impl Task for Words {
                 batches.push(Vec::new());
                 words = 0;
             }
-            batches.last_mut().expect("just made").push(first + passage);
+            batches.last_mut().expect("a batch was pushed above").push(first + passage);
             words += more;
         }
         batches
@@ -297,7 +300,7 @@ impl Task for Words {
         let passages: Vec<(usize, u64)> = batch.iter().map(|&index| (index % train.len(), index as u64)).collect();
         let tokens = passages.iter().map(|&(passage, _)| train.passage(passage).len()).sum();
         let found = self.drawn_loss(train, &passages, &generator(self.config.seed), model)?;
-        // Where all but one word of each passage are dropped there is nothing to learn, and no gradient.
+        // If subsampling leaves at most one word in each passage, there are no targets: the loss has a zero gradient.
         let nothing = || ((model.input.val().sum() + model.output.val().sum()) * 0.0, 0);
         let (mean, targets) = found.unwrap_or_else(nothing);
         Ok(Loss { mean, targets, tokens })
@@ -348,7 +351,7 @@ impl Task for Words {
             .collect();
         let name = |word: usize| self.lexicon.words.name(word).to_string();
         if sections.is_empty() {
-            // Words of the middle range, whose neighbours tell most.
+            // Words of medium frequency, whose neighbours are the most informative.
             let first = (self.lexicon.words.len() / 20).min(200);
             let words = (first..self.lexicon.words.len()).step_by(7).take(count);
             return words.map(|word| Sample { given: name(word).into(), expected: String::new() }).collect();
@@ -377,7 +380,7 @@ impl Task for Words {
                 let asked = words(&line).map(|word| known(word, &self.lexicon, input));
                 let asked: Vec<usize> = asked.collect::<Result<_, _>>()?;
                 if asked.is_empty() {
-                    return Err(TaskError::input(format!("input {}", excerpt(input)), "one word or more", "none"));
+                    return Err(TaskError::input(format!("input {}", excerpt(input)), "one or more words", "none"));
                 }
                 (input.as_str(), picture::around(&table, &self.lexicon, asked, usize::MAX))
             }
@@ -392,7 +395,7 @@ impl Task for Words {
         for (word, name) in self.lexicon.words.names().iter().enumerate() {
             text.push_str(name);
             for value in table.row(word) {
-                write!(text, " {value}").expect("text grows");
+                write!(text, " {value}").expect("writing to a string cannot fail");
             }
             text.push('\n');
         }
@@ -401,7 +404,7 @@ impl Task for Words {
 }
 
 impl Words {
-    /// What is drawn when nothing is asked for.
+    /// The groups of words that are drawn if no input is given.
     fn groups(&self, table: &Table) -> Vec<picture::Group> {
         if self.config.data.path.is_some() {
             return picture::telling(table, &self.lexicon);
@@ -412,7 +415,7 @@ impl Words {
     }
 }
 
-/// The built-in stories: the last two twentieths are held out.
+/// The built-in stories: 90 % for training, 5 % each for dev and test.
 fn stories() -> Splits<String> {
     let text = builtin::text(1);
     let passages: Vec<&str> = text.split("\n\n").collect();
@@ -422,7 +425,7 @@ fn stories() -> Splits<String> {
     Splits::new(train, dev, test)
 }
 
-/// The built-in questions, in sections named by what their words are.
+/// The built-in analogies, in sections named after the groups of their words.
 fn built_in_analogies() -> Vec<Section> {
     let groups = builtin::related();
     let group = |word: &str| groups.iter().find(|(_, words)| words.contains(&word)).map_or("other", |(name, _)| name);

@@ -1,6 +1,6 @@
-//! Words in a plane: those that belong together, or the neighbours of the words that were asked for.
+//! A plot of word vectors in two dimensions: groups of related words, or given words with their neighbours.
 
-use regard_inspect::{Axis, Figure, LabelledPoint, Scatter};
+use regard_figures::{Axis, Figure, LabelledPoint, Scatter};
 use serde_json::json;
 
 use super::ask::Table;
@@ -9,17 +9,17 @@ use super::plane::Plane;
 use crate::error::TaskError;
 use crate::task::Picture;
 
-/// Neighbours drawn around each word.
+/// Number of neighbours drawn with each word.
 const NEAR: usize = 9;
-/// Groups that are made where none are known.
+/// Number of groups drawn for a text without known groups.
 const GROUPS: usize = 8;
-/// The most frequent words keep company with all others and show nothing.
+/// Number of most frequent words that are skipped: they occur next to all others, so their neighbours tell little.
 const TOO_FREQUENT: usize = 30;
 
-/// Words that are drawn in one colour.
+/// The name and the words of a group, which is drawn in one colour.
 pub(super) type Group = (String, Vec<usize>);
 
-/// A group for each word: itself and its neighbours, each drawn once.
+/// Makes at most `most` groups, one for each word with its neighbours; each word is drawn once.
 pub(super) fn around(
     table: &Table,
     lexicon: &Lexicon,
@@ -43,13 +43,13 @@ pub(super) fn around(
     groups
 }
 
-/// Groups for a text of which nothing is known: frequent words that are not each other's neighbours.
+/// Makes groups around frequent words that are not neighbours of each other, for a text without known groups.
 pub(super) fn telling(table: &Table, lexicon: &Lexicon) -> Vec<Group> {
     let first = TOO_FREQUENT.min(lexicon.words.len() / 4);
     around(table, lexicon, first..lexicon.words.len(), GROUPS)
 }
 
-/// The drawing.
+/// Draws groups of words along the two main directions of their vectors.
 pub(super) fn draw(title: &str, table: &Table, lexicon: &Lexicon, groups: &[Group]) -> Result<Picture, TaskError> {
     let points: Vec<Vec<f32>> = groups.iter().flat_map(|(_, words)| words).map(|&word| table.unit(word)).collect();
     let plane = Plane::of(&points);
@@ -70,8 +70,8 @@ pub(super) fn draw(title: &str, table: &Table, lexicon: &Lexicon, groups: &[Grou
             .collect();
         scatter = scatter.group(name, placed)?;
     }
-    let note = "Vectors of length 1, seen along the two directions in which these words differ most. \
-                Words that occur in the same company lie together.";
+    let note = "Vectors of length 1, projected onto the two directions in which these words differ most. \
+                Words that occur in similar contexts lie close together.";
     let figure = Figure::new(format!("Word vectors: {title}")).panel("", scatter).note(note);
     Ok(Picture { figure, data: json!({ "input": title, "explained": plane.shares, "words": data }) })
 }

@@ -1,24 +1,23 @@
-//! The plane in which points lie widest: principal component analysis, two components of it.
+//! Projection of points onto their first two principal components.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Turns after which a plane that still moves is good enough to look at.
+/// Maximum number of iterations; the plane is then good enough for a plot even if it still moves.
 const MOST: usize = 1_000;
 
-/// Points in their plane.
+/// Points projected onto a plane.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plane {
-    /// A pair for each point.
+    /// Coordinates of each point.
     pub places: Vec<[f64; 2]>,
-    /// Share of all variance along each axis.
+    /// Share of the total variance along each axis.
     pub shares: [f64; 2],
 }
 
 impl Plane {
-    /// The plane of points that all have the same length.
-    ///
-    /// The two leading eigenvectors of the covariance, by orthogonal iteration from a fixed start.
+    /// Projects points with the same number of coordinates onto the two leading eigenvectors of their covariance, which
+    /// orthogonal iteration finds from a fixed start.
     pub fn of(points: &[Vec<f32>]) -> Self {
         let width = points.first().map_or(0, Vec::len);
         if width == 0 {
@@ -42,7 +41,7 @@ impl Plane {
             }
         }
         for axis in &mut axes {
-            // An axis and its opposite are the same; the one whose largest part is positive is shown.
+            // The sign of an axis is arbitrary: the largest component becomes positive.
             let largest = axis.iter().copied().fold(0.0f64, |most, x| if x.abs() > most.abs() { x } else { most });
             if largest < 0.0 {
                 axis.iter_mut().for_each(|x| *x = -*x);
@@ -55,7 +54,7 @@ impl Plane {
     }
 }
 
-/// `Xᵀ(X a)`.
+/// Computes `Xᵀ(X a)`.
 fn turned(points: &[Vec<f64>], axis: &[f64]) -> Vec<f64> {
     let mut sum = vec![0.0; axis.len()];
     for point in points {
@@ -65,7 +64,7 @@ fn turned(points: &[Vec<f64>], axis: &[f64]) -> Vec<f64> {
     sum
 }
 
-/// Makes the second upright on the first and both of length 1; their lengths before. One that vanishes stays zero.
+/// Makes both axes orthogonal and of length 1, and returns their lengths before scaling. An axis that vanishes stays zero.
 fn orthonormal(axes: &mut [Vec<f64>; 2]) -> [f64; 2] {
     let [first, second] = axes;
     let one = scaled(first);
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn points_on_known_axes_keep_their_distances() {
-        // A cross in the plane of (3, 4, 0)/5 and (0, 0, 1), moved away from zero.
+        // A cross in the plane of (3, 4, 0)/5 and (0, 0, 1), shifted away from the origin.
         let along = [0.6f32, 0.8, 0.0];
         let points: Vec<Vec<f32>> = [-2.0f32, -1.0, 1.0, 2.0]
             .iter()
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_points_are_no_trouble() {
+    fn few_points_have_a_plane() {
         assert!(Plane::of(&[]).places.is_empty());
         assert_eq!(Plane::of(&[vec![1.0, 2.0]]).places, [[0.0, 0.0]]);
         let one_axis = Plane::of(&[vec![1.0], vec![3.0]]);
@@ -123,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_direction_is_wider(values in prop::collection::vec(-1.0f32..1.0, 40), angle in 0.0f64..6.3) {
+        fn no_direction_has_more_variance(values in prop::collection::vec(-1.0f32..1.0, 40), angle in 0.0f64..6.3) {
             let points: Vec<Vec<f32>> = values.chunks_exact(4).map(<[f32]>::to_vec).collect();
             let plane = Plane::of(&points);
             let variance: f64 = plane.places.iter().map(|place| place[0] * place[0]).sum();

@@ -1,6 +1,6 @@
-//! `icl fields`: how the elements of features, fields and couplings are distributed, and how far that moves with `N`.
+//! `icl fields`: distributions of the elements of features, fields and couplings, and how they change with `N`.
 
-use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv};
@@ -10,24 +10,24 @@ use crate::fields::Origin;
 use crate::prompt::{Features, Scratch, Split, Task};
 use crate::statistics::mean_and_deviation;
 
-/// What is drawn.
+/// Settings of `icl fields`.
 #[derive(Debug, Clone)]
 pub struct ShowFields {
-    /// The prompts.
+    /// Distribution of the prompts.
     pub task: Task,
-    /// How many.
+    /// Number of prompts in a set.
     pub p: u64,
-    /// Examples more, at each of which the divergence from `N` is taken.
+    /// Numbers of additional examples at which to compute the divergence from `N` examples.
     pub more: Vec<usize>,
-    /// Bins of a histogram.
+    /// Number of bins of a histogram.
     pub bins: usize,
-    /// Sets of prompts whose elements are taken together.
+    /// Number of sets of prompts whose elements are pooled.
     pub repeats: usize,
-    /// The seed of the first set.
+    /// Seed of the first set.
     pub seed: u64,
 }
 
-/// The distribution of a block's elements, two ways.
+/// The distribution of a block's elements, from prompts and from the closed expressions.
 struct Distribution {
     block: Block,
     count: usize,
@@ -37,11 +37,11 @@ struct Distribution {
     closed: Histogram,
 }
 
-/// Prompts whose features are looked at.
+/// Largest number of prompts whose features are counted.
 const LOOKED_AT: u64 = 200;
 
 impl ShowFields {
-    /// Draws prompts in full and by the closed expressions. `progress` hears what is done.
+    /// Draws prompts in full and by the closed expressions, and compares them. `progress` is called with the current activity.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
         check_bins(self.bins)?;
         let longest = self.more.iter().max().map_or(self.task.n, |more| self.task.n.saturating_add(*more));
@@ -105,7 +105,7 @@ impl ShowFields {
     fn distribution(&self, block: Block, simulated: &[f64], closed: &[f64]) -> Distribution {
         let count = simulated.len();
         let (mean, deviation) = mean_and_deviation(simulated);
-        // A few far elements would make all others one bin.
+        // Outliers are cut off: they would squeeze all other elements into one bin.
         let (low, high) = (mean - 4.0 * deviation, mean + 4.0 * deviation);
         let (low, high) = if deviation > 0.0 { (low, high) } else { (mean - 1.0, mean + 1.0) };
         let histogram = |values: &[f64]| Histogram::new(values, low, high, self.bins);
@@ -139,7 +139,7 @@ impl ShowFields {
     fn figure(&self, all: &[Distribution], moved: &[(usize, [f64; 5])]) -> Figure {
         let mut figure = Figure::new("Features, fields and couplings of in-context learning")
             .note(format!(
-                "D = {}, N = {}, P = {}, {} times: drawn prompt by prompt, and by the closed expressions. ΔN = 0 is the noise floor.",
+                "D = {}, N = {}, P = {}, {} sets: simulated prompt by prompt, and by closed expressions. ΔN = 0 is the noise floor.",
                 self.task.d, self.task.n, self.p, self.repeats
             ))
             .columns(4);
@@ -154,7 +154,7 @@ impl ShowFields {
             let points = moved.iter().map(|(more, row)| (*more as f64, row[at]));
             lines = lines.series(Series::new(format!("{block:?}"), points).style(LineStyle::MarkedLine));
         }
-        figure.push("how far they move with N", lines);
+        figure.push("change with N", lines);
         figure
     }
 }

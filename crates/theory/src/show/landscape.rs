@@ -1,6 +1,6 @@
-//! `icl landscape`: the energy around the ground state, for each number of prompts.
+//! `icl landscape`: the energy around the ground state, for several numbers of prompts.
 
-use regard_inspect::{ColourScale, Figure, Heatmap, ValueRange, number};
+use regard_figures::{ColourScale, Figure, Heatmap, ValueRange, number};
 use serde_json::json;
 
 use super::{Shown, csv};
@@ -9,25 +9,25 @@ use crate::fields::Fields;
 use crate::landscape::{Landscape, landscape};
 use crate::prompt::{Task, check_prompts};
 
-/// What is drawn.
+/// Settings of `icl landscape`.
 #[derive(Debug, Clone)]
 pub struct ShowLandscape {
-    /// The prompts.
+    /// Distribution of the prompts.
     pub task: Task,
-    /// How many: a picture each.
+    /// Numbers of prompts, one panel each.
     pub p: Vec<u64>,
-    /// The regularisation.
+    /// Regularisation `λ`.
     pub lambda: f64,
-    /// How far to each side of the ground state.
+    /// Largest distance from the ground state along each axis.
     pub reach: f64,
-    /// Points of a side.
+    /// Number of grid points along a side.
     pub points: usize,
-    /// The seed of the prompts.
+    /// Seed of the prompts.
     pub seed: u64,
 }
 
 impl ShowLandscape {
-    /// Draws, solves and looks around. `progress` hears what is done.
+    /// Computes the energy around each ground state. `progress` is called with the current activity.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
         self.p.iter().try_for_each(|&p| check_prompts(p))?;
         let mut all: Vec<(u64, Landscape)> = Vec::new();
@@ -47,14 +47,14 @@ impl ShowLandscape {
             text += &format!("{p:>9} {:>12.3e} {:>12.3e} {place:>24}\n", one.stiffness[0], one.stiffness[1]);
         }
         let mut figure = Figure::new("The energy of W around its ground state").columns(2).note(format!(
-            "D = {}, N = {}, λ = {}; a valley before P = D(D + 1) = {}, a bowl after.",
+            "D = {}, N = {}, λ = {}; a valley for P below D(D + 1) = {}, a bowl above.",
             self.task.d,
             self.task.n,
             self.lambda,
             self.task.d * self.task.side()
         ));
         for (p, one) in &all {
-            // From the top down.
+            // Rows of a heat map run downwards, the axis upwards.
             let cells = one.energy.iter().rev().flatten().map(|energy| *energy as f32).collect();
             let labels = |places: &[f64]| places.iter().map(|place| number(*place, 3)).collect::<Vec<_>>();
             let up: Vec<String> = labels(&one.y).into_iter().rev().collect();

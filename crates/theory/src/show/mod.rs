@@ -1,4 +1,4 @@
-//! Row F4: what the spin glass shows, each as text, JSON, CSV and a figure from the same numbers.
+//! The results of the `icl` commands, each as text, JSON, CSV and a figure of the same numbers.
 
 pub mod fields;
 pub mod landscape;
@@ -7,22 +7,22 @@ pub mod spectrum;
 pub mod sweep;
 pub mod train;
 
-use regard_inspect::Figure;
+use regard_figures::Figure;
 
-/// Something, shown.
+/// A result in all output formats.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// For people.
+    /// Text for the terminal.
     pub text: String,
-    /// For programs.
+    /// JSON document.
     pub json: serde_json::Value,
-    /// A table, for other programs.
+    /// CSV table.
     pub csv: String,
-    /// To look at.
+    /// Figure.
     pub figure: Figure,
 }
 
-/// A table as CSV; numbers only, so nothing is to be quoted.
+/// Formats a table as CSV. Fields are numbers and plain names, so none needs quotes.
 fn csv<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut text = header.join(",") + "\n";
     for row in rows {
@@ -31,7 +31,7 @@ fn csv<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String
     text
 }
 
-/// An optional number, empty if there is none.
+/// Formats an optional number, `None` as the empty string.
 fn optional(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }

@@ -1,8 +1,8 @@
-//! `icl solve`: the ground state of one set of prompts, beside the matrix that training finds.
+//! `icl solve`: the ground state of one set of prompts, beside the matrix found by training.
 
 use std::str::FromStr;
 
-use regard_inspect::{Axis, ColourScale, Figure, Heatmap, Lines, Series, ValueRange};
+use regard_figures::{Axis, ColourScale, Figure, Heatmap, Lines, Series, ValueRange};
 use serde::Serialize;
 use serde_json::json;
 
@@ -15,15 +15,15 @@ use crate::solver::{Method, Options, Solution};
 use crate::train::{Model, TrainOptions, Trained, train_on_fields};
 use crate::weights::{contrast, rows};
 
-/// Where fields and couplings come from.
+/// Origin of fields and couplings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Prompts.
+    /// Simulated prompts.
     Prompts,
-    /// The closed expressions for what matters of a prompt.
+    /// Features drawn by their closed expressions.
     Closed,
-    /// Normal distributions fitted to the blocks that prompts make.
+    /// Normal distributions fitted to the blocks of simulated prompts.
     Fitted,
 }
 
@@ -36,34 +36,34 @@ impl FromStr for Source {
     }
 }
 
-/// What is solved, and how.
+/// Settings of `icl solve`.
 #[derive(Debug, Clone, Copy)]
 pub struct Solve {
-    /// The prompts.
+    /// Distribution of the prompts.
     pub task: Task,
-    /// How many.
+    /// Number of prompts.
     pub p: u64,
-    /// What is made of them.
+    /// Origin of fields and couplings.
     pub source: Source,
-    /// The regularisation.
+    /// Regularisation `λ`.
     pub lambda: f64,
     /// The solver.
     pub method: Method,
-    /// The options of the solver.
+    /// Settings of the solver.
     pub options: Options,
-    /// Fresh prompts that the test error is taken over.
+    /// Number of new prompts for the test error.
     pub tests: u64,
-    /// Merged linear attention trained on the same prompts too.
+    /// Settings for also training merged linear attention on the same prompts, if wanted.
     pub training: Option<TrainOptions>,
-    /// The seed of the prompts.
+    /// Seed of the prompts.
     pub seed: u64,
 }
 
-/// How a mean moved: iteration, `W_11`, `W_21`.
+/// Two means over the iterations: `(iteration, W_11, W_21)`.
 type Path = Vec<(usize, f64, f64)>;
 
 impl Solve {
-    /// Draws, solves, trains and scores. `progress` hears what is done.
+    /// Solves, trains if asked to, and computes the test errors. `progress` is called with the current activity.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
         self.options.validate()?;
         check_tests(self.tests)?;
@@ -73,7 +73,7 @@ impl Solve {
             if self.source != Source::Prompts {
                 return Err(TheoryError::setting(
                     "trained",
-                    "--fields prompts, which it is trained on",
+                    "--fields prompts, because training needs prompts",
                     "other fields",
                 ));
             }
@@ -90,7 +90,7 @@ impl Solve {
         });
         progress("scoring");
         let test = test_error(&self.task, &solution.means, self.tests, self.seed);
-        // No prompts have the fitted fields.
+        // Fitted fields belong to no prompts, so they have no training error.
         let train_error = (self.source != Source::Fitted).then(|| fields.train_error(&solution.means));
         Ok(Shown {
             text: self.text(&solution, test, train_error, trained.as_ref()),
@@ -123,7 +123,7 @@ impl Solve {
         let mut text = format!(
             "D = {}, N = {}, P = {p}, λ = {lambda}, c = {}; {} spins\n\
              {method}: {state} after {iterations} iterations, residual {residual:.1e}\n\
-             test error   {:.4} ± {:.4} over {} fresh prompts\n\
+             test error   {:.4} ± {:.4} over {} new prompts\n\
              train error  {}\n\
              contrast     {:.4} with the identity\n",
             task.d,
@@ -231,7 +231,7 @@ impl Solve {
             let lines = Lines::new(Axis::linear("iteration"), Axis::linear("mean").including(0.0))
                 .series(line("W₁₁", |point| point.1))
                 .series(line("W₂₁", |point| point.2));
-            figure.push("How it got there", lines);
+            figure.push("Convergence", lines);
         }
         Ok(figure)
     }

@@ -1,6 +1,6 @@
-//! `icl spectrum`: eigenvalues of the Hessian with their zeros, and of the inputs against Marchenko and Pastur.
+//! `icl spectrum`: eigenvalues of the Hessian and how many are zero, and those of the inputs beside the Marchenko–Pastur law.
 
-use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv};
@@ -13,27 +13,27 @@ use crate::spectrum::{
     zero_fraction,
 };
 
-/// What is drawn.
+/// Settings of `icl spectrum`.
 #[derive(Debug, Clone)]
 pub struct ShowSpectrum {
-    /// The prompts.
+    /// Distribution of the prompts.
     pub task: Task,
-    /// How many: a spectrum each.
+    /// Numbers of prompts, one spectrum each.
     pub p: Vec<u64>,
-    /// Bins of a histogram.
+    /// Number of bins of a histogram.
     pub bins: usize,
-    /// The seed of the prompts.
+    /// Seed of the prompts.
     pub seed: u64,
 }
 
-/// Prompts, zeros, zeros expected, eigenvalues.
+/// Number of prompts, share of zeros, expected share of zeros, and the eigenvalues.
 type Spectrum = (u64, f64, Option<f64>, Vec<f64>);
 
-/// Prompts whose inputs are looked at.
+/// Number of prompts whose inputs are decomposed.
 const INPUTS: u64 = 100;
 
 impl ShowSpectrum {
-    /// Draws and decomposes. `progress` hears what is done.
+    /// Computes the spectra. `progress` is called with the current activity.
     pub fn show(&self, progress: &mut dyn FnMut(&str)) -> Result<Shown, TheoryError> {
         check_bins(self.bins)?;
         self.p.iter().try_for_each(|&p| check_prompts(p))?;
@@ -42,7 +42,7 @@ impl ShowSpectrum {
             progress(&format!("P = {p}"));
             let fields = Fields::draw(&self.task, p, 0.0, self.seed, &mut |_| {})?;
             let values = hessian_spectrum(&fields)?;
-            // Inputs that are all the same span one direction only.
+            // With c = 1 all inputs are equal and span one direction only: no share is expected.
             let expected = (self.task.c < 1.0).then(|| expected_zero_fraction(self.task.d, p));
             all.push((p, zero_fraction(&values), expected, values));
         }
@@ -62,7 +62,7 @@ impl ShowSpectrum {
         );
         if self.task.c == 0.0 {
             let edges = marchenko_pastur_edges(ratio);
-            text += &format!("; Marchenko and Pastur: {:.3} to {:.3}", edges.0, edges.1);
+            text += &format!("; Marchenko–Pastur law: {:.3} to {:.3}", edges.0, edges.1);
         }
         text += "\n";
         Ok(Shown {
@@ -84,7 +84,7 @@ impl ShowSpectrum {
 
     fn figure(&self, all: &[Spectrum], inputs: &[f64], ratio: f64) -> Figure {
         let largest = all.iter().flat_map(|(_, _, _, values)| values).fold(10.0 * ZERO, |most, value| most.max(*value));
-        // Bins of the same width in the logarithm; zeros are counted beside.
+        // Bins have equal width in the logarithm. Zeros are in the panel beside it.
         let (low, high) = (ZERO.log10(), largest.log10());
         let mut hessian = Lines::new(Axis::log("eigenvalue"), Axis::linear("share of all").including(0.0));
         for (p, _, _, values) in all {
@@ -105,13 +105,13 @@ impl ShowSpectrum {
         let law = (0..400).map(|i| low + (high - low) * (f64::from(i) + 0.5) / 400.0);
         let mut inputs = Lines::new(Axis::linear("eigenvalue"), Axis::linear("density").including(0.0))
             .series(Series::new("x xᵀ/N", histogram.densities()).style(LineStyle::MarkedLine));
-        // The law is of independent inputs.
+        // The law holds for independent inputs.
         if self.task.c == 0.0 {
             let law = law.map(|x| (x, marchenko_pastur(x, ratio)));
-            inputs = inputs.series(Series::new("Marchenko, Pastur", law).style(LineStyle::Dashed));
+            inputs = inputs.series(Series::new("Marchenko–Pastur", law).style(LineStyle::Dashed));
         }
         Figure::new("Spectra of in-context learning")
-            .note(format!("D = {}, N = {}; zero is below 10⁻⁵.", self.task.d, self.task.n))
+            .note(format!("D = {}, N = {}; eigenvalues below 10⁻⁵ count as zero.", self.task.d, self.task.n))
             .panel("Hessian of the data", hessian)
             .panel("zero modes", zeros)
             .panel("inputs", inputs)

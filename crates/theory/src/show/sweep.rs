@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use regard_inspect::{Axis, ColourScale, Figure, Heatmap, LineStyle, Lines, Series, ValueRange, number};
+use regard_figures::{Axis, ColourScale, Figure, Heatmap, LineStyle, Lines, Series, ValueRange, number};
 use serde_json::json;
 
 use super::{Shown, csv, optional};
@@ -12,7 +12,7 @@ use crate::prompt::Task;
 use crate::solver::Method;
 use crate::sweep::{Done, Point, Summary, Sweep};
 
-/// A setting that can vary.
+/// A quantity that a sweep can vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Varied {
     D,
@@ -56,7 +56,7 @@ impl Varied {
     }
 }
 
-/// Runs a sweep; none if it was stopped, with what is done kept in the journal.
+/// Runs a sweep and shows it. Returns `None` if it was stopped; the journal then has the finished runs.
 pub fn show(
     sweep: &Sweep,
     journal: Option<&Path>,
@@ -72,7 +72,7 @@ pub fn show(
     }))
 }
 
-/// What the theory of large `D` says of a point, where it says something.
+/// Returns the test error of a point by the theory of large `D`, if the theory applies.
 fn expected(sweep: &Sweep, point: &Point) -> Option<f64> {
     let settings = &sweep.settings;
     if settings.noise > 0.0 || matches!(settings.method, Method::Node) {
@@ -82,7 +82,7 @@ fn expected(sweep: &Sweep, point: &Point) -> Option<f64> {
     asymptotic_error(&task, point.p as f64, point.lambda).ok()
 }
 
-/// The points as JSON, with what theory says of their test error.
+/// Returns the points as JSON, each with the test error by theory.
 fn with_theory(sweep: &Sweep, points: &[Summary]) -> Vec<serde_json::Value> {
     let of = |summary: &Summary| {
         let mut point = json!(summary);
@@ -113,7 +113,7 @@ fn text(sweep: &Sweep, points: &[Summary]) -> String {
             summary.zero_fraction
         );
     }
-    text += "± deviation between runs; large D: the theory for many dimensions; zeros: of the Hessian's eigenvalues\n";
+    text += "± standard deviation between runs; large D: test error by the theory of large D; zeros: share of zero eigenvalues\n";
     text
 }
 
@@ -154,7 +154,7 @@ fn table(sweep: &Sweep, points: &[Summary]) -> String {
     )
 }
 
-/// Curves against the longest list, one for each value of the second; a plane of two long lists as maps.
+/// Draws curves against the quantity with most values, or maps if exactly two quantities vary, over more than three values each.
 fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
     let settings = &sweep.settings;
     let mut varied: Vec<Varied> = Varied::ALL.into_iter().filter(|varied| varied.count(sweep) > 1).collect();
@@ -165,7 +165,7 @@ fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
         .map(|varied| format!("{} = {}", varied.name(), number(varied.of(&points[0].point), 4)))
         .collect();
     let note = format!(
-        "{}; {} solver, {} runs a point, test error over {} fresh prompts each.",
+        "{}; {} solver, {} runs per point, test error over {} new prompts each.",
         fixed.join(", "),
         settings.method,
         sweep.repeats,
@@ -174,14 +174,14 @@ fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
     let mut figure = Figure::new("In-context learning of linear attention").note(note);
     match varied[..] {
         [rows, columns] if rows.count(sweep) > 3 && columns.count(sweep) > 3 => {
-            // P to the right; else what has more values.
+            // P is on the horizontal axis if it is one of the two, else the quantity with more values.
             let (up, right) = if columns == Varied::P { (rows, columns) } else { (columns, rows) };
             for (title, scale, of) in planes() {
                 figure.push(title, plane(points, up, right, scale, of)?);
             }
         }
         [] => {
-            figure = figure.note("One point only: see the text.");
+            figure = figure.note("Only one point: see the text.");
             figure.push("test error", lines(points, Varied::P, None, &[], |summary| summary.test_error_mean, None));
         }
         [x, ref others @ ..] => {
@@ -197,7 +197,7 @@ fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
 }
 
 type Of = fn(&Summary) -> Option<f64>;
-/// What theory says of a point, where it says something.
+/// A function that returns the test error of a point by theory, if the theory applies.
 type Theory<'a> = &'a dyn Fn(&Point) -> Option<f64>;
 
 fn planes() -> [(&'static str, ColourScale, Of); 3] {
@@ -280,7 +280,7 @@ fn lines(
                 .iter()
                 .filter_map(|summary| theory(&summary.point).map(|value| (x.of(&summary.point), value)))
                 .collect();
-            // A line needs two.
+            // A curve needs two points.
             if curve.len() > 1 {
                 let name = if key.is_empty() { "large D".to_string() } else { format!("{name}, large D") };
                 lines = lines.series(Series::new(name, curve).style(LineStyle::Dashed).colour(index));

@@ -1,6 +1,6 @@
-//! `icl train`: the six models side by side, and their double descent.
+//! `icl train`: test errors and training curves of the six models.
 
-use regard_inspect::{Axis, Figure, LineStyle, Lines, Series};
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use serde_json::json;
 
 use super::{Shown, csv, optional};
@@ -10,22 +10,22 @@ use crate::statistics::mean_and_deviation;
 use crate::train::{Model, TrainOptions, Trained, train};
 use crate::weights::contrast;
 
-/// What is trained.
+/// Settings of `icl train`.
 #[derive(Debug, Clone)]
 pub struct ShowTrain {
-    /// The prompts.
+    /// Distribution of the prompts.
     pub task: Task,
-    /// How many: a model each.
+    /// Numbers of prompts; every model is trained on each.
     pub p: Vec<u64>,
-    /// The models.
+    /// The models to train.
     pub models: Vec<Model>,
-    /// How.
+    /// Settings of the training.
     pub options: TrainOptions,
-    /// Fresh prompts that the test error is taken over.
+    /// Number of new prompts for the test error.
     pub tests: u64,
-    /// Times that each is trained, on other prompts.
+    /// Number of runs of each model, each with new prompts and initial weights.
     pub repeats: usize,
-    /// The seed of the first prompts.
+    /// Seed of the prompts of the first run.
     pub seed: u64,
 }
 
@@ -34,23 +34,23 @@ struct Row {
     p: u64,
     train_error: f64,
     test_error: f64,
-    /// Between runs.
+    /// Standard deviation of the test error between runs; `None` for a single run.
     deviation: Option<f64>,
-    /// Over the tests.
+    /// Standard error of the mean test error over the test prompts.
     standard_error: f64,
     contrast: Option<f64>,
     curve: Vec<(usize, f64)>,
 }
 
 impl Row {
-    /// Between runs, or over the tests of the one.
+    /// Returns the standard deviation between runs, or for a single run the standard error over the test prompts.
     fn spread(&self) -> f64 {
         self.deviation.unwrap_or(self.standard_error)
     }
 }
 
 impl ShowTrain {
-    /// Trains them all. `progress` hears what is done, the steps so far and those of all.
+    /// Trains all models. `progress` is called with the current activity, the number of steps done and the total number of steps.
     pub fn show(&self, progress: &mut dyn FnMut(&str, usize, usize)) -> Result<Shown, TheoryError> {
         self.options.validate(&self.task)?;
         check_tests(self.tests)?;
@@ -100,8 +100,8 @@ impl ShowTrain {
             let name = row.model.name();
             text += &format!("{name:>11} {:>8} {:>12.4} {error:>20} {contrast:>9}\n", row.p, row.train_error);
         }
-        let spread = if self.repeats > 1 { "deviation between runs" } else { "standard error over the tests" };
-        text + &format!("± {spread}; {} fresh prompts each\n", self.tests)
+        let spread = if self.repeats > 1 { "standard deviation between runs" } else { "standard error over tests" };
+        text + &format!("± {spread}; {} new prompts each\n", self.tests)
     }
 
     fn json(&self, rows: &[Row]) -> serde_json::Value {
@@ -149,7 +149,7 @@ impl ShowTrain {
                     .style(LineStyle::MarkedLine);
                 lines = lines.series(series);
             }
-            figure.push("test error against prompts", lines);
+            figure.push("test error by number of prompts", lines);
         }
         let mut curves = Lines::new(Axis::linear("step"), Axis::log("train error"));
         for row in rows.iter().filter(|row| Some(&row.p) == self.p.last()) {

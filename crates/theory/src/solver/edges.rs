@@ -1,11 +1,11 @@
-//! A message along each edge: the cavity method.
+//! The cavity method: one message along each edge.
 //!
 //! ```text
 //! v_{i→j} = 1 / (λ_i − Σ_{k≠i,j} J_ik² v_{k→i}),   m_{i→j} = (h_i + Σ_{k≠i,j} J_ik m_{k→i}) v_{i→j}
 //! ```
 //!
-//! is what spin `i` would be without `j`. All sums of a spin are made once and the one term taken out again, so that an
-//! iteration costs as much as there are edges.
+//! are mean and variance of spin `i` in the absence of `j`. The sum over all `k` is computed once per spin and the term of `j`
+//! subtracted, so the cost of an iteration is proportional to the number of edges.
 
 use rayon::prelude::*;
 
@@ -15,13 +15,13 @@ use crate::fields::Fields;
 
 pub(super) struct Edges(pub(super) Options);
 
-/// The messages that arrive at each spin, a row a spin.
+/// The messages that arrive at each spin, one row per spin.
 struct Messages {
     means: Vec<f64>,
     variances: Vec<f64>,
 }
 
-/// What the messages that arrive at a spin add up to.
+/// The sums of the messages that arrive at a spin: of `J m` and of `J² v`.
 #[derive(Clone, Copy)]
 struct Arrived {
     pull: f64,
@@ -45,7 +45,7 @@ impl Solver for Edges {
             iterations += 1;
             let arrived = arrived(&couplings, &old, n);
             progress(iterations - 1, &marginals(fields, &arrived, iterations)?.0);
-            // Row j of the new messages: what each i tells j, without what j has told i.
+            // Row j of the new messages: from each i to j, without the term of j.
             let rows = new.means.par_chunks_exact_mut(n).zip(new.variances.par_chunks_exact_mut(n)).enumerate();
             let changes: Vec<Result<f64, TheoryError>> = rows
                 .map(|(j, (means, variances))| {
@@ -83,7 +83,7 @@ impl Solver for Edges {
     }
 }
 
-/// Mean and variance of each spin from all that arrives at it.
+/// Returns mean and variance of each spin from the messages that arrive at it.
 fn marginals(fields: &Fields, arrived: &[Arrived], iteration: usize) -> Result<(Vec<f64>, Vec<f64>), TheoryError> {
     let of = |(i, Arrived { pull, shift }): (usize, &Arrived)| {
         let precision = fields.stiffness(i) - shift;
@@ -93,7 +93,7 @@ fn marginals(fields: &Fields, arrived: &[Arrived], iteration: usize) -> Result<(
     arrived.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>().map(|pairs| pairs.into_iter().unzip())
 }
 
-/// The sums of what arrives at each spin.
+/// Sums up the messages that arrive at each spin.
 fn arrived(couplings: &[f64], messages: &Messages, n: usize) -> Vec<Arrived> {
     let rows = couplings.par_chunks_exact(n);
     let rows = rows.zip(messages.means.par_chunks_exact(n).zip(messages.variances.par_chunks_exact(n)));

@@ -7,12 +7,12 @@ use super::{FLAT, Options, Progress, Solution, Solver, largest};
 use crate::error::TheoryError;
 use crate::fields::{Fields, times};
 
-/// The largest `|(λ + ⟨s sᵀ⟩) σ − h|` over the largest `|h|` of a solution.
+/// Largest `|(λ + ⟨s sᵀ⟩) σ − h|` of a converged solution, relative to the largest `|h|`.
 const EXACT: f64 = 1e-9;
 
-/// `(λ + ⟨s sᵀ⟩)⁻¹ h`. Where directions are flat, as without regularisation and with fewer prompts than spins, the ground state
-/// is a plane: then it is the point of that nearest to zero, where gradient descent from zero ends, and flat directions have
-/// no variance.
+/// Computes `(λ + ⟨s sᵀ⟩)⁻¹ h`. If some directions are flat, as without regularisation and with fewer prompts than spins, the
+/// ground states form a plane. Then the solution is its point nearest to zero, where gradient descent from zero ends, and flat
+/// directions have no variance.
 pub(super) struct Exact(pub(super) Options);
 
 impl Solver for Exact {
@@ -23,7 +23,7 @@ impl Solver for Exact {
                 fields.h.iter().zip(times(&hessian, means)).map(|(h, slope)| h - slope).collect()
             };
             let mut means = times(&inverse, &fields.h);
-            // What rounding has left, once.
+            // One step of iterative refinement against rounding errors.
             let correction = times(&inverse, &away(&means));
             means.iter_mut().zip(correction).for_each(|(mean, correction)| *mean += correction);
             let residual = largest(&away(&means));
@@ -43,7 +43,7 @@ impl Solver for Exact {
     }
 }
 
-/// The inverse on the directions that are not flat.
+/// Returns the pseudo-inverse, which is zero along flat directions.
 fn pseudo_inverse(hessian: &Mat<f64>, lambda: f64) -> Result<Mat<f64>, TheoryError> {
     let eigen = hessian.self_adjoint_eigen(Side::Lower).map_err(TheoryError::eigenvalues)?;
     let (vectors, values) = (eigen.U(), eigen.S().column_vector());

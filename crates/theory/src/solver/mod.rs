@@ -1,7 +1,7 @@
-//! Row F3: the ground state and its fluctuations, six ways.
+//! Six solvers for the ground state and its fluctuations.
 //!
-//! At inverse temperature β the spins are Gaussian with precision `β (λ + ⟨s sᵀ⟩)`. Means do not depend on β; variances are
-//! those of β = 1 over β. So messages are kept in units of β: `v` here is `β v` of the formulas.
+//! At inverse temperature β the spins are Gaussian with precision `β (λ + ⟨s sᵀ⟩)`. Means do not depend on β, and variances are
+//! proportional to `1/β`. Messages are therefore kept in units of β: `v` in the code is `β v` in the formulas.
 
 mod edges;
 mod exact;
@@ -16,42 +16,42 @@ use serde::{Deserialize, Serialize};
 use crate::error::TheoryError;
 use crate::fields::Fields;
 
-/// What a solver found.
+/// Means and variances of the spins, as found by a solver.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// `⟨σ_i⟩`, `W` row after row, `[D + 1, D]`.
+    /// Means `⟨σ_i⟩`: `W` in row-major order, `[D + 1, D]`.
     pub means: Vec<f64>,
-    /// `⟨σ_i²⟩ − ⟨σ_i⟩²`.
+    /// Variances `⟨σ_i²⟩ − ⟨σ_i⟩²`, `[D + 1, D]`.
     pub variances: Vec<f64>,
-    /// Iterations, or sweeps of sampling; 1 of a factorisation.
+    /// Number of iterations, or of sweeps per chain when sampling; 1 for a factorisation.
     pub iterations: usize,
-    /// The largest change of a mean in the last iteration; of a factorisation the largest `|(λ + ⟨s sᵀ⟩) σ − h|`; of
-    /// sampling the largest standard error.
+    /// Accuracy: the largest change of a mean in the last iteration of message passing, the largest `|(λ + ⟨s sᵀ⟩) σ − h|` of a
+    /// factorisation, or the largest standard error of a mean when sampling.
     pub residual: f64,
-    /// Whether it came to rest.
+    /// Whether the solver converged.
     pub converged: bool,
 }
 
-/// Hears the iterations done and the means so far.
+/// A callback that receives the number of iterations done and the means so far.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, &[f64]);
 
-/// A way to solve.
+/// A method that finds the ground state.
 pub trait Solver: Sync {
-    /// Solves; `progress` hears the iterations done and the means so far.
+    /// Solves for means and variances of the spins.
     fn solve(&self, fields: &Fields, progress: Progress<'_>) -> Result<Solution, TheoryError>;
 }
 
-/// The ways.
+/// The available solvers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// A message along each edge, the cavity method: exact where it converges.
+    /// The cavity method, one message per edge: exact means if it converges.
     Edges,
-    /// One message a spin without the reaction of the others, as published: a fixed point of its own.
+    /// One message per spin without Onsager's reaction term, as published: its fixed point is not the ground state.
     Node,
-    /// The same with Onsager's reaction term: exact where it converges.
+    /// Approximate message passing, one message per spin with Onsager's reaction term: exact means if it converges.
     Amp,
-    /// A factorisation of the Hessian.
+    /// Factorisation of the Hessian.
     Exact,
     /// Gibbs sampling at β.
     Gibbs,
@@ -59,20 +59,20 @@ pub enum Method {
     Hmc,
 }
 
-/// How a method goes about it.
+/// Settings of the solvers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// Inverse temperature.
+    /// Inverse temperature β.
     pub beta: f64,
-    /// The share of the old message that is kept in an iteration.
+    /// Share of the old message that an iteration keeps, at least 0 and below 1.
     pub damping: f64,
-    /// The change of a mean, over the largest mean, at which an iteration has come to rest.
+    /// Largest change of a mean, relative to the largest mean, at which an iteration has converged.
     pub tolerance: f64,
-    /// Iterations at most.
+    /// Largest number of iterations.
     pub most_iterations: usize,
-    /// Sweeps of each chain of a sampler, after half as many that are thrown away.
+    /// Number of sweeps per chain of a sampler, after half as many that are discarded.
     pub sweeps: usize,
-    /// The seed of a sampler.
+    /// Seed of a sampler.
     pub seed: u64,
 }
 
@@ -83,13 +83,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses what makes no sense.
+    /// Returns an error if a setting is out of range.
     pub fn validate(&self) -> Result<(), TheoryError> {
         if !(self.beta > 0.0 && self.beta.is_finite()) {
             return Err(TheoryError::setting("beta", "an inverse temperature above 0", self.beta));
         }
         if !(0.0..1.0).contains(&self.damping) {
-            return Err(TheoryError::setting("damping", "0 or more, below 1", self.damping));
+            return Err(TheoryError::setting("damping", "at least 0 and below 1", self.damping));
         }
         if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
             return Err(TheoryError::setting("tolerance", "above 0", self.tolerance));
@@ -105,10 +105,10 @@ impl Options {
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 6] = [Self::Edges, Self::Node, Self::Amp, Self::Exact, Self::Gibbs, Self::Hmc];
 
-    /// The name in commands.
+    /// Returns the name of the method on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Edges => "edges",
@@ -120,7 +120,7 @@ impl Method {
         }
     }
 
-    /// The solver.
+    /// Creates the solver.
     pub fn solver(self, options: Options) -> Box<dyn Solver> {
         match self {
             Self::Edges => Box::new(edges::Edges(options)),
@@ -147,15 +147,15 @@ impl FromStr for Method {
     }
 }
 
-/// The smallest eigenvalue over the largest below which a direction counts as flat.
+/// Eigenvalue, relative to the largest one, below which a direction counts as flat.
 const FLAT: f64 = 1e-12;
 
-/// The largest absolute value, or infinity where one is no number.
+/// Returns the largest absolute value, or infinity if a value is infinite or NaN.
 fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |most, value| if value.is_finite() { f64::max(most, value.abs()) } else { f64::INFINITY })
 }
 
-/// Refuses a precision that is none.
+/// Returns an error unless the precision is positive.
 fn check_precision(spin: usize, precision: f64, iteration: usize) -> Result<(), TheoryError> {
     match precision > 0.0 {
         true => Ok(()),

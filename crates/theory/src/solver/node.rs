@@ -1,13 +1,13 @@
-//! One message a spin, with and without Onsager's reaction term.
+//! Message passing with one message per spin, with or without Onsager's reaction term.
 //!
 //! ```text
 //! V_i = Σ_k J_ik² v_k,   v_i = 1 / (λ_i − V_i),   m_i = (h_i + Σ_k J_ik m_k − [V_i m_i']) v_i
 //! ```
 //!
-//! The term in brackets is the reaction of the neighbours to the spin itself, which the cavity leaves out: they have heard of
-//! the mean `m_i'` of the iteration before. With it the
-//! fixed point is `λ_i m_i = h_i + Σ J m`, the ground state; without it, as published, `(λ_i − V_i) m_i = h_i + Σ J m`,
-//! which is near the ground state where the couplings are weak (many prompts) and far from it where they are not.
+//! The term in brackets is the reaction of the neighbours to the spin itself, through its mean `m_i'` of the iteration before;
+//! the cavity method excludes it. With the term subtracted, the fixed point is `λ_i m_i = h_i + Σ J m`, the ground state.
+//! Without it, as published, the fixed point is `(λ_i − V_i) m_i = h_i + Σ J m`: near the ground state if the couplings are
+//! weak (many prompts), far from it if they are strong.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -16,10 +16,10 @@ use super::{Options, Progress, Solution, Solver, check_precision, largest};
 use crate::error::TheoryError;
 use crate::fields::Fields;
 
-/// Spins that one thread sums for: two sums of as many fit its first cache.
+/// Number of spins that one thread sums for: two sums of this length fit in the L1 cache.
 const SPINS: usize = 512;
 
-/// Whether a spin feels its own reaction taken out.
+/// Whether to subtract Onsager's reaction term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
     None,
@@ -70,7 +70,7 @@ impl Solver for Node {
     }
 }
 
-/// `pulls = J m` and `shifts = J² v`, each coupling read once; `couplings` is symmetric.
+/// Computes `pulls = J m` and `shifts = J² v` (squared elementwise), reading each coupling once. `couplings` is symmetric.
 fn sums(couplings: &[f64], means: &[f64], variances: &[f64], pulls: &mut [f64], shifts: &mut [f64]) {
     let arch = Arch::new();
     let parts = pulls.par_chunks_mut(SPINS).zip(shifts.par_chunks_mut(SPINS)).enumerate();
@@ -79,7 +79,7 @@ fn sums(couplings: &[f64], means: &[f64], variances: &[f64], pulls: &mut [f64], 
     });
 }
 
-/// The sums of the spins from `first` on.
+/// The sums for the spins from `first` on.
 struct Sums<'a> {
     couplings: &'a [f64],
     first: usize,
@@ -99,7 +99,7 @@ impl WithSimd for Sums<'_> {
         pulls.fill(0.0);
         shifts.fill(0.0);
         let row = |k: usize| &couplings[k * n + first..][..count];
-        // Two rows at a time: the sums are loaded and stored half as often. There are D(D + 1) of them, an even number.
+        // Two rows at a time, so that the sums are loaded and stored half as often. The number of rows, D(D + 1), is even.
         for k in (0..n).step_by(2) {
             let (a, b) = (row(k), row(k + 1));
             let [m, w] = [[means[k], means[k + 1]], [variances[k], variances[k + 1]]];

@@ -1,4 +1,4 @@
-//! Monte-Carlo sampling at inverse temperature β: the judge of the other solvers, since it assumes nothing of them.
+//! Monte Carlo sampling at inverse temperature β: an independent check of the other solvers, free of their approximations.
 
 use faer::Mat;
 use rand::RngExt;
@@ -12,22 +12,22 @@ use crate::fields::{Fields, dot, times};
 use crate::random::{Purpose, random};
 use crate::statistics::mean_and_deviation;
 
-/// Chains that run beside each other.
+/// Number of chains that run in parallel.
 const CHAINS: usize = 4;
-/// Parts of a chain whose means are taken for independent.
+/// Number of batches that a chain is split into; their means are treated as independent.
 pub(super) const BATCHES: usize = 20;
-/// How much wider all halves of chains together may be than each by itself (Gelman and Rubin): a drift that chains share shows
-/// between the halves.
+/// Largest split R̂ of chains that count as mixed: the spread of all half chains together over the spread within one (Gelman and
+/// Rubin). Comparing halves also reveals a drift that all chains share.
 const MIXED: f64 = 1.05;
-/// Steps of a Hamiltonian trajectory at most.
+/// Largest number of steps in a Hamiltonian trajectory.
 const MOST_LEAPS: usize = 100;
 
-/// How a chain moves.
+/// How a chain moves to its next state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moves {
-    /// Each spin in turn from its distribution given all others.
+    /// Draws each spin in turn from its distribution given all others.
     Gibbs,
-    /// All spins along a trajectory of Hamilton's equations, kept by Metropolis' rule.
+    /// Moves all spins along a trajectory of Hamilton's equations, accepted by the Metropolis rule.
     Hamiltonian,
 }
 
@@ -36,17 +36,17 @@ pub(super) struct Sampler {
     pub(super) moves: Moves,
 }
 
-/// What chains share.
+/// The distribution to sample and the step sizes, shared by all chains.
 struct Problem<'a> {
     fields: &'a Fields,
     hessian: Mat<f64>,
     beta: f64,
-    /// The length of a step of a Hamiltonian trajectory, and how many steps there are.
+    /// Length of a step of a Hamiltonian trajectory.
     step: f64,
     leaps: usize,
 }
 
-/// Sums over a part of a chain.
+/// Sums of the deviations from a reference state, and of their squares, over a batch.
 #[derive(Clone)]
 struct Batch {
     sums: Vec<f64>,
@@ -71,7 +71,7 @@ impl Solver for Sampler {
         chains.par_iter_mut().for_each(|chain| {
             chain.run(&problem, self.moves, &nothing, sweeps / 2);
         });
-        // Sums are of differences from a state that was reached, or squares would swallow the variance at large β.
+        // Batches sum differences from a reached state: at large β, plain squares would lose the variance to rounding.
         let reference = chains[0].state.clone();
         let mut run = |steps: usize| -> Vec<Batch> {
             chains.par_iter_mut().map(|chain| chain.run(&problem, self.moves, &reference, steps)).collect()
@@ -93,7 +93,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// Started apart from the others, by about twice the size of the ground state and of its fluctuations.
+    /// Starts a chain at a random state, at about twice the size of the ground state and of its fluctuations.
     fn new(problem: &Problem<'_>, seed: u64, chain: u64) -> Self {
         let mut random = random(Purpose::Chain, seed, chain);
         let state = (0..problem.fields.len())
@@ -106,7 +106,7 @@ impl Chain {
         Self { state, random }
     }
 
-    /// Moves, and sums up how far from `reference` it was.
+    /// Makes `steps` moves and sums up the differences from `reference`.
     fn run(&mut self, problem: &Problem<'_>, moves: Moves, reference: &[f64], steps: usize) -> Batch {
         let n = self.state.len();
         let mut batch = Batch { sums: vec![0.0; n], squares: vec![0.0; n] };
@@ -138,7 +138,7 @@ impl Chain {
         let Problem { fields, hessian, beta, leaps, .. } = problem;
         let (mut place, mut momentum) = (self.state.clone(), vec![0.0; self.state.len()]);
         momentum.iter_mut().for_each(|p| *p = normal(&mut self.random));
-        // Steps of changing length: one that fits a period of the motion would go round in a circle.
+        // The step length is random: a trajectory that fits a period of the motion would return to where it started.
         let step = problem.step * self.random.random_range(0.6..1.2);
         let slope = |place: &[f64]| -> Vec<f64> {
             times(hessian, place).iter().zip(&fields.h).map(|(a, h)| beta * (a - h)).collect()
@@ -163,13 +163,13 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
     StandardNormal.sample(random)
 }
 
-/// The smallest and the largest eigenvalue.
+/// Returns the smallest and the largest eigenvalue.
 fn extremes(hessian: &Mat<f64>) -> Result<(f64, f64), TheoryError> {
     let values = crate::spectrum::eigenvalues(hessian)?;
     Ok((values[0], values[values.len() - 1]))
 }
 
-/// The means of all states so far.
+/// Returns the means over all batches so far.
 fn so_far(chains: &[Vec<Batch>], reference: &[f64], length: usize) -> Vec<f64> {
     let batches = chains.iter().map(Vec::len).sum::<usize>();
     let mut means = reference.to_vec();
@@ -179,7 +179,7 @@ fn so_far(chains: &[Vec<Batch>], reference: &[f64], length: usize) -> Vec<f64> {
     means
 }
 
-/// Means, variances and how far they are to be trusted, from batches of `length` states.
+/// Computes means, variances, standard errors and convergence from batches of `length` states.
 fn summary(chains: &[Vec<Batch>], reference: &[f64], length: usize) -> Solution {
     let n = reference.len();
     let count = length as f64;

@@ -1,7 +1,7 @@
-//! Row F1: six models of the task, trained by full-batch Adam.
+//! Six models of the task, trained by full-batch Adam.
 //!
-//! The loss is `⟨(ŷ − ỹ)²⟩`, without the ½ of the energy, and `weight_decay · θ` is added to its gradient: the minimum of merged
-//! linear attention is then the ground state with `λ = weight_decay / 2`.
+//! The loss is `⟨(ŷ − ỹ)²⟩`, without the ½ of the energy, and `weight_decay · θ` is added to its gradient. The minimum of merged
+//! linear attention is therefore the ground state with `λ = weight_decay / 2`.
 
 mod models;
 
@@ -14,38 +14,38 @@ use crate::fields::{Fields, times};
 use crate::prompt::{Split, Task, check_prompts, check_tests};
 use crate::statistics::mean_error;
 
-/// The models.
+/// The models that can be trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
-    /// `ŷ = Σ W_mn S_mn`.
+    /// Merged linear attention, `ŷ = Σ W_mn S_mn`.
     Merged,
-    /// `W = Kᵀ Q`.
+    /// Linear attention with keys and queries, `W = Kᵀ Q`.
     Separate,
-    /// Values too: `V X (K X)ᵀ Q x̃ / (N + 1)`.
+    /// Linear attention with keys, queries and values, `V X (K X)ᵀ Q x̃ / (N + 1)`.
     Full,
-    /// Some heads of that, joined by an output matrix of `D + 1` rows.
+    /// Several heads of full linear attention, joined by an output matrix with `D + 1` rows.
     MultiHead,
-    /// Full attention with a softmax over the columns of the prompt, scale `√D`.
+    /// Full attention with a softmax over the columns of the prompt; scores are divided by `√D`.
     Softmax,
-    /// A Transformer block: softmax attention and a dense layer, with what comes in added after each.
+    /// A Transformer block: softmax attention and a dense layer, each with a residual connection.
     Block,
 }
 
-/// How a model is trained.
+/// Settings of the training.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TrainOptions {
-    /// Steps of Adam.
+    /// Number of steps of Adam.
     pub steps: usize,
-    /// The learning rate.
+    /// Learning rate.
     pub rate: f64,
-    /// `2 λ`.
+    /// Weight decay, `2 λ`.
     pub weight_decay: f64,
-    /// Heads of [`Model::MultiHead`].
+    /// Number of heads of [`Model::MultiHead`].
     pub heads: usize,
-    /// Hidden features of [`Model::Block`], in `D + 1`.
+    /// Hidden width of [`Model::Block`] as a multiple of `D + 1`.
     pub expansion: usize,
-    /// The seed of the first weights.
+    /// Seed of the initial weights.
     pub seed: u64,
 }
 
@@ -55,7 +55,7 @@ impl Default for TrainOptions {
     }
 }
 
-/// Adam's state of a list of numbers.
+/// Adam with the state of all parameters.
 pub(crate) struct Adam {
     rate: f64,
     weight_decay: f64,
@@ -70,7 +70,7 @@ impl Adam {
         Self { rate, weight_decay, step: 0, first: vec![0.0; len], second: vec![0.0; len] }
     }
 
-    /// One step against the gradient of the loss, to which the decay is added.
+    /// Makes one step. `gradient` is that of the loss; the weight decay is added here.
     pub(crate) fn step(&mut self, parameters: &mut [f64], gradient: &[f64]) {
         const BETA: (f64, f64) = (0.9, 0.999);
         self.step += 1;
@@ -85,26 +85,26 @@ impl Adam {
     }
 }
 
-/// What training gave.
+/// A trained model's errors and weights.
 #[derive(Debug, Clone)]
 pub struct Trained {
-    /// The mean of `(ŷ − ỹ)²` over the training prompts after some steps: `(step, error)`.
+    /// Training error after some of the steps: `(step, error)`.
     pub curve: Vec<(usize, f64)>,
-    /// The same at the end.
+    /// Mean of `(ŷ − ỹ)²` over the training prompts at the end.
     pub train_error: f64,
-    /// The mean over prompts never seen, and its standard error.
+    /// Mean of `(ŷ − ỹ)²` over test prompts, and its standard error.
     pub test_error: (f64, f64),
-    /// `W`, `[D + 1, D]`, of the models that have one.
+    /// The matrix `W`, `[D + 1, D]`, of [`Model::Merged`] and [`Model::Separate`].
     pub weights: Option<Vec<f64>>,
 }
 
-/// Points of a curve.
+/// Largest number of points of a training curve before the last one.
 const CURVE: usize = 200;
-/// Parts of the prompts, whose gradients are added up in their order: the same for any number of threads.
+/// Number of parts of the prompts. Their gradients are added in order, so that the number of threads changes nothing.
 const PARTS: usize = 32;
 
 impl TrainOptions {
-    /// Refuses what makes no sense.
+    /// Returns an error if a setting is out of range.
     pub fn validate(&self, task: &Task) -> Result<(), TheoryError> {
         task.validate()?;
         if self.steps == 0 {
@@ -122,10 +122,10 @@ impl TrainOptions {
 }
 
 impl Model {
-    /// All of them.
+    /// All models.
     pub const ALL: [Self; 6] = [Self::Merged, Self::Separate, Self::Full, Self::MultiHead, Self::Softmax, Self::Block];
 
-    /// The name in commands.
+    /// Returns the name of the model on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Merged => "merged",
@@ -138,8 +138,8 @@ impl Model {
     }
 }
 
-/// Trains a model on the prompts `0..prompts` of `seed`, and scores it with `tests` that it has not seen. `progress` hears the
-/// steps done and the error.
+/// Trains a model on the prompts `0..prompts` of `seed` and scores it on `tests` test prompts. `progress` is called with the
+/// number of steps done and the training error.
 pub fn train(
     model: Model,
     task: &Task,
@@ -165,8 +165,7 @@ pub fn train(
     }
 }
 
-/// Merged and separate linear attention see of their prompts only the fields: their gradients need nothing else. The options are
-/// those that are valid.
+/// Trains merged or separate linear attention, whose gradients depend on prompts only through the fields. Expects valid options.
 pub(crate) fn train_on_fields(
     model: Model,
     task: &Task,
@@ -212,7 +211,7 @@ pub(crate) fn train_on_fields(
     Trained { curve, train_error, test_error, weights: Some(weights) }
 }
 
-/// `W = Kᵀ Q` with `K` and `Q` of `D + 1` rows and columns, `K` first in the list of parameters.
+/// The factorisation `W = Kᵀ Q`. `K` and `Q` have `D + 1` rows and columns, and `K` comes first in the parameters.
 #[derive(Debug, Clone, Copy)]
 struct Factors {
     d: usize,
@@ -226,7 +225,7 @@ impl Factors {
         (0..side * d).map(|i| element(i / d, i % d)).collect()
     }
 
-    /// The gradient of both from that of `W`.
+    /// Returns the gradient with respect to `K` and `Q`, given the gradient `slope` with respect to `W`.
     fn gradient(self, parameters: &[f64], slope: &[f64]) -> Vec<f64> {
         let (d, side) = (self.d, self.d + 1);
         let (k, q) = parameters.split_at(side * side);
@@ -244,7 +243,7 @@ impl Factors {
     }
 }
 
-/// The others keep their prompts.
+/// Trains the models whose gradients need the prompts themselves, which are kept in memory.
 fn train_on_prompts(
     network: Network,
     task: &Task,

@@ -1,12 +1,12 @@
-//! The networks: only the column of the query is computed, since only its last element is asked for.
+//! The networks that are trained on prompts. Only the query's column is computed, since the prediction is its last element.
 //!
-//! Of a head, with the prompt's columns `x_i` and the query's column `q`:
+//! A head computes, with the prompt's columns `x_i` and the query's column `q`:
 //!
 //! ```text
 //! t = Q q,   r = Kᵀ t,   e_i = x_i·r,   a = e/(N+1) or softmax(e/√D),   c = Σ a_i x_i,   o = V c
 //! ```
 //!
-//! and the output is `O [o_1 … o_H]`. Linear attention needs of the prompt only `M = Σ x_i x_iᵀ / (N + 1)`: `c = M r`.
+//! The output is `O [o_1 … o_H]`. Linear attention needs only `M = Σ x_i x_iᵀ / (N + 1)` of the prompt: `c = M r`.
 
 use rand_distr::{Distribution, StandardNormal};
 
@@ -15,49 +15,49 @@ use crate::fields::dot;
 use crate::prompt::{Prompt, Task};
 use crate::random::{Purpose, random};
 
-/// Where the parameters of a network are in the list of all.
+/// The shape of a network, which determines where its parameters are in the flat list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Network {
     side: usize,
     heads: usize,
-    /// Features of a head.
+    /// Number of features of a head.
     width: usize,
     mixing: Mixing,
     output: Output,
-    /// Hidden features of the dense layer; 0 for none.
+    /// Number of hidden features of the dense layer; 0 if there is none.
     hidden: usize,
     scale: f64,
 }
 
-/// How the columns of a prompt are mixed.
+/// How attention weighs the columns of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mixing {
     Linear,
     Softmax,
 }
 
-/// What the heads become.
+/// How the outputs of the heads are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
-    /// The one head itself.
+    /// The output of the only head.
     Head,
-    /// The product of all with a matrix.
+    /// The outputs of all heads, joined and multiplied by `O`.
     Matrix,
 }
 
-/// A prompt as a network keeps it.
+/// The data of a prompt that a network needs.
 pub(super) struct Kept {
-    /// `M`, or the columns one after another.
+    /// `M` for linear attention, the prompt's columns for softmax attention.
     content: Vec<f64>,
     query: Vec<f64>,
     answer: f64,
 }
 
-/// What the forward pass of one prompt leaves for the backward pass.
+/// Intermediate results of the forward pass of one prompt, for the backward pass.
 struct Pass {
     heads: Vec<Head>,
     joined: Vec<f64>,
-    /// After attention and what came in.
+    /// Output of attention, plus the query's column in a block.
     first: Vec<f64>,
     hidden: Vec<f64>,
     prediction: f64,
@@ -98,22 +98,22 @@ impl Network {
         }
     }
 
-    /// Numbers of a projection of a head.
+    /// Returns the number of elements of a projection of a head.
     fn matrix(&self) -> usize {
         self.width * self.side
     }
 
-    /// Where `Q`, `K` and `V` of a head begin.
+    /// Returns the offsets of `Q`, `K` and `V` of a head.
     fn head(&self, head: usize) -> [usize; 3] {
         [0, 1, 2].map(|part| (3 * head + part) * self.matrix())
     }
 
-    /// Where `O` begins.
+    /// Returns the offset of `O`.
     fn output(&self) -> usize {
         3 * self.heads * self.matrix()
     }
 
-    /// Where `W1`, `b1`, `W2` and `b2` begin.
+    /// Returns the offsets of `W1`, `b1`, `W2` and `b2` of the dense layer.
     fn dense(&self) -> [usize; 4] {
         let joined = match self.output {
             Output::Head => 0,
@@ -124,12 +124,12 @@ impl Network {
         [first, first + matrix, first + matrix + hidden, first + 2 * matrix + hidden]
     }
 
-    /// Numbers of all parameters.
+    /// Returns the number of parameters.
     pub(super) fn len(&self) -> usize {
         self.dense()[3] + if self.hidden > 0 { self.side } else { 0 }
     }
 
-    /// First weights: normal with variance `1/(3 fan_in)`, which a dense layer has in PyTorch, biases 0.
+    /// Draws initial weights: normal with variance `1/(3 fan_in)`, as in PyTorch's dense layer, and biases 0.
     pub(super) fn first_weights(&self, seed: u64) -> Vec<f64> {
         let mut random = random(Purpose::Weights, seed, 0);
         let mut weights = vec![0.0; self.len()];
@@ -147,7 +147,7 @@ impl Network {
         weights
     }
 
-    /// Numbers of a prompt that are kept.
+    /// Returns the number of values that [`Self::keep`] stores for a prompt.
     pub(super) fn kept_len(&self, task: &Task) -> usize {
         let content = match self.mixing {
             Mixing::Linear => self.side,
@@ -178,7 +178,7 @@ impl Network {
         Kept { content, query, answer: prompt.answer }
     }
 
-    /// The prediction for a prompt.
+    /// Returns the prediction for a prompt.
     pub(super) fn predict(&self, weights: &[f64], prompt: &Kept) -> f64 {
         self.forward(weights, prompt).prediction
     }
@@ -219,7 +219,7 @@ impl Network {
         Pass { heads: all, joined, first, hidden, prediction }
     }
 
-    /// Adds the gradient of `factor · (ŷ − ỹ)²` to `gradient`; the squared error.
+    /// Adds the gradient of `factor · (ŷ − ỹ)²` to `gradient` and returns the squared error.
     pub(super) fn add_gradient(&self, weights: &[f64], prompt: &Kept, factor: f64, gradient: &mut [f64]) -> f64 {
         let Self { side, heads, width, .. } = *self;
         let pass = self.forward(weights, prompt);
@@ -273,12 +273,12 @@ impl Network {
     }
 }
 
-/// A matrix, row after row, times a vector.
+/// Multiplies a row-major matrix by a vector.
 fn times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
     matrix.chunks_exact(x.len()).map(|row| dot(row, x)).collect()
 }
 
-/// The transposed of a matrix of `columns` columns times a vector.
+/// Multiplies the transpose of a row-major matrix with `columns` columns by a vector.
 fn transposed_times(matrix: &[f64], x: &[f64], columns: usize) -> Vec<f64> {
     let mut out = vec![0.0; columns];
     for (row, x) in matrix.chunks_exact(columns).zip(x) {
@@ -287,7 +287,7 @@ fn transposed_times(matrix: &[f64], x: &[f64], columns: usize) -> Vec<f64> {
     out
 }
 
-/// `matrix += a bᵀ`.
+/// Computes `matrix += a bᵀ`.
 fn add_outer(matrix: &mut [f64], a: &[f64], b: &[f64]) {
     for (row, a) in matrix.chunks_exact_mut(b.len()).zip(a) {
         row.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
@@ -323,7 +323,7 @@ mod tests {
         a.iter().zip(b).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + b).collect()).collect()
     }
 
-    /// The same models by their formulas, for all columns of the prompt's matrix `x`, one whole matrix after another.
+    /// Predicts by the formulas of the models, with whole matrices: all columns of the prompt's matrix `x` are computed.
     fn by_the_formula(model: Model, x: &Matrix, weights: &[f64], options: &TrainOptions) -> f64 {
         let (side, columns) = (x.len(), x[0].len());
         let mut rest = weights;
@@ -339,7 +339,7 @@ mod tests {
         let mut joined = Matrix::new();
         for _ in 0..heads {
             let [q, k, v] = [0; 3].map(|_| product(&take(width, side), x));
-            // scores[i][j]: how much query j sees of source i.
+            // scores[i][j]: score of query j and key i.
             let mut scores = product(&transposed(&k), &q);
             for j in 0..columns {
                 let column: Vec<f64> = scores.iter().map(|row| row[j] / ((side - 1) as f64).sqrt()).collect();

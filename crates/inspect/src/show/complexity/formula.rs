@@ -1,39 +1,39 @@
-//! Costs by formula (Vaswani et al. 2017, table 1). A multiplication with its addition counts as two operations.
+//! Costs by formula (Vaswani et al. 2017, table 1). A multiply-add counts as two operations.
 
 /// A kind of layer that mixes tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
-    /// Every token sees every token.
+    /// Attention in which every token sees every token.
     SelfAttention,
-    /// Every token sees a window.
+    /// Attention in which every token sees a window.
     TruncatedAttention,
     /// Attention without a softmax, through a `d × d` state.
     LinearAttention,
-    /// Weights by place in a window.
+    /// Convolution, with weights by position in a window.
     Convolution,
-    /// Step by step.
+    /// Recurrent layer, which goes step by step.
     Recurrent,
 }
 
-/// The sizes of a call.
+/// Sizes of a sequence and of the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// Tokens.
+    /// Number of tokens.
     pub n: usize,
-    /// Features of a token.
+    /// Number of features of a token.
     pub d: usize,
-    /// Tokens that a convolution sees.
+    /// Number of tokens that a convolution sees.
     pub k: usize,
-    /// Keys that a query of truncated attention sees.
+    /// Number of keys that a query of truncated attention sees.
     pub w: usize,
 }
 
 impl Layer {
-    /// In the order of the tables.
+    /// All layers, in the order of the tables.
     pub const ALL: [Layer; 5] =
         [Layer::SelfAttention, Layer::TruncatedAttention, Layer::LinearAttention, Layer::Convolution, Layer::Recurrent];
 
-    /// For people.
+    /// Returns the readable name.
     pub fn name(self) -> &'static str {
         match self {
             Layer::SelfAttention => "self-attention",
@@ -44,7 +44,7 @@ impl Layer {
         }
     }
 
-    /// How the cost of mixing tokens grows.
+    /// Returns how the cost of mixing tokens grows.
     pub fn complexity(self) -> &'static str {
         match self {
             Layer::SelfAttention => "O(n² d)",
@@ -55,7 +55,7 @@ impl Layer {
         }
     }
 
-    /// Steps that must wait for each other.
+    /// Returns how the number of sequential steps grows.
     pub fn sequential(self) -> &'static str {
         match self {
             Layer::Recurrent => "O(n)",
@@ -63,7 +63,7 @@ impl Layer {
         }
     }
 
-    /// Layers or steps that a signal takes between the two most distant tokens.
+    /// Returns how the number of layers or steps between the two most distant tokens grows.
     pub fn path(self) -> &'static str {
         match self {
             Layer::SelfAttention | Layer::LinearAttention => "O(1)",
@@ -73,22 +73,22 @@ impl Layer {
         }
     }
 
-    /// Operations of the mixing, forward.
+    /// Returns the number of operations of the mixing in a forward pass.
     pub fn mixing_flops(&self, sizes: &Sizes) -> f64 {
         let [n, d, k, w] = [sizes.n, sizes.d, sizes.k, sizes.w].map(|size| size as f64);
         match self {
-            // Scores and the sum of values.
+            // Scores and the weighted sum of values.
             Layer::SelfAttention => 4.0 * n * n * d,
             Layer::TruncatedAttention => 4.0 * n * w.min(n) * d,
             // Keys times values into the state, queries times the state.
             Layer::LinearAttention => 4.0 * n * d * d,
             Layer::Convolution => 2.0 * k * n * d * d,
-            // The input's product and the state's.
+            // The product of the input and that of the state.
             Layer::Recurrent => 4.0 * n * d * d,
         }
     }
 
-    /// Operations of the projections to queries, keys, values and output.
+    /// Returns the number of operations of the projections to queries, keys, values and output.
     pub fn projection_flops(&self, sizes: &Sizes) -> f64 {
         match self {
             Layer::SelfAttention | Layer::TruncatedAttention | Layer::LinearAttention => {
@@ -98,10 +98,10 @@ impl Layer {
         }
     }
 
-    /// [`Layer::path`] as a number, in the direction that takes longer.
+    /// Returns [`Layer::path`] as a number, in the direction that takes longer.
     pub fn path_length(&self, sizes: &Sizes) -> usize {
         let distance = sizes.n.saturating_sub(1);
-        // An even window reaches one token less to one side.
+        // An even window reaches one token less far on one side.
         let within = |seen: usize| distance.div_ceil((seen.saturating_sub(1) / 2).max(1));
         match self {
             Layer::SelfAttention | Layer::LinearAttention => distance.min(1),
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn paths_are_walked() {
-        // The longest path by spreading from the first token, layer by layer.
+        // Finds the longest path by spreading from the first token, layer by layer.
         for (n, k) in [(2, 3), (17, 3), (40, 7), (33, 6)] {
             let (mut reached, mut layers) = (0, 0);
             while reached < n - 1 {
-                // What lies `k/2` before sees it at the other side, `k − 1 − k/2` away, or the reverse: the nearer counts.
+                // A window reaches k/2 tokens to one side and k − 1 − k/2 to the other; the shorter reach counts.
                 reached += (k / 2).min(k - 1 - k / 2);
                 layers += 1;
             }

@@ -1,4 +1,4 @@
-//! The time of one call.
+//! Measures the time of one call.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use regard_ops::{
 use super::{Complexity, Layer};
 use crate::show::{ShowError, normals, random};
 
-/// What a call is.
+/// The passes that are timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Timed {
     /// The forward pass alone.
     #[default]
     Forward,
-    /// Forward and backward, to the gradients of inputs and weights.
+    /// Forward and backward pass, with gradients of inputs and weights.
     Both,
 }
 
 impl Timed {
-    /// For people.
+    /// Returns the readable name.
     pub fn name(self) -> &'static str {
         match self {
             Timed::Forward => "forward",
@@ -32,7 +32,7 @@ impl Timed {
         }
     }
 
-    /// How much more than a forward pass, about.
+    /// Returns the approximate cost relative to a forward pass.
     pub(super) fn factor(self) -> f64 {
         match self {
             Timed::Forward => 1.0,
@@ -41,14 +41,14 @@ impl Timed {
     }
 }
 
-/// A short call is repeated for so long, so that the fastest is not a matter of luck.
+/// Time for which short calls are repeated, so that the fastest is not a matter of luck.
 const ENOUGH: Duration = Duration::from_millis(20);
 const MOST_CALLS: usize = 2_000;
 
-/// The fastest of some calls.
+/// Returns the time of the fastest of several calls, in seconds.
 pub(super) fn seconds(layer: Layer, options: &Complexity, length: usize) -> Result<f64, ShowError> {
     let work = Work::new(layer, options, length)?;
-    // The first call makes the buffers that the others find again.
+    // The first call allocates buffers that later calls reuse.
     work.call()?;
     let (mut best, mut calls, start) = (f64::INFINITY, 0, Instant::now());
     while calls < options.repeats || (start.elapsed() < ENOUGH && calls < MOST_CALLS) {
@@ -57,18 +57,18 @@ pub(super) fn seconds(layer: Layer, options: &Complexity, length: usize) -> Resu
         best = best.min(call.elapsed().as_secs_f64());
         calls += 1;
     }
-    // A clock too coarse for a call must not give a time of zero, which has no logarithm.
+    // A coarse clock may measure zero, which has no logarithm.
     Ok(best.max(1e-9))
 }
 
-/// A call with its data.
+/// A call to be timed, with its data.
 struct Work {
     mixing: Mixing,
     timed: Timed,
 }
 
-/// One head, one sequence.
-#[allow(clippy::large_enum_variant, reason = "one at a time")]
+/// The operation that mixes tokens, for one head and one sequence.
+#[allow(clippy::large_enum_variant, reason = "only one exists at a time")]
 enum Mixing {
     Attention { qkv: [Tensor<4>; 3], mask: Mask },
     Linear { qkv: [Tensor<4>; 3] },
@@ -139,7 +139,7 @@ impl Work {
     }
 }
 
-/// A leaf that is differentiated where the backward pass is timed.
+/// Creates an input tensor, with gradients if the backward pass is timed.
 fn input<const D: usize>(numbers: Vec<f32>, shape: [usize; D], device: &Device, timed: Timed) -> Tensor<D> {
     let x = Tensor::from_data(TensorData::new(numbers, shape), device);
     match timed {

@@ -1,40 +1,39 @@
-//! What a layer costs: self-attention, truncated and linear attention, convolution and recurrence, by formula
-//! and measured with our operations over growing lengths.
+//! The cost of self-attention, truncated and linear attention, convolution and recurrence, by formula and measured with our
+//! operations over growing lengths.
 //!
-//! Measured is the mixing of tokens alone, one sequence and one head, without the projections that all kinds of
-//! attention have besides (`8 n d²`): the slopes over the length would else hide behind them.
+//! Only the mixing of tokens is measured, for one sequence and one head. The projections that all kinds of attention have besides
+//! (`8 n d²`) are left out, because they would hide how the mixing grows with the length.
 
 mod formula;
 mod measure;
 
+use regard_figures::{Axis, Figure, LineStyle, Lines, Series, Table, number};
 use regard_nn::ConfigError;
 use serde::Serialize;
 
-use super::aligned::aligned;
 use super::limits::check_range;
 use super::{Progress, ShowError, Shown};
-use crate::{Axis, Figure, LineStyle, Lines, Series, Table, number};
 pub use formula::{Layer, Sizes};
 pub use measure::Timed;
 
-/// What is measured.
+/// Settings of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Complexity {
-    /// The shortest sequence.
+    /// Length of the shortest sequence.
     pub from: usize,
-    /// The longest; measured at `from`, `2 from`, … up to it.
+    /// Upper limit of the lengths `from`, `2 from`, `4 from`, …
     pub to: usize,
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Tokens that a convolution sees.
+    /// Number of tokens that a convolution sees.
     pub kernel: usize,
-    /// Keys that a query of truncated attention sees.
+    /// Number of keys that a query of truncated attention sees.
     pub window: usize,
-    /// Calls at each length, at least; the fastest counts.
+    /// Minimum number of calls at each length; the fastest counts.
     pub repeats: usize,
-    /// What a call is.
+    /// The passes that are timed.
     pub timed: Timed,
-    /// The seed of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -45,33 +44,33 @@ impl Default for Complexity {
     }
 }
 
-/// A layer, by formula and measured.
+/// Costs of a layer, by formula and measured.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
     complexity: &'static str,
     sequential: &'static str,
     path: &'static str,
-    /// At each length.
+    /// Operations of the mixing at each length.
     flops: Vec<f64>,
     projection_flops: Vec<f64>,
     path_length: Vec<usize>,
     milliseconds: Vec<f64>,
-    /// The slope of the logarithm of the time over that of the length.
+    /// Slope of the logarithm of the time over the logarithm of the length.
     slope: f64,
-    /// The same of the formula.
+    /// Slope of the logarithm of the number of operations over the logarithm of the length.
     formula_slope: f64,
     #[serde(skip)]
     intercept: f64,
 }
 
-/// Floating-point operations of a whole run that are let through: some minutes on two cores.
+/// Largest number of floating-point operations of a run: some minutes on two cores.
 const MOST_WORK: f64 = 4e12;
-/// Numbers that the convolution lays out: half a gigabyte.
+/// Largest number of values in the unfolded input of the convolution: half a gigabyte.
 const MOST_NUMBERS: usize = 1 << 27;
 
 impl Complexity {
-    /// The table by formula, and the times, which `progress` hears of before each measurement.
+    /// Computes the table by formula and measures the times. `progress` is called before each measurement.
     pub fn show(&self, progress: &mut dyn FnMut(Progress)) -> Result<Shown, ShowError> {
         self.validate()?;
         let lengths = self.lengths();
@@ -116,7 +115,7 @@ impl Complexity {
             return Err(ConfigError::new(
                 "to",
                 to,
-                "less with these d_model, kernel, window and repeats: this would take long",
+                "less with these d_model, kernel, window and repeats: the run would take too long",
             ));
         }
         Ok(())
@@ -167,17 +166,17 @@ impl Complexity {
 
     fn text(&self, lengths: &[usize], fit_from: usize, (formulas, times): &(Table, Table)) -> String {
         format!(
-            "By formula: n tokens, d = {} features, k = {} tokens a convolution sees, w = {} keys a query sees.\n\n{}\n\
-             Measured: {} of the mixing alone (one sequence, one head, no projections), the fastest of {} calls or more,\n\
+            "By formula: n tokens, d = {} features, k = {} tokens per convolution, w = {} keys per query window.\n\n{}\n\
+             Measured: {} of the mixing only (one sequence, one head, no projections), the fastest of at least {} calls,\n\
              in milliseconds; the slope is the exponent of n, fitted to n ≥ {}.\n\n{}",
             self.d_model,
             self.kernel,
             self.window,
-            aligned(formulas),
+            formulas.to_text(),
             self.timed.name(),
             self.repeats,
             lengths[fit_from],
-            aligned(times),
+            times.to_text(),
         )
     }
 
@@ -197,24 +196,24 @@ impl Complexity {
             });
             measured = measured.series(Series::new("", fitted).style(LineStyle::Dashed).colour(index));
         }
-        Figure::new("What a layer costs as the sequence grows")
+        Figure::new("Cost of a layer as the sequence grows")
             .panel("by formula", by_formula)
             .panel(format!("measured, {}, with fitted exponents", self.timed.name()), measured)
             .panel("by formula", formulas)
             .panel("measured, milliseconds", times)
             .columns(2)
             .note(format!(
-                "d = {}, kernel k = {}, window w = {}; one sequence, one head. Measured is the mixing of tokens alone: projections (8nd², for all kinds of attention) come on top and are linear in n.",
+                "d = {}, kernel k = {}, window w = {}; one sequence, one head. Only the mixing of tokens is measured: the projections of all kinds of attention (8nd²) are extra and linear in n.",
                 self.d_model, self.kernel, self.window
             ))
             .note(format!(
-                "Self-attention is quadratic, everything else linear in n; only the recurrence has to go step by step. By formula, linear attention and the RNN are one line, 4nd². Dashed: fits over n ≥ {}, the upper half of the lengths.",
+                "Self-attention is quadratic in n, everything else linear; only the RNN has to go step by step. By formula, linear attention and the RNN have the same cost, 4nd². Dashed: fits over n ≥ {}, the upper half of the lengths.",
                 lengths[fit_from]
             ))
     }
 }
 
-/// Times at every length would be too wide: at four of them.
+/// Returns a table of the times at up to four lengths; all of them would be too wide.
 fn time_table(lengths: &[usize], rows: &[Row]) -> Table {
     let last = lengths.len() - 1;
     let mut chosen: Vec<usize> = (0..4).map(|part| part * last / 3).collect();
@@ -229,12 +228,12 @@ fn time_table(lengths: &[usize], rows: &[Row]) -> Table {
     table
 }
 
-/// The first of the upper half of the lengths, two at least.
+/// Returns the index of the first length of the upper half, which has at least two lengths.
 fn fit_from(count: usize) -> usize {
     (count / 2).min(count.saturating_sub(2))
 }
 
-/// Slope and intercept of the least-squares line through the logarithms.
+/// Returns slope and intercept of the least-squares line through the logarithms.
 fn fit(lengths: &[usize], values: &[f64]) -> (f64, f64) {
     let points: Vec<(f64, f64)> = lengths.iter().zip(values).map(|(&n, v)| ((n as f64).ln(), v.ln())).collect();
     let count = points.len() as f64;
@@ -277,11 +276,11 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_for_ever_is_refused() {
+    fn runs_that_would_take_too_long_are_refused() {
         let message = |c: Complexity| c.show(&mut |_| panic!("nothing is measured")).unwrap_err().to_string();
         let complexity = Complexity::default();
         assert!(message(Complexity { to: 100, ..complexity }).starts_with("to = 100: expected at least 128"));
-        assert!(message(Complexity { to: 1 << 16, d_model: 1024, ..complexity }).contains("take long"));
+        assert!(message(Complexity { to: 1 << 16, d_model: 1024, ..complexity }).contains("take too long"));
         assert!(message(Complexity { window: 2, ..complexity }).starts_with("window = 2"));
         assert!(message(Complexity { repeats: 0, ..complexity }).starts_with("repeats = 0"));
     }

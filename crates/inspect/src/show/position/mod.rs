@@ -1,11 +1,12 @@
-//! Every kind of positions: vectors as an image of position × dimension, biases as a matrix, rotations as the
-//! cosines of their angles, each with what remains of it over a distance; and the rotation that moves sinusoids.
+//! All kinds of positions: vectors as an image of position × dimension, biases as a matrix, rotations as the cosines of their
+//! angles, each with its decay over the distance; and the rotation that shifts sinusoids.
 
 mod panels;
 mod view;
 
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
+use regard_figures::{fixed, number};
 use regard_nn::layers::position::floater::FloaterConfig;
 use regard_nn::layers::position::learned::LearnedConfig;
 use regard_nn::layers::position::recurrent::RecurrentPositionConfig;
@@ -19,24 +20,22 @@ use serde_json::json;
 use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::{ShowError, Shown};
-use crate::number;
-use crate::number::fixed;
 use view::View;
 
-/// What is shown.
+/// Settings of the demonstration.
 #[derive(Debug, Clone)]
 pub struct Position {
-    /// Positions.
+    /// Number of positions.
     pub length: usize,
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Heads, for the kinds that differ between them.
+    /// Number of heads, for the kinds that differ between heads.
     pub n_heads: usize,
-    /// One kind by its name, in detail; all side by side if none.
+    /// Name of one kind to show in detail; `None` shows all side by side.
     pub kind: Option<String>,
-    /// How far the rotation of the sinusoids moves them.
+    /// Distance by which the rotation shifts sinusoids.
     pub shift: usize,
-    /// The seed of learned kinds, which are shown as they start, and of random vectors.
+    /// Seed of random vectors and of learned kinds, which are shown before training.
     pub seed: u64,
 }
 
@@ -46,7 +45,7 @@ impl Default for Position {
     }
 }
 
-/// Every kind by its name, in the order shown. A new one joins here; how it is shown follows from where it enters.
+/// Returns every kind with its name, in the order shown. New kinds are added here; where a kind enters decides how it is shown.
 pub(super) fn kinds(length: usize) -> Vec<(&'static str, Kind)> {
     vec![
         ("none", Kind::None),
@@ -60,18 +59,18 @@ pub(super) fn kinds(length: usize) -> Vec<(&'static str, Kind)> {
     ]
 }
 
-/// The names of all kinds, in the order shown.
+/// Returns the names of all kinds, in the order shown.
 pub fn kind_names() -> Vec<&'static str> {
     kinds(1).into_iter().map(|(name, _)| name).collect()
 }
 
-/// The kind called `name`.
+/// Returns the kind called `name`.
 pub(super) fn kind_named(length: usize, name: &str) -> Result<(&'static str, Kind), ConfigError> {
     let unknown = ConfigError::new("kind", name, kind_names().join(", "));
     kinds(length).into_iter().find(|(known, _)| *known == name).ok_or(unknown)
 }
 
-/// The layer. A relative table, which starts at zero, is filled with [`example_table`].
+/// Creates the layer. A relative table, which starts at zero, is filled with [`example_table`].
 pub(super) fn layer(kind: &Kind, sizes: PositionSizes, seed: u64) -> Result<Positions, ConfigError> {
     let init = Init::new(seed, &Device::flex()).enter("position");
     let mut layer = kind.init(sizes, &init)?;
@@ -82,7 +81,7 @@ pub(super) fn layer(kind: &Kind, sizes: PositionSizes, seed: u64) -> Result<Posi
     Ok(layer)
 }
 
-/// A table such as training makes: the heads look at the token before, the next, those around, and further back.
+/// Returns a table such as training could find: heads attend to the previous token, the next, those around, and further back.
 fn example_table(n_heads: usize, max: usize) -> Tensor<2> {
     let bias = |head: usize, distance: f32| {
         let (centre, width) = [(-1.0f32, 1.0f32), (1.0, 1.0), (0.0, 3.0), (-6.0, 4.0)][head % 4];
@@ -93,13 +92,13 @@ fn example_table(n_heads: usize, max: usize) -> Tensor<2> {
     Tensor::from_data(TensorData::new(values, [n_heads, 2 * max + 1]), &Device::flex())
 }
 
-/// A kind and what is seen of it.
+/// A kind and the numbers to show for it.
 struct Seen {
     name: &'static str,
     view: View,
 }
 
-/// `PE(p) R = PE(p + k)`.
+/// The rotation with `PE(p) R = PE(p + k)`.
 struct Shift {
     by: usize,
     matrix: Matrix,
@@ -108,7 +107,7 @@ struct Shift {
 }
 
 impl Position {
-    /// All kinds, or one in detail.
+    /// Shows all kinds, or one in detail.
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
         let chosen = match &self.kind {
@@ -156,7 +155,7 @@ impl Position {
         distances.dedup();
         let heading: String = distances.iter().map(|k| format!("{:>9}", format!("k = {k}"))).collect();
         let mut text = format!(
-            "{} positions, d_model {}, {} heads. What is left of a position at the distance k:\n\n{:<11} {:<18} {:<36}{heading}\n",
+            "{} positions, d_model {}, {} heads. Similarity or bias at distance k:\n\n{:<11} {:<18} {:<36}{heading}\n",
             self.length, self.d_model, self.n_heads, "kind", "enters", "measured"
         );
         for Seen { name, view } in seen {
@@ -168,7 +167,7 @@ impl Position {
         }
         if let Some(Shift { by, difference, .. }) = shift {
             text += &format!(
-                "\nSinusoids move by a rotation that is the same everywhere: PE(p) R = PE(p + {by}), with a largest difference of \
+                "\nThe same rotation moves the sinusoids of all positions: PE(p) R = PE(p + {by}), with a largest difference of \
                  {} over all p.\n",
                 number(*difference, 2)
             );
@@ -176,13 +175,13 @@ impl Position {
         for Seen { view, .. } in seen {
             if let View::Turned { uneven, .. } = view {
                 text += &format!(
-                    "RoPE's q·k depends on the distance alone: at one distance it differs by at most {}.\n",
+                    "RoPE's q·k depends only on the distance: pairs at the same distance differ by at most {}.\n",
                     number(*uneven, 2)
                 );
             }
         }
         if seen.iter().any(|seen| seen.name == "relative") {
-            text += "The relative table starts at zero; it is shown filled with an example such as training makes.\n";
+            text += "The relative table starts at zero; it is shown with example values such as training could find.\n";
         }
         text
     }
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn turned_vectors_fall_off_with_the_distance_alone() {
+    fn rotated_vectors_fall_off_with_the_distance_alone() {
         let shown = shown("rope");
         for (k, got) in curve(&shown, 0).iter().enumerate() {
             let want = (0..4).map(|i| (k as f64 / 10_000f64.powf(2.0 * i as f64 / 8.0)).cos()).sum::<f64>() / 4.0;

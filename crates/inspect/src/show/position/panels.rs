@@ -1,18 +1,21 @@
-//! The pictures of the kinds: all side by side, or one in detail.
+//! Figures of position encodings: all kinds side by side, or one in detail.
+
+use regard_figures::{
+    Axis, ColourScale, Figure, FigureError, Heatmap, Lines, PanelKind, Series, Text, ValueRange, number,
+};
 
 use super::view::View;
 use super::{Position, Seen, Shift};
 use crate::show::matrix::Matrix;
-use crate::{Axis, ColourScale, Figure, Heatmap, InspectError, Lines, PanelKind, Series, Text, ValueRange, number};
 
 const COLUMNS: usize = 3;
 const SIDE: u32 = 320;
 
-/// A picture with its title, above the plot that belongs to it.
+/// A panel with its title.
 type Titled = (String, PanelKind);
 
-/// An image of each kind above what is left of it over a distance.
-pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>) -> Result<Figure, InspectError> {
+/// Draws an image of each kind, and below it how it falls off with the distance.
+pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>) -> Result<Figure, FigureError> {
     let mut items: Vec<(Titled, Titled)> = Vec::new();
     for Seen { name, view } in seen {
         let image = match view {
@@ -27,7 +30,7 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
     }
     if let Some(shift) = shift {
         let words = format!(
-            "PE(p) R = PE(p + {})\n\nfor every p: each pair of features\nturns by its own angle.\n\nlargest difference: {}",
+            "PE(p) R = PE(p + {})\n\nfor every p: each pair of features\nrotates by its own angle.\n\nlargest difference: {}",
             shift.by,
             number(shift.difference, 2)
         );
@@ -48,13 +51,13 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
     Ok(notes(figure, seen))
 }
 
-/// All of one kind.
-pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, InspectError> {
+/// Draws one kind in detail.
+pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, FigureError> {
     let Seen { name, view } = seen;
     let title = format!("Positions: {name}, {} of them, d_model {}", position.length, position.d_model);
     let mut figure = Figure::new(title);
     match view {
-        View::Nothing => figure.push("", Text::new("Nothing is added anywhere: the order of the tokens is not known.")),
+        View::Nothing => figure.push("", Text::new("No positions: attention does not see the order of the tokens.")),
         View::Added { table } => {
             figure.push("added to the tokens", image(table, "dimension")?);
             let products = Matrix::of(table.tensor::<2>().matmul(table.tensor::<2>().transpose()));
@@ -66,7 +69,7 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
             let within = angles.map(|_, _, angle| angle.rem_euclid(turn) / turn);
             let map = within.heatmap()?.axes("position", "pair of features").side(SIDE);
             figure.push(
-                "angle in turns, whole ones left out",
+                "angle in turns, modulo 1",
                 map.scale(ColourScale::viridis(ValueRange::Fixed { low: 0.0, high: 1.0 })),
             );
             figure.push("cos of the angle", image(&cosines(angles), "pair of features")?);
@@ -84,7 +87,7 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
     if let Some(shift) = shift {
         figure.push(shift_title(shift), rotation(shift)?);
         figure = figure.note(format!(
-            "PE(p) R = PE(p + {}) for every p, with a largest difference of {}: R turns each pair of features by its own angle.",
+            "PE(p) R = PE(p + {}) for every p, with a largest difference of {}: R rotates each feature pair by its own angle.",
             shift.by, number(shift.difference, 2)
         ));
     }
@@ -94,34 +97,32 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
 fn notes(mut figure: Figure, seen: &[Seen]) -> Figure {
     let has = |name: &str| seen.iter().any(|seen| seen.name == name);
     if has("sinusoidal") || has("rope") {
-        figure = figure.note("Sinusoids and RoPE turn fast in the first features and slowly in the last: near positions stay alike, and the likeness falls in waves with the distance, the same wherever one starts.");
+        figure = figure.note("Sinusoids and RoPE rotate fast in the first features and slowly in the last. Near positions are similar, and the similarity falls in waves with the distance, independently of the starting point.");
     }
     if has("learned") {
-        figure = figure.note(
-            "Learned vectors are shown as they start, at random: any two are unlike until training says otherwise.",
-        );
+        figure = figure.note("Learned vectors are shown before training: they are random, so any two are dissimilar.");
     }
     if has("relative") {
-        figure = figure.note("The relative table starts at zero; it is shown filled with an example such as training makes: heads that look at the token before, the next, those around, and further back. Distances beyond 16 are clipped.");
+        figure = figure.note("The relative table starts at zero; it is shown with example values such as training could find: heads that attend to the previous token, the next, those around, and further back. Distances beyond 16 are clipped.");
     }
     if has("alibi") {
         figure =
-            figure.note("ALiBi lowers the score in proportion to the distance, with a slope of its own in each head.");
+            figure.note("ALiBi lowers the score in proportion to the distance, with a different slope in each head.");
     }
     figure
 }
 
-fn image(values: &Matrix, columns: &str) -> Result<Heatmap, InspectError> {
+fn image(values: &Matrix, columns: &str) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Data);
     Ok(values.heatmap()?.axes("position", columns).scale(scale).side(SIDE))
 }
 
-fn bias(values: &Matrix) -> Result<Heatmap, InspectError> {
+fn bias(values: &Matrix) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Data);
     Ok(values.heatmap()?.axes("query", "key").scale(scale).side(SIDE))
 }
 
-fn rotation(shift: &Shift) -> Result<Heatmap, InspectError> {
+fn rotation(shift: &Shift) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Fixed { low: -1.0, high: 1.0 });
     Ok(shift
         .matrix
@@ -142,7 +143,7 @@ fn cosines(angles: &Matrix) -> Matrix {
 fn decay_title(view: &View, name: &str) -> String {
     match view {
         View::Biased { .. } => format!("{name}: bias over the distance"),
-        _ => format!("{name}: likeness over the distance"),
+        _ => format!("{name}: similarity over the distance"),
     }
 }
 

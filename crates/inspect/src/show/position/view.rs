@@ -1,4 +1,4 @@
-//! What is to be seen of a kind, by where it enters.
+//! The numbers to show for a kind of positions, which depend on where it enters.
 
 use burn::tensor::{Device, Tensor};
 use regard_kernels::attention::{alibi_distances, relative_distances};
@@ -9,32 +9,32 @@ use serde_json::{Value, json};
 use crate::show::matrix::{Matrix, short};
 use crate::show::{ShowError, normals, random};
 
-/// The numbers of a kind.
+/// The numbers of a kind of positions.
 pub(super) enum View {
-    /// It enters nowhere.
+    /// No positions.
     Nothing,
-    /// Vectors that are added to the tokens, `[length, d_model]`.
+    /// Vectors added to the tokens, `[length, d_model]`.
     Added { table: Matrix },
-    /// Queries and keys are turned.
+    /// A rotation of queries and keys.
     Turned {
-        /// `[length, d_head/2]`
+        /// Angles `[length, d_head/2]`.
         angles: Matrix,
-        /// `q·k/|q|²` of equal vectors by distance: of ones, and the mean of random ones.
+        /// `q·k/|q|²` of equal vectors by distance: for vectors of ones, and the mean for random vectors.
         decay: [Vec<f64>; 2],
-        /// How far it differs at one distance.
+        /// Largest difference of `q·k/|q|²` between pairs at the same distance.
         uneven: f64,
     },
-    /// A bias is added to the scores, `[length, length]` for each head.
+    /// A bias added to the scores, `[length, length]` for each head.
     Biased { by_head: Vec<Matrix> },
 }
 
-/// A quantity over the distance.
+/// A quantity as a function of the distance.
 pub(super) struct Curve {
     pub name: String,
     pub points: Vec<(f64, f64)>,
 }
 
-/// Random vectors to average over.
+/// Number of random vectors to average over.
 const SAMPLES: usize = 64;
 
 impl View {
@@ -71,17 +71,17 @@ impl View {
         }
     }
 
-    /// What the curves are.
+    /// Returns what the curves measure.
     pub fn measured(&self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::Added { .. } => "PE(p)·PE(p+k)/|PE|², mean over p",
-            Self::Turned { .. } => "q·k/|q|² of equal vectors, turned",
+            Self::Turned { .. } => "q·k/|q|² of equal vectors, rotated",
             Self::Biased { .. } => "bias of head 1, key k after query",
         }
     }
 
-    /// Over the distance: a similarity from 0 on, a bias to both sides.
+    /// Returns the curves over the distance: a similarity from distance 0 on, a bias for both directions.
     pub fn curves(&self) -> Vec<Curve> {
         let from_zero = |name: &str, values: &[f64]| Curve {
             name: name.to_string(),
@@ -111,7 +111,7 @@ impl View {
                 json["angles"] = angles.json();
                 json["largest_difference_at_one_distance"] = short(*uneven);
             }
-            // All of it is in the curves.
+            // The curves contain all biases.
             Self::Biased { .. } => {}
         }
         json
@@ -126,13 +126,13 @@ impl Curve {
 
 fn bias_curve(head: usize, bias: &Matrix) -> Curve {
     let last = bias.rows - 1;
-    // The last row has the keys before, the first those after.
+    // The last row has the keys before the query, the first row those after it.
     let before = (0..last).map(|key| (key as f64 - last as f64, bias.at(last, key)));
     let after = (0..=last).map(|key| (key as f64, bias.at(0, key)));
     Curve { name: format!("head {}", head + 1), points: before.chain(after).collect() }
 }
 
-/// `mean_p PE(p)·PE(p + k)` over the mean of `|PE(p)|²`, for each `k`.
+/// Returns `mean_p PE(p)·PE(p + k)` over the mean of `|PE(p)|²`, for each `k`.
 fn similarity(table: &Matrix) -> Vec<f64> {
     let dot = |p: usize, q: usize| table.row(p).iter().zip(table.row(q)).map(|(a, b)| a * b).sum::<f64>();
     let mean = |k: usize| (0..table.rows - k).map(|p| dot(p, p + k)).sum::<f64>() / (table.rows - k) as f64;

@@ -1,51 +1,51 @@
-//! Keys and values of the tokens so far, so that decoding a token costs one row of attention.
+//! Key-value cache for decoding: with it, a new token costs one row of attention.
 
 use burn::tensor::{Int, Tensor};
 
 use crate::error::NnError;
 
-/// The keys and values that one attention layer has seen. It grows by doubling, so that a token is copied a constant
-/// number of times on average.
+/// Cache of the keys and values of one attention layer. Its memory grows by doubling, so that a token is copied a
+/// constant number of times on average.
 #[derive(Debug, Clone, Default)]
 pub struct KeyValueCache {
-    /// `[batch, kv_heads, capacity, d_head]` each, the first `len` in use.
+    /// Keys and values, `[batch, kv_heads, capacity, d_head]` each, of which the first `len` tokens are in use.
     memory: Option<(Tensor<4>, Tensor<4>)>,
     len: usize,
 }
 
-/// The caches that the tokens of a pass follow.
+/// The caches that the tokens of a pass continue.
 #[derive(Debug)]
 pub enum Cached<'a> {
-    /// One for a batch of sequences that are equally long.
+    /// One cache for a batch of sequences of equal length.
     Together(&'a mut KeyValueCache),
-    /// One for each of several sequences, whose new tokens, so many each, stand behind one another as a batch of one.
+    /// One cache per sequence, with its number of new tokens; the new tokens of all sequences form a batch of one.
     Apart(&'a mut [(KeyValueCache, usize)]),
 }
 
 impl KeyValueCache {
-    /// Empty.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tokens in it.
+    /// Returns the number of cached tokens.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds keys and values and gives all. No gradient flows through them.
+    /// Appends keys and values and returns all that are cached. No gradient flows through them.
     ///
     /// # Shapes
     /// `[batch, kv_heads, new, d_head]` → `[batch, kv_heads, len, d_head]` each.
     pub fn append(&mut self, keys: Tensor<4>, values: Tensor<4>) -> Result<(Tensor<4>, Tensor<4>), NnError> {
         let [batch, heads, new, d_head] = keys.dims();
         if keys.dims().contains(&0) || values.dims()[..3] != keys.dims()[..3] {
-            let expected = format!("keys and values [{batch}, {heads}, {new}, width], none of them 0");
+            let expected = format!("[{batch}, {heads}, {new}, width] for both, each 1 or more");
             return Err(NnError::input("keys and values", expected, format!("{:?}, {:?}", keys.dims(), values.dims())));
         }
         if let Some((old, _)) = &self.memory
@@ -65,15 +65,15 @@ impl KeyValueCache {
         Ok(seen)
     }
 
-    /// Keeps the sequences `rows` of the batch in this order, as beam search does with its survivors.
+    /// Keeps the sequences `rows` of the batch, in this order, as beam search does with its surviving hypotheses.
     ///
     /// # Shapes
-    /// `rows` `[new batch]`, each below the batch.
+    /// `rows` `[new batch]`, each less than the current batch size.
     pub fn select(&mut self, rows: Tensor<1, Int>) {
         self.memory = self.memory.take().map(|(k, v)| (k.select(0, rows.clone()), v.select(0, rows)));
     }
 
-    /// `new` written behind the tokens of `memory`, in a larger one if need be.
+    /// Writes `new` after the first `len` tokens of `memory`, which is enlarged if necessary.
     fn put(&self, memory: Option<Tensor<4>>, new: Tensor<4>) -> Tensor<4> {
         let (start, [batch, heads, count, width]) = (self.len, new.dims());
         let fits = |memory: &Tensor<4>| start + count <= memory.dims()[2];

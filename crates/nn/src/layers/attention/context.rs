@@ -1,14 +1,14 @@
-//! What a state attends to: soft or hard attention over the outputs of an encoder or the features of a picture.
+//! Soft or hard attention of a state over the outputs of an encoder or the features of an image.
 //!
 //! `α = softmax(score(s, k_i))`. Soft (Bahdanau et al. 2015): `C = Σ α_i v_i`. Hard (Xu et al. 2015): `C = v_z`, where
-//! `z ~ Discrete(α)` in training and the most probable `z` otherwise. A choice has no derivative; its estimators:
+//! `z ~ Discrete(α)` in training and the most probable `z` otherwise. A choice has no derivative; two estimators replace it:
 //!
 //! - score function (Williams 1992): the gradient of an expected reward `R` is that of `(R − baseline) log α_z`; see
 //!   [`score_function_loss`](super::score_function::score_function_loss);
 //! - straight-through Gumbel-softmax (Jang et al. 2017): `z = argmax (log α + g)/τ` with Gumbel noise `g`, and the
-//!   derivative of `softmax((log α + g)/τ)` in place of the choice's.
+//!   derivative of `softmax((log α + g)/τ)` in the backward pass.
 //!
-//! A capture gets `α`, of soft and hard attention alike; what was chosen is in the [`Choice`].
+//! A capture gets `α` for both soft and hard attention; the chosen keys are in the [`Choice`].
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
@@ -25,17 +25,17 @@ use crate::init::Init;
 use crate::pass::Pass;
 use crate::rows::row_indices;
 
-/// All keys by their weights, or one.
+/// Whether the context is a mean of all values or a single value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Selection {
-    /// The weighted mean.
+    /// The mean of the values, weighted by attention.
     #[default]
     #[serde(deserialize_with = "no_settings")]
     Soft,
-    /// One, drawn by the weights.
+    /// One value, drawn with the weights as probabilities.
     Hard {
-        /// How it is trained.
+        /// Estimator of the gradient.
         #[serde(deserialize_with = "name_or_table")]
         estimator: Estimator,
     },
@@ -45,34 +45,34 @@ pub enum Selection {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Estimator {
-    /// By the reward: the task adds a loss made from the [`Choice`].
+    /// Score function: the task adds a loss computed from the [`Choice`] and a reward.
     #[serde(deserialize_with = "no_settings")]
     ScoreFunction,
-    /// Straight through a softmax with Gumbel noise.
+    /// Straight-through Gumbel-softmax.
     Gumbel {
-        /// `τ`: the smaller, the nearer to a choice, and the larger the gradient's variance.
+        /// Temperature `τ`. A smaller value is closer to a discrete choice, but gives gradients of larger variance.
         temperature: f32,
     },
 }
 
-/// The shape of a [`ContextAttention`].
+/// Configuration of a [`ContextAttention`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextConfig {
-    /// How queries are compared with keys.
+    /// Score that compares queries with keys.
     pub score: ScoreConfig,
-    /// Soft or hard.
+    /// Soft or hard attention.
     #[serde(default, deserialize_with = "name_or_table")]
     pub selection: Selection,
 }
 
 impl ContextConfig {
-    /// Soft attention.
+    /// Returns a configuration of soft attention.
     pub fn new(score: ScoreConfig) -> Self {
         Self { score, selection: Selection::default() }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.score.validate().map_err(|error| error.within("score"))?;
         match self.selection {
@@ -81,7 +81,7 @@ impl ContextConfig {
         }
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<ContextAttention, ConfigError> {
         self.validate()?;
         let score = self.score.init(&init.enter("score"))?;
@@ -89,10 +89,10 @@ impl ContextConfig {
     }
 }
 
-/// See the [module](self).
+/// Soft or hard attention layer; see the [module](self) for the formulas.
 #[derive(Module, Debug)]
 pub struct ContextAttention {
-    /// `score(s, k)`
+    /// `score(s, k)`.
     pub score: Score,
     #[module(skip)]
     selection: Selection,
@@ -100,38 +100,38 @@ pub struct ContextAttention {
     heads: Heads,
 }
 
-/// What is attended to, made ready once for all steps of a decoder.
+/// Keys and values to attend to, prepared once for all steps of a decoder.
 #[derive(Debug, Clone)]
 pub struct Sources {
     keys: PreparedKeys,
     values: Tensor<3>,
     lengths: Option<Vec<usize>>,
-    /// `[batch, 1, keys]`
+    /// Mask that is true at padding, `[batch, 1, keys]`.
     padding: Option<Tensor<3, Bool>>,
 }
 
-/// What attention found.
+/// The result of [`ContextAttention::forward`].
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// `C`, `[batch, queries, d_value]`; zeros for a sequence of length zero.
+    /// Context `C`, `[batch, queries, d_value]`; zeros for a sequence of length zero.
     pub context: Tensor<3>,
-    /// The choice of hard attention.
+    /// Choice of hard attention; `None` for soft attention.
     pub choice: Option<Choice>,
 }
 
-/// Which key each query has taken.
+/// The key that hard attention chose for each query.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// `z`, `[batch, queries]`; 0 in a sequence of length zero.
+    /// Index `z` of the key, `[batch, queries]`; 0 in a sequence of length zero.
     pub keys: Tensor<2, Int>,
-    /// `log α_z`, `[batch, queries]`; 0 in a sequence of length zero.
+    /// Log-probability `log α_z`, `[batch, queries]`; 0 in a sequence of length zero.
     pub log_probability: Tensor<2>,
-    /// `−Σ α log α`, `[batch, queries]`.
+    /// Entropy `−Σ α log α` of the weights, `[batch, queries]`.
     pub entropy: Tensor<2>,
 }
 
 impl Choice {
-    /// Choices of one query each and more, as those of all.
+    /// Concatenates choices along the queries.
     pub(crate) fn in_a_row(choices: Vec<Self>) -> Self {
         let floats = |part: fn(&Self) -> &Tensor<2>| Tensor::cat(choices.iter().map(|c| part(c).clone()).collect(), 1);
         Self {
@@ -143,8 +143,8 @@ impl Choice {
 }
 
 impl ContextAttention {
-    /// Keys and values, which are often the same, ready for any number of queries. `lengths` are the real keys of each
-    /// sequence; the rest is padding.
+    /// Prepares keys and values, which are often the same, for any number of queries. `lengths` are the numbers of real
+    /// keys of each sequence; the rest is padding.
     ///
     /// # Shapes
     /// `keys` `[batch, keys, d_key]`, `values` `[batch, keys, d_value]`, `lengths` `[batch]`.
@@ -162,8 +162,8 @@ impl ContextAttention {
         Ok(Sources { keys, values, lengths, padding })
     }
 
-    /// The context of each query. `first_row` is the first query's place in its sequence, for a capture: the step of a
-    /// decoder, 0 for whole sequences. A decoder gives each step its own random numbers with [`Pass::at`].
+    /// Computes the context of each query. `first_row` is the index of the first query in its sequence, for a capture: the
+    /// step of a decoder, or 0 for whole sequences. A decoder gives each step its own random numbers with [`Pass::at`].
     ///
     /// # Shapes
     /// `queries` `[batch, queries, d_query]` → context `[batch, queries, d_value]`.
@@ -184,14 +184,14 @@ impl ContextAttention {
         self.heads.look_at(&weights, sources.lengths.as_deref(), first_row, pass)?;
         let (keys, context) = self.choose(estimator, &log_weights, &weights, sources, pass)?;
         let context = self.heads.changed_alone(context, &sources.values, sources.lengths.as_deref(), pass)?;
-        // Zero in place of −∞, so that neither 0 · ∞ nor a sequence without keys gives NaN.
+        // Zero in place of −∞ avoids NaN from 0 · ∞ and in sequences without keys.
         let log_weights = sources.hide(log_weights, 0.0);
         let log_probability = log_weights.clone().gather(2, keys.clone().unsqueeze_dim(2)).squeeze_dim(2);
         let entropy = -(weights * log_weights).sum_dim(2).squeeze_dim(2);
         Ok(Context { context, choice: Some(Choice { keys, log_probability, entropy }) })
     }
 
-    /// The weighted mean; fused if the score is a product.
+    /// Computes the weighted mean, with fused attention if the score is a dot product.
     fn soft(&self, queries: Tensor<3>, sources: &Sources, first_row: usize, pass: &Pass) -> Result<Context, NnError> {
         if let Some((queries, scale)) = self.score.as_product(&queries, &sources.keys)? {
             let options =
@@ -209,7 +209,7 @@ impl ContextAttention {
         Ok(Context { context, choice: None })
     }
 
-    /// The chosen keys, `[batch, queries]`, and their values.
+    /// Returns the chosen keys, `[batch, queries]`, and their values.
     fn choose(
         &self,
         estimator: Estimator,
@@ -232,7 +232,7 @@ impl ContextAttention {
                 (rows(weights).chunks_exact(keys).map(draw).collect(), None)
             }
             (Some(mut random), Estimator::Gumbel { temperature }) => {
-                let gumbel = Gumbel::new(0.0f32, 1.0).expect("the standard distribution");
+                let gumbel = Gumbel::new(0.0f32, 1.0).expect("a scale of 1 is valid");
                 let noise: Vec<f32> = (0..batch * queries * keys).map(|_| gumbel.sample(&mut random)).collect();
                 let noise = Tensor::<3>::from_data(TensorData::new(noise, shape), &device);
                 let perturbed = (log_weights.clone() + noise) / temperature;
@@ -251,7 +251,7 @@ impl ContextAttention {
                     row[key] = 1.0;
                 }
                 let choice = Tensor::<3>::from_data(TensorData::new(choice, shape), &device);
-                // The difference is exactly zero: the choice forward, the softmax backward.
+                // The difference is exactly zero: forward this is the choice, backward the softmax.
                 let mixed = choice + (relaxed.clone() - relaxed.detach());
                 sources.zero_empty(mixed.matmul(sources.values.clone()))
             }
@@ -261,7 +261,7 @@ impl ContextAttention {
 }
 
 impl Sources {
-    /// The sources of the sequences `rows` of the batch, in this order, as beam search needs them.
+    /// Returns the sources of the sequences `rows` of the batch, in this order, as beam search needs them.
     pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
         let [batch, n_keys, _] = self.values.dims();
         let device = self.values.device();
@@ -275,7 +275,7 @@ impl Sources {
         })
     }
 
-    /// `x` `[batch, queries, keys]` with `value` at padding.
+    /// Replaces the padding of `x` `[batch, queries, keys]` with `value`.
     fn hide(&self, x: Tensor<3>, value: f32) -> Tensor<3> {
         match &self.padding {
             Some(padding) => {
@@ -286,7 +286,7 @@ impl Sources {
         }
     }
 
-    /// A context `[batch, queries, d_value]` with zeros for sequences without keys.
+    /// Sets the context `[batch, queries, d_value]` of sequences without keys to zero.
     fn zero_empty(&self, context: Tensor<3>) -> Tensor<3> {
         match &self.lengths {
             Some(lengths) if lengths.contains(&0) => {
@@ -299,12 +299,12 @@ impl Sources {
     }
 }
 
-/// The index of the largest weight, the first of equals.
+/// Returns the index of the largest weight, the first one if several are equal.
 fn largest(row: &[f32]) -> usize {
     (1..row.len()).fold(0, |best, key| if row[key] > row[best] { key } else { best })
 }
 
-/// The index where the running sum of the weights passes the share `uniform` of their total.
+/// Returns the first index where the running sum of the weights exceeds `uniform` times their total.
 fn drawn(row: &[f32], uniform: f64) -> usize {
     let threshold = uniform * row.iter().map(|&weight| f64::from(weight)).sum::<f64>();
     let mut sum = 0.0;
@@ -312,11 +312,11 @@ fn drawn(row: &[f32], uniform: f64) -> usize {
         sum += f64::from(weight);
         sum > threshold
     };
-    // Rounding is no way past the end: both sums go in the same order. All zeros is a sequence without keys.
+    // Both sums have the same order, so rounding cannot keep the sum below the threshold. Without keys, all weights are 0.
     row.iter().position(passes).unwrap_or(0)
 }
 
-/// Refuses temperatures so low that `f32` cannot divide by them.
+/// Returns an error if dividing by the temperature would overflow `f32`.
 fn check_temperature(value: f32) -> Result<(), ConfigError> {
     if value.is_finite() && value >= 1e-4 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Multi-head attention of one sequence over another: queries from the one, keys and values from the other.
+//! Multi-head cross-attention: queries come from one sequence, keys and values from another, the source.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -12,14 +12,14 @@ use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Multi-head cross-attention layer.
 #[derive(Module, Debug)]
 pub struct CrossAttention {
-    /// `[d_model, n_heads · d_head]`
+    /// Query projection, `[d_model, n_heads · d_head]`.
     pub query: Linear,
-    /// `[d_source, 2 kv_heads · d_head]`: all keys, then all values.
+    /// Projection `[d_source, 2 kv_heads · d_head]` to all keys, then all values.
     pub key_value: Linear,
-    /// `[n_heads · d_head, d_model]`
+    /// Output projection, `[n_heads · d_head, d_model]`.
     pub output: Linear,
     n_heads: usize,
     kv_heads: usize,
@@ -29,15 +29,15 @@ pub struct CrossAttention {
     heads: Heads,
 }
 
-/// Keys and values of a source, made once for all queries.
+/// Keys and values of a source, computed once for all queries.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// `[batch, keys, 2 kv_heads · d_head]`: all keys, then all values.
+    /// All keys, then all values, `[batch, keys, 2 kv_heads · d_head]`.
     pub keys_values: Tensor<3>,
 }
 
 impl CrossAttention {
-    /// The layer over a source of `d_source` features.
+    /// Creates the layer for a source of `d_source` features.
     pub fn new(config: &MultiHeadConfig, d_source: usize, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         check_positive("d_source", d_source)?;
@@ -58,7 +58,7 @@ impl CrossAttention {
         })
     }
 
-    /// The keys and values of a source.
+    /// Computes the keys and values of a source.
     ///
     /// # Shapes
     /// `source` `[batch, keys, d_source]`.
@@ -66,8 +66,8 @@ impl CrossAttention {
         Ok(Source { keys_values: self.key_value.forward(source)? })
     }
 
-    /// Each token becomes a mixture of the source's tokens that `options` lets it see. `first_row` is the place of the
-    /// first token in its sequence, 0 but for decoding step by step.
+    /// Computes for each token a mixture of the source tokens that `options` lets it see. `first_row` is the index of the
+    /// first token in its sequence; it is 0 except when decoding step by step.
     ///
     /// # Shapes
     /// `x` `[batch, queries, d_model]` → the same.
@@ -82,7 +82,7 @@ impl CrossAttention {
         self.forward_onto(x, None, source, options, first_row, pass)
     }
 
-    /// The same added to `onto`.
+    /// Adds the output of [`forward`](Self::forward) to `onto`.
     ///
     /// # Shapes
     /// `x` and `onto` `[batch, queries, d_model]` → the same.

@@ -1,4 +1,4 @@
-//! A window that slides along a text while it is written out by hand (Graves 2013).
+//! Gaussian window that slides along a text during handwriting synthesis (Graves 2013).
 //!
 //! ```text
 //! (α̂, β̂, κ̂) = W h_t + b        α = exp α̂,  β = exp β̂,  κ_t = κ_{t−1} + exp κ̂,  κ_0 = 0
@@ -6,8 +6,8 @@
 //! w_t = Σ_u φ(t, u) c_u
 //! ```
 //!
-//! Writing is at its end when `φ(t, U + 1)` exceeds every `φ(t, u)`. The weights `φ` are what a capture gets; they do not
-//! sum to 1. `α̂`, `β̂` and `κ̂` are cut off far above what a text needs (at [`MAX_LOG_HEIGHT`], [`MAX_LOG_SHARPNESS`],
+//! Writing is finished when `φ(t, U + 1)` exceeds every `φ(t, u)`. A capture gets the weights `φ`, which do not sum to 1.
+//! `α̂`, `β̂` and `κ̂` are clamped at values far above what a text needs ([`MAX_LOG_HEIGHT`], [`MAX_LOG_SHARPNESS`],
 //! [`MAX_LOG_MOVE`]), so that neither the exponentials nor their gradients overflow.
 
 use burn::module::{Module, Param};
@@ -22,23 +22,23 @@ use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// The largest `α̂`: weights of e²⁰.
+/// The largest `α̂`, for weights of e²⁰.
 pub const MAX_LOG_HEIGHT: f32 = 20.0;
-/// The largest `β̂`: windows some 10⁻⁵ of a character wide. After 10⁴ moves of [`MAX_LOG_MOVE`], `β (κ − u)²` is 10²⁵.
+/// The largest `β̂`, for windows about 10⁻⁵ characters wide. After 10⁴ moves of [`MAX_LOG_MOVE`], `β (κ − u)²` is 10²⁵.
 pub const MAX_LOG_SHARPNESS: f32 = 20.0;
-/// The largest `κ̂`: moves of 22,000 characters.
+/// The largest `κ̂`, for moves of 22,000 characters.
 pub const MAX_LOG_MOVE: f32 = 10.0;
 
-/// The shape of a [`GaussianWindow`].
+/// Configuration of a [`GaussianWindow`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowConfig {
-    /// Features of `h_t`.
+    /// Number of features of `h_t`.
     pub d_hidden: usize,
-    /// Gaussians.
+    /// Number of Gaussians.
     pub n_components: usize,
-    /// Characters the window moves in a step at first, by the bias of `κ̂`. A character takes some 25 pen positions, so
-    /// that 0.04 keeps an untrained window from running off the text; 1 is a bias of zero.
+    /// Number of characters that an untrained window moves in a step, set by the bias of `κ̂`. A character takes about 25
+    /// pen positions, so 0.04 keeps the window from running off the text; 1 is a bias of zero.
     #[serde(default = "one")]
     pub first_move: f32,
 }
@@ -48,19 +48,19 @@ fn one() -> f32 {
 }
 
 impl WindowConfig {
-    /// With biases of zero.
+    /// Returns a configuration with biases of zero.
     pub fn new(d_hidden: usize, n_components: usize) -> Self {
         Self { d_hidden, n_components, first_move: one() }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_hidden", self.d_hidden)?;
         check_positive("n_components", self.n_components)?;
         check_above_zero("first_move", self.first_move)
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<GaussianWindow, ConfigError> {
         self.validate()?;
         let Self { d_hidden, n_components, first_move } = *self;
@@ -72,10 +72,10 @@ impl WindowConfig {
     }
 }
 
-/// See the [module](self).
+/// Gaussian window layer; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct GaussianWindow {
-    /// `W` `[d_hidden, 3 · n_components]` and `b`: all of `α̂`, then all of `β̂`, then all of `κ̂`
+    /// `W` `[d_hidden, 3 · n_components]` and `b`: all of `α̂`, then all of `β̂`, then all of `κ̂`.
     pub projection: Linear,
     n_components: usize,
     #[module(skip)]
@@ -87,12 +87,12 @@ pub struct GaussianWindow {
 pub struct WindowText {
     characters: Tensor<3>,
     lengths: Vec<usize>,
-    /// `[batch, 1, U]`
+    /// Mask that is true at padding, `[batch, 1, U]`.
     padding: Tensor<3, Bool>,
 }
 
 impl WindowText {
-    /// One-hot vectors or embeddings of characters; `lengths` are the real characters of each text, all by default.
+    /// Prepares texts as one-hot vectors or embeddings of characters. `lengths`, in characters, are `U` by default.
     ///
     /// # Shapes
     /// `characters` `[batch, U, d_char]`, `lengths` `[batch]`.
@@ -109,20 +109,20 @@ impl WindowText {
 /// The window at one step.
 #[derive(Debug, Clone)]
 pub struct WindowStep {
-    /// `w_t`, `[batch, d_char]`
+    /// Window `w_t`, `[batch, d_char]`.
     pub window: Tensor<2>,
-    /// `κ_t`, `[batch, n_components]`: the state of the next step
+    /// Position `κ_t`, `[batch, n_components]`, from which the next step starts.
     pub position: Tensor<2>,
-    /// `φ(t, u)`, `[batch, U]`, zero at padding
+    /// Weights `φ(t, u)`, `[batch, U]`, zero at padding.
     pub weights: Tensor<2>,
-    /// `α̂ − β (κ − u)²` for `u = 1 … U + 1`, `[batch, U + 1, n_components]`
+    /// `α̂ − β (κ − u)²` for `u = 1 … U + 1`, `[batch, U + 1, n_components]`.
     exponents: Tensor<3>,
     lengths: Vec<usize>,
 }
 
 impl WindowStep {
-    /// Which texts are written: where `φ` one past the last character exceeds that of every character. Compared as
-    /// logarithms, since far past its text a window is zero in `f32` everywhere.
+    /// Returns for each text whether it is finished: whether `φ` one past the last character exceeds `φ` of every
+    /// character. It compares logarithms, because far past the text all weights are zero in `f32`.
     pub fn finished(&self) -> Vec<bool> {
         let [_, places, n_components] = self.exponents.dims();
         let exponents: Vec<f64> = self.exponents.clone().into_data().iter().collect();
@@ -139,17 +139,17 @@ impl WindowStep {
 /// The windows of a whole sequence.
 #[derive(Debug, Clone)]
 pub struct Window {
-    /// `w_t`, `[batch, seq, d_char]`
+    /// Windows `w_t`, `[batch, seq, d_char]`.
     pub windows: Tensor<3>,
-    /// `κ` after the last step, `[batch, n_components]`
+    /// Position `κ` after the last step, `[batch, n_components]`.
     pub position: Tensor<2>,
-    /// `φ(t, u)`, `[batch, seq, U]`, zero at padding
+    /// Weights `φ(t, u)`, `[batch, seq, U]`, zero at padding.
     pub weights: Tensor<3>,
 }
 
 impl GaussianWindow {
-    /// The window at the next step: in the paper it feeds the network that makes the `h` of the step after, so that
-    /// steps go one by one. No `position` is the start. `row` is the step's number, for a capture.
+    /// Computes the window of one step. In the paper, the window is an input of the network that computes the next `h`, so
+    /// steps are computed one by one. Without a `position` it starts at 0. `row` is the index of the step, for a capture.
     ///
     /// # Shapes
     /// `hidden` `[batch, d_hidden]`, `position` `[batch, n_components]` → window `[batch, d_char]`.
@@ -167,7 +167,7 @@ impl GaussianWindow {
         Ok(WindowStep { window, position, weights, exponents, lengths: text.lengths.clone() })
     }
 
-    /// All steps at once, for `h` that do not depend on the windows. `first_row` is the first step's number.
+    /// Computes all steps at once, if `h` does not depend on the windows. `first_row` is the index of the first step.
     ///
     /// # Shapes
     /// `hidden` `[batch, seq, d_hidden]`, `position` `[batch, n_components]` → windows `[batch, seq, d_char]`.
@@ -182,7 +182,7 @@ impl GaussianWindow {
         Ok(self.evaluate(hidden, position, text, first_row, pass)?.0)
     }
 
-    /// The windows, and `α̂ − β (κ − u)²` without a graph, `[batch, seq, U + 1, n_components]`.
+    /// Computes the windows, and `α̂ − β (κ − u)²` without gradients, `[batch, seq, U + 1, n_components]`.
     fn evaluate(
         &self,
         hidden: Tensor<3>,
@@ -206,11 +206,11 @@ impl GaussianWindow {
         }
         let position = centres.clone().narrow(1, seq - 1, 1).squeeze_dim(1);
 
-        // One place more than the text has, for its end.
+        // One place more than the text has, to detect its end.
         let places: Vec<f32> = (1..=width + 1).map(|u| u as f32).collect();
         let places = Tensor::<4>::from_data(TensorData::new(places, [1, 1, width + 1, 1]), &raw.device());
         let distance = centres.unsqueeze_dim::<4>(2) - places;
-        // α inside the exponential: a large one times a tiny one stays finite.
+        // `α̂` is added inside the exponential, so that a large `α` times a tiny Gaussian stays finite.
         let exponents = log_height - sharpness * (distance.clone() * distance);
         let density = exponents.clone().narrow(2, 0, width).exp().sum_dim(3).squeeze_dim::<3>(3);
         let weights = density.mask_fill(text.padding.clone().expand([batch, seq, width]), 0.0);

@@ -1,7 +1,7 @@
-//! Graph attention (GAT, Veličković 2018): a node mixes the nodes with an edge to it.
+//! Graph attention (GAT, Veličković 2018): each node attends to the nodes that have an edge to it.
 //!
 //! `h = x W`, `e_ij = LeakyReLU(a_source·h_j + a_target·h_i)`, `α_ij = softmax_j e_ij` over the edges into `i`,
-//! `y_i = Σ_j α_ij h_j + b`, the heads side by side or, in a last layer, their mean.
+//! `y_i = Σ_j α_ij h_j + b`. Heads are concatenated or, in the last layer, averaged.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -15,37 +15,37 @@ use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// How heads become one vector.
+/// How the outputs of the heads are combined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
-    /// Side by side.
+    /// Concatenated.
     #[default]
     Concat,
-    /// Their mean.
+    /// Averaged.
     Mean,
 }
 
-/// The shape of a [`GraphAttention`].
+/// Configuration of a [`GraphAttention`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphAttentionConfig {
-    /// Features of a node.
+    /// Number of input features of a node.
     pub d_in: usize,
-    /// Heads.
+    /// Number of heads.
     pub n_heads: usize,
-    /// Features that a head gives.
+    /// Number of output features of a head.
     pub d_head: usize,
-    /// Side by side or their mean.
+    /// How the outputs of the heads are combined.
     #[serde(default)]
     pub join: Join,
-    /// The bias of the output.
+    /// Bias of the output.
     #[serde(default)]
     pub bias: Bias,
-    /// The slope of the leaky ReLU below zero.
+    /// Slope of the leaky ReLU below zero.
     #[serde(default = "default_slope")]
     pub slope: f32,
-    /// Dropout of weights.
+    /// Dropout probability of the attention weights.
     #[serde(default)]
     pub dropout: f32,
 }
@@ -55,12 +55,12 @@ fn default_slope() -> f32 {
 }
 
 impl GraphAttentionConfig {
-    /// Heads side by side, the published slope, no dropout.
+    /// Returns a configuration with concatenated heads, the published slope and no dropout.
     pub fn new(d_in: usize, n_heads: usize, d_head: usize) -> Self {
         Self { d_in, n_heads, d_head, join: Join::Concat, bias: Bias::Learned, slope: default_slope(), dropout: 0.0 }
     }
 
-    /// Features out.
+    /// Returns the number of output features.
     pub fn d_out(&self) -> usize {
         match self.join {
             Join::Concat => self.n_heads * self.d_head,
@@ -68,7 +68,7 @@ impl GraphAttentionConfig {
         }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_in", self.d_in)?;
         check_positive("n_heads", self.n_heads)?;
@@ -80,7 +80,7 @@ impl GraphAttentionConfig {
         check_dropout("dropout", self.dropout)
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<GraphAttention, ConfigError> {
         self.validate()?;
         let Self { d_in, n_heads, d_head, join, bias, slope, dropout } = *self;
@@ -99,16 +99,16 @@ impl GraphAttentionConfig {
     }
 }
 
-/// See the [module](self).
+/// Graph attention layer; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct GraphAttention {
-    /// `W`, `[d_in, n_heads · d_head]`
+    /// `W`, `[d_in, n_heads · d_head]`.
     pub values: Linear,
-    /// `a_source`, `[n_heads, d_head]`
+    /// `a_source`, `[n_heads, d_head]`.
     pub source: Param<Tensor<2>>,
-    /// `a_target`, `[n_heads, d_head]`
+    /// `a_target`, `[n_heads, d_head]`.
     pub target: Param<Tensor<2>>,
-    /// `b`, `[d_out]`
+    /// `b`, `[d_out]`.
     pub bias: Option<Param<Tensor<1>>>,
     slope: f32,
     dropout: f32,
@@ -119,7 +119,7 @@ pub struct GraphAttention {
 }
 
 impl GraphAttention {
-    /// Each node as a mixture of the nodes with an edge to it; the bias alone where there are none.
+    /// Computes for each node a mixture of the nodes that have an edge to it. A node without incoming edges gets the bias.
     ///
     /// # Shapes
     /// `x` `[nodes, d_in]` → `[nodes, d_out]`.
@@ -136,7 +136,7 @@ impl GraphAttention {
         }
         let mut mixed = graph_attention(h.clone(), sources.clone(), targets.clone(), graph, &options)?;
         if self.heads.are_apart(pass) {
-            // As one sequence of nodes.
+            // Ablation sees the nodes as a batch of one sequence.
             let as_heads = |x: Tensor<3>| x.swap_dims(0, 1).unsqueeze_dim::<4>(0);
             let equally = || {
                 let (sources, targets) = (sources.zeros_like(), targets.zeros_like());
@@ -156,7 +156,7 @@ impl GraphAttention {
     }
 }
 
-/// `a·h` of each node and head, `[nodes, n_heads]`.
+/// Computes `a·h` for each node and head, `[nodes, n_heads]`.
 fn scores(h: &Tensor<3>, a: &Param<Tensor<2>>) -> Tensor<2> {
     (h.clone() * a.val().unsqueeze()).sum_dim(2).squeeze_dim(2)
 }

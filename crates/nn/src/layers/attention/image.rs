@@ -5,8 +5,8 @@
 //!   `softmax(s · (X W_q)(X W_k)ᵀ) (X W_v) W_o`;
 //! - channel (DANet, Fu et al. 2019), `channels × channels`, without weights: `softmax(s · Xᵀ X) Xᵀ`.
 //!
-//! Both are added to the input through a learned gate `γ` that starts at zero, `γ y + x`, so that a new block changes
-//! nothing. As published, `s = 1`. Each is the fused attention operation: nothing of the square's size is stored.
+//! Both are added to the input through a learned gate `γ` that starts at zero, `γ y + x`, so that a new block is the
+//! identity. As published, `s = 1`. Both use the fused attention operation, which does not store the square matrix.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -21,11 +21,11 @@ use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// How attention joins its input.
+/// How the output of attention `y` is combined with its input `x`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipConnection {
-    /// `γ y + x`, `γ` learned from zero.
+    /// `γ y + x` with a learned `γ` that starts at zero.
     #[default]
     Gated,
     /// `y + x`.
@@ -48,23 +48,23 @@ impl SkipConnection {
     }
 }
 
-/// The shape of a [`SpatialAttention`].
+/// Configuration of a [`SpatialAttention`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpatialAttentionConfig {
-    /// Channels in and out.
+    /// Number of input and output channels.
     pub channels: usize,
-    /// Features of queries and keys; an eighth of the channels in SAGAN.
+    /// Number of features of queries and keys; an eighth of the channels in SAGAN.
     pub d_key: usize,
-    /// Features of values; half of the channels in SAGAN.
+    /// Number of features of values; half of the channels in SAGAN.
     pub d_value: usize,
-    /// `s`.
+    /// Factor `s` on the scores.
     #[serde(default = "one")]
     pub scale: f32,
-    /// The bias of all four projections.
+    /// Bias of all four projections.
     #[serde(default)]
     pub bias: Bias,
-    /// How it joins its input.
+    /// How the output is combined with the input.
     #[serde(default)]
     pub residual: SkipConnection,
 }
@@ -74,12 +74,12 @@ fn one() -> f32 {
 }
 
 impl SpatialAttentionConfig {
-    /// The attention as published.
+    /// Returns the published configuration.
     pub fn new(channels: usize, d_key: usize, d_value: usize) -> Self {
         Self { channels, d_key, d_value, scale: one(), bias: Bias::Learned, residual: SkipConnection::Gated }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("channels", self.channels)?;
         check_positive("d_key", self.d_key)?;
@@ -87,7 +87,7 @@ impl SpatialAttentionConfig {
         check_above_zero("scale", self.scale)
     }
 
-    /// The block.
+    /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<SpatialAttention, ConfigError> {
         self.validate()?;
         let Self { channels, d_key, d_value, scale, bias, residual } = *self;
@@ -105,18 +105,18 @@ impl SpatialAttentionConfig {
     }
 }
 
-/// Attention between positions; see the [module](self). The projections are convolutions of size 1.
+/// Attention between positions; see the [module](self) for the formula. The projections are convolutions of size 1.
 #[derive(Module, Debug)]
 pub struct SpatialAttention {
-    /// `W_q`, `[channels, d_key]`
+    /// `W_q`, `[channels, d_key]`.
     pub query: Linear,
-    /// `W_k`, `[channels, d_key]`
+    /// `W_k`, `[channels, d_key]`.
     pub key: Linear,
-    /// `W_v`, `[channels, d_value]`
+    /// `W_v`, `[channels, d_value]`.
     pub value: Linear,
-    /// `W_o`, `[d_value, channels]`
+    /// `W_o`, `[d_value, channels]`.
     pub output: Linear,
-    /// `γ`, `[1]`
+    /// `γ`, `[1]`.
     pub gate: Option<Param<Tensor<1>>>,
     scale: f32,
     #[module(skip)]
@@ -126,7 +126,7 @@ pub struct SpatialAttention {
 }
 
 impl SpatialAttention {
-    /// Every position over all. A capture gets rows and keys in the order of the positions, row by row of the picture.
+    /// Computes the attention of every position over all positions. Captured maps list positions row by row.
     ///
     /// # Shapes
     /// `x` `[batch, channels, height, width]` → the same.
@@ -147,15 +147,15 @@ impl SpatialAttention {
     }
 }
 
-/// The shape of a [`ChannelAttention`].
+/// Configuration of a [`ChannelAttention`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelAttentionConfig {
-    /// `s`. A channel's product with itself grows with the number of positions: with `s = 1` and large maps of large
-    /// values, every channel sees itself alone.
+    /// Factor `s` on the scores. A channel's product with itself grows with the number of positions: with `s = 1`, large
+    /// maps and large values, every channel attends only to itself.
     #[serde(default = "one")]
     pub scale: f32,
-    /// How it joins its input.
+    /// How the output is combined with the input.
     #[serde(default)]
     pub residual: SkipConnection,
 }
@@ -167,12 +167,12 @@ impl Default for ChannelAttentionConfig {
 }
 
 impl ChannelAttentionConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_above_zero("scale", self.scale)
     }
 
-    /// The block.
+    /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<ChannelAttention, ConfigError> {
         self.validate()?;
         let Self { scale, residual } = *self;
@@ -181,10 +181,10 @@ impl ChannelAttentionConfig {
     }
 }
 
-/// Attention between channels; see the [module](self).
+/// Attention between channels; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct ChannelAttention {
-    /// `γ`, `[1]`
+    /// `γ`, `[1]`.
     pub gate: Option<Param<Tensor<1>>>,
     scale: f32,
     #[module(skip)]
@@ -194,7 +194,7 @@ pub struct ChannelAttention {
 }
 
 impl ChannelAttention {
-    /// Every channel over all: channels are the tokens, positions their features.
+    /// Computes the attention of every channel over all channels: channels are the tokens, positions their features.
     ///
     /// # Shapes
     /// `x` `[batch, channels, height, width]` → the same.

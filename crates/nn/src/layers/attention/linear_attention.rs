@@ -1,6 +1,6 @@
-//! Attention without a softmax, its cost linear in the length (Katharopoulos et al. 2020), down to its smallest form.
+//! Linear attention (Katharopoulos et al. 2020): attention without a softmax, in time linear in the sequence length.
 //!
-//! With tokens as the columns of `X` (`d_model × n`), as studies of in-context learning write it:
+//! With tokens as the columns of `X` (`d_model × n`), as in studies of in-context learning:
 //!
 //! | kind | formula |
 //! |---|---|
@@ -9,11 +9,11 @@
 //! | full | `Y = (1/n) W_V X Xᵀ W_Qᵀ W_K X` |
 //! | multi-head | `Y = (1/n) Σ_h W_O^h W_V^h X Xᵀ W_Q^hᵀ W_K^h X` |
 //!
-//! Column `i` is `y_i = (1/n) Σ_j (q_i·k_j) v_j`: the matrix on the right, `W` or `W_K`, acts on the token `i` that reads
-//! and makes what this crate calls its query, `W_Q` acts on the tokens `j` that are read and makes their keys. Tokens
-//! are rows here, `[batch, seq, d_model]`, and weights `[d_in, d_out]`: `query.weight = W_Kᵀ` (or `Wᵀ`), `key.weight = W_Qᵀ`,
-//! `value.weight = W_Vᵀ`, `output.weight = W_Oᵀ`. In general, `y_i = Σ_j (φ(q_i)·φ(k_j)) v_j / D_i`, over all `j` or those
-//! up to `i`; see [`regard_ops::linear_attention()`].
+//! Column `i` is `y_i = (1/n) Σ_j (q_i·k_j) v_j`. The matrix on the right, `W` or `W_K`, acts on the token `i` that attends
+//! and gives what this crate calls its query. `W_Q` acts on the tokens `j` that are attended to and gives their keys. In
+//! this crate tokens are rows, `[batch, seq, d_model]`, and weights are `[d_in, d_out]`: `query.weight = W_Kᵀ` (or `Wᵀ`),
+//! `key.weight = W_Qᵀ`, `value.weight = W_Vᵀ`, `output.weight = W_Oᵀ`. In general, `y_i = Σ_j (φ(q_i)·φ(k_j)) v_j / D_i`,
+//! over all `j` or those up to `i`; see [`regard_ops::linear_attention()`].
 //!
 //! A capture gets `φ(q_i)·φ(k_j) / D_i`, which may be negative and need not sum to 1.
 
@@ -35,11 +35,11 @@ use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
 
-/// Which matrices there are.
+/// The matrices that a [`LinearAttention`] has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LinearAttentionKind {
-    /// `W` alone.
+    /// Only `W`.
     #[serde(deserialize_with = "no_settings")]
     Merged,
     /// `W_Q` and `W_K`.
@@ -48,44 +48,44 @@ pub enum LinearAttentionKind {
     /// `W_Q`, `W_K` and `W_V`.
     #[serde(deserialize_with = "no_settings")]
     Full,
-    /// All three for each head, and `W_O`.
+    /// `W_Q`, `W_K` and `W_V` for each head, and `W_O`.
     MultiHead {
-        /// Heads.
+        /// Number of heads.
         n_heads: usize,
-        /// Features of a head; `d_model / n_heads` by default.
+        /// Number of features of a head; `d_model / n_heads` by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         d_head: Option<usize>,
     },
 }
 
-/// The shape of a [`LinearAttention`].
+/// Configuration of a [`LinearAttention`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearAttentionConfig {
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Which matrices there are.
+    /// The matrices of the layer.
     #[serde(deserialize_with = "name_or_table")]
     pub kind: LinearAttentionKind,
-    /// `φ`: `identity` or `elu_plus_one`.
+    /// Feature map `φ`: `identity` or `elu_plus_one`.
     #[serde(default = "identity", with = "FeatureMapName")]
     pub feature_map: FeatureMap,
-    /// `D`: `length` (the tokens read), `sum` (of the products) or `none`.
+    /// Denominator `D`: `length` (the number of visible tokens), `sum` (of the products) or `none`.
     #[serde(default = "length", with = "NormalizationName")]
     pub normalization: Normalization,
-    /// `bidirectional` or `causal`.
+    /// Tokens that a token sees: `bidirectional` (all) or `causal` (those up to it).
     #[serde(default = "bidirectional", with = "DirectionName")]
     pub direction: Direction,
 }
 
 impl LinearAttentionConfig {
-    /// The layer in the table of the [module](self): no feature map, divided by the length, over all tokens.
+    /// Returns the configuration in the table of the [module](self): no feature map, divided by the length, over all tokens.
     pub fn new(d_model: usize, kind: LinearAttentionKind) -> Self {
         let (feature_map, normalization, direction) = (identity(), length(), bidirectional());
         Self { d_model, kind, feature_map, normalization, direction }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
         let LinearAttentionKind::MultiHead { n_heads, d_head } = self.kind else { return Ok(()) };
@@ -94,13 +94,13 @@ impl LinearAttentionConfig {
             Some(d_head) => check_positive("kind.d_head", d_head),
             None if self.d_model.is_multiple_of(n_heads) => Ok(()),
             None => {
-                let allowed = format!("a divisor of d_model = {}, or d_head beside it", self.d_model);
+                let allowed = format!("a divisor of d_model = {}, or set kind.d_head", self.d_model);
                 Err(ConfigError::new("kind.n_heads", n_heads, allowed))
             }
         }
     }
 
-    /// The layer. None of its matrices has a bias.
+    /// Creates the layer. None of its matrices has a bias.
     pub fn init(&self, init: &Init) -> Result<LinearAttention, ConfigError> {
         self.validate()?;
         let Self { d_model, kind, feature_map, normalization, direction } = *self;
@@ -128,16 +128,16 @@ impl LinearAttentionConfig {
     }
 }
 
-/// See the [module](self).
+/// Linear attention layer; see the [module](self) for the formulas.
 #[derive(Module, Debug)]
 pub struct LinearAttention {
-    /// `Wᵀ` or `W_Kᵀ`, `[d_model, n_heads · d_head]`
+    /// `Wᵀ` or `W_Kᵀ`, `[d_model, n_heads · d_head]`.
     pub query: Linear,
-    /// `W_Qᵀ`, `[d_model, n_heads · d_head]`
+    /// `W_Qᵀ`, `[d_model, n_heads · d_head]`.
     pub key: Option<Linear>,
-    /// `W_Vᵀ`, `[d_model, n_heads · d_head]`
+    /// `W_Vᵀ`, `[d_model, n_heads · d_head]`.
     pub value: Option<Linear>,
-    /// `W_Oᵀ`, `[n_heads · d_head, d_model]`
+    /// `W_Oᵀ`, `[n_heads · d_head, d_model]`.
     pub output: Option<Linear>,
     n_heads: usize,
     #[module(skip)]
@@ -146,21 +146,21 @@ pub struct LinearAttention {
     heads: Heads,
 }
 
-/// All that causal attention keeps of the tokens so far, of a size that does not grow.
+/// State of causal attention after some tokens. Its size does not depend on their number.
 #[derive(Debug, Clone)]
 pub struct LinearAttentionState {
-    /// `Σ_j φ(k_j) v_jᵀ`, `[batch, n_heads, d_head, d_value]`
+    /// `Σ_j φ(k_j) v_jᵀ`, `[batch, n_heads, d_head, d_value]`.
     pub products: Tensor<4>,
-    /// `Σ_j φ(k_j)`, `[batch, n_heads, 1, d_head]`
+    /// `Σ_j φ(k_j)`, `[batch, n_heads, 1, d_head]`.
     pub keys: Tensor<4>,
-    /// `Σ_j v_j`, `[batch, n_heads, 1, d_value]`
+    /// `Σ_j v_j`, `[batch, n_heads, 1, d_value]`.
     pub values: Tensor<4>,
-    /// Tokens so far.
+    /// Number of tokens so far.
     pub count: usize,
 }
 
 impl LinearAttention {
-    /// Every token over all, or over those up to it. All sequences have the same length: padding would be attended to.
+    /// Attends over all tokens or, if causal, over those up to each token. All sequences must have the same length.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
@@ -177,8 +177,8 @@ impl LinearAttention {
         self.merge(mixed)
     }
 
-    /// The next token of causal attention; equal to the last of [`forward`](Self::forward) over all tokens so far. No
-    /// state is the start. It has no weights to show: the running state keeps no keys.
+    /// Computes the next token of causal attention, equal to the last one of [`forward`](Self::forward) over all tokens so
+    /// far. Without a `state` it starts anew. A capture gets no weights, because the state does not keep individual keys.
     ///
     /// # Shapes
     /// `x` `[batch, d_model]` → the same.
@@ -222,7 +222,7 @@ impl LinearAttention {
         Ok((self.merge(out)?.squeeze_dim(1), next))
     }
 
-    /// What a token may look at.
+    /// Returns the mask of the layer as attention options.
     fn seen(&self) -> AttentionOptions {
         let mask = match self.options.direction {
             Direction::Bidirectional => Mask::Full,
@@ -231,7 +231,7 @@ impl LinearAttention {
         AttentionOptions { mask, ..AttentionOptions::default() }
     }
 
-    /// What the queries `rows` of one head give to each key, row by row.
+    /// Computes the weights that the queries `rows` of one head give to each key, row by row.
     fn weights(&self, q: &Tensor<4>, k: &Tensor<4>, (sequence, head): (usize, usize), rows: Range<usize>) -> Vec<f32> {
         let [_, _, keys, d_head] = k.dims();
         let part = |x: &Tensor<4>, rows: Range<usize>| {
@@ -251,13 +251,13 @@ impl LinearAttention {
                 Normalization::Length => seen as f32,
                 Normalization::Sum => row.iter().sum(),
             };
-            // A query whose weights sum to zero gets nothing.
+            // A query whose products sum to zero has weights of zero.
             row.iter_mut().for_each(|weight| *weight = if divisor == 0.0 { 0.0 } else { *weight / divisor });
         }
         weights
     }
 
-    /// Queries, keys and values, `[batch, n_heads, seq, d_head]`; a matrix that is not there leaves the tokens as they are.
+    /// Computes queries, keys and values, `[batch, n_heads, seq, d_head]`. A missing matrix acts as the identity.
     fn project(&self, x: Tensor<3>) -> Result<[Tensor<4>; 3], NnError> {
         let d_model = self.query.weight.dims()[0];
         check_input("tokens", &x, [Size::Any("batch"), Size::Any("seq"), Size::Is(d_model)])?;
@@ -272,7 +272,7 @@ impl LinearAttention {
         Ok([project(Some(&self.query))?, project(self.key.as_ref())?, project(self.value.as_ref())?])
     }
 
-    /// The heads side by side, through `W_O` if there is one.
+    /// Joins the heads side by side and applies `W_O` if there is one.
     fn merge(&self, out: Tensor<4>) -> Result<Tensor<3>, NnError> {
         let [batch, n_heads, seq, d_value] = out.dims();
         let merged = out.swap_dims(1, 2).reshape([batch, seq, n_heads * d_value]);
@@ -283,7 +283,7 @@ impl LinearAttention {
     }
 }
 
-/// `φ(x)`. The exponential sees no positive number, whose overflow would reach the gradient as 0 · ∞.
+/// Computes `φ(x)`. The argument of `exp` is clamped to at most 0: an overflow would reach the gradient as 0 · ∞.
 fn features(x: Tensor<4>, map: FeatureMap) -> Tensor<4> {
     match map {
         FeatureMap::Identity => x,

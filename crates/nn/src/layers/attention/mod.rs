@@ -1,4 +1,4 @@
-//! Attention in its many kinds, a file each.
+//! Attention layers, one kind per file.
 
 pub mod cache;
 mod check;

@@ -1,6 +1,6 @@
-//! What multi-head self- and cross-attention share (Vaswani 2017): sizes, and the step from heads to a token.
+//! Configuration and reshaping of heads for multi-head self-attention and cross-attention (Vaswani 2017).
 //!
-//! `concat_i softmax(Q_i K_iᵀ/√d_head) V_i · W_O`, with fewer heads for keys and values if wanted (Ainslie 2023).
+//! `concat_i softmax(Q_i K_iᵀ/√d_head) V_i · W_O`, optionally with fewer heads for keys and values (Ainslie 2023).
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -9,39 +9,39 @@ use crate::config::{check_dropout, check_positive, check_product};
 use crate::error::ConfigError;
 use crate::layers::linear::Bias;
 
-/// The sizes of a multi-head attention.
+/// Configuration of multi-head attention.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MultiHeadConfig {
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub n_heads: usize,
-    /// Heads of keys and values; as many as query heads by default.
+    /// Number of heads of keys and values; `n_heads` by default.
     #[serde(default)]
     pub kv_heads: Option<usize>,
-    /// Features of a head; `d_model / n_heads` by default.
+    /// Number of features of a head; `d_model / n_heads` by default.
     #[serde(default)]
     pub d_head: Option<usize>,
-    /// The bias of queries, keys and values.
+    /// Bias of the projections to queries, keys and values.
     #[serde(default)]
     pub bias: Bias,
-    /// The bias of the output.
+    /// Bias of the output projection.
     #[serde(default)]
     pub output_bias: Bias,
-    /// Dropout of weights.
+    /// Dropout probability of the attention weights.
     #[serde(default)]
     pub dropout: f32,
 }
 
 impl MultiHeadConfig {
-    /// The attention as published: heads of `d_model / n_heads`, biases, no dropout.
+    /// Returns the published configuration: heads of `d_model / n_heads` features, biases, no dropout.
     pub fn new(d_model: usize, n_heads: usize) -> Self {
         let (bias, output_bias) = (Bias::Learned, Bias::Learned);
         Self { d_model, n_heads, kv_heads: None, d_head: None, bias, output_bias, dropout: 0.0 }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
         check_positive("n_heads", self.n_heads)?;
@@ -49,32 +49,32 @@ impl MultiHeadConfig {
             Some(d_head) => check_positive("d_head", d_head)?,
             None if self.d_model.is_multiple_of(self.n_heads) => {}
             None => {
-                let allowed = format!("one of the divisors of d_model, {}, or a d_head", divisors(self.d_model));
+                let allowed = format!("a divisor of d_model ({}), or set d_head", divisors(self.d_model));
                 return Err(ConfigError::new("n_heads", self.n_heads, allowed));
             }
         }
         if let Some(kv_heads) = self.kv_heads
             && (kv_heads == 0 || !self.n_heads.is_multiple_of(kv_heads))
         {
-            let allowed = format!("one of the divisors of n_heads, {}", divisors(self.n_heads));
+            let allowed = format!("a divisor of n_heads ({})", divisors(self.n_heads));
             return Err(ConfigError::new("kv_heads", kv_heads, allowed));
         }
         check_product("n_heads", &[self.n_heads, 3, self.d_head(), self.d_model])?;
         check_dropout("dropout", self.dropout)
     }
 
-    /// Features of a head.
+    /// Returns the number of features of a head.
     pub fn d_head(&self) -> usize {
         self.d_head.unwrap_or(self.d_model / self.n_heads.max(1))
     }
 
-    /// Heads of keys and values.
+    /// Returns the number of heads of keys and values.
     pub fn kv_heads(&self) -> usize {
         self.kv_heads.unwrap_or(self.n_heads)
     }
 }
 
-/// The divisors of a number in order, as text; the small ones of a number so large that the search would take long.
+/// Returns the divisors of a number as text, in ascending order, up to 2¹⁶ to limit the search.
 fn divisors(n: usize) -> String {
     const SEARCHED: usize = 1 << 16;
     let small = (1..=n.min(SEARCHED)).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string());
@@ -82,7 +82,7 @@ fn divisors(n: usize) -> String {
     list.join(", ")
 }
 
-/// Tokens as heads, a view of the same memory.
+/// Splits tokens into heads, without a copy.
 ///
 /// # Shapes
 /// `[batch, seq, heads · d_head]` → `[batch, heads, seq, d_head]`.
@@ -91,7 +91,7 @@ pub(super) fn split_heads(x: Tensor<3>, d_head: usize) -> Tensor<4> {
     x.reshape([batch, seq, width / d_head, d_head]).swap_dims(1, 2)
 }
 
-/// Heads side by side as tokens.
+/// Joins heads side by side into tokens.
 ///
 /// # Shapes
 /// `[batch, n_heads, seq, d_head]` → `[batch, seq, n_heads · d_head]`.

@@ -1,4 +1,4 @@
-//! How well a query fits a key, as one number.
+//! Attention scores: how well a query matches a key, as one number.
 //!
 //! | kind | score | |
 //! |---|---|---|
@@ -18,13 +18,13 @@ use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 
-/// Which of the four. All have braces so that serde refuses a setting that belongs to another.
+/// The formula of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ScoreKind {
     /// `vᵀ tanh(W q + U k + b)`.
     Additive {
-        /// Hidden units.
+        /// Number of hidden units.
         d_hidden: usize,
     },
     /// `q·k`.
@@ -38,35 +38,35 @@ pub enum ScoreKind {
     ScaledDot,
 }
 
-/// The sizes of a [`Score`].
+/// Configuration of a [`Score`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoreConfig {
-    /// Which formula.
+    /// Formula of the score.
     #[serde(deserialize_with = "name_or_table")]
     pub kind: ScoreKind,
-    /// Features of a query.
+    /// Number of features of a query.
     pub d_query: usize,
-    /// Features of a key.
+    /// Number of features of a key.
     pub d_key: usize,
 }
 
 impl ScoreConfig {
-    /// Refuses sizes that do not fit each other.
+    /// Returns an error if a size is zero or the sizes do not match each other.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_query", self.d_query)?;
         check_positive("d_key", self.d_key)?;
         match self.kind {
             ScoreKind::Additive { d_hidden } => check_positive("kind.d_hidden", d_hidden),
             ScoreKind::Dot | ScoreKind::ScaledDot if self.d_key != self.d_query => {
-                let allowed = format!("d_query = {}, or another kind: general, additive", self.d_query);
+                let allowed = format!("d_query = {}, or a score of kind general or additive", self.d_query);
                 Err(ConfigError::new("d_key", self.d_key, allowed))
             }
             _ => Ok(()),
         }
     }
 
-    /// The score; `b` starts at zero.
+    /// Creates the score. `b` starts at zero.
     pub fn init(&self, init: &Init) -> Result<Score, ConfigError> {
         self.validate()?;
         let Self { kind, d_query, d_key } = *self;
@@ -86,29 +86,29 @@ impl ScoreConfig {
     }
 }
 
-/// See the [module](self).
+/// Score of a query and a key; see the [module](self) for the formulas.
 #[derive(Module, Debug)]
 pub struct Score {
-    /// `W` and `b`, `[d_query, d_hidden]` and `[d_hidden]` (additive); `W`, `[d_query, d_key]` (general)
+    /// `W` and `b`, `[d_query, d_hidden]` and `[d_hidden]` (additive); `W`, `[d_query, d_key]` (general).
     pub query: Option<Linear>,
-    /// `U`, `[d_key, d_hidden]` (additive)
+    /// `U`, `[d_key, d_hidden]` (additive).
     pub key: Option<Linear>,
-    /// `v`, `[d_hidden, 1]` (additive)
+    /// `v`, `[d_hidden, 1]` (additive).
     pub vector: Option<Linear>,
     scale: f32,
     d_query: usize,
     d_key: usize,
 }
 
-/// Keys with what needs no query done: `U k` of an additive score, the keys themselves otherwise.
+/// The part of a score that does not depend on queries: `U k` of an additive score, the keys themselves otherwise.
 #[derive(Debug, Clone)]
 pub struct PreparedKeys {
-    /// `[batch, keys, d_hidden or d_key]`
+    /// Prepared keys, `[batch, keys, d_hidden or d_key]`.
     pub(super) keys: Tensor<3>,
 }
 
 impl Score {
-    /// What can be done with the keys once, for all the steps of a decoder.
+    /// Computes the part of the score that depends only on the keys, once for all steps of a decoder.
     ///
     /// # Shapes
     /// `keys` `[batch, keys, d_key]`.
@@ -121,7 +121,7 @@ impl Score {
         Ok(PreparedKeys { keys })
     }
 
-    /// The score of every query with every key of its sequence.
+    /// Computes the score of every query with every key of its sequence.
     ///
     /// # Shapes
     /// `queries` `[batch, queries, d_query]`, `keys` `[batch, keys, …]` → `[batch, queries, keys]`.
@@ -135,7 +135,7 @@ impl Score {
         Ok(vector.forward(hidden)?.squeeze_dim(3))
     }
 
-    /// The queries `q'` and the factor for which the score is `factor · q'·k`; none if it is no product.
+    /// Returns `q'` and `factor` such that the score is `factor · q'·k`, or `None` if it is not a dot product.
     pub(super) fn as_product(
         &self,
         queries: &Tensor<3>,
@@ -147,7 +147,7 @@ impl Score {
         Ok(Some((self.project(queries.clone(), keys)?, self.scale)))
     }
 
-    /// Queries as the keys need them, `[batch, queries, d_hidden or d_key]`.
+    /// Projects queries to the width of the prepared keys, `[batch, queries, d_hidden or d_key]`.
     fn project(&self, queries: Tensor<3>, keys: &PreparedKeys) -> Result<Tensor<3>, NnError> {
         let [batch, _, width] = keys.keys.dims();
         check_input("queries", &queries, [Size::Is(batch), Size::Any("queries"), Size::Is(self.d_query)])?;
@@ -156,7 +156,7 @@ impl Score {
             None => queries,
         };
         if queries.dims()[2] != width {
-            let expected = format!("[batch, keys, {}], as this score prepares them", queries.dims()[2]);
+            let expected = format!("[batch, keys, {}], prepared by the same score", queries.dims()[2]);
             return Err(OpError::Shape { what: "prepared keys", expected, got: keys.keys.dims().to_vec() }.into());
         }
         Ok(queries)

@@ -1,7 +1,7 @@
-//! Learning from rewards: the score-function estimator of hard attention (Williams 1992; Xu et al. 2015).
+//! Score-function estimator of hard attention, which learns from rewards (Williams 1992; Xu et al. 2015).
 //!
-//! For choices `z ~ Discrete(α)` with reward `R`, `∇E[R] = E[(R − b) ∇log α_z]` for any `b` that does not depend on `z`; a
-//! `b` near the mean reward lowers the variance. [`Baseline`] is such a mean over earlier steps.
+//! For choices `z ~ Discrete(α)` with reward `R`, `∇E[R] = E[(R − b) ∇log α_z]` for any `b` that does not depend on `z`.
+//! A `b` near the mean reward lowers the variance. [`Baseline`] is a mean over earlier steps.
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use super::check::{Size, check_input};
 use super::context::Choice;
 use crate::error::{ConfigError, NnError};
 
-/// `−((R − b) log α_z + bonus · H(α))` of each choice: minimising it raises the expected reward and, with a bonus, the
-/// entropy of the weights. No gradient flows into the reward. The task sums or averages over the choices that count.
+/// Computes `−((R − b) log α_z + bonus · H(α))` for each choice. Minimising it raises the expected reward and, with a
+/// bonus, the entropy of the weights. No gradient flows into the reward. The caller sums or averages over the choices.
 ///
 /// # Shapes
-/// `reward` `[batch, queries]`, or `[batch, 1]` for a reward of the whole sequence → `[batch, queries]`.
+/// `reward` `[batch, queries]`, or `[batch, 1]` for one reward per sequence → `[batch, queries]`.
 pub fn score_function_loss(
     choice: &Choice,
     reward: Tensor<2>,
@@ -31,8 +31,8 @@ pub fn score_function_loss(
 
 /// A moving average of rewards, `b ← decay · b + (1 − decay) · R`, that starts at the first reward.
 ///
-/// Serialised it is its whole state, so that training resumes exactly. Use [`Baseline::value`] first and
-/// [`Baseline::update`] it afterwards: with a baseline that knows the reward the estimate would be biased.
+/// The serialised form is the complete state, so that training can be resumed exactly. Call [`Baseline::value`] before
+/// [`Baseline::update`]: with a baseline that includes the current reward, the estimate would be biased.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
@@ -41,7 +41,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Before the first reward; refuses a `decay` outside `[0, 1)`, in the name of `field`.
+    /// Creates a baseline without rewards. Returns an error that names `field` if `decay` is outside `[0, 1)`.
     pub fn new(field: &str, decay: f32) -> Result<Self, ConfigError> {
         match decay {
             0.0..1.0 => Ok(Self { decay, mean: None }),
@@ -49,12 +49,12 @@ impl Baseline {
         }
     }
 
-    /// The mean so far; zero before the first reward.
+    /// Returns the moving average, or zero before the first reward.
     pub fn value(&self) -> f32 {
         self.mean.unwrap_or(0.0)
     }
 
-    /// Takes in the mean reward of a step.
+    /// Updates the moving average with the mean reward of a step.
     pub fn update(&mut self, reward: f32) {
         self.mean = Some(self.mean.map_or(reward, |mean| self.decay * mean + (1.0 - self.decay) * reward));
     }

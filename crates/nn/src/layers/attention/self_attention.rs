@@ -1,4 +1,4 @@
-//! Multi-head attention of a sequence over itself.
+//! Multi-head self-attention: attention of a sequence over itself.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -13,12 +13,12 @@ use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::position::{Places, Rotation};
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Multi-head self-attention layer.
 #[derive(Module, Debug)]
 pub struct SelfAttention {
-    /// `[d_model, (n_heads + 2 kv_heads) · d_head]`: all queries, then all keys, then all values.
+    /// Projection `[d_model, (n_heads + 2 kv_heads) · d_head]` to all queries, then all keys, then all values.
     pub qkv: Linear,
-    /// `[n_heads · d_head, d_model]`
+    /// Output projection, `[n_heads · d_head, d_model]`.
     pub output: Linear,
     n_heads: usize,
     kv_heads: usize,
@@ -29,7 +29,7 @@ pub struct SelfAttention {
 }
 
 impl SelfAttention {
-    /// The layer.
+    /// Creates the layer.
     pub fn new(config: &MultiHeadConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         let MultiHeadConfig { d_model, n_heads, bias, output_bias, dropout, .. } = *config;
@@ -47,8 +47,8 @@ impl SelfAttention {
         })
     }
 
-    /// Each token becomes a mixture of the tokens that `options` lets it see. Biases by distance come from `places`,
-    /// dropout from the pass.
+    /// Mixes each token with the tokens that `options` lets it see. Rotations and distance biases come from `places`,
+    /// dropout from `pass`.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
@@ -62,7 +62,7 @@ impl SelfAttention {
         self.forward_onto(x, None, None, options, places, pass)
     }
 
-    /// The same added to `onto`; the tokens follow those in the `cache`, if there is one.
+    /// Adds the output of [`forward`](Self::forward) to `onto`. With a `cache`, the tokens continue those in it.
     ///
     /// # Shapes
     /// `x` and `onto` `[batch, seq, d_model]` → the same.
@@ -87,7 +87,7 @@ impl SelfAttention {
         Ok(self.output.forward_onto(mixed, onto)?)
     }
 
-    /// The heads side by side.
+    /// Computes the outputs of all heads, side by side.
     fn mixed(&self, qkv: Tensor<3>, options: &AttentionOptions, pass: &Pass) -> Result<Tensor<3>, NnError> {
         if self.heads.are_apart(pass) {
             let [q, k, v] = self.split(qkv);
@@ -100,7 +100,7 @@ impl SelfAttention {
         Ok(attention_packed(qkv, self.n_heads, self.kv_heads, options)?)
     }
 
-    /// The same for tokens that follow those of the cache.
+    /// [`mixed`](Self::mixed) for tokens that continue those in the cache.
     fn mixed_cached(
         &self,
         qkv: Tensor<3>,
@@ -129,8 +129,8 @@ impl SelfAttention {
         Ok(join_heads(mixed))
     }
 
-    /// The same for tokens that follow those in `cache`, whose keys and values they join. `places` are those of the new
-    /// tokens; with [`Mask::Causal`](regard_ops::Mask) the outputs are those of the whole sequence at once.
+    /// [`forward`](Self::forward) for tokens that continue those in `cache` and are appended to it. `places` belong to the new
+    /// tokens. With [`Mask::Causal`](regard_ops::Mask), the outputs equal those of one pass over the whole sequence.
     ///
     /// # Shapes
     /// `x` `[batch, new, d_model]` → the same.
@@ -145,13 +145,13 @@ impl SelfAttention {
         self.forward_onto(x, None, Some(Cached::Together(cache)), options, places, pass)
     }
 
-    /// The options of the caller with what the positions and the pass add.
+    /// Adds the distance bias of the positions and the dropout of the pass to the options.
     fn options(&self, options: &AttentionOptions, places: &Places, pass: &Pass) -> Result<AttentionOptions, NnError> {
         let options = places.apply(options)?;
         Ok(AttentionOptions { dropout: pass.dropout(self.heads.path(), self.dropout).or(options.dropout), ..options })
     }
 
-    /// Queries and keys turned, where the positions turn them.
+    /// Rotates queries and keys if the positions use RoPE.
     fn turned(&self, qkv: Tensor<3>, places: &Places) -> Result<Tensor<3>, NnError> {
         Ok(match &places.rotation {
             Some(Rotation { angles, pairing }) => {
@@ -161,7 +161,7 @@ impl SelfAttention {
         })
     }
 
-    /// Queries, keys and values, each `[batch, heads, seq, d_head]`.
+    /// Splits into queries, keys and values, each `[batch, heads, seq, d_head]`.
     fn split(&self, qkv: Tensor<3>) -> [Tensor<4>; 3] {
         let heads = split_heads(qkv, self.d_head);
         let (n, kv) = (self.n_heads, self.kv_heads);

@@ -1,5 +1,5 @@
-//! A convolution over the sequence with residual and norm, to compare with attention: `k n d²` operations, and paths of
-//! length `n/k` between tokens instead of 1.
+//! Block of a convolution over the sequence with residual and norm, for comparison with attention: it takes `k n d²`
+//! operations, and paths between tokens have length `n/k` instead of 1.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -15,43 +15,43 @@ use crate::layers::linear::{Linear, LinearConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 
-/// Which neighbours a token sees.
+/// The neighbours that a token sees.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// The same number before as after; an even kernel has the one more before.
+    /// The same number of tokens before and after; with an even kernel, one more before.
     #[default]
     Centred,
-    /// Itself and those before.
+    /// The token itself and those before it.
     Causal,
 }
 
-/// The shape of a [`ConvBlock`].
+/// Configuration of a [`ConvBlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConvConfig {
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Tokens that one output sees.
+    /// Number of tokens that each output sees.
     pub kernel: usize,
-    /// Which.
+    /// Position of these tokens relative to the output.
     #[serde(default)]
     pub reach: Reach,
-    /// After the convolution.
+    /// Activation after the convolution.
     #[serde(default = "ActivationName::relu", with = "ActivationName")]
     pub activation: Activation,
-    /// Dropout of what it adds.
+    /// Dropout probability of the output of the convolution.
     #[serde(default)]
     pub dropout: f32,
 }
 
 impl ConvConfig {
-    /// Centred, with ReLU.
+    /// Returns a configuration with a centred kernel, ReLU and no dropout.
     pub fn new(d_model: usize, kernel: usize) -> Self {
         Self { d_model, kernel, reach: Reach::Centred, activation: Activation::Relu, dropout: 0.0 }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;
         check_positive("kernel", self.kernel)?;
@@ -59,7 +59,7 @@ impl ConvConfig {
         check_dropout("dropout", self.dropout)
     }
 
-    /// The block, post-norm.
+    /// Creates the block, with post-norm.
     pub fn init(&self, init: &Init) -> Result<ConvBlock, ConfigError> {
         self.validate()?;
         let Self { d_model, kernel, reach, activation, dropout } = *self;
@@ -74,12 +74,12 @@ impl ConvConfig {
     }
 }
 
-/// See the [module](self). Beyond the ends of a sequence are zeros.
+/// Block `norm(x + f(conv(x)))`. The sequence is padded with zeros at its ends.
 #[derive(Module, Debug)]
 pub struct ConvBlock {
-    /// `[kernel · d_model, d_model]`: the weights of the leftmost neighbour first.
+    /// Weights, `[kernel · d_model, d_model]`, those of the leftmost neighbour first.
     pub convolution: Linear,
-    /// Around it.
+    /// Residual around the convolution.
     pub residual: Residual,
     kernel: usize,
     #[module(skip)]
@@ -89,7 +89,7 @@ pub struct ConvBlock {
 }
 
 impl ConvBlock {
-    /// `norm(x + f(conv(x)))`. What lies beyond a length counts as zeros, and what comes out there means nothing.
+    /// Computes `norm(x + f(conv(x)))`. Padding counts as zeros; the outputs at padding are meaningless.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]`, `lengths` `[batch]` → the same.
@@ -108,14 +108,14 @@ impl ConvBlock {
         })
     }
 
-    /// `f(conv(x))` alone.
+    /// Computes `f(conv(x))`, without residual and norm.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
     pub fn convolve(&self, x: Tensor<3>) -> Result<Tensor<3>, NnError> {
         let [batch, seq, d_model] = x.dims();
         if self.convolution.weight.dims()[0] != self.kernel * d_model || seq == 0 || batch == 0 {
-            let expected = format!("[batch, seq, {}], none of them 0", self.convolution.weight.dims()[1]);
+            let expected = format!("[batch, seq, {}], each 1 or more", self.convolution.weight.dims()[1]);
             return Err(NnError::input("tokens", expected, format!("{:?}", x.dims())));
         }
         let before = match self.reach {
@@ -127,7 +127,7 @@ impl ConvBlock {
     }
 }
 
-/// Each token with its neighbours side by side, `before` of `width` to its left and zeros beyond the ends.
+/// Returns for each token a window of `width` tokens, `before` of them to its left, with zeros beyond the ends.
 ///
 /// # Shapes
 /// `x` `[batch, seq, d]` → `[batch, seq, width · d]`, the leftmost first.

@@ -1,4 +1,4 @@
-//! A block of causal self-attention, attention over a source, and feed-forward: that of a translator's decoder.
+//! Block of causal self-attention, cross-attention over a source, and feed-forward, as in the decoder of a translator.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -15,36 +15,36 @@ use crate::layers::feed_forward::FeedForward;
 use crate::layers::position::Places;
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Decoder block: causal self-attention, cross-attention and feed-forward.
 #[derive(Module, Debug)]
 pub struct DecoderBlock {
-    /// Target tokens look at those before.
+    /// Self-attention of the target tokens.
     pub attention: SelfAttention,
-    /// Around it.
+    /// Residual around the self-attention.
     pub attention_residual: Residual,
-    /// Target tokens look at the source.
+    /// Attention of the target tokens over the source.
     pub cross_attention: CrossAttention,
-    /// Around it.
+    /// Residual around the cross-attention.
     pub cross_residual: Residual,
-    /// Each token by itself.
+    /// Feed-forward part.
     pub feed_forward: FeedForward,
-    /// Around it.
+    /// Residual around the feed-forward part.
     pub feed_forward_residual: Residual,
 }
 
-/// What a decoder block looks at beside its tokens.
+/// Masks and positions for a [`DecoderBlock`].
 #[derive(Debug, Clone, Copy)]
 pub struct DecoderView<'a> {
-    /// Which tokens of the target a token may see: causal, and lengths.
+    /// Target tokens that a token may see: the causal mask and the lengths.
     pub target: &'a AttentionOptions,
-    /// Which tokens of the source: lengths.
+    /// Source tokens that a token may see: the lengths.
     pub source: &'a AttentionOptions,
-    /// Positions of the target.
+    /// Positions of the target tokens.
     pub places: &'a Places,
 }
 
 impl DecoderBlock {
-    /// The block over a source of `d_model` features.
+    /// Creates the block for a source of `d_model` features.
     pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         let attention = config.attention();
@@ -58,7 +58,7 @@ impl DecoderBlock {
         })
     }
 
-    /// Keys and values of the encoder's output, for [`forward`](Self::forward).
+    /// Computes the keys and values of the encoder's output, for [`forward`](Self::forward).
     ///
     /// # Shapes
     /// `encoded` `[batch, keys, d_model]`.
@@ -66,7 +66,7 @@ impl DecoderBlock {
         self.cross_attention.source(encoded)
     }
 
-    /// Self-attention, cross-attention, feed-forward. With a `cache` the tokens follow those in it.
+    /// Applies self-attention, cross-attention and feed-forward. With a `cache`, the tokens continue those in it.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.

@@ -1,4 +1,4 @@
-//! A block of self-attention and feed-forward: that of an encoder, and with a causal mask that of a language model.
+//! Block of self-attention and feed-forward, as in an encoder or, with a causal mask, in a language model.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -14,21 +14,21 @@ use crate::layers::feed_forward::FeedForward;
 use crate::layers::position::Places;
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Encoder block: self-attention and feed-forward.
 #[derive(Module, Debug)]
 pub struct EncoderBlock {
-    /// Tokens look at each other.
+    /// Self-attention.
     pub attention: SelfAttention,
-    /// Around the attention.
+    /// Residual around the attention.
     pub attention_residual: Residual,
-    /// Each token by itself.
+    /// Feed-forward part.
     pub feed_forward: FeedForward,
-    /// Around the feed-forward part.
+    /// Residual around the feed-forward part.
     pub feed_forward_residual: Residual,
 }
 
 impl EncoderBlock {
-    /// The block.
+    /// Creates the block.
     pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -39,7 +39,7 @@ impl EncoderBlock {
         })
     }
 
-    /// Attention, then feed-forward. With a `cache` the tokens follow those in it.
+    /// Applies attention, then feed-forward. With a `cache`, the tokens continue those in it.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.

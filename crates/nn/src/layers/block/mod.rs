@@ -1,4 +1,4 @@
-//! The blocks that models stack.
+//! Blocks of Transformer models, and a convolutional block for comparison.
 
 pub mod conv;
 pub mod decoder;
@@ -15,58 +15,58 @@ use crate::layers::feed_forward::{FeedForwardConfig, Gate};
 use crate::layers::linear::Bias;
 use crate::layers::norm::{NormConfig, NormKind};
 
-/// Where a block normalises.
+/// Where a block applies its norms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormPlace {
-    /// After each residual sum, `norm(x + f(x))`, as published.
+    /// After each residual sum, `norm(x + f(x))`, as originally published.
     #[default]
     Post,
-    /// Before each part, `x + f(norm(x))` (Xiong 2020): trains without warm-up.
+    /// Before each part, `x + f(norm(x))` (Xiong 2020). Trains without warm-up.
     Pre,
 }
 
-/// The shape of a Transformer block.
+/// Configuration of a Transformer block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockConfig {
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub n_heads: usize,
-    /// Heads of keys and values; as many as query heads by default.
+    /// Number of heads of keys and values; `n_heads` by default.
     #[serde(default)]
     pub kv_heads: Option<usize>,
-    /// Features of a head; `d_model / n_heads` by default.
+    /// Number of features of a head; `d_model / n_heads` by default.
     #[serde(default)]
     pub d_head: Option<usize>,
-    /// Hidden features of the feed-forward part.
+    /// Number of hidden features of the feed-forward part.
     pub d_ff: usize,
-    /// The activation of the feed-forward part.
+    /// Activation of the feed-forward part.
     #[serde(default = "ActivationName::relu", with = "ActivationName")]
     pub activation: Activation,
-    /// The gate of the feed-forward part.
+    /// Gate of the feed-forward part.
     #[serde(default)]
     pub gate: Gate,
-    /// Layer norm or RMS norm.
+    /// Kind of norm: layer norm or RMS norm.
     #[serde(default)]
     pub norm: NormKind,
     /// `ε` of the norms.
     #[serde(default = "default_epsilon")]
     pub epsilon: f32,
-    /// Post-norm or pre-norm.
+    /// Where norms are applied: post-norm or pre-norm.
     #[serde(default)]
     pub norm_place: NormPlace,
-    /// The bias of all linear layers.
+    /// Bias of all linear layers.
     #[serde(default)]
     pub bias: Bias,
-    /// Dropout of what each part adds to the residual stream.
+    /// Dropout probability of the output of each part, before it is added to the residual.
     #[serde(default)]
     pub dropout: f32,
-    /// Dropout of attention weights.
+    /// Dropout probability of attention weights.
     #[serde(default)]
     pub attention_dropout: f32,
-    /// Dropout of the hidden features of the feed-forward part.
+    /// Dropout probability of the hidden features of the feed-forward part.
     #[serde(default)]
     pub feed_forward_dropout: f32,
 }
@@ -76,7 +76,7 @@ fn default_epsilon() -> f32 {
 }
 
 impl BlockConfig {
-    /// The block as published: post-norm, ReLU, biases; no dropout.
+    /// Returns the published configuration: post-norm, ReLU and biases, but without dropout.
     pub fn new(d_model: usize, n_heads: usize, d_ff: usize) -> Self {
         Self {
             d_model,
@@ -96,7 +96,7 @@ impl BlockConfig {
         }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_dropout("dropout", self.dropout)?;
         check_dropout("attention_dropout", self.attention_dropout)?;
@@ -106,19 +106,19 @@ impl BlockConfig {
         self.norm().validate()
     }
 
-    /// The attention of the block.
+    /// Returns the configuration of the attention.
     pub fn attention(&self) -> MultiHeadConfig {
         let Self { d_model, n_heads, kv_heads, d_head, bias, attention_dropout, .. } = *self;
         MultiHeadConfig { d_model, n_heads, kv_heads, d_head, bias, output_bias: bias, dropout: attention_dropout }
     }
 
-    /// The feed-forward part of the block.
+    /// Returns the configuration of the feed-forward part.
     pub fn feed_forward(&self) -> FeedForwardConfig {
         let Self { d_model, d_ff, activation, gate, bias, feed_forward_dropout, .. } = *self;
         FeedForwardConfig { d_model, d_ff, activation, gate, bias, dropout: feed_forward_dropout }
     }
 
-    /// The norms of the block.
+    /// Returns the configuration of the norms.
     pub fn norm(&self) -> NormConfig {
         NormConfig { d_model: self.d_model, kind: self.norm, epsilon: self.epsilon }
     }

@@ -1,4 +1,4 @@
-//! A part of a block around its residual: `norm(x + dropout(f(x)))` or `x + dropout(f(norm(x)))`.
+//! Residual connection around a part of a block: `norm(x + dropout(f(x)))` or `x + dropout(f(norm(x)))`.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -10,10 +10,10 @@ use crate::layers::dropout::Dropout;
 use crate::layers::norm::Norm;
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Residual connection with norm and dropout around one part of a block.
 #[derive(Module, Debug)]
 pub struct Residual {
-    /// The norm of this part.
+    /// Norm of this part.
     pub norm: Norm,
     dropout: Dropout,
     #[module(skip)]
@@ -21,7 +21,7 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// The residual of one part of a block.
+    /// Creates the residual of one part of a block.
     pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
         Ok(Self {
             norm: config.norm().init(&init.enter("norm"))?,
@@ -30,8 +30,8 @@ impl Residual {
         })
     }
 
-    /// `x` with what `part` adds. `part` gets its input and, where nothing comes between, what it is to add its output
-    /// to: its last product does so in the same operation.
+    /// Adds the output of `part` to `x`. `part` gets its input and, without dropout, also `x`, to which it adds its output
+    /// itself, in the same operation as its last product.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.

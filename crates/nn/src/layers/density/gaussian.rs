@@ -1,10 +1,10 @@
-//! A Gaussian with full covariance, `N(μ, Σ)`, `Σ = A Aᵀ`, `A` lower triangular with a positive diagonal.
+//! Gaussian with full covariance, `N(μ, Σ)`, `Σ = A Aᵀ`, where `A` is lower triangular with a positive diagonal.
 //!
 //! ```text
-//! A z = x − μ  solved row after row
+//! A z = x − μ  solved row by row
 //! log p(x) = −½ zᵀz − Σ log A_ii − ½ N log 2π
 //! ```
-//! Raw outputs: `N` for `μ`, `N` for the diagonal, then what is below it, column by column.
+//! Raw outputs: `N` for `μ`, `N` for the diagonal of `A`, then the elements below the diagonal, column by column.
 
 use burn::tensor::{Tensor, TensorData};
 use rand::Rng;
@@ -21,20 +21,20 @@ pub enum Diagonal {
     /// `e^d`.
     #[default]
     Exp,
-    /// `log(1 + e^d)`, which grows no faster than `d`.
+    /// `log(1 + e^d)`, which grows only linearly in `d`.
     Softplus,
 }
 
-/// Below this, `log softplus(d)` is `d` to f32's last bit or two.
+/// Below this `d`, `log softplus(d)` equals `d` up to the last one or two bits of f32.
 const SOFTPLUS_IS_EXP: f32 = -15.0;
 
 impl Diagonal {
-    /// The logarithm of the diagonal.
+    /// Computes the logarithm of the diagonal.
     fn logarithm(self, raw: Tensor<2>) -> Tensor<2> {
         let logarithm = match self {
             Self::Exp => raw,
             Self::Softplus => {
-                // The branch not taken must be finite too: its gradient is multiplied by zero.
+                // The branch that is not taken must be finite too, because its gradient is multiplied by zero.
                 let low = raw.clone().lower_elem(SOFTPLUS_IS_EXP);
                 softplus(raw.clone().clamp_min(SOFTPLUS_IS_EXP)).log().mask_where(low, raw)
             }
@@ -42,7 +42,7 @@ impl Diagonal {
         limited(logarithm, LOG_DEVIATION)
     }
 
-    /// The diagonal, for drawing.
+    /// Computes an element of the diagonal, for sampling.
     fn value(self, raw: f64) -> f64 {
         let logarithm = match self {
             Self::Softplus if raw > f64::from(SOFTPLUS_IS_EXP) => (raw.max(0.0) + (-raw.abs()).exp().ln_1p()).ln(),
@@ -52,11 +52,11 @@ impl Diagonal {
     }
 }
 
-/// See the [module](self).
+/// Gaussian with full covariance; see the [module](self) for the formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gaussian {
-    /// `N`.
+    /// Number `N` of dimensions of `x`.
     pub dimensions: usize,
     /// How the diagonal of `A` is made positive.
     #[serde(default)]
@@ -64,17 +64,17 @@ pub struct Gaussian {
 }
 
 impl Gaussian {
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_dimensions(self.dimensions)
     }
 
-    /// `N + N(N + 1)/2`.
+    /// Returns the number of raw outputs, `N + N(N + 1)/2`.
     pub fn outputs(&self) -> usize {
         self.dimensions + self.dimensions * (self.dimensions + 1) / 2
     }
 
-    /// `log p(x)`.
+    /// Computes `log p(x)`.
     ///
     /// # Shapes
     /// `raw` `[…, outputs]`, `x` `[…, N]` → `[…, 1]`.
@@ -84,7 +84,7 @@ impl Gaussian {
         Ok(self.log_density(raw, x).reshape(shape))
     }
 
-    /// An `x` for each row; `bias` `a` draws with `A e^{−a}`.
+    /// Draws an `x` for each row. A `bias` of `a` replaces `A` with `A e^{−a}`.
     ///
     /// # Shapes
     /// `raw` `[…, outputs]` → `[…, N]`.
@@ -106,7 +106,7 @@ impl Gaussian {
         Ok(Tensor::from_data(TensorData::new(drawn, shape), &raw.device()))
     }
 
-    /// [`Gaussian::log_likelihood`] of rows that fit: `[rows, outputs]`, `[rows, N]` → `[rows, 1]`.
+    /// [`Gaussian::log_likelihood`] without checks: `[rows, outputs]`, `[rows, N]` → `[rows, 1]`.
     pub(super) fn log_density(&self, raw: Tensor<2>, x: Tensor<2>) -> Tensor<2> {
         let n = self.dimensions;
         let logarithm = self.diagonal.logarithm(raw.clone().narrow(1, n, n));
@@ -128,7 +128,7 @@ impl Gaussian {
         -((z.clone() * z * 0.5 + logarithm).sum_dim(1) + constant)
     }
 
-    /// Adds `μ + e^{−a} A ε` to `drawn`.
+    /// Appends a sample `μ + e^{−a} A ε` to `drawn`.
     pub(super) fn draw(&self, row: &[f32], bias: f32, random: &mut impl Rng, drawn: &mut Vec<f32>) {
         let n = self.dimensions;
         let shrink = f64::from(-bias).exp();

@@ -1,6 +1,6 @@
-//! A mixture of Gaussians, `Σ_k w_k N(μ_k, Σ_k)` with `w = softmax(ŵ)` (Bishop 1994), in any dimension.
+//! Mixture of Gaussians, `Σ_k w_k N(μ_k, Σ_k)` with `w = softmax(ŵ)` (Bishop 1994), in any number of dimensions.
 //!
-//! Raw outputs: `K` for `ŵ`, then those of each [`Gaussian`] in turn.
+//! Raw outputs: `K` for `ŵ`, then the raw outputs of each [`Gaussian`].
 
 use burn::tensor::{Tensor, TensorData};
 use rand::Rng;
@@ -11,32 +11,32 @@ use super::random::{check_bias, component};
 use super::{Diagonal, Gaussian, check_components, log_sum_exp, operands, rows};
 use crate::error::{ConfigError, NnError};
 
-/// See the [module](self).
+/// Mixture of Gaussians; see the [module](self) for the formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mixture {
-    /// `K`.
+    /// Number `K` of Gaussians.
     pub components: usize,
-    /// Numbers of an `x`.
+    /// Number `N` of dimensions of `x`.
     pub dimensions: usize,
-    /// How the diagonals are made positive.
+    /// How the diagonals of the Gaussians' `A` are made positive.
     #[serde(default)]
     pub diagonal: Diagonal,
 }
 
 impl Mixture {
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_components(self.components)?;
         self.gaussian().validate()
     }
 
-    /// `K (1 + N + N(N + 1)/2)`.
+    /// Returns the number of raw outputs, `K (1 + N + N(N + 1)/2)`.
     pub fn outputs(&self) -> usize {
         self.components * (1 + self.gaussian().outputs())
     }
 
-    /// `log p(x)`.
+    /// Computes `log p(x)`.
     ///
     /// # Shapes
     /// `raw` `[…, outputs]`, `x` `[…, N]` → `[…, 1]`.
@@ -56,7 +56,7 @@ impl Mixture {
         Ok(log_sum_exp(weights + each.reshape([rows, components])).reshape(shape))
     }
 
-    /// An `x` for each row; `bias` `a` draws a component with weights `∝ exp(ŵ(1 + a))` and from it with `A e^{−a}`.
+    /// Draws an `x` for each row. A `bias` of `a` makes the weights `∝ exp(ŵ(1 + a))` and replaces `A` with `A e^{−a}`.
     ///
     /// # Shapes
     /// `raw` `[…, outputs]` → `[…, N]`.

@@ -1,11 +1,11 @@
-//! Densities as outputs: `p(x_{t+1} | y_t)`, whose parameters a linear layer makes from the features `y_t`.
+//! Probability densities as outputs: `p(x_{t+1} | y_t)`, with parameters that a linear layer computes from features `y_t`.
 //!
-//! A density is plain data: it says how many raw outputs it wants, gives the logarithm of its value at `x`, and draws
-//! from itself. [`DensityHead`] has the linear layer.
+//! A density is plain data. It has a number of raw outputs, computes its log-likelihood at `x`, and draws samples.
+//! [`DensityHead`] adds the linear layer.
 //!
-//! Logarithms of deviations are kept in [`LOG_DEVIATION`]: below its start a deviation is smaller than the rounding of
-//! data of size 1, and inverse squares would soon leave f32. Outside, the value is that at the end of the range while
-//! the gradient passes to the raw output unchanged, so that a network comes back by itself.
+//! Logarithms of standard deviations are clamped to [`LOG_DEVIATION`]: below, a deviation is smaller than the rounding of
+//! data of size 1, and its inverse square would soon overflow f32. The gradient passes the clamp unchanged, so that
+//! training can bring a value back into the range.
 
 pub mod gaussian;
 pub mod loss;
@@ -32,23 +32,23 @@ pub use loss::{Reduction, negative_log_likelihood};
 pub use mixture::Mixture;
 pub use stroke::StrokeMixture;
 
-/// Where logarithms of deviations are kept: from 10⁻⁷, f32's rounding at 1, to 5·10³⁴.
+/// Range of the logarithms of standard deviations, which go from 10⁻⁷, the rounding of f32 at 1, to 5·10³⁴.
 pub const LOG_DEVIATION: RangeInclusive<f32> = -16.0..=80.0;
 
-/// A density by its `kind`; for fields with `name_or_table`.
+/// A density, selected by its `kind`. Fields of this type use `name_or_table` in serde.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DensityConfig {
     /// One Gaussian with full covariance.
     Gaussian(Gaussian),
-    /// Several of them, weighted.
+    /// Mixture of Gaussians.
     Mixture(Mixture),
     /// Pen movements and ends of strokes (Graves 2013).
     Stroke(StrokeMixture),
 }
 
 impl DensityConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Gaussian(density) => density.validate(),
@@ -57,7 +57,7 @@ impl DensityConfig {
         }
     }
 
-    /// Raw outputs it takes for each `x`.
+    /// Returns the number of raw outputs for each `x`.
     pub fn outputs(&self) -> usize {
         match self {
             Self::Gaussian(density) => density.outputs(),
@@ -66,7 +66,7 @@ impl DensityConfig {
         }
     }
 
-    /// Numbers of an `x`.
+    /// Returns the number of dimensions of `x`.
     pub fn dimensions(&self) -> usize {
         match self {
             Self::Gaussian(density) => density.dimensions,
@@ -75,7 +75,7 @@ impl DensityConfig {
         }
     }
 
-    /// `log p(x)`.
+    /// Computes `log p(x)`.
     ///
     /// # Shapes
     /// `raw` `[…, outputs]`, `x` `[…, dimensions]` → `[…, 1]`.
@@ -87,7 +87,7 @@ impl DensityConfig {
         }
     }
 
-    /// An `x` for each row of `raw`; a `bias` above 0 prefers likely ones (Graves 2013, section 5.4).
+    /// Draws an `x` for each row of `raw`. A `bias` above 0 prefers more likely ones (Graves 2013, section 5.4).
     ///
     /// # Shapes
     /// `raw` `[…, outputs]` → `[…, dimensions]`.
@@ -104,7 +104,7 @@ impl DensityConfig {
         }
     }
 
-    /// The layer that makes the raw outputs from `d_model` features.
+    /// Creates the layer that computes the raw outputs from `d_model` features.
     pub fn init(&self, d_model: usize, init: &Init) -> Result<DensityHead, ConfigError> {
         check_positive("d_model", d_model)?;
         self.validate()?;
@@ -113,22 +113,22 @@ impl DensityConfig {
     }
 }
 
-/// A density whose raw outputs are a linear function of features. See the [module](self).
+/// Output layer: a density whose raw outputs are a linear function of features.
 #[derive(Module, Debug)]
 pub struct DensityHead {
-    /// `[d_model, outputs]`
+    /// Linear layer, `[d_model, outputs]`.
     pub linear: Linear,
     #[module(skip)]
     density: DensityConfig,
 }
 
 impl DensityHead {
-    /// What the outputs mean.
+    /// Returns the density that the raw outputs parameterise.
     pub fn density(&self) -> DensityConfig {
         self.density
     }
 
-    /// The raw outputs.
+    /// Computes the raw outputs.
     ///
     /// # Shapes
     /// `features` `[…, d_model]` → `[…, outputs]`.
@@ -136,7 +136,7 @@ impl DensityHead {
         self.linear.forward(features)
     }
 
-    /// `log p(x)` given the features.
+    /// Computes `log p(x)` given the features.
     ///
     /// # Shapes
     /// `features` `[…, d_model]`, `x` `[…, dimensions]` → `[…, 1]`.
@@ -144,7 +144,7 @@ impl DensityHead {
         self.density.log_likelihood(self.forward(features)?, x)
     }
 
-    /// An `x` for each row of features, drawn with a `bias`.
+    /// Draws an `x` for each row of features. A `bias` above 0 prefers more likely ones.
     ///
     /// # Shapes
     /// `features` `[…, d_model]` → `[…, dimensions]`.
@@ -158,9 +158,9 @@ impl DensityHead {
     }
 }
 
-/// The most dimensions of a density: its matrix has half their square.
+/// Largest number of dimensions of a density: `A` has about half their square elements.
 const MOST_DIMENSIONS: usize = 1024;
-/// The most components of a mixture.
+/// Largest number of components of a mixture.
 const MOST_COMPONENTS: usize = 65_536;
 
 fn check_dimensions(value: usize) -> Result<(), ConfigError> {
@@ -175,7 +175,7 @@ fn check_components(value: usize) -> Result<(), ConfigError> {
     if fits { Ok(()) } else { Err(ConfigError::new("components", value, allowed())) }
 }
 
-/// `tensor` as `[rows, width]`; refuses another last size, no rows at all, and what is not f32.
+/// Reshapes `tensor` to `[rows, width]`. Returns an error if it is not f32, is empty, or has another last size.
 fn rows<const D: usize>(what: &'static str, tensor: &Tensor<D>, width: usize) -> Result<Tensor<2>, NnError> {
     if tensor.dtype() != DType::F32 {
         return Err(OpError::DType { what, expected: "f32", got: tensor.dtype() }.into());
@@ -188,7 +188,7 @@ fn rows<const D: usize>(what: &'static str, tensor: &Tensor<D>, width: usize) ->
     Ok(tensor.clone().reshape([rows, width]))
 }
 
-/// Both arguments of a likelihood as rows, and the shape of the result.
+/// Returns both arguments of a likelihood as rows, and the shape of the result.
 fn operands<const D: usize>(
     (raw, outputs): (&Tensor<D>, usize),
     (x, dimensions): (&Tensor<D>, usize),
@@ -202,21 +202,21 @@ fn operands<const D: usize>(
     Ok((raw_rows, x_rows, shape))
 }
 
-/// `log(1 + e^x)` without overflow, and with the right slope at zero.
+/// Computes `log(1 + e^x)` without overflow and with the correct gradient at zero.
 fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     -log_sigmoid(-x)
 }
 
-/// `log Σ exp(x)` over the last index, which keeps a size of 1.
+/// Computes `log Σ exp(x)` over the last dimension, which keeps a size of 1.
 fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
-    // A row of nothing but −∞ has its largest at a number, so that it stays −∞.
+    // The maximum is kept finite, so that a row in which every element is −∞ gives −∞ and not NaN.
     let largest = x.clone().detach().max_dim(1).clamp_min(f32::MIN);
     (x - largest.clone()).exp().sum_dim(1).log() + largest
 }
 
-/// `x` kept in a range, with the gradient of `x` itself.
+/// Clamps `x` to a range, but passes its gradient unchanged.
 fn limited<const D: usize>(x: Tensor<D>, range: RangeInclusive<f32>) -> Tensor<D> {
     let value = x.clone().detach();
-    // The difference is exactly zero, whatever the size of `x`.
+    // The difference is exactly zero for any finite `x`.
     value.clone().clamp(*range.start(), *range.end()) + (x - value)
 }

@@ -1,16 +1,16 @@
-//! Handwriting (Graves 2013, section 4.1): a movement of the pen `(Δx, Δy)` from a mixture of bivariate Gaussians with
-//! correlation, and whether a stroke ends there.
+//! Density of pen strokes for handwriting (Graves 2013, section 4.1): the movement of the pen `(Δx, Δy)` has a mixture of
+//! bivariate Gaussians with correlation, and a Bernoulli variable says whether the stroke ends.
 //!
 //! ```text
 //! w = softmax(ŵ)   σ = exp(σ̂)   ρ = tanh(ρ̂)   e = 1/(1 + exp(−ê))
 //! p(Δx, Δy, end) = Σ_k w_k N(Δx, Δy | μ_k, σ_k, ρ_k) · (e if end, else 1 − e)
 //! ```
-//! Raw outputs: `ê`, then `K` each of `ŵ`, `μ₁`, `μ₂`, `σ̂₁`, `σ̂₂`, `ρ̂`. The paper has `e = 1/(1 + exp(ê))`; here, as for
-//! every other logit, a larger `ê` makes an end more likely.
+//! Raw outputs: `ê`, then `K` each of `ŵ`, `μ₁`, `μ₂`, `σ̂₁`, `σ̂₂`, `ρ̂`. The paper has `e = 1/(1 + exp(ê))`; here, as
+//! with every other logit, a larger `ê` makes an end more likely.
 //!
-//! With `u = (Δx − μ₁)/σ₁` and `v = (Δy − μ₂)/σ₂`, the exponent is that of `N(v)` times that of `u` given `v`:
-//! `−½ (v² + ((u − ρv) cosh ρ̂)²)`, as `1 − ρ² = 1/cosh² ρ̂`. Near `|ρ| = 1` both `u − ρv` and `1 − ρ²` would round to
-//! nothing, so that they are taken from `1 − |ρ| = 2/(1 + e^{2|ρ̂|})` and `log cosh`.
+//! With `u = (Δx − μ₁)/σ₁` and `v = (Δy − μ₂)/σ₂`, the density is that of `v` times that of `u` given `v`. Its exponent is
+//! `−½ (v² + ((u − ρv) cosh ρ̂)²)`, because `1 − ρ² = 1/cosh² ρ̂`. Near `|ρ| = 1`, both `u − ρv` and `1 − ρ²` would round to
+//! zero, so they are computed from `1 − |ρ| = 2/(1 + e^{2|ρ̂|})` and `log cosh`.
 
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Tensor, TensorData};
@@ -22,14 +22,14 @@ use super::random::{check_bias, component, happens, normal};
 use super::{LOG_DEVIATION, check_components, limited, log_sum_exp, operands, rows, softplus};
 use crate::error::{ConfigError, NnError};
 
-/// Where `ρ̂` is kept, as [`LOG_DEVIATION`] for deviations: `tanh(15)` is 1 in f32.
+/// Range to which `ρ̂` is clamped: `tanh(15)` is 1 in f32.
 const CORRELATION: std::ops::RangeInclusive<f32> = -15.0..=15.0;
 
-/// See the [module](self).
+/// Density of pen movements and stroke ends; see the [module](self) for the formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StrokeMixture {
-    /// `K`; 20 in the paper.
+    /// Number `K` of Gaussians; 20 in the paper.
     #[serde(default = "default_components")]
     pub components: usize,
 }
@@ -39,20 +39,20 @@ fn default_components() -> usize {
 }
 
 impl StrokeMixture {
-    /// `Δx`, `Δy` and `end`.
+    /// Number of dimensions: `Δx`, `Δy` and `end`.
     pub const DIMENSIONS: usize = 3;
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_components(self.components)
     }
 
-    /// `6K + 1`.
+    /// Returns the number of raw outputs, `6K + 1`.
     pub fn outputs(&self) -> usize {
         6 * self.components + 1
     }
 
-    /// `log p(Δx, Δy, end)`; `end` is 1 where a stroke ends and 0 elsewhere.
+    /// Computes `log p(Δx, Δy, end)`, where `end` is 1 if the stroke ends and 0 otherwise.
     ///
     /// # Shapes
     /// `raw` `[…, 6K + 1]`, `x` `[…, 3]` → `[…, 1]`.
@@ -66,7 +66,7 @@ impl StrokeMixture {
         let v = (coordinate(1) - part(2)) * (-log_deviations[1].clone()).exp();
 
         let correlation = limited(part(5), CORRELATION);
-        // The sign apart, with one at zero too: there the slope of the absolute value is not zero.
+        // The sign is 1 at zero, because the gradient of the absolute value must not vanish there.
         let sign = correlation.clone().detach().greater_equal_elem(0.0).float() * 2.0 - 1.0;
         let size = correlation * sign.clone();
         let to_one = sigmoid(size.clone() * -2.0) * 2.0;
@@ -82,7 +82,7 @@ impl StrokeMixture {
         Ok((movement + end).reshape(shape))
     }
 
-    /// A movement and an end for each row; `bias` `a` draws a component with weights `∝ exp(ŵ(1 + a))` and from it with
+    /// Draws a movement and an end for each row. A `bias` of `a` makes the weights `∝ exp(ŵ(1 + a))` and the standard
     /// deviations `exp(σ̂ − a)`.
     ///
     /// # Shapes

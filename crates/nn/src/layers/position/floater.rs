@@ -1,8 +1,8 @@
-//! Positions as a path through feature space (FLOATER, Liu et al. 2020): `dp/dt = h(t, p)` from a learned start, with
-//! `h(t, p) = tanh([p; t] W₁ + b₁) W₂ + b₂`; position `i` is `p(i·Δ)`.
+//! Positions as a trajectory in feature space (FLOATER, Liu et al. 2020): `dp/dt = h(t, p)` from a learned start, with
+//! `h(t, p) = tanh([p; t] W₁ + b₁) W₂ + b₂`. The encoding of position `i` is `p(i·Δ)`.
 //!
-//! There is no table, so that any number of positions has encodings. The equation is solved by a fixed number of
-//! classical Runge–Kutta steps from each position to the next, through which gradients flow.
+//! There is no table, so the number of positions is not limited. A fixed number of classical Runge–Kutta steps from each
+//! position to the next solves the equation; gradients flow through them.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -13,35 +13,35 @@ use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 
-/// The shape of a [`Floater`].
+/// Configuration of a [`Floater`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FloaterConfig {
-    /// Hidden units of `h`.
+    /// Number of hidden units of `h`.
     pub d_hidden: usize,
-    /// Runge–Kutta steps from one position to the next.
+    /// Number of Runge–Kutta steps from one position to the next.
     pub steps: usize,
-    /// `Δ`, the time from one position to the next.
+    /// Time `Δ` from one position to the next.
     pub delta: f32,
 }
 
 impl Default for FloaterConfig {
-    /// 128 hidden units, and one step of 0.1: with weights as they start, its error over 256 positions is 10⁻⁹.
+    /// 128 hidden units and one step of 0.1. With initial weights, the numerical error over 256 positions is 10⁻⁹.
     fn default() -> Self {
         Self { d_hidden: 128, steps: 1, delta: 0.1 }
     }
 }
 
 impl FloaterConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_hidden", self.d_hidden)?;
         check_positive("steps", self.steps)?;
         check_above_zero("delta", self.delta)
     }
 
-    /// The layer; biases are zero. The start is normal with deviation 0.1 and `W₂` such that `h` is about as large:
-    /// positions are then of size 2 after 256 of them, where Xavier's spread gave 45.
+    /// Creates the layer, with biases of zero. The start is normal with standard deviation 0.1, and `W₂` is scaled so that
+    /// `h` is about as large. The encoding of position 256 then has size 2; with Xavier initialisation it was 45.
     pub fn init(&self, d_model: usize, init: &Init) -> Result<Floater, ConfigError> {
         check_positive("d_model", d_model)?;
         self.validate()?;
@@ -58,26 +58,26 @@ impl FloaterConfig {
     }
 }
 
-/// See the [module](self).
+/// FLOATER positions; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct Floater {
-    /// `p(0)`, `[d_model]`
+    /// `p(0)`, `[d_model]`.
     pub start: Param<Tensor<1>>,
-    /// `W₁`, `[d_model + 1, d_hidden]`; the last row is that of the time.
+    /// `W₁`, `[d_model + 1, d_hidden]`; the last row belongs to the time.
     pub w1: Param<Tensor<2>>,
-    /// `b₁`, `[d_hidden]`
+    /// `b₁`, `[d_hidden]`.
     pub b1: Param<Tensor<1>>,
-    /// `W₂`, `[d_hidden, d_model]`
+    /// `W₂`, `[d_hidden, d_model]`.
     pub w2: Param<Tensor<2>>,
-    /// `b₂`, `[d_model]`
+    /// `b₂`, `[d_model]`.
     pub b2: Param<Tensor<1>>,
     steps: usize,
     delta: f32,
 }
 
 impl Floater {
-    /// The positions `offset..offset + seq`. The path is computed from its start, so that the time taken grows with
-    /// `offset` too.
+    /// Computes the encodings of the positions `offset..offset + seq`. The trajectory is computed from its start, so the
+    /// running time grows with `offset` too.
     ///
     /// # Shapes
     /// → `[seq, d_model]`.

@@ -1,4 +1,4 @@
-//! Learned absolute positions (Gehring 2017, BERT, GPT-2): a row of a table for each.
+//! Learned absolute positions (Gehring 2017, BERT, GPT-2): a table with a vector for each position.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -8,24 +8,24 @@ use crate::config::{check_positive, check_product};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 
-/// What a position gets that the table does not have.
+/// What happens to positions beyond the end of the table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beyond {
-    /// The last row.
+    /// They get the last row.
     #[default]
     Last,
-    /// An error.
+    /// They are an error.
     Refuse,
 }
 
-/// The table of [`LearnedPosition`].
+/// Configuration of a [`LearnedPosition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LearnedConfig {
-    /// Rows.
+    /// Number of rows of the table.
     pub max_length: usize,
-    /// Beyond them.
+    /// What happens to positions beyond the end of the table.
     pub beyond: Beyond,
 }
 
@@ -36,12 +36,12 @@ impl Default for LearnedConfig {
 }
 
 impl LearnedConfig {
-    /// Refuses an empty table.
+    /// Returns an error if the table is empty.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("max_length", self.max_length)
     }
 
-    /// The table, normal with deviation 0.02 as in BERT and GPT-2.
+    /// Creates the table, normal with standard deviation 0.02 as in BERT and GPT-2.
     pub fn init(&self, d_model: usize, init: &Init) -> Result<LearnedPosition, ConfigError> {
         self.validate()?;
         check_positive("d_model", d_model)?;
@@ -50,17 +50,17 @@ impl LearnedConfig {
     }
 }
 
-/// See the [module](self).
+/// Learned absolute positions: a table with a vector for each position.
 #[derive(Module, Debug)]
 pub struct LearnedPosition {
-    /// `[max_length, d_model]`
+    /// Table, `[max_length, d_model]`.
     pub weight: Param<Tensor<2>>,
     #[module(skip)]
     beyond: Beyond,
 }
 
 impl LearnedPosition {
-    /// The vectors of the positions from `offset`.
+    /// Returns the vectors of the positions `offset..offset + seq`.
     ///
     /// # Shapes
     /// → `[seq, d_model]`.

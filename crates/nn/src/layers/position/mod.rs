@@ -1,15 +1,15 @@
-//! Positions: one enum, [`Position`], selects among all kinds in every model.
+//! Position encodings. Every model selects one of the kinds with the enum [`Position`].
 //!
-//! | kind | where it enters | beyond the trained length |
+//! | kind | effect | beyond the trained length |
 //! |---|---|---|
-//! | `none` | nowhere | – |
+//! | `none` | none | – |
 //! | `sinusoidal` | added to the tokens | the same formula |
-//! | `learned` | added to the tokens | the last row of the table, or refused: [`learned::Beyond`] |
+//! | `learned` | added to the tokens | the last row of the table, or an error: [`learned::Beyond`] |
 //! | `relative` | added to the scores | distances are clipped |
-//! | `rope` | turns queries and keys | the same angles go on |
-//! | `alibi` | added to the scores | the same slopes go on |
-//! | `floater` | added to the tokens | the solution of the equation goes on |
-//! | `rnn` | added to the tokens | the network runs on |
+//! | `rope` | rotates queries and keys | the same formula |
+//! | `alibi` | added to the scores | the same slopes |
+//! | `floater` | added to the tokens | the trajectory continues |
+//! | `rnn` | added to the tokens | the network runs further |
 
 pub mod floater;
 pub mod learned;
@@ -35,48 +35,48 @@ use relative::{Alibi, RelativeConfig, RelativePosition};
 use rope::{Rope, RopeConfig};
 use sinusoidal::Sinusoidal;
 
-/// How a model knows the order of its tokens.
+/// The kind of position encoding of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Position {
-    /// Not at all.
+    /// No positions.
     #[serde(deserialize_with = "no_settings")]
     None,
-    /// Sines and cosines, as published.
+    /// Sines and cosines (Vaswani 2017).
     #[default]
     #[serde(deserialize_with = "no_settings")]
     Sinusoidal,
-    /// A learned vector each.
+    /// A learned vector for each position.
     Learned(LearnedConfig),
-    /// A learned bias by distance.
+    /// A learned bias on the scores for each distance.
     Relative(RelativeConfig),
-    /// Rotation of queries and keys.
+    /// Rotation of queries and keys (RoPE).
     Rope(RopeConfig),
-    /// A bias in proportion to the distance.
+    /// A bias on the scores proportional to the distance (ALiBi).
     #[serde(deserialize_with = "no_settings")]
     Alibi,
-    /// The solution of a learned differential equation.
+    /// The solution of a learned differential equation (FLOATER).
     Floater(FloaterConfig),
     /// The states of a learned recurrent network.
     Rnn(RecurrentPositionConfig),
 }
 
-/// The sizes of the model that positions are for.
+/// The sizes of a model that its positions depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PositionSizes {
-    /// Features of a token.
+    /// Number of features of a token.
     pub d_model: usize,
-    /// Query heads of an attention.
+    /// Number of query heads of an attention layer.
     pub n_heads: usize,
-    /// Features of a head.
+    /// Number of features of a head.
     pub d_head: usize,
 }
 
 impl Position {
-    /// The base of the published sinusoids.
+    /// Base of the published sinusoids.
     pub const SINUSOIDAL_BASE: f32 = 10_000.0;
 
-    /// Refuses what makes no sense for a model of these sizes.
+    /// Returns an error if a setting is invalid for a model of these sizes.
     pub fn validate(&self, sizes: PositionSizes) -> Result<(), ConfigError> {
         match self {
             Position::None => Ok(()),
@@ -90,7 +90,7 @@ impl Position {
         }
     }
 
-    /// The layer for a model of these sizes.
+    /// Creates the layer for a model of these sizes.
     pub fn init(&self, sizes: PositionSizes, init: &Init) -> Result<Positions, ConfigError> {
         if *self != Position::None {
             init.note_positions();
@@ -108,34 +108,34 @@ impl Position {
     }
 }
 
-/// Nothing.
+/// The layer of [`Position::None`], which does nothing.
 #[derive(Module, Debug)]
 pub struct NoPosition {}
 
-/// The positions of a model, one for all its layers.
+/// The position encoding of a model, shared by all of its layers.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant, reason = "one a model")]
+#[allow(clippy::large_enum_variant, reason = "one value per model")]
 pub enum Positions {
-    /// [`Position::None`].
+    /// Layer of [`Position::None`].
     None(NoPosition),
-    /// [`Position::Sinusoidal`].
+    /// Layer of [`Position::Sinusoidal`].
     Sinusoidal(Sinusoidal),
-    /// [`Position::Learned`].
+    /// Layer of [`Position::Learned`].
     Learned(LearnedPosition),
-    /// [`Position::Relative`].
+    /// Layer of [`Position::Relative`].
     Relative(RelativePosition),
-    /// [`Position::Rope`].
+    /// Layer of [`Position::Rope`].
     Rope(Rope),
-    /// [`Position::Alibi`].
+    /// Layer of [`Position::Alibi`].
     Alibi(Alibi),
-    /// [`Position::Floater`].
+    /// Layer of [`Position::Floater`].
     Floater(Floater),
-    /// [`Position::Rnn`].
+    /// Layer of [`Position::Rnn`].
     Rnn(RecurrentPosition),
 }
 
 impl Positions {
-    /// The vectors that are added to the tokens at the positions from `offset`, for the kinds that add some.
+    /// Returns the vectors to add to tokens at the positions `offset..offset + seq`, or `None` if the kind adds none.
     ///
     /// # Shapes
     /// → `[seq, d_model]`.
@@ -149,8 +149,8 @@ impl Positions {
         })
     }
 
-    /// Tokens with their positions, and what attention needs to know of them, unless the pass leaves positions out. The
-    /// tokens stand in runs behind one another, each given by its first position and its number of tokens.
+    /// Adds positions to the tokens and returns the positions for attention; does nothing if the pass ablates positions. The
+    /// tokens are a sequence of runs, each given by its first position and its number of tokens.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
@@ -169,7 +169,7 @@ impl Positions {
         Ok((x, Places::in_a_row(places)))
     }
 
-    /// Tokens with their positions, the first at `offset`.
+    /// Adds positions to the tokens, of which the first is at `offset`.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
@@ -185,7 +185,7 @@ impl Positions {
         }
     }
 
-    /// What attention needs to know of the positions from `offset`; one for all layers of a pass.
+    /// Returns the positions `offset..offset + seq` for attention, to be used by all layers of a pass.
     pub fn places(&self, seq: usize, offset: usize, device: &Device) -> Places {
         match self {
             Positions::Rope(layer) => {
@@ -203,26 +203,26 @@ impl Positions {
     }
 }
 
-/// The positions of the tokens of a pass, as attention sees them.
+/// The positions of the tokens of a pass, in the form that attention needs.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// Turns queries and keys.
+    /// Rotation of queries and keys.
     pub rotation: Option<Rotation>,
-    /// Enters the scores.
+    /// Bias on the scores by distance.
     pub distance: Distance,
 }
 
-/// Angles for [`regard_ops::rope`].
+/// The angles and pairing of RoPE, for [`regard_ops::rope`].
 #[derive(Debug, Clone)]
 pub struct Rotation {
-    /// `[seq, d_head/2]`
+    /// Angles, `[seq, d_head/2]`.
     pub angles: Tensor<2>,
     /// Which features form a pair.
     pub pairing: Pairing,
 }
 
 impl Places {
-    /// Joins the places of several runs of tokens, in their order.
+    /// Concatenates the places of several runs of tokens.
     fn in_a_row(all: Vec<Self>) -> Self {
         let angles: Vec<Tensor<2>> =
             all.iter().filter_map(|places| Some(places.rotation.as_ref()?.angles.clone())).collect();
@@ -231,14 +231,14 @@ impl Places {
         Places { rotation: rotation.map(turned), distance }
     }
 
-    /// `options` with the bias by distance; refuses two of them.
+    /// Adds the distance bias to `options`. Returns an error if they already have one.
     pub fn apply(&self, options: &AttentionOptions) -> Result<AttentionOptions, OpError> {
         let mut options = options.clone();
         match (&options.distance, &self.distance) {
             (_, Distance::None) => {}
             (Distance::None, distance) => options.distance = distance.clone(),
             _ => {
-                let why = "given by the caller and by the model's positions; leave one out".to_string();
+                let why = "given both by the caller and by the model's positions; remove one".to_string();
                 return Err(OpError::Option { what: "bias by distance", why });
             }
         }
@@ -246,15 +246,15 @@ impl Places {
     }
 }
 
-/// The most positions a path is computed for.
+/// Largest number of positions that [`Floater`] and [`RecurrentPosition`] compute.
 const MOST_POSITIONS: usize = 1 << 24;
 
-/// `offset + seq − 1`; refuses no positions at all, and more than can be meant.
+/// Returns `offset + seq − 1`, or an error if `seq` is 0 or there are more than [`MOST_POSITIONS`] positions.
 fn last_position(seq: usize, offset: usize) -> Result<usize, NnError> {
     match offset.checked_add(seq) {
         Some(end) if seq > 0 && end <= MOST_POSITIONS => Ok(end - 1),
         _ => {
-            let expected = format!("at least 1, up to position {MOST_POSITIONS}");
+            let expected = format!("at least 1, with positions below {MOST_POSITIONS}");
             Err(NnError::input("seq", expected, format!("{seq} from position {offset}")))
         }
     }

@@ -1,10 +1,10 @@
-//! Positions made by a recurrent network: a gated unit that goes on from a learned start under a constant input,
-//! `p_0` learned, `p_t = GRU(c, p_{t−1})`; position `t` is `p_t`.
+//! Positions as the states of a gated recurrent unit with a constant input: `p_0` is learned, and `p_t = GRU(c, p_{t−1})` is
+//! the encoding of position `t`.
 //!
-//! There is no table, so that any number of positions has encodings. A gated unit (Cho et al. 2014, reset after the
-//! product) rather than a plain one, whose states under a constant input soon settle on one point: the update gate can
-//! hold features for long and let others turn. The input is constant, so that what reaches the gates from it is too;
-//! that is the parameter, in place of a vector and a matrix.
+//! There is no table, so the number of positions is not limited. The states of a plain recurrent network with a constant
+//! input soon converge to one point. The update gate of a GRU (Cho et al. 2014, reset after the product) can hold some
+//! features for long while others change. Because the input is constant, its product with the input weights is constant
+//! too; that product is the parameter, in place of a vector and a matrix.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -15,28 +15,28 @@ use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 
-/// The shape of a [`RecurrentPosition`].
+/// Configuration of a [`RecurrentPosition`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecurrentPositionConfig {
-    /// Deviation of the start and of the constant input at first. With none, all features would move alike.
+    /// Initial standard deviation of the start and of the constant input. With zero, all features would move alike.
     pub deviation: f32,
 }
 
 impl Default for RecurrentPositionConfig {
-    /// A deviation of 0.5.
+    /// Returns a standard deviation of 0.5.
     fn default() -> Self {
         Self { deviation: 0.5 }
     }
 }
 
 impl RecurrentPositionConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_above_zero("deviation", self.deviation)
     }
 
-    /// The layer; the bias is zero.
+    /// Creates the layer, with a bias of zero.
     pub fn init(&self, d_model: usize, init: &Init) -> Result<RecurrentPosition, ConfigError> {
         check_positive("d_model", d_model)?;
         self.validate()?;
@@ -49,22 +49,22 @@ impl RecurrentPositionConfig {
     }
 }
 
-/// See the [module](self).
+/// Positions computed by a recurrent network; see the [module](self).
 #[derive(Module, Debug)]
 pub struct RecurrentPosition {
-    /// `p_0`, `[d_model]`
+    /// Start `p_0`, `[d_model]`.
     pub start: Param<Tensor<1>>,
-    /// What the gates `r, z, n` get from the constant input, `[3·d_model]`
+    /// Contribution of the constant input to the gates `r, z, n`, `[3·d_model]`.
     pub input: Param<Tensor<1>>,
-    /// `[d_model, 3·d_model]`
+    /// Recurrent weights, `[d_model, 3·d_model]`.
     pub w_hh: Param<Tensor<2>>,
-    /// `[3·d_model]`
+    /// Bias of the recurrent product, `[3·d_model]`.
     pub bias_hh: Param<Tensor<1>>,
 }
 
 impl RecurrentPosition {
-    /// The positions `offset..offset + seq`. The network runs from its start, so that the time taken grows with
-    /// `offset` too.
+    /// Computes the encodings of the positions `offset..offset + seq`. The network runs from its start, so the running time
+    /// grows with `offset` too.
     ///
     /// # Shapes
     /// → `[seq, d_model]`.

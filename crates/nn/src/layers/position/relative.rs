@@ -1,5 +1,5 @@
-//! Positions that enter the scores by distance: a learned bias for each (Shaw 2018, T5 without its buckets),
-//! and ALiBi (D5; Press 2022), `−m|i − j|` with a slope `m` a head.
+//! Position biases on the scores by distance: a learned bias for each distance (Shaw 2018; T5, but without buckets), and
+//! ALiBi (Press 2022), `−m|i − j|` with one slope `m` per head.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -11,11 +11,11 @@ use crate::config::{check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::Init;
 
-/// The table of [`RelativePosition`].
+/// Configuration of a [`RelativePosition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeConfig {
-    /// Larger distances get the bias of this one, on their side.
+    /// Largest distance with its own bias; larger distances on the same side share it.
     pub max_distance: usize,
 }
 
@@ -26,13 +26,13 @@ impl Default for RelativeConfig {
 }
 
 impl RelativeConfig {
-    /// Refuses a table of the distance 0 alone.
+    /// Returns an error if `max_distance` is 0 or too large.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("max_distance", self.max_distance)?;
         check_product("max_distance", &[self.max_distance, 2])
     }
 
-    /// The table, all zeros: at first a position says nothing.
+    /// Creates the table with zeros, so that positions have no effect at first.
     pub fn init(&self, n_heads: usize, init: &Init) -> Result<RelativePosition, ConfigError> {
         self.validate()?;
         check_positive("n_heads", n_heads)?;
@@ -44,31 +44,31 @@ impl RelativeConfig {
 /// A learned bias by clipped distance, the same in every layer.
 #[derive(Module, Debug)]
 pub struct RelativePosition {
-    /// `[n_heads, 2 · max_distance + 1]`, that of `key − query` at `max_distance + key − query`.
+    /// Table `[n_heads, 2 · max_distance + 1]`; the bias of distance `key − query` is at index `max_distance + key − query`.
     pub weight: Param<Tensor<2>>,
 }
 
 impl RelativePosition {
-    /// For the scores.
+    /// Returns the bias for the scores.
     pub fn distance(&self) -> Distance {
         Distance::Relative { table: self.weight.val() }
     }
 }
 
-/// ALiBi. It has no weights.
+/// ALiBi: a bias proportional to the distance, without learned weights.
 #[derive(Module, Debug)]
 pub struct Alibi {
     n_heads: usize,
 }
 
 impl Alibi {
-    /// The published slopes for `n_heads`.
+    /// Creates ALiBi with the published slopes for `n_heads`.
     pub fn new(n_heads: usize) -> Result<Self, ConfigError> {
         check_positive("n_heads", n_heads)?;
         Ok(Self { n_heads })
     }
 
-    /// For the scores.
+    /// Returns the bias for the scores.
     pub fn distance(&self) -> Distance {
         Distance::Alibi { slopes: alibi_slopes(self.n_heads) }
     }

@@ -1,5 +1,5 @@
-//! Rotary positions (Su 2021): each pair of features of queries and keys is turned by an angle in proportion
-//! to the position, so that `q·k` depends on the distance alone.
+//! Rotary positions (RoPE, Su 2021): each pair of features of queries and keys is rotated by an angle proportional to the
+//! position, so that `q·k` depends only on the distance.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -10,14 +10,14 @@ use crate::config::{check_above_zero, check_positive};
 use crate::error::ConfigError;
 use crate::init::Init;
 
-/// Whether the frequencies are trained.
+/// Whether the frequencies are learned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frequencies {
-    /// No: `base^(−2i/d_head)`.
+    /// Fixed at `base^(−2i/d_head)`.
     #[default]
     Fixed,
-    /// Yes, from there.
+    /// Learned, starting from `base^(−2i/d_head)`.
     Learned,
 }
 
@@ -29,16 +29,16 @@ enum PairingName {
     Halves,
 }
 
-/// How [`Rope`] turns.
+/// Configuration of a [`Rope`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RopeConfig {
-    /// Pair `i` turns by `base^(−2i/d_head)` a position.
+    /// Base of the angles: pair `i` is rotated by `base^(−2i/d_head)` per position.
     pub base: f32,
-    /// `interleaved` pairs `(2i, 2i + 1)` as published, `halves` pairs `(i, i + d_head/2)` as Llama's files.
+    /// Features that form a pair: `interleaved`, `(2i, 2i + 1)`, as published, or `halves`, `(i, i + d_head/2)`, as in Llama.
     #[serde(with = "PairingName")]
     pub pairing: Pairing,
-    /// Fixed or learned.
+    /// Fixed or learned frequencies.
     pub frequencies: Frequencies,
 }
 
@@ -49,16 +49,16 @@ impl Default for RopeConfig {
 }
 
 impl RopeConfig {
-    /// Refuses what makes no sense for heads of `d_head` features.
+    /// Returns an error if a field is invalid for heads of `d_head` features.
     pub fn validate(&self, d_head: usize) -> Result<(), ConfigError> {
         check_positive("d_head", d_head)?;
         if d_head % 2 == 1 {
-            return Err(ConfigError::new("d_head", d_head, "an even number: RoPE turns pairs of features"));
+            return Err(ConfigError::new("d_head", d_head, "an even number: RoPE rotates pairs of features"));
         }
         check_above_zero("base", self.base)
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub fn init(&self, d_head: usize, init: &Init) -> Result<Rope, ConfigError> {
         self.validate(d_head)?;
         let learned = self.frequencies == Frequencies::Learned;
@@ -69,10 +69,10 @@ impl RopeConfig {
     }
 }
 
-/// See the [module](self).
+/// Rotary positions; see the [module](self).
 #[derive(Module, Debug)]
 pub struct Rope {
-    /// `[d_head/2]`, where they are learned.
+    /// Learned frequencies, `[d_head/2]`; `None` if they are fixed.
     pub frequencies: Option<Param<Tensor<1>>>,
     d_head: usize,
     base: f32,
@@ -81,7 +81,7 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// The angles of the positions from `offset`.
+    /// Computes the angles of the positions `offset..offset + seq`.
     ///
     /// # Shapes
     /// → `[seq, d_head/2]`.
@@ -99,7 +99,7 @@ impl Rope {
         }
     }
 
-    /// Which features form a pair.
+    /// Returns which features form a pair.
     pub fn pairing(&self) -> Pairing {
         self.pairing
     }

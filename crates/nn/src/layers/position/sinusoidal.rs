@@ -1,6 +1,6 @@
 //! Sinusoidal positions (Vaswani 2017): `sin(p / base^(2i/d))` and `cos(p / base^(2i/d))`, interleaved.
 //!
-//! `PE(p + k)` is `PE(p)` with pair `i` turned by `k / base^(2i/d)`, whatever `p`: see [`Sinusoidal::shift`].
+//! `PE(p + k)` is `PE(p)` with pair `i` rotated by `k / base^(2i/d)`, for any `p`; see [`Sinusoidal::shift`].
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use crate::config::check_above_zero;
 use crate::error::ConfigError;
 
-/// See the [module](self). It has no weights, and any position has its vector.
+/// Sinusoidal positions, without weights and without a limit on the position; see the [module](self) for the formula.
 #[derive(Module, Debug)]
 pub struct Sinusoidal {
     d_model: usize,
@@ -16,7 +16,7 @@ pub struct Sinusoidal {
 }
 
 impl Sinusoidal {
-    /// Vectors of `d_model` features; refuses an odd number of them.
+    /// Creates positions with `d_model` features. Returns an error if `d_model` is odd or zero.
     pub fn new(d_model: usize, base: f32) -> Result<Self, ConfigError> {
         check_above_zero("base", base)?;
         if d_model == 0 || d_model % 2 == 1 {
@@ -25,7 +25,7 @@ impl Sinusoidal {
         Ok(Self { d_model, base })
     }
 
-    /// The vectors of the positions from `offset`.
+    /// Computes the vectors of the positions `offset..offset + seq`.
     ///
     /// # Shapes
     /// → `[seq, d_model]`.
@@ -37,7 +37,7 @@ impl Sinusoidal {
         Tensor::from_data(TensorData::new(data, [seq, self.d_model]), device)
     }
 
-    /// The matrix `R` with `PE(p + by) = PE(p) R` for every `p`: a rotation of each pair.
+    /// Returns the matrix `R` with `PE(p + by) = PE(p) R` for every `p`, which rotates each pair.
     ///
     /// # Shapes
     /// → `[d_model, d_model]`.
@@ -53,7 +53,7 @@ impl Sinusoidal {
         Tensor::from_data(TensorData::new(data, [d, d]), device)
     }
 
-    /// In f64, since the sine of an f32 angle of thousands is wrong in its fourth digit.
+    /// Computes an angle in f64, because the sine of an f32 angle of several thousand is wrong in its fourth digit.
     fn angle(&self, position: f64, pair: usize) -> f64 {
         position / f64::from(self.base).powf((2 * pair) as f64 / self.d_model as f64)
     }

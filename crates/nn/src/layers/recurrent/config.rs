@@ -1,4 +1,4 @@
-//! What a [`Recurrent`](super::Recurrent) is made of.
+//! Configuration of a [`Recurrent`] network.
 
 use regard_ops::GruReset;
 use serde::{Deserialize, Serialize};
@@ -10,40 +10,40 @@ use crate::error::ConfigError;
 use crate::init::Init;
 use crate::layers::dropout::Dropout;
 
-/// What happens at a step. In a file by name, `cell = "lstm"`, or with settings, `cell = { kind = "gru", reset = … }`.
+/// The recurrent cell. In a file it is a name, `cell = "lstm"`, or a table, `cell = { kind = "gru", reset = … }`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Cell {
-    /// `h_t = tanh(A [h_{t−1}; x_t] + b)`.
+    /// Plain recurrent network, `h_t = tanh(A [h_{t−1}; x_t] + b)`.
     #[serde(deserialize_with = "no_settings")]
     Rnn,
     /// Long short-term memory.
     Lstm {
-        /// Added to the first bias of the forget gate. 0, as in PyTorch; with 1 (Jozefowicz 2015) a cell starts out
-        /// remembering, which helps where something far back matters.
+        /// Number added to the initial bias of the forget gate. The default is 0, as in PyTorch. With 1 (Jozefowicz 2015),
+        /// an untrained cell remembers, which helps with long-range dependencies.
         #[serde(default)]
         forget_bias: f32,
     },
     /// Gated recurrent unit.
     Gru {
-        /// Where the reset gate acts: `after_product`, as in PyTorch, or `before_product`, as published.
+        /// Where the reset gate is applied: `after_product`, as in PyTorch, or `before_product`, as published.
         #[serde(default = "after_product", with = "ResetName")]
         reset: GruReset,
     },
 }
 
 impl Cell {
-    /// An LSTM as PyTorch's.
+    /// Returns an LSTM with the defaults of PyTorch.
     pub fn lstm() -> Self {
         Self::Lstm { forget_bias: 0.0 }
     }
 
-    /// A GRU as PyTorch's.
+    /// Returns a GRU with the defaults of PyTorch.
     pub fn gru() -> Self {
         Self::Gru { reset: GruReset::AfterProduct }
     }
 
-    /// Vectors of units in each weight.
+    /// Returns the width of the weights as a multiple of `d_hidden`.
     pub fn gates(&self) -> usize {
         match self {
             Self::Rnn => 1,
@@ -65,37 +65,37 @@ fn after_product() -> GruReset {
     GruReset::AfterProduct
 }
 
-/// Which way a layer reads its sequence.
+/// The direction in which a layer reads its sequence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From the first step.
+    /// From the first step to the last.
     #[default]
     Forward,
-    /// From each sequence's own last step.
+    /// From the last step of each sequence to the first.
     Backward,
-    /// Both, side by side: the features of the forward one first.
+    /// Both directions, with the forward features before the backward ones.
     Both,
 }
 
-/// The shape of a [`Recurrent`].
+/// Configuration of a [`Recurrent`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecurrentConfig {
-    /// What happens at a step.
+    /// Recurrent cell.
     #[serde(deserialize_with = "name_or_table")]
     pub cell: Cell,
-    /// Features in.
+    /// Number of input features.
     pub d_in: usize,
-    /// Units of each layer and direction.
+    /// Number of hidden units of each layer and direction.
     pub d_hidden: usize,
-    /// Layers, each over the hidden states of the one before.
+    /// Number of layers; each reads the hidden states of the previous one.
     #[serde(default = "one")]
     pub n_layers: usize,
-    /// The direction in which every layer reads.
+    /// Direction in which every layer reads.
     #[serde(default)]
     pub direction: Direction,
-    /// Dropout between layers; 0 with one layer.
+    /// Dropout probability between layers; must be 0 with one layer.
     #[serde(default)]
     pub dropout: f32,
 }
@@ -105,22 +105,22 @@ fn one() -> usize {
 }
 
 impl RecurrentConfig {
-    /// One layer, forward.
+    /// Returns a configuration of one forward layer.
     pub fn new(cell: Cell, d_in: usize, d_hidden: usize) -> Self {
         Self { cell, d_in, d_hidden, n_layers: 1, direction: Direction::Forward, dropout: 0.0 }
     }
 
-    /// Features out.
+    /// Returns the number of output features.
     pub fn d_out(&self) -> usize {
         self.directions() * self.d_hidden
     }
 
-    /// Directions of each layer: 1 or 2.
+    /// Returns the number of directions of each layer, 1 or 2.
     pub fn directions(&self) -> usize {
         if self.direction == Direction::Both { 2 } else { 1 }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_in", self.d_in)?;
         check_positive("d_hidden", self.d_hidden)?;
@@ -137,7 +137,7 @@ impl RecurrentConfig {
         }
     }
 
-    /// The layer. Weights and biases start uniform in `±1/√d_hidden`, as PyTorch's.
+    /// Creates the network. Initial weights and biases are uniform in `±1/√d_hidden`, as in PyTorch.
     pub fn init(&self, init: &Init) -> Result<Recurrent, ConfigError> {
         self.validate()?;
         let layers =

@@ -1,5 +1,5 @@
 //! Recurrent networks: plain (Elman 1990), LSTM (Hochreiter & Schmidhuber 1997, forget gate of Gers 2000) and GRU (Cho
-//! 2014), in one or both directions (Schuster & Paliwal 1997), any number of layers.
+//! 2014), in one or both directions (Schuster & Paliwal 1997), with any number of layers.
 //!
 //! ```text
 //! RNN    h_t = tanh(A [h_{t−1}; x_t] + b)
@@ -8,7 +8,7 @@
 //! GRU    r, z = σ(W [h_{t−1}; x_t] + b)                 h_t = (1 − z) ∘ n + z ∘ h_{t−1}
 //!        n = tanh(W_in x_t + b_in + r ∘ (W_hn h_{t−1} + b_hn)), or with (r ∘ h_{t−1}) in the product
 //! ```
-//! Results with lengths are those of PyTorch's packed sequences.
+//! Results for sequences of different lengths equal those of PyTorch's packed sequences.
 
 mod config;
 mod weights;
@@ -25,10 +25,10 @@ use crate::lengths::Lengths;
 use crate::pass::Pass;
 use weights::Carried;
 
-/// See the [module](self).
+/// Recurrent network; see the [module](self) for the formulas.
 #[derive(Module, Debug)]
 pub struct Recurrent {
-    /// From the input up.
+    /// Layers, the one that reads the input first.
     pub layers: Vec<RecurrentLayer>,
     #[module(skip)]
     config: RecurrentConfig,
@@ -39,33 +39,33 @@ pub struct Recurrent {
 pub struct RecurrentLayer {
     /// Dropout of the layer's input; the first layer has none.
     dropout: Option<Dropout>,
-    /// Unless all goes backward.
+    /// Weights of the forward direction, if the layer reads forward.
     pub forward: Option<RecurrentWeights>,
-    /// Unless all goes forward.
+    /// Weights of the backward direction, if the layer reads backward.
     pub backward: Option<RecurrentWeights>,
 }
 
-/// What a [`Recurrent`] carries from step to step: layer by layer, forward before backward.
+/// State that a [`Recurrent`] carries from step to step, ordered by layer, then forward before backward.
 #[derive(Debug, Clone)]
 pub struct RecurrentState {
-    /// `h`, `[n_layers·directions, batch, d_hidden]`
+    /// Hidden state `h`, `[n_layers·directions, batch, d_hidden]`.
     pub hidden: Tensor<3>,
-    /// `c` of an LSTM, `[n_layers·directions, batch, d_hidden]`
+    /// Cell state `c` of an LSTM, `[n_layers·directions, batch, d_hidden]`.
     pub cell: Option<Tensor<3>>,
 }
 
-/// What [`Recurrent::forward`] returns; gradients flow from all of it.
+/// The result of [`Recurrent::forward`]. Gradients flow through all of its tensors.
 #[derive(Debug, Clone)]
 pub struct RecurrentOutput {
-    /// The last layer's `h` after every step, `[batch, seq, directions·d_hidden]`; zero beyond a sequence's length.
+    /// Hidden states of the last layer after every step, `[batch, seq, directions·d_hidden]`; zero at padding.
     pub hidden: Tensor<3>,
-    /// The state after each sequence's own last step; backward, that is its first.
+    /// State after the last step of each sequence; in the backward direction, after its first.
     pub state: RecurrentState,
 }
 
 impl Recurrent {
-    /// All steps of all layers, from `initial` or from zeros. Without `lengths` every sequence is `seq` long; what
-    /// stands beyond a length reaches nothing, and an empty sequence keeps its initial state.
+    /// Runs all steps of all layers, starting from `initial` or from zeros. Without `lengths`, every sequence has `seq` steps.
+    /// Padding has no effect, and an empty sequence keeps its initial state.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_in]`, `lengths` `[batch]`, `initial` as in [`RecurrentState`] → [`RecurrentOutput`].
@@ -107,20 +107,20 @@ impl Recurrent {
         Ok(RecurrentOutput { hidden: blank(hidden), state: RecurrentState::of(states) })
     }
 
-    /// One step of all layers, with the weights of [`forward`](Self::forward). The output is
-    /// [`RecurrentState::top`]. Between the steps of a loop that trains, take [`Pass::at`].
+    /// Runs one step of all layers. The output of the network is [`RecurrentState::top`] of the result. A training loop
+    /// gives each step its own random numbers with [`Pass::at`].
     ///
     /// # Shapes
     /// `x` `[batch, d_in]`, `state` and the result as in [`RecurrentState`].
     pub fn step(&self, x: Tensor<2>, state: RecurrentState, pass: &Pass) -> Result<RecurrentState, NnError> {
         if self.config.direction != Direction::Forward {
             let got = format!("{:?}", self.config.direction);
-            return Err(NnError::input("direction of a layer that goes step by step", "Forward", got));
+            return Err(NnError::input("direction", "Forward, to run step by step", got));
         }
         Ok(self.forward(x.unsqueeze_dim(1), None, Some(state), pass)?.state)
     }
 
-    /// The state before a first step where there is nothing else to start from.
+    /// Returns a state of zeros.
     pub fn zero_state(&self, batch: usize) -> RecurrentState {
         let device = self.devices().into_iter().next().unwrap_or_default();
         let zeros = || Tensor::zeros(self.state_shape(batch), (&device, DType::F32));
@@ -128,7 +128,7 @@ impl Recurrent {
         RecurrentState { hidden: zeros(), cell }
     }
 
-    /// Features out.
+    /// Returns the number of output features.
     pub fn d_out(&self) -> usize {
         self.config.d_out()
     }
@@ -147,35 +147,35 @@ impl Recurrent {
         }
         match (self.config.cell, cell) {
             (Cell::Lstm { .. }, Some(_)) | (Cell::Rnn | Cell::Gru { .. }, None) => Ok(()),
-            (Cell::Lstm { .. }, None) => Err(NnError::input("initial cell state", "that of an LSTM", "none")),
-            (_, Some(_)) => Err(NnError::input("initial cell state", "none but for an LSTM", "one")),
+            (Cell::Lstm { .. }, None) => Err(NnError::input("initial cell state", "a tensor for an LSTM", "none")),
+            (_, Some(_)) => Err(NnError::input("initial cell state", "none, as only an LSTM has one", "a tensor")),
         }
     }
 }
 
 impl RecurrentState {
-    /// The hidden state of the last layer, of its last direction if it has two, `[batch, d_hidden]`.
+    /// Returns the hidden state of the last layer, `[batch, d_hidden]`; the backward one if it has two.
     pub fn top(&self) -> Tensor<2> {
         self.part(self.hidden.dims()[0] - 1).hidden
     }
 
-    /// That of the sequences `rows` of the batch, in this order, as beam search needs it.
+    /// Returns the state of the sequences `rows` of the batch, in this order, as beam search needs it.
     ///
     /// # Shapes
-    /// `rows` `[new batch]`, each below the batch.
+    /// `rows` `[new batch]`, each less than the current batch size.
     pub fn select(&self, rows: Tensor<1, Int>) -> Self {
         let select = |all: &Tensor<3>| all.clone().select(1, rows.clone());
         Self { hidden: select(&self.hidden), cell: self.cell.as_ref().map(select) }
     }
 
-    /// Joins the states of several batches into that of one batch with all their sequences.
+    /// Joins the states of several batches into the state of one batch with all their sequences.
     pub fn side_by_side(states: Vec<Self>) -> Self {
         let cells: Option<Vec<_>> = states.iter().map(|state| state.cell.clone()).collect();
         let hidden = states.into_iter().map(|state| state.hidden).collect();
         Self { hidden: Tensor::cat(hidden, 1), cell: cells.map(|cells| Tensor::cat(cells, 1)) }
     }
 
-    /// The same values, from which no gradient flows back.
+    /// Returns the same state without its gradient history.
     pub fn detach(self) -> Self {
         Self { hidden: self.hidden.detach(), cell: self.cell.map(Tensor::detach) }
     }
@@ -200,7 +200,7 @@ enum Side {
 }
 
 impl Side {
-    /// A sequence in this direction; again, and it is as it was.
+    /// Reverses the sequences if the direction is backward. Applied twice, it restores the input.
     fn turn(self, x: Tensor<3>, lengths: Option<&Lengths>) -> Tensor<3> {
         match (self, lengths) {
             (Side::Forward, _) => x,

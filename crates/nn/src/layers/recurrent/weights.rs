@@ -1,4 +1,4 @@
-//! One direction of one layer: its weights and the fused operation over a whole sequence.
+//! Weights of one direction of one recurrent layer, and the pass over a whole sequence.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -10,26 +10,26 @@ use super::config::Cell;
 use crate::init::Init;
 use crate::lengths::Lengths;
 
-/// The parameters of one direction of one layer. Gates stand side by side: LSTM `i, f, g, o` (Γ_u, Γ_f, c̃, Γ_o), GRU
-/// `r, z, n`.
+/// The parameters of one direction of one layer. The order of the gates is `i, f, g, o` (Γ_u, Γ_f, c̃, Γ_o) in an LSTM and
+/// `r, z, n` in a GRU.
 #[derive(Module, Debug)]
 pub struct RecurrentWeights {
-    /// `[d_in, gates·d_hidden]`
+    /// Input weights, `[d_in, gates·d_hidden]`.
     pub w_ih: Param<Tensor<2>>,
-    /// `[d_hidden, gates·d_hidden]`
+    /// Recurrent weights, `[d_hidden, gates·d_hidden]`.
     pub w_hh: Param<Tensor<2>>,
-    /// `[gates·d_hidden]`, of a GRU beside `x`, else the sum of PyTorch's two.
+    /// Bias, `[gates·d_hidden]`: of the input product in a GRU, otherwise the sum of PyTorch's two biases.
     pub bias: Param<Tensor<1>>,
-    /// `[gates·d_hidden]`, of a GRU beside `h`.
+    /// Bias of the recurrent product in a GRU, `[gates·d_hidden]`.
     pub bias_hh: Option<Param<Tensor<1>>>,
 }
 
-/// What goes from step to step.
+/// State carried from step to step.
 #[derive(Debug, Clone)]
 pub(super) struct Carried {
-    /// `[batch, d_hidden]`
+    /// Hidden state, `[batch, d_hidden]`.
     pub(super) hidden: Tensor<2>,
-    /// `[batch, d_hidden]`, of an LSTM; zeros where it is missing.
+    /// Cell state of an LSTM, `[batch, d_hidden]`; zeros if missing.
     pub(super) cell: Option<Tensor<2>>,
 }
 
@@ -48,7 +48,7 @@ impl RecurrentWeights {
         }
     }
 
-    /// The hidden states of every step, and what goes on after each sequence's own last one.
+    /// Returns the hidden states of every step, and the state after the last step of each sequence.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_in]` → `[batch, seq, d_hidden]`.
@@ -97,7 +97,7 @@ impl RecurrentWeights {
     }
 }
 
-/// A tensor outside any graph: `bias` with `added` on the second of the four gates.
+/// Adds `added` to the part of `bias` that belongs to the forget gate, and detaches the result.
 fn add_to_forget_gate(bias: Tensor<1>, added: f32, d_hidden: usize) -> Tensor<1> {
     let range = d_hidden..2 * d_hidden;
     let gate = bias.clone().slice([range.clone()]) + added;

@@ -1,4 +1,4 @@
-//! What a [`RecurrentTranslator`](super::RecurrentTranslator) is made of.
+//! Configuration of a [`RecurrentTranslator`](super::RecurrentTranslator).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,13 @@ use crate::layers::linear::LinearConfig;
 use crate::layers::recurrent::{Cell, Direction, RecurrentConfig};
 use crate::models::transformer::OutputWeights;
 
-/// How the decoder looks at the source: by which score, or not at all.
+/// Score of the decoder's attention over the source, with `s` the decoder's state and `h` a state of the encoder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Alignment {
-    /// Not at all: the last state of the encoder is all that the decoder gets (Sutskever 2014, Cho 2014).
+    /// No attention: the decoder gets only the last state of the encoder (Sutskever 2014, Cho 2014).
     None,
-    /// `vᵀ tanh(W s + U h + b)`, with `d_hidden` units (Bahdanau 2015).
+    /// `vᵀ tanh(W s + U h + b)` with `d_hidden` hidden units (Bahdanau 2015).
     Additive,
     /// `s·h` (Luong 2015).
     Dot,
@@ -27,48 +27,48 @@ pub enum Alignment {
     ScaledDot,
 }
 
-/// When the decoder looks at the source.
+/// When the decoder attends to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attend {
-    /// Before a step, asking with the state `s_{t−1}`; what is found goes into the step (Bahdanau 2015). The decoder then
-    /// goes step by step in training too.
+    /// Before each step, with the state `s_{t−1}` as query; the context enters the step (Bahdanau 2015). The decoder runs
+    /// step by step even in training.
     Before,
-    /// After a step, asking with its state `s_t`; what is found goes to the output alone (Luong 2015). All steps are
+    /// After each step, with its state `s_t` as query; the context enters only the output (Luong 2015). All steps are
     /// computed at once, which trains about twice as fast (batch 64, 16 words, 256 features, vocabulary 4,000).
     #[default]
     After,
 }
 
-/// The shape of a [`RecurrentTranslator`](super::RecurrentTranslator).
+/// Configuration of a [`RecurrentTranslator`](super::RecurrentTranslator).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecurrentTranslatorConfig {
-    /// Distinct tokens of the source.
+    /// Number of distinct tokens of the source.
     pub vocab: usize,
-    /// Distinct tokens of the target; without it source and target share one embedding.
+    /// Number of distinct tokens of the target; if `None`, source and target share one embedding.
     pub target_vocab: Option<usize>,
-    /// What happens at a step.
+    /// Recurrent cell: RNN, LSTM or GRU.
     #[serde(deserialize_with = "name_or_table")]
     pub cell: Cell,
-    /// Layers of the encoder, and of the decoder.
+    /// Number of layers in the encoder, and in the decoder.
     pub n_layers: usize,
-    /// Features of a token.
+    /// Features per token.
     pub d_model: usize,
-    /// Features of a state; an encoder of both directions has half of them in each.
+    /// Features of a state; an encoder with both directions has half of them in each.
     pub d_hidden: usize,
-    /// Which way the encoder reads.
+    /// Direction in which the encoder reads.
     pub direction: Direction,
-    /// How the decoder looks at the source.
+    /// Score of the attention over the source, or no attention.
     pub attention: Alignment,
-    /// All of the source by its weights, or one word of it.
+    /// Soft attention over the whole source, or hard attention to one word of it.
     #[serde(deserialize_with = "name_or_table")]
     pub selection: Selection,
-    /// When the decoder looks at the source.
+    /// When the decoder attends to the source.
     pub attend: Attend,
-    /// Matrix of the output layer.
+    /// Source of the output layer's matrix.
     pub output_weights: OutputWeights,
-    /// Dropout of embeddings, between layers, and of what goes to the output.
+    /// Dropout probability of embeddings, between layers, and of the features before the output.
     pub dropout: f32,
 }
 
@@ -92,7 +92,7 @@ impl Default for RecurrentTranslatorConfig {
 }
 
 impl RecurrentTranslatorConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("vocab", self.vocab)?;
         if let Some(vocab) = self.target_vocab {
@@ -105,11 +105,11 @@ impl RecurrentTranslatorConfig {
         check_product("d_hidden", &[self.d_hidden, self.cell.gates(), self.d_hidden.saturating_add(self.d_model)])?;
         check_dropout("dropout", self.dropout)?;
         if self.direction == Direction::Both && !self.d_hidden.is_multiple_of(2) {
-            let allowed = "an even number where direction is both, half of it for each";
+            let allowed = "an even number when direction is both, half of it for each";
             return Err(ConfigError::new("d_hidden", self.d_hidden, allowed));
         }
         if self.attention == Alignment::None && self.selection != Selection::Soft {
-            return Err(ConfigError::new("selection", "hard", "soft where attention is none"));
+            return Err(ConfigError::new("selection", "hard", "soft when attention is none"));
         }
         self.encoder().validate()?;
         match self.context() {
@@ -118,19 +118,19 @@ impl RecurrentTranslatorConfig {
         }
     }
 
-    /// The layers that read the source; both directions together have `d_hidden` features.
+    /// Returns the configuration of the encoder; its directions together have `d_hidden` features.
     pub fn encoder(&self) -> RecurrentConfig {
         let one_way = RecurrentConfig { direction: self.direction, ..self.recurrent(self.d_model) };
         RecurrentConfig { d_hidden: self.d_hidden / one_way.directions(), ..one_way }
     }
 
-    /// The layers that write the target.
+    /// Returns the configuration of the decoder.
     pub fn decoder(&self) -> RecurrentConfig {
         let context = if self.looks_before() { self.d_hidden } else { 0 };
         self.recurrent(self.d_model + context)
     }
 
-    /// The attention, if there is one.
+    /// Returns the configuration of the attention, or `None` for no attention.
     pub fn context(&self) -> Option<ContextConfig> {
         let kind = match self.attention {
             Alignment::None => return None,
@@ -143,13 +143,13 @@ impl RecurrentTranslatorConfig {
         Some(ContextConfig { score, selection: self.selection })
     }
 
-    /// The layer between states and output.
+    /// Returns the configuration of the layer between states and output.
     pub fn readout(&self) -> LinearConfig {
         let context = if self.attention == Alignment::None { 0 } else { self.d_hidden };
         LinearConfig::new(self.d_hidden + context + self.d_model, self.d_model)
     }
 
-    /// Whether the decoder asks before each step.
+    /// Returns whether the decoder attends before each step.
     pub(super) fn looks_before(&self) -> bool {
         self.attention != Alignment::None && self.attend == Attend::Before
     }

@@ -1,4 +1,4 @@
-//! The loss of a recurrent translator, and what hard attention adds to it.
+//! Loss of a recurrent translator, with the score-function term of hard attention.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use regard_ops::{CrossEntropyOptions, OpError, log_softmax};
@@ -10,30 +10,30 @@ use crate::layers::attention::score_function::{Baseline, score_function_loss};
 /// The loss of a batch.
 #[derive(Debug, Clone)]
 pub struct RecurrentLoss {
-    /// The mean cross-entropy, `[1]`.
+    /// Mean cross-entropy, `[1]`.
     pub loss: Tensor<1>,
-    /// What the score-function estimator learns from; none of soft attention, of Gumbel's estimator, outside training.
+    /// Choices and rewards of the score-function estimator; `None` with another estimator, soft attention or outside training.
     pub rewarded: Option<Rewarded>,
 }
 
-/// Choices of hard attention and what each was worth: the log-likelihood of the right word at its step.
+/// Choices of hard attention with their rewards: the log-likelihood of the right word at each step.
 ///
-/// Where attention comes after the step, a choice reaches its own word only and the estimate is unbiased. Where it comes
-/// before, later words depend on it too; they are left out, a little bias for much less variance.
+/// If attention comes after the step, a choice affects only its own word and the estimate is unbiased. If it comes before,
+/// later words depend on the choice too; leaving them out trades a little bias for much less variance.
 #[derive(Debug, Clone)]
 pub struct Rewarded {
-    /// `[batch, target]`
+    /// Choices, `[batch, target]`.
     pub choice: Choice,
-    /// `[batch, target]`, outside any graph; 0 where the target does not count.
+    /// Rewards without gradient, `[batch, target]`; 0 where the target is ignored.
     pub reward: Tensor<2>,
-    /// 1 where the target counts, 0 elsewhere, `[batch, target]`.
+    /// 1 where the target counts, 0 where it is ignored, `[batch, target]`.
     counted: Tensor<2>,
     count: usize,
 }
 
 impl RecurrentLoss {
-    /// What to minimise: the loss, and with it the mean of [`score_function_loss`] over the words that count. Where there is
-    /// something to reward, `baseline` takes the mean reward in.
+    /// Returns the total to minimise: the loss plus the mean of [`score_function_loss`] over the words that count. Updates
+    /// `baseline` with the mean reward if there are rewards.
     pub fn total(self, baseline: &mut Baseline, entropy_bonus: f32) -> Result<Tensor<1>, NnError> {
         let Some(Rewarded { choice, reward, counted, count }) = self.rewarded.filter(|rewarded| rewarded.count > 0)
         else {
@@ -47,7 +47,7 @@ impl RecurrentLoss {
 }
 
 impl Rewarded {
-    /// From the logits of each word.
+    /// Computes the rewards from the logits of each word.
     ///
     /// # Shapes
     /// `logits` `[batch, target, vocab]`, `targets` `[batch, target]`.

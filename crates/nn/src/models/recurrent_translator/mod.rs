@@ -1,8 +1,7 @@
-//! A recurrent translator: an encoder of the source and a decoder of the target, with soft, hard or no
-//! attention between them.
+//! Recurrent translator: an encoder of the source and a decoder of the target, with soft, hard or no attention between them.
 //!
 //! ```text
-//! h_1 … h_n = encoder(x)                       s_0 = the encoder's last states, its directions side by side
+//! h_1 … h_n = encoder(x)                       s_0 = the encoder's last states, directions concatenated
 //! before:  C_t = attend(s_{t−1}, h)            s_t = cell([y_{t−1}; C_t], s_{t−1})       (Bahdanau 2015)
 //! after:   s_t = cell(y_{t−1}, s_{t−1})        C_t = attend(s_t, h)                      (Luong 2015)
 //! logits   = V tanh(W [s_t; C_t; y_{t−1}] + b) + c
@@ -30,22 +29,22 @@ use crate::layers::recurrent::{Recurrent, RecurrentOutput, RecurrentState};
 use crate::pass::Pass;
 use crate::rows::row_indices;
 
-/// See the [module](self).
+/// Recurrent translator; see the [module](self).
 #[derive(Module, Debug)]
 pub struct RecurrentTranslator {
-    /// The embedding of the source, `[vocab, d_model]`, and of the target where the vocabulary is shared.
+    /// Embedding of the source, `[vocab, d_model]`, and of the target if they share a vocabulary.
     pub source_embedding: Embedding,
-    /// The embedding of the target, where it has a vocabulary of its own.
+    /// Embedding of the target, if it has its own vocabulary.
     pub target_embedding: Option<Embedding>,
-    /// The network that reads the source.
+    /// Network that reads the source.
     pub encoder: Recurrent,
-    /// The network that writes the target.
+    /// Network that writes the target.
     pub decoder: Recurrent,
-    /// The attention of the decoder over the encoder's states.
+    /// Attention of the decoder over the encoder's states.
     pub attention: Option<ContextAttention>,
-    /// `W` and `b`: from state, context and word to `d_model` features.
+    /// `W` and `b`, from state, context and word to `d_model` features.
     pub readout: Linear,
-    /// `V` and `c`: to the target's vocabulary.
+    /// `V` and `c`, from `d_model` features to the target's vocabulary.
     pub output: Output,
     source_dropout: Dropout,
     target_dropout: Dropout,
@@ -54,35 +53,35 @@ pub struct RecurrentTranslator {
     config: RecurrentTranslatorConfig,
 }
 
-/// Sources as the decoder needs them.
+/// Encoded source sentences.
 #[derive(Debug, Clone)]
 pub struct EncodedSentences {
-    /// What there is to look at.
+    /// Keys and values of the attention, if there is one.
     sources: Option<Sources>,
-    /// Where the decoder starts, `[n_layers, batch, d_hidden]`.
+    /// Initial state of the decoder, `[n_layers, batch, d_hidden]`.
     state: RecurrentState,
 }
 
-/// A decoder between two steps.
+/// State of the decoder between two steps.
 #[derive(Debug, Clone)]
 pub struct DecoderState {
     recurrent: RecurrentState,
     steps: usize,
 }
 
-/// What the decoder made of some words.
+/// Results of the decoder for some words.
 struct Decoded {
-    /// `[batch, words, d_hidden]`
+    /// State at each word, `[batch, words, d_hidden]`.
     states: Tensor<3>,
-    /// `[batch, words, d_hidden]`
+    /// Context of each word, `[batch, words, d_hidden]`.
     contexts: Option<Tensor<3>>,
     choice: Option<Choice>,
-    /// After the last word.
+    /// State after the last word.
     state: RecurrentState,
 }
 
 impl RecurrentTranslator {
-    /// The model.
+    /// Builds the model.
     pub fn new(config: &RecurrentTranslatorConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         let RecurrentTranslatorConfig { vocab, target_vocab, d_model, output_weights, .. } = *config;
@@ -104,7 +103,7 @@ impl RecurrentTranslator {
         })
     }
 
-    /// The sources, encoded once for all steps of the decoder. What stands beyond a length changes nothing.
+    /// Encodes the sources once for all steps of the decoder. Tokens beyond a length have no effect.
     ///
     /// # Shapes
     /// `ids` `[batch, source]`, `lengths` `[batch]`.
@@ -121,7 +120,7 @@ impl RecurrentTranslator {
         Ok(EncodedSentences { sources, state: self.side_by_side(state) })
     }
 
-    /// The logits of the target word after each.
+    /// Computes the logits of the target word after each input word.
     ///
     /// # Shapes
     /// `ids` `[batch, target]` → `[batch, target, vocab]`.
@@ -130,7 +129,7 @@ impl RecurrentTranslator {
         Ok(self.output.logits(features, self.target())?)
     }
 
-    /// The mean cross-entropy of the target word after each.
+    /// Computes the mean cross-entropy of the target word after each input word.
     ///
     /// # Shapes
     /// `ids` and `targets` `[batch, target]`.
@@ -148,7 +147,7 @@ impl RecurrentTranslator {
             let loss = self.output.loss(features, self.target(), targets, options)?;
             return Ok(RecurrentLoss { loss, rewarded: None });
         };
-        // The reward needs the logits, which the fused loss never holds.
+        // The reward needs the logits, which the fused loss never stores.
         let logits = self.output.logits(features, self.target())?;
         let [batch, target, vocab] = logits.dims();
         if targets.dims() != [batch, target] {
@@ -160,12 +159,12 @@ impl RecurrentTranslator {
         Ok(RecurrentLoss { loss, rewarded: Some(Rewarded::new(choice, logits, targets, options)?) })
     }
 
-    /// The decoder before its first word.
+    /// Returns the state of the decoder before its first word.
     pub fn start(&self, source: &EncodedSentences) -> DecoderState {
         DecoderState { recurrent: source.state.clone(), steps: 0 }
     }
 
-    /// One step: the logits of the word after `ids`, the last word of each sentence. They are those of
+    /// Computes one step: the logits of the word after `ids`, the last word of each sentence. They equal those of
     /// [`logits`](Self::logits).
     ///
     /// # Shapes
@@ -199,7 +198,7 @@ impl RecurrentTranslator {
         Ok(self.target_dropout.forward(self.vectors(self.target(), ids)?, pass)?)
     }
 
-    /// What goes to the output for each word, `[batch, target, d_model]`, and what hard attention chose.
+    /// Computes the features before the output for each word, `[batch, target, d_model]`, and the choices of hard attention.
     fn decode(
         &self,
         source: &EncodedSentences,
@@ -222,7 +221,7 @@ impl RecurrentTranslator {
         Ok((self.readout_dropout.forward(features, pass)?, choice))
     }
 
-    /// The decoder over `words` from `state`, the first of them at step `first` of its sentence.
+    /// Runs the decoder over `words` from `state`; the first word is at step `first` of its sentence.
     fn advance(
         &self,
         source: &EncodedSentences,
@@ -271,7 +270,7 @@ impl RecurrentTranslator {
         Ok(Decoded { states: Tensor::cat(states, 1), contexts: Some(Tensor::cat(contexts, 1)), choice, state })
     }
 
-    /// The encoder's last states with the directions of a layer as one vector, `[n_layers, batch, d_hidden]`.
+    /// Concatenates the directions of each layer in the encoder's last states, `[n_layers, batch, d_hidden]`.
     fn side_by_side(&self, RecurrentState { hidden, cell }: RecurrentState) -> RecurrentState {
         let join = |x: Tensor<3>| {
             let [parts, batch, width] = x.dims();
@@ -284,13 +283,13 @@ impl RecurrentTranslator {
 }
 
 impl EncodedSentences {
-    /// Sentences in it.
+    /// Returns the number of sentences.
     pub fn batch(&self) -> usize {
         self.state.hidden.dims()[1]
     }
 
-    /// The sources of the sentences `rows`, in this order and as often as they are named: encoded once, a source serves all the
-    /// hypotheses of a beam.
+    /// Selects the sentences `rows`, which may repeat and come in any order. A source encoded once thus serves all hypotheses
+    /// of a beam.
     pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
         let indices = row_indices(rows, self.batch(), &self.state.hidden.device())?;
         let sources = self.sources.as_ref().map(|sources| sources.select(rows)).transpose()?;
@@ -304,19 +303,19 @@ impl EncodedSentences {
 }
 
 impl DecoderState {
-    /// Words so far.
+    /// Returns the number of words so far.
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// That of the sentences `rows`, in this order and as often as they are named.
+    /// Selects the sentences `rows`, which may repeat and come in any order.
     pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
         let hidden = &self.recurrent.hidden;
         let indices = row_indices(rows, hidden.dims()[1], &hidden.device())?;
         Ok(Self { recurrent: self.recurrent.select(indices), steps: self.steps })
     }
 
-    /// The same values, from which no gradient flows back.
+    /// Detaches the state from the graph, so that no gradient flows back through it.
     pub fn detach(self) -> Self {
         Self { recurrent: self.recurrent.detach(), ..self }
     }

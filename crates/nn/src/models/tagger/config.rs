@@ -1,4 +1,4 @@
-//! What a [`Tagger`] is made of.
+//! Configuration of a [`Tagger`].
 
 use serde::{Deserialize, Serialize};
 
@@ -17,61 +17,61 @@ use crate::models::body::{BodyConfig, BodySizes};
 use crate::models::encoder::Encoder;
 use crate::models::transformer::TransformerConfig;
 
-/// How tags are chosen.
+/// How a tagger chooses tags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TagOutput {
-    /// The most probable of each word.
+    /// The most probable tag for each word.
     #[default]
     Softmax,
-    /// The most probable sequence.
+    /// The most probable sequence of tags for the sentence.
     Crf,
 }
 
-/// What a word takes of the states of its pieces in the encoder.
+/// How a word's vector is made from the encoder's states of its pieces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PieceUse {
-    /// That of the first one, as BERT does.
+    /// The state of the first piece, as in BERT.
     #[default]
     First,
-    /// Their mean.
+    /// The mean of the states of all pieces.
     Mean,
 }
 
-/// The shape of a [`Tagger`]. The sizes of vocabularies start at zero, which is refused: they come from the data.
+/// Configuration of a [`Tagger`]. The vocabulary sizes must be set from the data: their default of zero is invalid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaggerConfig {
-    /// Distinct words.
+    /// Number of distinct words.
     pub vocab: usize,
-    /// The number of the unknown word, for `word_dropout`.
+    /// Id of the unknown word, for `word_dropout`.
     pub unknown: usize,
-    /// Distinct characters.
+    /// Number of distinct characters.
     pub char_vocab: usize,
-    /// Distinct tags.
+    /// Number of distinct tags.
     pub tags: usize,
-    /// Features of a word's own vector; 0 for none.
+    /// Features of a word's own learned vector; 0 for none.
     pub d_word: usize,
-    /// A word's vector from its characters.
+    /// Network that makes a word's vector from its characters.
     #[serde(deserialize_with = "name_or_table")]
     pub characters: CharactersConfig,
-    /// An encoder of the words' pieces.
+    /// Optional encoder of the words' pieces.
     pub encoder: Option<TransformerConfig>,
-    /// What a word takes from it.
+    /// How a word's vector is made from the encoder's states.
     pub pieces: PieceUse,
-    /// What words learn of each other by.
+    /// Body, in which words learn about each other.
     #[serde(deserialize_with = "name_or_table")]
     pub body: BodyConfig,
-    /// Features of a word's state.
+    /// Features of a word's state in the body.
     pub d_model: usize,
-    /// Layers of the body.
+    /// Number of layers of the body.
     pub n_layers: usize,
-    /// Word by word or the whole sentence.
+    /// Whether tags are chosen word by word or for the whole sentence.
     pub output: TagOutput,
-    /// Dropout of word vectors, between layers, and of states.
+    /// Dropout probability of word vectors, between layers, and of states.
     pub dropout: f32,
-    /// The probability that a training word becomes the unknown one. Its characters and pieces stay.
+    /// Probability that a word becomes the unknown word in training. Its characters and pieces stay.
     pub word_dropout: f32,
 }
 
@@ -97,13 +97,13 @@ impl Default for TaggerConfig {
 }
 
 impl TaggerConfig {
-    /// Refuses what makes no sense.
+    /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("tags", self.tags)?;
         if self.d_word > 0 {
             EmbeddingConfig { vocab: self.vocab, d_model: self.d_word }.validate()?;
             if self.unknown >= self.vocab {
-                return Err(ConfigError::new("unknown", self.unknown, format!("a word, below {}", self.vocab)));
+                return Err(ConfigError::new("unknown", self.unknown, format!("a word id below {}", self.vocab)));
             }
         }
         if self.characters != CharactersConfig::None {
@@ -114,14 +114,14 @@ impl TaggerConfig {
             encoder.validate().map_err(|error| error.within("encoder"))?;
         }
         if self.d_in() == 0 {
-            return Err(ConfigError::new("d_word", 0, "1 or more, where there are neither characters nor an encoder"));
+            return Err(ConfigError::new("d_word", 0, "1 or more, as there are neither characters nor an encoder"));
         }
         check_dropout("dropout", self.dropout)?;
         check_dropout("word_dropout", self.word_dropout)?;
         self.body.validate(self.sizes())
     }
 
-    /// The model.
+    /// Builds the model.
     pub fn init(&self, init: &Init) -> Result<Tagger, ConfigError> {
         self.validate()?;
         let d_out = self.body.d_out(self.sizes());
@@ -149,7 +149,7 @@ impl TaggerConfig {
         })
     }
 
-    /// Features of a word's vector.
+    /// Returns the number of features of a word's whole vector, the input of the body.
     fn d_in(&self) -> usize {
         self.d_word + self.characters.d_out() + self.encoder.map_or(0, |encoder| encoder.d_model)
     }

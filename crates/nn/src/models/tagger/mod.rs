@@ -1,8 +1,8 @@
-//! A tagger: a tag for each word, from the word, its characters and the words around it.
+//! Tagger: predicts a tag for each word from the word, its characters and the words around it.
 //!
-//! A word's vector is what it has of: a learned vector of its own, one made of its characters, the state of its pieces in
-//! an encoder that may have been trained before on plain text. A [`Body`] makes each word aware of the others; the
-//! output decides word by word, or for the whole sentence at once (a CRF).
+//! A word's vector concatenates up to three parts: a learned vector of its own, one made from its characters, and the state of
+//! its pieces in an encoder that may have been pre-trained on plain text. A [`Body`] makes each word aware of the others.
+//! Tags are chosen word by word, or for the whole sentence at once with a CRF.
 
 mod config;
 
@@ -26,20 +26,20 @@ use crate::layers::word_dropout::WordDropout;
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 
-/// See the [module](self).
+/// Tagger of the words in sentences; see the [module](self).
 #[derive(Module, Debug)]
 pub struct Tagger {
-    /// Words by themselves.
+    /// Learned vectors of words.
     pub words: Option<Embedding>,
-    /// Words by their characters.
+    /// Network that makes vectors of words from their characters.
     pub characters: Option<Characters>,
-    /// Words by their pieces.
+    /// Encoder of the words' pieces.
     pub encoder: Option<Encoder>,
-    /// What words learn of each other by.
+    /// Body, in which words learn about each other.
     pub body: Body,
-    /// `[d_out, tags]`
+    /// Output layer `[d_out, tags]`.
     pub output: Linear,
-    /// For whole sentences.
+    /// CRF over the tags of whole sentences.
     pub crf: Option<Crf>,
     word_dropout: WordDropout,
     input_dropout: Dropout,
@@ -48,43 +48,43 @@ pub struct Tagger {
     pieces: PieceUse,
 }
 
-/// Sentences to be tagged.
+/// A batch of sentences to tag.
 #[derive(Debug, Clone)]
 pub struct TaggerBatch {
-    /// `[batch, seq]`; padding is any word.
+    /// Word ids `[batch, seq]`; padding may be any word.
     pub words: Tensor<2, Int>,
-    /// Words of each sentence.
+    /// Number of words in each sentence.
     pub lengths: Vec<usize>,
-    /// For a tagger that reads characters.
+    /// Characters of the words, for a tagger that reads them.
     pub characters: Option<WordCharacters>,
-    /// For a tagger with an encoder.
+    /// Pieces of the sentences, for a tagger with an encoder.
     pub pieces: Option<WordPieces>,
 }
 
-/// The characters of the words of a batch, each distinct word once.
+/// The characters of the words of a batch, with each distinct word once.
 #[derive(Debug, Clone)]
 pub struct WordCharacters {
-    /// `[distinct, chars]`; padding is any character.
+    /// Character ids `[distinct, chars]`; padding may be any character.
     pub ids: Tensor<2, Int>,
-    /// Characters of each distinct word.
+    /// Number of characters in each distinct word.
     pub lengths: Vec<usize>,
-    /// `[batch, seq]`: which of the distinct words stands there; padding is any of them.
+    /// Index of the distinct word at each place, `[batch, seq]`; padding may be any of them.
     pub index: Tensor<2, Int>,
 }
 
-/// The pieces of the sentences of a batch, with whatever begins and ends a sentence for the encoder.
+/// The pieces of the sentences of a batch, including the encoder's special tokens.
 #[derive(Debug, Clone)]
 pub struct WordPieces {
-    /// `[batch, pieces]`; padding is any piece.
+    /// Piece ids `[batch, pieces]`; padding may be any piece.
     pub ids: Tensor<2, Int>,
-    /// Pieces of each sentence.
+    /// Number of pieces in each sentence.
     pub lengths: Vec<usize>,
-    /// Which are those of each word, none of them empty: a row a sentence, as long as the sentence.
+    /// For each sentence, the non-empty range of pieces of each of its words.
     pub words: Vec<Vec<Range<usize>>>,
 }
 
 impl Tagger {
-    /// The state of each word; those beyond a length mean nothing.
+    /// Computes the state of each word; states beyond a length are meaningless.
     ///
     /// # Shapes
     /// → `[batch, seq, d_out]`.
@@ -114,7 +114,7 @@ impl Tagger {
         Ok(self.state_dropout.forward(states, pass)?)
     }
 
-    /// The logits of each word's tags; the emissions of a CRF.
+    /// Computes the logits of each word's tags, which are the emissions of the CRF if there is one.
     ///
     /// # Shapes
     /// → `[batch, seq, tags]`.
@@ -122,10 +122,11 @@ impl Tagger {
         Ok(self.output.forward(self.states(batch, pass)?)?)
     }
 
-    /// The mean over all words of the cross-entropy, or of a sentence's negative log-likelihood, which knows no smoothing.
+    /// Computes the mean cross-entropy per word or, with a CRF, the negative log-likelihood of the sentences per word. A CRF
+    /// does not support label smoothing.
     ///
     /// # Shapes
-    /// `tags` `[batch, seq]`; padding is any number → `[1]`.
+    /// `tags` `[batch, seq]`, where padding may be any number → `[1]`.
     pub fn loss(
         &self,
         batch: &TaggerBatch,
@@ -154,7 +155,7 @@ impl Tagger {
         Ok(cross_entropy(logits.reshape([sentences * seq, n_tags]), tags, options)?)
     }
 
-    /// The tags of each sentence.
+    /// Predicts the tags of each sentence.
     pub fn predict(&self, batch: &TaggerBatch, pass: &Pass) -> Result<Vec<Vec<usize>>, NnError> {
         let logits = self.logits(batch, pass)?;
         if let Some(crf) = &self.crf {
@@ -166,7 +167,7 @@ impl Tagger {
         Ok(sentences.map(|(logits, &length)| logits.chunks_exact(n_tags).take(length).map(largest).collect()).collect())
     }
 
-    /// What each word takes from the encoder, `[batch, seq, d_model]`; zeros at padding.
+    /// Computes each word's vector from the encoder, `[batch, seq, d_model]`; zeros at padding.
     fn encoded(
         &self,
         encoder: &Encoder,
@@ -182,14 +183,15 @@ impl Tagger {
             let got: Vec<usize> = given.words.iter().map(Vec::len).collect();
             return Err(NnError::input("words with pieces", format!("{lengths:?}"), format!("{got:?}")));
         }
-        // A word is a sum of its sentence's states by these weights.
+        // Each word is the sum of its sentence's states with these weights.
         let mut weights = vec![0.0f32; sentences * seq * pieces];
         let rows = given.words.iter().zip(&given.lengths).enumerate();
         for (row, range, &length) in rows.flat_map(|(sentence, (words, length))| {
             words.iter().enumerate().map(move |(word, range)| (sentence * seq + word, range, length))
         }) {
             if range.is_empty() || range.end > length {
-                return Err(NnError::input("pieces of a word", format!("some of 0..{length}"), format!("{range:?}")));
+                let expected = format!("a non-empty range in 0..{length}");
+                return Err(NnError::input("pieces of a word", expected, format!("{range:?}")));
             }
             let (range, weight) = match self.pieces {
                 PieceUse::First => (range.start..range.start + 1, 1.0),
@@ -206,11 +208,11 @@ impl Tagger {
     }
 }
 
-/// A tag that counts for nothing.
+/// Tag that the loss ignores.
 const PADDING: i64 = -1;
 
 fn missing(what: &'static str) -> NnError {
-    NnError::input(what, "those of the words, as the tagger reads them", "none")
+    NnError::input(what, "those of every word, because the tagger reads them", "none")
 }
 
 fn check_index(index: &Tensor<2, Int>, expected: [usize; 2]) -> Result<(), NnError> {
@@ -220,7 +222,7 @@ fn check_index(index: &Tensor<2, Int>, expected: [usize; 2]) -> Result<(), NnErr
     Err(NnError::input("index of the distinct words", format!("{expected:?}"), format!("{:?}", index.dims())))
 }
 
-/// The index of the largest number, the first of equals.
+/// Returns the index of the largest number, the first one among equals.
 fn largest(row: &[f32]) -> usize {
     (1..row.len()).fold(0, |best, tag| if row[tag] > row[best] { tag } else { best })
 }

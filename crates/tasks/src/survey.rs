@@ -1,0 +1,224 @@
+//! What a data set has, split by split, and what is wrong with it: `regard data`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regard_data::{DataError, Split, Splits, excerpt, read_file};
+use serde::Serialize;
+
+use crate::error::TaskError;
+use crate::run::{Kind, Request};
+
+/// Maximum number of unreadable lines that are named.
+const MOST_PROBLEMS: usize = 20;
+
+/// An example as its file has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawExample {
+    /// The input, such as a sentence.
+    pub input: String,
+    /// The answer, such as its translation; empty for plain text.
+    pub answer: String,
+    /// The labels in the answer, if answers consist of labels. An input then has one right answer.
+    pub labels: Vec<String>,
+}
+
+impl RawExample {
+    /// Returns the lines of plain texts as examples without answers.
+    pub fn lines(texts: Splits<String>) -> Splits<Self> {
+        let lines = |texts: Vec<String>| -> Vec<Self> {
+            let lines = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty());
+            lines.map(|line| Self { input: line.to_string(), answer: String::new(), labels: Vec::new() }).collect()
+        };
+        Splits { train: lines(texts.train), dev: lines(texts.dev), test: lines(texts.test), notes: texts.notes }
+    }
+}
+
+/// The content of a data set.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Survey {
+    /// Lines that cannot be read, at most 20. The rest of the survey leaves them out.
+    pub problems: Vec<String>,
+    /// The splits that have examples; empty if examples are made as needed.
+    pub splits: Vec<SplitSurvey>,
+    /// Findings that do not stop a training but make its scores doubtful.
+    pub warnings: Vec<String>,
+    /// What a training says about the data before it starts.
+    pub notes: Vec<String>,
+}
+
+/// The content of a split.
+#[derive(Debug, Clone, Serialize)]
+pub struct SplitSurvey {
+    /// Name of the split.
+    pub split: String,
+    /// Number of examples, or of lines of plain text.
+    pub examples: usize,
+    /// Number of distinct inputs.
+    pub distinct: usize,
+    /// Mean number of words of an input.
+    pub words: f64,
+    /// Number of words of the longest input.
+    pub longest: usize,
+    /// Number of examples of each label, or of words of each tag.
+    pub labels: BTreeMap<String, usize>,
+}
+
+impl Survey {
+    /// Counts what the splits have and compares them.
+    pub(crate) fn new(splits: &Splits<RawExample>) -> Self {
+        let present = Split::ALL.into_iter().filter(|split| !splits.get(*split).is_empty());
+        let mut survey =
+            Self { splits: present.map(|split| counted(split, splits.get(split))).collect(), ..Self::default() };
+        let inputs = |split| splits.get(split).iter().map(|example| example.input.as_str()).collect::<BTreeSet<_>>();
+        let trained = inputs(Split::Train);
+        for split in [Split::Dev, Split::Test] {
+            let both: Vec<&str> = inputs(split).intersection(&trained).copied().collect();
+            if let Some(first) = both.first() {
+                let such = excerpt(first);
+                survey.warnings.push(format!("{} inputs of {split} are also in train, such as {such}", both.len()));
+            }
+        }
+        for split in Split::ALL {
+            let mut answers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for example in splits.get(split).iter().filter(|example| !example.labels.is_empty()) {
+                answers.entry(&example.input).or_default().insert(&example.answer);
+            }
+            let contradictory: Vec<&str> =
+                answers.into_iter().filter(|(_, answers)| answers.len() > 1).map(|(input, _)| input).collect();
+            if let Some(first) = contradictory.first() {
+                let such = excerpt(first);
+                let count = contradictory.len();
+                survey.warnings.push(format!("{count} inputs of {split} have different labels, such as {such}"));
+            }
+        }
+        survey
+    }
+}
+
+fn counted(split: Split, examples: &[RawExample]) -> SplitSurvey {
+    let lengths: Vec<usize> = examples.iter().map(|example| example.input.split_whitespace().count()).collect();
+    let mut labels = BTreeMap::new();
+    for label in examples.iter().flat_map(|example| &example.labels) {
+        *labels.entry(label.clone()).or_default() += 1;
+    }
+    SplitSurvey {
+        split: split.to_string(),
+        examples: examples.len(),
+        distinct: examples.iter().map(|example| example.input.as_str()).collect::<BTreeSet<_>>().len(),
+        words: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
+        longest: lengths.into_iter().max().unwrap_or(0),
+        labels,
+    }
+}
+
+/// Surveys the data of a request and names every line that cannot be read.
+///
+/// Readers stop at the first bad line. Its place is therefore emptied in a copy of the data, which is read again.
+pub fn check(kind: &dyn Kind, request: &Request) -> Result<Survey, TaskError> {
+    let mut request = request.clone();
+    let mut copy: Option<Copy> = None;
+    let mut problems = Vec::new();
+    loop {
+        match (kind.survey(&request), request.data.clone()) {
+            (Ok(survey), _) => return Ok(Survey { problems, ..survey }),
+            (Err(TaskError::Data(DataError::Line { path, line, expected, found })), Some(data)) => {
+                let copy = match &copy {
+                    Some(copy) => copy,
+                    None => copy.insert(Copy::new(&data)?),
+                };
+                let (copied, path) = copy.find(&path).cloned().unwrap_or((path.clone(), path));
+                problems.push(DataError::Line { path, line, expected, found }.to_string());
+                if problems.len() == MOST_PROBLEMS || !copy.empty_line(&copied, line)? {
+                    return Ok(Survey { problems, ..Survey::default() });
+                }
+                request.data = Some(copy.data.clone());
+            }
+            (Err(error), _) if problems.is_empty() => return Err(error),
+            (Err(error), _) => {
+                problems.push(error.to_string());
+                return Ok(Survey { problems, ..Survey::default() });
+            }
+        }
+    }
+}
+
+/// A copy of the files of a data set, unpacked, in which bad lines are emptied.
+struct Copy {
+    /// The data set in the copy: a file or the folder.
+    data: PathBuf,
+    /// Path of each copied file and of its original.
+    files: Vec<(PathBuf, PathBuf)>,
+    _folder: tempfile::TempDir,
+}
+
+impl Copy {
+    fn new(data: &Path) -> Result<Self, TaskError> {
+        let folder = tempfile::tempdir().map_err(TaskError::io(data))?;
+        let originals: Vec<PathBuf> = match data.is_dir() {
+            true => fs::read_dir(data).map_err(TaskError::io(data))?.flatten().map(|entry| entry.path()).collect(),
+            false => vec![data.to_path_buf()],
+        };
+        let mut files = Vec::new();
+        // A file that is not text does not belong to the data set.
+        for file in originals.into_iter().filter_map(|path| read_file(&path).ok()) {
+            let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let copied = folder.path().join(name.strip_suffix(".gz").unwrap_or(&name));
+            fs::write(&copied, file.text()).map_err(TaskError::io(&copied))?;
+            files.push((copied, file.path().to_path_buf()));
+        }
+        let data = match &files[..] {
+            [(copied, _)] if !data.is_dir() => copied.clone(),
+            _ => folder.path().to_path_buf(),
+        };
+        Ok(Self { data, files, _folder: folder })
+    }
+
+    /// Returns the copied and the original path of a file that is given by either.
+    fn find(&self, path: &Path) -> Option<&(PathBuf, PathBuf)> {
+        self.files.iter().find(|(copied, original)| copied == path || original == path)
+    }
+
+    /// Empties a line of a copied file. Returns false for the first line with content, without which the others mean nothing.
+    fn empty_line(&self, copied: &Path, line: usize) -> Result<bool, TaskError> {
+        let file = read_file(copied)?;
+        if file.lines().find(|(_, text)| !text.trim().is_empty()).is_none_or(|(first, _)| first == line) {
+            return Ok(false);
+        }
+        let lines: Vec<&str> = file.lines().map(|(at, text)| if at == line { "" } else { text }).collect();
+        fs::write(copied, lines.join("\n") + "\n").map_err(TaskError::io(copied))?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example(input: &str, label: &str) -> RawExample {
+        RawExample { input: input.to_string(), answer: label.to_string(), labels: vec![label.to_string()] }
+    }
+
+    #[test]
+    fn splits_are_counted_and_compared() {
+        let train = vec![example("a b", "x"), example("a b", "y"), example("c", "x")];
+        let survey = Survey::new(&Splits::new(train, vec![example("c", "x")], Vec::new()));
+        assert_eq!(survey.splits.len(), 2, "a split without examples is left out");
+        let SplitSurvey { examples, distinct, longest, labels, .. } = &survey.splits[0];
+        assert_eq!((*examples, *distinct, *longest, labels["x"], labels["y"]), (3, 2, 2, 2, 1));
+        let expected = [
+            "1 inputs of dev are also in train, such as \"c\"",
+            "1 inputs of train have different labels, such as \"a b\"",
+        ];
+        assert_eq!(survey.warnings, expected);
+    }
+
+    #[test]
+    fn several_translations_are_no_contradiction() {
+        let pair = |answer: &str| RawExample { labels: Vec::new(), ..example("hi", answer) };
+        assert!(
+            Survey::new(&Splits::new(vec![pair("salut"), pair("bonjour")], Vec::new(), Vec::new())).warnings.is_empty()
+        );
+    }
+}
