@@ -1,6 +1,6 @@
-"""PyTorch's models of the training comparisons: an encoder-decoder Transformer and a GPT, their optimiser and rates.
+"""PyTorch's models for the training comparisons, an encoder-decoder Transformer and a GPT, with their optimiser.
 
-A description is JSON with two parts, each key optional, any other refused:
+A description is JSON with two parts. Every key is optional; unknown keys are refused:
 
     {"model": {"vocab", "target_vocab", "n_layers", "n_decoder_layers", "d_model", "n_heads", "d_ff", "activation",
                "norm_place", "bias", "epsilon", "position", "embedding_scale", "output_weights", "output_bias",
@@ -8,16 +8,16 @@ A description is JSON with two parts, each key optional, any other refused:
      "training": {"learning_rate", "least_learning_rate", "warmup", "schedule", "steps", "beta1", "beta2", "epsilon",
                   "weight_decay", "label_smoothing", "clip"}}
 
-`model` has the keys and defaults of Regard's own description of a Transformer; what this side lacks (RoPE, gates, …)
-is refused unless it has its default. `position` is "none", "sinusoidal", or {"kind": "learned", "max_length": n}.
-First weights are spread as Regard's: Xavier, zero biases, embeddings normal with deviation 1/√d_model.
+`model` has the keys and defaults of Regard's description of a Transformer; settings that this side lacks (RoPE, gates, …)
+are refused unless they have their default. `position` is "none", "sinusoidal", or {"kind": "learned", "max_length": n}.
+Initial weights are as in Regard: Xavier, zero biases, embeddings normal with deviation 1/√d_model.
 
-`training`: AdamW with decay on matrices only; after a linear warm-up the rate falls by "inverse_square_root" (of the
-step, so that the end need not be known), "cosine" (to `least_learning_rate` at `steps`), or stays "constant". `clip` is
-the greatest norm of all gradients, 0 for none.
+`training` is AdamW with decay on matrices only. After a linear warm-up the rate falls by "inverse_square_root" (of the
+step, so that the end need not be known) or "cosine" (to `least_learning_rate` at `steps`), or stays "constant". `clip` is
+the largest norm of all gradients, 0 for no limit.
 
-PyTorch computes in eager float32, in the forms that peer_torch.py found to be the fastest: one product for queries, keys
-and values, its fused attention and AdamW; and logits only where there is a target.
+PyTorch computes in eager float32, in the forms that are fastest in peer_torch.py: one product for queries, keys and
+values, its fused attention and AdamW, and logits only where there is a target.
 """
 
 import json
@@ -36,7 +36,7 @@ MODEL = {
     "position": "sinusoidal", "embedding_scale": "root", "output_weights": "own", "output_bias": "learned",
     "dropout": 0.1, "attention_dropout": 0.0, "feed_forward_dropout": 0.0,
 }  # fmt: skip
-# Keys of Regard's description that must have these values, where they are given.
+# Keys of Regard's description that must have these values if they are given.
 FIXED = {
     "kv_heads": (None,), "d_head": (None,), "gate": ("none",), "norm": ("layer",), "sight": ("full", {"kind": "full"}),
     "memory": ("last",),
@@ -53,7 +53,7 @@ CHOICES = {
 
 
 class Refused(Exception):
-    """What was given cannot be used; the message is all a person needs."""
+    """An input that cannot be used; only the message is printed."""
 
 
 def use_threads(threads, seed=0):
@@ -62,7 +62,7 @@ def use_threads(threads, seed=0):
 
 
 def described(document, model=None, training=None):
-    """The two parts of a description, completed by `model` and `training` and then by the defaults."""
+    """Returns the two parts of a description, completed by `model` and `training` and then by the defaults."""
     for part in document.keys() - {"model", "training"}:
         raise Refused(f"the description has a part {part!r}; its parts are model and training")
     given = document.get("model", {})
@@ -96,7 +96,7 @@ def read_description(path, **known):
 
 
 def linear(d_in, d_out, bias="learned", pieces=1):
-    """`pieces` matrices side by side, each spread by its own size."""
+    """Initialises `pieces` matrices side by side, each by its own size."""
     layer = nn.Linear(d_in, d_out * pieces, bias=bias == "learned")
     for piece in layer.weight.chunk(pieces):
         nn.init.xavier_uniform_(piece)
@@ -128,7 +128,7 @@ class Attention(nn.Module):
         return x.view(batch, seq, parts, self.n_heads, -1).permute(2, 0, 3, 1, 4)
 
     def source(self, memory):
-        """Keys and values of a source, for all steps of a decoder."""
+        """Returns keys and values of a source, for all steps of a decoder."""
         return tuple(self.split(self.key_value(memory), 2))
 
     def forward(self, x, source=None, mask=None, causal=False, cache=None):
@@ -146,7 +146,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Self-attention, attention over a source in a decoder, feed-forward; pre-norm or post-norm."""
+    """A block of self-attention, attention over a source (in a decoder) and feed-forward part, pre-norm or post-norm."""
 
     def __init__(self, model, decoder=False, norm_bias=True):
         super().__init__()
@@ -184,7 +184,7 @@ def dropped(x, probability, training):
 
 
 class Tokens(nn.Module):
-    """Tokens as vectors, times their scale, plus their positions."""
+    """Embeds tokens: vectors times their scale, plus positions."""
 
     def __init__(self, model, vocab):
         super().__init__()
@@ -239,7 +239,7 @@ class Output(nn.Module):
 
 
 class Translator(nn.Module):
-    """Source ids to target ids; rows are padded at the end."""
+    """A translator from source ids to target ids; rows are padded at the end."""
 
     def __init__(self, model):
         super().__init__()
@@ -254,7 +254,7 @@ class Translator(nn.Module):
         self.output = Output(model, self.target, target_vocab)
 
     def encode(self, ids):
-        """Keys and values for each block of the decoder, and the mask over the source, if it has padding."""
+        """Returns keys and values for each block of the decoder, and the mask over the source if it has padding."""
         hidden = ids == PAD
         mask = None
         if hidden.any():
@@ -266,7 +266,7 @@ class Translator(nn.Module):
         return [block.cross.source(x) for block in self.decoder], mask
 
     def decode(self, encoded, ids, caches=None):
-        """The state of each target token; with `caches`, one a block, of one more token."""
+        """Returns the state of each target token, or of one further token with `caches`, one for each block."""
         sources, mask = encoded
         offset = caches[0][0].shape[2] if caches and caches[0] else 0
         y = self.target(ids, offset)
@@ -276,7 +276,7 @@ class Translator(nn.Module):
         return self.decoder_norm(y)
 
     def loss(self, source, target, smoothing):
-        """The mean over the tokens after the first of each target row."""
+        """Returns the mean loss over the tokens after the first of each target row."""
         inputs, targets = target[:, :-1], target[:, 1:].reshape(-1)
         states = self.decode(self.encode(source), inputs).flatten(0, 1)
         kept = targets != PAD
@@ -286,7 +286,7 @@ class Translator(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A causal language model; first weights as nanoGPT spreads them, and without biases none in its norms either."""
+    """A causal language model with the initial weights of nanoGPT; without biases its norms have none either."""
 
     def __init__(self, model):
         super().__init__()
@@ -308,7 +308,7 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.reshape(-1), reduction=reduction)
 
 
-# nanoGPT's setting for a CPU: 4 layers, 4 heads, 128 features, no biases, tied weights, no dropout.
+# nanoGPT's CPU setting: 4 layers, 4 heads, 128 features, no biases, tied weights, no dropout.
 NANO_GPT = {
     "n_layers": 4, "n_heads": 4, "d_model": 128, "d_ff": 512, "activation": "gelu", "norm_place": "pre", "bias": "none",
     "embedding_scale": "none", "output_weights": "embedding", "output_bias": "none", "dropout": 0.0,
@@ -320,7 +320,7 @@ NANO_GPT_TRAINING = {
 
 
 class Trainer:
-    """Steps of AdamW upon a loss."""
+    """Minimises a loss with AdamW."""
 
     def __init__(self, model, training):
         self.parameters, self.training, self.steps = list(model.parameters()), training, 0
@@ -347,7 +347,7 @@ class Trainer:
         return top * math.sqrt(max(warmup, 1) / (step + 1)) if kind == "inverse_square_root" else top
 
     def step(self, loss):
-        """One step with the loss's gradients; `loss` is a function, so that the graph is made and gone here."""
+        """Takes one step; `loss` is a function, so that the graph is created and freed here."""
         rate = self.rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -362,13 +362,13 @@ class Trainer:
 
 
 def padded(rows):
-    """Rows of ids as one matrix, padded at the end."""
+    """Returns rows of ids as one matrix, padded at the end."""
     longest = max(len(row) for row in rows)
     return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
 
 
 def read_batches(path):
-    """A batch a line, `{"source": [[ids]], "target": [[ids]]}`; rows as train_translate.py describes them."""
+    """Reads a batch from each line, `{"source": [[ids]], "target": [[ids]]}`; train_translate.py describes the rows."""
     batches = []
     try:
         with open(path, encoding="utf-8") as lines:
@@ -386,7 +386,7 @@ def read_batches(path):
 
 
 def read_characters(path):
-    """A text as ids of its distinct characters in order; the ids, and how many are distinct."""
+    """Returns a text as ids of its characters, numbered in order, and the number of distinct characters."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -396,7 +396,7 @@ def read_characters(path):
 
 
 def random_blocks(ids, batch, block, generator):
-    """`batch` stretches of `block` characters, and the same one further."""
+    """Returns `batch` stretches of `block` characters, and the same stretches one character later."""
     at = torch.randint(len(ids) - block, (batch, 1), generator=generator) + torch.arange(block + 1)
     taken = ids[at]
     return taken[:, :-1].contiguous(), taken[:, 1:].contiguous()

@@ -1,9 +1,9 @@
-"""PyTorch's side of the comparison: reads `{"work", "seconds"}` a line, answers `{"work", "ms", …}` a line.
+"""PyTorch's side of the speed comparison: reads lines of `{"work", "seconds"}`, answers with lines of `{"work", "ms", …}`.
 
-Started by `bench/compare`, which alternates it with `regard bench`. The shapes are those of `regard bench --list`;
-the name carries them, so both sides build the work from the same string.
+`bench/compare` starts it and alternates it with `regard bench`. Both sides build a work from its name, which has the
+shape.
 
-PyTorch is given its fastest eager float32 form. Each choice below carries what it was measured against
+PyTorch runs in its fastest eager float32 form. Each choice below has the time of the alternative beside it
 (PyTorch 2.15, two cores of a Xeon with AVX-512, least of several alternating rounds, ms).
 Not used, because they change nothing or lose: `set_flush_denormal` (651 without, 666 with), one thread for the tiny
 model (3.11 against 3.19; both sides have two), `[batch, seq, heads, d_head]` strides for attention (1-8 % slower).
@@ -24,7 +24,7 @@ torch.manual_seed(0)
 
 
 class Block(nn.Module):
-    """Pre-norm GPT block: causal attention and a GELU feed-forward."""
+    """A pre-norm GPT block: causal attention and a GELU feed-forward part."""
 
     def __init__(self, d_model, n_heads, d_ff):
         super().__init__()
@@ -36,7 +36,7 @@ class Block(nn.Module):
     def forward(self, x):
         batch, seq, d_model = x.shape
         qkv = self.qkv(self.norm1(x)).view(batch, seq, 3, self.n_heads, d_model // self.n_heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # three linear layers: 654 ms the step against 645; tiny 4.2 against 3.6
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # with three linear layers a step takes 654 ms instead of 645, tiny 4.2 instead of 3.6
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, seq, d_model))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
@@ -54,20 +54,20 @@ class Gpt(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))
-        # Transposed logits: 825 ms against 645 for the step; log-sum-exp less the target's logit: 687.
+        # With transposed logits a step takes 825 ms instead of 645; with log-sum-exp minus the target's logit 687.
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
 def train(batch, seq, d_model, n_heads, n_layers, d_ff, vocab):
     model = Gpt(seq, d_model, n_heads, n_layers, d_ff, vocab)
     parameters = list(model.parameters())
-    # Large, tiny model: fused 645, 3.6; foreach 655, 4.7; one by one 667, 5.5.
+    # Times of the large and the tiny model: fused 645 and 3.6, foreach 655 and 4.7, one by one 667 and 5.5.
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, fused=True)
     ids = torch.randint(vocab, (batch, seq + 1))
     inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
     def step():
-        optimizer.zero_grad(set_to_none=True)  # zeroing in place: 652, 4.1
+        optimizer.zero_grad(set_to_none=True)  # zeroing in place takes 652 and 4.1
         loss = model(inputs, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -77,7 +77,7 @@ def train(batch, seq, d_model, n_heads, n_layers, d_ff, vocab):
 
 
 def attention(kind, batch, heads, seq, d_head, phase):
-    """One or more forms of the same work; the fastest counts."""
+    """Returns one or more forms of the same work, of which the fastest counts."""
     q, k, v = (torch.randn(batch, heads, seq, d_head, requires_grad=phase != "forward") for _ in range(3))
     mask, dropout, causal = None, 0.0, kind == "causal"
     if kind == "dropout":
@@ -91,7 +91,7 @@ def attention(kind, batch, heads, seq, d_head, phase):
         distance = torch.arange(seq)[:, None] - torch.arange(seq)[None]
         mask = distance.abs() <= 64
     if mask is not None and mask.dtype == torch.bool:
-        # A boolean mask is turned into this at every call (41.7 against 40.1; window 585 against 554): once is enough.
+        # PyTorch converts a boolean mask to this in every call (41.7 instead of 40.1; window 585 instead of 554).
         mask = torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))
     leaves = [q, k, v] + ([mask] if kind == "bias" else [])
 
@@ -109,14 +109,14 @@ def attention(kind, batch, heads, seq, d_head, phase):
     if phase == "backward":
         out = forward()
         return [lambda: torch.autograd.grad(out, leaves, gradient, retain_graph=True)]
-    # With dropout or a bias that learns, the fused kernel is not taken and plain operations beat the call:
-    # dropout 113 against 103, bias 47 against 38.
+    # With dropout or a learned bias PyTorch does not use its fused kernel, and plain operations are faster:
+    # dropout 103 instead of 113, bias 38 instead of 47.
     forms = [forward, written_out] if kind in ("dropout", "bias") else [forward]
     return [lambda form=form: torch.autograd.grad(form(), leaves, gradient) for form in forms]
 
 
 def lstm(batch, seq, d_in, d_hidden):
-    # Time first, as its kernel has it, is 1-2 % faster than `batch_first`. Without oneDNN it takes 2-6 times as long.
+    # Time first, as in its kernel, is 1-2 % faster than `batch_first`. Without oneDNN it takes 2-6 times as long.
     layer = nn.LSTM(d_in, d_hidden)
     x = torch.randn(seq, batch, d_in, requires_grad=True)
     gradient = torch.randn(seq, batch, d_hidden)
@@ -125,14 +125,14 @@ def lstm(batch, seq, d_in, d_hidden):
 
 
 def icl_fields(d, n, p):
-    """Prompts of linear regression, and what linear attention sees of them as couplings and fields, in float64."""
-    side, block = d + 1, 250  # prompts at a time: 484 ms, all at once 554; 466 are the normal numbers
+    """Returns couplings and fields of linear attention from prompts of linear regression, in float64."""
+    side, block = d + 1, 250  # prompts at a time: 484 ms, all at once 554; drawing the normal numbers takes 466
     moments, h = torch.zeros(side * d, side * d, dtype=torch.float64), torch.zeros(side * d, dtype=torch.float64)
     for count in [block] * (p // block) + [p % block] * (p % block > 0):
         w, x = torch.randn(count, d, 1, dtype=torch.float64), torch.randn(count, n + 1, d, dtype=torch.float64)
         y = (x @ w).squeeze(-1) / d**0.5
         labels, answer, query = y[:, :-1], y[:, -1], x[:, -1]
-        # The last row of X Xᵀ: labels times inputs and times themselves; the query's own label is 0.
+        # The last row of X Xᵀ has labels times inputs and labels times labels; the query's own label is 0.
         rows = (labels[:, None] @ x[:, :-1]).squeeze(1)
         labelled = torch.cat([rows, labels.square().sum(1, keepdim=True)], 1) / (n + 1)
         s = (labelled[:, :, None] * query[:, None]).view(count, -1)
@@ -150,7 +150,7 @@ def icl(step, d, n, p):
     couplings.fill_diagonal_(0)
 
     def iterations():
-        """m_i = (h_i + Σ J m) v_i, v_i = 1 / (λ_i − Σ J² v), damped: the formula, spin by spin, twenty times."""
+        """Iterates m_i = (h_i + Σ J m) v_i, v_i = 1 / (λ_i − Σ J² v) twenty times, damped, spin by spin."""
         m, v = torch.zeros_like(h), 1 / stiffness
         for _ in range(20):
             new_m, new_v = torch.empty_like(m), torch.empty_like(v)
@@ -164,11 +164,11 @@ def icl(step, d, n, p):
 
 
 def work(name):
-    """The work as a list of equivalent calls."""
+    """Returns the work as a list of equivalent calls."""
     kind, _, rest = name.partition("/")
     parts = rest.split("/")
     sizes = [int(n) for n in parts[0 if kind in ("train", "lstm") else 1].split("x")]
-    # oneDNN's call overhead shows in small models (tiny: 3.51 with, 3.19 without); the large one is at 657 either way.
+    # The overhead of oneDNN's calls matters in small models (tiny: 3.51 with, 3.19 without); the large one takes 657 either way.
     torch.backends.mkldnn.enabled = kind != "train"
     if kind == "train":
         return train(*sizes)
@@ -182,7 +182,7 @@ def work(name):
 
 
 def measure(step, budget):
-    """The least time of one call in ms, over at least 3 calls and about `budget` seconds."""
+    """Returns the least time of a call in ms, over at least 3 calls and about `budget` seconds."""
     step()
     best, spent, calls = float("inf"), 0.0, 0
     while calls < 3 or (spent < budget and calls < 2000):
@@ -199,7 +199,7 @@ def main():
         request = json.loads(line)
         name = request["work"]
         if name not in built:
-            built.clear()  # one work's tensors at a time
+            built.clear()  # keep the tensors of one work only
             built[name] = work(name)
         forms = built[name]
         ms = min(measure(form, request["seconds"] / len(forms)) for form in forms)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The raw text of the sentences that `regard train tag --set data.share=S` does not learn from, for `train pretrain`.
+"""Prints the raw text of the sentences that `regard train tag --set data.share=S` does not use, for `train pretrain`.
 
     bench/rest_of_ewt.py --share 0.05 train.conllu.gz > rest.txt
 """
@@ -13,7 +13,7 @@ import splits
 
 
 def sentences(path):
-    """Raw text and tokens of each, as the reader of `regard` takes them: no ranges, no empty nodes."""
+    """Yields raw text and tokens of each sentence as `regard` reads them, without ranges and empty nodes."""
     opened = gzip.open if path.suffix == ".gz" else open
     text, tokens = None, []
     with opened(path, "rt", encoding="utf-8") as lines:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""nanoGPT's CPU setting in PyTorch upon a text such as Tiny Shakespeare: the loss of its last tenth, and the time.
+"""Trains nanoGPT's CPU setting in PyTorch on a text such as Tiny Shakespeare; prints the loss on its last tenth and the time.
 
     bench/shakespeare.py --text FILE [--steps 2000] [--seeds 1 2 3] [--block 64] [--batch 12] [--threads N]
 
-Trains upon the first 90 % of the characters: 4 layers, 4 heads, 128 features, AdamW with rate 10⁻³ and β₂ 0.99, 100
+Trains on the first 90 % of the characters: 4 layers, 4 heads, 128 features, AdamW with rate 10⁻³ and β₂ 0.99, 100
 steps of warm-up, cosine to 10⁻⁴ at the last step, decay 0.1 on matrices, no dropout, no biases. The loss is the mean
-over all characters of the other 10 % but the first, in blocks that do not overlap. Prints a line of JSON a seed and one
-with the means; `seconds` is the training without the evaluation.
+over all characters of the other 10 % except the first, in blocks that do not overlap. Prints a line of JSON for each seed
+and one with the means; `seconds` is the time of training without evaluation.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from peer_models import Refused
 
 
 def validation_loss(gpt, ids, block, at_once=64):
-    """Every character after the first, each from those before it in its block."""
+    """Returns the mean loss of every character after the first, given those before it in its block."""
     total, whole = 0.0, (len(ids) - 1) // block * block
     gpt.eval()
     with torch.no_grad():

@@ -1,10 +1,10 @@
-"""On which side of a split an example falls, as crates/data/src/split.rs and hash.rs decide."""
+"""The split of examples into training and held-out parts, as in crates/data/src/split.rs and hash.rs."""
 
 MASK = 2**64 - 1
 
 
 def hash64(text):
-    """FNV-1a over the bytes, then the finaliser of MurmurHash3."""
+    """Returns the FNV-1a hash of the bytes, passed through the finaliser of MurmurHash3."""
     state = 0xCBF29CE484222325
     for byte in text.encode():
         state = (state ^ byte) * 0x100000001B3 & MASK
@@ -14,10 +14,10 @@ def hash64(text):
 
 
 def side(text):
-    """The split of a single file's example, by its input."""
+    """Returns the part that an example of a single file belongs to, by its input."""
     return {0: "test", 1: "dev"}.get((hash64(text) & 0xFFFFFFFF) * 20 >> 32, "train")
 
 
 def is_shared(tokens, share):
-    """Whether `data.share` of `regard train tag` leaves a sentence in the training part."""
+    """Returns whether `data.share` of `regard train tag` leaves a sentence in the training part."""
     return (hash64("share\t" + " ".join(tokens)) >> 11) / 2**53 < share

@@ -4,15 +4,15 @@
     bench/tatoeba.py --data fra.txt.gz --like FOLDER [--minutes 40] [--beam 4] [--length-penalty 0.6] [--seed 1]
                      [--threads N] [--out FILE.tsv]
 
---data              `source<TAB>target` a line, .gz allowed; held out by a hash of the source, as `regard train` does
---like              a folder that `regard train translate` has written: its tokenizer, model, training and lengths
---minutes           of training: the clock stands still in reading and scoring
---beam              hypotheses kept; 1 is greedy
+--data              lines of `source<TAB>target`, .gz allowed; held out by a hash of the source, as `regard train` does
+--like              a model folder of `regard train translate`, which gives tokenizer, model, training and lengths
+--minutes           minutes of training, without reading and scoring
+--beam              number of hypotheses; 1 is greedy
 --length-penalty    α in the division of a hypothesis' score by ((5 + length) / 6)^α
---out               sources, translations and references, to look at
+--out               file for sources, translations and references
 
-A cosine of the learning rate ends with the clock: the steps of the whole run are those so far, over the share of the
-time that is gone. Prints a line of JSON a minute and one at the end with `finished`.
+A cosine schedule ends with the time: the steps of the whole run are estimated as those so far, divided by the share of
+the time that has passed. Prints a line of JSON every minute and one at the end with `finished`.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import peer_models
 import splits
 from peer_models import END, PAD, START, Refused
 
-POOL = 100  # batches' worth of examples that are sorted by length together
+POOL = 100  # number of batches whose examples are sorted by length together
 
 
 def read_pairs(path):
@@ -56,7 +56,7 @@ def read_pairs(path):
 def open_tokenizer(path):
     try:
         return tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the package raises nothing more special
+    except Exception as error:  # the package raises nothing more specific
         raise Refused(f"cannot read {path}: {error}") from None
 
 
@@ -65,7 +65,7 @@ def encoded(tokenizer, texts):
 
 
 def epochs(examples, budget, draw):
-    """Batches for ever: shuffled, cut from pools sorted by length, shuffled again."""
+    """Yields batches for ever: examples are shuffled, sorted by length in pools and cut; then the batches are shuffled."""
     mean = sum(max(len(s), len(t)) for s, t in examples) / len(examples)
     pool = max(int(POOL * budget / mean), 1)
     while True:
@@ -86,7 +86,7 @@ def epochs(examples, budget, draw):
 
 
 def folder_of_ours(folder):
-    """Its tokenizer, the description of its model and training, and its settings."""
+    """Returns a folder's tokenizer, the description of its model and training, and its settings."""
     try:
         described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -102,12 +102,12 @@ def folder_of_ours(folder):
     training = {key: given[key] for key in kept}
     training["schedule"] = schedules[given["schedule"]]
     training["least_learning_rate"] = given["learning_rate"] * given["final_rate"]
-    training["steps"] = given["steps"] or 1  # the clock will tell
+    training["steps"] = given["steps"] or 1  # set from the time that has passed
     return open_tokenizer(folder / "tokenizer.json"), {"model": described["model"], "training": training}, settings
 
 
 def beam_search(translator, sources, size, alpha, longest):
-    """The best hypothesis of each source, as ids without start and end."""
+    """Returns the best hypothesis of each source, as ids without start and end."""
     count = len(sources)
     keys_values, mask = translator.encode(peer_models.padded(sources))
     wide = lambda tensor: tensor.repeat_interleave(size, 0)
@@ -116,7 +116,7 @@ def beam_search(translator, sources, size, alpha, longest):
     caches = [[] for _ in translator.decoder]
     rows = torch.full((count * size, 1), START)
     scores = torch.full((count, size), float("-inf"))
-    scores[:, 0] = 0.0  # all start the same; only one may branch
+    scores[:, 0] = 0.0  # all hypotheses start the same, so only one may branch
     finished = [[] for _ in range(count)]
     for length in range(1, max(limits) + 1):
         penalty = ((5 + length) / 6) ** alpha
@@ -133,7 +133,7 @@ def beam_search(translator, sources, size, alpha, longest):
             keep.append(places)
             if len(finished[i]) >= size:
                 continue
-            # An end counts only among the best `size`: what is below would not have been kept either.
+            # An end counts only among the best `size`; a lower one would not have been kept either.
             last = length >= limits[i]
             for j in [j for j in range(size) if ends[i][j]] + places[:last]:
                 ids = rows[i * size + int(origin[i, j]), 1:].tolist() + [int(token[i, j])]
@@ -175,7 +175,7 @@ def score(texts, references):
 
 
 def train(translator, training, batches, minutes):
-    """Steps until the time is up; what they came to."""
+    """Trains until the time is up and returns the results."""
     trainer = peer_models.Trainer(translator, training)
     spent, tokens, told, recent = 0.0, 0, 0, []
     while spent < 60 * minutes:

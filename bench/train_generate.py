@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""PyTorch's tokens per second in training a character GPT upon a text; prints one line of JSON.
+"""Measures PyTorch's tokens per second in training a character GPT on a text; prints one line of JSON.
 
     bench/train_generate.py --text FILE [--block 64] [--batch 12] [--description FILE.json] [--seconds S] [--threads N]
 
 --text          a text; its distinct characters are the vocabulary
---block         characters of a stretch (default 64)
---batch         stretches of a step (default 12)
---description   the model and its training, see peer_models.py; nanoGPT's setting for a CPU where it has no key
---seconds       for how long (default 20); the best of the tenths counts
---threads       default 2, or REGARD_THREADS
+--block         number of characters in a stretch (default 64)
+--batch         number of stretches in a step (default 12)
+--description   the model and its training, see peer_models.py; missing keys are those of nanoGPT's CPU setting
+--seconds       time to train (default 20); the fastest tenth counts
+--threads       number of threads (default REGARD_THREADS, else 2)
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main():
     model, training = peer_models.read_description(
         options.description, model=known, training=peer_models.NANO_GPT_TRAINING
     )
-    # As in peer_torch.py: oneDNN's calls cost more than they gain in a model of this size.
+    # As in peer_torch.py, oneDNN's calls cost more than they gain in a model of this size.
     torch.backends.mkldnn.enabled = False
     gpt = peer_models.Gpt(model)
     trainer = peer_models.Trainer(gpt, training)

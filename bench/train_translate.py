@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""PyTorch's tokens per second in training a translator, upon batches from a file; prints one line of JSON.
+"""Measures PyTorch's tokens per second in training a translator on batches from a file; prints one line of JSON.
 
     bench/train_translate.py --batches FILE.jsonl [--description FILE.json] [--seconds S] [--threads N]
 
---batches       a batch a line: {"source": [[ids]], "target": [[ids]]}, rows without padding, targets from the start
+--batches       lines of batches: {"source": [[ids]], "target": [[ids]]}, rows without padding, targets from the start
                 token to the end token; id 0 is padding
---description   the model and its training, see peer_models.py; vocabularies are those of the ids where it has none
---seconds       for how long to go over the batches, at least 3 times (default 20); the fastest time counts
---threads       default 2, or REGARD_THREADS
+--description   the model and its training, see peer_models.py; by default the vocabularies are those of the ids
+--seconds       time to go over the batches, at least 3 times (default 20); the fastest pass counts
+--threads       number of threads (default REGARD_THREADS, else 2)
 
-A token counts where it is no padding: those of the source, and those of the target that are predicted.
+All tokens of the source and all predicted tokens of the target count, without padding.
 """
 
 import argparse

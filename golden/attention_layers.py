@@ -1,5 +1,5 @@
-"""Makes the references of the attention layers that are not multi-head dot-product attention, a file each. Run it as it
-is; `reference.py` says what a file holds."""
+"""Makes the reference files of the attention layers other than multi-head dot-product attention. Run it without arguments;
+`reference.py` describes the files."""
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +8,7 @@ from reference import File, single
 
 
 def context_attention():
-    """`scores` are kept but have no part in the loss. The weights `w`, `u` and `v` are those of the scores' formulas;
+    """`scores` are stored but are not part of the loss. The weights `w`, `u` and `v` are those of the scores' formulas;
     `values` are the values."""
     file = File("context_attention")
     batch, queries, keys, d_hidden, d_value = 3, 2, 6, 7, 3
@@ -24,7 +24,7 @@ def context_attention():
             hidden = F.linear(q, w, b)[:, :, None] + F.linear(k, u)[:, None]
             scores = F.linear(hidden.tanh(), v).squeeze(-1)
         elif kind == "general":
-            w = case.leaf("w", d_query, d_key)  # qᵀ W k: the formula's own orientation
+            w = case.leaf("w", d_query, d_key)  # qᵀ W k, in the orientation of the formula
             scores = torch.einsum("bqi,ij,bkj->bqk", q, w, k)
         else:
             scores = q @ k.transpose(1, 2) / (d_key**0.5 if kind == "scaled_dot" else 1.0)
@@ -36,12 +36,12 @@ def context_attention():
 
 
 def linear_attention_layer():
-    """The column form: `X` is `d × n`, `Y = (1/n) W_O W_V X Xᵀ W_Qᵀ W_K X`, written out as it stands; causal: column `i`
-    is the last of the formula over the first `i` columns. `elu`: `φ` of queries and keys, divided by the sum."""
+    """The formula with columns, as published: `X` is `d × n`, `Y = (1/n) W_O W_V X Xᵀ W_Qᵀ W_K X`. If causal, column `i` is
+    the last one of the formula over the first `i` columns. `elu` uses `φ` of queries and keys and divides by the sum."""
     file = File("linear_attention_layer")
 
     def columns(x, q, k, v, n, elu):
-        """The sum of the formula over `q = W_Q X`, `k = W_K X`, `v = W_V X`, all columns."""
+        """Returns the sum of the formula over all columns of `q = W_Q X`, `k = W_K X`, `v = W_V X`."""
         if not elu:
             return v @ q.T @ k / n
         q, k = F.elu(q) + 1, F.elu(k) + 1
@@ -82,8 +82,8 @@ def linear_attention_layer():
 
 
 def gaussian_window():
-    """Step by step from `position`; `weights` are `φ` with zeros at padding, `last` is the position after the last step.
-    `finished` is the stop criterion at each step, by logarithms, as `φ` far past the text is zero even in float64."""
+    """Computed step by step from `position`; `weights` are `φ` with zeros at padding, `last` is the position after the last
+    step. `finished` is the stop criterion at each step, from logarithms: far past the text `φ` is zero even in float64."""
     file = File("gaussian_window")
     for name, lengths, scale in (("plain", [6, 4, 0], 0.4), ("sharp", [6, 6, 1], 1.5)):
         batch, seq, d_hidden, n, width, d_char = 3, 5, 4, 2, 6, 3
@@ -110,7 +110,7 @@ def gaussian_window():
 
 
 def image_attention():
-    """Feature maps `[batch, channels, height, width]`; projections are convolutions of size 1, kept as matrices."""
+    """Feature maps are `[batch, channels, height, width]`; projections are convolutions of size 1, stored as matrices."""
     file = File("image_attention")
     batch, channels, height, width, d_key, d_value = 2, 4, 3, 2, 3, 2
     for name, scale in (("spatial", 1.0), ("spatial_scaled", single(0.3)), ("channel", single(0.5))):

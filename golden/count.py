@@ -1,4 +1,4 @@
-"""Makes `count.json`: how many parameters PyTorch's modules have, for the tests of counting. Run it as it is."""
+"""Makes `count.json`, the numbers of parameters of PyTorch's modules, for the tests of counting. Run it without arguments."""
 
 import json
 
@@ -26,7 +26,7 @@ def main():
             add("attention", attention, d_model=d_model, n_heads=n_heads, bias=bias)
         add("encoder_layer", nn.TransformerEncoderLayer(d_model, n_heads, d_ff), **sizes)
         add("decoder_layer", nn.TransformerDecoderLayer(d_model, n_heads, d_ff), **sizes)
-        # PyTorch's whole Transformer has a last norm in each half, post-norm or not; pre-norm is where ours has it too.
+        # PyTorch's Transformer always has a last norm in each half; ours has it with pre-norm, so that is compared.
         whole = nn.Transformer(d_model, n_heads, 2, 3, d_ff, norm_first=True)
         add("transformer", whole, **sizes, n_layers=2, n_decoder_layers=3)
     for cell, module in [("rnn", nn.RNN), ("lstm", nn.LSTM), ("gru", nn.GRU)]:

@@ -1,4 +1,4 @@
-"""Makes the references of the density outputs. Run it as it is; `reference.py` says what a file holds."""
+"""Makes the reference file of the density outputs. Run it without arguments; `reference.py` describes the files."""
 
 import math
 
@@ -10,7 +10,7 @@ from reference import File
 
 
 def normal(raw, n, diagonal):
-    """The Gaussian of raw outputs: means, diagonal, then what is below it, column by column."""
+    """Returns the Gaussian of raw outputs: means, the diagonal, then the elements below it, column by column."""
     mean, diag, below = raw.split([n, n, n * (n - 1) // 2], -1)
     diag = diag.exp() if diagonal == "exp" else F.softplus(diag)
     columns, rows = torch.triu_indices(n, n, 1)  # row by row above the diagonal is column by column below it
@@ -54,11 +54,11 @@ def density():
         z = u**2 + v**2 - 2 * rho * u * v
         densities = torch.exp(-z / (2 * (1 - rho**2))) / (2 * math.pi * deviation_1 * deviation_2 * (1 - rho**2).sqrt())
         movement = (weights.softmax(-1) * densities).sum(-1).log()
-        # The end has a gradient too: the likelihood is linear in it.
+        # The end of the stroke has a gradient too, since the likelihood is linear in it.
         ends = x[..., 2] * F.logsigmoid(end[..., 0]) + (1 - x[..., 2]) * F.logsigmoid(-end[..., 0])
         case.differentiate(out=(movement + ends)[..., None])
 
-        # The formula above against PyTorch's own.
+        # Compare the formula with PyTorch's own.
         covariance = torch.stack([deviation_1**2, rho * deviation_1 * deviation_2, deviation_2**2], -1)
         covariance = covariance[..., [0, 1, 1, 2]].reshape(*shape, k, 2, 2)
         normals = MultivariateNormal(torch.stack([mean_1, mean_2], -1), covariance)

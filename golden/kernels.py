@@ -1,4 +1,4 @@
-"""Makes the references of the fused operations, a file each. Run it as it is; `reference.py` says what a file holds."""
+"""Makes the reference files of the fused operations. Run it without arguments; `reference.py` describes the files."""
 
 import pathlib
 import sys
@@ -10,11 +10,11 @@ from torch import nn
 from reference import File, single
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
-from peer_torch import Gpt  # noqa: E402  the model of the speed comparison, here at a tiny size
+from peer_torch import Gpt  # noqa: E402  the model of the speed comparison, at a tiny size
 
 
 def attend(q, k, v, scale, allowed, bias):
-    """`(out, log_sum_exp, sees)`; a row that may see nothing gives zeros, a log-sum-exp of −∞ and no gradient."""
+    """Returns `(out, log_sum_exp, sees)`; a row that may see no key has zeros, a log-sum-exp of −∞ and no gradient."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     scores = q @ k.transpose(-1, -2) * scale + bias
@@ -27,7 +27,7 @@ def attend(q, k, v, scale, allowed, bias):
 
 
 def attention():
-    """`log_sum_exp` is kept but has no part in the loss. The position of query `i` is `i + keys − queries`."""
+    """`log_sum_exp` is stored but is not part of the loss. The position of query `i` is `i + keys − queries`."""
     file = File("attention")
 
     def add(name, batch=1, n_heads=2, kv_heads=None, queries=9, keys=None, d_head=8, d_value=None, scale=None,
@@ -53,7 +53,7 @@ def attention():
             allowed &= key < lengths[:, None, None, None]
         if boolean is not None:
             mask = torch.rand(batch, 1, queries, keys, generator=case.generator) < boolean
-            mask[0, :, 3] = False  # a row that may see nothing
+            mask[0, :, 3] = False  # a row that may see no key
             case.keep(mask=mask)
             allowed &= mask
         added = torch.zeros(())
@@ -70,7 +70,7 @@ def attention():
         case.differentiate(out=out)
         case.keep(log_sum_exp=log_sum_exp)
 
-        # The formula above against PyTorch's own, on the rows that see something.
+        # Compare the formula with PyTorch's own, on the rows that see a key.
         mask = torch.where(allowed, added, -torch.inf).expand(batch, n_heads, queries, keys)
         theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
         torch.testing.assert_close(torch.where(sees, theirs, 0.0), out, rtol=1e-12, atol=1e-12)
@@ -85,7 +85,7 @@ def attention():
     add("relative", relative=3)
     add("gqa", n_heads=4, kv_heads=2, queries=7)
     add("cross", queries=5, keys=9, right=0)
-    add("cross_short", n_heads=1, queries=9, keys=5, right=0)  # the first four queries see nothing
+    add("cross_short", n_heads=1, queries=9, keys=5, right=0)  # the first four queries see no key
     add("scale", n_heads=1, queries=7, scale=0.7)
     add("d_value", n_heads=1, queries=7, d_value=5)
     heads = dict(n_heads=4, kv_heads=2, d_head=4)
@@ -108,7 +108,7 @@ def linear_attention():
 
 
 def graph_attention():
-    """`edges` `[n, 2]` of source and target, sorted by target and source; `weights` `[n, n_heads]` has no part in the loss."""
+    """`edges` `[n, 2]` are source and target, sorted by target and source; `weights` `[n, n_heads]` are not part of the loss."""
     file = File("graph_attention")
 
     def add(name, share, nodes=6, n_heads=2, d_head=5, slope=0.2, loops=True):
@@ -116,7 +116,7 @@ def graph_attention():
         case = file.case(name, slope=slope)
         dense = torch.rand(nodes, nodes, generator=case.generator) < share  # [target, source]
         dense |= torch.eye(nodes, dtype=torch.bool) if loops else False
-        dense[1] &= loops  # without loops, a node that no edge leads to
+        dense[1] &= loops  # without loops, a node without incoming edges
         target, source = dense.nonzero(as_tuple=True)
         h = case.leaf("h", nodes, n_heads, d_head)
         s, t = (case.leaf(f"{side}_scores", nodes, n_heads, scale=2.0) for side in ("source", "target"))
@@ -128,7 +128,7 @@ def graph_attention():
         case.differentiate(out=torch.zeros_like(h).index_add(0, target, weights[:, :, None] * h[source]))
         case.keep(edges=torch.stack([source, target], 1), weights=weights)
 
-        # The formula above against a dense masked softmax.
+        # Compare the formula with a dense masked softmax.
         scores = torch.where(dense[:, :, None], F.leaky_relu(s[None] + t[:, None], slope), -torch.inf)
         theirs = torch.einsum("ijh,jhd->ihd", scores.softmax(1).nan_to_num(), h)
         torch.testing.assert_close(theirs, case.kept["out"], rtol=1e-12, atol=1e-12)
@@ -183,7 +183,7 @@ def activations():
 
 
 def softmax():
-    """`masked` has entries of −∞ and a row of nothing else, whose weights and gradients are zero."""
+    """`masked` has entries of −∞ and a row in which all are, whose weights and gradients are zero."""
     file = File("softmax")
     for name, function in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
         for suffix, width, scale in (("", 17, 1.0), ("_sharp", 33, 30.0)):
@@ -199,7 +199,7 @@ def softmax():
 
 
 def cross_entropy():
-    """The loss is the mean over the rows that count; `grad_logits` is that of the loss itself."""
+    """The loss is the mean over the rows that are not ignored; `grad_logits` is the gradient of the loss itself."""
     file = File("cross_entropy")
     kinds = {"plain": 0.0, "ignore_index": 0.0, "smoothing": single(0.1), "smoothing_ignore_index": single(0.1)}
     for name, smoothing in kinds.items():
@@ -235,7 +235,7 @@ def linear_gelu():
 def embedding():
     file = File("embedding")
     case = file.case("repeated")
-    ids = case.integers(7, 3, 8)  # 24 ids of 11 rows: some repeat, the last four never occur
+    ids = case.integers(7, 3, 8)  # 24 ids for 11 rows: some repeat, the last four rows never occur
     case.keep(ids=ids)
     case.differentiate(out=F.embedding(ids, case.leaf("table", 11, 10)))
     return file
@@ -260,9 +260,9 @@ def rope():
 
 
 def recurrent(name):
-    """`batch_first`, gate order as PyTorch's: LSTM `i, f, g, o`, GRU `r, z, n` with the reset after the product.
+    """`batch_first`, with PyTorch's gate order: LSTM `i, f, g, o`, GRU `r, z, n` with the reset after the product.
 
-    The case `zeros` starts from zero states and has a gradient for `out` alone; `states` has all of them.
+    The case `zeros` starts from zero states and has a gradient of `out` alone; `states` has states and all gradients.
     """
     file = File(name)
     kind, gates = {"lstm": (nn.LSTM, 4), "gru": (nn.GRU, 3), "rnn": (nn.RNN, 1)}[name]
@@ -273,7 +273,7 @@ def recurrent(name):
         layer = kind(d_in, d_hidden, batch_first=True)
         rows = gates * d_hidden
         shapes = {"w_ih": (rows, d_in), "w_hh": (rows, d_hidden), "b_ih": (rows,), "b_hh": (rows,)}
-        # Multiples of 2⁻¹⁰, so that the sum of the two biases is a float32 number too.
+        # Multiples of 2⁻¹⁰, so that the sum of the two biases is a float32 number as well.
         weights = {
             weight: case.leaf(weight, value=case.random(*shape, scale=512.0).round() / 1024.0)
             for weight, shape in shapes.items()
@@ -290,13 +290,13 @@ def recurrent(name):
         else:
             case.differentiate(out=out)
             case.keep(**last)
-        if name != "gru":  # whose two biases of the candidate stand apart
+        if name != "gru":  # its two biases of the candidate cannot be added
             case.keep(bias=weights["b_ih"] + weights["b_hh"], grad_bias=case.kept["grad_b_ih"])
     return file
 
 
 def adamw():
-    """Three steps: `norm` before clipping, `weight` and `bias` after the step. Both tensors decay."""
+    """Three steps, with `norm` before clipping, `weight` and `bias` after the step. Both tensors decay."""
     file = File("adamw")
     lr, beta1, beta2, eps, decay = (single(x) for x in (1e-2, 0.9, 0.999, 1e-8, 0.1))
     options = dict(learning_rate=lr, beta1=beta1, beta2=beta2, epsilon=eps, weight_decay=decay)
@@ -318,14 +318,14 @@ def adamw():
 
 
 def tiny_gpt():
-    """`bench/peer_torch.py`'s model: every weight `model/weight/…`, its gradient `model/grad/…`, loss and logits."""
+    """The model of `bench/peer_torch.py`: every weight `model/weight/…`, its gradient `model/grad/…`, loss and logits."""
     file = File("tiny_gpt")
     sizes = dict(seq=8, d_model=16, n_heads=2, n_layers=2, d_ff=32, vocab=23)
     case = file.case("model", batch=2, **sizes)
     model = Gpt(**sizes)
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            # Norms away from 1 and 0, so that their gradients tell something.
+            # Norms differ from 1 and 0, so that their gradients are tested.
             centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
             weight.copy_((centre + case.random(*weight.shape, scale=0.2)).float())
     ids = case.integers(sizes["vocab"], 2, sizes["seq"] + 1)

@@ -1,4 +1,4 @@
-"""Makes `metrics.json`: scores by sacrebleu, scikit-learn, SciPy and seqeval, for the tests. Run it as it is.
+"""Makes `metrics.json`: scores by sacrebleu, scikit-learn, SciPy and seqeval, for the tests. Run it without arguments.
 
 `translation`: hypotheses, a list of references for each, and sacrebleu's corpus and sentence scores with its defaults.
 `classes`, `label_sets`, `regression`: scikit-learn (Pearson: SciPy). `spans`: seqeval, by default as conlleval.
@@ -17,7 +17,7 @@ from seqeval.metrics import classification_report
 from sklearn import metrics
 
 HERE = pathlib.Path(__file__).resolve().parent
-warnings.filterwarnings("ignore")  # undefined scores are 0, which is asked for
+warnings.filterwarnings("ignore")  # undefined scores are 0, as requested
 
 ENGLISH = [
     "I saw a saw.", "The right to right wrongs is not a rite.", "She hasn't read the book, has she?",

@@ -1,4 +1,4 @@
-"""Makes the references of positions by a recurrent network. Run it as it is; `reference.py` says what a file holds."""
+"""Makes the reference file of positions from a recurrent network. Run it without arguments; `reference.py` describes it."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from reference import File
 
 
 def position():
-    """`out` are positions 0 and up: the start, then the states of a GRU under the constant input 1."""
+    """`out` holds the positions from 0 on: the start, then the states of a GRU whose input is always 1."""
     file = File("recurrent_position")
     for name, seq, d_model in (("one", 1, 3), ("some", 6, 4), ("many", 40, 5)):
         case = file.case(name)
@@ -18,7 +18,7 @@ def position():
             "weight_ih_l0": constant[:, None], "weight_hh_l0": weight, "bias_ih_l0": torch.zeros(3 * d_model),
             "bias_hh_l0": bias,
         }  # fmt: skip
-        # A step more than is kept, because PyTorch takes no sequence of none.
+        # One step more than is stored, because PyTorch refuses empty sequences.
         states, _ = torch.func.functional_call(layer, theirs, (torch.ones(1, seq, 1), start[None, None]))
         case.differentiate(out=torch.cat([start[None], states[0, :-1]]))
     return file

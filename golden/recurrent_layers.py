@@ -1,7 +1,7 @@
-"""Makes the references of the recurrent layers: packed sequences, two directions, two layers; and of intra-attention.
+"""Makes the reference files of the recurrent layers (packed sequences, two directions, two layers) and of intra-attention.
 
-`lengths` are the real steps of each sequence, `h0`, `c0`, `h_n`, `c_n` lie as PyTorch has them, layer by layer and forward
-before backward. A weight is `layers.N.forward.w_ih` and so on; the two biases of RNN and LSTM are given as their sum.
+`lengths` are the steps of each sequence without padding. `h0`, `c0`, `h_n` and `c_n` are stored as in PyTorch, layer by layer
+and forward before backward. A weight is called `layers.N.forward.w_ih` and so on; the biases of RNN and LSTM are added.
 """
 
 import torch
@@ -25,7 +25,7 @@ def recurrent_layers():
             for direction, suffix in (("forward", ""), ("backward", "_reverse")):
                 ours, end = f"layers.{n}.{direction}.", f"l{n}{suffix}"
                 rows, width = gates * d_hidden, d_in if n == 0 else 2 * d_hidden
-                # Multiples of 2⁻¹⁰, so that the sum of the two biases is a float32 number too.
+                # Multiples of 2⁻¹⁰, so that the sum of the two biases is a float32 number as well.
                 draw = lambda *shape: case.random(*shape, scale=512.0).round() / 1024.0
                 theirs[f"weight_ih_{end}"] = case.leaf(ours + "w_ih", value=draw(rows, width))
                 theirs[f"weight_hh_{end}"] = case.leaf(ours + "w_hh", value=draw(rows, d_hidden))
@@ -34,7 +34,7 @@ def recurrent_layers():
                 sums[ours] = theirs[f"bias_ih_{end}"] + theirs[f"bias_hh_{end}"]
         states = [case.leaf(name, 2 * n_layers, batch, d_hidden) for name in ("h0", "c0")[: 2 if cell == "lstm" else 1]]
         packed = pack_padded_sequence(x, torch.tensor([4, 1, 3]), batch_first=True, enforce_sorted=False)
-        # functional_call does not get past the packing, so the layer is given its weights as they are.
+        # functional_call does not work with packed sequences, so the weights are set in the layer.
         for name, weight in theirs.items():
             getattr(layer, name).data = weight.detach()
         parameters = [getattr(layer, name) for name in theirs]
@@ -63,7 +63,7 @@ def intra_attention():
     bias = case.leaf("bias", d_hidden)
     zero = torch.zeros(batch, d_hidden)
     y, context, earlier = zero, zero, []
-    maps = torch.zeros(batch, seq, seq)  # row t: the weights that step t gives to those before it
+    maps = torch.zeros(batch, seq, seq)  # row t holds the weights that step t gives to the steps before it
     for t in range(seq):
         if earlier:
             keys = torch.stack(earlier, 1)

@@ -1,7 +1,7 @@
-"""Makes the references of the recurrent translator and language model, from PyTorch's recurrent modules.
+"""Makes the reference files of the recurrent translator and language model, with PyTorch's recurrent modules.
 
 A weight is `case/weight/NAME`, its gradient `case/grad/NAME`, with PyTorch's names. The loss is the mean cross-entropy with
-label smoothing 0.1; a target of -100 does not count. PyTorch's second bias of RNN and LSTM is zero, so that the first is
+label smoothing 0.1; a target of -100 is ignored. PyTorch's second bias of RNN and LSTM is zero, so that the first is
 their sum.
 """
 
@@ -34,7 +34,7 @@ def finish(case, module, cell, **kept):
 
 
 def score(model, kind, query, keys):
-    """`[batch, keys]`"""
+    """Returns the scores, `[batch, keys]`."""
     if kind == "additive":
         hidden = torch.tanh(model["query"](query)[:, None] + model["key"](keys))
         return model["vector"](hidden)[:, :, 0]

@@ -1,11 +1,11 @@
-"""What the scripts that make `golden/*.safetensors` share.
+"""The code that all scripts that make `golden/*.safetensors` share.
 
 Inputs are float32 numbers; PyTorch computes with them in float64, and results are rounded to float32 once. So a
-reference is exact to half a unit in the last place, and remaking it gives the same bytes.
+reference is exact to half a unit in the last place, and making it again gives the same bytes.
 
-A tensor of a file is `case/name`, the gradient of `name` is `case/grad_name`, where the loss is `sum(out * grad_out)`
-unless its script says otherwise. The metadata has one entry a case: its options, as JSON. Weights lie as PyTorch has
-them, `[d_out, d_in]`. Options such as `scale` are float32 numbers too.
+A tensor of a file is called `case/name` and its gradient `case/grad_name`, where the loss is `sum(out * grad_out)` unless
+the script says otherwise. The metadata has an entry for each case with its options as JSON. Weights are stored as in
+PyTorch, `[d_out, d_in]`. Options such as `scale` are float32 numbers too.
 """
 
 import json
@@ -25,12 +25,12 @@ torch.set_default_dtype(torch.float64)
 
 
 def single(number):
-    """The float32 nearest to a number."""
+    """Returns the float32 number nearest to a number."""
     return float(np.float32(number))
 
 
 class Case:
-    """Random inputs by name and the tensors to be kept. The numbers depend on the case's name alone."""
+    """Random inputs by name, and the tensors to store. The numbers depend on the name of the case alone."""
 
     def __init__(self, file, name, **options):
         self.name, self.options, self.kept, self.leaves = name, options, {}, {}
@@ -44,7 +44,7 @@ class Case:
         return torch.randint(high, shape, generator=self.generator)
 
     def leaf(self, name, *shape, scale=1.0, value=None):
-        """An input that gets a gradient."""
+        """Returns an input that gets a gradient."""
         tensor = self.random(*shape, scale=scale) if value is None else value.float().double()
         self.leaves[name] = self.kept[name] = tensor.requires_grad_()
         return tensor
@@ -53,7 +53,7 @@ class Case:
         self.kept.update(tensors)
 
     def differentiate(self, **outputs):
-        """Keeps the outputs, random gradients for them, and the gradients of all leaves."""
+        """Stores the outputs, random gradients of them, and the gradients of all leaves."""
         grads = {f"grad_{name}": self.random(*output.shape) for name, output in outputs.items()}
         inputs = torch.autograd.grad(list(outputs.values()), list(self.leaves.values()), list(grads.values()))
         self.keep(**outputs, **grads, **{f"grad_{name}": grad for name, grad in zip(self.leaves, inputs)})

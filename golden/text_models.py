@@ -1,8 +1,8 @@
-"""Makes the references of what taggers, classifiers, masked language models and word vectors are made of, and of them.
+"""Makes the reference files of taggers, classifiers, masked language models and word vectors, and of their parts.
 
-A weight is `case/weight/NAME`, its gradient `case/grad/NAME`, with PyTorch's names. Both biases of RNN and LSTM are one
-here: the second is zero and not kept. A convolution is `F.conv1d` with the weights of a linear layer over a window, the
-leftmost character first. A conditional random field sums over all sequences one by one.
+A weight is `case/weight/NAME`, its gradient `case/grad/NAME`, with PyTorch's names. RNN and LSTM have
+one bias: PyTorch's second is zero and not stored. A convolution is `F.conv1d` with the weights of a linear layer over a window, the
+leftmost character first. A conditional random field adds up all sequences one by one.
 """
 
 import itertools
@@ -24,13 +24,13 @@ def recurrent(kind, d_in, d_hidden):
         for name in ("bias_hh_l0", "bias_hh_l0_reverse"):
             delattr(layer, name)
             layer.register_buffer(name, torch.zeros(layer.weight_hh_l0.shape[0]))
-        # The list that cuDNN's layout is made from still has the biases; they are the buffers now.
+        # The layer's list of flat weights still has the old biases; the buffers replace them.
         layer._flat_weights = [getattr(layer, name) for name in layer._flat_weights_names]
     return layer
 
 
 def refresh(module):
-    """`fill` copies into the parameters, which the layers hold in a list of their own."""
+    """Renews the lists of flat weights in which recurrent layers hold their parameters, after `fill` has changed them."""
     for layer in module.modules():
         if isinstance(layer, nn.RNNBase):
             layer._flat_weights = [getattr(layer, name) for name in layer._flat_weights_names]
@@ -38,7 +38,7 @@ def refresh(module):
 
 
 def read(layer, x, lengths):
-    """All states and the last ones of both directions, zeros for empty sequences."""
+    """Returns all states and the last ones of both directions; zeros for empty sequences."""
     rows = [row for row, length in enumerate(lengths) if length > 0]
     packed = pack_padded_sequence(x[rows], torch.tensor(lengths)[rows], batch_first=True, enforce_sorted=False)
     out, last = layer(packed)
@@ -54,7 +54,7 @@ def real(lengths, seq):
 
 
 def windows(linear, x, lengths, width):
-    """Ma & Hovy: the largest of each filter over the word, then tanh."""
+    """Returns the maximum of each filter over the word, then tanh (Ma and Hovy 2016)."""
     words, chars, d_char = x.shape
     x = torch.where(real(lengths, chars)[:, :, None], x, 0.0)
     weight = linear.weight.view(-1, width, d_char).transpose(1, 2)
@@ -86,7 +86,7 @@ def characters():
 
 
 def pool(kind, x, lengths, score=None):
-    """One vector a sequence; zeros for an empty one."""
+    """Returns one vector for each sequence; zeros for an empty one."""
     rows, weights = [], torch.zeros(*x.shape[:2])
     for row, length in enumerate(lengths):
         part = x[row, :length]
@@ -120,7 +120,7 @@ def pooling():
 
 
 def crf_loss(start, transitions, end, emissions, tags, lengths):
-    """Minus the log-likelihood of all sentences together, a word."""
+    """Returns the negative log-likelihood of all sentences together, divided by the number of words."""
 
     def score(row, path):
         steps = sum(emissions[row, t, tag] for t, tag in enumerate(path))
@@ -138,7 +138,7 @@ def block(d_model, d_ff, pre):
 
 
 def attend(module, x, lengths):
-    """The body of a Transformer: a projection, a norm, positions, pre-norm blocks and their last norm."""
+    """Returns the body of a Transformer: a projection, a norm, positions, pre-norm blocks and their last norm."""
     x = module["body_norm"](module["input"](x)) + sinusoids(x.shape[1], 8)
     for layer in module["blocks"]:
         x = layer(x, src_key_padding_mask=hidden_keys(lengths, x.shape[1]))
@@ -165,7 +165,7 @@ def tagger():
         words, tags = case.integers(7, 3, 4), case.integers(n_tags, 3, 4)
         case.keep(words=words, tags=tags)
         if kind == "lstm":
-            # Each distinct word has its characters once.
+            # The characters of each distinct word are stored once.
             module = nn.ModuleDict({
                 "words": nn.Embedding(7, 4), "chars": nn.Embedding(6, 3), "window": nn.Linear(9, 3), "body": recurrent("lstm", 7, 3), "output": nn.Linear(6, n_tags),
             })  # fmt: skip
@@ -185,7 +185,7 @@ def tagger():
             module = fill(case, nn.ModuleDict({"words": nn.Embedding(7, 4), **transformer_parts(4), "output": nn.Linear(8, n_tags)}))
             states = attend(module, module["words"](words), lengths)
         else:
-            # An encoder of pieces: one before the first word and one after the last belong to none.
+            # In an encoder of pieces, one piece before the first word and one after the last belong to no word.
             module = fill(case, nn.ModuleDict({"pieces": nn.Embedding(9, 8), "block": block(8, 12, False), "output": nn.Linear(8, n_tags)}))
             counts = [[1, 2, 1, 3], [2, 2], [1, 1, 4]]
             piece_lengths = [2 + sum(row) for row in counts]

@@ -1,4 +1,4 @@
-"""Makes the references of multi-head attention, Transformer blocks and a whole translator, from PyTorch's own modules.
+"""Makes the reference files of multi-head attention, Transformer blocks and a whole translator, with PyTorch's modules.
 
 A weight of a module is `case/weight/NAME`, its gradient `case/grad/NAME`, with PyTorch's names.
 """
@@ -13,7 +13,7 @@ from reference import File
 
 
 def fill(case, module, scale=0.3):
-    """Random weights, norms away from 1 and 0 so that their gradients tell something."""
+    """Sets random weights; those of norms differ from 1 and 0, so that their gradients are tested."""
     with torch.no_grad():
         for name, weight in module.named_parameters():
             centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
@@ -22,7 +22,7 @@ def fill(case, module, scale=0.3):
 
 
 def finish(case, module, **outputs):
-    """Keeps outputs, weights and all gradients of `sum(out * grad_out)`."""
+    """Stores outputs, weights and all gradients of `sum(out * grad_out)`."""
     weights = dict(module.named_parameters())
     for name, weight in weights.items():
         case.leaves[f"weight/{name}"] = weight
@@ -87,13 +87,14 @@ def blocks():
 
 
 def sinusoids(seq, d):
-    """As published, from the formula."""
+    """Returns the published positions, from the formula."""
     rows = [[math.sin(p / 10000 ** (2 * (i // 2) / d) + (i % 2) * math.pi / 2) for i in range(d)] for p in range(seq)]
     return torch.tensor(rows)
 
 
 def translator():
-    """Two layers a side, shared nothing, label smoothing 0.1; `layerwise` looks at the encoder layer of its number."""
+    """Two layers on each side, no shared weights, label smoothing 0.1. With `layerwise`, decoder layer `n` attends to encoder
+    layer `n`."""
     file = File("translator")
     for layerwise in (False, True):
         case = file.case("layerwise" if layerwise else "last", n_heads=2, lengths=[5, 3], layerwise=layerwise)

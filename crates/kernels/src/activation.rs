@@ -33,20 +33,20 @@ pub enum Activation {
     Sigmoid,
 }
 
-/// `out[i] = f(x[i])`.
+/// Computes `out[i] = f(x[i])`.
 ///
 /// # Shapes
-/// `x` and `out`: any, of one length.
+/// `x` and `out` have any shape, the same for both.
 pub fn activation_forward(kind: Activation, x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
     check_len("activation out", out.len(), x.len())?;
     for_each_rows(out, 1, |start, out| activate(kind, &x[start..start + out.len()], out));
     Ok(())
 }
 
-/// `out[i] = f'(x[i]) grad[i]`, where `x` is what the forward pass was given.
+/// Computes `out[i] = f'(x[i]) grad[i]`, where `x` is the input of the forward pass.
 ///
 /// # Shapes
-/// `x`, `grad` and `out`: any, of one length.
+/// `x`, `grad` and `out` have any shape, the same for all.
 pub fn activation_backward(kind: Activation, x: &[f32], grad: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
     check_len("activation grad", grad.len(), x.len())?;
     check_len("activation out", out.len(), x.len())?;
@@ -57,17 +57,17 @@ pub fn activation_backward(kind: Activation, x: &[f32], grad: &[f32], out: &mut 
     Ok(())
 }
 
-/// [`activation_forward`] of one piece, on the calling thread, for slices of one length.
+/// Computes [`activation_forward`] on the calling thread, without checks.
 pub(crate) fn activate(kind: Activation, x: &[f32], out: &mut [f32]) {
     dispatch(Forward { kind, x, out });
 }
 
-/// `pre[i] += bias[i mod width]`, then `out[i] = f(pre[i])`, in one pass over whole rows.
+/// Adds `bias` to every row of `pre`, then computes `out[i] = f(pre[i])`, in one pass.
 pub(crate) fn add_bias_and_activate(kind: Activation, bias: &[f32], pre: &mut [f32], out: &mut [f32]) {
     dispatch(BiasForward { kind, bias, pre, out });
 }
 
-/// [`activation_backward`] of one piece, on the calling thread, for slices of one length.
+/// Computes [`activation_backward`] on the calling thread, without checks.
 pub(crate) fn differentiate(kind: Activation, x: &[f32], grad: &[f32], out: &mut [f32]) {
     dispatch(Backward { kind, x, grad, out });
 }
@@ -125,7 +125,7 @@ impl WithSimd for Backward<'_> {
             };
         }
         match self.kind {
-            // A choice, not a product: an infinite gradient at a closed unit is no NaN.
+            // A selection, not a product: an infinite gradient where x ≤ 0 gives 0, not NaN.
             Activation::Relu => vector::zip!(simd, self.x, self.grad, self.out, |x, grad| {
                 let zero = simd.splat_f32s(0.0);
                 simd.select_f32s(simd.less_than_or_equal_f32s(x, zero), zero, grad)
@@ -139,7 +139,7 @@ impl WithSimd for Backward<'_> {
     }
 }
 
-/// The choice of function stands outside the loop over elements.
+/// Computes the activation of a slice, with the choice of function outside the loop.
 #[inline(always)]
 fn forward<S: Simd>(simd: S, kind: Activation, x: &[f32], out: &mut [f32]) {
     macro_rules! map {
@@ -268,7 +268,7 @@ pub(crate) mod tests {
 
     pub(crate) fn exact_derivative(kind: Activation, x: f64) -> f64 {
         if kind == Activation::Relu {
-            // A difference would reach across the corner.
+            // A finite difference would reach across the corner.
             return if x > 0.0 { 1.0 } else { 0.0 };
         }
         let step = 1e-5 * x.abs().max(1.0);
@@ -336,7 +336,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lengths_are_checked_and_nothing_is_fine() {
+    fn lengths_are_checked_and_empty_slices_are_fine() {
         assert!(activation_forward(Activation::Relu, &[1.0], &mut []).is_err());
         assert!(activation_backward(Activation::Relu, &[1.0], &[], &mut [0.0]).is_err());
         assert!(activation_backward(Activation::Relu, &[1.0], &[1.0], &mut [0.0; 2]).is_err());

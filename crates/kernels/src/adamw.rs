@@ -16,40 +16,41 @@ use crate::isa::dispatch;
 use crate::parallel::SERIAL_ELEMENTS;
 use crate::vector;
 
-/// Elements below which all tensors stay on the calling thread: waking another costs a tiny training step 40 µs of 800.
+/// Number of elements up to which all tensors stay on the calling thread: waking another costs a tiny training step 40 µs
+/// of 800.
 const SERIAL_TOTAL: usize = 256 * 1024;
 
-/// The constants of a step.
+/// The settings of AdamW.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamWOptions {
-    /// Step length, `lr`.
+    /// Learning rate, `lr`.
     pub learning_rate: f32,
     /// Decay of the first moment, `β₁`.
     pub beta1: f32,
     /// Decay of the second moment, `β₂`.
     pub beta2: f32,
-    /// Added to the root of the second moment, `ε`.
+    /// Number added to the root of the second moment, `ε`.
     pub epsilon: f32,
     /// Decoupled weight decay, `λ`.
     pub weight_decay: f32,
 }
 
-/// One tensor and its state; all slices have one length.
+/// A tensor and its optimiser state; all slices have the same length.
 #[derive(Debug)]
 pub struct AdamWTensor<'a> {
-    /// Updated.
+    /// The parameters, which are updated.
     pub parameter: &'a mut [f32],
-    /// Read.
+    /// The gradient of the parameters.
     pub gradient: &'a [f32],
-    /// Updated; zeros before the first step.
+    /// Running mean of the gradients, which is updated; zeros before the first step.
     pub first_moment: &'a mut [f32],
-    /// Updated; zeros before the first step.
+    /// Running mean of their squares, which is updated; zeros before the first step.
     pub second_moment: &'a mut [f32],
-    /// Whether weight decay applies (it does not to biases and norms, by custom).
+    /// Whether weight decay applies; by custom it does not to biases and norms.
     pub decay: bool,
 }
 
-/// `√Σ g²` over all gradients: to clip them, pass `max_norm / norm` as `gradient_scale` where that is below 1.
+/// Returns `√Σ g²` over all gradients. To clip them, pass `max_norm / norm` as `gradient_scale` if that is below 1.
 ///
 /// Squares that overflow f32 are summed in f64; a NaN gives NaN.
 pub fn global_norm<'a>(gradients: impl Iterator<Item = &'a [f32]>) -> f32 {
@@ -66,10 +67,10 @@ pub fn global_norm<'a>(gradients: impl Iterator<Item = &'a [f32]>) -> f32 {
     sum.sqrt() as f32
 }
 
-/// One step on every tensor; `step` counts from 1.
+/// Updates every tensor once; `step` counts from 1.
 ///
 /// # Shapes
-/// The slices of one tensor have one length; tensors may differ.
+/// The slices of a tensor have the same length; tensors may differ.
 pub fn adamw_step(
     tensors: &mut [AdamWTensor<'_>],
     options: &AdamWOptions,
@@ -105,7 +106,7 @@ pub fn adamw_step(
     Ok(())
 }
 
-/// The work on one tensor, cut so that a large tensor does not keep one thread busy alone.
+/// Returns the work on one tensor in pieces, so that a large tensor does not keep a single thread busy.
 fn pieces<'a>(tensor: &'a mut AdamWTensor<'_>, constants: &'a Constants) -> impl Iterator<Item = Update<'a>> {
     let shrink = if tensor.decay { constants.shrink } else { 1.0 };
     let parameter = tensor.parameter.chunks_mut(SERIAL_ELEMENTS);
@@ -188,7 +189,7 @@ fn update<S: Simd>(
     (p, m, v)
 }
 
-/// `Σ x²` of at most [`SERIAL_ELEMENTS`] elements.
+/// Returns `Σ x²` of at most [`SERIAL_ELEMENTS`] elements.
 fn sum_of_squares(x: &[f32]) -> f64 {
     let sum = dispatch(Squares(x));
     if sum.is_finite() { f64::from(sum) } else { x.iter().map(|&x| f64::from(x) * f64::from(x)).sum() }
@@ -215,7 +216,7 @@ mod tests {
     const OPTIONS: AdamWOptions =
         AdamWOptions { learning_rate: 0.01, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 };
 
-    /// One element, from the formula.
+    /// Updates one element by the formula.
     fn exact(p: &mut f64, m: &mut f64, v: &mut f64, g: f64, t: i32, decay: bool) {
         let [lr, b1, b2, epsilon, decay_rate] =
             [OPTIONS.learning_rate, OPTIONS.beta1, OPTIONS.beta2, OPTIONS.epsilon, OPTIONS.weight_decay].map(f64::from);

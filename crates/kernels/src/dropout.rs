@@ -1,4 +1,4 @@
-//! Elementwise dropout from the counter-based generator: no mask is stored.
+//! Elementwise dropout. The random numbers come from a counter-based generator, so no mask is stored.
 //!
 //! ```text
 //! out[i] = x[i] · keep[i] / (1 − p),   keep[i] = bits(seed, i) ≥ p·2³²
@@ -12,16 +12,16 @@ use crate::parallel::for_each_rows;
 use crate::random::{RowKey, lanes, threshold};
 use crate::vector::map_in_place;
 
-/// Elements that share a key of the generator; part of what a seed means, so never tuned.
+/// Number of elements that share a key of the generator. Changing it changes the meaning of every seed.
 const ROW: usize = 4096;
 
 /// Zeroes each element with probability `p` and scales the others by `1/(1 − p)`.
 ///
-/// The choice is a function of `seed` and the element's position alone: not of the threads, not of the instruction
-/// set. **The backward pass is this function** on the gradient with the same `p` and `seed`. A NaN stays a NaN.
+/// The choice depends on `seed` and the element's position alone, not on the threads or the instruction set. **The
+/// backward pass is this function** on the gradient, with the same `p` and `seed`. A NaN stays a NaN.
 ///
 /// # Shapes
-/// `x`, `out`: any, of one length.
+/// `x` and `out` have any shape, the same for both.
 pub fn dropout_forward(x: &[f32], p: f32, seed: u64, out: &mut [f32]) -> Result<(), KernelError> {
     check_len("dropout out", out.len(), x.len())?;
     if !(0.0..1.0).contains(&p) {
@@ -32,7 +32,7 @@ pub fn dropout_forward(x: &[f32], p: f32, seed: u64, out: &mut [f32]) -> Result<
         out.copy_from_slice(x);
         return Ok(());
     }
-    // Pieces are whole rows: 16 Ki elements hold four of them.
+    // Pieces hold whole rows: 16 Ki elements are four of them.
     for_each_rows(out, 1, |start, out| {
         let x = &x[start..start + out.len()];
         dispatch(Forward {
@@ -47,7 +47,7 @@ pub fn dropout_forward(x: &[f32], p: f32, seed: u64, out: &mut [f32]) -> Result<
     Ok(())
 }
 
-/// Drops from `x` in place as [`dropout_forward`] would from the whole that `x` is a part of, `start` elements in.
+/// Drops elements of `x` in place, as [`dropout_forward`] does in a larger slice in which `x` begins at element `start`.
 #[inline(always)]
 pub(crate) fn drop_in_place<S: Simd>(simd: S, x: &mut [f32], start: usize, p: f32, seed: u64) {
     let (threshold, scale) = (simd.splat_u32s(threshold(p)), simd.splat_f32s(1.0 / (1.0 - p)));
@@ -112,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
     use pulp::Scalar;
 
-    /// One element at a time from the formula.
+    /// Computes dropout by the formula, one element at a time.
     fn exact(x: &[f32], p: f32, seed: u64) -> Vec<f32> {
         let element = |i: usize| {
             let bits = RowKey::new(seed, (i / ROW) as u64).bits(Scalar::new(), (i % ROW) as u32);

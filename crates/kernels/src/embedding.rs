@@ -1,4 +1,4 @@
-//! Rows of a table by index, and the scatter-add that is its gradient.
+//! Lookup of rows of a table, and its gradient, a scatter-add.
 //!
 //! ```text
 //! out[i] = table[ids[i]]        ∂table[v] = Σ_{i : ids[i] = v} ∂out[i]
@@ -12,11 +12,11 @@ use crate::isa::dispatch;
 use crate::parallel::{SERIAL_ELEMENTS, for_each_rows};
 use crate::vector;
 
-/// Ranges of the table in the backward pass. Each reads all indices (a few µs for 4,096), so more would not pay;
-/// frequent words are neighbours in most vocabularies, so fewer would not balance.
+/// Number of parts of the table in the backward pass. Each reads all indices (a few µs for 4,096), so more parts would not
+/// pay; frequent words are neighbours in most vocabularies, so fewer would leave threads idle.
 const RANGES: usize = 32;
 
-/// `out[i] = table[ids[i]]`.
+/// Copies the rows `ids` of the table: `out[i] = table[ids[i]]`.
 ///
 /// # Shapes
 /// `table` `[vocab, width]`, `ids` `[n]`, `out` `[n, width]`.
@@ -33,8 +33,7 @@ pub fn embedding_forward(table: &[f32], width: usize, ids: &[i64], out: &mut [f3
     Ok(())
 }
 
-/// `grad_table[v]` is the sum of the rows of `grad` whose index is `v`, in the order of the rows; zero where there is
-/// none. What `grad_table` held is lost.
+/// Sets `grad_table[v]` to the sum of the rows of `grad` whose index is `v`, added in their order; zero if there is none.
 ///
 /// # Shapes
 /// `grad` `[n, width]`, `ids` `[n]`, `grad_table` `[vocab, width]`.
@@ -55,7 +54,7 @@ pub fn embedding_backward(grad: &[f32], width: usize, ids: &[i64], grad_table: &
 }
 
 fn check_ids(ids: &[i64], vocab: usize) -> Result<(), KernelError> {
-    // A negative index becomes a huge unsigned one.
+    // A negative index becomes a huge unsigned number.
     match ids.iter().position(|&id| id as u64 >= vocab as u64) {
         None => Ok(()),
         Some(at) => {

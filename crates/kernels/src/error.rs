@@ -1,34 +1,34 @@
-//! What a kernel refuses, before it touches any memory.
+//! The error that a kernel returns before it touches any memory, and the checks of sizes.
 
-/// A call that cannot be carried out; nothing was written.
+/// A call that a kernel refuses; nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
     /// A slice is shorter or longer than the shape needs.
     #[error("{what}: expected {expected} elements, got {got}")]
     Length {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// Elements the shape needs.
+        /// Number of elements that the shape needs.
         expected: usize,
-        /// Elements it has.
+        /// Number of elements in the slice.
         got: usize,
     },
     /// A strided view reaches past the end of its slice.
     #[error("{what}: the view reaches element {reach} of a slice of {len}")]
     OutOfBounds {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
         /// One past the furthest element the strides address.
         reach: usize,
         /// Length of the slice.
         len: usize,
     },
-    /// Two sizes that must fit together do not.
+    /// An argument is out of range, or two sizes do not fit together.
     #[error("{what}: {why}")]
     Invalid {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// What was expected and what came.
+        /// What was expected and what was found.
         why: String,
     },
 }
@@ -38,16 +38,16 @@ pub(crate) fn check_len(what: &'static str, got: usize, expected: usize) -> Resu
     if got == expected { Ok(()) } else { Err(KernelError::Length { what, expected, got }) }
 }
 
-/// The number of rows of `width` elements in a slice of `len`; refuses a width of zero and a remainder.
+/// Returns the number of rows of `width` elements in a slice of `len`; refuses a width of zero and a remainder.
 pub(crate) fn check_rows(what: &'static str, len: usize, width: usize) -> Result<usize, KernelError> {
     if width == 0 || !len.is_multiple_of(width) {
-        let why = format!("{len} elements are no whole number of rows of {width}");
+        let why = format!("expected a whole number of rows of {width} elements, got {len} elements");
         return Err(KernelError::Invalid { what, why });
     }
     Ok(len / width)
 }
 
-/// `a · b`, refused where it does not fit in a `usize`.
+/// Returns `a · b`; refuses a product that does not fit in a `usize`.
 pub(crate) fn check_product(what: &'static str, a: usize, b: usize) -> Result<usize, KernelError> {
     a.checked_mul(b)
         .ok_or_else(|| KernelError::Invalid { what, why: format!("{a} × {b} elements do not fit in memory") })
@@ -58,7 +58,7 @@ pub(crate) fn check_sizes(what: &'static str, got: usize, sizes: &[usize]) -> Re
     let expected = sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
     match expected {
         Some(expected) => check_len(what, got, expected),
-        // A zero anywhere would have made the product zero, were it first.
+        // The product is 0, although the factors before the zero overflow.
         None if sizes.contains(&0) => check_len(what, got, 0),
         None => Err(KernelError::Invalid {
             what,
@@ -67,7 +67,7 @@ pub(crate) fn check_sizes(what: &'static str, got: usize, sizes: &[usize]) -> Re
     }
 }
 
-/// Refuses strides that address an element past the end of a slice of `len`; gives one past the furthest.
+/// Refuses strides that address an element past the end of a slice of `len`; returns one past the furthest index.
 ///
 /// Each pair is an extent and its stride. Sizes that overflow are refused too, so that no later product can wrap.
 pub(crate) fn check_reach(what: &'static str, extents: &[(usize, usize)], len: usize) -> Result<usize, KernelError> {

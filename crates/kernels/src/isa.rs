@@ -1,4 +1,4 @@
-//! The instruction sets and the choice among them at run time.
+//! The instruction sets, and the choice of one at run time.
 //!
 //! A kernel is written once, generic over [`pulp::Simd`], and [`dispatch`] compiles it for each instruction set.
 //! `REGARD_ISA` (`avx512`, `avx2`, `neon`, `scalar`) forces one for our kernels; the `gemm` crate chooses its own.
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use pulp::{Scalar, Simd, WithSimd};
 
-/// An instruction set our kernels are compiled for.
+/// An instruction set that our kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Isa {
@@ -21,7 +21,7 @@ pub enum Isa {
     Neon = 4,
 }
 
-/// An instruction set that was asked for and cannot be had.
+/// The error for an instruction set that was asked for but is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("instruction set `{asked}` is not available here; this machine has: {available}")]
 pub struct IsaUnavailable {
@@ -29,21 +29,22 @@ pub struct IsaUnavailable {
     available: String,
 }
 
-/// The set in force in this process: 0 until first asked for, then an [`Isa`] for good.
+/// The instruction set of this process: 0 until it is first needed, then an [`Isa`] that never changes.
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 
 impl Isa {
-    /// Every set, the fastest first.
+    /// All instruction sets, the fastest first.
     const ALL: [Isa; 4] = [Isa::Avx512, Isa::Avx2, Isa::Neon, Isa::Scalar];
 
-    /// The sets this machine can run, the fastest first.
+    /// Returns the instruction sets that this machine can run, the fastest first.
     pub fn available() -> Vec<Isa> {
         Self::ALL.into_iter().filter(|isa| isa.is_available()).collect()
     }
 
-    /// The set in force: the one named by `REGARD_ISA`, else the fastest. It never changes within a process.
+    /// Returns the instruction set in use: the one named by `REGARD_ISA`, else the fastest. It never changes within a
+    /// process.
     ///
-    /// A `REGARD_ISA` that names no available set is ignored here; [`Isa::from_environment`] reports it.
+    /// A `REGARD_ISA` that names no available set is ignored; [`Isa::from_environment`] reports it.
     pub fn current() -> Isa {
         #[cfg(test)]
         if let Some(isa) = on_this_thread::get() {
@@ -62,7 +63,7 @@ impl Isa {
         }
     }
 
-    /// The set `REGARD_ISA` names, or the fastest when it is not set.
+    /// Returns the instruction set that `REGARD_ISA` names, or the fastest if the variable is not set.
     pub fn from_environment() -> Result<Isa, IsaUnavailable> {
         match std::env::var("REGARD_ISA") {
             Ok(name) if !name.is_empty() => Self::named(&name),
@@ -70,13 +71,13 @@ impl Isa {
         }
     }
 
-    /// The set of that name, if this machine has it.
+    /// Returns the instruction set of that name, if this machine has it.
     fn named(name: &str) -> Result<Isa, IsaUnavailable> {
         let found = Self::ALL.into_iter().find(|isa| isa.name() == name && isa.is_available());
         found.ok_or_else(|| IsaUnavailable::new(name.to_string()))
     }
 
-    /// The name `REGARD_ISA` takes.
+    /// Returns the name by which `REGARD_ISA` selects it.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",
@@ -111,7 +112,7 @@ impl IsaUnavailable {
     }
 }
 
-/// Runs `kernel` compiled for the instruction set in force.
+/// Runs `kernel` as compiled for the instruction set in use.
 pub(crate) fn dispatch<K: WithSimd>(kernel: K) -> K::Output {
     match Isa::current() {
         #[cfg(target_arch = "x86_64")]
@@ -133,8 +134,8 @@ pub(crate) fn dispatch<K: WithSimd>(kernel: K) -> K::Output {
     }
 }
 
-/// The instruction set that a test has chosen for its own threads. Tests run at the same time in one process, so none of
-/// them may change the set of the process.
+/// The instruction set that a test has chosen for its own threads. Tests run at the same time in one process, so none may
+/// change the set of the process.
 #[cfg(test)]
 mod on_this_thread {
     use std::cell::Cell;
@@ -163,8 +164,8 @@ pub(crate) fn on_every_isa(mut test: impl FnMut(Isa) + Send) {
     }
 }
 
-/// A pool of `threads` threads that use the instruction set of this one. Tests make their pools here: a pool of rayon's
-/// own would leave the set that [`on_every_isa`] has chosen.
+/// Returns a pool of `threads` threads that use the instruction set of this one. Tests take their pools from here: the
+/// threads of any other pool do not use the set that [`on_every_isa`] has chosen.
 #[cfg(test)]
 pub(crate) fn pool(threads: usize) -> rayon::ThreadPool {
     pool_on(threads, on_this_thread::get())

@@ -1,7 +1,7 @@
 //! The arithmetic of attention models: slices and strides in, slices out.
 //!
-//! Each kernel is written once over [`pulp`]'s vectors and compiled for every instruction set ([`Isa`]), chosen at run
-//! time. Nothing here knows a tensor type. Sizes are checked into a [`KernelError`] before memory is touched.
+//! Each kernel is written once over [`pulp`]'s vectors and compiled for every instruction set ([`Isa`]), which is chosen at
+//! run time. No kernel knows a tensor type. Sizes are checked before memory is touched; a [`KernelError`] says what is wrong.
 
 pub mod activation;
 pub mod adamw;
@@ -22,7 +22,7 @@ mod random;
 pub mod recurrent;
 pub mod rope;
 mod scratch;
-mod share;
+mod shared_slice;
 pub mod softmax;
 #[cfg(test)]
 mod test_support;
@@ -34,4 +34,5 @@ pub use buffer::unwritten;
 pub use error::KernelError;
 pub use isa::{Isa, IsaUnavailable};
 pub use matmul::{Matrix, Output, Threads, matmul};
-pub use share::{parts, share};
+pub use parallel::{PartGuard, is_crowded, team_threads};
+pub use random::mix;

@@ -1,4 +1,4 @@
-//! A linear layer, with its bias and activation in the same pass, and its gradients.
+//! A linear layer with bias and activation, and its gradients; also sums of repeated slices.
 //!
 //! ```text
 //! pre = x W + b,   y = f(pre)
@@ -16,36 +16,36 @@ use crate::parallel::{for_each_rows, rows_per_piece};
 use crate::scratch::Scratch;
 use crate::vector;
 
-/// Rows of the pre-activation gradient that exist at one time: a few megabytes, which stay in the cache.
+/// Number of rows of the pre-activation gradient held at once: a few megabytes, which stay in cache.
 const GRADIENT_ROWS: usize = 1024;
 
-/// The sizes of a linear layer applied to `rows` rows.
+/// The sizes of a linear layer and of its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinearShape {
-    /// Rows of the input: batch · seq.
+    /// Number of rows of the input, batch · seq.
     pub rows: usize,
-    /// Features of an input row.
+    /// Number of features of an input row.
     pub d_in: usize,
-    /// Features of an output row.
+    /// Number of features of an output row.
     pub d_out: usize,
 }
 
-/// The gradients that are wanted; each is overwritten.
+/// Where the gradients of a linear layer are written; `None` skips one. Old content is replaced.
 #[derive(Debug, Default)]
 pub struct LinearGradients<'a> {
-    /// `[rows, d_in]`.
+    /// Gradient of the input, `[rows, d_in]`.
     pub x: Option<&'a mut [f32]>,
-    /// `[d_in, d_out]`, column after column if the weight is stored so.
+    /// Gradient of the weight, `[d_in, d_out]`, column after column if the weight is stored that way.
     pub weight: Option<&'a mut [f32]>,
-    /// `[d_out]`.
+    /// Gradient of the bias, `[d_out]`.
     pub bias: Option<&'a mut [f32]>,
 }
 
-/// `out = f(x weight + bias)`; with an activation, `x weight + bias` is written to the slice beside it.
+/// Computes `out = f(x weight + bias)`; with an activation, also writes `x weight + bias` to the slice given with it.
 ///
 /// # Shapes
-/// `x` `[rows, d_in]`, `weight` `[d_in, d_out]` in either order, `bias` `[d_out]`, the pre-activation and `out`
-/// `[rows, d_out]`.
+/// `x` `[rows, d_in]`, `weight` `[d_in, d_out]` stored by rows or by columns, `bias` `[d_out]`, the pre-activation and
+/// `out` `[rows, d_out]`.
 pub fn linear_forward(
     shape: LinearShape,
     x: &[f32],
@@ -65,8 +65,8 @@ pub fn linear_forward(
         return Ok(());
     }
     let x = Matrix::new(x, rows, d_in)?;
-    // Bias and activation go over the finished product. Doing them on pieces of rows as they come out of it, or
-    // starting from the bias, gains nothing: [4096, 256] x [256, 1024] takes 6.6 ms, with a bias 7.3 (pieces 7.4,
+    // Bias and activation are passes over the finished product. Applying them to pieces of rows as they are finished, or
+    // starting the product from the bias, gains nothing: [4096, 256] x [256, 1024] takes 6.6 ms, with a bias 7.3 (pieces 7.4,
     // from the bias 7.6), with bias and GELU 12.0 (pieces 12.2).
     match (activation, bias) {
         (None, bias) => {
@@ -92,7 +92,7 @@ pub fn linear_forward(
     Ok(())
 }
 
-/// The gradients of a linear layer without activation, or from the gradient with respect to its pre-activation.
+/// Computes the gradients of a linear layer without activation, or of one whose pre-activation has the gradient `grad`.
 ///
 /// # Shapes
 /// `x` `[rows, d_in]`, `weight` `[d_in, d_out]`, `grad` `[rows, d_out]`.
@@ -109,8 +109,8 @@ pub fn linear_backward(
     add_gradients(shape, x, weight, grad, &mut gradients, Output::Replace)
 }
 
-/// The gradients of a linear layer with an activation, from the gradient with respect to its output and the
-/// pre-activation that [`linear_forward`] wrote.
+/// Computes the gradients of a linear layer with an activation, from the gradient of its output and the pre-activation
+/// that [`linear_forward`] wrote.
 ///
 /// # Shapes
 /// `x` `[rows, d_in]`, `weight` `[d_in, d_out]`, `pre`, `grad` `[rows, d_out]`.
@@ -159,7 +159,7 @@ pub fn linear_activation_backward(
 }
 
 impl LinearShape {
-    /// Refuses slices of other sizes; afterwards no product of two sizes overflows.
+    /// Refuses arguments of other sizes, and sizes whose products overflow.
     pub(crate) fn check(self, x: &[f32], weight: Matrix<'_>) -> Result<(), KernelError> {
         check_len("linear x", x.len(), check_product("linear x", self.rows, self.d_in)?)?;
         if weight.size() != (self.d_in, self.d_out) {
@@ -185,7 +185,7 @@ impl LinearGradients<'_> {
     }
 }
 
-/// The wanted gradients of some rows; those of the weight and the bias replace or are added to what is there.
+/// Computes the requested gradients of some rows; `output` says whether those of weight and bias are added to the old ones.
 pub(crate) fn add_gradients(
     shape: LinearShape,
     x: &[f32],
@@ -212,7 +212,7 @@ pub(crate) fn add_gradients(
     Ok(())
 }
 
-/// `out[j] = Σ_i x[i, j]`, or added to what is there; partial sums of fixed pieces are added in their order.
+/// Computes `out[j] = Σ_i x[i, j]`, or adds it to `out`; partial sums of fixed pieces are added in their order.
 pub(crate) fn column_sums(rows: usize, x: &[f32], out: &mut [f32], output: Output) {
     let width = out.len();
     if output == Output::Replace {
@@ -232,14 +232,14 @@ pub(crate) fn column_sums(rows: usize, x: &[f32], out: &mut [f32], output: Outpu
     dispatch(AddRows { x: &partial, out });
 }
 
-/// `out += x`, element by element.
+/// Adds `x` to `out`, element by element.
 pub fn add_to(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
-    check_len("what is added", x.len(), out.len())?;
+    check_len("summand", x.len(), out.len())?;
     for_each_rows(out, 1, |first, out| dispatch(AddRows { x: &x[first..first + out.len()], out }));
     Ok(())
 }
 
-/// `out += x` for every piece of `out` that is as long as `x`.
+/// Adds `x` to each consecutive piece of `out` that is as long as `x`.
 pub fn add_repeatedly(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
     check_repeats(x, out)?;
     if !x.is_empty() {
@@ -248,7 +248,7 @@ pub fn add_repeatedly(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// `out = Σ` of the pieces of `x` that are as long as `out`, added in their order.
+/// Sets `out` to the sum of the consecutive pieces of `x` that are as long as `out`, added in their order.
 pub fn sum_repeats(x: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
     check_repeats(out, x)?;
     column_sums(x.len() / out.len().max(1), x, out, Output::Replace);
@@ -260,6 +260,7 @@ fn check_repeats(part: &[f32], whole: &[f32]) -> Result<(), KernelError> {
     check_len("a whole number of repeats", whole.len(), repeats * part.len())
 }
 
+/// Adds the bias to each row of `out`.
 struct AddBias<'a> {
     bias: &'a [f32],
     out: &'a mut [f32],
@@ -276,9 +277,10 @@ impl WithSimd for AddBias<'_> {
     }
 }
 
-struct AddRows<'a> {
-    x: &'a [f32],
-    out: &'a mut [f32],
+/// Adds each row of `x`, as long as `out`, to `out`.
+pub(crate) struct AddRows<'a> {
+    pub(crate) x: &'a [f32],
+    pub(crate) out: &'a mut [f32],
 }
 
 impl WithSimd for AddRows<'_> {
@@ -309,7 +311,7 @@ mod tests {
         grad: Vec<f32>,
     }
 
-    /// `[d_in, d_out]` stored column after column.
+    /// Returns `weight`, `[d_in, d_out]`, stored column after column.
     fn turned(weight: &[f32], shape: LinearShape) -> Vec<f32> {
         let mut turned = vec![0.0; weight.len()];
         transpose(Matrix::new(weight, shape.d_in, shape.d_out).unwrap(), &mut turned);
@@ -328,7 +330,7 @@ mod tests {
             }
         }
 
-        /// The weight in both orders.
+        /// The weight stored by rows and by columns.
         fn weights(&self) -> [Vec<f32>; 2] {
             [self.weight.clone(), turned(&self.weight, self.shape)]
         }
@@ -354,7 +356,7 @@ mod tests {
             out
         }
 
-        /// `(∂x, ∂W, ∂b)` from the gradient of the pre-activation.
+        /// Computes `(∂x, ∂W, ∂b)` from the gradient of the pre-activation.
         fn gradients(&self, grad: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
             let LinearShape { rows, d_in, d_out } = self.shape;
             let (mut x, mut weight, mut bias) = (vec![0.0; rows * d_in], vec![0.0; d_in * d_out], vec![0.0; d_out]);
@@ -441,7 +443,7 @@ mod tests {
 
     #[test]
     fn large_layers_agree_too() {
-        // More than GRADIENT_ROWS twice over, and than one piece of column sums.
+        // More rows than two blocks of GRADIENT_ROWS, and than one piece of column sums.
         let case = Case::new(2 * GRADIENT_ROWS + 3, 12, 40);
         case.check_forward(&[Activation::Silu]);
         case.check_backward(None);

@@ -1,11 +1,11 @@
-//! Matrix products of any strides, through the `gemm` crate.
+//! Matrix products with any strides, through the `gemm` crate.
 
 use gemm::Parallelism;
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_reach};
-use crate::parallel::SERIAL_ELEMENTS;
-use crate::share::is_crowded;
+use crate::parallel::{SERIAL_ELEMENTS, is_crowded};
+use crate::shared_slice::SharedSlice;
 
 /// A read-only matrix inside a slice: element `(i, j)` is `data[i·row_stride + j·col_stride]`.
 #[derive(Debug, Clone, Copy)]
@@ -18,12 +18,12 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// A matrix stored row after row.
+    /// Creates a matrix that is stored row after row.
     pub fn new(data: &'a [f32], rows: usize, cols: usize) -> Result<Self, KernelError> {
         Self::strided(data, rows, cols, cols, 1)
     }
 
-    /// A matrix with a stride for each index.
+    /// Creates a matrix with a stride for each index; refuses strides that leave the slice.
     pub fn strided(
         data: &'a [f32],
         rows: usize,
@@ -35,50 +35,50 @@ impl<'a> Matrix<'a> {
         Ok(Self { data, rows, cols, row_stride, col_stride })
     }
 
-    /// The transposed matrix; nothing moves.
+    /// Returns the transposed matrix, a view of the same slice.
     pub fn transposed(self) -> Self {
         Self { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
 
-    /// Rows and columns.
+    /// Returns the numbers of rows and columns.
     pub(crate) fn size(self) -> (usize, usize) {
         (self.rows, self.cols)
     }
 
-    /// Whether it is stored column after column.
+    /// Returns whether the matrix is stored column after column.
     pub(crate) fn is_transposed(self) -> bool {
         self.col_stride > self.row_stride
     }
 
-    /// The columns `first..first + cols`, which exist.
+    /// Returns the columns `first..first + cols`, which must exist.
     fn columns(self, first: usize, cols: usize) -> Self {
         let data = if self.rows == 0 || cols == 0 { &[] } else { &self.data[first * self.col_stride..] };
         Self { data, cols, ..self }
     }
 }
 
-/// What becomes of the old content of the output.
+/// What happens to the old content of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// It is replaced (and may be uninitialised garbage, NaN included).
+    /// The product replaces it; it may be anything, NaN included.
     Replace,
     /// The product is added to it.
     Accumulate,
 }
 
-/// Who computes.
+/// The threads that compute a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// The calling thread.
     One,
-    /// All threads of the current rayon pool where the product is large enough.
+    /// All threads of the current rayon pool if the product is large enough, else the calling thread.
     Pool,
 }
 
-/// Multiply-adds below which one thread is faster than the hand-over to a pool.
+/// Number of multiply-adds up to which one thread is faster than handing work to a pool.
 const SERIAL_MULTIPLY_ADDS: usize = 1024 * 1024;
 
-/// `out = a b` or `out += a b`, where `out` is stored row after row with `row_stride` elements between rows.
+/// Computes `out = a b` or `out += a b`; the rows of `out` start `row_stride` elements apart.
 ///
 /// # Shapes
 /// `a` `[m, k]`, `b` `[k, n]`, `out` `[m, n]`.
@@ -101,15 +101,15 @@ pub fn matmul(
     }
     let parallel = threads == Threads::Pool && m * n * k > SERIAL_MULTIPLY_ADDS && !is_crowded();
     let strips = if parallel { strips(a, n) } else { 1 };
-    let out = OutputPointer(out.as_mut_ptr());
+    let out = SharedSlice::new(out);
     if strips == 1 {
         let parallelism = if parallel { Parallelism::Rayon(0) } else { Parallelism::None };
         // SAFETY: the strides of `a` and `b` stay inside their slices (`Matrix::strided`), those of `out` by the
         // check above; `out` is exclusive and its rows do not overlap.
-        unsafe { product(a, b, out, row_stride, output, parallelism) };
+        unsafe { product(a, b, out.pointer(0), row_stride, output, parallelism) };
         return Ok(());
     }
-    // Whole vectors in every strip but the last, which is hardly narrower: `gemm` sums a small product in another order.
+    // Whole vectors in every strip but the last, which is hardly narrower: `gemm` sums a narrow product in another order.
     let long = m.max(n);
     let start = |strip: usize| (long.div_ceil(LANES) * strip / strips * LANES).min(long);
     (0..strips).into_par_iter().for_each(|strip| {
@@ -120,64 +120,49 @@ pub fn matmul(
             (a, b.columns(first, width), first)
         };
         // SAFETY: as above, and the strips are disjoint rows or columns of the output.
-        unsafe { product(a, b, out.add(offset), row_stride, output, Parallelism::None) };
+        unsafe { product(a, b, out.pointer(offset), row_stride, output, Parallelism::None) };
     });
     Ok(())
 }
 
-/// In how many strips of its longer side the output is computed, one thread each; 1 leaves the threads to `gemm`.
+/// Returns the number of strips of its longer side that the output is split into, one thread each; 1 leaves the threads
+/// to `gemm`.
 ///
-/// For a transposed `a` (a weight gradient `xᵀ ∂y`) every thread of `gemm` packs all of `b`, so the output is dealt
-/// out first. Measured on two AVX-512 cores with `k` = 4,096, in GFLOP/s, `gemm` → strips: `m`·`n` = 256·768
+/// For a transposed `a` (a weight gradient `xᵀ ∂y`) every thread of `gemm` packs all of `b`, so the output is split
+/// first. Measured on two AVX-512 cores with `k` = 4,096, in GFLOP/s, `gemm` → strips: `m`·`n` = 256·768
 /// 238 → 274, 256·256 205 → 283, 256·1024 241 → 271, 1024·256 215 → 261 (columns instead of rows: 167). The plain
 /// product of these sizes has 306 to 317, that with a transposed `b` 300 to 311. A kernel of our own with packed tiles
 /// of 6·64 lost even to `gemm`'s threads on all but one of them.
 ///
-/// The width of a strip does not reach the sums, only the depth of `gemm`'s blocks does: a test pins that.
+/// The width of a strip does not change the sums, only the depth of `gemm`'s blocks would; a test checks that.
 fn strips(a: Matrix<'_>, n: usize) -> usize {
     if a.is_transposed() { rayon::current_num_threads().min(a.rows.max(n) / STRIP_WIDTH).max(1) } else { 1 }
 }
 
-/// The narrowest strip that pays, but for [`LANES`].
+/// The smallest width of a strip that pays, up to rounding to [`LANES`].
 const STRIP_WIDTH: usize = 128;
-/// Numbers of the widest vector.
+/// Number of lanes of the widest vector.
 const LANES: usize = 16;
 
-/// Where a product is written; threads write to disjoint parts.
-#[derive(Clone, Copy)]
-struct OutputPointer(*mut f32);
-
-// SAFETY: `matmul` gives each thread rows or columns of its own, in a slice that it borrows exclusively.
-unsafe impl Send for OutputPointer {}
-// SAFETY: as above.
-unsafe impl Sync for OutputPointer {}
-
-impl OutputPointer {
-    /// The element `offset` further on.
-    fn add(self, offset: usize) -> Self {
-        Self(self.0.wrapping_add(offset))
-    }
-}
-
-/// `out = a b` or `out += a b`.
+/// Computes `out = a b` or `out += a b` with `gemm`.
 ///
 /// # Safety
 /// `out` can be written as `[a.rows, b.cols]` with `row_stride` elements between rows, `a.cols` is `b.rows`.
 unsafe fn product(
     a: Matrix<'_>,
     b: Matrix<'_>,
-    out: OutputPointer,
+    out: *mut f32,
     row_stride: usize,
     output: Output,
     parallelism: Parallelism,
 ) {
-    // SAFETY: `a` and `b` were checked when they were made, the rest is the caller's promise.
+    // SAFETY: `a` and `b` were checked when they were created; the rest is the caller's promise.
     unsafe {
         gemm::gemm(
             a.rows,
             b.cols,
             a.cols,
-            out.0,
+            out,
             1,
             row_stride as isize,
             output == Output::Accumulate,
@@ -197,7 +182,7 @@ unsafe fn product(
     }
 }
 
-/// `out[j, i] = x[i, j]`.
+/// Writes `out[j, i] = x[i, j]`.
 ///
 /// # Shapes
 /// `x` `[rows, cols]`, `out` `[cols, rows]`, whose length the caller has checked.
@@ -262,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_threads_does_not_reach_the_result() {
+    fn the_number_of_threads_does_not_change_the_result() {
         for (k, m, n) in [(700, 40, 531), (700, 531, 40), (700, 40, 1024), (700, 1041, 40)] {
             let (a, b) = (ramp(k * m, 0.13), ramp(k * n, 0.17));
             let run = |threads: usize| {

@@ -15,13 +15,14 @@ use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_rows};
 use crate::isa::dispatch;
+use crate::linear::AddRows;
 use crate::parallel::rows_per_piece;
 use crate::vector;
 
-/// `out = gamma (x − mean) inverse_deviation + beta`, for each row.
+/// Computes `out = gamma (x − mean) inverse_deviation + beta` for each row.
 ///
 /// # Shapes
-/// `x`, `out` `[rows, width]`; `gamma`, `beta` `[width]`; `mean`, `inverse_deviation` `[rows]`, written.
+/// `x`, `out` `[rows, width]`; `gamma`, `beta` `[width]`; `mean`, `inverse_deviation` `[rows]` are written too.
 #[allow(clippy::too_many_arguments)]
 pub fn layer_norm_forward(
     x: &[f32],
@@ -53,7 +54,7 @@ pub fn layer_norm_forward(
     Ok(())
 }
 
-/// The gradients of [`layer_norm_forward`], from its `mean` and `inverse_deviation`; everything is overwritten.
+/// Computes the gradients of [`layer_norm_forward`] from its `mean` and `inverse_deviation`. Old content is replaced.
 ///
 /// # Shapes
 /// `x`, `grad`, `grad_x` `[rows, width]`; `gamma`, `grad_gamma`, `grad_beta` `[width]`; `mean`, `inverse_deviation`
@@ -76,10 +77,10 @@ pub fn layer_norm_backward(
     backward(x, width, gamma, Some(mean), inverse_deviation, grad, grad_x, grad_gamma, grad_beta)
 }
 
-/// `out = gamma x inverse_rms`, `inverse_rms = 1/√(mean(x²) + ε)`, for each row.
+/// Computes `out = gamma x inverse_rms` with `inverse_rms = 1/√(mean(x²) + ε)` for each row.
 ///
 /// # Shapes
-/// `x`, `out` `[rows, width]`; `gamma` `[width]`; `inverse_rms` `[rows]`, written.
+/// `x`, `out` `[rows, width]`; `gamma` `[width]`; `inverse_rms` `[rows]` is written too.
 pub fn rms_norm_forward(
     x: &[f32],
     width: usize,
@@ -105,7 +106,7 @@ pub fn rms_norm_forward(
     Ok(())
 }
 
-/// The gradients of [`rms_norm_forward`], from its `inverse_rms`; everything is overwritten.
+/// Computes the gradients of [`rms_norm_forward`] from its `inverse_rms`. Old content is replaced.
 ///
 /// # Shapes
 /// `x`, `grad`, `grad_x` `[rows, width]`; `gamma`, `grad_gamma` `[width]`; `inverse_rms` `[rows]`.
@@ -121,7 +122,7 @@ pub fn rms_norm_backward(
     backward(x, width, gamma, None, inverse_rms, grad, grad_x, grad_gamma, None)
 }
 
-/// Both backward passes; without `mean` the rows are not centred.
+/// Computes either backward pass; without `mean` the rows are not centred (RMS normalisation).
 #[allow(clippy::too_many_arguments)]
 fn backward(
     x: &[f32],
@@ -163,9 +164,9 @@ fn backward(
             dispatch(Backward { x, gamma, mean, inverse, grad, grad_x, grad_gamma, grad_beta });
         });
     for partial in partial.chunks_exact(sums) {
-        dispatch(Add { out: grad_gamma, x: &partial[..width] });
+        dispatch(AddRows { x: &partial[..width], out: grad_gamma });
         if let Some(out) = &mut grad_beta {
-            dispatch(Add { out, x: &partial[width..] });
+            dispatch(AddRows { x: &partial[width..], out });
         }
     }
     Ok(())
@@ -212,7 +213,7 @@ impl WithSimd for Forward<'_> {
     }
 }
 
-/// `Σ (x[i] − centre)²`.
+/// Returns `Σ (x[i] − centre)²`.
 #[inline(always)]
 fn squared_distance<S: Simd>(simd: S, x: &[f32], centre: f32) -> f32 {
     let (x, tail) = S::as_simd_f32s(x);
@@ -276,7 +277,7 @@ impl WithSimd for Backward<'_> {
     }
 }
 
-/// `(Σ γ∂y, Σ γ∂y x̂)` of one row; adds `∂y x̂` to `grad_gamma`.
+/// Returns `(Σ γ∂y, Σ γ∂y x̂)` of one row and adds `∂y x̂` to `grad_gamma`.
 #[inline(always)]
 fn row_sums<S: Simd>(
     simd: S,
@@ -300,7 +301,7 @@ fn row_sums<S: Simd>(
         *out = simd.mul_add_e_f32s(*grad, normal, *out);
     }
     if !x_tail.is_empty() {
-        // Past the end the gradient is zero, and with it every term.
+        // Past the end the gradient is zero, and so is every term.
         let grad = simd.partial_load_f32s(grad_tail);
         let normal = simd.mul_f32s(simd.sub_f32s(simd.partial_load_f32s(x_tail), mean), inverse);
         let scaled = simd.mul_f32s(grad, simd.partial_load_f32s(gamma_tail));
@@ -312,20 +313,6 @@ fn row_sums<S: Simd>(
     (simd.reduce_sum_f32s(plain), simd.reduce_sum_f32s(weighted))
 }
 
-struct Add<'a> {
-    out: &'a mut [f32],
-    x: &'a [f32],
-}
-
-impl WithSimd for Add<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        vector::add_in_place(simd, self.out, self.x);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,7 +322,7 @@ mod tests {
 
     const EPSILON: f32 = 1e-5;
 
-    /// `(out, mean, inverse)` from the formula; `centred` is false for RMS normalisation.
+    /// Computes `(out, mean, inverse)` by the formula; `centred` is false for RMS normalisation.
     fn exact(x: &[f64], gamma: &[f64], beta: &[f64], centred: bool) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
         let width = gamma.len();
         let (mut out, mut means, mut inverses) = (vec![], vec![], vec![]);
@@ -353,7 +340,7 @@ mod tests {
     fn check_forward(rows: usize, width: usize, offset: f32) {
         let x: Vec<f32> = numbers(rows * width, 1, 2.0).iter().map(|x| x + offset).collect();
         let (gamma, beta) = (numbers(width, 2, 1.5), numbers(width, 3, 1.0));
-        // Rounding of x − mean, magnified by 1/deviation (about 1), and the sums over a row.
+        // Allows for the rounding of x − mean, magnified by 1/deviation (about 1), and of the sums over a row.
         let absolute = 1e-6 + 4e-7 * f64::from(offset.abs());
         on_every_isa(|isa| {
             let mut out = vec![f32::NAN; x.len()];
@@ -364,7 +351,7 @@ mod tests {
                 let beta = with_beta.then_some(&beta[..]);
                 layer_norm_forward(&x, width, &gamma, beta, EPSILON, &mut out, &mut mean, &mut inverse).unwrap();
                 let want = exact(&wide(&x), &wide(&gamma), &wide(used), true);
-                // A row of one element has deviation 0, where the rounding of x − mean counts 1/√ε times.
+                // A row of one element has deviation 0, which magnifies the rounding of x − mean by 1/√ε.
                 if width > 1 || offset == 0.0 {
                     assert_close("layer norm", isa, &out, &want.0, absolute, 3e-6);
                     assert_close("inverse deviation", isa, &inverse, &want.2, 0.0, 3e-6 + absolute);
@@ -427,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_large_mean_does_not_spoil_the_variance() {
-        // One pass (mean of squares less square of mean) would lose everything here.
+        // The mean of squares minus the square of the mean would lose all digits here.
         check_forward(3, 70, 1000.0);
     }
 

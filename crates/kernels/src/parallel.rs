@@ -1,17 +1,20 @@
 //! Splitting work among threads without changing results.
 //!
-//! Pieces depend on the shape and partial sums are added in index order. Where the number of threads decides the pieces
-//! (attention of few heads, rows of a recurrent layer), it reaches a result through rounding, and the same number gives
-//! the same bits. A rayon `sum` or `reduce` over floats would not.
+//! The pieces depend on the shape, and partial sums are added in index order. Where the number of threads decides the
+//! pieces (attention of few heads, rows of a recurrent layer), it reaches a result through rounding, and the same number
+//! gives the same bits. A rayon `sum` or `reduce` over floats would not.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use crate::share::is_crowded;
-
-/// Elements below which a memory-bound loop stays on one thread: a hand-over costs about as much (5 µs).
+/// Number of elements below which a memory-bound loop stays on one thread: a hand-over costs about as much (5 µs).
 pub(crate) const SERIAL_ELEMENTS: usize = 16 * 1024;
 
-/// Rows of `width` elements in one piece of work, so that a piece holds about [`SERIAL_ELEMENTS`].
+/// Returns the number of rows of `width` elements in one piece of work, so that a piece holds about [`SERIAL_ELEMENTS`].
 pub(crate) fn rows_per_piece(width: usize) -> usize {
     (SERIAL_ELEMENTS / width.max(1)).max(1)
 }
@@ -32,32 +35,49 @@ pub(crate) fn for_each_rows(out: &mut [f32], width: usize, f: impl Fn(usize, &mu
     }
 }
 
-/// A mutable slice that several threads write to at disjoint places.
-#[derive(Clone, Copy)]
-pub(crate) struct SharedSlice<'a> {
-    pointer: *mut f32,
-    len: usize,
-    lifetime: std::marker::PhantomData<&'a mut [f32]>,
+thread_local! {
+    /// The number of unfinished parts of the work that this thread has a part of.
+    static RUNNING: RefCell<Option<Arc<AtomicUsize>>> = const { RefCell::new(None) };
 }
 
-// SAFETY: it is a mutable slice in all but name; `slice` makes the caller promise disjointness.
-unsafe impl Send for SharedSlice<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for SharedSlice<'_> {}
+/// Marks the current thread as working on one part of a larger work, such as a training batch, until it is dropped.
+///
+/// Operations called meanwhile do not count on the other threads, which have parts of their own.
+#[derive(Debug)]
+pub struct PartGuard<'a> {
+    running: &'a AtomicUsize,
+    /// The thread's mark before: it may have taken this part while it waited inside a part of another work.
+    before: Option<Arc<AtomicUsize>>,
+    /// The mark is the thread's, so the guard must be dropped there.
+    not_send: PhantomData<*const ()>,
+}
 
-impl<'a> SharedSlice<'a> {
-    pub(crate) fn new(slice: &'a mut [f32]) -> Self {
-        Self { pointer: slice.as_mut_ptr(), len: slice.len(), lifetime: std::marker::PhantomData }
+impl<'a> PartGuard<'a> {
+    /// Begins a part of a work with `running` unfinished parts. Dropping the guard subtracts 1 from `running`.
+    pub fn begin(running: &'a Arc<AtomicUsize>) -> Self {
+        Self { running, before: RUNNING.replace(Some(running.clone())), not_send: PhantomData }
     }
+}
 
-    /// The elements `start..start + len`.
-    ///
-    /// # Safety
-    /// No other live reference covers any of them.
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn slice(&self, start: usize, len: usize) -> &'a mut [f32] {
-        assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: inside the slice by the assertion, exclusive by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer.add(start), len) }
+impl Drop for PartGuard<'_> {
+    fn drop(&mut self) {
+        RUNNING.set(self.before.take());
+        self.running.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Returns whether every thread of the pool works on a part of its own ([`PartGuard`]), so that none would help.
+pub fn is_crowded() -> bool {
+    RUNNING.with_borrow(|running| {
+        running.as_ref().is_some_and(|running| running.load(Ordering::Relaxed) >= rayon::current_num_threads())
+    })
+}
+
+/// Returns the number of threads to split an operation over.
+///
+/// Always 1 inside a part ([`PartGuard`]): the split changes rounding, and which other parts have finished is a matter
+/// of timing.
+pub fn team_threads() -> usize {
+    let in_part = RUNNING.with_borrow(Option::is_some);
+    if in_part { 1 } else { rayon::current_num_threads() }
 }

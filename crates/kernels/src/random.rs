@@ -1,5 +1,5 @@
-//! A counter-based generator: the bits at `(key, index)` are a function of both, so nothing is stored and a backward
-//! pass draws the same numbers again.
+//! A counter-based random number generator: the bits are a function of a key and an index, so nothing is stored and a
+//! backward pass draws the same numbers again.
 
 use pulp::Simd;
 
@@ -11,14 +11,14 @@ pub(crate) struct RowKey {
 }
 
 impl RowKey {
-    /// The key of `row` in the stream of `seed`.
+    /// Returns the key of row `row` in the stream of `seed`.
     #[inline(always)]
     pub(crate) fn new(seed: u64, row: u64) -> Self {
-        let mixed = mix(mix(seed).wrapping_add(row.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let mixed = mix(seed, row);
         Self { low: mixed as u32, high: (mixed >> 32) as u32 }
     }
 
-    /// 32 uniform bits for each index.
+    /// Returns 32 uniform bits for each index.
     #[inline(always)]
     pub(crate) fn bits<S: Simd>(self, simd: S, index: S::u32s) -> S::u32s {
         let shift = |x, by| simd.xor_u32s(x, simd.wrapping_dyn_shr_u32s(x, simd.splat_u32s(by)));
@@ -29,22 +29,23 @@ impl RowKey {
     }
 }
 
-/// A probability as a threshold for [`RowKey::bits`]: `bits < threshold` happens with probability `p`.
+/// Returns the threshold for which [`RowKey::bits`] are below it with probability `p`.
 pub(crate) fn threshold(p: f32) -> u32 {
     (f64::from(p) * 4_294_967_296.0).min(4_294_967_295.0) as u32
 }
 
-/// `0, 1, 2, …` in the lanes.
+/// Returns a vector with its lanes' numbers, `0, 1, 2, …`.
 #[inline(always)]
 pub(crate) fn lanes<S: Simd>(simd: S) -> S::u32s {
     const COUNT: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
     simd.partial_load_u32s(&COUNT[..S::U32_LANES])
 }
 
-/// Steele's 64-bit finaliser.
+/// Returns one number from two, with every bit depending on all bits of both (after Steele's 64-bit finaliser).
 #[inline(always)]
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+pub fn mix(a: u64, b: u64) -> u64 {
+    let mut x = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.rotate_left(32);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(b);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
 }

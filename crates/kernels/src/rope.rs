@@ -1,4 +1,4 @@
-//! Rotary position embedding ([Su et al. 2021](https://arxiv.org/abs/2104.09864)): pairs of features turn by an
+//! Rotary position embedding ([Su et al. 2021](https://arxiv.org/abs/2104.09864)): pairs of features are rotated by an
 //! angle that depends on the position.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! b' = a sin θ + b cos θ        ∂b = ∂b' cos θ − ∂a' sin θ
 //! ```
 //!
-//! Interleaved pairs are complex numbers `a + ib`, and the turn is a product with `e^{iθ}`.
+//! Interleaved pairs are complex numbers `a + ib`, and the rotation is a product with `e^{iθ}`.
 
 use pulp::{Simd, WithSimd, bytemuck, c32};
 use rayon::prelude::*;
@@ -17,38 +17,38 @@ use crate::parallel::{for_each_rows, rows_per_piece};
 use crate::scratch::Scratch;
 use crate::vector;
 
-/// Which two features form a pair; a checkpoint is trained with one of them.
+/// Which two features form a pair. A checkpoint works only with the pairing it was trained with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// `(2i, 2i + 1)`: the paper, GPT-J.
+    /// Pairs `(2i, 2i + 1)`, as in the paper and GPT-J.
     Interleaved,
-    /// `(i, i + d_head/2)`: GPT-NeoX, Llama as Hugging Face stores it.
+    /// Pairs `(i, i + d_head/2)`, as in GPT-NeoX and in Llama as Hugging Face stores it.
     Halves,
 }
 
-/// How heads lie in memory: `[outer, seq, heads, d_head]`.
+/// The sizes of the input, `[outer, seq, heads, d_head]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RopeShape {
-    /// Sequences, or sequences · heads.
+    /// Number of sequences, or sequences · heads.
     pub outer: usize,
-    /// Positions.
+    /// Number of positions.
     pub seq: usize,
-    /// Heads beside each other at a position.
+    /// Number of heads that lie side by side at a position.
     pub heads: usize,
-    /// The first of them that turn; the others, such as values, stay as they are.
+    /// Number of heads that are rotated, the first ones; the others, such as values, are copied.
     pub turned: usize,
-    /// Features of a head.
+    /// Number of features of a head.
     pub d_head: usize,
 }
 
 impl RopeShape {
-    /// One head after another, `[outer, seq, d_head]`, all of which turn.
+    /// Returns the shape of heads stored one after another, `[outer, seq, d_head]`, all of which are rotated.
     pub fn apart(outer: usize, seq: usize, d_head: usize) -> Self {
         Self { outer, seq, heads: 1, turned: 1, d_head }
     }
 }
 
-/// Turns each pair of each row by its angle.
+/// Rotates each pair of each row by its angle.
 ///
 /// # Shapes
 /// `x`, `out` as in [`RopeShape`]; `angles` `[seq, d_head/2]`.
@@ -66,15 +66,15 @@ pub fn rope_forward(
     Ok(())
 }
 
-/// What the gradient of learned angles takes; that of `x` needs neither.
+/// The input and output of the gradient of learned angles; the gradient of `x` needs neither.
 pub struct LearnedAngles<'a> {
     /// The input of the forward pass.
     pub x: &'a [f32],
-    /// The gradient of the angles, `[seq, d_head/2]`, overwritten.
+    /// Where the gradient of the angles is written, `[seq, d_head/2]`. Old content is replaced.
     pub grad: &'a mut [f32],
 }
 
-/// The gradients of [`rope_forward`], that of the angles where they are learned; both are overwritten.
+/// Computes the gradients of [`rope_forward`], that of the angles if they are learned. Old content is replaced.
 ///
 /// # Shapes
 /// `grad`, `grad_x` as in [`RopeShape`]; `angles` `[seq, d_head/2]`.
@@ -113,7 +113,7 @@ pub fn rope_backward(
     Ok(())
 }
 
-/// The number of elements in `x`.
+/// Checks the sizes and returns the number of elements in `x`.
 fn check_sizes(shape: RopeShape, angles: &[f32]) -> Result<usize, KernelError> {
     let RopeShape { outer, seq, heads, turned, d_head } = shape;
     if !d_head.is_multiple_of(2) {
@@ -121,7 +121,7 @@ fn check_sizes(shape: RopeShape, angles: &[f32]) -> Result<usize, KernelError> {
         return Err(KernelError::Invalid { what: "rope d_head", why });
     }
     if turned > heads {
-        let why = format!("expected at most {heads}, which are there, got {turned}");
+        let why = format!("expected at most {heads}, the number of heads, got {turned}");
         return Err(KernelError::Invalid { what: "rope heads that turn", why });
     }
     check_len("rope angles", angles.len(), check_product("rope angles", seq, d_head / 2)?)?;
@@ -135,7 +135,7 @@ enum Direction {
     Backward,
 }
 
-/// Calls `f` with `[seq, d_head]`: a row holds `(cos, sin)` pairs when interleaved, else all cosines, then all sines.
+/// Calls `f` with a table `[seq, d_head]` whose rows hold `(cos, sin)` pairs if interleaved, else all cosines, then all sines.
 fn with_table(angles: &[f32], d_head: usize, pairing: Pairing, f: impl FnOnce(&[f32])) {
     let mut table = Scratch::new(2 * angles.len());
     let half = d_head / 2;
@@ -157,7 +157,7 @@ impl WithSimd for Table<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // Large angles need a longer π than the vector function carries.
+        // Large angles need more digits of π than the vector function has.
         let near = self.angles.iter().all(|angle| angle.abs() <= vector::SIN_COS_REACH);
         const BLOCK: usize = 64;
         let (mut sines, mut cosines) = ([0.0; BLOCK], [0.0; BLOCK]);
@@ -191,7 +191,7 @@ impl WithSimd for Table<'_> {
 }
 
 fn turn_rows(x: &[f32], shape: RopeShape, table: &[f32], pairing: Pairing, direction: Direction, out: &mut [f32]) {
-    // Neither a row nor a position to divide by below.
+    // Sizes of zero must not be divided by below.
     if out.is_empty() {
         return;
     }
@@ -296,7 +296,7 @@ fn turned_pair<S: Simd>(
     )
 }
 
-/// The angle gradient of the positions from `first`; sums over `outer` and the heads in their order.
+/// The gradient of the angles of the positions from `first` on, summed over `outer` and the heads in their order.
 struct AngleGradient<'a> {
     x: &'a [f32],
     grad: &'a [f32],
@@ -312,7 +312,7 @@ impl WithSimd for AngleGradient<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        // Plain Rust: learned angles are rare.
+        // Plain Rust without vectors: learned angles are rare.
         let RopeShape { seq, heads, turned, d_head, .. } = self.shape;
         let (half, row) = (d_head / 2, heads * d_head);
         self.out.fill(0.0);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_sizes_are_refused_and_nothing_is_fine() {
+    fn bad_sizes_are_refused_and_empty_ones_are_fine() {
         let pairing = Pairing::Halves;
         let message =
             rope_forward(&[0.0; 3], RopeShape::apart(1, 1, 3), &[0.0], pairing, &mut [0.0; 3]).unwrap_err().to_string();

@@ -7,10 +7,10 @@ thread_local! {
     static KEPT: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Buffers a thread keeps at most; a kernel takes one or two, and a task stolen while it waits may take more.
+/// The largest number of buffers that a thread keeps. A kernel takes one or two; a task that is stolen meanwhile may take more.
 const MOST: usize = 4;
 
-/// Elements of unspecified content, handed back to the thread when dropped.
+/// A buffer of unspecified content, which goes back to the thread when dropped.
 pub(crate) struct Scratch {
     buffer: Vec<f32>,
     len: usize,

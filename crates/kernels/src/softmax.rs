@@ -5,7 +5,7 @@
 //! y = x − max x − ln Σ exp(x − max x)        ∂x = ∂y − exp(y) Σ ∂y
 //! ```
 //!
-//! A row of nothing but −∞ (a fully masked row) has softmax 0, log-softmax −∞, and gradient 0 in both.
+//! A row in which every element is −∞ (fully masked) has softmax 0, log-softmax −∞, and gradient 0 in both.
 
 use pulp::{Simd, WithSimd};
 
@@ -14,7 +14,7 @@ use crate::isa::dispatch;
 use crate::parallel::for_each_rows;
 use crate::vector;
 
-/// The softmax of each row; zeros for a row of nothing but −∞.
+/// Computes the softmax of each row; zeros for a row in which every element is −∞.
 ///
 /// # Shapes
 /// `x`, `out` `[rows, width]`.
@@ -22,7 +22,7 @@ pub fn softmax_forward(x: &[f32], width: usize, out: &mut [f32]) -> Result<(), K
     forward(x, width, out, Kind::Plain)
 }
 
-/// The gradient of [`softmax_forward`] from its output.
+/// Computes the gradient of [`softmax_forward`] from its output.
 ///
 /// # Shapes
 /// `out`, `grad`, `grad_x` `[rows, width]`.
@@ -30,7 +30,7 @@ pub fn softmax_backward(out: &[f32], width: usize, grad: &[f32], grad_x: &mut [f
     backward(out, width, grad, grad_x, Kind::Plain)
 }
 
-/// The logarithm of the softmax of each row; −∞ throughout for a row of nothing but −∞.
+/// Computes the logarithm of the softmax of each row; −∞ everywhere for a row in which every element is −∞.
 ///
 /// # Shapes
 /// `x`, `out` `[rows, width]`.
@@ -38,7 +38,7 @@ pub fn log_softmax_forward(x: &[f32], width: usize, out: &mut [f32]) -> Result<(
     forward(x, width, out, Kind::Log)
 }
 
-/// The gradient of [`log_softmax_forward`] from its output; zero for a row of nothing but −∞.
+/// Computes the gradient of [`log_softmax_forward`] from its output; zero for a row in which every element is −∞.
 ///
 /// # Shapes
 /// `out`, `grad`, `grad_x` `[rows, width]`.
@@ -87,7 +87,7 @@ impl WithSimd for Forward<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         for (x, out) in self.x.chunks_exact(self.width).zip(self.out.chunks_exact_mut(self.width)) {
             let max = vector::max(simd, x);
-            // A row of −∞ keeps exp(−∞ − 0) = 0; a NaN among them still makes the sum NaN.
+            // In a row of −∞ alone, exp(−∞ − 0) is 0; with a NaN among them the sum is still NaN.
             let shift = if max == f32::NEG_INFINITY { 0.0 } else { max };
             match self.kind {
                 Kind::Plain => {

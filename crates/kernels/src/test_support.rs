@@ -1,12 +1,12 @@
-//! What the tests of several kernels share: reproducible numbers, comparison, finite differences.
+//! Support for the tests of several kernels: reproducible numbers, comparisons, finite differences.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::isa::Isa;
 
-/// What `run` returns, or a failure that says `what` still waits after a minute: threads that wait for each other would
-/// keep a broken test for ever.
+/// Returns the result of `run`; fails after a minute and names `what` still waits, since threads that wait for each other
+/// would wait for ever.
 #[track_caller]
 pub(crate) fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = channel();
@@ -18,7 +18,7 @@ pub(crate) fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + S
     }
 }
 
-/// `n` numbers in `−scale..scale`, a function of `seed` alone.
+/// Returns `n` numbers in `−scale..scale` that depend on `seed` alone.
 pub(crate) fn numbers(n: usize, seed: u64, scale: f32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     let mut next = || {
@@ -33,7 +33,7 @@ pub(crate) fn numbers(n: usize, seed: u64, scale: f32) -> Vec<f32> {
     (0..n).map(|_| ((next() >> 40) as f32 / 8_388_608.0 - 1.0) * scale).collect()
 }
 
-/// The same numbers in double precision.
+/// Converts numbers to double precision.
 pub(crate) fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().copied().map(f64::from).collect()
 }
@@ -55,10 +55,10 @@ pub(crate) fn assert_close(what: &str, isa: Isa, got: &[f32], want: &[f64], abso
 
 /// Asserts that every element has at most this relative error.
 ///
-/// An element is a sum of terms, and an error of rounding is relative to the terms. Where they cancel, the element is much
-/// smaller than they are; the others of the tensor are sums of like terms. So the error is relative to the element or to
-/// the root mean square of the tensor, whichever is larger, and at least to `least`, the size of terms that may cancel
-/// in all elements.
+/// An element is a sum of terms, and its rounding error is relative to the terms. Where they cancel, the element is much
+/// smaller than they are, but other elements of the tensor are sums of similar terms. So the error is relative to the
+/// largest of the element, the root mean square of the tensor and `least`, the size of terms that may cancel in all
+/// elements.
 #[track_caller]
 pub(crate) fn assert_relative(what: &str, got: &[f32], want: &[f64], least: f64, tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}");
@@ -70,7 +70,7 @@ pub(crate) fn assert_relative(what: &str, got: &[f32], want: &[f64], least: f64,
     }
 }
 
-/// The gradient of `f` at `x` by central differences.
+/// Returns the gradient of `f` at `x` by central differences.
 pub(crate) fn central_differences(x: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut x = x.to_vec();
     (0..x.len())
@@ -86,7 +86,7 @@ pub(crate) fn central_differences(x: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f
         .collect()
 }
 
-/// `Σ x[i] y[i]`.
+/// Returns `Σ x[i] y[i]`.
 pub(crate) fn inner(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }

@@ -1,36 +1,36 @@
-//! Small matrix products with the output held in registers, for the inside of other kernels.
+//! Small matrix products with the output held in registers, for use inside other kernels.
 //!
-//! `gemm` packs both operands and is fast from about 100³ on. Attention multiplies 48×64 by 64×64 blocks that are in
-//! cache already and laid out for the purpose, where the call alone would cost as much.
+//! `gemm` packs both operands and is fast from about 100³ on. Attention multiplies 48×64 by 64×64 blocks that are already
+//! in cache and laid out for the purpose; there the call of `gemm` alone would cost as much as the product.
 
 use pulp::{Simd, WithSimd};
 
-/// Rows of a register tile. With 4 vectors of columns it takes 24 of 32 registers, with 2 it takes 12 of 16.
+/// Number of rows of a register tile. With 4 vectors of columns it takes 24 of 32 registers, with 2 it takes 12 of 16.
 pub(crate) const TILE_ROWS: usize = 6;
 
-/// Columns of a register tile in vectors.
+/// Returns the number of vectors in a row of a register tile.
 const fn tile_vectors<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { 4 } else { 2 }
 }
 
-/// Columns of a register tile: operands laid out in panels have them this wide, or are one narrower panel.
+/// Returns the number of columns of a register tile, which is the width of a panel of an operand.
 pub(crate) const fn panel_width<S: Simd>() -> usize {
     tile_vectors::<S>() * S::F32_LANES
 }
 
-/// `x` rounded up to whole vectors.
+/// Rounds `x` up to whole vectors.
 pub(crate) const fn round_to_lanes<S: Simd>(x: usize) -> usize {
     x.next_multiple_of(S::F32_LANES)
 }
 
-/// `out[i, j] (+)= Σ_t a[i, t] b[t, j]` for `i < rows`, `columns.0 ≤ j < columns.1`, `t < depth`.
+/// The product `out[i, j] (+)= Σ_t a[i, t] b[t, j]` for `i < rows`, `columns.0 ≤ j < columns.1`, `t < depth`.
 ///
-/// `a[i, t]` is at `a + i·a_row + t·a_column`; `b[t, j]` at `b + (j / panel)·b_panel + t·b_row + j % panel`, which is
-/// a plain row-major matrix for `b_panel = panel`; `out[i, j]` at `out + i·out_row + j`.
+/// `a[i, t]` is at `a + i·a_row + t·a_column`; `b[t, j]` at `b + (j / panel)·b_panel + t·b_row + j % panel`, where `panel`
+/// is [`panel_width`] (`b_panel = panel` makes a plain row-major matrix); `out[i, j]` at `out + i·out_row + j`.
 #[derive(Clone, Copy)]
 pub(crate) struct TileProduct {
     pub(crate) rows: usize,
-    /// Both multiples of the lanes.
+    /// First column and end, both multiples of the number of lanes.
     pub(crate) columns: (usize, usize),
     pub(crate) depth: usize,
     pub(crate) a: *const f32,
@@ -48,10 +48,10 @@ impl TileProduct {
     /// Computes the product.
     ///
     /// # Safety
-    /// Every address of the formula is inside its allocation; `out` is exclusive.
+    /// Every address of the formula is inside its allocation, and nothing else uses `out`.
     #[inline(always)]
     pub(crate) unsafe fn run<S: Simd>(self, simd: S) {
-        // A call of its own for each instruction set, so that its 24 tile shapes exist once.
+        // A function of its own for each instruction set, so that its 24 tile shapes are compiled once.
         struct Call(TileProduct);
         impl WithSimd for Call {
             type Output = ();
@@ -115,29 +115,13 @@ impl TileProduct {
     unsafe fn tile<S: Simd, const R: usize, const V: usize>(
         self,
         simd: S,
-        mut a: *const f32,
-        mut b: *const f32,
+        a: *const f32,
+        b: *const f32,
         out: *mut f32,
     ) {
-        let zero = simd.splat_f32s(0.0);
-        let mut sums = [[zero; V]; R];
-        for _ in 0..self.depth {
-            let mut columns = [zero; V];
-            // SAFETY: element `t` of each row and column, inside by the promise of `run`; vectors need no alignment.
-            unsafe {
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
-                }
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let x = simd.splat_f32s(*a.add(r * self.a_row));
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = simd.mul_add_e_f32s(x, column, *sum);
-                    }
-                }
-                a = a.add(self.a_column);
-                b = b.add(self.b_row);
-            }
-        }
+        let zeros = [[simd.splat_f32s(0.0); V]; R];
+        // SAFETY: elements of both factors, inside by the promise of `run`.
+        let sums = unsafe { multiply_tile(simd, self.depth, (a, self.a_row, self.a_column), (b, self.b_row), zeros) };
         for (r, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
                 // SAFETY: an element of `out`, inside by the promise of `run`.
@@ -149,6 +133,55 @@ impl TileProduct {
             }
         }
     }
+}
+
+/// Returns `sums[r][v] + Σ_t a[r, t] b[t, v]` for a register tile of `R` rows and `V` vectors, with `t < depth`.
+///
+/// `a` is a pointer with the strides of `r` and `t`: `a[r, t]` is at `a.0 + r·a.1 + t·a.2`. `b` is a pointer with the stride
+/// of `t`: vector `b[t, v]` is at `b.0 + t·b.1 + v·lanes`.
+///
+/// # Safety
+/// All these elements can be read.
+#[inline(always)]
+pub(crate) unsafe fn multiply_tile<S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    depth: usize,
+    (mut a, a_row, a_column): (*const f32, usize, usize),
+    (mut b, b_row): (*const f32, usize),
+    mut sums: [[S::f32s; V]; R],
+) -> [[S::f32s; V]; R] {
+    let zero = simd.splat_f32s(0.0);
+    for _ in 0..depth {
+        // SAFETY: the elements of one `t`, readable by the caller's promise; vectors need no alignment.
+        unsafe {
+            // The shorter side stays in registers and the other passes through one: 16 registers have no room for both.
+            if R < V {
+                let mut factors = [zero; R];
+                for (r, factor) in factors.iter_mut().enumerate() {
+                    *factor = simd.splat_f32s(*a.add(r * a_row));
+                }
+                for v in 0..V {
+                    let column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
+                    for (sums, factor) in sums.iter_mut().zip(factors) {
+                        sums[v] = simd.mul_add_e_f32s(factor, column, sums[v]);
+                    }
+                }
+            } else {
+                let mut columns = [zero; V];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let factor = simd.splat_f32s(*a.add(r * a_row));
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = simd.mul_add_e_f32s(factor, column, *sum);
+                    }
+                }
+            }
+        }
+        (a, b) = (a.wrapping_add(a_column), b.wrapping_add(b_row));
+    }
+    sums
 }
 
 #[cfg(test)]

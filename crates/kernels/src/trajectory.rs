@@ -1,12 +1,12 @@
-//! The path of a point that a small network moves, `dp/dt = h(t, p)`, by steps of the classical Runge–Kutta method.
+//! The path of a point that a small network moves, `dp/dt = h(t, p)`, by the classical Runge–Kutta method.
 //!
 //! ```text
 //! h(t, p) = tanh([p; t] W₁ + b₁) W₂ + b₂
 //! k₁ = h(t, p)   k₂ = h(t + τ/2, p + τ/2 k₁)   k₃ = h(t + τ/2, p + τ/2 k₂)   k₄ = h(t + τ, p + τ k₃)
 //! p ← p + τ/6 (k₁ + 2k₂ + 2k₃ + k₄)            τ = delta / steps
 //! ```
-//! Position `i` is `p(i·delta)`. The backward pass is that of these steps, not of the equation they approximate. Only
-//! the loop over the evaluations is in order; the gradients of the weights are products over all of them at the end.
+//! Position `i` is `p(i·delta)`. The backward pass differentiates these steps, not the equation that they approximate.
+//! Only the loop over the evaluations is sequential; the gradients of the weights are products over all of them at the end.
 
 use pulp::{Simd, WithSimd};
 
@@ -15,30 +15,30 @@ use crate::isa::dispatch;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 use crate::vector::{self, add_in_place, add_scaled, dot, map_in_place, tanh, zip, zip_in_place};
 
-/// Evaluations of `h` in a step.
+/// Number of evaluations of `h` in a step.
 const STAGES: usize = 4;
-/// Where in a step they are: `t + C·τ`, `p + C·τ·k` of the one before.
+/// Where in the step the evaluations are: at `t + C·τ` and `p + C·τ·k`, with `k` of the evaluation before.
 const C: [f32; STAGES] = [0.0, 0.5, 0.5, 1.0];
-/// Their weights in the sum.
+/// Weights of the evaluations in the sum.
 const B: [f32; STAGES] = [1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0];
 
 /// The sizes of a path and of its network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrajectoryShape {
-    /// Positions, the start included.
+    /// Number of positions, including the start.
     pub positions: usize,
-    /// Runge–Kutta steps from one position to the next.
+    /// Number of Runge–Kutta steps from one position to the next.
     pub steps: usize,
     /// Time from one position to the next.
     pub delta: f32,
-    /// Features of `p`.
+    /// Number of features of `p`.
     pub d_model: usize,
-    /// Hidden units of `h`.
+    /// Number of hidden units of `h`.
     pub d_hidden: usize,
 }
 
 impl TrajectoryShape {
-    /// How often `h` is evaluated; `None` where that does not fit in a `usize`.
+    /// Returns the number of evaluations of `h`, `None` if it does not fit in a `usize`.
     pub fn evaluations(&self) -> Option<usize> {
         self.positions.saturating_sub(1).checked_mul(self.steps)?.checked_mul(STAGES)
     }
@@ -59,17 +59,17 @@ impl TrajectoryShape {
         (f64::from(self.delta) / self.steps as f64) as f32
     }
 
-    /// The time of an evaluation.
+    /// Returns the time `t` of an evaluation.
     fn time(&self, evaluation: usize) -> f32 {
         let step = f64::from(self.delta) / self.steps as f64;
         (((evaluation / STAGES) as f64 + f64::from(C[evaluation % STAGES])) * step) as f32
     }
 }
 
-/// The network `h`.
+/// The weights of the network `h`.
 #[derive(Debug, Clone, Copy)]
 pub struct TrajectoryWeights<'a> {
-    /// `W₁`, `[d_model + 1, d_hidden]`; the last row is that of the time.
+    /// `W₁`, `[d_model + 1, d_hidden]`; the last row belongs to the time.
     pub w1: &'a [f32],
     /// `b₁`, `[d_hidden]`
     pub b1: &'a [f32],
@@ -79,22 +79,22 @@ pub struct TrajectoryWeights<'a> {
     pub b2: &'a [f32],
 }
 
-/// Where [`trajectory_backward`] writes; old content is replaced.
+/// Where [`trajectory_backward`] writes the gradients. Old content is replaced.
 #[derive(Debug)]
 pub struct TrajectoryGradients<'a> {
-    /// `[d_model]`
+    /// Gradient of the start, `[d_model]`
     pub start: &'a mut [f32],
-    /// `[d_model + 1, d_hidden]`
+    /// Gradient of `W₁`, `[d_model + 1, d_hidden]`
     pub w1: &'a mut [f32],
-    /// `[d_hidden]`
+    /// Gradient of `b₁`, `[d_hidden]`
     pub b1: &'a mut [f32],
-    /// `[d_hidden, d_model]`
+    /// Gradient of `W₂`, `[d_hidden, d_model]`
     pub w2: &'a mut [f32],
-    /// `[d_model]`
+    /// Gradient of `b₂`, `[d_model]`
     pub b2: &'a mut [f32],
 }
 
-/// The positions, and what the backward pass needs: the network's inputs and hidden units in every evaluation.
+/// Computes the positions, and the network's inputs and hidden units in every evaluation, which the backward pass needs.
 ///
 /// # Shapes
 /// `start` `[d_model]`; `out` `[positions, d_model]`, `inputs` `[evaluations, d_model + 1]`, `hidden`
@@ -113,7 +113,7 @@ pub fn trajectory_forward(
     Ok(())
 }
 
-/// The gradients of the start and the network, given those of every position.
+/// Computes the gradients of the start and the network from those of every position.
 ///
 /// # Shapes
 /// The shapes are those of [`trajectory_forward`], with its results in `inputs` and `hidden`; `grad` `[positions, d_model]`.
@@ -169,7 +169,7 @@ fn check(
 struct Forward<'a> {
     shape: TrajectoryShape,
     weights: TrajectoryWeights<'a>,
-    /// With the start in its first row.
+    /// Positions, with the start in the first row.
     out: &'a mut [f32],
     inputs: &'a mut [f32],
     hidden: &'a mut [f32],
@@ -222,9 +222,9 @@ struct Backward<'a> {
     hidden: &'a [f32],
     grad: &'a [f32],
     start: &'a mut [f32],
-    /// The gradient before the `tanh`, `[evaluations, d_hidden]`.
+    /// Gradient before the `tanh`, `[evaluations, d_hidden]`.
     grad_before: &'a mut [f32],
-    /// The gradient of each `k`, `[evaluations, d_model]`.
+    /// Gradient of each `k`, `[evaluations, d_model]`.
     grad_slope: &'a mut [f32],
     b1: &'a mut [f32],
     b2: &'a mut [f32],
@@ -238,7 +238,7 @@ impl WithSimd for Backward<'_> {
         let Self { shape, weights, hidden, grad, start, grad_before, grad_slope, b1, b2 } = self;
         let TrajectoryShape { positions, steps, d_model, d_hidden, .. } = shape;
         let step_size = shape.step_size();
-        // The gradient of the point after a step, that before it, and that of a stage's features.
+        // Gradients of the point after a step, of the point before it, and of the features of an evaluation.
         let after = &mut grad[(positions - 1) * d_model..].to_vec()[..];
         let before = start;
         before.copy_from_slice(after);
@@ -284,7 +284,7 @@ mod tests {
     use crate::isa::on_every_isa;
     use crate::test_support::{assert_close, central_differences, inner, numbers, wide};
 
-    /// The positions in f64, from the formula; all parameters in one slice: start, `W₁`, `b₁`, `W₂`, `b₂`.
+    /// Computes the positions in f64 by the formula; `parameters` holds start, `W₁`, `b₁`, `W₂` and `b₂` one after another.
     fn reference(shape: TrajectoryShape, parameters: &[f64]) -> Vec<f64> {
         let TrajectoryShape { positions, steps, delta, d_model: d, d_hidden: m } = shape;
         let (start, rest) = parameters.split_at(d);

@@ -1,7 +1,7 @@
 //! Elementary functions and loops over slices, generic over the instruction set.
 //!
-//! Everything here is `inline(always)`: it becomes part of the kernel that [`crate::isa::dispatch`] compiles.
-//! No function swallows a NaN.
+//! Every function is `inline(always)`, so that it becomes part of the kernel that [`crate::isa::dispatch`] compiles.
+//! A NaN argument gives a NaN, unless a function says otherwise.
 
 use pulp::Simd;
 
@@ -12,7 +12,7 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.select_f32s(overflow, simd.splat_f32s(f32::INFINITY), exp_bounded(simd, x))
 }
 
-/// [`exp`] for `x` known to be at most 88.37 (or NaN), as in a softmax: `exp(−∞)` is 0.
+/// `exp(x)` for `x` of at most 88.37 (or NaN), as in a softmax; `exp(−∞)` is 0.
 #[inline(always)]
 pub(crate) fn exp_bounded<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     // Adding 1.5·2²³ + 127 rounds x·log₂e to an integer n and leaves n + 127 in the low bits, where the shift by 23
@@ -34,7 +34,7 @@ pub(crate) fn exp_bounded<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 /// `tanh(x)`.
 #[inline(always)]
 pub(crate) fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
-    // Of |x|, with the sign put back: for a negative x the difference would cancel against −1.
+    // Computed for |x|, with the sign put back: for a negative x the difference would cancel against −1.
     let size = simd.abs_f32s(x);
     let e = exp(simd, simd.add_f32s(size, size));
     let one = simd.splat_f32s(1.0);
@@ -44,7 +44,7 @@ pub(crate) fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     tanh_near_zero(simd, x, large)
 }
 
-/// `tanh(x)` where `|x| < 0.4`, and `large` elsewhere: formulas with `e²ˣ` cancel near zero.
+/// `tanh(x)` where `|x| < 0.4` and `large` elsewhere, because formulas with `e²ˣ` cancel near zero.
 #[inline(always)]
 pub(crate) fn tanh_near_zero<S: Simd>(simd: S, x: S::f32s, large: S::f32s) -> S::f32s {
     let squared = simd.mul_f32s(x, x);
@@ -62,7 +62,7 @@ pub(crate) fn sigmoid<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.div_f32s(one, simd.add_f32s(one, exp(simd, simd.neg_f32s(x))))
 }
 
-/// The standard normal distribution `(Φ(x), φ(x))`: `gelu(x) = x Φ(x)`, `gelu'(x) = Φ(x) + x φ(x)`.
+/// The standard normal distribution and density `(Φ(x), φ(x))`: `gelu(x) = x Φ(x)`, `gelu'(x) = Φ(x) + x φ(x)`.
 #[inline(always)]
 pub(crate) fn normal<S: Simd>(simd: S, x: S::f32s) -> (S::f32s, S::f32s) {
     let one = simd.splat_f32s(1.0);
@@ -121,7 +121,7 @@ pub(crate) fn sin_cos<S: Simd>(simd: S, x: S::f32s) -> (S::f32s, S::f32s) {
     (flip(simd.select_f32s(is_even, sin, cos), sign(quadrant)), flip(simd.select_f32s(is_even, cos, sin), sign(next)))
 }
 
-/// The largest argument of [`sin_cos`].
+/// The largest absolute value of an argument of [`sin_cos`].
 pub(crate) const SIN_COS_REACH: f32 = 8192.0;
 
 /// `c₀ + c₁ x + c₂ x² + …` by Horner's rule.
@@ -134,10 +134,19 @@ fn polynomial<S: Simd, const N: usize>(simd: S, x: S::f32s, coefficients: &[f32;
     sum
 }
 
+/// A slice of at most one vector, with zeros in the lanes it does not fill.
+#[inline(always)]
+pub(crate) fn load<S: Simd>(simd: S, slice: &[f32]) -> S::f32s {
+    match S::as_simd_f32s(slice) {
+        ([whole], []) => *whole,
+        (_, part) => simd.partial_load_f32s(part),
+    }
+}
+
 /// `out[i] = f(x[i])`: `map!(simd, x, out, |x| f(x))` inside a function generic over `S: Simd`.
 ///
-/// The loops over slices are macros because a closure is compiled on its own first, without the instruction set of its
-/// kernel: its vector operations would be calls, and it too large to be inlined (measured: 4 to 8 times slower).
+/// The loops over slices are macros because a closure is compiled on its own first, without its kernel's instruction set:
+/// its vector operations would be calls and make it too large to be inlined (measured: 4 to 8 times slower).
 macro_rules! map {
     ($simd:expr, $x:expr, $out:expr, |$v:ident| $f:expr) => {{
         let (x, x_tail) = S::as_simd_f32s($x);
@@ -230,9 +239,9 @@ pub(crate) fn add_in_place<S: Simd>(simd: S, out: &mut [f32], x: &[f32]) {
     zip_in_place!(simd, out, x, |o, x| simd.add_f32s(o, x));
 }
 
-/// `out[i] = exp(x[i] − shift)` and the sum of it, for `shift` at least the largest element.
+/// Writes `out[i] = exp(x[i] − shift)` and returns the sum; `shift` is at least the largest element.
 ///
-/// The sum is taken over blocks, so that its error does not grow with a long row.
+/// The sum is taken in blocks, so that its error does not grow with the length of the row.
 #[inline(always)]
 pub(crate) fn exp_sum<S: Simd>(simd: S, x: &[f32], shift: f32, out: &mut [f32]) -> f32 {
     let shift = simd.splat_f32s(shift);
@@ -250,13 +259,13 @@ pub(crate) fn exp_sum<S: Simd>(simd: S, x: &[f32], shift: f32, out: &mut [f32]) 
     if !x_tail.is_empty() {
         let value = exp_bounded(simd, simd.sub_f32s(simd.partial_load_f32s(x_tail), shift));
         simd.partial_store_f32s(out_tail, value);
-        // Read back, because the lanes past the end must not count.
+        // Read back with zeros, because the lanes past the end must not count.
         total = simd.add_f32s(total, simd.partial_load_f32s(out_tail));
     }
     simd.reduce_sum_f32s(total)
 }
 
-/// `x[i] = exp(x[i] − shift)` and the sum of it; see [`exp_sum`].
+/// Sets `x[i] = exp(x[i] − shift)` and returns the sum, as [`exp_sum`] does.
 #[inline(always)]
 pub(crate) fn exp_sum_in_place<S: Simd>(simd: S, x: &mut [f32], shift: f32) -> f32 {
     let shift = simd.splat_f32s(shift);
@@ -278,7 +287,7 @@ pub(crate) fn exp_sum_in_place<S: Simd>(simd: S, x: &mut [f32], shift: f32) -> f
     simd.reduce_sum_f32s(total)
 }
 
-/// `Σ exp(x[i] − shift)`; see [`exp_sum`].
+/// Returns `Σ exp(x[i] − shift)`, added up as in [`exp_sum`].
 #[inline(always)]
 pub(crate) fn sum_exp<S: Simd>(simd: S, x: &[f32], shift: f32) -> f32 {
     let shift = simd.splat_f32s(shift);
@@ -301,10 +310,10 @@ pub(crate) fn sum_exp<S: Simd>(simd: S, x: &[f32], shift: f32) -> f32 {
     simd.reduce_sum_f32s(total)
 }
 
-/// Vectors added to one running sum before it joins the total.
+/// Number of vectors in a block of [`exp_sum`].
 const SUM_BLOCK: usize = 64;
 
-/// Lanes of the widest instruction set.
+/// Number of lanes of the widest instruction set.
 pub(crate) const MAX_LANES: usize = 16;
 
 /// `out[i] += factor · x[i]`.
@@ -314,7 +323,7 @@ pub(crate) fn add_scaled<S: Simd>(simd: S, factor: f32, x: &[f32], out: &mut [f3
     zip_in_place!(simd, out, x, |out, x| simd.mul_add_e_f32s(factor, x, out));
 }
 
-/// `Σ x[i] y[i]`, in an order that depends on the length alone.
+/// Returns `Σ x[i] y[i]`, added up in an order that depends on the length alone.
 #[inline(always)]
 pub(crate) fn dot<S: Simd>(simd: S, x: &[f32], y: &[f32]) -> f32 {
     let (x, x_tail) = S::as_simd_f32s(x);
@@ -337,7 +346,7 @@ pub(crate) fn dot<S: Simd>(simd: S, x: &[f32], y: &[f32]) -> f32 {
     simd.reduce_sum_f32s(simd.add_f32s(simd.add_f32s(sums[0], sums[1]), simd.add_f32s(sums[2], sums[3])))
 }
 
-/// `Σ x[i]`, in an order that depends on the length alone.
+/// Returns `Σ x[i]`, added up in an order that depends on the length alone.
 #[inline(always)]
 pub(crate) fn sum<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let (x, tail) = S::as_simd_f32s(x);
@@ -357,7 +366,7 @@ pub(crate) fn sum<S: Simd>(simd: S, x: &[f32]) -> f32 {
     simd.reduce_sum_f32s(simd.add_f32s(simd.add_f32s(sums[0], sums[1]), simd.add_f32s(sums[2], sums[3])))
 }
 
-/// The largest element, −∞ for none. A NaN is skipped: whoever subtracts the maximum gets it back from the element.
+/// Returns the largest element, −∞ for an empty slice. A NaN is skipped: it comes back when the maximum is subtracted from it.
 #[inline(always)]
 pub(crate) fn max<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let (x, tail) = S::as_simd_f32s(x);

@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
+use regard_kernels::mix;
 
 use crate::heads::{AttentionKind, Heads, Inventory, Side, Site};
 
@@ -216,14 +217,6 @@ pub(crate) fn stream(seed: u64, name: &str) -> u64 {
         .bytes()
         .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
     mix(seed, hash)
-}
-
-/// One number from two, with every bit depending on all.
-pub(crate) fn mix(a: u64, b: u64) -> u64 {
-    let mut x = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.rotate_left(32);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(b);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

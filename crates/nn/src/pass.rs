@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use regard_kernels::mix;
 use regard_ops::Dropout;
 
 use crate::ablation::Ablation;
 use crate::capture::Capture;
 use crate::error::NnError;
-use crate::init::{LayerPath, mix, stream};
+use crate::init::{LayerPath, stream};
 
 /// Settings of one forward pass through a model.
 ///

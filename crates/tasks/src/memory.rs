@@ -17,7 +17,7 @@ const TRAINING: &str = " with their gradients, averages and a batch: lower model
 pub(crate) fn check(description: &Description) -> Result<(), TaskError> {
     let Some((counted, available)) = counted(description)? else { return Ok(()) };
     // Each thread that shares a batch has its own gradients.
-    let copies = regard_kernels::parts() as u128 - 1 + BESIDE;
+    let copies = crate::train::parts() as u128 - 1 + BESIDE;
     let needed = counted.memory.training + 4 * counted.parameters() * copies;
     fits(needed, counted.parameters(), available, TRAINING)
 }

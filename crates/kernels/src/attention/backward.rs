@@ -1,12 +1,12 @@
-//! Attention backward: the weights are made again from the log-sum-exps, block by block.
+//! The backward pass, which computes the weights again from the log-sum-exps, block by block.
 //!
 //! ```text
 //! P  = exp(S − L)          dV = drop(P)ᵀ dO
 //! dP = drop(dO Vᵀ)         dS = P ∘ (dP − δ),  δ_i = dO_i·O_i
 //! dQ = scale · dS K        dK = scale · dSᵀ Q          dbias = dS
 //! ```
-//! One task owns all queries that use a key head, so nothing is added atomically and the bits are reproducible. With
-//! fewer key heads than threads the keys of a head are split, and the parts of `dQ` added in order.
+//! One task owns all queries that use a key head, so no atomic additions are needed and the bits are reproducible. With
+//! fewer key heads than threads, the keys of a head are split, and the parts of `dQ` are added in order.
 
 use rayon::prelude::*;
 
@@ -18,27 +18,28 @@ use super::rows::rowwise_backward;
 use super::view::{View, ViewMut};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
-use crate::share::team_threads;
+use crate::parallel::team_threads;
+use crate::shared_slice::SharedSlice;
 
-/// Where the gradients go; each is overwritten.
+/// Where [`attention_backward`] writes the gradients. Old content is replaced.
 pub struct AttentionGradients<'a> {
-    /// `[batch, n_heads, queries, d_head]`.
+    /// Gradient of the queries, `[batch, n_heads, queries, d_head]`.
     pub q: ViewMut<'a>,
-    /// `[batch, kv_heads, keys, d_head]`.
+    /// Gradient of the keys, `[batch, kv_heads, keys, d_head]`.
     pub k: ViewMut<'a>,
-    /// `[batch, kv_heads, keys, d_value]`.
+    /// Gradient of the values, `[batch, kv_heads, keys, d_value]`.
     pub v: ViewMut<'a>,
-    /// `[batch or 1, n_heads or 1, queries, keys]` stored without gaps, 1 where the bias has stride 0.
+    /// Gradient of the bias, `[batch or 1, n_heads or 1, queries, keys]` without gaps; 1 where the bias has stride 0.
     pub bias: Option<&'a mut [f32]>,
-    /// `[n_heads, queries + keys − 1]`.
+    /// Gradient of the bias by distance, `[n_heads, queries + keys − 1]`.
     pub distance: Option<&'a mut [f32]>,
 }
 
-/// The gradients of [`attention_forward`](super::attention_forward), given its results and the gradient `grad` of `out`.
+/// Computes the gradients of [`attention_forward`](super::attention_forward) from its results and the gradient `grad` of
+/// `out`.
 ///
 /// # Shapes
-/// The shapes are the same; `out` and `grad` `[batch, n_heads, queries, d_value]`.
+/// As in the forward pass; `out` and `grad` `[batch, n_heads, queries, d_value]`.
 #[allow(clippy::too_many_arguments)]
 pub fn attention_backward(
     shape: AttentionShape,
@@ -70,7 +71,7 @@ pub fn attention_backward(
     let AttentionGradients { q: grad_q, k: grad_k, v: grad_v, mut bias, mut distance } = gradients;
     let serial = problem.multiply_adds() < SERIAL_MULTIPLY_ADDS;
     let plan = Plan::new(&problem, bias.is_some().then_some(&bias_layout), serial);
-    // Sums over the batch are made from one row a sequence, in order.
+    // Sums over the batch are added up from one row for each sequence, in order.
     let mut distance_parts = vec![0.0; if distance.is_some() { shape.batch * shape.n_heads * columns } else { 0 }];
     let mut bias_parts = vec![0.0; if plan.private_bias { (plan.tasks - 1) * bias_layout.len() } else { 0 }];
     if let Some(bias) = &mut bias {
@@ -109,7 +110,7 @@ pub fn attention_backward(
         }
     }
     if plan.private_bias && !bias_parts.is_empty() {
-        let bias = bias.expect("there are parts only of a bias gradient that was asked for");
+        let bias = bias.expect("bias parts exist only if the gradient of the bias was requested");
         for part in bias_parts.chunks_exact(bias_layout.len()) {
             bias.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
         }
@@ -126,7 +127,7 @@ pub fn attention_backward(
     Ok(())
 }
 
-/// `grad_q` as the sum of the parts that tasks over ranges of keys made.
+/// Sets `grad_q` to the sum of the parts that the tasks computed from their ranges of keys.
 fn add_query_parts(shape: &AttentionShape, parts: &[f32], grad_q: &ViewMut<'_>) {
     let size = shape.rows() * shape.d_head;
     for row in 0..shape.rows() {
@@ -141,7 +142,7 @@ fn add_query_parts(shape: &AttentionShape, parts: &[f32], grad_q: &ViewMut<'_>) 
     }
 }
 
-/// The gradient of the bias, stored without gaps and without the indices along which the bias repeats.
+/// The shape of the bias's gradient: no gaps, and size 1 along the indices along which the bias repeats.
 #[derive(Clone, Copy)]
 pub(super) struct BiasLayout {
     batch: usize,
@@ -168,25 +169,25 @@ impl BiasLayout {
     }
 }
 
-/// Who does what: tasks run in parallel, the items of a task one after another.
+/// The split into tasks. An item is a key head of a sequence; tasks run in parallel, the items of a task one after another.
 pub(super) struct Plan {
     tasks: usize,
-    /// Ranges of keys that each item is split into, in tasks of their own.
+    /// Number of ranges of keys that each item is split into, with a task for each.
     pub(super) splits: usize,
-    /// Every task but the first adds up its own bias gradient.
+    /// Whether every task but the first adds up a bias gradient of its own.
     private_bias: bool,
     assignment: Assignment,
 }
 
 #[derive(Clone, Copy)]
 enum Assignment {
-    /// A task an item.
+    /// One task for each item.
     Each,
-    /// A task a key head, because the bias repeats over the batch.
+    /// One task for each key head, because the bias repeats over the batch.
     KeyHead,
-    /// A task a sequence, because the bias repeats over heads.
+    /// One task for each sequence, because the bias repeats over heads.
     Sequence,
-    /// A task for each thread, with consecutive items.
+    /// One task for each thread, with consecutive items.
     Chunks,
 }
 
@@ -199,7 +200,7 @@ impl Plan {
         let plan = |assignment, tasks| Self { tasks, splits: 1, private_bias: false, assignment };
         match repeats {
             None | Some((false, false)) => {
-                // A bias gradient and the sparse path write for all keys of a query at once, so only plain calls split.
+                // Bias gradients and the sparse path write all keys of a query at once, so only plain calls are split.
                 let splittable =
                     bias.is_none() && problem.options.sparse.is_none() && problem.options.distance.is_none();
                 let splits = if splittable && items > 0 { (2 * threads).div_ceil(items) } else { 1 };
@@ -214,7 +215,7 @@ impl Plan {
         }
     }
 
-    /// The `(sequence, key head)` pairs of a task.
+    /// Returns the `(sequence, key head)` pairs of a task.
     fn items(&self, shape: &AttentionShape, task: usize) -> impl Iterator<Item = (usize, usize)> {
         let (batch, kv_heads) = (shape.batch, shape.kv_heads);
         let items = batch * kv_heads;
@@ -231,7 +232,7 @@ impl Plan {
     }
 }
 
-/// Everything the tasks share.
+/// The data that all tasks share.
 pub(super) struct Backward<'a> {
     pub(super) problem: &'a Problem<'a>,
     pub(super) out: View<'a>,
@@ -249,7 +250,7 @@ pub(super) struct Backward<'a> {
 }
 
 impl Backward<'_> {
-    /// The row of the bias gradient that `task` adds to for query `i`.
+    /// Returns the row of the bias gradient that `task` adds to for query `i`.
     ///
     /// # Safety
     /// Called by `task` only, for an item of its own, with no other row alive.
@@ -268,7 +269,7 @@ impl Backward<'_> {
         })
     }
 
-    /// The part of the distance gradient for query `i` and the keys `first..first + len`.
+    /// Returns the part of the distance gradient for query `i` and the keys `first..first + len`.
     ///
     /// # Safety
     /// Called by the task of the item only, with no other part alive.
@@ -286,7 +287,7 @@ impl Backward<'_> {
         self.distance_parts.map(|parts| unsafe { parts.slice(offset, len) })
     }
 
-    /// The log-sum-exp of a query as the backward pass uses it: +∞ for one that sees nothing, so that weights are 0.
+    /// Returns the log-sum-exp of a query, but +∞ for one that sees no key, so that its weights become 0.
     #[inline(always)]
     pub(super) fn log_sum_exp(&self, (batch, head, i): (usize, usize, usize)) -> f32 {
         let AttentionShape { n_heads, queries, .. } = self.problem.shape;

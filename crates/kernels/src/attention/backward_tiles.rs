@@ -1,4 +1,4 @@
-//! Attention backward for one key head: blocks of queries against blocks of keys, in register tiles.
+//! The backward pass of one key head: blocks of queries against blocks of keys, in register tiles.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::scratch::Scratch;
 use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
 use crate::vector::{dot, exp_bounded, map, zip_in_place};
 
-/// Keys a block.
+/// Number of keys in a block.
 const KEY_BLOCK: usize = 128;
 
 /// All queries that use one key head of one sequence, against the task's share of the keys.
@@ -23,9 +23,9 @@ pub(super) struct Item<'a> {
     pub(super) task: usize,
 }
 
-/// What an item reads.
+/// The operands that an item reads.
 struct Operands<'a> {
-    /// Times the scale.
+    /// Keys times the scale.
     key_columns: Columns<'a>,
     value_columns: Columns<'a>,
     keys: Rows<'a>,
@@ -34,14 +34,14 @@ struct Operands<'a> {
     deltas: &'a [f32],
 }
 
-/// What an item adds to. Widths are rounded up to whole vectors.
+/// The sums and the working memory of an item. Widths are rounded up to whole vectors.
 struct Sums<'a> {
     keys: &'a mut [f32],
     values: &'a mut [f32],
     queries: &'a mut [f32],
-    /// Scores, then weights, of the block.
+    /// Scores of the block, then its weights.
     weights: &'a mut [f32],
-    /// Gradients of weights, then of scores, of the block.
+    /// Gradients of the block's weights, then of its scores.
     grad_scores: &'a mut [f32],
 }
 
@@ -128,7 +128,7 @@ impl WithSimd for Item<'_> {
 }
 
 impl Item<'_> {
-    /// `δ_i = dO_i·O_i`.
+    /// Computes `δ_i = dO_i·O_i`.
     #[inline(always)]
     fn deltas<S: Simd>(&self, simd: S, head: usize, grad_out: &Rows<'_>, deltas: &mut [f32]) {
         let (out, d_value) = (self.backward.out, self.backward.problem.shape.d_value);
@@ -142,8 +142,8 @@ impl Item<'_> {
         }
     }
 
-    /// The blocks of queries that may see any of the keys `start..end`: both ends of what a query sees only ever grow, so
-    /// they are found by bisection, and a window costs no more than its length.
+    /// Returns the blocks of queries that may see any of the keys `start..end`. Both ends of a query's keys never fall from
+    /// one query to the next, so the blocks are found by bisection, and a window costs no more than its length.
     fn blocks_seeing(&self, start: usize, end: usize) -> Range<usize> {
         let Problem { shape, options, .. } = self.backward.problem;
         let bisect = |before: &dyn Fn(usize) -> bool| {
@@ -160,7 +160,7 @@ impl Item<'_> {
         from..to.max(from)
     }
 
-    /// All queries of one head.
+    /// Adds the contributions of all queries of one head.
     #[inline(always)]
     fn head<S: Simd>(&self, simd: S, head: usize, keys: Range<usize>, operands: &Operands<'_>, sums: &mut Sums<'_>) {
         let Backward { problem, grad_q, plan, query_parts, .. } = *self.backward;
@@ -186,7 +186,7 @@ impl Item<'_> {
 
         let scale = simd.splat_f32s(problem.options.scale);
         for i in 0..queries {
-            // SAFETY: queries of this head belong to this task, or the part of this split does.
+            // SAFETY: the queries of this head belong to this task or, with splits, this split's part of them does.
             let row = unsafe {
                 if plan.splits > 1 {
                     let row = (self.batch * problem.shape.n_heads + head) * queries + i;
@@ -210,11 +210,11 @@ struct Step<'a> {
     end: usize,
     first: usize,
     intervals: &'a Intervals,
-    /// Keys seen by any query, relative to `start`, in whole vectors.
+    /// Keys that any query sees, relative to `start`, in whole vectors.
     columns: (usize, usize),
 }
 
-/// `0..count` in pieces of a register tile's rows.
+/// Splits `0..count` into ranges of a register tile's rows.
 fn groups(count: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count).step_by(TILE_ROWS).map(move |r| r..(r + TILE_ROWS).min(count))
 }
@@ -225,7 +225,7 @@ impl Step<'_> {
         let Step { start, end, columns, intervals, .. } = *self;
         let rows = intervals.rows;
         let seen = |rows| intervals.columns::<S>(rows, start, end);
-        // All queries against all keys of the block in one product each, or only what groups of six see.
+        // One product for all queries and keys of the block, or products of what each group of six queries sees.
         let whole = groups(rows).all(|rows| seen(rows) == Some(columns));
         if whole {
             self.multiply(simd, 0..rows, columns, sums);
@@ -260,7 +260,7 @@ impl Step<'_> {
         }
     }
 
-    /// Scores and gradients of the weights of `rows` for the keys `columns`.
+    /// Computes the scores and the gradients of the weights of `rows` for the keys `columns`.
     #[inline(always)]
     fn multiply<S: Simd>(&self, simd: S, rows: Range<usize>, columns: (usize, usize), sums: &mut Sums<'_>) {
         let Step { start, first, operands, .. } = *self;
@@ -303,7 +303,7 @@ impl Step<'_> {
         }
     }
 
-    /// Adds to the gradients of `keys` and their values what `queries` contribute.
+    /// Adds the contributions of `queries` to the gradients of `keys` and their values.
     #[inline(always)]
     fn add_keys<S: Simd>(&self, simd: S, keys: Range<usize>, queries: Range<usize>, sums: &mut Sums<'_>) {
         let Step { start, first, operands, .. } = *self;
@@ -341,7 +341,7 @@ impl Step<'_> {
         }
     }
 
-    /// Adds to the gradients of the queries `rows` what the keys `columns` contribute.
+    /// Adds the contributions of the keys `columns` to the gradients of the queries `rows`.
     #[inline(always)]
     fn add_queries<S: Simd>(&self, simd: S, rows: Range<usize>, columns: (usize, usize), sums: &mut Sums<'_>) {
         let Step { start, end, first, operands, .. } = *self;
@@ -364,7 +364,7 @@ impl Step<'_> {
         unsafe { product.run(simd) };
     }
 
-    /// Turns row `r` of scores into weights and that of their gradients into gradients of scores; zero for unseen keys.
+    /// Turns row `r` of scores into weights and of weight gradients into score gradients, with zeros for unseen keys.
     #[inline(always)]
     fn row<S: Simd>(&self, simd: S, r: usize, sums: &mut Sums<'_>) {
         let problem = self.item.backward.problem;
@@ -387,7 +387,7 @@ impl Step<'_> {
         weights_and_gradients(simd, problem, index, key, log_sum_exp, delta, weights, grads);
     }
 
-    /// Adds the gradients of the scores to those of the biases: after all rows, so that the memory can keep up.
+    /// Adds the gradients of the scores to those of the biases, after all rows, so that the memory can keep up.
     #[inline(always)]
     fn add_biases<S: Simd>(&self, simd: S, sums: &Sums<'_>) {
         let backward = self.item.backward;
@@ -398,7 +398,7 @@ impl Step<'_> {
             if low == high {
                 continue;
             }
-            // SAFETY: this task's item, one row at a time.
+            // SAFETY: the item belongs to this task, which uses one row at a time.
             unsafe {
                 if let Some(bias) = backward.bias_row(self.item.task, index) {
                     let bias = &mut bias[key..key + grads.len()];
@@ -412,7 +412,7 @@ impl Step<'_> {
     }
 }
 
-/// `weights`: scores in, dropped weights out. `grads`: gradients of the dropped weights in, of the scores out.
+/// Replaces the scores in `weights` by weights after dropout, and the gradients of those in `grads` by gradients of scores.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn weights_and_gradients<S: Simd>(
@@ -464,14 +464,14 @@ struct Shift<V> {
 }
 
 impl<V: Copy> Shift<V> {
-    /// Score and gradient of the weight to weight and gradient of the score.
+    /// Returns the weight and the gradient of the score, from the score and the gradient of the weight.
     #[inline(always)]
     fn plain<S: Simd<f32s = V>>(self, simd: S, score: V, grad: V) -> (V, V) {
         let weight = exp_bounded(simd, simd.sub_f32s(score, self.log_sum_exp));
         (weight, simd.mul_f32s(weight, simd.sub_f32s(grad, self.delta)))
     }
 
-    /// The same for a weight that dropout multiplies by `factor`.
+    /// Does the same for a weight that dropout multiplies by `factor`.
     #[inline(always)]
     fn with_factor<S: Simd<f32s = V>>(self, simd: S, score: V, grad: V, factor: V) -> (V, V) {
         let weight = exp_bounded(simd, simd.sub_f32s(score, self.log_sum_exp));

@@ -2,8 +2,8 @@
 
 use crate::error::{KernelError, check_len};
 
-/// The published slopes: `2^(−8k/h)` for a power of two, else those of the next lower power followed by every other one
-/// of the next higher.
+/// Returns the published slopes of ALiBi: `2^(−8k/h)` if the number of heads is a power of two, else those of the next lower
+/// power of two followed by every other one of the next higher.
 pub fn alibi_slopes(n_heads: usize) -> Vec<f32> {
     let slope = |k: usize, heads: usize| 2f64.powf(-8.0 * k as f64 / heads as f64) as f32;
     let lower = if n_heads.is_power_of_two() { n_heads } else { n_heads.next_power_of_two() / 2 };
@@ -12,7 +12,7 @@ pub fn alibi_slopes(n_heads: usize) -> Vec<f32> {
     regular.chain(between).take(n_heads).collect()
 }
 
-/// `−m_h |j − p|` for every distance.
+/// Returns `−m_h |j − p|` for every distance.
 ///
 /// # Shapes
 /// `slopes` `[n_heads]` → `[n_heads, queries + keys − 1]`, as `AttentionOptions::distance` takes it.
@@ -22,7 +22,7 @@ pub fn alibi_distances(slopes: &[f32], queries: usize, keys: usize) -> Vec<f32> 
     slopes.iter().flat_map(|slope| (0..columns).map(move |index| -slope * distance(index))).collect()
 }
 
-/// `table[h, clamp(j − p, −max, max) + max]` for every distance.
+/// Returns `table[h, clamp(j − p, −max, max) + max]` for every distance.
 ///
 /// # Shapes
 /// `table` `[n_heads, 2 max + 1]` → `[n_heads, queries + keys − 1]`, as `AttentionOptions::distance` takes it.
@@ -33,7 +33,7 @@ pub fn relative_distances(table: &[f32], max: usize, queries: usize, keys: usize
     Ok(entries.flat_map(|row| (0..columns).map(|index| row[entry(index, max, keys)])).collect())
 }
 
-/// The gradient of the table from that of the distances.
+/// Computes the gradient of the table of [`relative_distances`] from that of the distances.
 ///
 /// # Shapes
 /// `grad` `[n_heads, queries + keys − 1]` → `grad_table` `[n_heads, 2 max + 1]`, overwritten.
@@ -58,16 +58,16 @@ pub fn relative_distances_backward(
     Ok(())
 }
 
-/// The table's entry for an index of the distances.
+/// Returns the table's column for an index of the distances.
 fn entry(index: usize, max: usize, keys: usize) -> usize {
     (index + max + 1).saturating_sub(keys).min(2 * max)
 }
 
-/// The width of a table, if its length is a multiple of it.
+/// Returns the width of a table; refuses a length that is no multiple of it.
 fn check_table(len: usize, max: usize) -> Result<usize, KernelError> {
     let width = 2 * max + 1;
     if !len.is_multiple_of(width) {
-        let why = format!("{len} elements are no whole number of rows of 2·{max} + 1");
+        let why = format!("expected a whole number of rows of 2·{max} + 1 elements, got {len} elements");
         return Err(KernelError::Invalid { what: "relative table", why });
     }
     Ok(width)
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn slopes_are_the_published_ones() {
         assert_eq!(alibi_slopes(8), [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]);
-        // 12 heads: those of 8, then the odd ones of 16.
+        // 12 heads have the slopes of 8 heads, then the odd ones of 16.
         let twelve = alibi_slopes(12);
         assert_eq!(twelve[..8], alibi_slopes(8));
         assert_eq!(twelve[8..], [1, 3, 5, 7].map(|k| 2f64.powf(-0.5 * f64::from(k)) as f32));

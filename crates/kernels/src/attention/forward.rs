@@ -1,4 +1,4 @@
-//! Attention forward: blocks of queries against blocks of keys, with the running maximum and sum of Milakov 2018.
+//! The forward pass: blocks of queries against blocks of keys, with the running maximum and sum of Milakov 2018.
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
@@ -9,19 +9,19 @@ use super::rows::rowwise_forward;
 use super::view::{View, ViewMut};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::tile::{TILE_ROWS, TileProduct, panel_width, round_to_lanes};
 use crate::vector::{exp_bounded, map, map_in_place, max, sum};
 
-/// Queries a block.
+/// Number of queries in a block.
 pub(crate) const QUERY_BLOCK: usize = 8 * TILE_ROWS;
-/// Keys a block: with 48 queries their scores are 48 KiB, in the second-level cache.
+/// Number of keys in a block: with 48 queries their scores take 48 KiB and stay in the second-level cache.
 const KEY_BLOCK: usize = 256;
-/// Multiply-adds below which one thread is faster than handing over.
+/// Number of multiply-adds below which one thread is faster than several.
 pub(crate) const SERIAL_MULTIPLY_ADDS: usize = 512 * 1024;
 
-/// Attention of every query over the keys it may see.
+/// Computes the attention of every query over the keys it may see.
 ///
 /// # Shapes
 /// `q` `[batch, n_heads, queries, d_head]`, `k` `[batch, kv_heads, keys, d_head]`, `v` `[batch, kv_heads, keys,
@@ -39,7 +39,7 @@ pub fn attention_forward(
     out.check("output", shape.output_shape())?;
     check_len("log-sum-exp", log_sum_exp.len(), shape.rows())?;
     let log_sum_exp = SharedSlice::new(log_sum_exp);
-    // One query a head, as in decoding, would spend its time on laying out the keys.
+    // With one query per head, as in decoding, laying out the keys would take most of the time.
     if options.sparse.is_some() || shape.queries < TILE_ROWS / 2 {
         rowwise_forward(&problem, &out, log_sum_exp);
         return Ok(());
@@ -72,7 +72,7 @@ impl WithSimd for Item<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let AttentionShape { batch: sequences, queries, d_head, d_value, .. } = self.problem.shape;
-        // All sequences of a head one after another: a bias that repeats over the batch stays in cache.
+        // All sequences of a head one after another, so that a bias that repeats over the batch stays in cache.
         let (batch, kv_head) = (self.item % sequences, self.item / sequences);
         let group = self.problem.shape.group();
         let keys = self.problem.length(batch);
@@ -87,7 +87,7 @@ impl WithSimd for Item<'_> {
         };
         let blocks = queries.div_ceil(QUERY_BLOCK);
         let block = |number: usize| {
-            // Later blocks first: they are the longest of a causal call.
+            // The last blocks first: in a causal call they take longest.
             let (head, first) = (kv_head * group + number / blocks, (blocks - 1 - number % blocks) * QUERY_BLOCK);
             let rows = QUERY_BLOCK.min(queries - first);
             let block = Block { item: &self, operands: &operands, batch, head, first, rows };
@@ -103,7 +103,7 @@ impl WithSimd for Item<'_> {
 
 /// Keys and values of one head, laid out for the tiles.
 struct Operands<'a> {
-    /// Times the scale.
+    /// Keys times the scale.
     keys: Columns<'a>,
     values: Rows<'a>,
 }
@@ -135,13 +135,13 @@ impl Intervals {
         Self { low, high, rows }
     }
 
-    /// The keys that any of the queries `rows` may see: neither end ever falls from one query to the next.
+    /// Returns the keys that any of the queries `rows` may see; neither end ever falls from one query to the next.
     #[inline(always)]
     pub(crate) fn union(&self, rows: std::ops::Range<usize>) -> (usize, usize) {
         (self.low[rows.start], self.high[rows.end - 1])
     }
 
-    /// The queries that may see any of the keys `low..high`.
+    /// Returns the queries that may see any of the keys `low..high`.
     #[inline(always)]
     pub(crate) fn seeing(&self, low: usize, high: usize) -> std::ops::Range<usize> {
         let from = self.high[..self.rows].partition_point(|&end| end <= low);
@@ -149,7 +149,7 @@ impl Intervals {
         from..to.max(from)
     }
 
-    /// The part of [`Self::union`] inside the keys `[start, end)`, relative to `start` and widened to whole vectors.
+    /// Returns the part of [`Self::union`] inside the keys `[start, end)`, relative to `start` and widened to whole vectors.
     #[inline(always)]
     pub(crate) fn columns<S: Simd>(
         &self,
@@ -165,7 +165,7 @@ impl Intervals {
         })
     }
 
-    /// The keys query `r` sees inside `[start, end)`, relative to `start`; an empty range inside otherwise.
+    /// Returns the keys that query `r` sees inside `[start, end)`, relative to `start`; an empty range if there is none.
     #[inline(always)]
     pub(crate) fn row(&self, r: usize, start: usize, end: usize) -> (usize, usize) {
         let high = self.high[r].clamp(start, end) - start;
@@ -208,7 +208,7 @@ impl WithSimd for Block<'_> {
     }
 }
 
-/// Maximum so far and sum of exponentials relative to it, for each query.
+/// The maximum so far and the sum of exponentials relative to it, for each query.
 struct Running {
     maxima: [f32; QUERY_BLOCK],
     totals: [f32; QUERY_BLOCK],
@@ -290,7 +290,7 @@ impl Block<'_> {
         };
         let Some(all) = intervals.columns::<S>(0..self.rows, start, end) else { return };
         if groups().all(|rows| seen(rows) == Some(all)) {
-            // All queries against the same keys: the panel of keys stays in the first-level cache for all rows.
+            // All queries see the same keys: a panel of keys stays in the first-level cache for all rows.
             product(0..self.rows, all, scores);
             self.softmax(simd, 0..self.rows, all, (start, end), intervals, scores, sums, running);
             add_values(0..self.rows, all, scores, sums);
@@ -304,7 +304,7 @@ impl Block<'_> {
         }
     }
 
-    /// Turns the scores of `rows` into weights relative to the running maximum, zero where a key is not seen.
+    /// Turns the scores of `rows` into weights relative to the running maximum, with zeros for keys that are not seen.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn softmax<S: Simd>(
@@ -322,7 +322,7 @@ impl Block<'_> {
         for r in rows {
             let (low, high) = intervals.row(r, start, end);
             let scores = &mut scores[r * KEY_BLOCK..][..KEY_BLOCK];
-            // The group's columns that this row does not see.
+            // Columns of the group that this row does not see.
             if low > first {
                 scores[first..low].fill(0.0);
             }
@@ -346,7 +346,7 @@ impl Block<'_> {
                     map_in_place!(simd, &mut sums[r * width..][..width], |x| simd.mul_f32s(x, factor));
                 }
             }
-            // Nothing seen yet: every score is −∞ (or NaN), and 0 stands for the maximum so that weights are 0 (or NaN).
+            // If every score so far is −∞ (or NaN), 0 replaces the maximum, so that weights are 0 (or NaN).
             let maximum = simd.splat_f32s(if maximum == f32::NEG_INFINITY { 0.0 } else { maximum });
             map_in_place!(simd, scores, |s| exp_bounded(simd, simd.sub_f32s(s, maximum)));
             running.totals[r] += sum(simd, scores);

@@ -5,15 +5,15 @@
 //! p_ij = exp(s_ij − L_i),  L_i = log Σ_j exp s_ij
 //! o_i  = Σ_j drop(p_ij) v_j
 //! ```
-//! Only `o` and `L` are kept; the backward pass makes `p` again block by block (Dao 2022). Blocks that no query may
-//! see are not computed. A query that may see nothing has `o_i = 0`, `L_i = −∞` and passes no gradient. A NaN in a
-//! query, key or value makes the rows that see it NaN; in a key or value that is hidden from some queries it may reach
-//! those of them that share a register tile with one that sees it (0 · NaN). Hide padding by filling it with zeros.
+//! Only `o` and `L` are stored; the backward pass computes `p` again block by block (Dao 2022). Blocks that no query may
+//! see are skipped. A query that may see no key has `o_i = 0`, `L_i = −∞` and passes no gradient. A NaN in a query, key or
+//! value makes the rows that see it NaN. A NaN in a hidden key or value may also reach queries that share a register tile
+//! with one that sees it (0 · NaN), so padding should be filled with zeros.
 //!
-//! Everything kept is linear in the sequence, but for the gradient of a bias, which is dense in queries × keys.
+//! All stored memory is linear in the sequence, except the gradient of a bias, which is dense in queries × keys.
 //!
 //! The position of query `i` is `i + keys − queries`: the last query stands at the last key, as when decoding with a
-//! cache. Causal masks, windows and distances are counted from there.
+//! cache. Causal masks, windows and distances count from there.
 
 mod backward;
 mod backward_tiles;

@@ -1,4 +1,4 @@
-//! One checked attention call, and its operands laid out for the register tiles.
+//! A checked attention call, and its operands laid out for the register tiles.
 
 use pulp::Simd;
 
@@ -32,20 +32,20 @@ impl<'a> Problem<'a> {
         Ok(Self { shape, options: *options, q, k, v })
     }
 
-    /// Multiply-adds of the forward pass if nothing were masked: decides whether threads are worth it.
+    /// Returns the multiply-adds of the forward pass without masks, which decide whether several threads pay.
     pub(crate) fn multiply_adds(&self) -> usize {
         let AttentionShape { batch, n_heads, queries, keys, d_head, d_value, .. } = self.shape;
         batch * n_heads * queries * keys * (d_head + d_value)
     }
 
-    /// The keys that exist for sequence `batch`.
+    /// Returns the number of keys of sequence `batch`, without padding.
     #[inline(always)]
     pub(crate) fn length(&self, batch: usize) -> usize {
         self.options.lengths.map_or(self.shape.keys, |lengths| lengths[batch])
     }
 }
 
-/// The rows of `[batch, head]` one after another, each `width` long with zeros behind its `d` elements, times `scale`.
+/// Copies the rows of `[batch, head]`, times `scale`, one after another, each filled up with zeros from `d` to `width`.
 #[inline(always)]
 pub(crate) fn copy_rows(
     view: View<'_>,
@@ -73,7 +73,7 @@ pub(crate) fn copy_rows(
     }
 }
 
-/// The rows of one head as a register tile reads them: whole vectors, one row after another.
+/// The rows of one head as a register tile reads them: in whole vectors, one row after another.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
     data: &'a [f32],
@@ -81,15 +81,15 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Elements of scratch memory that [`Rows::new`] needs.
+    /// Returns the number of elements of scratch memory that [`Rows::new`] needs.
     pub(crate) fn scratch<S: Simd>(view: View<'_>, rows: usize, d: usize) -> usize {
         if Self::fits::<S>(view, d) { 0 } else { rows * round_to_lanes::<S>(d) }
     }
 
-    /// The view itself where it is laid out so, else a copy of it in `scratch`.
+    /// Uses the view itself if it is laid out in this way, else a copy in `scratch`.
     ///
-    /// Rows far apart, as in packed queries, keys and values, are copied: 64 of them would fall on too few sets of the
-    /// first-level cache.
+    /// Rows that lie far apart, as in packed queries, keys and values, are copied: 64 of them would fall on too few sets
+    /// of the first-level cache.
     #[inline(always)]
     pub(crate) fn new<S: Simd>(
         view: View<'a>,
@@ -111,32 +111,32 @@ impl<'a> Rows<'a> {
         view.strides[3] == 1 && view.strides[2] == d && d.is_multiple_of(S::F32_LANES)
     }
 
-    /// Where row `i` starts.
+    /// Returns the address of row `i`.
     #[inline(always)]
     pub(crate) fn pointer(&self, i: usize) -> *const f32 {
         self.data[i * self.width..].as_ptr()
     }
 
-    /// The first `d` elements of row `i`.
+    /// Returns the first `d` elements of row `i`.
     #[inline(always)]
     pub(crate) fn row(&self, i: usize, d: usize) -> &[f32] {
         &self.data[i * self.width..][..d]
     }
 }
 
-/// The rows of one head as columns, in panels as wide as a register tile, or in one narrower panel where that holds all:
-/// element `t` of row `j` is at `(j / panel)·stride + t·width + j % panel`, zero for rows past the last.
+/// The rows of one head as columns, in panels as wide as a register tile, or in one narrower panel if that holds all rows:
+/// element `t` of row `j` is at `(j / panel)·stride + t·width + j % panel`, and zero for rows past the last.
 ///
-/// Ten keys in a panel of 64 would be a copy of mostly zeros: translation, whose sentences are that short, spent 17 % of
-/// its backward pass in attention.
+/// Ten keys in a panel of 64 would be a copy of mostly zeros; translation, whose sentences are that short, then spent 17 %
+/// of its backward pass in attention.
 #[derive(Clone, Copy)]
 pub(crate) struct Columns<'a> {
     data: &'a [f32],
-    /// Elements of a row.
+    /// Number of elements of a row.
     d: usize,
-    /// From element to element.
+    /// Number of rows in a panel, the stride from element to element.
     pub(crate) width: usize,
-    /// From panel to panel.
+    /// Stride from panel to panel.
     pub(crate) stride: usize,
 }
 
@@ -145,12 +145,12 @@ impl<'a> Columns<'a> {
         panel_width::<S>().min(round_to_lanes::<S>(rows))
     }
 
-    /// Elements of scratch memory that [`Columns::new`] needs.
+    /// Returns the number of elements of scratch memory that [`Columns::new`] needs.
     pub(crate) fn scratch<S: Simd>(rows: usize, d: usize) -> usize {
         rows.next_multiple_of(Self::width::<S>(rows).max(1)) * d
     }
 
-    /// A copy of the rows in `scratch`, times `scale`.
+    /// Copies the rows, times `scale`, to `scratch`.
     #[inline(always)]
     pub(crate) fn new<S: Simd>(
         view: View<'_>,
@@ -169,7 +169,7 @@ impl<'a> Columns<'a> {
                 out.fill(0.0);
             }
             let base = view.offset(batch, head, p * width);
-            // Four rows at once: four neighbouring stores fill a quarter of a cache line, and rows are read forward.
+            // Four rows at once: four neighbouring stores fill a quarter of a cache line, and rows are read in order.
             let mut j = 0;
             while j + 4 <= present && step == 1 {
                 let row = |r: usize| &view.data[base + (j + r) * view.strides[2]..][..d];
@@ -188,7 +188,7 @@ impl<'a> Columns<'a> {
         Self { data: scratch, d, width, stride }
     }
 
-    /// Where the panel that begins with row `first` is.
+    /// Returns the address of the panel that begins with row `first`.
     #[inline(always)]
     pub(crate) fn pointer(&self, first: usize) -> *const f32 {
         self.data[first * self.d..].as_ptr()

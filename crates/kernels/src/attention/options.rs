@@ -1,4 +1,4 @@
-//! What an attention call computes: its sizes, who may see whom, and what is added to the scores.
+//! The sizes of an attention call, the masks and the biases.
 
 use super::view::View;
 use crate::error::{KernelError, check_len, check_reach};
@@ -6,81 +6,81 @@ use crate::error::{KernelError, check_len, check_reach};
 /// The sizes of an attention call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttentionShape {
-    /// Sequences.
+    /// Number of sequences.
     pub batch: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub n_heads: usize,
-    /// Key and value heads; query head `h` uses number `h / (n_heads / kv_heads)`.
+    /// Number of key and value heads; query head `h` uses head `h / (n_heads / kv_heads)`.
     pub kv_heads: usize,
-    /// Queries a sequence.
+    /// Number of queries in each sequence.
     pub queries: usize,
-    /// Keys a sequence.
+    /// Number of keys in each sequence.
     pub keys: usize,
-    /// Features of a query and a key.
+    /// Number of features of a query and of a key.
     pub d_head: usize,
-    /// Features of a value.
+    /// Number of features of a value.
     pub d_value: usize,
 }
 
-/// How far from its own position a query sees: `[position − left, position + right]`, `None` for no limit.
+/// The keys that a query sees by distance, from `position − left` to `position + right`; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Band {
-    /// Keys before its position.
+    /// Number of keys before the query's position.
     pub left: Option<usize>,
-    /// Keys after its position; `Some(0)` is causal.
+    /// Number of keys after the query's position; `Some(0)` is causal.
     pub right: Option<usize>,
 }
 
 impl Band {
-    /// Every key.
+    /// All keys.
     pub const FULL: Band = Band { left: None, right: None };
-    /// No key after the query's own position.
+    /// The keys up to the query's own position.
     pub const CAUSAL: Band = Band { left: None, right: Some(0) };
 }
 
 /// A mask `[batch, heads, queries, keys]` of bytes, non-zero where the query may see the key.
 #[derive(Debug, Clone, Copy)]
 pub struct BooleanMask<'a> {
-    /// The bytes.
+    /// The bytes of the mask.
     pub data: &'a [u8],
-    /// Elements between neighbours along each index; 0 repeats.
+    /// Number of elements from one index to the next, for each of the four; 0 repeats.
     pub strides: [usize; 4],
 }
 
 /// The keys each query may see, as compressed sparse rows, the same for every batch and head.
 #[derive(Debug, Clone, Copy)]
 pub struct SparseRows<'a> {
-    /// `queries + 1` offsets into `columns`, never falling.
+    /// Where each query's keys begin in `columns`: `queries + 1` offsets that never fall.
     pub offsets: &'a [usize],
-    /// Keys, strictly rising within a row.
+    /// The keys of all queries, strictly rising within a row.
     pub columns: &'a [usize],
 }
 
-/// Random omission of weights, the same for the same seed.
+/// Dropout of attention weights, the same for the same seed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
-    /// Probability that a weight is left out, in `[0, 1)`.
+    /// Probability that a weight becomes zero, in `[0, 1)`.
     pub probability: f32,
-    /// Selects the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// Everything that shapes the scores. All restrictions hold together; all biases add up.
+/// The masks, biases and dropout of an attention call. A query sees a key that all masks allow; all biases are added.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttentionOptions<'a> {
-    /// Factor on `q·k`, usually `1/√d_head`.
+    /// Factor of `q·k`, usually `1/√d_head`.
     pub scale: f32,
-    /// Distance limits.
+    /// Limits of the distance from query to key.
     pub band: Band,
-    /// Keys that exist in each sequence, `[batch]`; the rest is padding.
+    /// Number of keys in each sequence, `[batch]`; the rest is padding.
     pub lengths: Option<&'a [usize]>,
-    /// An arbitrary mask.
+    /// A dense mask.
     pub mask: Option<BooleanMask<'a>>,
-    /// An arbitrary sparse mask.
+    /// A sparse mask.
     pub sparse: Option<SparseRows<'a>>,
-    /// Added to the scores, `[batch, heads, queries, keys]`.
+    /// Bias added to the scores, `[batch, heads, queries, keys]`.
     pub bias: Option<View<'a>>,
-    /// Added by distance, `[n_heads, queries + keys − 1]`: the entry of key `j` and query position `p` is
+    /// Bias by distance, `[n_heads, queries + keys − 1]`: for key `j` and query position `p` the entry is
     /// `j − p + keys − 1`. See [`alibi_distances`](super::alibi_distances) and
     /// [`relative_distances`](super::relative_distances).
     pub distance: Option<&'a [f32]>,
@@ -89,7 +89,7 @@ pub struct AttentionOptions<'a> {
 }
 
 impl AttentionShape {
-    /// Query heads that share a key head.
+    /// Returns the number of query heads that share a key head.
     pub(crate) fn group(&self) -> usize {
         self.n_heads / self.kv_heads.max(1)
     }
@@ -119,14 +119,14 @@ impl AttentionShape {
         [self.batch, self.n_heads, self.queries, self.keys]
     }
 
-    /// Rows of log-sum-exps.
+    /// Returns the number of queries in all heads and sequences.
     pub(crate) fn rows(&self) -> usize {
         self.batch * self.n_heads * self.queries
     }
 }
 
 impl AttentionOptions<'_> {
-    /// Refuses options that do not fit `shape`, as every function that takes them does.
+    /// Refuses options that do not fit `shape`; every function that takes options checks them in this way.
     pub fn validate(&self, shape: &AttentionShape) -> Result<(), KernelError> {
         let invalid = |what, why| Err(KernelError::Invalid { what, why });
         if shape.kv_heads == 0 && shape.n_heads > 0 || !shape.n_heads.is_multiple_of(shape.kv_heads.max(1)) {
@@ -162,7 +162,7 @@ impl AttentionOptions<'_> {
         Ok(())
     }
 
-    /// The keys `[low, high)` that query `i` of sequence `batch` may see by band and length.
+    /// Returns the keys `[low, high)` that query `i` of sequence `batch` may see by band and length.
     #[inline(always)]
     pub(crate) fn interval(&self, shape: &AttentionShape, batch: usize, i: usize) -> (usize, usize) {
         let position = (i + shape.keys) as isize - shape.queries as isize;
@@ -176,7 +176,7 @@ impl AttentionOptions<'_> {
 }
 
 impl SparseRows<'_> {
-    /// Refuses rows that are not those of `queries` over `keys`.
+    /// Refuses rows that do not describe a mask of `queries` × `keys`.
     pub(crate) fn check(&self, queries: usize, keys: usize) -> Result<(), KernelError> {
         let invalid = |why| Err(KernelError::Invalid { what: "sparse rows", why });
         check_len("sparse row offsets", self.offsets.len(), queries + 1)?;
@@ -195,7 +195,7 @@ impl SparseRows<'_> {
         Ok(())
     }
 
-    /// The keys of query `i`.
+    /// Returns the keys of query `i`.
     #[inline(always)]
     pub(crate) fn row(&self, i: usize) -> &[usize] {
         &self.columns[self.offsets[i]..self.offsets[i + 1]]

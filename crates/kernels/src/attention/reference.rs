@@ -1,4 +1,4 @@
-//! Attention in f64 by its definition: one loop for each index, nothing clever.
+//! Attention in f64 by its definition, with one loop for each index.
 
 use super::options::{AttentionOptions, AttentionShape};
 use super::scores::dropout_decisions;

@@ -1,5 +1,5 @@
-//! Attention query by query: for sparse rows, where blocks would be mostly empty, and for the few queries of decoding,
-//! where laying out the keys would cost more than using them once.
+//! Attention query by query, for sparse masks, where blocks would be mostly empty, and for decoding, where laying out the
+//! keys for a few queries would cost more than using them.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use super::operands::{Problem, copy_rows};
 use super::options::AttentionShape;
 use super::view::{View, ViewMut};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::vector::{add_scaled, dot, exp_bounded, map_in_place, max, sum};
 
-/// The keys one query sees, by band, length and sparse rows.
+/// The keys that a query sees by band, length and sparse mask.
 pub(super) enum Seen<'a> {
     Range(Range<usize>),
     List(&'a [usize]),
@@ -53,7 +53,7 @@ impl Problem<'_> {
         }
     }
 
-    /// The scores of query `i` for the keys it sees, biases and masks included.
+    /// Computes the scores of query `i` for the keys it sees, including biases and masks.
     #[inline(always)]
     pub(super) fn row_scores<S: Simd>(
         &self,
@@ -79,7 +79,7 @@ impl Problem<'_> {
     }
 }
 
-/// The product of a row of `view` with `x`.
+/// Returns the inner product of a row of `view` with `x`.
 #[inline(always)]
 fn dot_row<S: Simd>(simd: S, view: View<'_>, (batch, head, i): (usize, usize, usize), x: &[f32]) -> f32 {
     let row = &view.data[view.offset(batch, head, i).min(view.data.len())..];
@@ -89,7 +89,7 @@ fn dot_row<S: Simd>(simd: S, view: View<'_>, (batch, head, i): (usize, usize, us
     }
 }
 
-/// `out += weight · row`.
+/// Adds `weight · row` of `view` to `out`.
 #[inline(always)]
 fn add_row<S: Simd>(simd: S, weight: f32, view: View<'_>, (batch, head, i): (usize, usize, usize), out: &mut [f32]) {
     let row = &view.data[view.offset(batch, head, i).min(view.data.len())..];
@@ -99,7 +99,7 @@ fn add_row<S: Simd>(simd: S, weight: f32, view: View<'_>, (batch, head, i): (usi
     }
 }
 
-/// [`attention_forward`](super::attention_forward) query by query.
+/// Computes [`attention_forward`](super::attention_forward) query by query.
 pub(super) fn rowwise_forward(problem: &Problem<'_>, out: &ViewMut<'_>, log_sum_exp: SharedSlice<'_>) {
     let AttentionShape { batch, n_heads, queries, .. } = problem.shape;
     let rows = batch * n_heads * queries;
@@ -161,7 +161,7 @@ impl WithSimd for Forward<'_> {
     }
 }
 
-/// [`attention_backward`](super::attention_backward) query by query, for all queries that use one key head.
+/// Computes [`attention_backward`](super::attention_backward) query by query, for all queries that use one key head.
 pub(super) fn rowwise_backward(backward: &Backward<'_>, task: usize, batch: usize, kv_head: usize) {
     dispatch(Item { backward, task, batch, kv_head });
 }
@@ -240,7 +240,7 @@ impl Item<'_> {
             *weight = grad_score;
         }
         add_scaled(simd, scale, sums, grad_q);
-        // SAFETY: this task's item, one row at a time.
+        // SAFETY: the item belongs to this task, which uses one row at a time.
         unsafe {
             if let Some(bias) = backward.bias_row(self.task, index) {
                 weights.iter().enumerate().for_each(|(n, grad)| bias[seen.key(n)] += grad);

@@ -1,4 +1,4 @@
-//! From products to weights: what is added to a row of scores, what is masked in it, what is dropped.
+//! The steps from products to weights: biases, masks and dropout of a row of scores.
 
 use pulp::{Scalar, Simd};
 
@@ -7,8 +7,8 @@ use crate::random::{RowKey, lanes, threshold};
 use crate::vector::zip_in_place;
 
 impl Problem<'_> {
-    /// Sets the scores of `queries` for the keys `first..first + width` to the bias, if there is one: the products are
-    /// then added to it. One pass over many rows lets the memory deliver several at once.
+    /// Sets the scores of `queries` for the keys `first..first + width` to the bias, and returns whether there is one. The
+    /// products are then added to it. One pass over many rows lets the memory deliver several at once.
     #[inline(always)]
     pub(crate) fn start_scores(
         &self,
@@ -33,13 +33,13 @@ impl Problem<'_> {
         true
     }
 
-    /// The bias of one score.
+    /// Returns the bias of one score, 0 without one.
     #[inline(always)]
     pub(crate) fn bias(&self, (batch, head, i): (usize, usize, usize), key: usize) -> f32 {
         self.options.bias.map_or(0.0, |bias| bias.data[bias.offset(batch, head, i) + key * bias.strides[3]])
     }
 
-    /// Adds the distances of query `i` to its scores for the keys from `first` on, and sets masked ones to −∞.
+    /// Adds the bias by distance to the scores of query `i` for the keys from `first` on, and sets masked scores to −∞.
     #[inline(always)]
     pub(crate) fn adjust_scores<S: Simd>(
         &self,
@@ -70,13 +70,13 @@ impl Problem<'_> {
         }
     }
 
-    /// Where the distances of query `i` for the keys from `first` on begin.
+    /// Returns the index of the bias by distance of query `i` and key `first`.
     #[inline(always)]
     pub(crate) fn distance_offset(&self, head: usize, i: usize, first: usize) -> usize {
         head * (self.shape.queries + self.shape.keys - 1) + first + self.shape.queries - 1 - i
     }
 
-    /// Whether the boolean mask hides all keys `low..high` from the queries `rows`.
+    /// Returns whether the boolean mask hides all keys `low..high` from all queries `rows`.
     #[inline(always)]
     pub(crate) fn hides(
         &self,
@@ -95,7 +95,7 @@ impl Problem<'_> {
         })
     }
 
-    /// The random numbers of query `i`'s weights, if there is dropout.
+    /// Returns the dropout decisions of query `i`, if there is dropout.
     #[inline(always)]
     pub(crate) fn dropped(&self, (batch, head, i): (usize, usize, usize)) -> Option<DroppedRow> {
         let dropout = self.options.dropout.filter(|dropout| dropout.probability > 0.0)?;
@@ -104,7 +104,7 @@ impl Problem<'_> {
         Some(DroppedRow { key: RowKey::new(dropout.seed, row as u64), threshold })
     }
 
-    /// `1 / (1 − p)`, by which kept weights are larger.
+    /// Returns `1 / (1 − p)`, the factor of weights that are kept.
     #[inline(always)]
     pub(crate) fn inverse_keep(&self) -> f32 {
         self.options.dropout.map_or(1.0, |dropout| 1.0 / (1.0 - dropout.probability))
@@ -119,7 +119,7 @@ pub(crate) struct DroppedRow {
 }
 
 impl DroppedRow {
-    /// `x` where the key is kept, 0 where it is dropped, for the keys from `first` on.
+    /// Returns `x` in the lanes whose key is kept and 0 in the others, for the keys from `first` on.
     #[inline(always)]
     pub(crate) fn keep<S: Simd>(self, simd: S, first: usize, x: S::f32s) -> S::f32s {
         let index = simd.add_u32s(lanes(simd), simd.splat_u32s(first as u32));
@@ -127,15 +127,15 @@ impl DroppedRow {
         simd.select_f32s(dropped, simd.splat_f32s(0.0), x)
     }
 
-    /// Whether one key is kept.
+    /// Returns whether the weight of a key is kept.
     #[inline(always)]
     pub(crate) fn keeps(self, key: usize) -> bool {
         self.key.bits(Scalar::new(), key as u32) >= self.threshold
     }
 }
 
-/// What dropout multiplies each weight by, `0` or `1/(1 − p)`: `[rows, keys]` with rows numbered through
-/// `[batch, n_heads, queries]`. For those who need the decisions themselves; the kernels draw them on the fly.
+/// Returns the factor of each weight under dropout, `0` or `1/(1 − p)`: `[rows, keys]`, with rows numbered through
+/// `[batch, n_heads, queries]`. The kernels do not call this; they draw the decisions on the fly.
 pub fn dropout_decisions(probability: f32, seed: u64, rows: usize, keys: usize) -> Vec<f32> {
     let threshold = threshold(probability);
     let row = |row: usize| DroppedRow { key: RowKey::new(seed, row as u64), threshold };

@@ -1,4 +1,4 @@
-//! Every kernel of this module against the f64 reference, and its gradients against finite differences of it.
+//! Tests of every attention kernel against the f64 reference, and of its gradients against finite differences.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::isa::{on_every_isa, pool};
 use crate::test_support::assert_relative;
 
-/// Deterministic values in about [−1, 1].
+/// Returns `n` numbers in about [−1, 1] that depend on `seed` alone.
 fn values(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..n)
@@ -18,7 +18,7 @@ fn values(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// One call with all its data.
+/// An attention call with all its data.
 struct Case {
     shape: AttentionShape,
     options: OwnedOptions,
@@ -123,7 +123,7 @@ impl Case {
         }
     }
 
-    /// Outputs against the reference; gradients against central differences at a sample of places.
+    /// Compares outputs with the reference, and a sample of the gradients with central differences.
     fn check(&self) {
         let inputs = self.inputs();
         let options = self.options.borrow();
@@ -161,7 +161,7 @@ impl Case {
             for (which, differences) in differences.iter().enumerate() {
                 let pair = |&(at, want): &(usize, f64)| (self.gradient(&got, which, at) as f32, want);
                 let (got, want): (Vec<f32>, Vec<f64>) = differences.iter().map(pair).unzip();
-                // A score's gradient is a difference of inner products of order 1, which cancel where a query sees one key.
+                // A score's gradient is a difference of inner products of order 1, which cancel if a query sees one key.
                 let least = if which == 2 { 1.0 / 16.0 } else { 1.0 };
                 assert_relative(&format!("gradient {which} {context}"), &got, &want, least, 2e-5);
             }
@@ -169,7 +169,7 @@ impl Case {
         });
     }
 
-    /// The gradient for element `at` of an input as the caller stored it: a bias that repeats gathers several.
+    /// Returns the gradient of element `at` of an input as stored; an element of a repeated bias gathers several.
     fn gradient(&self, got: &Results, which: usize, at: usize) -> f64 {
         if which != 3 {
             return f64::from(got.grads[which][at]);
@@ -216,7 +216,7 @@ impl Case {
     }
 }
 
-/// Inputs and the gradient that flows back are of order 1, and what cancels is rounded by 2⁻²⁴ in its terms.
+/// Compares tensors whose terms are of order 1, so that sums that cancel have rounding errors of 2⁻²⁴.
 #[track_caller]
 fn close(got: &[f32], want: &[f64], tolerance: f64, context: &str) {
     assert_relative(context, got, want, 1.0 / 16.0, tolerance);
@@ -304,7 +304,7 @@ fn several_blocks_of_queries_and_keys() {
 }
 
 #[test]
-fn nothing_to_see_gives_zeros() {
+fn a_query_that_sees_no_key_gives_zeros() {
     let options = OwnedOptions { lengths: Some(vec![0, 3]), ..plain(8) };
     let case = Case::new(shape(2, 1, 1, 9, 9, 8), options, 2);
     case.check();
@@ -329,7 +329,7 @@ fn extreme_scores_stay_finite() {
         case.q.iter_mut().for_each(|x| *x *= 100.0);
         let got = case.run();
         let want = attention(case.shape, &case.options.borrow(), &case.inputs());
-        // Scores near 1e5 are exact to 1e5 · 2⁻²⁴ only, which is the error of the weights.
+        // Scores near 1e5 are exact only to 1e5 · 2⁻²⁴, which is the relative error of the weights.
         close(&got.out, &want.out, 0.03, &format!("{isa:?}"));
         assert!(got.grads.iter().flatten().all(|x| x.is_finite()));
     });
@@ -450,7 +450,7 @@ fn strides_that_overflow_or_overlap_are_refused() {
     let plain = View::contiguous(&data, [1, 1, 3, 1]);
     assert!(forward(plain, ViewMut::strided(&mut [0.0; 64], [0, 0, 1 << 63])).is_err());
     assert!(forward(plain, ViewMut::strided(&mut [0.0; 64], [0, 0, 0])).is_err());
-    // Packed views know where the next tensor starts.
+    // A packed view knows where the next tensor starts.
     let wide = AttentionShape { d_head: 16, d_value: 8, ..shape };
     let mut packed = [0.0; 3 * 24];
     let [q, k, v] = ViewMut::packed(&mut packed, 3, [1, 1, 1], 8);

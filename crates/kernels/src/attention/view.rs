@@ -1,34 +1,34 @@
-//! Tensors `[batch, heads, seq, d]` as a slice and four strides.
+//! Tensors `[batch, heads, seq, d]` as a slice with strides.
 
 use crate::error::{KernelError, check_reach};
-use crate::parallel::SharedSlice;
+use crate::shared_slice::SharedSlice;
 
 /// A read-only tensor `[batch, heads, seq, d]`; a stride of 0 repeats along that index.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The elements; the first is that of index `[0, 0, 0, 0]`.
+    /// The elements, beginning with index `[0, 0, 0, 0]`.
     pub data: &'a [f32],
-    /// Elements between neighbours along each index.
+    /// Number of elements from one index to the next, for each of the four.
     pub strides: [usize; 4],
 }
 
-/// A tensor `[batch, heads, seq, d]` to be written; neighbours along `d` lie side by side.
+/// A tensor `[batch, heads, seq, d]` to write to; the elements along `d` lie side by side.
 pub struct ViewMut<'a> {
     data: SharedSlice<'a>,
     offset: usize,
     strides: [usize; 3],
     len: usize,
-    /// Elements from the first head's row on that belong to this tensor: another one may be packed behind them.
+    /// Number of elements at each position that belong to this tensor; another may be packed behind them.
     row_span: usize,
 }
 
 impl<'a> View<'a> {
-    /// A tensor stored without gaps.
+    /// Creates a view of a tensor stored without gaps.
     pub fn contiguous(data: &'a [f32], shape: [usize; 4]) -> Self {
         Self { data, strides: contiguous_strides(shape) }
     }
 
-    /// Where row `[batch, head, i]` starts.
+    /// Returns the index of the first element of row `[batch, head, i]`.
     #[inline(always)]
     pub(crate) fn offset(&self, batch: usize, head: usize, i: usize) -> usize {
         batch * self.strides[0] + head * self.strides[1] + i * self.strides[2]
@@ -42,19 +42,19 @@ impl<'a> View<'a> {
 }
 
 impl<'a> ViewMut<'a> {
-    /// A tensor stored without gaps.
+    /// Creates a view of a tensor stored without gaps.
     pub fn contiguous(data: &'a mut [f32], shape: [usize; 4]) -> Self {
         let [s0, s1, s2, _] = contiguous_strides(shape);
         Self::strided(data, [s0, s1, s2])
     }
 
-    /// A tensor with strides for batch, head and row.
+    /// Creates a view with strides for batch, head and row.
     pub fn strided(data: &'a mut [f32], strides: [usize; 3]) -> Self {
         let len = data.len();
         Self { data: SharedSlice::new(data), offset: 0, strides, len, row_span: usize::MAX }
     }
 
-    /// Tensors of some heads each, side by side inside one `[batch, seq, Σ heads · d_head]`.
+    /// Creates views of `N` tensors with `heads` heads each, which lie side by side in one `[batch, seq, Σ heads · d_head]`.
     pub fn packed<const N: usize>(
         data: &'a mut [f32],
         seq: usize,
@@ -72,7 +72,7 @@ impl<'a> ViewMut<'a> {
         })
     }
 
-    /// The `d` elements of `[batch, head, i]`.
+    /// Returns the `d` elements of `[batch, head, i]`.
     ///
     /// # Safety
     /// No other live reference covers them.
@@ -93,7 +93,7 @@ impl<'a> ViewMut<'a> {
             let why = format!("{} heads of {} reach into the tensor packed behind them", shape[1], shape[3]);
             return Err(KernelError::Invalid { what, why });
         }
-        // Sorted from the innermost index out, each stride must clear everything inside it.
+        // From the innermost index outwards, each stride must be at least the extent of everything inside it.
         let mut extents: Vec<(usize, usize)> =
             (0..3).filter(|&i| shape[i] > 1).map(|i| (self.strides[i], shape[i])).collect();
         extents.sort_unstable();
@@ -109,7 +109,7 @@ impl<'a> ViewMut<'a> {
     }
 }
 
-/// Strides of a tensor stored without gaps.
+/// Returns the strides of a tensor stored without gaps.
 fn contiguous_strides([_, heads, seq, d]: [usize; 4]) -> [usize; 4] {
     [heads * seq * d, seq * d, d, 1]
 }

@@ -1,4 +1,4 @@
-//! The attention weights themselves, for whoever asks: made again from the log-sum-exps, never kept.
+//! The attention weights of some queries, computed on request from the log-sum-exps.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::isa::dispatch;
 use crate::scratch::Scratch;
 use crate::vector::{exp_bounded, map_in_place, max};
 
-/// The weights, before dropout, of the queries `rows` of one head of one sequence; 0 for keys they do not see.
+/// Computes the weights before dropout of the queries `rows` of one head of one sequence; 0 for keys they do not see.
 ///
 /// # Shapes
-/// `q`, `k` and `log_sum_exp` (made again when not given) as in [`attention_forward`](super::attention_forward), `out`
+/// `q`, `k` and `log_sum_exp` (computed if `None`) as in [`attention_forward`](super::attention_forward), `out`
 /// `[rows, keys]`.
 #[allow(clippy::too_many_arguments)]
 pub fn attention_weights(
@@ -29,14 +29,17 @@ pub fn attention_weights(
     rows: Range<usize>,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    // Values take no part in the weights: the keys stand in for them.
+    // Weights do not depend on values: the keys stand in for them.
     let shape = AttentionShape { d_value: shape.d_head, ..shape };
     let problem = Problem::new(shape, options, q, k, k)?;
     if let Some(log_sum_exp) = log_sum_exp {
         check_len("log-sum-exp", log_sum_exp.len(), shape.rows())?;
     }
     if batch >= shape.batch || head >= shape.n_heads || rows.end > shape.queries || rows.start > rows.end {
-        let why = format!("[{batch}, {head}, {rows:?}] of {} × {} × {}", shape.batch, shape.n_heads, shape.queries);
+        let why = format!(
+            "sequence {batch}, head {head}, queries {rows:?} of {} × {} × {}",
+            shape.batch, shape.n_heads, shape.queries
+        );
         return Err(KernelError::Invalid { what: "attention weights", why });
     }
     check_len("attention weights", out.len(), rows.len() * shape.keys)?;

@@ -1,4 +1,4 @@
-//! The cross-entropy of a linear layer's output, without ever holding all logits.
+//! The cross-entropy of a linear layer's output, without holding all logits at once.
 
 use rayon::prelude::*;
 
@@ -8,20 +8,20 @@ use crate::linear::{LinearGradients, LinearShape, add_gradients, linear_forward}
 use crate::matmul::{Matrix, Output, Threads, matmul, transpose};
 use crate::scratch::Scratch;
 
-/// Logits that exist at one time in [`linear_cross_entropy_forward`]: 16 MiB, 512 rows of a vocabulary of 8,000.
+/// Number of logits that [`linear_cross_entropy_forward`] holds at once: 16 MiB, 512 rows of a vocabulary of 8,000.
 ///
-/// 4,096 rows, `d_in` 256, that vocabulary, loss and gradients: 183 ms with 512 rows, 182 to 189 with 1,024, 206 with
-/// 2,048; the three products alone, on all logits at once, 177.
+/// Measured with 4,096 rows, `d_in` 256 and that vocabulary, loss and gradients: 183 ms with 512 rows at once, 182 to 189
+/// with 1,024, 206 with 2,048. The three products alone, on all logits at once, take 177.
 const CHUNK_LOGITS: usize = 4 << 20;
 
-/// Rows of a chunk for each `vocab`: a multiple of 256, where `gemm` has no remainders, if there are that many.
+/// Returns the number of rows whose logits are held at once: if possible a multiple of 256, where `gemm` has no remainders.
 fn chunk_rows(vocab: usize) -> usize {
     let rows = (CHUNK_LOGITS / vocab.max(1)).max(1);
     if rows < 256 { rows } else { rows / 256 * 256 }
 }
 
-/// [`cross_entropy_forward`](super::cross_entropy_forward) of `x weight + bias` with at most some megabytes of logits at
-/// one time, and with them the gradients for an upstream gradient of 1, where wanted.
+/// Computes [`cross_entropy_forward`](super::cross_entropy_forward) of `x weight + bias` with a few megabytes of logits at
+/// once, and on request the gradients for an upstream gradient of 1.
 ///
 /// # Shapes
 /// `x` `[rows, d_in]`, `weight` `[d_in, vocab]` in either order, `bias` `[vocab]`, `targets` `[rows]`; `vocab` is
@@ -54,7 +54,7 @@ pub fn linear_cross_entropy_forward(
     let scale = gradients.is_some().then_some(1.0 / count as f32);
     let mut grad_x = gradients.as_mut().and_then(|gradients| gradients.x.take());
     let mut loss = 0.0;
-    // A copy of the transposed weight pays from some hundred rows on, unless it is stored so.
+    // A transposed copy of the weight pays from some hundred rows on, unless the weight is stored that way.
     let copied = grad_x.is_some() && chunk >= 2 * GRADIENT_ROWS && !weight.is_transposed();
     let transposed_len = if copied { d_in * vocab } else { 0 };
     let mut scratch = Scratch::new(chunk * vocab + transposed_len);
@@ -82,12 +82,12 @@ pub fn linear_cross_entropy_forward(
     Ok((loss / count as f64) as f32)
 }
 
-/// Rows of [`input_gradient`] that one thread computes.
+/// Number of rows of [`input_gradient`] that one thread computes.
 const GRADIENT_ROWS: usize = 256;
 
-/// `out = grad Wᵀ` from the transposed weight.
+/// Computes `out = grad Wᵀ` from the transposed weight.
 ///
-/// Few rows by a long sum are where `gemm` loses time sharing out the work and packing a transposed operand:
+/// With few rows and a long sum, `gemm` loses time splitting the work and packing a transposed operand:
 /// `[512, 8000]` by `[8000, 256]` has 232 GFLOP/s through its threads with `Wᵀ` as a view, 293 this way.
 fn input_gradient(grad: &[f32], weight: Matrix<'_>, shape: LinearShape, out: &mut [f32]) -> Result<(), KernelError> {
     let LinearShape { rows, d_in, d_out } = shape;
@@ -109,11 +109,11 @@ mod tests {
     use crate::test_support::{assert_close, numbers, wide};
     use proptest::prelude::*;
 
-    /// The layer against the two kernels it is made of.
+    /// Compares the fused operation with the two kernels it is made of.
     fn check_fused(rows: usize, d_in: usize, vocab: usize) {
         let shape = LinearShape { rows, d_in, d_out: vocab };
         let (x, weight, bias) = (numbers(rows * d_in, 1, 1.0), numbers(d_in * vocab, 2, 0.5), numbers(vocab, 3, 1.0));
-        // The second is another weight, stored column after column.
+        // The second is a different matrix, stored column after column.
         let weights =
             [Matrix::new(&weight, d_in, vocab).unwrap(), Matrix::new(&weight, vocab, d_in).unwrap().transposed()];
         for (options, weight) in OPTIONS.into_iter().flat_map(|options| weights.map(|weight| (options, weight))) {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_counts_gives_zero() {
+    fn ignored_rows_alone_give_zero() {
         let options = CrossEntropyOptions { ignore_index: Some(7), label_smoothing: 0.1 };
         let shape = LinearShape { rows: 2, d_in: 1, d_out: 3 };
         let mut grad = [f32::NAN; 3];

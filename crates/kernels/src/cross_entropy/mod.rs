@@ -1,13 +1,13 @@
-//! Cross-entropy of logits with integer targets, and the same fused with the linear layer before it.
+//! Cross-entropy of logits with integer targets, alone or fused with the linear layer before it.
 //!
-//! With `lse = ln Σ exp(x)`, label smoothing `ε` and `n` rows that are not ignored (PyTorch's meaning of both):
+//! With `lse = ln Σ exp(x)`, label smoothing `ε` and `n` rows that are not ignored (both as in PyTorch):
 //!
 //! ```text
 //! loss = 1/n Σ_rows (1 − ε)(lse − x[target]) + ε (lse − mean(x))
 //! ∂x   = 1/n (exp(x − lse) − ε/vocab − (1 − ε) [j = target])
 //! ```
 //!
-//! An ignored row has no gradient. Without any other row the loss is 0 and so is the gradient (PyTorch gives NaN).
+//! An ignored row has gradient 0. If all rows are ignored, the loss and the gradient are 0 (PyTorch gives NaN).
 
 mod linear;
 
@@ -21,16 +21,17 @@ use crate::isa::dispatch;
 use crate::parallel::rows_per_piece;
 use crate::vector;
 
-/// How rows count.
+/// The targets that the loss ignores, and its label smoothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CrossEntropyOptions {
-    /// Rows with this target do not count; it may be any number, in the vocabulary or not.
+    /// Target of rows that are ignored; any number, in the vocabulary or not.
     pub ignore_index: Option<i64>,
-    /// The share of the target spread evenly over the vocabulary, from 0 to 1.
+    /// Share of the probability that is spread evenly over the vocabulary, from 0 to 1.
     pub label_smoothing: f32,
 }
 
-/// The mean loss over the rows that count; 0 when there is none. Writes `ln Σ exp` of each row, 0 for an ignored one.
+/// Returns the mean loss over the rows that are not ignored, 0 if there is none, and writes `ln Σ exp` of each row, 0 for an
+/// ignored one.
 ///
 /// # Shapes
 /// `logits` `[rows, vocab]`, `targets`, `log_sum_exp` `[rows]`.
@@ -62,7 +63,7 @@ pub fn cross_entropy_forward(
     Ok((loss / count as f64) as f32)
 }
 
-/// The gradient of [`cross_entropy_forward`] from its `log_sum_exp`, times the upstream gradient `grad`.
+/// Computes the gradient of [`cross_entropy_forward`] from its `log_sum_exp`, times the upstream gradient `grad`.
 ///
 /// # Shapes
 /// `logits`, `out` `[rows, vocab]`, `targets`, `log_sum_exp` `[rows]`.
@@ -99,7 +100,7 @@ pub fn cross_entropy_backward(
     Ok(())
 }
 
-/// The sum of the losses; with a scale, the logits become the gradient of `scale` times that sum.
+/// Returns the sum of the losses; with a scale, replaces the logits by the gradient of `scale` times that sum.
 fn losses(logits: &mut [f32], vocab: usize, targets: &[i64], options: CrossEntropyOptions, scale: Option<f32>) -> f64 {
     let piece = rows_per_piece(vocab);
     if targets.len() <= piece {
@@ -114,7 +115,7 @@ fn losses(logits: &mut [f32], vocab: usize, targets: &[i64], options: CrossEntro
 }
 
 impl CrossEntropyOptions {
-    /// Checks everything and counts the rows that are not ignored.
+    /// Checks options and targets, and returns the number of rows that are not ignored.
     fn count(self, targets: &[i64], vocab: usize) -> Result<usize, KernelError> {
         if !(0.0..=1.0).contains(&self.label_smoothing) {
             let why = format!("expected at least 0 and at most 1, got {}", self.label_smoothing);
@@ -125,7 +126,7 @@ impl CrossEntropyOptions {
             if self.ignores(target) {
                 continue;
             }
-            // A negative target becomes a huge unsigned one.
+            // A negative target becomes a huge unsigned number.
             if target as u64 >= vocab as u64 {
                 let why = format!("target {target} of row {row} is outside a vocabulary of {vocab}");
                 return Err(KernelError::Invalid { what: "cross-entropy targets", why });
@@ -140,10 +141,10 @@ impl CrossEntropyOptions {
         self.ignore_index == Some(target)
     }
 
-    /// The loss of one row from its largest logit and `Σ exp(x − max)`.
+    /// Returns the loss of one row from its largest logit and `Σ exp(x − max)`.
     #[inline(always)]
     fn loss<S: Simd>(self, simd: S, x: &[f32], target: usize, max: f32, sum: f32) -> f64 {
-        // max − x is exact where both are large; adding the logarithm to max first would not be.
+        // max − x is exact if both are large; adding the logarithm to max first would round.
         let log = f64::from(sum).ln();
         let distance = |x: f64| f64::from(max) - x + log;
         let loss = distance(f64::from(x[target]));
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_counts_gives_zero() {
+    fn ignored_rows_alone_give_zero() {
         let options = CrossEntropyOptions { ignore_index: Some(7), label_smoothing: 0.1 };
         let (mut log_sum_exp, mut out) = ([f32::NAN; 2], [f32::NAN; 6]);
         let loss = cross_entropy_forward(&[1.0; 6], 3, &[7, 7], options, &mut log_sum_exp).unwrap();

@@ -1,4 +1,4 @@
-//! The backward pass: over the targets for the scores, over the sources for what they gather from their edges.
+//! The backward pass: over the targets for the gradients of the scores, then over the sources, which gather from their edges.
 //!
 //! ```text
 //! g_ij = drop(∂o_i·h_j)          ∂e_ij = α_ij (g_ij − Σ_k α_ik g_ik)       ∂p_ij = ∂e_ij LeakyReLU'(s_j + t_i)
@@ -16,26 +16,26 @@ use super::{
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_product, check_sizes};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::random::lanes;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::vector::{self, dot, exp_bounded};
 
-/// Where the gradients of [`GraphAttentionInputs`] go, in the same shapes; all are overwritten.
+/// Where the gradients of [`GraphAttentionInputs`] are written, in the same shapes. Old content is replaced.
 #[derive(Debug)]
 pub struct GraphAttentionGradients<'a> {
-    /// The gradient of the features.
+    /// Gradient of the features.
     pub h: &'a mut [f32],
-    /// The gradient of the scores of the sources.
+    /// Gradient of the scores of the sources.
     pub source_scores: &'a mut [f32],
-    /// The gradient of the scores of the targets.
+    /// Gradient of the scores of the targets.
     pub target_scores: &'a mut [f32],
 }
 
-/// The gradients of features and scores, given that of the output.
+/// Computes the gradients of features and scores from that of the output.
 ///
 /// # Shapes
-/// The shapes are those of [`graph_attention_forward`](super::graph_attention_forward), with its `log_sum_exp`; `grad` like its `out`.
+/// As in [`graph_attention_forward`](super::graph_attention_forward), with its `log_sum_exp`; `grad` is like its `out`.
 pub fn graph_attention_backward(
     edges: &Edges,
     shape: GraphAttentionShape,
@@ -57,7 +57,7 @@ pub fn graph_attention_backward(
     if n_heads == 0 {
         return Ok(());
     }
-    // `[edges, n_heads]` each: drop(α) and ∂p, from the targets' pass to that of the sources.
+    // drop(α) and ∂p, `[edges, n_heads]` each, which the pass over targets hands to the pass over sources.
     let (mut kept, mut grad_scores) = (Scratch::new(size), Scratch::new(size));
     let grad_targets = SharedSlice::new(grad_targets);
     let (kept_parts, grad_parts) = (SharedSlice::new(&mut kept), SharedSlice::new(&mut grad_scores));
@@ -89,17 +89,19 @@ pub fn graph_attention_backward(
     Ok(())
 }
 
-/// The edges to some targets.
+/// The pass over the edges to some targets.
 struct Targets<'a> {
     problem: &'a Problem<'a>,
     targets: Range<usize>,
-    /// The `log_sum_exp` of all targets; `grad` is of all targets as well.
+    /// Log-sum-exps of all targets.
     log_sum_exp: &'a [f32],
+    /// Gradient of the output of all targets.
     grad: &'a [f32],
-    /// `[edges, n_heads]`, of these targets alone, as are the others.
+    /// Weights after dropout of the edges to these targets, `[edges, n_heads]`.
     kept: &'a mut [f32],
+    /// Gradients of the scores of the same edges.
     grad_scores: &'a mut [f32],
-    /// `[targets, n_heads]`.
+    /// Gradients of the scores of these targets, `[targets, n_heads]`.
     grad_targets: &'a mut [f32],
 }
 
@@ -132,7 +134,7 @@ impl WithSimd for Targets<'_> {
                 }
             }
         }
-        // All edges at once: a target has too few to fill vectors.
+        // All edges at once, because one target has too few to fill vectors.
         vector::map_in_place!(simd, weights, |s| exp_bounded(simd, s));
         if let Some(dropout) = problem.dropout {
             drop_in_place(simd, grad_weights, entries.start * n_heads, dropout.probability, dropout.seed);
@@ -168,17 +170,17 @@ impl WithSimd for Targets<'_> {
     }
 }
 
-/// The edges from some sources.
+/// The pass over the edges from some sources.
 struct Sources<'a> {
     problem: &'a Problem<'a>,
     sources: Range<usize>,
     grad: &'a [f32],
-    /// `[edges, n_heads]`, of all edges.
+    /// Weights after dropout of all edges, `[edges, n_heads]`.
     kept: &'a [f32],
     grad_scores: &'a [f32],
-    /// `[sources, n_heads, d_head]`, of these sources alone.
+    /// Gradients of the features of these sources, `[sources, n_heads, d_head]`.
     grad_h: &'a mut [f32],
-    /// `[sources, n_heads]`.
+    /// Gradients of the scores of these sources, `[sources, n_heads]`.
     grad_sources: &'a mut [f32],
 }
 
@@ -204,19 +206,19 @@ impl WithSimd for Sources<'_> {
     }
 }
 
-/// The product of `len` elements of two slices, each from its own start.
+/// Returns the inner product of `len` elements of two slices, each from its own start.
 #[inline(always)]
 fn product<S: Simd>(simd: S, (x, a): (&[f32], usize), (y, b): (&[f32], usize), len: usize) -> f32 {
     if len >= S::F32_LANES {
         return dot(simd, &x[a..a + len], &y[b..b + len]);
     }
     let both = simd.mul_f32s(load_part(simd, x, a, len), load_part(simd, y, b, len));
-    // Not a product with zero: lanes past the end may hold a NaN of another head.
+    // A selection, not a product with zero: lanes past the end may hold a NaN of another head.
     let inside = simd.less_than_u32s(lanes(simd), simd.splat_u32s(len as u32));
     simd.reduce_sum_f32s(simd.select_f32s(inside, both, simd.splat_f32s(0.0)))
 }
 
-/// The elements of some edges in a slice `[edges, n_heads]` that starts at edge `first`.
+/// Returns the elements of some edges in a slice `[edges, n_heads]` that starts with edge `first`.
 #[inline(always)]
 fn local(edges: Range<usize>, first: usize, n_heads: usize) -> Range<usize> {
     (edges.start - first) * n_heads..(edges.end - first) * n_heads

@@ -5,22 +5,23 @@ use std::ops::Range;
 use crate::attention::SparseRows;
 use crate::error::KernelError;
 
-/// The edges `source → target` of a graph as compressed sparse rows, and their transpose, checked once.
+/// The edges `source → target` of a graph as compressed sparse rows, and their transpose. They are checked once.
 ///
-/// An edge's number is its place in the order by target, then by source.
+/// Edges are numbered in the order of their targets, then of their sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edges {
     n_sources: usize,
     by_target: Rows,
-    /// The source of each edge, in the order by target.
+    /// Source of each edge, in the order of the targets.
     sources: Vec<u32>,
     by_source: Rows,
-    /// Number and target of each edge, in the order by source.
+    /// Number and target of each edge, in the order of the sources.
     outgoing: Vec<(usize, u32)>,
 }
 
 impl Edges {
-    /// Row `i` of `targets` lists the sources of the edges that lead to node `i`, rising; they are below `n_sources`.
+    /// Creates the edges from rows: row `i` of `targets` lists the sources of the edges to node `i`, in rising order and
+    /// below `n_sources`.
     pub fn new(targets: SparseRows<'_>, n_sources: usize) -> Result<Self, KernelError> {
         let what = "graph";
         let Some(n_targets) = targets.offsets.len().checked_sub(1) else {
@@ -56,32 +57,32 @@ impl Edges {
         })
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     pub fn len(&self) -> usize {
         self.sources.len()
     }
 
-    /// Whether there is no edge.
+    /// Returns whether there is no edge.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// Nodes that edges come from.
+    /// Returns the number of nodes that edges may come from.
     pub fn n_sources(&self) -> usize {
         self.n_sources
     }
 
-    /// Nodes that edges lead to.
+    /// Returns the number of nodes that edges may lead to.
     pub fn n_targets(&self) -> usize {
         self.by_target.len()
     }
 
-    /// The numbers of the edges that lead to a target.
+    /// Returns the numbers of the edges that lead to a target.
     pub fn incoming(&self, target: usize) -> Range<usize> {
         self.by_target.entries(target)
     }
 
-    /// The source of each edge.
+    /// Returns the source of each edge.
     pub fn sources(&self) -> &[u32] {
         &self.sources
     }
@@ -94,14 +95,14 @@ impl Edges {
         &self.by_source
     }
 
-    /// Number and target of each edge that leaves a source.
+    /// Returns number and target of each edge that leaves a source.
     #[inline(always)]
     pub(super) fn outgoing(&self, source: usize) -> &[(usize, u32)] {
         &self.outgoing[self.by_source.entries(source)]
     }
 }
 
-/// The offsets of compressed rows: one more than there are rows, never falling.
+/// The offsets of compressed rows, one more than the number of rows; they never fall.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rows(Vec<usize>);
 
@@ -115,17 +116,17 @@ impl Rows {
         self.0[row]..self.0[row + 1]
     }
 
-    /// The entries of consecutive rows.
+    /// Returns the entries of consecutive rows.
     pub(super) fn entries_of(&self, rows: Range<usize>) -> Range<usize> {
         self.0[rows.start]..self.0[rows.end]
     }
 
-    /// Blocks of consecutive rows with about `entries` each; a row is in the block that its first entry falls into.
+    /// Returns the number of blocks of consecutive rows with about `entries` each; a row belongs to the block of its first entry.
     pub(super) fn blocks(&self, entries: usize) -> usize {
         self.0[self.len()] / entries + 1
     }
 
-    /// The rows of a block; together the blocks hold each row once, some may hold none.
+    /// Returns the rows of a block. Each row is in exactly one block; a block may be empty.
     pub(super) fn block(&self, entries: usize, block: usize) -> Range<usize> {
         let first = |entry: usize| self.0.partition_point(|&offset| offset < entry).min(self.len());
         first(block * entries)..first((block + 1) * entries)
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_none_are_refused() {
+    fn bad_rows_are_refused() {
         let refused = |offsets: &[usize], columns: &[usize], sources| {
             Edges::new(SparseRows { offsets, columns }, sources).is_err()
         };
@@ -166,7 +167,7 @@ mod tests {
         assert!(refused(&[0, 2], &[1, 1], 3), "an edge twice");
         assert!(refused(&[0, 2, 1], &[0], 3), "falling offsets");
         assert!(refused(&[0, 5, 2], &[0, 1], 3), "offsets past the end that fall later");
-        assert!(refused(&[0, 1], &[0, 1], 3), "an edge of no target");
+        assert!(refused(&[0, 1], &[0, 1], 3), "an edge without a target");
         assert!(refused(&[1, 2], &[0, 1], 3), "an edge before the first target");
     }
 }

@@ -1,4 +1,4 @@
-//! The forward pass, and the weights for whoever asks.
+//! The forward pass, and the attention weights on request.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use super::{GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Pr
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
-use crate::parallel::SharedSlice;
 use crate::scratch::Scratch;
+use crate::shared_slice::SharedSlice;
 use crate::vector::{self, exp_bounded};
 
-/// Attention of every target over the sources of its edges, and the `L` for [`graph_attention_backward`].
+/// Computes the attention of every target over the sources of its edges, and `L` for [`graph_attention_backward`].
 ///
 /// [`graph_attention_backward`]: super::graph_attention_backward
 ///
 /// # Shapes
-/// `out` `[targets, n_heads, d_head]`, `log_sum_exp` `[targets, n_heads]`; both are overwritten.
+/// `out` `[targets, n_heads, d_head]`, `log_sum_exp` `[targets, n_heads]`. Old content is replaced.
 pub fn graph_attention_forward(
     edges: &Edges,
     shape: GraphAttentionShape,
@@ -51,7 +51,7 @@ pub fn graph_attention_forward(
     Ok(())
 }
 
-/// The weights of all edges, before dropout.
+/// Computes the weights of all edges, before dropout.
 ///
 /// # Shapes
 /// `source_scores` `[sources, n_heads]`, `target_scores` `[targets, n_heads]`, `out` `[edges, n_heads]`.
@@ -63,7 +63,7 @@ pub fn graph_attention_weights(
     target_scores: &[f32],
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    // The features take no part in the weights.
+    // Weights do not depend on the features.
     let shape = GraphAttentionShape { n_heads, d_head: 0 };
     let inputs = GraphAttentionInputs { h: &[], source_scores, target_scores };
     let problem = Problem::new(edges, shape, GraphAttentionOptions { slope, dropout: None }, inputs)?;
@@ -117,7 +117,7 @@ impl WithSimd for Weights<'_> {
                 }
             }
         }
-        // All edges at once: a target has too few to fill vectors.
+        // All edges at once, because one target has too few to fill vectors.
         vector::map_in_place!(simd, weights, |s| exp_bounded(simd, s));
         let mut sum = Scratch::new(n_heads);
         let mut rest = weights;

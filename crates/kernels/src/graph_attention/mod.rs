@@ -7,16 +7,15 @@
 //! ```
 //! `s` and `t` are scores of the nodes as source and as target, products of `h` with learned vectors.
 //!
-//! Beside `o` only `L` is kept, `[targets, n_heads]`: it is smaller than the weights `[edges, n_heads]` by the average
-//! number of edges to a node, and the weights come back for one vector exponential. The backward pass goes over the
-//! targets for the gradients of all scores, then over the sources, which gather from their outgoing edges: no thread
-//! writes where another does, and every sum is taken in the order of the edges. So results depend neither on the
-//! number of threads nor on chance.
+//! Besides `o` only `L` is stored, `[targets, n_heads]`: it is smaller than the weights `[edges, n_heads]` by the average
+//! number of edges to a node, and one vector exponential gives the weights back. The backward pass goes over the targets
+//! for the gradients of all scores, then over the sources, which gather from their outgoing edges. No two threads write to
+//! the same place, and every sum is added in the order of the edges, so results do not depend on the threads.
 //!
-//! A node that no edge leads to has `o_i = 0`, `L_i = −∞` and passes no gradient. A NaN reaches every target that has
-//! an edge from it, dropped or not.
+//! A node without incoming edges has `o_i = 0`, `L_i = −∞` and passes no gradient. A NaN in a source reaches every target
+//! that it has an edge to, dropped or not.
 //!
-//! Dropout is that of [`dropout_forward`](crate::dropout::dropout_forward) over the weights `[edges, n_heads]`.
+//! Dropout acts on the weights `[edges, n_heads]` as [`dropout_forward`](crate::dropout::dropout_forward) does.
 
 mod backward;
 mod edges;
@@ -37,25 +36,25 @@ use self::edges::Rows;
 use crate::attention::Dropout;
 use crate::error::{KernelError, check_sizes};
 
-/// How graph attention is computed.
+/// Options of graph attention.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GraphAttentionOptions {
-    /// Slope of the leaky ReLU below zero, 0.2 in the paper.
+    /// Slope of the leaky ReLU below zero; 0.2 in the paper.
     pub slope: f32,
     /// Dropout of weights.
     pub dropout: Option<Dropout>,
 }
 
-/// The sizes of graph attention, beside those of the graph.
+/// The sizes of graph attention, besides those of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphAttentionShape {
-    /// Heads.
+    /// Number of heads.
     pub n_heads: usize,
-    /// Features of a node in each head.
+    /// Number of features of a node in each head.
     pub d_head: usize,
 }
 
-/// What a node holds as source and as target.
+/// The features and scores of the nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct GraphAttentionInputs<'a> {
     /// Features of the sources, `[sources, n_heads, d_head]`.
@@ -66,14 +65,14 @@ pub struct GraphAttentionInputs<'a> {
     pub target_scores: &'a [f32],
 }
 
-/// Work of one block of edges, in multiply-adds: two threads then share Cora's 13,264 edges (8 heads of 8) as 78 blocks.
+/// Work of one block of edges, in multiply-adds: two threads share Cora's 13,264 edges (8 heads of 8) as 78 blocks.
 const BLOCK: usize = 32 * 1024;
-/// Work of an edge and head beside its `d_head` multiply-adds, in as many of them: score, exponential, indices.
+/// Work of an edge in one head for score, exponential and indices, in multiply-adds, besides its `d_head` multiply-adds.
 const EDGE: usize = 16;
-/// Work below which one thread is faster than handing over.
+/// Work below which one thread is faster than several, in multiply-adds.
 const SERIAL: usize = 4 * BLOCK;
 
-/// One checked call.
+/// A checked call.
 #[derive(Clone, Copy)]
 struct Problem<'a> {
     edges: &'a Edges,
@@ -110,7 +109,7 @@ impl<'a> Problem<'a> {
         Ok(Self { edges, n_heads, d_head, slope, dropout, inputs })
     }
 
-    /// Calls `f` with blocks of rows that hold about as many edges each, on all threads.
+    /// Calls `f` on all threads with blocks of rows that hold about the same number of edges.
     fn for_each_block(&self, rows: &Rows, f: impl Fn(Range<usize>) + Sync) {
         let edge = (self.n_heads * (self.d_head + EDGE)).max(1);
         if self.edges.len().saturating_mul(edge) < SERIAL {
@@ -120,46 +119,46 @@ impl<'a> Problem<'a> {
         (0..rows.blocks(entries)).into_par_iter().for_each(|block| f(rows.block(entries, block)));
     }
 
-    /// The scores `s_j` of an edge's source.
+    /// Returns the scores `s_j` of an edge's source.
     #[inline(always)]
     fn source_scores(&self, edge: usize) -> &'a [f32] {
         let source = self.edges.sources()[edge] as usize;
         &self.inputs.source_scores[source * self.n_heads..(source + 1) * self.n_heads]
     }
 
-    /// The scores `t_i` of a target.
+    /// Returns the scores `t_i` of a target.
     #[inline(always)]
     fn target_scores(&self, target: usize) -> &'a [f32] {
         &self.inputs.target_scores[target * self.n_heads..(target + 1) * self.n_heads]
     }
 
-    /// The scores `e` of the edges to a target, `[edges, n_heads]`.
+    /// Computes the scores `e` of the edges to a target, `[edges, n_heads]`.
     ///
-    /// This and the other loops over the heads of an edge are plain Rust: mostly there are fewer heads than lanes, and
-    /// the partial loads and stores of explicit vectors cost more than such a loop.
+    /// This and the other loops over the heads of an edge are plain Rust: usually there are fewer heads than lanes, and
+    /// partial loads and stores of vectors cost more than such a loop.
     #[inline(always)]
     fn scores(&self, target: usize, out: &mut [f32]) {
         let target_scores = self.target_scores(target);
         for (edge, out) in self.edges.incoming(target).zip(out.chunks_exact_mut(self.n_heads)) {
             for ((out, s), t) in out.iter_mut().zip(self.source_scores(edge)).zip(target_scores) {
                 let sum = s + t;
-                // A NaN is not above zero, and comes through the product.
+                // A NaN is not above zero and comes through the product.
                 *out = if sum > 0.0 { sum } else { sum * self.slope };
             }
         }
     }
 }
 
-/// What is subtracted from scores for a maximum or log-sum-exp; 0 for −∞, so that scores of nothing but −∞ have weights
-/// of exp(−∞ − 0) = 0.
+/// Returns the number to subtract from scores for a maximum or log-sum-exp: itself, or 0 for −∞, so that the weights of
+/// scores that are all −∞ are exp(−∞ − 0) = 0.
 #[inline(always)]
 fn shift(of: f32) -> f32 {
     if of == f32::NEG_INFINITY { 0.0 } else { of }
 }
 
-/// `len` elements of `data` from `start`; what the lanes past them hold is anything.
+/// Loads `len` elements of `data` from `start` on; the lanes past them hold anything.
 ///
-/// A whole load where memory allows: a partial one is a call.
+/// Loads a whole vector if the slice is long enough, since a partial load is a function call.
 #[inline(always)]
 fn load_part<S: Simd>(simd: S, data: &[f32], start: usize, len: usize) -> S::f32s {
     match data.get(start..start + S::F32_LANES) {
@@ -168,10 +167,11 @@ fn load_part<S: Simd>(simd: S, data: &[f32], start: usize, len: usize) -> S::f32
     }
 }
 
-/// `out[h] = Σ weight[h] · row[h]` over `terms`, the numbers of a weight `[n_heads]` and of a row `[n_heads, d_head]`.
+/// Computes `out[h] = Σ weight[h] · row[h]` over `terms`, pairs of the index of a weight `[n_heads]` and of a row
+/// `[n_heads, d_head]`.
 ///
-/// A head at a time, so that the sums stay in registers: rows of a few features would otherwise be spent on loads and
-/// stores of the output.
+/// One head at a time, so that the sums stay in registers: with few features, loads and stores of the output would
+/// otherwise take most of the time.
 #[inline(always)]
 fn weighted_sum<S: Simd>(
     simd: S,

@@ -5,7 +5,7 @@ use crate::isa::{on_every_isa, pool};
 use crate::test_support::{assert_close, central_differences, inner, numbers, wide};
 use proptest::prelude::*;
 
-/// A graph from the sources of each target.
+/// Creates a graph from the sources of each target.
 fn graph(rows: &[Vec<usize>], n_sources: usize) -> Edges {
     let mut offsets = vec![0];
     offsets.extend(rows.iter().scan(0, |sum, row| {
@@ -15,7 +15,7 @@ fn graph(rows: &[Vec<usize>], n_sources: usize) -> Edges {
     Edges::new(SparseRows { offsets: &offsets, columns: &rows.concat() }, n_sources).unwrap()
 }
 
-/// A graph in which an edge exists with probability `share`; target 1 has none, target 2 and source 0 have all.
+/// Creates a graph in which an edge exists with probability `share`; target 1 has none, target 2 and source 0 have all.
 fn random_graph(n_targets: usize, n_sources: usize, share: f32, seed: u64) -> Edges {
     let draws = numbers(n_targets * n_sources, seed, 0.5);
     let has = |i: usize, j: usize| i != 1 && (i == 2 || j == 0 || draws[i * n_sources + j] + 0.5 < share);
@@ -84,7 +84,7 @@ impl Case {
         out
     }
 
-    /// What dropout multiplies the weights by.
+    /// Returns the factors by which dropout multiplies the weights.
     fn factors(&self) -> Vec<f64> {
         let mut out = vec![1.0; self.edges.len() * self.shape.n_heads];
         if let Some(Dropout { probability, seed }) = self.options.dropout {
@@ -93,7 +93,7 @@ impl Case {
         wide(&out)
     }
 
-    /// Outputs, log-sum-exps and weights in double precision, of `[h, source scores, target scores]` end to end.
+    /// Computes outputs, log-sum-exps and weights in f64; `x` holds `h`, source scores and target scores one after another.
     fn exact(&self, x: &[f64]) -> [Vec<f64>; 3] {
         let GraphAttentionShape { n_heads, d_head } = self.shape;
         let (h, scores) = x.split_at(self.h.len());
@@ -151,7 +151,7 @@ fn agrees_with_the_formula() {
     for (n_targets, n_sources, n_heads, d_head) in [(5, 5, 1, 1), (7, 7, 8, 8), (4, 9, 3, 17), (9, 4, 2, 5)] {
         Case::new(random_graph(n_targets, n_sources, 0.4, 5), n_heads, d_head, 10).check();
     }
-    // 70 features: four vectors, a rest of vectors, and a tail, whatever their width.
+    // 70 features are four vectors, further vectors and a tail, for vectors of any width.
     Case::new(random_graph(4, 4, 0.5, 6), 1, 70, 11).check();
     // More heads than lanes.
     Case::new(random_graph(4, 4, 0.5, 6), 19, 2, 12).check();
@@ -163,11 +163,11 @@ fn special_graphs() {
     Case::new(graph(&[vec![0]], 1), 2, 3, 1).check();
     Case::new(graph(&[], 4), 2, 3, 1).check();
     Case::new(graph(&[vec![], vec![]], 0), 2, 3, 1).check();
-    // Self-loops alone: the weights are 1.
+    // With self-loops alone the weights are 1.
     let loops = Case::new(graph(&[vec![0], vec![1], vec![2]], 3), 2, 3, 1);
     loops.check();
     assert_eq!(loops.weights(), [1.0; 6]);
-    // A hub that all lead to, and one that leads to all.
+    // A node that all nodes lead to, and one that leads to all.
     let mut rows = vec![vec![0]; 40];
     rows[7] = (0..40).collect();
     Case::new(graph(&rows, 40), 2, 4, 1).check();
@@ -196,7 +196,7 @@ fn dropout_is_the_same_in_both_passes() {
 
 #[test]
 fn dropout_leaves_out_the_share_it_should() {
-    // One source for each target, a feature of 1: the output is what the weight 1 became.
+    // With one source for each target and a feature of 1, the output is the weight after dropout.
     let n = 3000;
     let rows: Vec<Vec<usize>> = (0..n).map(|i| vec![i]).collect();
     let mut case = Case::new(graph(&rows, n), 8, 1, 3);
@@ -212,7 +212,7 @@ fn dropout_leaves_out_the_share_it_should() {
     assert_ne!(out, case.run().out);
 }
 
-/// Large enough for many blocks.
+/// Returns a graph that is large enough for many blocks.
 fn large() -> Case {
     let mut case = Case::new(random_graph(300, 300, 0.1, 4), 4, 9, 5);
     case.options.dropout = Some(Dropout { probability: 0.4, seed: 1 });
@@ -318,7 +318,7 @@ fn nan_comes_through() {
 
 #[test]
 fn nan_stays_in_its_head() {
-    // Fewer features than lanes: a load reaches into the next head and the next node.
+    // With fewer features than lanes, a load reaches into the next head and the next node.
     let clean = Case::new(random_graph(4, 4, 1.0, 7), 3, 2, 8);
     on_every_isa(|isa| {
         let want = clean.run();

@@ -1,4 +1,4 @@
-//! Every query sees every key: one state for all.
+//! Bidirectional attention, in which every query sees every key: there is one state for all.
 
 use pulp::Simd;
 
@@ -8,7 +8,8 @@ use crate::error::KernelError;
 use crate::matmul::{Matrix, Output};
 use crate::vector::add_scaled;
 
-/// Writes the numerators to `out` and, where they are sums, the denominators to `normalizer`.
+/// Writes the numerators to `out` and, with [`Normalization::Sum`](super::Normalization::Sum), the denominators to
+/// `normalizer`.
 #[inline(always)]
 pub(super) fn forward<S: Simd>(
     simd: S,
@@ -30,7 +31,7 @@ pub(super) fn forward<S: Simd>(
     Ok(())
 }
 
-/// The gradients of `φ(q)`, `φ(k)` and `v`.
+/// Computes the gradients of `φ(q)`, `φ(k)` and `v`.
 #[inline(always)]
 pub(super) fn backward<S: Simd>(
     simd: S,
@@ -65,7 +66,7 @@ pub(super) fn backward<S: Simd>(
     Ok(())
 }
 
-/// `Σ_j φ(k_j)ᵀ v_j`, `[d_key, d_value]`.
+/// Returns `Σ_j φ(k_j)ᵀ v_j`, `[d_key, d_value]`.
 fn key_state(p: &Problem<'_>, k: &[f32]) -> Result<Vec<f32>, KernelError> {
     let LinearAttentionShape { keys, d_key, d_value, .. } = p.shape;
     let mut state = vec![0.0; d_key * d_value];

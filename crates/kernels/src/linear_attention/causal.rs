@@ -1,7 +1,7 @@
-//! A query sees the keys up to its own position: chunk after chunk, with a running state.
+//! Causal attention, in which a query sees the keys up to its own position: chunk after chunk, with a running state.
 //!
-//! The masked product inside a chunk multiplies future values by zero, so an infinite or NaN value reaches the earlier
-//! rows of its own chunk.
+//! The masked product inside a chunk multiplies future values by zero, so an infinite or NaN value reaches earlier rows
+//! of its chunk.
 
 use std::ops::Range;
 
@@ -13,10 +13,11 @@ use crate::error::KernelError;
 use crate::matmul::{Matrix, Output};
 use crate::vector::{add_scaled, sum};
 
-/// Rows of a chunk: the dense product inside it costs as much as the state for `d_head` 64.
+/// Number of rows of a chunk: for `d_head` 64 its dense product costs as much as the state.
 pub(super) const CHUNK: usize = 64;
 
-/// Writes the numerators to `out` and, where they are sums, the denominators to `normalizer`.
+/// Writes the numerators to `out` and, with [`Normalization::Sum`](super::Normalization::Sum), the denominators to
+/// `normalizer`.
 #[inline(always)]
 pub(super) fn forward<S: Simd>(
     simd: S,
@@ -48,7 +49,7 @@ pub(super) fn forward<S: Simd>(
     Ok(())
 }
 
-/// The gradients of `φ(q)`, `φ(k)` and `v`.
+/// Computes the gradients of `φ(q)`, `φ(k)` and `v`.
 #[inline(always)]
 pub(super) fn backward<S: Simd>(
     simd: S,
@@ -58,7 +59,7 @@ pub(super) fn backward<S: Simd>(
 ) -> Result<(), KernelError> {
     let LinearAttentionShape { queries, d_key, d_value, .. } = p.shape;
     let mut scores = Scores::default();
-    // Forward: keys and values before a query.
+    // Forward: the state has the keys and values before a query.
     let mut state = State::new(d_key, d_value);
     for chunk in chunks(queries) {
         let (k, v) = (rows(f.k, &chunk, d_key)?, rows(p.v, &chunk, d_value)?);
@@ -76,7 +77,7 @@ pub(super) fn backward<S: Simd>(
         state.add(k.matrix, v.matrix)?;
         add_rows(simd, k.data, None, &mut state.sum);
     }
-    // Backward: queries after a key, with the gradients of their outputs.
+    // Backward: the state has the queries after a key, with the gradients of their outputs.
     let mut state = State::new(d_key, d_value);
     for chunk in chunks(queries).rev() {
         let (q, k, v) = (rows(f.q, &chunk, d_key)?, rows(f.k, &chunk, d_key)?, rows(p.v, &chunk, d_value)?);
@@ -102,7 +103,7 @@ pub(super) fn backward<S: Simd>(
     Ok(())
 }
 
-/// Consecutive ranges of at most [`CHUNK`] rows.
+/// Returns consecutive ranges of at most [`CHUNK`] rows.
 fn chunks(len: usize) -> impl DoubleEndedIterator<Item = Range<usize>> {
     (0..len.div_ceil(CHUNK)).map(move |i| i * CHUNK..len.min((i + 1) * CHUNK))
 }
@@ -118,7 +119,7 @@ fn rows<'a>(data: &'a [f32], range: &Range<usize>, width: usize) -> Result<RowRa
     Ok(RowRange { data, matrix: Matrix::new(data, range.len(), width)? })
 }
 
-/// `Σ aᵀ b` over the rows done, `[d_key, d_value]`, and a sum of rows, `[d_key]`.
+/// The running sums over the rows done: `Σ aᵀ b`, `[d_key, d_value]`, and a sum of rows, `[d_key]`.
 struct State {
     product: Vec<f32>,
     sum: Vec<f32>,
@@ -149,7 +150,7 @@ impl Default for Scores {
 }
 
 impl Scores {
-    /// `φ(q_i)·φ(k_j)` for `j ≤ i`, else zero.
+    /// Returns `φ(q_i)·φ(k_j)` for `j ≤ i`, zero elsewhere.
     fn masked(&mut self, q: Matrix<'_>, k: Matrix<'_>, len: usize) -> Result<&[f32], KernelError> {
         let scores = &mut self.0[..len * len];
         multiply(q, k.transposed(), scores, len, Output::Replace)?;
@@ -157,7 +158,7 @@ impl Scores {
         Ok(scores)
     }
 
-    /// The gradient of [`Scores::masked`]: `numerator_i · v_j + denominator_i` for `j ≤ i`, else zero.
+    /// Returns the gradient of [`Scores::masked`]: `numerator_i · v_j + denominator_i` for `j ≤ i`, zero elsewhere.
     fn gradient(&mut self, numerator: Matrix<'_>, v: Matrix<'_>, denominator: &[f32]) -> Result<&[f32], KernelError> {
         let len = denominator.len();
         let scores = &mut self.0[..len * len];

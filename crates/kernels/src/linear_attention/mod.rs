@@ -4,12 +4,12 @@
 //! o_i = Σ_j (φ(q_i)·φ(k_j)) v_j / D_i = φ(q_i) (Σ_j φ(k_j)ᵀ v_j) / D_i
 //! ```
 //!
-//! `j` runs over all keys, or over `j ≤ i` when causal. The sum in brackets is a state of `[d_key, d_value]`, so
-//! nothing of size `queries × keys` is ever stored. Causal attention goes through the sequence in chunks: inside a
-//! chunk a dense masked product, between chunks the running state; its backward pass goes forward once more for the
-//! queries and backward for keys and values.
+//! `j` runs over all keys, or over `j ≤ i` if causal. The sum in brackets is a state `[d_key, d_value]`, so nothing of size
+//! `queries × keys` is ever stored. Causal attention goes through the sequence in chunks, with a dense masked product
+//! inside a chunk and a running state between chunks; its backward pass goes forward once more for the queries, and
+//! backward for keys and values.
 //!
-//! Where `D_i` is zero the output is zero, and so is every gradient through it.
+//! If `D_i` is zero, the output is zero, and so is every gradient through it.
 
 mod bidirectional;
 mod causal;
@@ -24,7 +24,7 @@ use self::rows::{DivideOutput, multiply_by_derivative};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::{Matrix, Output, Threads, matmul};
-use crate::parallel::SharedSlice;
+use crate::shared_slice::SharedSlice;
 
 /// The map `φ` of queries and keys, element by element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,49 +35,49 @@ pub enum FeatureMap {
     EluPlusOne,
 }
 
-/// The denominator `D_i`.
+/// The choice of the denominator `D_i`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalization {
     /// `Σ_j φ(q_i)·φ(k_j)`.
     Sum,
-    /// The number of keys summed: all, or `i + 1` when causal.
+    /// The number of keys in the sum: all, or `i + 1` if causal.
     Length,
-    /// One.
+    /// The number 1.
     None,
 }
 
-/// Which keys a query sees.
+/// The keys that a query sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// All of them.
+    /// All keys.
     Bidirectional,
     /// The keys up to the query's own position.
     Causal,
 }
 
-/// How linear attention is computed.
+/// Options of linear attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinearAttentionOptions {
     /// The map of queries and keys.
     pub feature_map: FeatureMap,
     /// The denominator.
     pub normalization: Normalization,
-    /// Which keys a query sees.
+    /// The keys that a query sees.
     pub direction: Direction,
 }
 
 /// The sizes of linear attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinearAttentionShape {
-    /// Independent problems: batch times heads.
+    /// Number of independent problems, batch · heads.
     pub outer: usize,
-    /// Queries of each.
+    /// Number of queries in each problem.
     pub queries: usize,
-    /// Keys and values of each.
+    /// Number of keys and of values in each problem.
     pub keys: usize,
-    /// Features of a query or key.
+    /// Number of features of a query and of a key.
     pub d_key: usize,
-    /// Features of a value.
+    /// Number of features of a value.
     pub d_value: usize,
 }
 
@@ -108,10 +108,10 @@ pub fn linear_attention_forward(
     })
 }
 
-/// The gradients of queries, keys and values, given those of the outputs.
+/// Computes the gradients of queries, keys and values from those of the outputs.
 ///
 /// # Shapes
-/// The shapes are those of [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` like `out`, `grad_q` like
+/// As in [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` is like `out`, `grad_q` like
 /// `q`, `grad_k` like `k`, `grad_v` like `v`.
 #[allow(clippy::too_many_arguments)]
 pub fn linear_attention_backward(
@@ -199,12 +199,12 @@ impl<'a> Problem<'a> {
         Self { shape, options, q: &q[part(queries * d_key)], k: &k[part(keys * d_key)], v: &v[part(keys * d_value)] }
     }
 
-    /// Whether the denominator depends on queries and keys.
+    /// Returns whether the denominator depends on queries and keys.
     fn sums(&self) -> bool {
         self.options.normalization == Normalization::Sum
     }
 
-    /// `D_i` where it does not depend on queries and keys.
+    /// Returns `D_i` if it does not depend on queries and keys.
     fn fixed_denominator(&self, row: usize) -> f32 {
         match (self.options.normalization, self.options.direction) {
             (Normalization::Length, Direction::Bidirectional) => self.shape.keys as f32,
@@ -241,7 +241,7 @@ impl WithSimd for Forward<'_> {
     }
 }
 
-/// Where the gradients of one problem go.
+/// Where the gradients of one problem are written.
 struct Gradients<'a> {
     q: &'a mut [f32],
     k: &'a mut [f32],
@@ -289,7 +289,7 @@ struct Features<'a> {
     denominator: &'a [f32],
 }
 
-/// A row-major matrix product on this thread.
+/// Computes a row-major matrix product on this thread.
 fn multiply(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], columns: usize, output: Output) -> Result<(), KernelError> {
     matmul(a, b, out, columns, output, Threads::One)
 }

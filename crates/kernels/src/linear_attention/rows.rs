@@ -1,23 +1,18 @@
-//! Loops over rows: feature map, division by the denominator, sums of rows.
+//! Loops over rows: the feature map, the division by the denominator, sums of rows.
 
 use pulp::Simd;
 
 use super::FeatureMap;
-use crate::vector::{add_scaled, dot, exp_bounded};
+use crate::vector::{add_scaled, dot, exp_bounded, map, map_in_place, zip_in_place};
 
-/// `φ(x)`: `x` itself, or in `memory`.
+/// Returns `φ(x)`, either `x` itself or computed in `memory`.
 #[inline(always)]
 pub(super) fn features<'a, S: Simd>(simd: S, map: FeatureMap, x: &'a [f32], memory: &'a mut Vec<f32>) -> &'a [f32] {
     match map {
         FeatureMap::Identity => x,
         FeatureMap::EluPlusOne => {
             memory.resize(x.len(), 0.0);
-            let (x, x_tail) = S::as_simd_f32s(x);
-            let (out, out_tail) = S::as_mut_simd_f32s(memory);
-            for (out, x) in out.iter_mut().zip(x) {
-                *out = elu_plus_one(simd, *x);
-            }
-            simd.partial_store_f32s(out_tail, elu_plus_one(simd, simd.partial_load_f32s(x_tail)));
+            map!(simd, x, memory, |x| elu_plus_one(simd, x));
             memory
         }
     }
@@ -31,23 +26,14 @@ fn elu_plus_one<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.select_f32s(positive, simd.add_f32s(x, simd.splat_f32s(1.0)), below)
 }
 
-/// `grad ∘= φ'(x)` for `φ = elu + 1`, given `φ(x)`: `φ' = φ` below one, and 1 above.
+/// Multiplies `grad` by `φ'(x)` for `φ = elu + 1`, given `φ(x)`: `φ'` is `φ` below one, and 1 above.
 #[inline(always)]
 pub(super) fn multiply_by_derivative<S: Simd>(simd: S, phi: &[f32], grad: &mut [f32]) {
-    let (phi, phi_tail) = S::as_simd_f32s(phi);
-    let (grad, grad_tail) = S::as_mut_simd_f32s(grad);
-    for (grad, phi) in grad.iter_mut().zip(phi) {
-        *grad = through_elu(simd, *phi, *grad);
-    }
-    let value = through_elu(simd, simd.partial_load_f32s(phi_tail), simd.partial_load_f32s(grad_tail));
-    simd.partial_store_f32s(grad_tail, value);
-}
-
-#[inline(always)]
-fn through_elu<S: Simd>(simd: S, phi: S::f32s, grad: S::f32s) -> S::f32s {
     let one = simd.splat_f32s(1.0);
-    let above = simd.greater_than_f32s(phi, one);
-    simd.mul_f32s(grad, simd.select_f32s(above, one, phi))
+    zip_in_place!(simd, grad, phi, |grad, phi| {
+        let above = simd.greater_than_f32s(phi, one);
+        simd.mul_f32s(grad, simd.select_f32s(above, one, phi))
+    });
 }
 
 /// Divides each row by its denominator; a row with denominator zero becomes zero.
@@ -61,28 +47,23 @@ pub(super) fn divide<S: Simd>(simd: S, rows: &mut [f32], denominators: &[f32], w
             row.fill(0.0);
         } else {
             let d = simd.splat_f32s(d);
-            let (row, tail) = S::as_mut_simd_f32s(row);
-            for x in row {
-                *x = simd.div_f32s(*x, d);
-            }
-            let rest = simd.div_f32s(simd.partial_load_f32s(tail), d);
-            simd.partial_store_f32s(tail, rest);
+            map_in_place!(simd, row, |x| simd.div_f32s(x, d));
         }
     }
 }
 
-/// `out_i = numerator_i / D_i` and what came of it.
+/// The division `out_i = numerator_i / D_i` with the gradient of its result.
 pub(super) struct DivideOutput<'a> {
     pub(super) out: &'a [f32],
     pub(super) normalizer: &'a [f32],
     pub(super) grad: &'a [f32],
     pub(super) d_value: usize,
-    /// Whether `D_i` is differentiated.
+    /// Whether `D_i` depends on queries and keys, so that it has a gradient.
     pub(super) sums: bool,
 }
 
 impl DivideOutput<'_> {
-    /// The gradients of the numerators, `grad_i / D_i`, and of the denominators, `−(grad_i · out_i) / D_i`.
+    /// Returns the gradients of the numerators, `grad_i / D_i`, and of the denominators, `−(grad_i · out_i) / D_i`.
     #[inline(always)]
     pub(super) fn backward<S: Simd>(&self, simd: S) -> (Vec<f32>, Vec<f32>) {
         let mut numerator = self.grad.to_vec();
@@ -98,7 +79,7 @@ impl DivideOutput<'_> {
     }
 }
 
-/// `sum += Σ_i factors[i] · rows[i]`, the factors 1 where there are none.
+/// Adds `Σ_i factors[i] · rows[i]` to `sum`; without `factors` they are 1.
 #[inline(always)]
 pub(super) fn add_rows<S: Simd>(simd: S, rows: &[f32], factors: Option<&[f32]>, sum: &mut [f32]) {
     if sum.is_empty() {
@@ -109,7 +90,7 @@ pub(super) fn add_rows<S: Simd>(simd: S, rows: &[f32], factors: Option<&[f32]>, 
     }
 }
 
-/// `out[i] = rows[i] · vector`.
+/// Computes the inner products `out[i] = rows[i] · vector`.
 #[inline(always)]
 pub(super) fn row_dots<S: Simd>(simd: S, rows: &[f32], vector: &[f32], out: &mut [f32]) {
     if vector.is_empty() {

@@ -1,7 +1,7 @@
 use super::causal::CHUNK;
 use super::*;
 use crate::isa::{on_every_isa, pool};
-use crate::test_support::assert_relative;
+use crate::test_support::{assert_relative, wide};
 use proptest::prelude::*;
 
 const MAPS: [FeatureMap; 2] = [FeatureMap::Identity, FeatureMap::EluPlusOne];
@@ -35,7 +35,7 @@ fn noise(seed: u64, len: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Queries, keys and values; all positive for the identity, so that a sum of products is not near zero.
+/// Returns queries, keys and values, all positive for the identity, so that no sum of products is near zero.
 fn inputs(s: LinearAttentionShape, map: FeatureMap) -> [Vec<f32>; 3] {
     let shift = |x: Vec<f32>| match map {
         FeatureMap::Identity => x.into_iter().map(|x| x + 1.25).collect(),
@@ -46,7 +46,7 @@ fn inputs(s: LinearAttentionShape, map: FeatureMap) -> [Vec<f32>; 3] {
     [q, k, noise(3, s.outer * s.keys * s.d_value)]
 }
 
-/// The formula, one query and one key at a time.
+/// Computes the outputs by the formula, one query and one key at a time.
 fn reference(s: LinearAttentionShape, o: LinearAttentionOptions, [q, k, v]: [&[f64]; 3]) -> Vec<f64> {
     let phi = |x: f64| match o.feature_map {
         FeatureMap::Identity => x,
@@ -89,7 +89,7 @@ struct Run {
 }
 
 fn run(s: LinearAttentionShape, o: LinearAttentionOptions, [q, k, v]: &[Vec<f32>; 3], grad: &[f32]) -> Run {
-    // NaN where something must be written.
+    // NaN shows an element that is not written.
     let (mut out, mut d) = (vec![f32::NAN; s.outer * s.queries * s.d_value], vec![f32::NAN; s.outer * s.queries]);
     linear_attention_forward(s, o, q, k, v, &mut out, &mut d).unwrap();
     let mut grads = [q, k, v].map(|x| vec![f32::NAN; x.len()]);
@@ -98,15 +98,11 @@ fn run(s: LinearAttentionShape, o: LinearAttentionOptions, [q, k, v]: &[Vec<f32>
     Run { out, grads }
 }
 
-fn widen(x: &[f32]) -> Vec<f64> {
-    x.iter().map(|&x| f64::from(x)).collect()
-}
-
 fn check(s: LinearAttentionShape, o: LinearAttentionOptions) {
     let inputs = inputs(s, o.feature_map);
     let grad = noise(4, s.outer * s.queries * s.d_value);
     let Run { out, grads } = run(s, o, &inputs, &grad);
-    let exact = inputs.each_ref().map(|x| widen(x));
+    let exact = inputs.each_ref().map(|x| wide(x));
     let loss = |x: &[Vec<f64>; 3]| {
         let out = reference(s, o, x.each_ref().map(|x| x.as_slice()));
         out.iter().zip(&grad).map(|(o, g)| o * f64::from(*g)).sum::<f64>()
@@ -125,7 +121,7 @@ fn check(s: LinearAttentionShape, o: LinearAttentionOptions) {
             (above - below) / (2.0 * STEP)
         };
         let want: Vec<f64> = (0..exact[which].len()).map(difference).collect();
-        // Terms of about a tenth cancel in the gradients of a sum's queries and keys, one a value and a pair.
+        // Terms of about a tenth, one for each value and pair, cancel in the gradients of queries and keys of a sum.
         let least = 0.1_f64.max(0.02 * (s.d_value * s.queries.max(s.keys)) as f64);
         let what = format!("{s:?} {o:?} gradient of {}", ["q", "k", "v"][which]);
         assert_relative(&what, &grads[which], &want, least, 5e-6);
@@ -141,7 +137,7 @@ fn outputs_and_gradients_meet_the_formula_on_every_isa() {
             }
             if o.direction == Direction::Bidirectional {
                 check(shape(2, 3, 7, 5, 2), o);
-                // One key: a sum's gradients cancel to nothing.
+                // With one key the gradients of a sum cancel completely.
                 check(shape(3, 2, 1, 1, 14), o);
             }
         }
@@ -158,7 +154,7 @@ fn chunk_boundaries_do_not_show() {
 }
 
 #[test]
-fn sizes_of_zero_are_sums_of_nothing() {
+fn sizes_of_zero_give_empty_sums() {
     for o in every_option() {
         for s in [shape(0, 2, 2, 3, 4), shape(2, 0, 0, 3, 4), shape(2, 2, 2, 0, 4), shape(2, 2, 2, 3, 0)] {
             check(s, o);
@@ -219,7 +215,7 @@ fn large_inputs_meet_the_formula() {
         let mut x = inputs(s, o.feature_map);
         x[..2].iter_mut().flatten().for_each(|x| *x *= 200.0);
         let grad = noise(4, 18);
-        let exact = x.each_ref().map(|x| widen(x));
+        let exact = x.each_ref().map(|x| wide(x));
         let want = reference(s, o, exact.each_ref().map(|x| x.as_slice()));
         let Run { out, grads } = run(s, o, &x, &grad);
         assert_relative(&format!("{o:?}"), &out, &want, 0.1, 2e-6);

@@ -1,9 +1,9 @@
 //! Recurrent networks over a sequence: [`lstm`], [`gru`] and the plain tanh network [`rnn`].
 //!
-//! All three have the same structure. The input projection of every step is one matrix product before the time loop,
+//! All three have the same structure. The input projections of all steps are one matrix product before the time loop, and
 //! the gradients of the weights and of the input are products after it. Only `h_{t−1} W_hh` stays inside the loop: its
-//! weights are packed once into column panels, the batch (or, for small batches, the hidden units) is split over a
-//! team of threads, and the nonlinearity of a step is applied to the sums while they are in cache.
+//! weights are packed once into column panels, the batch (or, for small batches, the hidden units) is split over a team of
+//! threads, and the nonlinearity of a step is applied to the sums while they are in cache.
 //!
 //! Weights are `[from, to]`, as in `x W`: the transpose of PyTorch's `weight_ih_l0`.
 
@@ -11,11 +11,11 @@ pub mod gru;
 pub mod lstm;
 mod panels;
 pub mod rnn;
-mod shared;
 mod states;
 mod team;
 #[cfg(test)]
 mod testing;
+mod time_loop;
 mod weight_gradient;
 
 use pulp::Simd;
@@ -24,30 +24,30 @@ use self::weight_gradient::RowSource;
 use crate::error::KernelError;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 
-/// The sizes of a recurrent layer and of what it is applied to.
+/// The sizes of a recurrent layer and of its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecurrentShape {
-    /// Independent sequences.
+    /// Number of sequences.
     pub batch: usize,
-    /// Steps of each.
+    /// Number of steps of each sequence.
     pub seq: usize,
-    /// Features of the input.
+    /// Number of features of the input.
     pub d_in: usize,
-    /// Hidden units.
+    /// Number of hidden units.
     pub d_hidden: usize,
 }
 
 impl RecurrentShape {
-    /// Rows of the products outside the time loop.
+    /// Returns the number of rows of the products outside the time loop.
     fn rows(&self) -> usize {
         self.batch * self.seq
     }
 }
 
-/// Multiply-adds below which a call does not look for other threads.
+/// Number of multiply-adds below which a call stays on its thread.
 const SERIAL_WORK: usize = 1 << 18;
 
-/// Runs a whole pass on a thread of the pool: each entry from outside costs 20 to 50 µs, and a pass makes up to nine.
+/// Runs a whole pass on a thread of the pool: each entry into the pool costs 20 to 50 µs, and a pass makes up to nine.
 fn in_pool<T: Send>(shape: &RecurrentShape, pass: impl FnOnce() -> T + Send) -> T {
     let columns = shape.d_in.saturating_add(shape.d_hidden);
     if shape.rows().saturating_mul(shape.d_hidden).saturating_mul(columns) < SERIAL_WORK {
@@ -57,7 +57,7 @@ fn in_pool<T: Send>(shape: &RecurrentShape, pass: impl FnOnce() -> T + Send) -> 
     }
 }
 
-/// `h_{t−1}` for every row `(batch, step)`: `h0`, then `hidden` without its last step.
+/// The rows `h_{t−1}` for every `(batch, step)`: `h0`, then `hidden` without its last step.
 struct PreviousStates<'a> {
     shape: RecurrentShape,
     h0: &'a [f32],
@@ -78,33 +78,37 @@ impl RowSource for PreviousStates<'_> {
     }
 }
 
-/// Columns `first..first + cols` of a row-major buffer of `rows` rows, `width` elements apart.
+/// Returns the columns `first..first + cols` of a row-major buffer of `rows` rows, `width` elements apart.
 fn columns(data: &[f32], rows: usize, width: usize, first: usize, cols: usize) -> Result<Matrix<'_>, KernelError> {
     Matrix::strided(data.get(first..).unwrap_or(&[]), rows, cols, width, 1)
 }
 
-/// `out = a b` on all threads, zero when the inner size is zero.
+/// Computes `out = a b` on all threads; zero if the inner size is zero.
 fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], row_stride: usize) -> Result<(), KernelError> {
     matmul(a, b, out, row_stride, Output::Replace, Threads::Pool)
 }
 
-/// The gradient before a logistic function whose value is `s`: `σ' = s (1 − s)`.
+/// Returns the gradient before a logistic function whose value is `s`: `σ' = s (1 − s)`.
 #[inline(always)]
 fn through_sigmoid<S: Simd>(simd: S, s: S::f32s, grad: S::f32s) -> S::f32s {
     simd.mul_f32s(simd.mul_f32s(grad, s), simd.sub_f32s(simd.splat_f32s(1.0), s))
 }
 
-/// The gradient before a `tanh` whose value is `t`: `tanh' = 1 − t²`.
+/// Returns the gradient before a `tanh` whose value is `t`: `tanh' = 1 − t²`.
 #[inline(always)]
 fn through_tanh<S: Simd>(simd: S, t: S::f32s, grad: S::f32s) -> S::f32s {
     simd.mul_f32s(grad, simd.sub_f32s(simd.splat_f32s(1.0), simd.mul_f32s(t, t)))
 }
 
-/// Adds the sums of the row groups, one after the other: `parts` `[groups, total.len()]`.
-fn add_groups(parts: &[f32], total: &mut [f32]) {
-    for part in parts.chunks(total.len().max(1)) {
-        for (sum, part) in total.iter_mut().zip(part) {
-            *sum += part;
-        }
+/// Prefetches the cache line of an address that will be read soon; the address need not be valid.
+#[inline(always)]
+fn prefetch(address: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults, and every x86-64 processor has it.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }

@@ -1,27 +1,26 @@
-//! The product of a few rows with a matrix that is used again at every step: `sums = a W`, `a` `[rows, depth]`.
+//! The product of a few rows with a matrix that every step uses: `sums = a W`, `a` `[rows, depth]`.
 //!
-//! `W` is packed once a call into panels of `N` vectors: panel `p` holds, for each `k < depth` in turn, the `N` vectors
-//! of `W`'s row `k` that the panel computes. A tile of rows × `N` sums stays in registers over the whole depth.
+//! Each call packs `W` once into panels of `N` vectors: a panel holds, for each `k < depth` in turn, the `N` vectors of row
+//! `k` of `W` that the panel computes. A tile of rows × `N` sums stays in registers over the whole depth.
 
 use pulp::Simd;
 use rayon::prelude::*;
 
 use super::team::Part;
+use super::time_loop::{Cell, Step};
 use crate::parallel::SERIAL_ELEMENTS;
+use crate::tile::{TILE_ROWS, multiply_tile};
 
-/// The most rows of a tile.
-pub(super) const MAX_ROWS: usize = 6;
-
-/// Which columns of `W` a panel holds.
+/// The columns of `W` that a panel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PanelColumns {
     /// `W` is `[depth, N · units]`; a panel holds one vector of units for each of the `N` gates.
     GatesOfUnits,
-    /// `W` is `[depth, units]`; a panel holds `N` vectors of units after each other.
+    /// `W` is `[depth, units]`; a panel holds `N` consecutive vectors of units.
     Units,
 }
 
-/// Where the matrix to be packed lies: element `(k, column)` is `data[offset + k·row_stride + column·column_stride]`.
+/// The matrix to pack: element `(k, column)` is `data[offset + k·row_stride + column·column_stride]`.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) data: &'a [f32],
@@ -30,10 +29,10 @@ pub(super) struct Source<'a> {
     pub(super) column_stride: usize,
 }
 
-/// A packed matrix, for vectors of the length it was packed for.
+/// A packed matrix, for vectors of `lanes` elements.
 pub(super) struct Panels<const N: usize> {
     data: Vec<f32>,
-    /// First element on a cache line.
+    /// Index of the first element, which begins a cache line.
     aligned: usize,
     lanes: usize,
     depth: usize,
@@ -64,12 +63,15 @@ impl<const N: usize> Panels<N> {
     }
 
     fn pack(&self, source: Source<'_>, panel: usize, packed: &mut [f32]) {
+        let (unit, units) = self.units_of(panel);
         for j in 0..N {
-            let (unit, count) = self.units_of(panel, j);
-            let column = match self.columns {
-                PanelColumns::GatesOfUnits => j * self.units + unit,
-                PanelColumns::Units => unit,
+            let (column, count) = match self.columns {
+                PanelColumns::GatesOfUnits => (j * self.units + unit, units),
+                PanelColumns::Units => (unit + j * self.lanes, units.saturating_sub(j * self.lanes).min(self.lanes)),
             };
+            if count == 0 {
+                break;
+            }
             for first in (0..self.depth).step_by(16) {
                 let depths = first..self.depth.min(first + 16);
                 if source.column_stride == 1 {
@@ -89,23 +91,26 @@ impl<const N: usize> Panels<N> {
         }
     }
 
-    /// How many panels there are.
+    /// Returns the number of panels.
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
+        self.units.div_ceil(self.panel_units())
+    }
+
+    /// Returns the number of units of every panel but the last, which may have fewer.
+    #[inline(always)]
+    fn panel_units(&self) -> usize {
         match self.columns {
-            PanelColumns::GatesOfUnits => self.units.div_ceil(self.lanes),
-            PanelColumns::Units => self.units.div_ceil(self.lanes * N),
+            PanelColumns::GatesOfUnits => self.lanes,
+            PanelColumns::Units => self.lanes * N,
         }
     }
 
-    /// First unit of vector `j` of a panel, and how many of its lanes are units.
+    /// Returns the first unit of a panel and the number of its units.
     #[inline(always)]
-    pub(super) fn units_of(&self, panel: usize, j: usize) -> (usize, usize) {
-        let first = match self.columns {
-            PanelColumns::GatesOfUnits => panel * self.lanes,
-            PanelColumns::Units => (panel * N + j) * self.lanes,
-        };
-        (first.min(self.units), self.units.saturating_sub(first).min(self.lanes))
+    fn units_of(&self, panel: usize) -> (usize, usize) {
+        let first = panel * self.panel_units();
+        (first, (self.units - first).min(self.panel_units()))
     }
 
     #[inline(always)]
@@ -123,53 +128,19 @@ pub(super) struct Rows<'a> {
     pub(super) depth_stride: usize,
 }
 
-/// What a step does with the finished sums of a panel.
-pub(super) trait Finish<S: Simd, const N: usize> {
-    /// `sums[i]` belongs to row `first + i` of the batch; it may be used as scratch.
-    fn finish(&self, simd: S, first: usize, panel: usize, sums: &mut [[S::f32s; N]]);
-}
-
-/// Vectors of units in a panel of [`PanelColumns::Units`].
+/// Number of vectors of units in a panel of [`PanelColumns::Units`].
 pub(super) const UNIT_VECTORS: usize = 4;
 
-/// What a step does with the sums of one row and one vector of units, for panels of [`PanelColumns::Units`].
-pub(super) trait UnitStep {
-    /// `sum` belongs to the units `unit..unit + count`.
-    fn unit_vector<S: Simd>(&self, simd: S, row: usize, unit: usize, count: usize, sum: S::f32s);
-}
-
-/// A [`UnitStep`] on the panels whose sums it takes.
-pub(super) struct PerUnit<'a, T> {
-    pub(super) panels: &'a Panels<UNIT_VECTORS>,
-    pub(super) step: T,
-}
-
-impl<S: Simd, T: UnitStep> Finish<S, UNIT_VECTORS> for PerUnit<'_, T> {
-    #[inline(always)]
-    fn finish(&self, simd: S, first: usize, panel: usize, sums: &mut [[S::f32s; UNIT_VECTORS]]) {
-        for (i, sums) in sums.iter().enumerate() {
-            for (j, sum) in sums.iter().enumerate() {
-                let (unit, count) = self.panels.units_of(panel, j);
-                // Two copies of the code, so that the usual one has no branch on the number of lanes.
-                if count == S::F32_LANES {
-                    self.step.unit_vector(simd, first + i, unit, S::F32_LANES, *sum);
-                } else if count > 0 {
-                    self.step.unit_vector(simd, first + i, unit, count, *sum);
-                }
-            }
-        }
-    }
-}
-
-/// Computes the part's rows and panels of `a W` and hands them to `finish`; without `a`, sums of zero.
-/// The first row of `a` is the first of the part.
+/// Computes the part's rows and panels of `a W`, zeros without `a`, and hands them to `cell`. The first row of `a` is the
+/// first row of the part.
 #[inline(always)]
 pub(super) fn sweep<S: Simd, const N: usize>(
     simd: S,
     part: &Part<'_>,
     a: Option<Rows<'_>>,
     panels: &Panels<N>,
-    finish: &impl Finish<S, N>,
+    step: Step<'_>,
+    cell: &impl Cell<N>,
 ) {
     assert_eq!(panels.lanes, S::F32_LANES);
     let rows = part.rows.len();
@@ -179,30 +150,30 @@ pub(super) fn sweep<S: Simd, const N: usize>(
         for tile in 0..tiles {
             let first = part.rows.start + rows * tile / tiles;
             let count = part.rows.start + rows * (tile + 1) / tiles - first;
-            let mut sums = [[simd.splat_f32s(0.0); N]; MAX_ROWS];
+            let mut sums = [[simd.splat_f32s(0.0); N]; TILE_ROWS];
             if let Some(a) = a {
                 let a = Rows { data: a.data.get((first - part.rows.start) * a.stride..).unwrap_or(&[]), ..a };
                 multiply_rows(simd, count, a, weights, &mut sums);
             }
-            finish.finish(simd, first, panel, &mut sums[..count]);
+            cell.finish(simd, step, first, panels.units_of(panel), &mut sums[..count]);
         }
     }
 }
 
-/// Rows of a tile: rows + rows·4 sums + one vector of weights fill the registers, 31 of 32 or 16 of 16.
+/// Returns the number of rows of a tile of 4 vectors, whose sums and factors fill 29 of 32 registers or 16 of 16.
 #[inline(always)]
 pub(super) fn rows_of_tile<S: Simd>() -> usize {
-    if S::REGISTER_COUNT >= 32 { MAX_ROWS } else { 3 }
+    if S::REGISTER_COUNT >= 32 { TILE_ROWS } else { 3 }
 }
 
-/// `sums[r] += a[r] W` for `rows` rows of at most [`MAX_ROWS`] and one panel.
+/// Adds `a[r] W` to `sums[r]` for one panel and `rows` rows, at most [`TILE_ROWS`].
 #[inline(always)]
 pub(super) fn multiply_rows<S: Simd, const N: usize>(
     simd: S,
     rows: usize,
     a: Rows<'_>,
     weights: &[f32],
-    sums: &mut [[S::f32s; N]; MAX_ROWS],
+    sums: &mut [[S::f32s; N]; TILE_ROWS],
 ) {
     match rows {
         0 => {}
@@ -211,7 +182,7 @@ pub(super) fn multiply_rows<S: Simd, const N: usize>(
         3 => multiply::<S, 3, N>(simd, a, weights, sums),
         4 => multiply::<S, 4, N>(simd, a, weights, sums),
         5 => multiply::<S, 5, N>(simd, a, weights, sums),
-        _ => multiply::<S, MAX_ROWS, N>(simd, a, weights, sums),
+        _ => multiply::<S, TILE_ROWS, N>(simd, a, weights, sums),
     }
 }
 
@@ -220,30 +191,15 @@ fn multiply<S: Simd, const R: usize, const N: usize>(
     simd: S,
     a: Rows<'_>,
     weights: &[f32],
-    sums: &mut [[S::f32s; N]; MAX_ROWS],
+    sums: &mut [[S::f32s; N]; TILE_ROWS],
 ) {
-    let (weights, _) = S::as_simd_f32s(weights).0.as_chunks::<N>();
-    if weights.is_empty() {
+    let depth = weights.len() / (N * S::F32_LANES);
+    if depth == 0 {
         return;
     }
-    assert!(a.data.len() > (R - 1) * a.stride + (weights.len() - 1) * a.depth_stride);
-    let mut tile = [[simd.splat_f32s(0.0); N]; R];
-    for (tile, sums) in tile.iter_mut().zip(sums.iter()) {
-        *tile = *sums;
-    }
-    for (k, weights) in weights.iter().enumerate() {
-        let mut factors = [simd.splat_f32s(0.0); R];
-        for (r, factor) in factors.iter_mut().enumerate() {
-            // SAFETY: r < R and k < weights.len(), so the index is below the length by the assertion above.
-            *factor = simd.splat_f32s(unsafe { *a.data.get_unchecked(r * a.stride + k * a.depth_stride) });
-        }
-        for j in 0..N {
-            for r in 0..R {
-                tile[r][j] = simd.mul_add_e_f32s(factors[r], weights[j], tile[r][j]);
-            }
-        }
-    }
-    for (sums, tile) in sums.iter_mut().zip(tile.iter()) {
-        *sums = *tile;
-    }
+    assert!(a.data.len() > (R - 1) * a.stride + (depth - 1) * a.depth_stride);
+    let tile = sums.first_chunk_mut::<R>().expect("at most TILE_ROWS rows");
+    let (left, right) = ((a.data.as_ptr(), a.stride, a.depth_stride), (weights.as_ptr(), N * S::F32_LANES));
+    // SAFETY: r < R and t < depth, so `a` is read below its length by the assertion, and `weights` by the division.
+    *tile = unsafe { multiply_tile(simd, depth, left, right, *tile) };
 }

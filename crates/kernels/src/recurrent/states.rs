@@ -1,12 +1,12 @@
-//! The factor of the product of a step, compact: one copy that this step reads, one that it writes.
+//! The left factor of the product of a step, stored compactly: one state that the step reads and one that it writes.
 
 use pulp::Simd;
 
-use super::panels::{Rows, UnitStep};
-use super::shared::Shared;
+use super::panels::Rows;
 use super::team::Part;
+use crate::shared_slice::SharedSlice;
 
-/// Elements between rows beyond their width, so that rows do not fall on the same cache sets.
+/// Number of elements between rows, so that rows do not fall on the same cache sets.
 const ROW_PADDING: usize = 16;
 
 /// The memory of a [`StatePair`].
@@ -22,7 +22,7 @@ impl StateMemory {
         Self { data: vec![0.0; 2 * batch * stride], batch, stride }
     }
 
-    /// Memory whose state before step 0 is `initial`, `[batch, width]`.
+    /// Creates memory in which state 0 is `initial`, `[batch, width]`.
     pub(super) fn starting_from(initial: &[f32], batch: usize, width: usize) -> Self {
         let mut memory = Self::new(batch, width);
         for row in 0..batch {
@@ -33,23 +33,23 @@ impl StateMemory {
 
     pub(super) fn pair(&mut self) -> StatePair<'_> {
         let len = self.batch * self.stride;
-        StatePair { data: Shared::new(&mut self.data), len, stride: self.stride }
+        StatePair { data: SharedSlice::new(&mut self.data), len, stride: self.stride }
     }
 }
 
-/// Two states `[batch, stride]`, for even and odd steps.
+/// Two states `[batch, stride]`, one for even and one for odd numbers.
 #[derive(Clone, Copy)]
 pub(super) struct StatePair<'a> {
-    data: Shared<'a>,
+    data: SharedSlice<'a>,
     len: usize,
     stride: usize,
 }
 
 impl<'a> StatePair<'a> {
-    /// The part's rows of the state of a step.
+    /// Returns the part's rows of the state number `step`.
     ///
     /// # Safety
-    /// Nobody writes these rows of this state before the next barrier.
+    /// No thread writes these rows of this state before the next barrier.
     #[inline(always)]
     pub(super) unsafe fn rows(self, step: usize, part: &Part<'_>) -> Rows<'a> {
         let start = step % 2 * self.len + part.rows.start * self.stride;
@@ -58,7 +58,7 @@ impl<'a> StatePair<'a> {
         Rows { data, stride: self.stride, depth_stride: 1 }
     }
 
-    /// Writes the first `count` lanes to the columns from `column` in the state of a step.
+    /// Writes the first `count` lanes to the columns from `column` on of the state number `step`.
     ///
     /// # Safety
     /// No other thread uses these elements before the next barrier.
@@ -75,19 +75,5 @@ impl<'a> StatePair<'a> {
         let start = step % 2 * self.len + row * self.stride + column;
         // SAFETY: the caller's promise.
         unsafe { self.data.store(simd, start, count, value) };
-    }
-}
-
-/// Adds the product of the first step to the gradient of `h_0`, `[batch, d_hidden]`.
-pub(super) struct IntoInitialState<'a> {
-    pub(super) grad_h0: Shared<'a>,
-    pub(super) d_hidden: usize,
-}
-
-impl UnitStep for IntoInitialState<'_> {
-    #[inline(always)]
-    fn unit_vector<S: Simd>(&self, simd: S, row: usize, unit: usize, count: usize, sum: S::f32s) {
-        // SAFETY: the row and the units belong to this part alone.
-        unsafe { self.grad_h0.add(simd, row * self.d_hidden + unit, count, sum) };
     }
 }

@@ -1,8 +1,8 @@
-//! Who does which rows and hidden units of a time loop.
+//! The split of a time loop over threads, by rows and hidden units.
 //!
-//! Rows of the batch are independent, so a team first splits the batch: no thread ever waits. Where the batch has too
-//! few rows to fill a register tile in every thread, the product is bound by reading the weights, and the hidden units
-//! are split as well: then the threads meet at a [`Barrier`] after every step.
+//! Rows of the batch are independent, so a team first splits the batch, and no thread waits for another. If the batch has
+//! too few rows to fill a register tile in every thread, the product is limited by reading the weights. Then the hidden
+//! units are split as well, and the threads meet at a [`Barrier`] after every step.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,20 +11,19 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::RecurrentShape;
-use crate::share::team_threads;
+use crate::parallel::team_threads;
+use crate::tile::TILE_ROWS;
 
-/// Multiply-adds of a whole time loop below which one thread does it all.
+/// Number of multiply-adds of a time loop below which one thread does everything.
 const SERIAL_WORK: usize = 1 << 19;
-/// Multiply-adds of a whole time loop above which starting threads (about 40 µs each) to split the units pays.
+/// Number of multiply-adds of a time loop above which splitting the units pays for starting threads (about 40 µs each).
 const SPAWN_WORK: usize = 1 << 23;
-/// Multiply-adds of one thread in one step above which a barrier (about 0.2 µs) after the step pays.
+/// Number of multiply-adds of one thread and step above which a barrier after the step (about 0.2 µs) pays.
 const STEP_WORK: usize = 1 << 15;
-/// Rows that make the register tile of the product efficient.
-const TILE_ROWS: usize = 6;
-/// Looks at the barrier before the thread offers its core to others: about 50 µs.
+/// Number of looks at the barrier before a thread yields its core, about 50 µs.
 const SPINS: usize = 1 << 10;
 
-/// How a time loop is split: `row_groups · unit_groups` threads.
+/// The split of a time loop over `row_groups · unit_groups` threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Team {
     batch: usize,
@@ -32,11 +31,11 @@ pub(super) struct Team {
     unit_groups: usize,
 }
 
-/// The share of one thread.
+/// The rows and units of one thread.
 pub(super) struct Part<'a> {
-    /// Rows of the batch.
+    /// The part's rows of the batch.
     pub(super) rows: Range<usize>,
-    /// Which of the row groups this is.
+    /// Number of the part's row group.
     pub(super) row_group: usize,
     unit_group: usize,
     unit_groups: usize,
@@ -45,12 +44,12 @@ pub(super) struct Part<'a> {
 
 /// A time loop, generic over the instruction set.
 pub(super) trait TimeLoop: Sync {
-    /// Does the share of one thread.
+    /// Runs the part of one thread.
     fn run<S: Simd>(&self, simd: S, part: &Part<'_>);
 }
 
 impl Team {
-    /// The split for a loop whose step multiplies each row by a `[d_hidden, d_out]` matrix, for the current pool.
+    /// Chooses the split for a loop whose step multiplies each row by a `[d_hidden, d_out]` matrix, for the current pool.
     pub(super) fn new(shape: &RecurrentShape, d_out: usize) -> Self {
         Self::of_threads(shape, d_out, team_threads())
     }
@@ -88,7 +87,7 @@ impl Team {
         match (self.row_groups, self.unit_groups) {
             (1, 1) => work(0),
             (groups, 1) => (0..groups).into_par_iter().with_max_len(1).for_each(work),
-            // Threads of our own: a rayon worker that spins for another may wait for a task queued behind itself.
+            // Separate threads: a rayon worker that spins may wait for a task that is queued behind itself.
             (rows, units) => std::thread::scope(|scope| {
                 let _breaks_on_panic: Vec<_> = barriers.iter().map(BreakOnPanic).collect();
                 for index in 1..rows * units {
@@ -102,13 +101,13 @@ impl Team {
 }
 
 impl Part<'_> {
-    /// The panels of this part, of `count`.
+    /// Returns the part's panels out of `count`.
     #[inline(always)]
     pub(super) fn panels(&self, count: usize) -> Range<usize> {
         share(count, self.unit_group, self.unit_groups)
     }
 
-    /// Waits until every part with the same rows has come here.
+    /// Waits until all parts with the same rows have called this.
     #[inline(always)]
     pub(super) fn wait(&self) {
         if self.unit_groups > 1 {
@@ -128,14 +127,14 @@ impl<L: TimeLoop> WithSimd for OnPart<'_, L> {
     }
 }
 
-/// The `index`-th of `parts` nearly equal shares of `0..count`.
+/// Returns the `index`-th of `parts` nearly equal shares of `0..count`.
 fn share(count: usize, index: usize, parts: usize) -> Range<usize> {
     let (each, more) = (count / parts, count % parts);
     let start = index * each + index.min(more);
     start..start + each + usize::from(index < more)
 }
 
-/// A meeting point for a fixed number of threads, which spin: a step takes microseconds.
+/// A barrier for a fixed number of threads, which spin, because a step takes only microseconds.
 struct Barrier {
     parties: usize,
     arrived: Line<AtomicUsize>,
@@ -143,7 +142,7 @@ struct Barrier {
     broken: AtomicBool,
 }
 
-/// Alone on its cache line (two, as they are fetched in pairs).
+/// A value alone on its cache lines, two because they are fetched in pairs.
 #[repr(align(128))]
 struct Line<T>(T);
 
@@ -177,7 +176,7 @@ impl Barrier {
     }
 }
 
-/// Lets the others panic too instead of waiting for ever.
+/// Breaks the barrier on a panic, so that the other threads panic too instead of waiting for ever.
 struct BreakOnPanic<'a>(&'a Barrier);
 
 impl Drop for BreakOnPanic<'_> {
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_the_barrier_early() {
+    fn no_thread_passes_the_barrier_early() {
         in_time("three threads at a barrier", || {
             let barrier = Barrier::new(3);
             let count = AtomicUsize::new(0);

@@ -1,24 +1,26 @@
-//! `aᵀ g` over the rows of all steps, for the gradients of the weights.
+//! The product `aᵀ g` over the rows of all steps, which is the gradient of a weight.
 //!
-//! The left factor is copied once into pieces as wide as a register tile, the right one 64 columns and [`DEPTH`] rows
-//! at a time by the thread that multiplies them; no thread waits for another in between.
+//! The left factor is copied once into pieces as wide as a register tile. Each thread copies 4 vectors of columns and
+//! [`DEPTH`] rows of the right factor at a time and multiplies them, without waiting for another.
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::panels::{MAX_ROWS, Rows, multiply_rows, rows_of_tile};
-use super::shared::{Shared, prefetch};
+use super::panels::{Rows, multiply_rows, rows_of_tile};
+use super::prefetch;
 use crate::error::KernelError;
 use crate::isa::dispatch;
-use crate::share::team_threads;
+use crate::parallel::team_threads;
+use crate::shared_slice::SharedSlice;
+use crate::tile::TILE_ROWS;
 
-/// Vectors of columns of a piece of `g`.
+/// Number of vectors of columns in a piece of `g`.
 const VECTORS: usize = 4;
-/// Rows multiplied before the sums go back to memory; 256 KiB of `g` with AVX-512.
+/// Number of rows multiplied before the sums go back to memory; 256 KiB of `g` with AVX-512.
 const DEPTH: usize = 1024;
-/// Tasks for a piece of `g` where there are few pieces.
+/// Number of tasks for each piece of `g` if there are few pieces.
 const TASK_PARTS: usize = 4;
-/// Multiply-adds below which one thread is faster than handing over.
+/// Number of multiply-adds up to which one thread is faster than several.
 const SERIAL_WORK: usize = 192 * 1024;
 
 /// Some columns of a row-major matrix: element `(i, j)` is `data[i·stride + first + j]`.
@@ -32,9 +34,9 @@ pub(super) struct Columns<'a> {
 
 /// A matrix given by its rows.
 pub(super) trait RowSource: Sync {
-    /// Elements of a row.
+    /// Returns the number of elements of a row.
     fn width(&self) -> usize;
-    /// Row `index`, of [`RowSource::width`] elements.
+    /// Returns row `index`, of [`RowSource::width`] elements.
     fn row(&self, index: usize) -> &[f32];
 }
 
@@ -48,13 +50,14 @@ impl RowSource for Columns<'_> {
     }
 }
 
-/// A left factor and where its product goes.
+/// A left factor, and where its product is written.
 pub(super) struct Target<'a> {
     pub(super) source: &'a dyn RowSource,
     pub(super) out: &'a mut [f32],
 }
 
-/// `out[:, first..first + g.count] = aᵀ g` for each target's source `a`, the same bits for any number of threads.
+/// Computes `out[:, first..first + g.count] = aᵀ g` for each target's source `a`, with the same bits for any number of
+/// threads.
 ///
 /// # Shapes
 /// `a` and `g` have `rows` rows; `out` `[a.width(), out_stride]`.
@@ -97,13 +100,13 @@ impl<const T: usize> WithSimd for WeightGradients<'_, T> {
         let parallel = rows * width * g.count > SERIAL_WORK;
         let targets = targets.map(|Target { source, out }| {
             let left = match rows_of_tile::<S>() {
-                MAX_ROWS => PackedLeft::new::<MAX_ROWS>(rows, source, parallel),
+                TILE_ROWS => PackedLeft::new::<TILE_ROWS>(rows, source, parallel),
                 _ => PackedLeft::new::<3>(rows, source, parallel),
             };
-            (left, Shared::new(out))
+            (left, SharedSlice::new(out))
         });
         let pieces = g.count.div_ceil(VECTORS * S::F32_LANES);
-        // With few pieces, threads share one.
+        // With few pieces, several threads share one.
         let parts = if pieces >= 2 * team_threads() { 1 } else { TASK_PARTS };
         let task = |index: usize| {
             let (piece, part) = (index % pieces, index / pieces);
@@ -118,7 +121,7 @@ impl<const T: usize> WithSimd for WeightGradients<'_, T> {
     }
 }
 
-/// The left factor as `[rows / DEPTH, tiles, DEPTH, tile]`, the last depth shorter, the last tile filled up with zeros.
+/// The left factor as `[rows / DEPTH, tiles, DEPTH, tile]`; the last depth may be shorter, the last tile is filled with zeros.
 struct PackedLeft {
     data: Vec<f32>,
     width: usize,
@@ -132,7 +135,7 @@ impl PackedLeft {
         let mut data = vec![0.0; rows * padded];
         let pack = |(index, chunk): (usize, &mut [f32])| {
             let depth = chunk.len() / padded;
-            // A few rows at a time, so that lines are filled before they leave the cache.
+            // A few rows at a time, so that cache lines are filled before they are evicted.
             for first in (0..depth).step_by(16) {
                 for k in first..depth.min(first + 16) {
                     let (whole, rest) = source.row(index * DEPTH + k).as_chunks::<TILE>();
@@ -146,7 +149,7 @@ impl PackedLeft {
             }
         };
         if data.is_empty() {
-            // No row, or rows of no elements.
+            // There is nothing to pack.
         } else if parallel {
             data.par_chunks_mut(DEPTH * padded).enumerate().for_each(pack);
         } else {
@@ -155,13 +158,13 @@ impl PackedLeft {
         Self { data, width, tile: TILE }
     }
 
-    /// The tiles of one of `parts` shares.
+    /// Returns the tiles of one of `parts` shares.
     fn tiles(&self, part: usize, parts: usize) -> std::ops::Range<usize> {
         let tiles = self.width.div_ceil(self.tile);
         tiles * part / parts..tiles * (part + 1) / parts
     }
 
-    /// The rows `start..start + depth` of one tile, where `start` is a multiple of [`DEPTH`].
+    /// Returns the rows `start..start + depth` of one tile; `start` is a multiple of [`DEPTH`].
     #[inline(always)]
     fn rows(&self, start: usize, depth: usize, tile: usize) -> Rows<'_> {
         let from = start * self.width.next_multiple_of(self.tile) + tile * depth * self.tile;
@@ -169,11 +172,11 @@ impl PackedLeft {
     }
 }
 
-/// The columns of the results from `column`, and one of `parts` shares of their rows.
+/// The work on one piece of columns of the results, from `column` on, and on one of `parts` shares of their rows.
 struct Task<'a> {
     rows: usize,
     g: Columns<'a>,
-    targets: &'a [(PackedLeft, Shared<'a>)],
+    targets: &'a [(PackedLeft, SharedSlice<'a>)],
     out_stride: usize,
     first: usize,
     column: usize,
@@ -191,7 +194,7 @@ impl WithSimd for Task<'_> {
         let mut buffer = vec![0.0; DEPTH.min(self.rows) * width + 16];
         let aligned = buffer.as_ptr().align_offset(64).min(16);
         let packed = &mut buffer[aligned..];
-        // Once even for no rows at all: the result is then zero.
+        // Runs once even without rows: the result is then zero.
         let mut start = 0;
         loop {
             let depth = DEPTH.min(self.rows - start);
@@ -217,7 +220,7 @@ impl WithSimd for Task<'_> {
 }
 
 impl Task<'_> {
-    /// Asks for a row of `g` that is copied next.
+    /// Prefetches a row of `g` that is copied next.
     #[inline(always)]
     fn prefetch(&self, row: usize, columns: usize) {
         let row = &self.g.row(row)[self.column..][..columns];
@@ -228,7 +231,7 @@ impl Task<'_> {
     fn tile<S: Simd>(
         &self,
         simd: S,
-        (left, out): (&PackedLeft, Shared<'_>),
+        (left, out): (&PackedLeft, SharedSlice<'_>),
         (start, depth): (usize, usize),
         tile: usize,
         columns: usize,
@@ -237,7 +240,7 @@ impl Task<'_> {
         let lanes = S::F32_LANES;
         let first = tile * left.tile;
         let rows = (left.width - first).min(left.tile);
-        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; MAX_ROWS];
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; TILE_ROWS];
         if start > 0 {
             for (r, sums) in sums[..rows].iter_mut().enumerate() {
                 for (j, sum) in sums.iter_mut().enumerate() {

@@ -8,12 +8,12 @@ mod checkpoint;
 mod config;
 mod journal;
 mod observer;
+mod share;
 
 use std::sync::Mutex;
 use std::time::Instant;
 
 use burn::module::Module;
-use regard_kernels::{parts, share};
 use regard_nn::{NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub use self::checkpoint::{Conditions, State};
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
+pub(crate) use self::share::parts;
+use self::share::share;
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
 use crate::rows::device_of;

@@ -15,18 +15,22 @@ mod cell;
 #[cfg(test)]
 mod tests;
 
+use self::cell::{BackwardMemory, ForwardMemory};
+use super::panels::PanelColumns;
+use super::time_loop::{BackwardPass, ForwardPass};
 use super::weight_gradient::{Columns, RowSource, Target, weight_gradients};
 use super::{PreviousStates, RecurrentShape, columns, in_pool, product};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
+use crate::shared_slice::SharedSlice;
 
-/// Gates of a unit.
+/// Number of gates of a unit.
 const GATES: usize = 3;
-/// Values kept for each unit and step: `r, z, n` and, by [`GruReset`], `h_{t−1} W_hn + b_hn` or `r ∘ h_{t−1}`.
+/// Number of values stored for each unit and step: `r, z, n` and, by [`GruReset`], `h_{t−1} W_hn + b_hn` or `r ∘ h_{t−1}`.
 const SAVED: usize = 4;
 
-/// Where the reset gate acts.
+/// The place where the reset gate acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GruReset {
     /// On `h_{t−1} W_hn + b_hn`, as in PyTorch and cuDNN.
@@ -38,34 +42,34 @@ pub enum GruReset {
 /// The parameters of the layer, gates in the order `r, z, n`.
 #[derive(Debug, Clone, Copy)]
 pub struct GruWeights<'a> {
-    /// `[d_in, 3·d_hidden]`
+    /// Weights of the input, `[d_in, 3·d_hidden]`
     pub w_ih: &'a [f32],
-    /// `[d_hidden, 3·d_hidden]`
+    /// Weights of the state, `[d_hidden, 3·d_hidden]`
     pub w_hh: &'a [f32],
-    /// `[3·d_hidden]`
+    /// Bias of the input projection, `[3·d_hidden]`
     pub bias_ih: &'a [f32],
-    /// `[3·d_hidden]`
+    /// Bias of the state projection, `[3·d_hidden]`
     pub bias_hh: &'a [f32],
 }
 
-/// Where [`gru_backward`] writes; old content is replaced.
+/// Where [`gru_backward`] writes the gradients. Old content is replaced.
 #[derive(Debug)]
 pub struct GruGradients<'a> {
-    /// `[batch, seq, d_in]`
+    /// Gradient of the input, `[batch, seq, d_in]`
     pub x: &'a mut [f32],
-    /// `[d_in, 3·d_hidden]`
+    /// Gradient of `w_ih`, `[d_in, 3·d_hidden]`
     pub w_ih: &'a mut [f32],
-    /// `[d_hidden, 3·d_hidden]`
+    /// Gradient of `w_hh`, `[d_hidden, 3·d_hidden]`
     pub w_hh: &'a mut [f32],
-    /// `[3·d_hidden]`
+    /// Gradient of `bias_ih`, `[3·d_hidden]`
     pub bias_ih: &'a mut [f32],
-    /// `[3·d_hidden]`
+    /// Gradient of `bias_hh`, `[3·d_hidden]`
     pub bias_hh: &'a mut [f32],
-    /// `[batch, d_hidden]`
+    /// Gradient of `h0`, `[batch, d_hidden]`
     pub h0: &'a mut [f32],
 }
 
-/// The length of `saved` in [`gru_forward`] and [`gru_backward`]: `batch · seq · 4·d_hidden`.
+/// Returns the length of `saved` in [`gru_forward`] and [`gru_backward`], `batch · seq · 4·d_hidden`.
 pub fn gru_saved_len(shape: RecurrentShape) -> usize {
     [shape.seq, SAVED, shape.d_hidden].iter().fold(shape.batch, |len, &size| len.saturating_mul(size))
 }
@@ -92,18 +96,24 @@ pub fn gru_forward(
         let x = Matrix::new(x, shape.rows(), shape.d_in)?;
         let w_ih = Matrix::new(weights.w_ih, shape.d_in, GATES * shape.d_hidden)?;
         product(x, w_ih, saved, SAVED * shape.d_hidden)?;
+        let (hidden, saved) = (SharedSlice::new(hidden), SharedSlice::new(saved));
+        let memory = ForwardMemory { shape, weights, h0, hidden, saved };
         match reset {
-            GruReset::AfterProduct => dispatch(after_product::Forward { shape, weights, h0, hidden, saved }),
-            GruReset::BeforeProduct => dispatch(before_product::Forward { shape, weights, h0, hidden, saved }),
+            GruReset::AfterProduct => {
+                let (w_hh, columns) = (weights.w_hh, PanelColumns::GatesOfUnits);
+                let cell = after_product::ForwardCell(memory);
+                dispatch(ForwardPass::<_, GATES> { shape, w_hh, columns, h0, cell });
+            }
+            GruReset::BeforeProduct => dispatch(before_product::Forward(memory)),
         }
         Ok(())
     })
 }
 
-/// The gradients of everything, given those of every `h_t`.
+/// Computes the gradients of input, weights and initial state from those of every `h_t`.
 ///
 /// # Shapes
-/// The shapes are those of [`gru_forward`], with its results in `hidden` and `saved`; `grad_hidden` `[batch, seq, d_hidden]`.
+/// As in [`gru_forward`], with its results in `hidden` and `saved`; `grad_hidden` `[batch, seq, d_hidden]`.
 ///
 /// `saved` is overwritten by the gradients before the nonlinearities.
 #[allow(clippy::too_many_arguments)]
@@ -134,33 +144,17 @@ pub fn gru_backward(
         return Ok(());
     }
     in_pool(&shape, || {
-        // Sums of the gradients beside `saved`: r, z, n and the fourth.
+        // Sums of the gradients of the four values in `saved`.
         let mut bias = vec![0.0; SAVED * d_hidden];
-        let bias_sum = bias.as_mut_slice();
+        let grad_h0 = SharedSlice::new(grad_h0);
+        let memory = BackwardMemory { shape, h0, hidden, saved: SharedSlice::new(saved), grad_hidden, grad_h: grad_h0 };
         match reset {
             GruReset::AfterProduct => {
-                dispatch(after_product::Backward {
-                    shape,
-                    weights,
-                    h0,
-                    hidden,
-                    saved,
-                    grad_hidden,
-                    bias: bias_sum,
-                    grad_h0,
-                });
+                let (depth, cell) = (GATES * d_hidden, after_product::BackwardCell(memory));
+                dispatch(BackwardPass { shape, w_hh: weights.w_hh, depth, bias: &mut bias, grad_h0, cell });
             }
             GruReset::BeforeProduct => {
-                dispatch(before_product::Backward {
-                    shape,
-                    weights,
-                    h0,
-                    hidden,
-                    saved,
-                    grad_hidden,
-                    bias: bias_sum,
-                    grad_h0,
-                });
+                dispatch(before_product::Backward { memory, w_hh: weights.w_hh, bias: &mut bias });
             }
         }
         let (both, width) = (2 * d_hidden, GATES * d_hidden);

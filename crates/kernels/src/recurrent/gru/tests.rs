@@ -54,7 +54,7 @@ impl Layer for Gru {
     fn run(&self, s: &RecurrentShape, p: &[Vec<f32>], grad: &[f32]) -> (Vec<f32>, Vec<Vec<f32>>) {
         let [x, w_ih, w_hh, bias_ih, bias_hh, h0] = p else { panic!("six parameters") };
         let weights = GruWeights { w_ih, w_hh, bias_ih, bias_hh };
-        // NaN where something must be written.
+        // NaN shows an element that is not written.
         let (mut hidden, mut saved) = (vec![f32::NAN; self.outputs(s)], vec![f32::NAN; gru_saved_len(*s)]);
         gru_forward(*s, self.0, x, weights, h0, &mut hidden, &mut saved).unwrap();
         let mut g: Vec<Vec<f32>> = p.iter().map(|p| vec![f32::NAN; p.len()]).collect();

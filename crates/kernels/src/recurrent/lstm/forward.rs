@@ -1,147 +1,105 @@
-//! The time loop of the forward pass.
+//! The cell of the forward pass.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
-use super::super::panels::{Finish, PanelColumns, Panels, Source, sweep};
-use super::super::shared::{Shared, load, prefetch};
-use super::super::states::{StateMemory, StatePair};
-use super::super::team::{Part, Team, TimeLoop};
-use super::{GATES, LstmWeights, RecurrentShape};
-use crate::vector::{exp_bounded, tanh, tanh_near_zero};
+use super::super::prefetch;
+use super::super::time_loop::{Cell, Step};
+use super::{GATES, RecurrentShape};
+use crate::shared_slice::SharedSlice;
+use crate::vector::{exp_bounded, load, tanh, tanh_near_zero};
 
-/// The loop over the steps, with the input projections in `gates`.
-pub(super) struct Forward<'a> {
+/// Computes `h_t` and `c_t` from the sums of `h_{t−1} W_hh` and the input projections in `gates`.
+pub(super) struct ForwardCell<'a> {
     pub(super) shape: RecurrentShape,
-    pub(super) weights: LstmWeights<'a>,
-    pub(super) h0: &'a [f32],
+    pub(super) bias: &'a [f32],
     pub(super) c0: &'a [f32],
-    pub(super) hidden: &'a mut [f32],
-    pub(super) cells: &'a mut [f32],
-    pub(super) gates: &'a mut [f32],
+    pub(super) hidden: SharedSlice<'a>,
+    pub(super) cells: SharedSlice<'a>,
+    /// Gates of the steps done and input projections of the others.
+    pub(super) gates: SharedSlice<'a>,
 }
 
-impl WithSimd for Forward<'_> {
-    type Output = ();
-
+impl Cell<GATES> for ForwardCell<'_> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let d_hidden = self.shape.d_hidden;
-        let width = GATES * d_hidden;
-        let source = Source { data: self.weights.w_hh, offset: 0, row_stride: width, column_stride: 1 };
-        let panels = Panels::<GATES>::new::<S>(source, d_hidden, d_hidden, PanelColumns::GatesOfUnits);
-        let mut states = StateMemory::starting_from(self.h0, self.shape.batch, d_hidden);
-        let time_loop = ForwardLoop {
-            shape: self.shape,
-            panels,
-            bias: self.weights.bias,
-            c0: self.c0,
-            hidden: Shared::new(self.hidden),
-            cells: Shared::new(self.cells),
-            gates: Shared::new(self.gates),
-            states: states.pair(),
-        };
-        Team::new(&self.shape, width).run(simd, &time_loop);
-    }
-}
-
-struct ForwardLoop<'a> {
-    shape: RecurrentShape,
-    panels: Panels<GATES>,
-    bias: &'a [f32],
-    c0: &'a [f32],
-    hidden: Shared<'a>,
-    cells: Shared<'a>,
-    gates: Shared<'a>,
-    /// `h` before a step.
-    states: StatePair<'a>,
-}
-
-impl TimeLoop for ForwardLoop<'_> {
-    #[inline(always)]
-    fn run<S: Simd>(&self, simd: S, part: &Part<'_>) {
-        for step in 0..self.shape.seq {
-            // SAFETY: this step only writes the other state.
-            let state = unsafe { self.states.rows(step, part) };
-            sweep(simd, part, Some(state), &self.panels, &ForwardStep { time_loop: self, step });
-            part.wait();
-        }
-    }
-}
-
-struct ForwardStep<'a> {
-    time_loop: &'a ForwardLoop<'a>,
-    step: usize,
-}
-
-impl<S: Simd> Finish<S, GATES> for ForwardStep<'_> {
-    #[inline(always)]
-    fn finish(&self, simd: S, first: usize, panel: usize, sums: &mut [[S::f32s; GATES]]) {
-        let (unit, count) = self.time_loop.panels.units_of(panel, 0);
+    fn finish<S: Simd>(
+        &self,
+        simd: S,
+        step: Step<'_>,
+        first: usize,
+        units: (usize, usize),
+        sums: &mut [[S::f32s; GATES]],
+    ) {
         // Two copies of the code, so that the usual one has no branch on the number of lanes.
-        if count == S::F32_LANES {
-            self.units(simd, first, unit, S::F32_LANES, sums);
+        if units.1 == S::F32_LANES {
+            self.units(simd, step, first, (units.0, S::F32_LANES), sums);
         } else {
-            self.units(simd, first, unit, count, sums);
+            self.units(simd, step, first, units, sums);
         }
     }
 }
 
-impl ForwardStep<'_> {
+impl ForwardCell<'_> {
     #[inline(always)]
-    fn units<S: Simd>(&self, simd: S, first: usize, unit: usize, count: usize, sums: &mut [[S::f32s; GATES]]) {
-        let Self { time_loop: l, step } = *self;
-        let d_hidden = l.shape.d_hidden;
+    fn units<S: Simd>(
+        &self,
+        simd: S,
+        step: Step<'_>,
+        first: usize,
+        (unit, count): (usize, usize),
+        sums: &mut [[S::f32s; GATES]],
+    ) {
+        let RecurrentShape { seq, d_hidden, .. } = self.shape;
         let mut bias = [simd.splat_f32s(0.0); GATES];
         for (j, bias) in bias.iter_mut().enumerate() {
-            *bias = load(simd, &l.bias[j * d_hidden + unit..][..count]);
+            *bias = load(simd, &self.bias[j * d_hidden + unit..][..count]);
         }
         for (i, sums) in sums.iter_mut().enumerate() {
-            let at = (first + i) * l.shape.seq + step;
+            let at = (first + i) * seq + step.index;
             let (cell, gates) = (at * d_hidden + unit, at * GATES * d_hidden + unit);
             let mut before = *sums;
             for j in 0..GATES {
                 // SAFETY: the row and the units belong to this part alone until the barrier after the step.
-                let projected = unsafe { l.gates.load(simd, gates + j * d_hidden, count) };
+                let projected = unsafe { self.gates.load(simd, gates + j * d_hidden, count) };
                 before[j] = simd.add_f32s(simd.add_f32s(before[j], projected), bias[j]);
             }
             let activated = activate(simd, before);
-            let previous = match step {
-                0 => load(simd, &l.c0[(first + i) * d_hidden + unit..][..count]),
+            let previous = match step.index {
+                0 => load(simd, &self.c0[(first + i) * d_hidden + unit..][..count]),
                 // SAFETY: as above.
-                _ => unsafe { l.cells.load(simd, cell - d_hidden, count) },
+                _ => unsafe { self.cells.load(simd, cell - d_hidden, count) },
             };
             let [i, f, g, o] = activated;
             let c = simd.mul_add_e_f32s(f, previous, simd.mul_f32s(i, g));
             for (j, value) in activated.into_iter().enumerate() {
                 // SAFETY: as above.
-                unsafe { l.gates.store(simd, gates + j * d_hidden, count, value) };
-                prefetch(l.gates.address(gates + (GATES + j) * d_hidden));
+                unsafe { self.gates.store(simd, gates + j * d_hidden, count, value) };
+                prefetch(self.gates.pointer(gates + (GATES + j) * d_hidden));
             }
             // SAFETY: as above.
-            unsafe { l.cells.store(simd, cell, count, c) };
-            prefetch(l.cells.address(cell + d_hidden));
-            prefetch(l.hidden.address(cell + d_hidden));
+            unsafe { self.cells.store(simd, cell, count, c) };
+            prefetch(self.cells.pointer(cell + d_hidden));
+            prefetch(self.hidden.pointer(cell + d_hidden));
             (sums[0], sums[1]) = (c, o);
         }
-        // A loop of its own: the rows' long chains of operations overlap better.
+        // A loop of its own, so that the long chains of operations of the rows overlap better.
         for (i, sums) in sums.iter().enumerate() {
             let row = first + i;
             let h = simd.mul_f32s(sums[1], tanh(simd, sums[0]));
             // SAFETY: as above.
             unsafe {
-                l.hidden.store(simd, (row * l.shape.seq + step) * d_hidden + unit, count, h);
-                l.states.store(simd, step + 1, row, unit, count, h);
+                self.hidden.store(simd, (row * seq + step.index) * d_hidden + unit, count, h);
+                step.store_state(simd, row, unit, count, h);
             }
         }
     }
 }
 
-/// `[σ(i), σ(f), tanh(g), σ(o)]` with one division for all: `1/(abcd)` times the three other factors.
+/// Returns `[σ(i), σ(f), tanh(g), σ(o)]` with a single division: `1/a` is `1/(abcd)` times the three other factors.
 #[inline(always)]
 fn activate<S: Simd>(simd: S, before: [S::f32s; GATES]) -> [S::f32s; GATES] {
     let (zero, one) = (simd.splat_f32s(0.0), simd.splat_f32s(1.0));
     let g = before[2];
-    // e⁻|ˣ| is at most 1, so no product of denominators overflows.
+    // e⁻|ˣ| is at most 1, so the product of the denominators cannot overflow.
     let mut e = [zero; GATES];
     let mut d = [zero; GATES];
     for j in 0..GATES {

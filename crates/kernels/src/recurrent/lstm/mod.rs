@@ -5,50 +5,53 @@
 //! c_t = f ∘ c_{t−1} + i ∘ g                     h_t = o ∘ tanh(c_t)
 //! ```
 //!
-//! The gates lie in PyTorch's order `i, f, g, o` along the last axis of the weights. PyTorch's two biases are one here:
-//! their sum.
+//! The gates lie in PyTorch's order `i, f, g, o` along the last axis of the weights. There is one bias, the sum of
+//! PyTorch's two.
 
 mod backward;
 mod forward;
 #[cfg(test)]
 mod tests;
 
-use self::backward::Backward;
-use self::forward::Forward;
+use self::backward::BackwardCell;
+use self::forward::ForwardCell;
+use super::panels::PanelColumns;
+use super::time_loop::{BackwardPass, ForwardPass};
 use super::weight_gradient::{Columns, Target, weight_gradients};
 use super::{PreviousStates, RecurrentShape, in_pool, product};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
+use crate::shared_slice::SharedSlice;
 
-/// Gates of a unit.
+/// Number of gates of a unit.
 const GATES: usize = 4;
 
 /// The parameters of the layer, gates in the order `i, f, g, o`.
 #[derive(Debug, Clone, Copy)]
 pub struct LstmWeights<'a> {
-    /// `[d_in, 4·d_hidden]`
+    /// Weights of the input, `[d_in, 4·d_hidden]`
     pub w_ih: &'a [f32],
-    /// `[d_hidden, 4·d_hidden]`
+    /// Weights of the state, `[d_hidden, 4·d_hidden]`
     pub w_hh: &'a [f32],
-    /// `[4·d_hidden]`
+    /// Bias, `[4·d_hidden]`
     pub bias: &'a [f32],
 }
 
-/// Where [`lstm_backward`] writes; old content is replaced.
+/// Where [`lstm_backward`] writes the gradients. Old content is replaced.
 #[derive(Debug)]
 pub struct LstmGradients<'a> {
-    /// `[batch, seq, d_in]`
+    /// Gradient of the input, `[batch, seq, d_in]`
     pub x: &'a mut [f32],
-    /// `[d_in, 4·d_hidden]`
+    /// Gradient of `w_ih`, `[d_in, 4·d_hidden]`
     pub w_ih: &'a mut [f32],
-    /// `[d_hidden, 4·d_hidden]`
+    /// Gradient of `w_hh`, `[d_hidden, 4·d_hidden]`
     pub w_hh: &'a mut [f32],
-    /// `[4·d_hidden]`
+    /// Gradient of `bias`, `[4·d_hidden]`
     pub bias: &'a mut [f32],
-    /// `[batch, d_hidden]`
+    /// Gradient of `h0`, `[batch, d_hidden]`
     pub h0: &'a mut [f32],
-    /// `[batch, d_hidden]`
+    /// Gradient of `c0`, `[batch, d_hidden]`
     pub c0: &'a mut [f32],
 }
 
@@ -77,15 +80,19 @@ pub fn lstm_forward(
         let width = GATES * shape.d_hidden;
         let x = Matrix::new(x, shape.rows(), shape.d_in)?;
         product(x, Matrix::new(weights.w_ih, shape.d_in, width)?, gates, width)?;
-        dispatch(Forward { shape, weights, h0, c0, hidden, cells, gates });
+        let [hidden, cells, gates] = [hidden, cells, gates].map(SharedSlice::new);
+        let cell = ForwardCell { shape, bias: weights.bias, c0, hidden, cells, gates };
+        let (w_hh, columns) = (weights.w_hh, PanelColumns::GatesOfUnits);
+        dispatch(ForwardPass::<_, GATES> { shape, w_hh, columns, h0, cell });
         Ok(())
     })
 }
 
-/// The gradients of everything, given those of every `h_t` and, where the cells are used outside, of every `c_t`.
+/// Computes the gradients of input, weights and initial state from those of every `h_t` and, if the cells are used outside,
+/// of every `c_t`.
 ///
 /// # Shapes
-/// The shapes are those of [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
+/// As in [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
 /// `[batch, seq, d_hidden]`.
 ///
 /// `gates` is overwritten by the gradients of the gates before their nonlinearity.
@@ -124,8 +131,10 @@ pub fn lstm_backward(
         return Ok(());
     }
     in_pool(&shape, || {
-        dispatch(Backward { shape, weights, c0, cells, gates, grad_hidden, grad_cells, bias, grad_h0, grad_c0 });
         let width = GATES * d_hidden;
+        let (grad_c, grad_h0) = (SharedSlice::new(grad_c0), SharedSlice::new(grad_h0));
+        let cell = BackwardCell { shape, c0, cells, gates: SharedSlice::new(gates), grad_hidden, grad_cells, grad_c };
+        dispatch(BackwardPass { shape, w_hh: weights.w_hh, depth: width, bias, grad_h0, cell });
         let rows = shape.rows();
         let grad_gates = Matrix::new(gates, rows, width)?;
         product(grad_gates, Matrix::new(weights.w_ih, d_in, width)?.transposed(), grad_x, d_in)?;

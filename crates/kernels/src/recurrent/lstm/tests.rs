@@ -50,7 +50,7 @@ impl Layer for Lstm {
         let [x, w_ih, w_hh, bias, h0, c0] = p else { panic!("six parameters") };
         let weights = LstmWeights { w_ih, w_hh, bias };
         let len = s.rows() * s.d_hidden;
-        // NaN where something must be written.
+        // NaN shows an element that is not written.
         let (mut hidden, mut cells, mut gates) = (vec![f32::NAN; len], vec![f32::NAN; len], vec![f32::NAN; 4 * len]);
         lstm_forward(*s, x, weights, h0, c0, &mut hidden, &mut cells, &mut gates).unwrap();
         let mut g: Vec<Vec<f32>> = p.iter().map(|p| vec![f32::NAN; p.len()]).collect();

@@ -38,7 +38,7 @@ impl Layer for Rnn {
     fn run(&self, s: &RecurrentShape, p: &[Vec<f32>], grad: &[f32]) -> (Vec<f32>, Vec<Vec<f32>>) {
         let [x, w_ih, w_hh, bias, h0] = p else { panic!("five parameters") };
         let weights = RnnWeights { w_ih, w_hh, bias };
-        // NaN where something must be written.
+        // NaN shows an element that is not written.
         let mut hidden = vec![f32::NAN; self.outputs(s)];
         rnn_forward(*s, x, weights, h0, &mut hidden).unwrap();
         let mut g: Vec<Vec<f32>> = p.iter().map(|p| vec![f32::NAN; p.len()]).collect();

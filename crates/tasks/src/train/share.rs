@@ -1,34 +1,30 @@
 //! Threads that share a batch: each takes a part of its examples through a whole model and back.
 //!
-//! A small model has products of well under a millisecond; dealt out to threads one by one, they leave a third of a step
-//! to waiting. Parts of a batch meet once a step. While all threads have a part of their own, a product stays on its
-//! thread; as soon as one is done it helps the others.
+//! A small model has products of well under a millisecond. Dealt out to threads one by one, they leave a third of a step
+//! to waiting; parts of a batch meet only once a step. While every thread has a part of its own, operations stay on
+//! their thread ([`regard_kernels::is_crowded`]); a thread that is done helps the others.
 
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-/// Parts of a batch at most: each has gradients of all parameters. More threads than that help.
+use regard_kernels::PartGuard;
+
+/// The largest number of parts of a batch: each part holds gradients of all parameters. Further threads help.
 const MOST_PARTS: usize = 8;
 
-thread_local! {
-    /// The parts that run beside the one of this thread, itself included.
-    static RUNNING: RefCell<Option<Arc<AtomicUsize>>> = const { RefCell::new(None) };
-}
-
-/// Into how many parts a batch is cut for the current pool.
-pub fn parts() -> usize {
+/// Returns the number of parts that a batch is cut into in the current pool.
+pub(crate) fn parts() -> usize {
     rayon::current_num_threads().min(MOST_PARTS)
 }
 
-/// What `work` makes of each of at most [`parts`] inputs, all at the same time, in their order.
+/// Runs `work` on each of at most [`parts`] inputs, all at the same time, and returns the results in the inputs' order.
 ///
 /// A thread that waits inside `work` takes over pieces of operations of other parts, but never another part of this call:
 /// locks that `work` holds are safe.
 ///
 /// # Panics
-/// With more inputs than parts, and with the panic of `work`.
-pub fn share<P: Send, R: Send>(inputs: Vec<P>, work: impl Fn(usize, P) -> R + Sync) -> Vec<R> {
+/// Panics if there are more inputs than parts, or if `work` panics.
+pub(super) fn share<P: Send, R: Send>(inputs: Vec<P>, work: impl Fn(usize, P) -> R + Sync) -> Vec<R> {
     assert!(inputs.len() <= parts(), "{} inputs for {} parts", inputs.len(), parts());
     if inputs.len() < 2 {
         return inputs.into_iter().map(|input| work(0, input)).collect();
@@ -37,57 +33,38 @@ pub fn share<P: Send, R: Send>(inputs: Vec<P>, work: impl Fn(usize, P) -> R + Sy
     let places: Vec<_> = inputs.into_iter().map(|input| (Mutex::new(Some(input)), Mutex::new(None))).collect();
     rayon::broadcast(|thread| {
         let Some((input, result)) = places.get(thread.index()) else { return };
-        let input = input.lock().expect("no other thread comes here").take().expect("taken once");
-        let _part = Part::begin(&running);
-        *result.lock().expect("no other thread comes here") = Some(work(thread.index(), input));
+        let input = input.lock().expect("no other thread locks this input").take().expect("an input is taken once");
+        let _part = PartGuard::begin(&running);
+        *result.lock().expect("no other thread locks this result") = Some(work(thread.index(), input));
     });
-    let results = places.into_iter().map(|(_, result)| result.into_inner().expect("a panic has come through"));
+    let results = places.into_iter().map(|(_, result)| result.into_inner().expect("a panic would have come through"));
     results.map(|result| result.expect("every part has run")).collect()
-}
-
-/// Whether every thread of the pool has a part of its own, so that none would help.
-pub(crate) fn is_crowded() -> bool {
-    RUNNING.with_borrow(|running| {
-        running.as_ref().is_some_and(|running| running.load(Ordering::Relaxed) >= rayon::current_num_threads())
-    })
-}
-
-/// How many threads an operation may count on that is split by their number: in a part this is one, whether or not others
-/// are done, because the split reaches the result through rounding.
-pub(crate) fn team_threads() -> usize {
-    let in_part = RUNNING.with_borrow(Option::is_some);
-    if in_part { 1 } else { rayon::current_num_threads() }
-}
-
-/// A part in progress on this thread.
-struct Part<'a> {
-    running: &'a AtomicUsize,
-    /// Where the thread was before: in a part of another call, if it took this one while it waited there.
-    before: Option<Arc<AtomicUsize>>,
-}
-
-impl<'a> Part<'a> {
-    fn begin(running: &'a Arc<AtomicUsize>) -> Self {
-        Self { running, before: RUNNING.replace(Some(running.clone())) }
-    }
-}
-
-impl Drop for Part<'_> {
-    fn drop(&mut self) {
-        RUNNING.set(self.before.take());
-        self.running.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    use regard_kernels::{is_crowded, team_threads};
 
     use super::*;
-    use crate::test_support::in_time;
 
     fn with<R: Send>(threads: usize, run: impl FnOnce() -> R + Send) -> R {
-        crate::isa::pool(threads).install(run)
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
+    }
+
+    /// Returns the result of `run`; fails after a minute, since threads that wait for each other would wait for ever.
+    #[track_caller]
+    fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
+        let (send, receive) = channel();
+        let worker = std::thread::spawn(move || send.send(run()));
+        match receive.recv_timeout(Duration::from_secs(60)) {
+            Ok(result) => result,
+            Err(RecvTimeoutError::Timeout) => panic!("{what}: still waiting after 60 s"),
+            Err(RecvTimeoutError::Disconnected) => std::panic::resume_unwind(worker.join().unwrap_err()),
+        }
     }
 
     #[test]
