@@ -1,13 +1,9 @@
 //! `regard icl`: studies in-context learning as a spin glass.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use regard_figures::Figure;
 use regard_system::save_atomically;
 use regard_theory::TheoryError;
@@ -23,6 +19,7 @@ use regard_theory::sweep::{Done, Settings, Sweep};
 use regard_theory::train::{Model, TrainOptions};
 
 use crate::print::{print, tell, tell_note};
+use crate::progress::Progress;
 use crate::show::picture_report;
 use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, number, take_negatives};
@@ -335,8 +332,8 @@ impl Work {
                     (2.0 * lambda, heads.unwrap_or(usual.heads.min(prompts.d.saturating_add(1))));
                 let options = TrainOptions { steps, rate, weight_decay, heads, seed, ..usual };
                 let show = ShowTrain { task: prompts.task(), p, models: model, options, tests, repeats, seed };
-                let teller = Teller::counted();
-                show.show(&mut |what, done, all| teller.tell(what, done, all))
+                let progress = Progress::new("");
+                show.show(&mut |what, done, all| progress.set(done as u64, all as u64, what))
             }
             Self::Sweep { d, n, p, lambda, c, drawing, solver, repeats, journal } => {
                 let settings = Settings {
@@ -349,12 +346,13 @@ impl Work {
                 };
                 let sweep = Sweep { d, n, p, lambda, c, repeats, settings };
                 let signals = stop_on_signal("finished runs are kept")?;
-                let teller = Teller::counted();
+                let progress = Progress::new("");
                 let hear = |done: Done| {
                     if done.kept > 0 && done.runs == done.kept {
-                        teller.say(&format!("{} of {} runs are in {} already", done.kept, done.all, journal.display()));
+                        let (kept, file) = (done.kept, journal.display());
+                        progress.say(format_args!("{kept} of {} runs are in {file} already", done.all));
                     }
-                    teller.tell("runs", done.runs, done.all);
+                    progress.set(done.runs as u64, done.all as u64, "runs");
                 };
                 let shown =
                     regard_theory::show::sweep::show(&sweep, Some(&journal), &|| signals.stop.is_asked(), &hear);
@@ -376,68 +374,8 @@ impl Work {
     }
 }
 
-/// Runs `show` and prints each stage that it reports.
+/// Runs `show` and shows each stage that it reports.
 fn staged(show: impl FnOnce(&mut dyn FnMut(&str)) -> Result<Shown, TheoryError>) -> Result<Shown, TheoryError> {
-    let teller = Teller::new("{spinner} {msg}");
-    show(&mut |what| teller.tell(what, 0, 0))
-}
-
-/// Shows progress: a live bar on a terminal, otherwise a line every ten seconds.
-struct Teller {
-    bar: Option<ProgressBar>,
-    last: Mutex<Instant>,
-}
-
-impl Teller {
-    /// Least time between two lines without a terminal.
-    const PAUSE: Duration = Duration::from_secs(10);
-
-    fn new(template: &str) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar());
-            let bar = ProgressBar::new(0).with_style(style);
-            bar.enable_steady_tick(Duration::from_millis(100));
-            bar
-        });
-        Self { bar, last: Mutex::new(Instant::now()) }
-    }
-
-    fn counted() -> Self {
-        Self::new("{bar:32} {pos}/{len} {msg}  {eta} left")
-    }
-
-    /// Prints a line that is not overwritten by progress.
-    fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            None => tell!("{text}"),
-        }
-    }
-
-    /// Shows that `done` of `all` items of `what` are done; `all` is 0 if the number is unknown.
-    fn tell(&self, what: &str, done: usize, all: usize) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_length(all as u64);
-                bar.set_position(done as u64);
-                bar.set_message(what.to_string());
-            }
-            None => {
-                let mut last = self.last.lock().expect("no thread panics while it holds the lock");
-                if last.elapsed() >= Self::PAUSE {
-                    *last = Instant::now();
-                    let count = if all > 0 { format!("{done}/{all} ") } else { String::new() };
-                    tell!("{count}{what}");
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    let progress = Progress::new("");
+    show(&mut |what| progress.message(what))
 }

@@ -9,6 +9,7 @@ mod data;
 mod failure;
 mod icl;
 mod print;
+mod progress;
 mod shell;
 mod show;
 mod signal;

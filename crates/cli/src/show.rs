@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::{Error, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use regard_figures::{Figure, FigureError};
 use regard_inspect::show::attention::Attention;
 use regard_inspect::show::cells::Cells;
@@ -24,6 +23,7 @@ use regard_nn::{ConfigError, NnError};
 use regard_ops::Mask;
 
 use crate::print::{print, tell, tell_note};
+use crate::progress::Progress as Bar;
 use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard show`.
@@ -360,17 +360,10 @@ impl Mechanism {
     }
 }
 
-/// Runs `show` with a progress bar if standard error is a terminal.
+/// Runs `show` and shows its progress.
 fn with_bar(show: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Shown, ShowError>) -> Result<Shown, ShowError> {
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}").unwrap_or(ProgressStyle::default_bar());
-    let bar = ProgressBar::new(0).with_style(style);
-    let shown = show(&mut |progress| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
-        bar.set_message(progress.what);
-    });
-    bar.finish_and_clear();
-    shown
+    let bar = Bar::new("");
+    show(&mut |Progress { done, total, what }| bar.set(done as u64, total as u64, what))
 }
 
 #[cfg(test)]
