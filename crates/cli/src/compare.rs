@@ -4,18 +4,17 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use regard_tasks::Request;
 use regard_tasks::compare::{Comparison, Document, Entry, Outcome, Progress, Vary, compare};
 use regard_tasks::train::Event;
+use regard_tasks::{Kind, Request, TaskError};
 use serde_json::json;
 
-use crate::failure::{Failure, task_named};
+use crate::failure::failure;
 use crate::print::print;
 use crate::progress::Progress as Bar;
 use crate::signal::{Signals, stop_on_signal};
-use crate::train::{scores_text, task_names};
-use crate::value::{from_one, from_zero, take_negatives};
+use crate::train::scores_text;
+use crate::value::{from_one, from_zero, take_negatives, task};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,8 +26,8 @@ Examples:
 #[command(mut_args(take_negatives), after_help = EXAMPLES)]
 pub struct Compare {
     /// The task to train for
-    #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
-    task: String,
+    #[arg(value_name = "TASK", value_parser = task())]
+    task: &'static dyn Kind,
     /// A setting and the values to compare; repeat it to train all combinations
     #[arg(long, value_name = "KEY=A,B,C", required = true)]
     vary: Vec<String>,
@@ -64,15 +63,12 @@ pub struct Compare {
 impl Compare {
     /// Trains the runs that have not finished yet, and prints the table.
     pub fn run(self) -> Result<()> {
-        let kind = task_named(&self.task)?;
         let mut vary: Vec<Vary> = Vec::new();
         for text in &self.vary {
-            let one = Vary::parse(text).map_err(Failure)?;
+            let one = Vary::parse(text).map_err(failure)?;
             if vary.iter().any(|known| known.key == one.key) {
                 let problem = format!("{} is given twice; name all its values in one --vary", one.key);
-                return Err(
-                    Failure(regard_tasks::TaskError::Settings { place: format!("--vary {text}"), problem }).into()
-                );
+                return Err(failure(TaskError::Settings { place: format!("--vary {text}"), problem }));
             }
             vary.push(one);
         }
@@ -94,7 +90,7 @@ impl Compare {
         let signals = stop_on_signal("the training so far will be saved")?;
         let mut teller = Teller { progress: Bar::new(""), run: String::new(), known: false, steps: 0 };
         let compared =
-            compare(kind, &comparison, &mut |progress| teller.hear(progress), &signals.stop).map_err(Failure)?;
+            compare(self.task, &comparison, &mut |progress| teller.hear(progress), &signals.stop).map_err(failure)?;
         drop(teller);
         let folder = compared.folder.display();
         if self.json {
@@ -109,7 +105,7 @@ impl Compare {
         } else if self.seeds == 1 {
             text += "one run of each variant; --seeds 3 adds two more of each and shows deviations\n";
         }
-        let settings = kind.configured(&Request::default()).map_err(Failure)?.config;
+        let settings = self.task.configured(&Request::default()).map_err(failure)?.config;
         let longer = ["longest", "evaluate_block"].into_iter().find(|&key| settings["data"].get(key).is_some());
         if let Some(key) = longer.filter(|_| positions && !text.contains("_longer")) {
             text += &format!("to score inputs longer than those in training, add --set data.{key}=N\n");

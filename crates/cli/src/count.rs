@@ -12,6 +12,7 @@ use regard_inspect::count::{
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::failure::wrong_use;
 use crate::print::print;
 use crate::value::from_one;
 
@@ -46,7 +47,7 @@ pub struct Count {
 
 /// The reason why a model could not be counted.
 #[derive(Debug, thiserror::Error)]
-pub enum CountFailure {
+enum CountFailure {
     /// The description is invalid.
     #[error("{origin}: {error}")]
     Description { origin: String, error: CountError },
@@ -59,13 +60,6 @@ pub enum CountFailure {
     /// A file cannot be read.
     #[error("cannot read {}: {why}", path.display())]
     Read { path: PathBuf, why: String },
-}
-
-impl CountFailure {
-    /// Returns whether the user asked for something wrong, rather than a file being unreadable.
-    pub fn is_wrong_use(&self) -> bool {
-        !matches!(self, CountFailure::Read { .. })
-    }
 }
 
 /// A description as it was given, before `--set` changes it.
@@ -95,6 +89,13 @@ struct StoredReport<'a> {
 
 impl Count {
     pub fn run(self) -> Result<()> {
+        print(&self.text().map_err(|failure| match failure {
+            CountFailure::Read { .. } => failure.into(),
+            failure => wrong_use(failure),
+        })?)
+    }
+
+    fn text(&self) -> Result<String, CountFailure> {
         let Given { origin, mut value, stored } = self.given()?;
         for change in &self.set {
             set(&mut value, change)?;
@@ -106,7 +107,7 @@ impl Count {
         sizes.seq = self.seq.unwrap_or(sizes.seq);
         sizes.target_seq = self.target_seq.or(sizes.target_seq);
         let count = count::count(&description).map_err(refuse)?;
-        let text = if self.json {
+        Ok(if self.json {
             let stored = stored.as_ref().map(|stored| StoredReport {
                 parameters: stored.parameters,
                 dtypes: &stored.dtypes,
@@ -117,8 +118,7 @@ impl Count {
             serde_json::to_string_pretty(&report).expect("a count is valid JSON") + "\n"
         } else {
             table(&origin, &description, &count, stored.as_ref())
-        };
-        print(&text)
+        })
     }
 
     fn given(&self) -> Result<Given, CountFailure> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::{Args, Subcommand};
 use regard_figures::Figure;
 use regard_system::save_atomically;
@@ -18,6 +18,7 @@ use regard_theory::solver::{Method, Options};
 use regard_theory::sweep::{Done, Settings, Sweep};
 use regard_theory::train::{Model, TrainOptions};
 
+use crate::failure::wrong_use;
 use crate::print::{print, tell, tell_note};
 use crate::progress::Progress;
 use crate::show::picture_report;
@@ -106,7 +107,7 @@ struct Solver {
 
 impl Solver {
     /// Returns the options of the solver, or an error if a flag does not apply to it.
-    fn options(self, seed: u64) -> Result<Options, IclFailure> {
+    fn options(self, seed: u64) -> Result<Options> {
         let Self { solver, beta, damping, tolerance, iterations, sweeps, .. } = self;
         let iterates = matches!(solver, Method::Edges | Method::Node | Method::Amp);
         let samples = matches!(solver, Method::Gibbs | Method::Hmc);
@@ -118,7 +119,7 @@ impl Solver {
         ] {
             if is_given && !is_known {
                 let got = format!("--solver {solver}");
-                return Err(TheoryError::setting(name, format!("{solvers} with this flag"), got).into());
+                return Err(report(TheoryError::setting(name, format!("{solvers} with this flag"), got)));
             }
         }
         let usual = Options::default();
@@ -265,16 +266,9 @@ enum Work {
     },
 }
 
-/// An error from `regard-theory`.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct IclFailure(#[from] TheoryError);
-
-impl IclFailure {
-    /// Returns whether a flag is invalid, as opposed to a computation that failed.
-    pub fn is_wrong_use(&self) -> bool {
-        self.0.is_wrong_use()
-    }
+/// Marks an error as wrong use if a flag is invalid, as opposed to a computation that failed.
+fn report(error: TheoryError) -> Error {
+    if error.is_wrong_use() { wrong_use(error) } else { error.into() }
 }
 
 impl Icl {
@@ -325,7 +319,7 @@ impl Work {
             Self::Train { prompts, p, lambda, model, heads, steps, rate, tests, repeats } => {
                 if heads.is_some() && !model.contains(&Model::MultiHead) {
                     let expected = "--model multi_head with this flag";
-                    return Err(IclFailure(TheoryError::setting("heads", expected, "only other models")).into());
+                    return Err(report(TheoryError::setting("heads", expected, "only other models")));
                 }
                 let usual = TrainOptions::default();
                 let (weight_decay, heads) =
@@ -356,7 +350,7 @@ impl Work {
                 };
                 let shown =
                     regard_theory::show::sweep::show(&sweep, Some(&journal), &|| signals.stop.is_asked(), &hear);
-                let shown = shown.map_err(IclFailure)?;
+                let shown = shown.map_err(report)?;
                 if shown.is_none() {
                     tell!("stopped; run the same command again to continue");
                     signals.check()?;
@@ -370,7 +364,7 @@ impl Work {
                 staged(|tell| ShowSpectrum { task: prompts.task(), p, bins, seed }.show(tell))
             }
         };
-        Ok(Some(shown.map_err(IclFailure)?))
+        Ok(Some(shown.map_err(report)?))
     }
 }
 

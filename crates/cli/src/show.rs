@@ -19,9 +19,10 @@ use regard_inspect::show::masks::Masks;
 use regard_inspect::show::position::{Position, kind_names};
 use regard_inspect::show::scaling::Scaling;
 use regard_inspect::show::{Progress, ShowError, Shown};
-use regard_nn::{ConfigError, NnError};
+use regard_nn::NnError;
 use regard_ops::Mask;
 
+use crate::failure::wrong_use;
 use crate::print::{print, tell, tell_note};
 use crate::progress::Progress as Bar;
 use crate::value::{from_one, from_zero, number, take_negatives};
@@ -272,16 +273,6 @@ enum Sight {
     Causal,
 }
 
-/// An invalid flag.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum WrongUse {
-    /// A flag of the mechanism has an invalid value.
-    Option(#[from] ConfigError),
-    /// `--out` has an unknown extension.
-    Picture(FigureError),
-}
-
 impl Show {
     pub fn run(self) -> Result<()> {
         let Self { mechanism, out, json, seed } = self;
@@ -302,14 +293,14 @@ impl Show {
 
 fn report(error: ShowError) -> Error {
     match error {
-        ShowError::Config(error) | ShowError::Layer(NnError::Config(error)) => WrongUse::Option(error).into(),
+        ShowError::Config(error) | ShowError::Layer(NnError::Config(error)) => wrong_use(error),
         other => Error::new(other),
     }
 }
 
 pub fn picture_report(error: FigureError) -> Error {
     match error {
-        FigureError::Extension { .. } => WrongUse::Picture(error).into(),
+        FigureError::Extension { .. } => wrong_use(error),
         other => Error::new(other).context("cannot write the picture"),
     }
 }
@@ -368,7 +359,10 @@ fn with_bar(show: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Shown, ShowErr
 
 #[cfg(test)]
 mod tests {
+    use regard_nn::ConfigError;
+
     use super::*;
+    use crate::failure::WrongUse;
 
     #[test]
     fn a_setting_that_a_layer_refuses_is_wrong_use() {

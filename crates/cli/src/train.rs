@@ -5,17 +5,16 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use regard_tasks::task::{Prediction, Sample};
 use regard_tasks::train::{Event, Observer, Origin};
-use regard_tasks::{Finished, Request};
+use regard_tasks::{Finished, Kind, Request};
 use serde_json::json;
 
-use crate::failure::{Failure, task_named};
+use crate::failure::failure;
 use crate::print::{print, tell};
 use crate::progress::Progress;
 use crate::signal::stop_on_signal;
-use crate::value::{from_one, from_zero, number, take_negatives};
+use crate::value::{from_one, from_zero, number, take_negatives, task};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,8 +28,8 @@ Examples:
 #[command(mut_args(take_negatives), after_help = EXAMPLES)]
 pub struct Train {
     /// The task to train for
-    #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
-    task: String,
+    #[arg(value_name = "TASK", value_parser = task())]
+    task: &'static dyn Kind,
     /// A TOML file with settings that replace the task's defaults (see --print-config)
     #[arg(long, value_name = "F.toml")]
     config: Option<PathBuf>,
@@ -66,16 +65,10 @@ pub struct Train {
     print_config: bool,
 }
 
-/// Returns the names of all tasks.
-pub fn task_names() -> Vec<&'static str> {
-    regard_tasks::kinds().iter().map(|kind| kind.name()).collect()
-}
-
 impl Train {
     pub fn run(self) -> Result<()> {
-        let kind = task_named(&self.task)?;
         if self.print_config {
-            return print(kind.config());
+            return print(self.task.config());
         }
         let signals = stop_on_signal("the training so far will be saved")?;
         let request = Request {
@@ -94,7 +87,7 @@ impl Train {
             true => Box::new(Documents),
             false => Box::new(Steps { progress: Progress::new("step "), all: 0, tokens: 0, since: Instant::now() }),
         };
-        let finished = kind.train(&request, from, listener.as_mut(), &signals.stop).map_err(Failure)?;
+        let finished = self.task.train(&request, from, listener.as_mut(), &signals.stop).map_err(failure)?;
         drop(listener);
         match self.json {
             true => print(&format!("{}\n", document(&finished)))?,

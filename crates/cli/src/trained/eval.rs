@@ -11,7 +11,7 @@ use regard_tasks::task::Evaluation;
 use serde_json::{Value, json};
 
 use super::{Without, dev_or, opened};
-use crate::failure::Failure;
+use crate::failure::failure;
 use crate::print::print;
 use crate::progress::Progress;
 
@@ -44,9 +44,9 @@ impl Eval {
         let progress = Progress::new("");
         let tell = |done, all| progress.scoring(done, all);
         let pass = Pass::inference().telling(&tell);
-        let whole = model.evaluate(examples, &pass).map_err(Failure)?;
+        let whole = model.evaluate(examples, &pass).map_err(failure)?;
         let less = match &ablation {
-            Some(ablation) => Some(model.evaluate(examples, &pass.with_ablation(ablation)).map_err(Failure)?),
+            Some(ablation) => Some(model.evaluate(examples, &pass.with_ablation(ablation)).map_err(failure)?),
             None => None,
         };
         drop(progress);

@@ -9,7 +9,7 @@ use regard_nn::Pass;
 use regard_tasks::heads::Heads as Found;
 
 use super::{dev_or, opened};
-use crate::failure::Failure;
+use crate::failure::failure;
 use crate::print::{print, tell_note};
 use crate::progress::Progress;
 use crate::value::from_one;
@@ -38,17 +38,17 @@ impl Heads {
     /// Switches off one head after another, and prints the results.
     pub fn run(self) -> Result<()> {
         if let Some(path) = &self.out {
-            Figure::check_path(path).map_err(|error| Failure(error.into()))?;
+            Figure::check_path(path).map_err(failure)?;
         }
         let model = opened(&self.model)?;
         let progress = Progress::new("");
         let mut tell = |done: usize, all: usize| progress.set(done as u64, all as u64, "heads");
         let examples = dev_or(self.data.as_deref());
-        let found = model.heads(examples, self.examples, &Pass::inference(), &mut tell).map_err(Failure)?;
+        let found = model.heads(examples, self.examples, &Pass::inference(), &mut tell).map_err(failure)?;
         drop(progress);
         if let Some(path) = &self.out {
             let saved = found.figure().and_then(|figure| figure.save(path));
-            tell_note(&saved.map_err(|error| Failure(error.into()))?);
+            tell_note(&saved.map_err(failure)?);
         }
         match self.json {
             true => print(&format!("{}\n", serde_json::to_string(&found)?)),
