@@ -7,11 +7,12 @@ use clap::{Args, Subcommand};
 use regard_figures::Figure;
 use regard_system::save_atomically;
 use regard_theory::TheoryError;
+use regard_theory::fields::Origin;
 use regard_theory::prompt::{Divisor, Task};
 use regard_theory::show::Shown;
 use regard_theory::show::fields::ShowFields;
 use regard_theory::show::landscape::ShowLandscape;
-use regard_theory::show::solve::{Solve, Source};
+use regard_theory::show::solve::Solve;
 use regard_theory::show::spectrum::ShowSpectrum;
 use regard_theory::show::train::ShowTrain;
 use regard_theory::solver::{Method, Options};
@@ -166,7 +167,7 @@ enum Work {
         /// How to draw fields and couplings: from simulated prompts, from closed expressions for their features, or element by
         /// element from distributions fitted to the blocks
         #[arg(long, value_name = "prompts|closed|fitted", default_value = "prompts")]
-        fields: Source,
+        fields: Origin,
         #[command(flatten)]
         solver: Solver,
         /// Also train merged linear attention on the same prompts
@@ -306,7 +307,7 @@ impl Work {
                 let solve = Solve {
                     task: prompts.task(),
                     p,
-                    source: fields,
+                    origin: fields,
                     lambda,
                     method: solver.solver,
                     options: solver.options(seed)?,
