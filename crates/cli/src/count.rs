@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
+use regard_figures::thousands;
 use regard_inspect::count::{
     self, CountError, Description, HEADER_LIMIT, Part, Stored, from_hugging_face, preset, shards,
 };
@@ -297,19 +298,6 @@ fn add_rows(rows: &mut Vec<[String; 4]>, part: &Part, depth: usize, times: u128)
     for below in &part.parts {
         add_rows(rows, below, depth + 1, times.saturating_mul(part.count));
     }
-}
-
-/// Formats a number with a comma between groups of three digits.
-fn thousands(number: u128) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Formats a number of bytes in the largest unit in which it is at least 1.
