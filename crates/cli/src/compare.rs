@@ -1,23 +1,20 @@
 //! `regard compare`: trains variants of one task and shows them side by side.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
-use regard_tasks::Request;
 use regard_tasks::compare::{Comparison, Document, Entry, Outcome, Progress, Vary, compare};
 use regard_tasks::train::Event;
+use regard_tasks::{Kind, Request, TaskError};
 use serde_json::json;
 
-use crate::failure::{Failure, task_named};
-use crate::print::{percent, print, tell};
+use crate::failure::failure;
+use crate::print::print;
+use crate::progress::Progress as Bar;
 use crate::signal::{Signals, stop_on_signal};
-use crate::train::{scores_text, task_names};
-use crate::value::{from_one, from_zero, take_negatives};
+use crate::train::scores_text;
+use crate::value::{from_one, from_zero, take_negatives, task};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,8 +26,8 @@ Examples:
 #[command(mut_args(take_negatives), after_help = EXAMPLES)]
 pub struct Compare {
     /// The task to train for
-    #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
-    task: String,
+    #[arg(value_name = "TASK", value_parser = task())]
+    task: &'static dyn Kind,
     /// A setting and the values to compare; repeat it to train all combinations
     #[arg(long, value_name = "KEY=A,B,C", required = true)]
     vary: Vec<String>,
@@ -66,15 +63,12 @@ pub struct Compare {
 impl Compare {
     /// Trains the runs that have not finished yet, and prints the table.
     pub fn run(self) -> Result<()> {
-        let kind = task_named(&self.task)?;
         let mut vary: Vec<Vary> = Vec::new();
         for text in &self.vary {
-            let one = Vary::parse(text).map_err(Failure)?;
+            let one = Vary::parse(text).map_err(failure)?;
             if vary.iter().any(|known| known.key == one.key) {
                 let problem = format!("{} is given twice; name all its values in one --vary", one.key);
-                return Err(
-                    Failure(regard_tasks::TaskError::Settings { place: format!("--vary {text}"), problem }).into()
-                );
+                return Err(failure(TaskError::Settings { place: format!("--vary {text}"), problem }));
             }
             vary.push(one);
         }
@@ -94,9 +88,9 @@ impl Compare {
             seeds: self.seeds,
         };
         let signals = stop_on_signal("the training so far will be saved")?;
-        let mut teller = Teller::new()?;
+        let mut teller = Teller { progress: Bar::new(""), run: String::new(), known: false, steps: 0 };
         let compared =
-            compare(kind, &comparison, &mut |progress| teller.hear(progress), &signals.stop).map_err(Failure)?;
+            compare(self.task, &comparison, &mut |progress| teller.hear(progress), &signals.stop).map_err(failure)?;
         drop(teller);
         let folder = compared.folder.display();
         if self.json {
@@ -111,7 +105,7 @@ impl Compare {
         } else if self.seeds == 1 {
             text += "one run of each variant; --seeds 3 adds two more of each and shows deviations\n";
         }
-        let settings = kind.configured(&Request::default()).map_err(Failure)?.config;
+        let settings = self.task.configured(&Request::default()).map_err(failure)?.config;
         let longer = ["longest", "evaluate_block"].into_iter().find(|&key| settings["data"].get(key).is_some());
         if let Some(key) = longer.filter(|_| positions && !text.contains("_longer")) {
             text += &format!("to score inputs longer than those in training, add --set data.{key}=N\n");
@@ -132,81 +126,37 @@ fn ended(document: &Document, signals: &Signals) -> Result<()> {
     Ok(())
 }
 
-/// Shows the progress of a comparison: a bar on a terminal, otherwise a line per run and one every ten seconds.
+/// Shows the progress of a comparison.
 struct Teller {
-    bar: Option<ProgressBar>,
+    progress: Bar,
     /// Number and name of the current run, such as `run 3/8  lstm, seed 1`.
     run: String,
     /// Whether the current run had finished in an earlier call.
     known: bool,
     steps: u64,
-    last: Instant,
 }
 
 impl Teller {
-    fn new() -> Result<Self> {
-        let bar = match std::io::stderr().is_terminal() {
-            true => {
-                let bar = ProgressBar::no_length();
-                let style = "{prefix}  {bar:24} step {pos}/{len}  {msg}  {eta} left in this run";
-                bar.set_style(ProgressStyle::with_template(style)?);
-                Some(bar)
-            }
-            false => None,
-        };
-        Ok(Self { bar, run: String::new(), known: false, steps: 0, last: Instant::now() })
-    }
-
-    fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            None => tell!("{text}"),
-        }
-    }
-
     fn hear(&mut self, progress: &Progress) {
         match progress {
             Progress::Run { number, count, entry } => {
                 self.run = format!("run {number}/{count}  {}, seed {}", entry.name(), entry.seed);
                 self.known = matches!(entry.outcome, Outcome::Finished(_));
-                self.last = Instant::now();
-                if let Some(bar) = &self.bar {
-                    bar.set_prefix(self.run.clone());
-                }
+                self.progress.rename(format!("{}  step ", self.run));
             }
-            Progress::Event(event) => self.event(event),
-            Progress::Ended { entry } => self.ended(entry),
-        }
-    }
-
-    fn event(&mut self, event: &Event) {
-        match event {
-            Event::Started { step, steps, .. } => {
+            Progress::Event(Event::Started { step, steps, .. }) => {
                 self.steps = *steps;
-                if let Some(bar) = &self.bar {
-                    bar.set_length(*steps);
-                    bar.set_position(*step);
-                    bar.reset_eta();
-                }
+                self.progress.set(*step, *steps, "");
             }
-            Event::Step { step, loss, .. } => match &self.bar {
-                Some(bar) => {
-                    bar.set_position(*step);
-                    bar.set_message(format!("loss {loss:.3}"));
-                }
-                None if self.last.elapsed() >= Duration::from_secs(10) => {
-                    tell!("{}  step {step}/{}  loss {loss:.3}", self.run, self.steps);
-                    self.last = Instant::now();
-                }
-                None => {}
-            },
-            Event::Warning(text) => self.say(&format!("{}  warning: {text}", self.run)),
-            Event::Scored { done, all } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_message(percent("scoring", *done, *all));
-                }
+            Progress::Event(Event::Step { step, loss, .. }) => {
+                self.progress.set(*step, self.steps, format_args!("loss {loss:.3}"));
             }
-            Event::Evaluated { .. } | Event::Doing(_) | Event::Note(_) => {}
+            Progress::Event(Event::Warning(text)) => {
+                self.progress.say(format_args!("{}  warning: {text}", self.run));
+            }
+            Progress::Event(Event::Scored { done, all }) => self.progress.scoring(*done, *all),
+            Progress::Event(Event::Evaluated { .. } | Event::Doing(_) | Event::Note(_)) => {}
+            Progress::Ended { entry } => self.ended(entry),
         }
     }
 
@@ -216,19 +166,11 @@ impl Teller {
                 let scores: Vec<(&String, &f64)> =
                     measured.metrics.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
                 let known = if self.known { "trained before  " } else { "" };
-                format!("{known}{}  {:.0} s", scores_text(scores), measured.seconds)
+                format!("{known}{}  {:.0} s", scores_text(scores, "  "), measured.seconds)
             }
             Outcome::Stopped => "stopped".to_string(),
             Outcome::Failed { error } => format!("failed: {error}"),
         };
-        self.say(&format!("{}  {what}", self.run));
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.progress.say(format_args!("{}  {what}", self.run));
     }
 }

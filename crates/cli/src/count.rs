@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
+use regard_figures::thousands;
 use regard_inspect::count::{
     self, CountError, Description, HEADER_LIMIT, Part, Stored, from_hugging_face, preset, shards,
 };
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::failure::wrong_use;
 use crate::print::print;
 use crate::value::from_one;
 
@@ -46,7 +48,7 @@ pub struct Count {
 
 /// The reason why a model could not be counted.
 #[derive(Debug, thiserror::Error)]
-pub enum CountFailure {
+enum CountFailure {
     /// The description is invalid.
     #[error("{origin}: {error}")]
     Description { origin: String, error: CountError },
@@ -59,13 +61,6 @@ pub enum CountFailure {
     /// A file cannot be read.
     #[error("cannot read {}: {why}", path.display())]
     Read { path: PathBuf, why: String },
-}
-
-impl CountFailure {
-    /// Returns whether the user asked for something wrong, rather than a file being unreadable.
-    pub fn is_wrong_use(&self) -> bool {
-        !matches!(self, CountFailure::Read { .. })
-    }
 }
 
 /// A description as it was given, before `--set` changes it.
@@ -95,6 +90,13 @@ struct StoredReport<'a> {
 
 impl Count {
     pub fn run(self) -> Result<()> {
+        print(&self.text().map_err(|failure| match failure {
+            CountFailure::Read { .. } => failure.into(),
+            failure => wrong_use(failure),
+        })?)
+    }
+
+    fn text(&self) -> Result<String, CountFailure> {
         let Given { origin, mut value, stored } = self.given()?;
         for change in &self.set {
             set(&mut value, change)?;
@@ -106,7 +108,7 @@ impl Count {
         sizes.seq = self.seq.unwrap_or(sizes.seq);
         sizes.target_seq = self.target_seq.or(sizes.target_seq);
         let count = count::count(&description).map_err(refuse)?;
-        let text = if self.json {
+        Ok(if self.json {
             let stored = stored.as_ref().map(|stored| StoredReport {
                 parameters: stored.parameters,
                 dtypes: &stored.dtypes,
@@ -117,8 +119,7 @@ impl Count {
             serde_json::to_string_pretty(&report).expect("a count is valid JSON") + "\n"
         } else {
             table(&origin, &description, &count, stored.as_ref())
-        };
-        print(&text)
+        })
     }
 
     fn given(&self) -> Result<Given, CountFailure> {
@@ -297,19 +298,6 @@ fn add_rows(rows: &mut Vec<[String; 4]>, part: &Part, depth: usize, times: u128)
     for below in &part.parts {
         add_rows(rows, below, depth + 1, times.saturating_mul(part.count));
     }
-}
-
-/// Formats a number with a comma between groups of three digits.
-fn thousands(number: u128) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Formats a number of bytes in the largest unit in which it is at least 1.

@@ -12,9 +12,9 @@ use regard_tasks::survey::{self, Survey};
 use regard_tasks::{Kind, Request};
 use serde_json::json;
 
-use crate::failure::{Failure, task_named};
+use crate::failure::failure;
 use crate::print::{print, tell};
-use crate::value::from_zero;
+use crate::value::{from_zero, task};
 
 /// The arguments of `regard data`.
 #[derive(Args)]
@@ -40,8 +40,8 @@ enum Action {
     )]
     Check {
         /// Task that the data are for
-        #[arg(value_name = "TASK")]
-        task: String,
+        #[arg(value_name = "TASK", value_parser = task())]
+        task: &'static dyn Kind,
         /// File, or folder with train.*, dev.* and test.*; without it the built-in data
         #[arg(value_name = "PATH")]
         data: Option<PathBuf>,
@@ -72,7 +72,7 @@ impl Data {
         match self.action {
             Action::List { json } => list(json),
             Action::Check { task, data, sets, json } => {
-                check(task_named(&task)?, &Request { data, sets, ..Request::default() }, json)
+                check(task, &Request { data, sets, ..Request::default() }, json)
             }
             Action::Make { task, out, seed } => make(&task, out, seed),
         }
@@ -84,7 +84,7 @@ fn list(json: bool) -> Result<()> {
     let mut table = Table::new(["task", "split", "examples", "words", "labels"]);
     let mut documents = Vec::new();
     for kind in regard_tasks::kinds() {
-        let survey = kind.survey(&Request::default()).map_err(Failure)?;
+        let survey = kind.survey(&Request::default()).map_err(failure)?;
         if survey.splits.is_empty() {
             table.push([kind.name(), "made as needed"]);
         }
@@ -103,7 +103,7 @@ fn list(json: bool) -> Result<()> {
 
 /// Checks a data set.
 fn check(kind: &dyn Kind, request: &Request, json: bool) -> Result<()> {
-    let survey = survey::check(kind, request).map_err(Failure)?;
+    let survey = survey::check(kind, request).map_err(failure)?;
     if json {
         print(&format!("{}\n", serde_json::to_string(&survey)?))?;
     } else {

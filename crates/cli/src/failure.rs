@@ -1,17 +1,20 @@
-//! Errors of tasks as the binary reports them.
+//! Errors that end a command, and those among them that mean wrong use.
 
-use regard_tasks::{Kind, TaskError};
+use anyhow::Error;
+use regard_tasks::TaskError;
 
-/// An error from `regard-tasks`.
+/// The command was used wrongly. Its exit code is 2, as it is in clap.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct Failure(pub TaskError);
+pub struct WrongUse(Error);
 
-/// Returns the task called `name`.
-pub fn task_named(name: &str) -> Result<&'static dyn Kind, Failure> {
-    regard_tasks::kind(name).ok_or_else(|| {
-        let known: Vec<&str> = regard_tasks::kinds().iter().map(|kind| kind.name()).collect();
-        let problem = format!("expected one of {}", known.join(", "));
-        Failure(TaskError::Settings { place: format!("task {name}"), problem })
-    })
+/// Marks an error as wrong use.
+pub fn wrong_use(error: impl Into<Error>) -> Error {
+    WrongUse(error.into()).into()
+}
+
+/// Marks an error of a task as wrong use if it is.
+pub fn failure(error: impl Into<TaskError>) -> Error {
+    let error = error.into();
+    if error.is_wrong_use() { wrong_use(error) } else { error.into() }
 }

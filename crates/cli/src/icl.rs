@@ -1,28 +1,27 @@
 //! `regard icl`: studies in-context learning as a spin glass.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use regard_figures::Figure;
 use regard_system::save_atomically;
 use regard_theory::TheoryError;
+use regard_theory::fields::Origin;
 use regard_theory::prompt::{Divisor, Task};
 use regard_theory::show::Shown;
 use regard_theory::show::fields::ShowFields;
 use regard_theory::show::landscape::ShowLandscape;
-use regard_theory::show::solve::{Solve, Source};
+use regard_theory::show::solve::Solve;
 use regard_theory::show::spectrum::ShowSpectrum;
 use regard_theory::show::train::ShowTrain;
 use regard_theory::solver::{Method, Options};
 use regard_theory::sweep::{Done, Settings, Sweep};
 use regard_theory::train::{Model, TrainOptions};
 
+use crate::failure::wrong_use;
 use crate::print::{print, tell, tell_note};
+use crate::progress::Progress;
 use crate::show::picture_report;
 use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, number, take_negatives};
@@ -109,7 +108,7 @@ struct Solver {
 
 impl Solver {
     /// Returns the options of the solver, or an error if a flag does not apply to it.
-    fn options(self, seed: u64) -> Result<Options, IclFailure> {
+    fn options(self, seed: u64) -> Result<Options> {
         let Self { solver, beta, damping, tolerance, iterations, sweeps, .. } = self;
         let iterates = matches!(solver, Method::Edges | Method::Node | Method::Amp);
         let samples = matches!(solver, Method::Gibbs | Method::Hmc);
@@ -121,7 +120,7 @@ impl Solver {
         ] {
             if is_given && !is_known {
                 let got = format!("--solver {solver}");
-                return Err(TheoryError::setting(name, format!("{solvers} with this flag"), got).into());
+                return Err(report(TheoryError::setting(name, format!("{solvers} with this flag"), got)));
             }
         }
         let usual = Options::default();
@@ -168,7 +167,7 @@ enum Work {
         /// How to draw fields and couplings: from simulated prompts, from closed expressions for their features, or element by
         /// element from distributions fitted to the blocks
         #[arg(long, value_name = "prompts|closed|fitted", default_value = "prompts")]
-        fields: Source,
+        fields: Origin,
         #[command(flatten)]
         solver: Solver,
         /// Also train merged linear attention on the same prompts
@@ -268,16 +267,9 @@ enum Work {
     },
 }
 
-/// An error from `regard-theory`.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct IclFailure(#[from] TheoryError);
-
-impl IclFailure {
-    /// Returns whether a flag is invalid, as opposed to a computation that failed.
-    pub fn is_wrong_use(&self) -> bool {
-        self.0.is_wrong_use()
-    }
+/// Marks an error as wrong use if a flag is invalid, as opposed to a computation that failed.
+fn report(error: TheoryError) -> Error {
+    if error.is_wrong_use() { wrong_use(error) } else { error.into() }
 }
 
 impl Icl {
@@ -315,7 +307,7 @@ impl Work {
                 let solve = Solve {
                     task: prompts.task(),
                     p,
-                    source: fields,
+                    origin: fields,
                     lambda,
                     method: solver.solver,
                     options: solver.options(seed)?,
@@ -328,15 +320,15 @@ impl Work {
             Self::Train { prompts, p, lambda, model, heads, steps, rate, tests, repeats } => {
                 if heads.is_some() && !model.contains(&Model::MultiHead) {
                     let expected = "--model multi_head with this flag";
-                    return Err(IclFailure(TheoryError::setting("heads", expected, "only other models")).into());
+                    return Err(report(TheoryError::setting("heads", expected, "only other models")));
                 }
                 let usual = TrainOptions::default();
                 let (weight_decay, heads) =
                     (2.0 * lambda, heads.unwrap_or(usual.heads.min(prompts.d.saturating_add(1))));
                 let options = TrainOptions { steps, rate, weight_decay, heads, seed, ..usual };
                 let show = ShowTrain { task: prompts.task(), p, models: model, options, tests, repeats, seed };
-                let teller = Teller::counted();
-                show.show(&mut |what, done, all| teller.tell(what, done, all))
+                let progress = Progress::new("");
+                show.show(&mut |what, done, all| progress.set(done as u64, all as u64, what))
             }
             Self::Sweep { d, n, p, lambda, c, drawing, solver, repeats, journal } => {
                 let settings = Settings {
@@ -349,16 +341,17 @@ impl Work {
                 };
                 let sweep = Sweep { d, n, p, lambda, c, repeats, settings };
                 let signals = stop_on_signal("finished runs are kept")?;
-                let teller = Teller::counted();
+                let progress = Progress::new("");
                 let hear = |done: Done| {
                     if done.kept > 0 && done.runs == done.kept {
-                        teller.say(&format!("{} of {} runs are in {} already", done.kept, done.all, journal.display()));
+                        let (kept, file) = (done.kept, journal.display());
+                        progress.say(format_args!("{kept} of {} runs are in {file} already", done.all));
                     }
-                    teller.tell("runs", done.runs, done.all);
+                    progress.set(done.runs as u64, done.all as u64, "runs");
                 };
                 let shown =
                     regard_theory::show::sweep::show(&sweep, Some(&journal), &|| signals.stop.is_asked(), &hear);
-                let shown = shown.map_err(IclFailure)?;
+                let shown = shown.map_err(report)?;
                 if shown.is_none() {
                     tell!("stopped; run the same command again to continue");
                     signals.check()?;
@@ -372,72 +365,12 @@ impl Work {
                 staged(|tell| ShowSpectrum { task: prompts.task(), p, bins, seed }.show(tell))
             }
         };
-        Ok(Some(shown.map_err(IclFailure)?))
+        Ok(Some(shown.map_err(report)?))
     }
 }
 
-/// Runs `show` and prints each stage that it reports.
+/// Runs `show` and shows each stage that it reports.
 fn staged(show: impl FnOnce(&mut dyn FnMut(&str)) -> Result<Shown, TheoryError>) -> Result<Shown, TheoryError> {
-    let teller = Teller::new("{spinner} {msg}");
-    show(&mut |what| teller.tell(what, 0, 0))
-}
-
-/// Shows progress: a live bar on a terminal, otherwise a line every ten seconds.
-struct Teller {
-    bar: Option<ProgressBar>,
-    last: Mutex<Instant>,
-}
-
-impl Teller {
-    /// Least time between two lines without a terminal.
-    const PAUSE: Duration = Duration::from_secs(10);
-
-    fn new(template: &str) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar());
-            let bar = ProgressBar::new(0).with_style(style);
-            bar.enable_steady_tick(Duration::from_millis(100));
-            bar
-        });
-        Self { bar, last: Mutex::new(Instant::now()) }
-    }
-
-    fn counted() -> Self {
-        Self::new("{bar:32} {pos}/{len} {msg}  {eta} left")
-    }
-
-    /// Prints a line that is not overwritten by progress.
-    fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            None => tell!("{text}"),
-        }
-    }
-
-    /// Shows that `done` of `all` items of `what` are done; `all` is 0 if the number is unknown.
-    fn tell(&self, what: &str, done: usize, all: usize) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_length(all as u64);
-                bar.set_position(done as u64);
-                bar.set_message(what.to_string());
-            }
-            None => {
-                let mut last = self.last.lock().expect("no thread panics while it holds the lock");
-                if last.elapsed() >= Self::PAUSE {
-                    *last = Instant::now();
-                    let count = if all > 0 { format!("{done}/{all} ") } else { String::new() };
-                    tell!("{count}{what}");
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    let progress = Progress::new("");
+    show(&mut |what| progress.message(what))
 }

@@ -9,6 +9,7 @@ mod data;
 mod failure;
 mod icl;
 mod print;
+mod progress;
 mod shell;
 mod show;
 mod signal;
@@ -18,9 +19,10 @@ mod value;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::{Parser, Subcommand};
 
+use crate::failure::{WrongUse, wrong_use};
 use crate::print::{print, tell};
 
 #[global_allocator]
@@ -109,27 +111,14 @@ fn main() -> ExitCode {
         Err(error) => {
             // One line with every cause, after the same prefix as clap's errors.
             tell!("error: {error:#}");
-            // Exit code 2 means wrong use, as it does in clap.
-            let wrong_use = error.is::<bench::UnknownWork>()
-                || error.is::<WrongIsa>()
-                || error.is::<shell::UnknownCommand>()
-                || error.downcast_ref::<failure::Failure>().is_some_and(|failure| failure.0.is_wrong_use())
-                || error.is::<show::WrongUse>()
-                || error.downcast_ref::<icl::IclFailure>().is_some_and(icl::IclFailure::is_wrong_use)
-                || error.downcast_ref::<count::CountFailure>().is_some_and(count::CountFailure::is_wrong_use);
-            ExitCode::from(if wrong_use { 2 } else { 1 })
+            ExitCode::from(if error.is::<WrongUse>() { 2 } else { 1 })
         }
     }
 }
 
-/// `REGARD_ISA` names an instruction set that is unknown or that this processor lacks.
-#[derive(Debug, thiserror::Error)]
-#[error("REGARD_ISA: {0}")]
-struct WrongIsa(regard_kernels::IsaUnavailable);
-
 fn run(cli: Cli) -> Result<()> {
     let Some(command) = cli.command else { return print(FIRST_SCREEN) };
-    regard_kernels::Isa::from_environment().map_err(WrongIsa)?;
+    regard_kernels::Isa::from_environment().map_err(|error| wrong_use(Error::new(error).context("REGARD_ISA")))?;
     let threads = cli.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     // Everything runs inside the pool: entering it from outside would double the time of a tiny training step.

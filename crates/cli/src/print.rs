@@ -37,11 +37,6 @@ pub fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Returns what is being done and its progress, such as `scoring, 40 %`.
-pub fn percent(what: &str, done: usize, all: usize) -> String {
-    format!("{what}, {} %", 100 * done / all.max(1))
-}
-
 /// Prints the note of a saved picture, if it has one: which characters no font has.
 pub fn tell_note(saved: &Saved) {
     if let Some(note) = saved.note() {

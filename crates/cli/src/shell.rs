@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use regard_system::save_atomically;
 
 use crate::Cli;
+use crate::failure::wrong_use;
 use crate::print::print;
 
 /// The arguments of `regard completions`.
@@ -39,15 +40,6 @@ pub struct Manual {
     out: Option<PathBuf>,
 }
 
-/// `regard man` was asked for a command that does not exist.
-#[derive(Debug, thiserror::Error)]
-#[error("regard man: there is no command {given:?}{near}; expected one of {}", known.join(", "))]
-pub struct UnknownCommand {
-    given: String,
-    near: String,
-    known: Vec<String>,
-}
-
 impl Manual {
     /// Prints one page, or writes all pages into a folder.
     pub fn run(self) -> Result<()> {
@@ -73,12 +65,13 @@ impl Manual {
 }
 
 /// Returns the subcommand `name` of `command`.
-fn below<'a>(command: &'a Command, name: &str) -> Result<&'a Command, UnknownCommand> {
+fn below<'a>(command: &'a Command, name: &str) -> Result<&'a Command> {
     command.find_subcommand(name).ok_or_else(|| {
-        let known: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_string()).collect();
-        let near = regard_nn::config::nearest(name, known.iter().map(String::as_str));
+        let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        let near = regard_nn::config::nearest(name, known.iter().copied());
         let near = near.map_or_else(String::new, |near| format!(", did you mean {near}?"));
-        UnknownCommand { given: name.to_string(), near, known }
+        let known = known.join(", ");
+        wrong_use(anyhow!("regard man: there is no command {name:?}{near}; expected one of {known}"))
     })
 }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::{Error, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use regard_figures::{Figure, FigureError};
 use regard_inspect::show::attention::Attention;
 use regard_inspect::show::cells::Cells;
@@ -20,10 +19,12 @@ use regard_inspect::show::masks::Masks;
 use regard_inspect::show::position::{Position, kind_names};
 use regard_inspect::show::scaling::Scaling;
 use regard_inspect::show::{Progress, ShowError, Shown};
-use regard_nn::{ConfigError, NnError};
+use regard_nn::NnError;
 use regard_ops::Mask;
 
+use crate::failure::wrong_use;
 use crate::print::{print, tell, tell_note};
+use crate::progress::Progress as Bar;
 use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard show`.
@@ -272,16 +273,6 @@ enum Sight {
     Causal,
 }
 
-/// An invalid flag.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum WrongUse {
-    /// A flag of the mechanism has an invalid value.
-    Option(#[from] ConfigError),
-    /// `--out` has an unknown extension.
-    Picture(FigureError),
-}
-
 impl Show {
     pub fn run(self) -> Result<()> {
         let Self { mechanism, out, json, seed } = self;
@@ -302,14 +293,14 @@ impl Show {
 
 fn report(error: ShowError) -> Error {
     match error {
-        ShowError::Config(error) | ShowError::Layer(NnError::Config(error)) => WrongUse::Option(error).into(),
+        ShowError::Config(error) | ShowError::Layer(NnError::Config(error)) => wrong_use(error),
         other => Error::new(other),
     }
 }
 
 pub fn picture_report(error: FigureError) -> Error {
     match error {
-        FigureError::Extension { .. } => WrongUse::Picture(error).into(),
+        FigureError::Extension { .. } => wrong_use(error),
         other => Error::new(other).context("cannot write the picture"),
     }
 }
@@ -360,22 +351,18 @@ impl Mechanism {
     }
 }
 
-/// Runs `show` with a progress bar if standard error is a terminal.
+/// Runs `show` and shows its progress.
 fn with_bar(show: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Shown, ShowError>) -> Result<Shown, ShowError> {
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}").unwrap_or(ProgressStyle::default_bar());
-    let bar = ProgressBar::new(0).with_style(style);
-    let shown = show(&mut |progress| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
-        bar.set_message(progress.what);
-    });
-    bar.finish_and_clear();
-    shown
+    let bar = Bar::new("");
+    show(&mut |Progress { done, total, what }| bar.set(done as u64, total as u64, what))
 }
 
 #[cfg(test)]
 mod tests {
+    use regard_nn::ConfigError;
+
     use super::*;
+    use crate::failure::WrongUse;
 
     #[test]
     fn a_setting_that_a_layer_refuses_is_wrong_use() {

@@ -1,22 +1,20 @@
 //! `regard train`: trains a model on a data file or on built-in data and writes a model folder.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
 use regard_tasks::task::{Prediction, Sample};
 use regard_tasks::train::{Event, Observer, Origin};
-use regard_tasks::{Finished, Request};
+use regard_tasks::{Finished, Kind, Request};
 use serde_json::json;
 
-use crate::failure::{Failure, task_named};
-use crate::print::{percent, print, tell};
+use crate::failure::failure;
+use crate::print::{print, tell};
+use crate::progress::Progress;
 use crate::signal::stop_on_signal;
-use crate::value::{from_one, from_zero, number, take_negatives};
+use crate::value::{from_one, from_zero, number, take_negatives, task};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,8 +28,8 @@ Examples:
 #[command(mut_args(take_negatives), after_help = EXAMPLES)]
 pub struct Train {
     /// The task to train for
-    #[arg(value_name = "TASK", value_parser = PossibleValuesParser::new(task_names()))]
-    task: String,
+    #[arg(value_name = "TASK", value_parser = task())]
+    task: &'static dyn Kind,
     /// A TOML file with settings that replace the task's defaults (see --print-config)
     #[arg(long, value_name = "F.toml")]
     config: Option<PathBuf>,
@@ -67,16 +65,10 @@ pub struct Train {
     print_config: bool,
 }
 
-/// Returns the names of all tasks.
-pub fn task_names() -> Vec<&'static str> {
-    regard_tasks::kinds().iter().map(|kind| kind.name()).collect()
-}
-
 impl Train {
     pub fn run(self) -> Result<()> {
-        let kind = task_named(&self.task)?;
         if self.print_config {
-            return print(kind.config());
+            return print(self.task.config());
         }
         let signals = stop_on_signal("the training so far will be saved")?;
         let request = Request {
@@ -91,12 +83,11 @@ impl Train {
             ..Request::default()
         };
         let from = if self.resume { Origin::Checkpoint } else { Origin::Scratch };
-        let mut listener: Box<dyn Observer> = match (self.json, std::io::stderr().is_terminal()) {
-            (true, _) => Box::new(Documents),
-            (false, true) => Box::new(Bar::new()?),
-            (false, false) => Box::new(Log::new()),
+        let mut listener: Box<dyn Observer> = match self.json {
+            true => Box::new(Documents),
+            false => Box::new(Steps { progress: Progress::new("step "), all: 0, tokens: 0, since: Instant::now() }),
         };
-        let finished = kind.train(&request, from, listener.as_mut(), &signals.stop).map_err(Failure)?;
+        let finished = self.task.train(&request, from, listener.as_mut(), &signals.stop).map_err(failure)?;
         drop(listener);
         match self.json {
             true => print(&format!("{}\n", document(&finished)))?,
@@ -154,9 +145,7 @@ fn summary(finished: &Finished) -> String {
         text += "\nexamples never seen:\n";
     }
     finished.samples.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
-    let scores: Vec<String> =
-        finished.scores.iter().map(|(name, value)| format!("{name} {}", regard_figures::number(*value, 4))).collect();
-    text += &format!("\n{} split: {}\n", finished.split, scores.join(", "));
+    text += &format!("\n{} split: {}\n", finished.split, scores_text(&finished.scores, ", "));
     if let Some(step) = finished.kept {
         text += &format!("kept the weights of step {step}, which had the best {} on the dev split\n", finished.main);
     }
@@ -177,10 +166,10 @@ fn summary(finished: &Finished) -> String {
     text
 }
 
-/// Formats scores with their names, in one line.
-pub fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>) -> String {
+/// Formats scores with their names, in one line with `between` between two.
+pub fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>, between: &str) -> String {
     let scores = scores.into_iter().map(|(name, value)| format!("{name} {}", regard_figures::number(*value, 4)));
-    scores.collect::<Vec<_>>().join("  ")
+    scores.collect::<Vec<_>>().join(between)
 }
 
 fn opening(event: &Event) -> Option<String> {
@@ -193,124 +182,40 @@ fn opening(event: &Event) -> Option<String> {
     ))
 }
 
-/// Shows progress as a bar on a terminal.
-struct Bar {
-    bar: ProgressBar,
-    /// Style while steps are counted.
-    steps: ProgressStyle,
-    /// Style of work that has no steps.
-    words: ProgressStyle,
+/// Shows the progress of a run to a person.
+struct Steps {
+    progress: Progress,
+    /// Number of steps of the whole run.
+    all: u64,
     /// Number of tokens since the last evaluation.
     tokens: usize,
     /// Time of the last evaluation.
     since: Instant,
-    /// What is being scored.
-    doing: String,
 }
 
-impl Bar {
-    fn new() -> Result<Self> {
-        let steps = ProgressStyle::with_template("{bar:32} step {pos}/{len}  {msg}  {eta} left")?;
-        let words = ProgressStyle::with_template("{msg} …")?;
-        let doing = "scoring the dev split".to_string();
-        Ok(Self { bar: ProgressBar::no_length(), steps, words, tokens: 0, since: Instant::now(), doing })
-    }
-}
-
-impl Observer for Bar {
+impl Observer for Steps {
     fn hear(&mut self, event: &Event) {
         match event {
             Event::Started { step, steps, .. } => {
-                self.bar.set_style(self.steps.clone());
-                self.bar.println(opening(event).unwrap_or_default());
-                self.bar.set_length(*steps);
-                self.bar.set_position(*step);
-                self.bar.reset_eta();
-                self.since = Instant::now();
+                self.progress.say(opening(event).unwrap_or_default());
+                self.progress.set(*step, *steps, "");
+                (self.all, self.since) = (*steps, Instant::now());
             }
             Event::Step { step, loss, tokens, .. } => {
                 self.tokens += tokens;
                 let rate = self.tokens as f64 / self.since.elapsed().as_secs_f64().max(1e-9);
-                self.bar.set_message(format!("loss {loss:.3}  {rate:.0} tokens/s"));
-                self.bar.set_position(*step);
+                self.progress.set(*step, self.all, format_args!("loss {loss:.3}  {rate:.0} tokens/s"));
             }
             Event::Evaluated { step, loss, scores, main, best } => {
                 let mark = if *best { format!("  best {main} so far") } else { String::new() };
-                self.bar.println(format!("step {step}  train loss {loss:.3}  dev {}{mark}", scores_text(scores)));
+                let scores = scores_text(scores, "  ");
+                self.progress.say(format_args!("step {step}/{}  train loss {loss:.3}  dev {scores}{mark}", self.all));
                 (self.tokens, self.since) = (0, Instant::now());
             }
-            Event::Note(text) => self.bar.println(text),
-            Event::Warning(text) => self.bar.println(format!("warning: {text}")),
-            Event::Doing(text) => {
-                self.bar.set_style(self.words.clone());
-                self.bar.set_message(text.clone());
-                self.bar.tick();
-                // After the first step, the only work without steps is the final scoring.
-                if self.bar.position() > 0 {
-                    self.doing.clone_from(text);
-                }
-            }
-            Event::Scored { done, all } => self.bar.set_message(percent(&self.doing, *done, *all)),
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// Least time between two progress lines in a log.
-pub const BETWEEN_LINES: Duration = Duration::from_secs(10);
-
-/// Shows progress as plain lines, for log files.
-struct Log {
-    start: Instant,
-    last: Instant,
-    first_step: u64,
-    steps: u64,
-    tokens: usize,
-}
-
-impl Log {
-    fn new() -> Self {
-        let now = Instant::now();
-        Self { start: now, last: now, first_step: 0, steps: 0, tokens: 0 }
-    }
-}
-
-impl Observer for Log {
-    fn hear(&mut self, event: &Event) {
-        match event {
-            Event::Started { step, steps, .. } => {
-                tell!("{}", opening(event).unwrap_or_default());
-                (self.first_step, self.steps) = (*step, *steps);
-                (self.start, self.last) = (Instant::now(), Instant::now());
-            }
-            Event::Step { step, loss, tokens, .. } => {
-                self.tokens += tokens;
-                if self.last.elapsed() >= BETWEEN_LINES {
-                    let took = self.start.elapsed().as_secs_f64();
-                    let left = took / (step - self.first_step).max(1) as f64 * (self.steps - step) as f64;
-                    let rate = self.tokens as f64 / took;
-                    tell!("step {step}/{}  loss {loss:.3}  {rate:.0} tokens/s  {left:.0} s left", self.steps);
-                    self.last = Instant::now();
-                }
-            }
-            Event::Evaluated { step, loss, scores, main, best } => {
-                let mark = if *best { format!("  best {main} so far") } else { String::new() };
-                tell!("step {step}/{}  train loss {loss:.3}  dev {}{mark}", self.steps, scores_text(scores));
-            }
-            Event::Note(text) => tell!("{text}"),
-            Event::Warning(text) => tell!("warning: {text}"),
-            Event::Doing(text) => tell!("{text} …"),
-            Event::Scored { done, all } => {
-                if self.last.elapsed() >= BETWEEN_LINES {
-                    tell!("{}", percent("scoring", *done, *all));
-                    self.last = Instant::now();
-                }
-            }
+            Event::Note(text) => self.progress.say(text),
+            Event::Warning(text) => self.progress.say(format_args!("warning: {text}")),
+            Event::Doing(text) => self.progress.stage(text),
+            Event::Scored { done, all } => self.progress.scoring(*done, *all),
         }
     }
 }

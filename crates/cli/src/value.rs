@@ -1,6 +1,15 @@
-//! Parsers of numbers in flags. An error says what is allowed; clap adds the name of the flag.
+//! Parsers of arguments. An error says what is allowed; clap adds the name of the argument.
 
 use std::num::IntErrorKind;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use regard_tasks::Kind;
+
+/// Parses the name of a task.
+pub fn task() -> impl TypedValueParser<Value = &'static dyn Kind> {
+    PossibleValuesParser::new(regard_tasks::kinds().iter().map(|kind| kind.name()))
+        .map(|name| regard_tasks::kind(&name).expect("only names of tasks pass"))
+}
 
 /// Parses a whole number of at least 0.
 pub fn from_zero<T: TryFrom<u64>>(text: &str) -> Result<T, String> {

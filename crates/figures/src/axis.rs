@@ -33,6 +33,11 @@ impl Axis {
         Self { scale: AxisScale::Log, ..Self::linear(name) }
     }
 
+    /// Returns whether a value can be drawn.
+    pub(crate) fn has_place(&self, value: f64) -> bool {
+        transform(self.scale, value).is_some()
+    }
+
     /// Adds a value that the axis must include.
     pub fn including(mut self, value: f64) -> Self {
         self.including.push(value);

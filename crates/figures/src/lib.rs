@@ -38,10 +38,10 @@ pub use colour::{Colour, ColourMap, ColourScale, ValueRange};
 pub use error::FigureError;
 pub use figure::{Columns, Figure, Format, Panel, Saved};
 pub use html::Interactive;
-pub use number::{fixed, number};
+pub use number::{fixed, number, thousands};
 pub use panel::{
-    BarSeries, Bars, CellNumbers, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter,
-    Series, Table, Text, confusion_matrix, deviation_text,
+    Bars, CellNumbers, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter, Series, Table,
+    Text, confusion_matrix, deviation_text,
 };
 pub use report::{Content, Report, Section};
 pub use text::visible;

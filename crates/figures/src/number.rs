@@ -36,6 +36,19 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     if value < 0.0 && !is_zero { format!("−{text}") } else { text }
 }
 
+/// Formats a whole number with a comma between groups of three digits.
+pub fn thousands(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
@@ -75,5 +88,6 @@ mod tests {
         assert_eq!(number(0.30000000000000004, 3), "0.3");
         assert_eq!(fixed(-0.001, 2), "0.00");
         assert_eq!(fixed(-0.25, 1), "−0.2");
+        assert_eq!([0u64, 999, 1000, 68_719_476_736].map(thousands), ["0", "999", "1,000", "68,719,476,736"]);
     }
 }

@@ -1,10 +1,10 @@
-//! Draws every kind of panel: `cargo run --release -p regard-inspect --example gallery -- FOLDER`.
+//! Draws every kind of panel: `cargo run --release -p regard-inspect --example gallery -- FOLDER`. All numbers are invented.
 
 use std::path::PathBuf;
 
 use regard_figures::{
     Axis, Bars, CellNumbers, ColourScale, Content, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines,
-    Links, Report, Scatter, Section, Series, Table, Text, ValueRange, confusion_matrix,
+    Links, Report, Saved, Scatter, Section, Series, Table, Text, ValueRange, confusion_matrix,
 };
 use regard_inspect::{AttentionView, HeadMap, InspectError, MapGroup};
 
@@ -20,15 +20,22 @@ fn main() -> Result<(), InspectError> {
         ("words", words()?),
     ] {
         for extension in ["svg", "png", "html"] {
-            let _ = figure.save(folder.join(format!("{name}.{extension}")))?;
+            tell(&figure.save(folder.join(format!("{name}.{extension}")))?);
         }
     }
     for (name, view) in [("view", view(2, 4, 8)), ("view-large", view(12, 12, 48)), ("view-long", view(1, 2, 512))] {
         for extension in ["svg", "png", "html", "json"] {
-            let _ = view.save(folder.join(format!("{name}.{extension}")))?;
+            tell(&view.save(folder.join(format!("{name}.{extension}")))?);
         }
     }
     Ok(report()?.save(folder.join("report.html"))?)
+}
+
+/// Prints which characters of a picture no font has, if there are any.
+fn tell(saved: &Saved) {
+    if let Some(note) = saved.note() {
+        println!("note: {note}");
+    }
 }
 
 const TOKENS: [&str; 8] = ["<s>", " the", " cat", " sat", " on", " the", " mat", "."];
@@ -124,6 +131,7 @@ fn curves() -> Result<Figure, FigureError> {
         .note("A long note, to show that notes are wrapped into several lines if the figure is narrower than the sentence, as happens with sentences that explain what can be seen in the panels above."))
 }
 
+/// Draws what is hard to draw: panels without data, values that are not finite, and labels that are too long.
 fn odd() -> Result<Figure, FigureError> {
     let long = ["a label that is much longer than any cell of the map could ever be", "短い", "naïve <b>&", "→\n"];
     let mixed = vec![

@@ -1,7 +1,7 @@
 //! Tests of attention views in each format: they contain the captured weights, and no token breaks a page.
 
 use proptest::prelude::*;
-use regard_figures::FigureError;
+use regard_figures::{FigureError, Report, Section};
 use regard_inspect::{AttentionView, HeadMap, InspectError, MapGroup, ViewFormat};
 use regard_nn::{AttentionKind, AttentionMap, Side, Site};
 use regard_system::SaveError;
@@ -54,6 +54,19 @@ fn a_page_is_self_contained() {
     assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
     assert_eq!(page.matches("<script").count(), 2, "data and code");
     assert!(page.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn views_of_a_report_have_their_own_data_and_one_script() {
+    let part = |title: &str| AttentionView { title: title.to_string(), ..view() }.to_interactive().unwrap();
+    let section = Section::new("Attention").content(part("one")).content(part("two </script>"));
+    let page = Report::new("views").section(section).to_html();
+    assert_eq!(page.matches("<div class=\"attention\">").count(), 2);
+    assert_eq!(embedded(&page).len(), 2);
+    assert_eq!(page.matches("(function () {").count(), 1);
+    assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
+    assert!(page.contains(r"two \u003c/script\u003e"));
+    assert!(!page.contains("http") && !page.contains("<link") && !page.contains("@import"));
 }
 
 #[test]

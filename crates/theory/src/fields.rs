@@ -15,12 +15,15 @@
 //! `(D+1)(D+2)/2` distinct `u_m u_m'` with the `D(D+1)/2` distinct `x̃_n x̃_n'`, at half the cost of a symmetric update.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::error::TheoryError;
+use crate::fitted::fitted;
 use crate::prompt::{Features, Scratch, Split, Task, check_prompts};
 use crate::statistics::mean_error;
 
@@ -60,13 +63,35 @@ fn products(x: &[f64], out: &mut [f64]) {
     }
 }
 
-/// Origin of features.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Origin of features, and of the fields and couplings that are made of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// Whole prompts.
     Prompts,
     /// The closed expressions of [`Task::closed_features`], which give the same distribution.
     Closed,
+    /// Normal distributions that [`fitted`] fits to the blocks of whole prompts.
+    Fitted,
+}
+
+impl FromStr for Origin {
+    type Err = TheoryError;
+
+    fn from_str(text: &str) -> Result<Self, TheoryError> {
+        let names = [("prompts", Self::Prompts), ("closed", Self::Closed), ("fitted", Self::Fitted)];
+        TheoryError::one_of("fields", &names, text)
+    }
+}
+
+impl Origin {
+    /// Draws features `index` of `seed` and writes them to `out`. `scratch` is reused between calls.
+    pub(crate) fn features(self, task: &Task, seed: u64, index: u64, scratch: &mut Scratch, out: &mut Features) {
+        match self {
+            Self::Closed => task.closed_features(seed, index, out),
+            Self::Prompts | Self::Fitted => task.features(Split::Train, seed, index, scratch, out),
+        }
+    }
 }
 
 impl Fields {
@@ -122,7 +147,8 @@ impl Fields {
         let mean = 1.0 / prompts as f64;
         let moments = Mat::from_fn(d * side, d * side, |i, j| mean * sums[(pair(i / d, j / d), pair(i % d, j % d))]);
         let h = (0..d * side).map(|i| mean * fields[(i % d, i / d)]).collect();
-        Ok(Self { d, lambda, moments, h, answer_square: mean * answer_square })
+        let fields = Self { d, lambda, moments, h, answer_square: mean * answer_square };
+        Ok(if origin == Origin::Fitted { fitted(&fields, seed) } else { fields })
     }
 
     /// Returns the number of spins, `D(D + 1)`.
@@ -197,10 +223,7 @@ fn fill(
             let mut square = 0.0;
             for (at, ((pairs, query_pairs), (labelled, query))) in columns.enumerate() {
                 let index = first + (piece * PIECE + at) as u64;
-                match origin {
-                    Origin::Prompts => task.features(Split::Train, seed, index, &mut scratch, &mut features),
-                    Origin::Closed => task.closed_features(seed, index, &mut features),
-                }
+                origin.features(task, seed, index, &mut scratch, &mut features);
                 products(&features.labelled, pairs);
                 products(&features.query, query_pairs);
                 labelled.iter_mut().zip(&features.labelled).for_each(|(out, u)| *out = features.answer * u);

@@ -67,6 +67,7 @@ mod tests {
     use crate::blocks::{Block, elements};
     use crate::prompt::Task;
     use crate::solver::{Method, Options};
+    use crate::statistics::mean_and_deviation;
     use crate::weights::contrast;
 
     #[test]
@@ -74,11 +75,7 @@ mod tests {
         let drawn = Fields::draw(&Task::new(12, 60), 8000, 0.01, 1, &mut |_| {}).unwrap();
         let fitted = fitted(&drawn, 2);
         for block in Block::AVERAGED {
-            let moments = |fields: &Fields| {
-                let all = elements(fields, block);
-                let mean = all.iter().sum::<f64>() / all.len() as f64;
-                (mean, (all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64).sqrt())
-            };
+            let moments = |fields: &Fields| mean_and_deviation(&elements(fields, block));
             let ((mean, deviation), (other_mean, other)) = (moments(&drawn), moments(&fitted));
             assert!((mean - other_mean).abs() < 0.5 * deviation, "{block:?}: {mean} and {other_mean}");
             assert!((0.6..1.6).contains(&(other / deviation)), "{block:?}: {deviation} and {other}");

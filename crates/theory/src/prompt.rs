@@ -10,6 +10,7 @@ use rand_distr::{ChiSquared, Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TheoryError;
+use crate::fields::dot;
 use crate::random::{Purpose, random};
 
 /// Largest number of features of an input: the couplings of more do not fit in memory.
@@ -111,12 +112,8 @@ impl Task {
     /// Returns an error if a setting is out of range.
     pub fn validate(&self) -> Result<(), TheoryError> {
         let Self { d, n, c, noise, .. } = *self;
-        if !(1..=MOST_FEATURES).contains(&d) {
-            return Err(TheoryError::setting("d", format!("1 to {MOST_FEATURES}"), d));
-        }
-        if !(1..=MOST_EXAMPLES).contains(&n) {
-            return Err(TheoryError::setting("n", format!("1 to {MOST_EXAMPLES}"), n));
-        }
+        TheoryError::check_range("d", 1..=MOST_FEATURES, d)?;
+        TheoryError::check_range("n", 1..=MOST_EXAMPLES, n)?;
         if !(0.0..=1.0).contains(&c) {
             return Err(TheoryError::setting("c", "a correlation from 0 to 1", c));
         }
@@ -189,9 +186,9 @@ impl Task {
         let mut normals = || -> Vec<f64> { (0..d).map(|_| StandardNormal.sample(&mut random)).collect() };
         let (w, eta, query) = (normals(), normals(), normals());
         let norm = w.iter().map(|w| w * w).sum::<f64>().sqrt();
-        let along = w.iter().zip(&eta).map(|(w, eta)| w * eta).sum::<f64>() / norm;
+        let along = dot(&w, &eta) / norm;
         let (root, factor) = ((d as f64).sqrt(), 1.0 / self.divisor());
-        out.answer = w.iter().zip(&query).map(|(w, x)| w * x).sum::<f64>() / root;
+        out.answer = dot(&w, &query) / root;
         let element = |(w, eta): (&f64, &f64)| {
             let unit = w / norm;
             factor * norm / root * (squares * unit + squares.sqrt() * (eta - along * unit))
@@ -219,7 +216,7 @@ impl Task {
             }
         }
         let root = (d as f64).sqrt();
-        let label = |x: &[f64]| x.iter().zip(&w).map(|(x, w)| x * w).sum::<f64>() / root;
+        let label = |x: &[f64]| dot(x, &w) / root;
         for (y, x) in labels.iter_mut().zip(inputs.chunks_exact(d)) {
             *y = label(x);
         }
@@ -239,7 +236,7 @@ impl Features {
     /// Returns the prediction `ŷ = Σ W_mn S_mn`. `weights` are `W` without its last column, `[D + 1, D]`.
     pub fn prediction(&self, weights: &[f64]) -> f64 {
         let rows = weights.chunks_exact(self.query.len()).zip(&self.labelled);
-        rows.map(|(row, u)| u * row.iter().zip(&self.query).map(|(w, x)| w * x).sum::<f64>()).sum()
+        rows.map(|(row, u)| u * dot(row, &self.query)).sum()
     }
 }
 

@@ -11,6 +11,7 @@ use regard_theory::solver::{Method, Options};
 use regard_theory::spectrum::{
     expected_zero_fraction, hessian_spectrum, input_spectrum, marchenko_pastur_edges, zero_fraction,
 };
+use regard_theory::statistics::mean_and_deviation;
 use regard_theory::sweep::{Settings, Summary, Sweep};
 
 fn fields(task: &Task, prompts: u64) -> Fields {
@@ -44,13 +45,9 @@ fn the_closed_expressions_have_the_distribution_of_prompts() {
     let [drawn, closed] = [(Origin::Prompts, 1), (Origin::Closed, 100)]
         .map(|(origin, seed)| pooled(&task, origin, (1000, 40), seed).unwrap());
     for (block, (drawn, closed)) in Block::AVERAGED.into_iter().zip(drawn.iter().zip(&closed)) {
-        let moments = |all: &[f64]| {
-            let mean = all.iter().sum::<f64>() / all.len() as f64;
-            (mean, all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64)
-        };
-        let ((mean, spread), (other_mean, other_spread)) = (moments(drawn), moments(closed));
-        assert!((mean - other_mean).abs() < 0.3 * spread.sqrt(), "{block:?}: {mean} and {other_mean}");
-        assert!((0.75..1.33).contains(&(spread / other_spread)), "{block:?}: {spread} and {other_spread}");
+        let ((mean, spread), (other_mean, other)) = (mean_and_deviation(drawn), mean_and_deviation(closed));
+        assert!((mean - other_mean).abs() < 0.3 * spread, "{block:?}: {mean} and {other_mean}");
+        assert!((0.75..1.33).contains(&(spread / other).powi(2)), "{block:?}: {spread} and {other}");
     }
 }
 

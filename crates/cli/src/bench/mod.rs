@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde::Serialize;
+use serde_json::json;
 
+use crate::failure::wrong_use;
 use crate::print::{print, tell};
-pub use work::{UnknownWork, Work};
+use work::{UnknownWork, Work};
 
 /// The arguments of `regard bench`.
 #[derive(Args)]
@@ -45,25 +46,6 @@ pub enum Subject {
     Icl,
 }
 
-/// One line of the result. `bench/compare` fills in the fields about the peer, PyTorch.
-#[derive(Serialize)]
-struct Measurement {
-    work: String,
-    ours_ms: f64,
-    peer: Option<String>,
-    peer_ms: Option<f64>,
-    ratio: Option<f64>,
-    goal: Option<f64>,
-    peak_bytes: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct Report {
-    isa: &'static str,
-    threads: usize,
-    results: Vec<Measurement>,
-}
-
 impl Bench {
     /// Runs the benchmarks and prints the shortest time of each.
     pub fn run(self) -> Result<()> {
@@ -80,20 +62,14 @@ impl Bench {
             let mut call = work.prepare()?;
             let ours_ms = least_ms(self.seconds, &mut call)?;
             tell!("{name:<44} {ours_ms:>10.3} ms");
-            let peak_bytes = peak_bytes();
-            results.push(Measurement {
-                work: name,
-                ours_ms,
-                peer: None,
-                peer_ms: None,
-                ratio: None,
-                goal: None,
-                peak_bytes,
-            });
+            // `bench/compare` measures the peer, PyTorch, and fills in the rest.
+            results.push(json!({
+                "work": name, "ours_ms": ours_ms, "peak_bytes": peak_bytes(),
+                "peer": null, "peer_ms": null, "ratio": null, "goal": null,
+            }));
         }
         if self.json {
-            let report = Report { isa, threads, results };
-            print(&format!("{}\n", serde_json::to_string_pretty(&report).expect("a report is valid JSON")))?;
+            print(&format!("{:#}\n", json!({ "isa": isa, "threads": threads, "results": results })))?;
         }
         Ok(())
     }
@@ -106,19 +82,18 @@ impl Bench {
         };
         let Some(only) = &self.only else { return Ok(all) };
         // A complete name is a benchmark of its own, of any shape.
-        if let Ok(work) = only.parse::<Work>() {
-            if work.subject() != self.subject {
+        match only.parse::<Work>() {
+            Ok(work) if work.subject() == self.subject => Ok(vec![work]),
+            Ok(work) => {
                 let value = work.subject().to_possible_value();
                 let subject = value.as_ref().map_or("", |value| value.get_name());
-                return Err(UnknownWork::new(only, &format!("it is measured by `regard bench {subject}`")).into());
+                Err(wrong_use(UnknownWork::new(only, &format!("it is measured by `regard bench {subject}`"))))
             }
-            return Ok(vec![work]);
+            Err(unknown) => {
+                let chosen: Vec<Work> = all.into_iter().filter(|work| work.name().contains(only.as_str())).collect();
+                if chosen.is_empty() { Err(wrong_use(unknown)) } else { Ok(chosen) }
+            }
         }
-        let chosen: Vec<Work> = all.into_iter().filter(|work| work.name().contains(only.as_str())).collect();
-        if chosen.is_empty() {
-            return Err(only.parse::<Work>().expect_err("a name that parses has returned above").into());
-        }
-        Ok(chosen)
     }
 }
 

@@ -1,17 +1,16 @@
 //! Benchmark of a training step of the GPT in the speed table.
 
-use std::io::IsTerminal;
 use std::time::Instant;
 
 use anyhow::Result;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use indicatif::{ProgressBar, ProgressStyle};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::{Init, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 
 use super::gpt::GptShape;
-use crate::print::{print, tell};
+use crate::print::print;
+use crate::progress::Progress;
 
 /// A model in training on a text that it can learn: most tokens follow from the previous one.
 struct Training {
@@ -75,10 +74,7 @@ pub fn show(steps: u32) -> Result<()> {
         rayon::current_num_threads()
     ))?;
     let mut training = Training::new(&shape)?;
-    let bar = ProgressBar::new(u64::from(steps));
-    let style = "{bar:32} step {pos}/{len}  {msg}  {per_sec}, {eta} left";
-    bar.set_style(ProgressStyle::with_template(style)?);
-    let live = std::io::stderr().is_terminal();
+    let progress = Progress::new("step ");
     let (mut best, mut first, mut last) = (f64::INFINITY, None, 0.0);
     for number in 1..=steps {
         let start = Instant::now();
@@ -86,13 +82,9 @@ pub fn show(steps: u32) -> Result<()> {
         let took = start.elapsed().as_secs_f64();
         first.get_or_insert(last);
         best = best.min(took);
-        bar.set_message(format!("loss {last:.3}"));
-        bar.inc(1);
-        if !live {
-            tell!("step {number}/{steps}  loss {last:.3}  {:.0} ms", took * 1e3);
-        }
+        progress.set(number.into(), steps.into(), format_args!("loss {last:.3}  {:.0} ms", took * 1e3));
     }
-    bar.finish_and_clear();
+    drop(progress);
     let tokens = (batch * seq) as f64;
     print(&format!(
         "loss {:.3} → {last:.3} in {steps} steps\nbest step {:.0} ms: {:.0} tokens/s, {:.0} GFLOP/s\n",

@@ -1,13 +1,9 @@
 //! `regard eval`: scores a trained model.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use indicatif::ProgressBar;
 use regard_data::Split;
 use regard_nn::Pass;
 use regard_tasks::Examples;
@@ -15,9 +11,9 @@ use regard_tasks::task::Evaluation;
 use serde_json::{Value, json};
 
 use super::{Without, dev_or, opened};
-use crate::failure::Failure;
-use crate::print::{percent, print, tell};
-use crate::train::BETWEEN_LINES;
+use crate::failure::failure;
+use crate::print::print;
+use crate::progress::Progress;
 
 /// The arguments of `regard eval`.
 #[derive(Args)]
@@ -45,12 +41,12 @@ impl Eval {
         let own = split.map_or(Examples::HeldOut, Examples::Split);
         let examples = self.data.as_deref().map_or(own, Examples::File);
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
-        let progress = Scoring::new();
-        let tell = |done, all| progress.hear(done, all);
+        let progress = Progress::new("");
+        let tell = |done, all| progress.scoring(done, all);
         let pass = Pass::inference().telling(&tell);
-        let whole = model.evaluate(examples, &pass).map_err(Failure)?;
+        let whole = model.evaluate(examples, &pass).map_err(failure)?;
         let less = match &ablation {
-            Some(ablation) => Some(model.evaluate(examples, &pass.with_ablation(ablation)).map_err(Failure)?),
+            Some(ablation) => Some(model.evaluate(examples, &pass.with_ablation(ablation)).map_err(failure)?),
             None => None,
         };
         drop(progress);
@@ -65,39 +61,6 @@ impl Eval {
             return print(&format!("{document}\n"));
         }
         print(&text(&name, &whole, less.as_ref().map(|less| (self.without.names(), less))))
-    }
-}
-
-/// Shows the progress of scoring: one changing line on a terminal, a new line every ten seconds in a log.
-struct Scoring {
-    bar: ProgressBar,
-    last: Mutex<Instant>,
-}
-
-impl Scoring {
-    fn new() -> Self {
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new_spinner(),
-            false => ProgressBar::hidden(),
-        };
-        Self { bar, last: Mutex::new(Instant::now()) }
-    }
-
-    fn hear(&self, done: usize, all: usize) {
-        let Ok(mut last) = self.last.lock() else { return };
-        let text = percent("scoring", done, all);
-        if self.bar.is_hidden() && last.elapsed() >= BETWEEN_LINES {
-            tell!("{text}");
-            *last = Instant::now();
-        }
-        self.bar.set_message(text);
-        self.bar.tick();
-    }
-}
-
-impl Drop for Scoring {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 

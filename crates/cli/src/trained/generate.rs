@@ -12,7 +12,7 @@ use regard_tasks::task::Prompt;
 use serde_json::json;
 
 use super::opened;
-use crate::failure::Failure;
+use crate::failure::failure;
 use crate::print::print;
 use crate::value::{from_one, from_zero, number, take_negatives};
 
@@ -56,7 +56,7 @@ impl Generate {
             max_len: self.tokens,
             stop: Vec::new(),
         };
-        options.validate().map_err(|error| Failure(error.into()))?;
+        options.validate().map_err(failure)?;
         let mut text = String::new();
         let live = !self.json;
         // The prompt is printed with the first piece, once the model has accepted it.
@@ -73,7 +73,7 @@ impl Generate {
         };
         let input = (!self.prompt.is_empty()).then(|| Given::from(self.prompt.as_str()));
         let prompts = [Prompt { input, seed: self.seed }];
-        model.generate(&prompts, &options, &Pass::inference(), &mut hear).map_err(Failure)?;
+        model.generate(&prompts, &options, &Pass::inference(), &mut hear).map_err(failure)?;
         match self.json {
             true => print(&format!("{}\n", json!({ "input": self.prompt, "output": text }))),
             false => print("\n"),

@@ -1,6 +1,5 @@
 //! `regard heads`: measures how much each attention head matters, and what it looks at.
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -10,8 +9,9 @@ use regard_nn::Pass;
 use regard_tasks::heads::Heads as Found;
 
 use super::{dev_or, opened};
-use crate::failure::Failure;
+use crate::failure::failure;
 use crate::print::{print, tell_note};
+use crate::progress::Progress;
 use crate::value::from_one;
 
 /// The arguments of `regard heads`.
@@ -38,21 +38,17 @@ impl Heads {
     /// Switches off one head after another, and prints the results.
     pub fn run(self) -> Result<()> {
         if let Some(path) = &self.out {
-            Figure::check_path(path).map_err(|error| Failure(error.into()))?;
+            Figure::check_path(path).map_err(failure)?;
         }
         let model = opened(&self.model)?;
-        let shows = std::io::stderr().is_terminal();
-        let mut progress = |done: usize, all: usize| {
-            if shows {
-                let end = if done == all { "\r\u{1b}[K" } else { "" };
-                let _ = write!(std::io::stderr().lock(), "\r{done} of {all} heads{end}");
-            }
-        };
+        let progress = Progress::new("");
+        let mut tell = |done: usize, all: usize| progress.set(done as u64, all as u64, "heads");
         let examples = dev_or(self.data.as_deref());
-        let found = model.heads(examples, self.examples, &Pass::inference(), &mut progress).map_err(Failure)?;
+        let found = model.heads(examples, self.examples, &Pass::inference(), &mut tell).map_err(failure)?;
+        drop(progress);
         if let Some(path) = &self.out {
             let saved = found.figure().and_then(|figure| figure.save(path));
-            tell_note(&saved.map_err(|error| Failure(error.into()))?);
+            tell_note(&saved.map_err(failure)?);
         }
         match self.json {
             true => print(&format!("{}\n", serde_json::to_string(&found)?)),

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use regard_inspect::AttentionView;
-use regard_nn::{Ablation, Pass, Site, Wanted};
+use regard_nn::{Ablation, Inventory, Pass, Site, Wanted};
 use regard_tasks::input::Given;
 use regard_tasks::task::Looked;
 use regard_tasks::{Opened, TaskError};
 
 use super::{Without, dev_or, opened};
-use crate::failure::Failure;
+use crate::failure::failure;
 use crate::print::{print, tell_note};
 use crate::value::from_zero;
 
@@ -43,12 +43,12 @@ pub struct Look {
 impl Look {
     /// Writes the maps.
     pub fn run(self) -> Result<()> {
-        AttentionView::check_path(&self.out).map_err(|error| Failure(error.into()))?;
+        AttentionView::check_path(&self.out).map_err(failure)?;
         let model = opened(&self.model)?;
         let wanted = self.wanted(model.as_ref())?;
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let inputs = self.inputs.iter().map(|input| Given::argument(input, model.input_kind()).map(Some));
-        let mut inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(Failure)?;
+        let mut inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(failure)?;
         if inputs.is_empty() {
             inputs.push(None);
         }
@@ -62,7 +62,7 @@ impl Look {
             }
         }
         let Some(all) = all else { return Ok(()) };
-        let saved = all.save(&self.out).map_err(|error| Failure(error.into()))?;
+        let saved = all.save(&self.out).map_err(failure)?;
         tell_note(&saved);
         let what = match &all {
             Looked::Attention(view) => {
@@ -83,9 +83,9 @@ impl Look {
         ablation: Option<&Ablation>,
     ) -> Result<Vec<Looked>> {
         let pass = Pass::inference();
-        let mut seen = vec![model.look(input, wanted.clone(), &pass).map_err(Failure)?];
+        let mut seen = vec![model.look(input, wanted.clone(), &pass).map_err(failure)?];
         if let Some(ablation) = ablation {
-            let mut less = model.look(input, wanted.clone(), &pass.with_ablation(ablation)).map_err(Failure)?;
+            let mut less = model.look(input, wanted.clone(), &pass.with_ablation(ablation)).map_err(failure)?;
             if let Looked::Attention(view) = &mut less {
                 view.title = format!("without {}: {}", self.without.names(), view.title);
             }
@@ -105,7 +105,8 @@ impl Look {
         let layers: Vec<Site> =
             inventory.layers.iter().filter(|(site, n)| is_asked(site) && has_head(*n)).map(|(site, _)| *site).collect();
         if layers.is_empty() && !inventory.layers.is_empty() {
-            return Err(no_such_layer(&format!("there are {}", inventory.listed())));
+            let layers = Inventory { positions: false, ..inventory.clone() };
+            return Err(no_such_layer(&format!("there are {}", layers.listed())));
         }
         Ok(Wanted { layers: Some(layers), heads: self.head.map(|head| vec![head]), ..Wanted::default() })
     }
@@ -123,7 +124,7 @@ fn is_called(site: &Site, asked: &str) -> bool {
 
 fn no_such_layer(there_are: &str) -> anyhow::Error {
     let problem = format!("no layer or head matches; {there_are}");
-    Failure(TaskError::Settings { place: "--layer, --head".to_string(), problem }).into()
+    failure(TaskError::Settings { place: "--layer, --head".to_string(), problem })
 }
 
 #[cfg(test)]

@@ -21,11 +21,11 @@ pub use heads::Heads;
 pub use look::Look;
 pub use predict::Predict;
 
-use crate::failure::Failure;
+use crate::failure::failure;
 use crate::print::tell;
 
 fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
-    let model = open(folder).map_err(Failure)?;
+    let model = open(folder).map_err(failure)?;
     let description = model.description();
     if !description.finished {
         tell!("note: {} is at step {}; its training has not ended", folder.display(), description.step);
@@ -47,12 +47,12 @@ impl Without {
     fn ablation(&self, model: &dyn Opened, examples: Examples) -> Result<Option<Ablation>> {
         let Some(text) = &self.without else { return Ok(None) };
         let inventory = model.inventory();
-        let mut ablation = Ablation::parse(text, inventory).map_err(|error| Failure(error.into()))?;
+        let mut ablation = Ablation::parse(text, inventory).map_err(failure)?;
         if ablation.takes_all(inventory) && !inventory.layers.is_empty() {
             tell!("note: --without switches off every head of this model");
         }
         if ablation.needs_means() {
-            let means = model.means(examples, &Pass::inference()).map_err(Failure)?;
+            let means = model.means(examples, &Pass::inference()).map_err(failure)?;
             ablation = ablation.with_means(means);
         }
         Ok(Some(ablation))

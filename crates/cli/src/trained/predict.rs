@@ -13,7 +13,7 @@ use regard_tasks::{Opened, TaskError};
 use serde_json::{Value, json};
 
 use super::{Without, dev_or, opened};
-use crate::failure::Failure;
+use crate::failure::failure;
 use crate::print::{print, tell};
 
 /// Number of inputs that go through the model together.
@@ -60,12 +60,12 @@ impl Predict {
         }
         let file = self.input.as_deref().filter(|path| path.as_os_str() != "-");
         if let Some(path) = file.filter(|path| path.is_file())
-            && let Some(questions) = model.questions(path).map_err(Failure)?
+            && let Some(questions) = model.questions(path).map_err(failure)?
         {
             return answers.to(questions);
         }
         let mut reader: Box<dyn BufRead> = match file {
-            Some(path) => open_text(path).map_err(|error| Failure(error.into()))?,
+            Some(path) => open_text(path).map_err(failure)?,
             None => {
                 if std::io::stdin().is_terminal() {
                     tell!("type one input per line; Ctrl-D ends");
@@ -128,7 +128,7 @@ fn piped(reader: &mut dyn BufRead, model: &dyn Opened) -> Result<Option<Question
     }
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
     std::io::copy(reader, &mut file).context("cannot read the input")?;
-    Ok(model.questions(&path).map_err(Failure)?)
+    model.questions(&path).map_err(failure)
 }
 
 /// The state while inputs are being answered.
@@ -157,11 +157,11 @@ impl Answers<'_> {
     /// Answers each input. One that cannot be answered is reported on standard error and does not stop the others.
     fn show(&mut self, inputs: Vec<Read>) -> Result<()> {
         let given: Vec<Given> = inputs.iter().flatten().cloned().collect();
-        let whole = self.model.predict(&given, &Pass::inference()).map_err(Failure)?;
+        let whole = self.model.predict(&given, &Pass::inference()).map_err(failure)?;
         let less = match &self.ablation {
             Some(ablation) => {
                 let pass = Pass::inference().with_ablation(ablation);
-                self.model.predict(&given, &pass).map_err(Failure)?.into_iter().map(Some).collect()
+                self.model.predict(&given, &pass).map_err(failure)?.into_iter().map(Some).collect()
             }
             None => given.iter().map(|_| None).collect::<Vec<_>>(),
         };
@@ -182,7 +182,7 @@ impl Answers<'_> {
                     Some((_, (Ok(whole), Some(Ok(less))))) => self.line(whole, Some(less))?,
                     Some((given, (Err(error), _) | (_, Some(Err(error))))) => {
                         if !matches!(error, TaskError::Input { .. }) {
-                            return Err(Failure(error).into());
+                            return Err(failure(error));
                         }
                         let line = self.refusal(&error, given.to_json());
                         if let Some(written) = &self.written {
@@ -233,7 +233,7 @@ impl Answers<'_> {
             0 => Ok(()),
             refused => {
                 let error = TaskError::input("inputs", "only valid ones", format!("{refused} invalid, named above"));
-                Err(Failure(error).into())
+                Err(failure(error))
             }
         }
     }

@@ -21,13 +21,13 @@ pub struct Bars {
 
 /// A series with one bar per group. A value that is not finite has no bar, but its text is printed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BarSeries {
+struct BarSeries {
     /// Name in the legend; no entry if empty.
-    pub name: String,
+    name: String,
     /// Value of each group; missing values are left out.
-    pub values: Vec<f64>,
+    values: Vec<f64>,
     /// Deviation of each value, drawn as an error bar to both sides; no error bar if missing or not positive.
-    pub deviations: Vec<f64>,
+    deviations: Vec<f64>,
 }
 
 impl BarSeries {

@@ -139,8 +139,7 @@ impl Lines {
     }
 
     fn is_drawable(&self, point: (f64, f64)) -> bool {
-        let has_place = |axis: &Axis, v: f64| v.is_finite() && (axis.scale == crate::AxisScale::Linear || v > 0.0);
-        has_place(&self.x, point.0) && has_place(&self.y, point.1)
+        self.x.has_place(point.0) && self.y.has_place(point.1)
     }
 }
 

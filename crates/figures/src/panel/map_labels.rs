@@ -1,13 +1,14 @@
 //! Labels along the sides of a heat map. Some are left out if there is no room for all.
 
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Style, Turn};
+use crate::panel::plot::NAME;
 use crate::text::{Face, shorten, visible, width};
 
 /// The labels shown on one side, shortened if necessary.
 #[derive(Debug, Clone)]
 pub(crate) struct MapLabels {
     shown: Vec<Label>,
-    direction: LabelDirection,
+    turn: Turn,
     cell: f64,
     /// Distance that the labels reach out from the map, in pixels.
     pub room: f64,
@@ -30,19 +31,11 @@ struct Label {
     full: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LabelDirection {
-    Across,
-    Up,
-}
-
 /// Distance between two lines of labels, in pixels.
 const LINE: f64 = 13.0;
 const LONGEST: f64 = 120.0;
 const GAP: f64 = 5.0;
 
-/// Font size of the names of the sides, in pixels.
-pub(crate) const NAME: f64 = 12.0;
 /// Room that the name of a side takes, in pixels.
 pub(crate) const NAME_ROOM: f64 = 20.0;
 
@@ -61,15 +54,15 @@ impl SideName {
 impl MapLabels {
     /// Lays out labels in a column, one line each.
     pub(crate) fn beside(labels: &[String], count: usize, cell: f64) -> Self {
-        Self::stacked(labels, count, cell, LabelDirection::Across)
+        Self::stacked(labels, count, cell, Turn::Across)
     }
 
     /// Lays out labels in a column, or, turned upwards, in a row; both need the same room.
-    fn stacked(labels: &[String], count: usize, cell: f64, direction: LabelDirection) -> Self {
+    fn stacked(labels: &[String], count: usize, cell: f64, turn: Turn) -> Self {
         let every = thinning(labels, (LINE / cell).ceil() as usize);
         let shown = chosen(labels, count, every);
         let room = shown.iter().map(|label| width(&label.text, LABEL, Face::Sans)).fold(0.0, f64::max) + GAP;
-        Self { shown, direction, cell, room, overhang: ((LINE - cell) / 2.0).max(0.0) }
+        Self { shown, turn, cell, room, overhang: ((LINE - cell) / 2.0).max(0.0) }
     }
 
     /// Lays out labels in a row: horizontally if they are as narrow as their cells, otherwise turned upwards.
@@ -84,10 +77,10 @@ impl MapLabels {
         let shown = chosen(labels, count, every);
         let widest = widest(&shown);
         if widest + 6.0 > cell * every as f64 && !labels.is_empty() {
-            return Self::stacked(labels, count, cell, LabelDirection::Up);
+            return Self::stacked(labels, count, cell, Turn::Up);
         }
         let overhang = ((widest - cell) / 2.0).max(0.0);
-        Self { shown, direction: LabelDirection::Across, cell, room: LINE + GAP, overhang }
+        Self { shown, turn: Turn::Across, cell, room: LINE + GAP, overhang }
     }
 
     /// Draws the labels to the left of the map.
@@ -103,9 +96,9 @@ impl MapLabels {
         for label in &self.shown {
             let x = map.x + (label.index as f64 + 0.5) * self.cell;
             let bottom = map.y + map.height;
-            let (y, style) = match self.direction {
-                LabelDirection::Across => (bottom + GAP + LINE / 2.0, Style::LABEL.anchor(Anchor::Middle)),
-                LabelDirection::Up => (bottom + GAP, Style::LABEL.anchor(Anchor::End).turn(Turn::Up)),
+            let (y, style) = match self.turn {
+                Turn::Across => (bottom + GAP + LINE / 2.0, Style::LABEL.anchor(Anchor::Middle)),
+                Turn::Up => (bottom + GAP, Style::LABEL.anchor(Anchor::End).turn(Turn::Up)),
             };
             canvas.text((x, y), &label.text, style, Some(&label.full));
         }

@@ -1,6 +1,5 @@
 //! The kinds of panels, one file each: content, size and drawing.
 
-mod aligned;
 mod bars;
 mod colour_bar;
 mod confusion;
@@ -15,7 +14,7 @@ mod scatter;
 mod table;
 mod text;
 
-pub use bars::{BarSeries, Bars};
+pub use bars::Bars;
 pub use confusion::confusion_matrix;
 pub use error_bar::deviation_text;
 pub use heatmap::{CellNumbers, Heatmap, ScaleBar};

@@ -1,6 +1,6 @@
 //! Points with names, such as words placed by their vectors.
 
-use crate::axis::{Axis, AxisScale, Ruler};
+use crate::axis::{Axis, Ruler};
 use crate::canvas::{Anchor, Canvas, LABEL, Rect, Stroke, Style};
 use crate::colour::{Colour, palette};
 use crate::error::FigureError;
@@ -73,14 +73,15 @@ impl Scatter {
             canvas.text((at.0 + MARK, at.1), text, Style::LABEL, Some(&self.groups[*index].0));
         }
         let frame = Rect { y: area.y + legend.height, height: area.height - legend.height - FOOT, ..area };
-        let drawable = || self.groups.iter().flat_map(|(_, points)| points).filter(|point| self.is_drawable(point));
+        let is_drawable = |point: &&LabelledPoint| self.x.has_place(point.x) && self.y.has_place(point.y);
+        let drawable = || self.groups.iter().flat_map(|(_, points)| points).filter(is_drawable);
         let x = Ruler::new(&self.x, drawable().map(|point| point.x), 6);
         let y = Ruler::new(&self.y, drawable().map(|point| point.y), 7);
         let plot = inside(frame, (&self.x, &x), (&self.y, &y));
         draw_frame(canvas, frame, plot, (&self.x, &x), (&self.y, &y));
         let mut spots = Vec::new();
         for (group, (name, points)) in self.groups.iter().enumerate() {
-            for point in points.iter().filter(|point| self.is_drawable(point)) {
+            for point in points {
                 let (Some(across), Some(up)) = (x.place(point.x), y.place(point.y)) else { continue };
                 let at = (plot.x + across * plot.width, plot.y + (1.0 - up) * plot.height);
                 spots.push(Spot { at, group, group_name: name, point });
@@ -125,11 +126,6 @@ impl Scatter {
 
     fn legend(&self, room: f64) -> Legend {
         Legend::new(self.groups.iter().map(|(name, _)| name.as_str()), room)
-    }
-
-    fn is_drawable(&self, point: &LabelledPoint) -> bool {
-        let has_place = |axis: &Axis, v: f64| v.is_finite() && (axis.scale == AxisScale::Linear || v > 0.0);
-        has_place(&self.x, point.x) && has_place(&self.y, point.y)
     }
 }
 

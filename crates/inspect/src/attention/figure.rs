@@ -3,6 +3,7 @@
 use regard_figures::{ColourScale, Figure, FigureError, Heatmap, ScaleBar, ValueRange, number};
 
 use crate::attention::{AttentionView, HeadMap, MapGroup};
+use crate::error::InspectError;
 
 /// Largest number of panels; more than the largest models have, and too many to be useful in a figure.
 const MOST_PANELS: usize = 1_024;
@@ -10,43 +11,45 @@ const MOST_PANELS: usize = 1_024;
 const LABELLED_TOKENS: usize = 40;
 const LABELLED_PANELS: usize = 24;
 
-/// Draws a row of panels per layer, with one colour scale for all.
-pub(super) fn draw(view: &AttentionView) -> Result<Figure, FigureError> {
-    let panels: usize = view.groups.iter().map(|group| group.heads.len()).sum();
-    if panels > MOST_PANELS {
-        return Err(FigureError::TooLarge { what: "maps of a drawing", limit: MOST_PANELS, got: panels });
-    }
-    let inputs = view.inputs();
-    let title = if view.title.is_empty() { "Attention" } else { &view.title };
-    let mut figure = Figure::new(title);
-    // If all layers have the same number of heads, each starts a new row.
-    let widest = view.groups.iter().map(|group| group.heads.len()).max().unwrap_or(0);
-    let is_even = view.groups.iter().all(|group| group.heads.len() == widest);
-    if is_even && widest > 1 {
-        figure = figure.columns(columns(widest));
-    }
-    let (largest, high) = ends(view);
-    for (index, group) in view.groups.iter().enumerate() {
-        for head in &group.heads {
-            let input = (inputs.len() > 1).then_some(group.input.as_str()).filter(|input| !input.is_empty());
-            let map = panel(group, head, panels, high)?;
-            // All panels share one scale, so only the last has a scale bar.
-            let is_last = index + 1 == view.groups.len() && head == &group.heads[group.heads.len() - 1];
-            let map = map.scale_bar(if is_last { ScaleBar::Shown } else { ScaleBar::Hidden });
-            let name = panel_name(group, head);
-            figure.push(input.map_or(name.clone(), |input| format!("{input}: {name}")), map);
+impl AttentionView {
+    /// Returns a figure of all maps, with a row of panels per layer and one colour scale for all.
+    pub fn to_figure(&self) -> Result<Figure, InspectError> {
+        let panels: usize = self.groups.iter().map(|group| group.heads.len()).sum();
+        if panels > MOST_PANELS {
+            return Err(FigureError::TooLarge { what: "maps of a drawing", limit: MOST_PANELS, got: panels }.into());
         }
+        let inputs = self.inputs();
+        let title = if self.title.is_empty() { "Attention" } else { &self.title };
+        let mut figure = Figure::new(title);
+        // If all layers have the same number of heads, each starts a new row.
+        let widest = self.groups.iter().map(|group| group.heads.len()).max().unwrap_or(0);
+        let is_even = self.groups.iter().all(|group| group.heads.len() == widest);
+        if is_even && widest > 1 {
+            figure = figure.columns(columns(widest));
+        }
+        let (largest, high) = ends(self);
+        for (index, group) in self.groups.iter().enumerate() {
+            for head in &group.heads {
+                let input = (inputs.len() > 1).then_some(group.input.as_str()).filter(|input| !input.is_empty());
+                let map = panel(group, head, panels, high)?;
+                // All panels share one scale, so only the last has a scale bar.
+                let is_last = index + 1 == self.groups.len() && head == &group.heads[group.heads.len() - 1];
+                let map = map.scale_bar(if is_last { ScaleBar::Shown } else { ScaleBar::Hidden });
+                let name = panel_name(group, head);
+                figure.push(input.map_or(name.clone(), |input| format!("{input}: {name}")), map);
+            }
+        }
+        let mut note =
+            "Rows are queries, columns are the keys they attend to; darker cells have larger weights.".to_string();
+        // The sentence is needed only if the two numbers differ as printed.
+        if short(high) != short(largest) {
+            note += &format!(" Weights above {}, up to {}, have the darkest colour.", short(high), short(largest));
+        }
+        if let Some(explained) = explained(self) {
+            note += &explained;
+        }
+        Ok(figure.note(note))
     }
-    let mut note =
-        "Rows are queries, columns are the keys they attend to; darker cells have larger weights.".to_string();
-    // The sentence is needed only if the two numbers differ as printed.
-    if short(high) != short(largest) {
-        note += &format!(" Weights above {}, up to {}, have the darkest colour.", short(high), short(largest));
-    }
-    if let Some(explained) = explained(view) {
-        note += &explained;
-    }
-    Ok(figure.note(note))
 }
 
 /// Returns the title of a panel: the name of the head, or that of the layer if it has only head 0 and belongs to no model.

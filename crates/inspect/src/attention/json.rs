@@ -4,13 +4,17 @@ use serde_json::{Value, json};
 
 use crate::attention::{AttentionView, MapGroup};
 
-/// Returns one object per input: the object itself for a single input, an array for several.
-pub(super) fn document(view: &AttentionView) -> Value {
-    let mut inputs: Vec<Value> = view.inputs().into_iter().map(|(name, groups)| one_input(name, &groups)).collect();
-    match inputs.len() {
-        0 => one_input(&view.title, &[]),
-        1 => inputs.remove(0),
-        _ => Value::Array(inputs),
+impl AttentionView {
+    /// Returns `{"input", "tokens", "maps": [{"name", "words", "side", "layer", "kind", "head", "queries", "keys",
+    /// "weights"}]}`, or an array of such objects for several inputs. `tokens` are the keys of the first layer. Layers and heads
+    /// count from 0, weights have four decimals, and a weight that is not finite is `null`.
+    pub fn to_json(&self) -> Value {
+        let mut inputs: Vec<Value> = self.inputs().into_iter().map(|(name, groups)| one_input(name, &groups)).collect();
+        match inputs.len() {
+            0 => one_input(&self.title, &[]),
+            1 => inputs.remove(0),
+            _ => Value::Array(inputs),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ mod page;
 
 use std::path::Path;
 
-use regard_figures::{Figure, Format, Interactive, Saved};
+use regard_figures::{Format, Saved};
 use regard_nn::Site;
 use regard_system::{check_folder, save_atomically};
 
@@ -111,11 +111,6 @@ impl AttentionView {
         self
     }
 
-    /// Returns a figure of all maps, with a row of panels per layer.
-    pub fn to_figure(&self) -> Result<Figure, InspectError> {
-        Ok(figure::draw(self)?)
-    }
-
     /// Returns a self-contained page on which layer and head can be chosen and weights are shown under the pointer.
     pub fn to_html(&self) -> Result<String, InspectError> {
         let mut page = self.to_interactive()?;
@@ -123,18 +118,6 @@ impl AttentionView {
             page.title = "Attention".to_string();
         }
         Ok(page.to_html())
-    }
-
-    /// Returns the maps as a part of a report.
-    pub fn to_interactive(&self) -> Result<Interactive, InspectError> {
-        page::interactive(self)
-    }
-
-    /// Returns `{"input", "tokens", "maps": [{"name", "words", "side", "layer", "kind", "head", "queries", "keys",
-    /// "weights"}]}`, or an array of such objects for several inputs. `tokens` are the keys of the first layer. Layers and heads
-    /// count from 0, weights have four decimals, and a weight that is not finite is `null`.
-    pub fn to_json(&self) -> serde_json::Value {
-        json::document(self)
     }
 
     /// Writes the view atomically, in the format of the extension: `.html`, `.svg`, `.png` or `.json`.

@@ -20,20 +20,22 @@ const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// Turns a view into an interactive part of a page.
-pub(super) fn interactive(view: &AttentionView) -> Result<Interactive, InspectError> {
-    let weights = view.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
-    if weights > MOST_WEIGHTS {
-        return Err(FigureError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights }.into());
+impl AttentionView {
+    /// Returns the maps as a part of a report.
+    pub fn to_interactive(&self) -> Result<Interactive, InspectError> {
+        let weights = self.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
+        if weights > MOST_WEIGHTS {
+            return Err(FigureError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights }.into());
+        }
+        let data = PageData { title: &self.title, groups: self.groups.iter().map(PageGroup::new).collect() };
+        let json = serde_json::to_string(&data).map_err(|error| InspectError::Encode { why: error.to_string() })?;
+        let body = format!(
+            "<div class=\"attention\">\n<noscript>The maps are drawn by JavaScript, which is turned off here.</noscript>\n\
+             <script type=\"application/json\">{}</script>\n</div>\n",
+            for_script(&json)
+        );
+        Ok(Interactive { title: self.title.clone(), body, style: STYLE, script: SCRIPT })
     }
-    let data = PageData { title: &view.title, groups: view.groups.iter().map(PageGroup::new).collect() };
-    let json = serde_json::to_string(&data).map_err(|error| InspectError::Encode { why: error.to_string() })?;
-    let body = format!(
-        "<div class=\"attention\">\n<noscript>The maps are drawn by JavaScript, which is turned off here.</noscript>\n\
-         <script type=\"application/json\">{}</script>\n</div>\n",
-        for_script(&json)
-    );
-    Ok(Interactive { title: view.title.clone(), body, style: STYLE, script: SCRIPT })
 }
 
 #[derive(Serialize)]

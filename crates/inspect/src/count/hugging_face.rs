@@ -5,7 +5,6 @@ use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::norm::NormKind;
 use regard_nn::layers::position::Position;
-use regard_nn::layers::position::learned::LearnedConfig;
 use regard_nn::layers::position::rope::RopeConfig;
 use regard_nn::models::transformer::{EmbeddingScale, OutputWeights, Sight, TransformerConfig};
 use regard_ops::{Activation, Pairing};
@@ -14,6 +13,7 @@ use serde_json::Value;
 use super::description::{Architecture, Description, Input, Sizes};
 use super::error::CountError;
 use super::extra::{Extra, ExtraKind, Rows};
+use super::preset::learned;
 
 /// The supported values of `model_type`.
 const TYPES: &str = "bert, distilbert, gpt2, llama, mistral, qwen2, marian, t5, vit";
@@ -115,10 +115,6 @@ fn activation(name: &str) -> Option<Activation> {
     })
 }
 
-fn learned(max_length: usize) -> Position {
-    Position::Learned(LearnedConfig { max_length, ..LearnedConfig::default() })
-}
-
 /// Returns a configuration without a factor on the embedding, which only translation models have.
 fn plain() -> TransformerConfig {
     TransformerConfig { embedding_scale: EmbeddingScale::None, dropout: 0.1, ..TransformerConfig::default() }
@@ -198,11 +194,10 @@ fn gpt2(file: File) -> Result<Description, CountError> {
 
 fn llama(file: File) -> Result<Description, CountError> {
     let kind = file.text("model_type", "")?;
-    let (base, theta) = (TransformerConfig::default(), 10_000.0);
     let n_heads = file.size("num_attention_heads", 32)?;
     let max_length = file.size("max_position_embeddings", 2048)?;
     let rope =
-        RopeConfig { base: file.number("rope_theta", theta)?, pairing: Pairing::Halves, ..RopeConfig::default() };
+        RopeConfig { base: file.number("rope_theta", 10_000.0)?, pairing: Pairing::Halves, ..RopeConfig::default() };
     // Mistral always uses its sliding window, Qwen2 only if `use_sliding_window` is set.
     let windowed = kind == "mistral" || file.flag("use_sliding_window", false)?;
     let sight = match file.optional("sliding_window")?.filter(|_| windowed) {
@@ -229,7 +224,7 @@ fn llama(file: File) -> Result<Description, CountError> {
         output_weights: file.output_weights(false)?,
         output_bias: Bias::None,
         dropout: 0.0,
-        ..base
+        ..TransformerConfig::default()
     };
     let attention = config.block().attention();
     let heads = |count: usize| count.saturating_mul(attention.d_head());

@@ -239,6 +239,7 @@ fn vit_base() -> Description {
     Description { architecture, input: Input::Features, extra, sizes }
 }
 
-fn learned(max_length: usize) -> Position {
+/// Returns learned positions for at most `max_length` tokens.
+pub(super) fn learned(max_length: usize) -> Position {
     Position::Learned(LearnedConfig { max_length, ..LearnedConfig::default() })
 }

@@ -152,12 +152,11 @@ impl Convolution {
     fn random(&self) -> Problem {
         let Self { size, kernel, channels, seed, .. } = *self;
         let mut random = random(seed);
-        let pixels = normals(&mut random, size * size * channels);
-        let picture = Matrix::from_fn(size * size, channels, |p, c| f64::from(pixels[p * channels + c]));
+        let picture = Matrix::new(size * size, channels, normals(&mut random, size * size * channels));
         let rows = kernel * kernel * channels;
-        let kernel = normals(&mut random, rows * channels);
+        let kernel = Matrix::new(rows, channels, normals(&mut random, rows * channels));
         let scale = 1.0 / (rows as f64).sqrt();
-        self.convolve(picture, Matrix::from_fn(rows, channels, |r, c| scale * f64::from(kernel[r * channels + c])))
+        self.convolve(picture, kernel.map(|_, _, value| scale * value))
     }
 
     /// Computes the convolution by its definition, with zero padding.

@@ -4,7 +4,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Device;
-use regard_figures::{ColourScale, Figure, FigureError, Heatmap, Table, ValueRange, number};
+use regard_figures::{ColourScale, Figure, FigureError, Heatmap, Table, ValueRange, number, thousands};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::linear::Bias;
@@ -82,7 +82,7 @@ impl Dense {
             number(difference, 3),
             number(size, 3),
             table.to_text(),
-            grouped(sides.matrix.values.len() as u64),
+            thousands(sides.matrix.values.len() as u64),
             d_model * d_model,
             tokens * tokens,
         );
@@ -103,8 +103,7 @@ impl Dense {
         // The statement is about A and W_V, so the output projection is the identity.
         let one = Matrix::from_fn(d_model, d_model, |i, j| f64::from(u8::from(i == j)));
         layer.output.weight = Param::from_tensor(one.tensor());
-        let x = normals(&mut random(seed), tokens * d_model);
-        let x = Matrix::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
+        let x = Matrix::new(tokens, d_model, normals(&mut random(seed), tokens * d_model));
         let capture = Capture::new(Wanted::default());
         let pass = Pass::inference().with_capture(&capture);
         let output = layer.forward(x.tensor(), &AttentionOptions::default(), &Places::default(), &pass)?;
@@ -128,7 +127,7 @@ impl Dense {
             Ok(values.heatmap()?.scale(ColourScale::diverging(ValueRange::Data)))
         };
         let unit = ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 });
-        let (n_squared, dense_count) = (grouped((wide * wide) as u64), tokens * tokens);
+        let (n_squared, dense_count) = (thousands((wide * wide) as u64), tokens * tokens);
         Ok(Figure::new("Attention is a dense layer made of copies of one small block")
             .panel("A = softmax(Q·Kᵀ/√d), from the input", sides.weights.heatmap()?.scale(unit).axes("query", "key").side(300))
             .panel("W_Vᵀ, learned", signed(&sides.block)?.axes("feature out", "feature in").side(300))
@@ -156,22 +155,9 @@ fn table(counts: &[Count]) -> Table {
     let mut table = Table::new(["n", "d", "dense n²d²", "attention 4d²", "ratio n²/4"]);
     for Count { tokens, d_model, dense, attention } in counts {
         let ratio = number(*dense as f64 / *attention as f64, 4);
-        table.push([tokens.to_string(), d_model.to_string(), grouped(*dense), grouped(*attention), ratio]);
+        table.push([tokens.to_string(), d_model.to_string(), thousands(*dense), thousands(*attention), ratio]);
     }
     table
-}
-
-/// Formats a number with commas between groups of three digits.
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -201,8 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_readable() {
-        assert_eq!([0, 999, 1000, 68_719_476_736].map(grouped), ["0", "999", "1,000", "68,719,476,736"]);
+    fn too_many_tokens_are_refused() {
         let error = Dense { tokens: 33, ..Dense::default() }.show().unwrap_err().to_string();
         assert_eq!(error, "tokens = 33: expected a whole number from 2 to 32");
     }

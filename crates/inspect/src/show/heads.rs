@@ -104,8 +104,7 @@ impl Heads {
         let spread = Spread::Normal((2.0 / d_model as f32).sqrt());
         let init = Init::new(seed, &Device::flex()).with_spread(spread).enter("attention");
         let layer = SelfAttention::new(&config, &init)?;
-        let x = normals(&mut random(seed), tokens * d_model);
-        let x = Matrix::from_fn(tokens, d_model, |i, j| f64::from(x[i * d_model + j]));
+        let x = Matrix::new(tokens, d_model, normals(&mut random(seed), tokens * d_model));
         let capture = Capture::new(Wanted::default());
         let pass = Pass::inference().with_capture(&capture);
         let output = layer.forward(x.tensor(), &AttentionOptions::default(), &Places::default(), &pass)?;

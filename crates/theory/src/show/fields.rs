@@ -7,7 +7,7 @@ use super::{Shown, csv};
 use crate::blocks::{Block, Histogram, check_bins, divergences, feature_elements, pooled};
 use crate::error::TheoryError;
 use crate::fields::Origin;
-use crate::prompt::{Features, Scratch, Split, Task};
+use crate::prompt::{Features, Scratch, Task};
 use crate::statistics::mean_and_deviation;
 
 /// Settings of `icl fields`.
@@ -93,10 +93,7 @@ impl ShowFields {
         let (mut scratch, mut features) = (Scratch::default(), Features::empty());
         let mut all = Vec::new();
         for index in 0..self.p.min(LOOKED_AT) {
-            match origin {
-                Origin::Closed => self.task.closed_features(self.seed, index, &mut features),
-                Origin::Prompts => self.task.features(Split::Train, self.seed, index, &mut scratch, &mut features),
-            }
+            origin.features(&self.task, self.seed, index, &mut scratch, &mut features);
             all.extend(feature_elements(&features, block));
         }
         all

@@ -1,40 +1,15 @@
 //! `icl solve`: the ground state of one set of prompts, beside the matrix found by training.
 
-use std::str::FromStr;
-
 use regard_figures::{Axis, ColourScale, Figure, Heatmap, Lines, Series, ValueRange};
-use serde::Serialize;
 use serde_json::json;
 
 use super::{Shown, csv};
 use crate::error::TheoryError;
 use crate::fields::{Fields, Origin, test_error};
-use crate::fitted::fitted;
 use crate::prompt::{Task, check_tests};
 use crate::solver::{Method, Options, Solution};
 use crate::train::{Model, TrainOptions, Trained, train_on_fields};
 use crate::weights::{contrast, rows};
-
-/// Origin of fields and couplings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Simulated prompts.
-    Prompts,
-    /// Features drawn by their closed expressions.
-    Closed,
-    /// Normal distributions fitted to the blocks of simulated prompts.
-    Fitted,
-}
-
-impl FromStr for Source {
-    type Err = TheoryError;
-
-    fn from_str(text: &str) -> Result<Self, TheoryError> {
-        let names = [("prompts", Self::Prompts), ("closed", Self::Closed), ("fitted", Self::Fitted)];
-        TheoryError::one_of("fields", &names, text)
-    }
-}
 
 /// Settings of `icl solve`.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +19,7 @@ pub struct Solve {
     /// Number of prompts.
     pub p: u64,
     /// Origin of fields and couplings.
-    pub source: Source,
+    pub origin: Origin,
     /// Regularisation `λ`.
     pub lambda: f64,
     /// The solver.
@@ -70,7 +45,7 @@ impl Solve {
         let training = self.training.map(|options| TrainOptions { weight_decay: 2.0 * self.lambda, ..options });
         if let Some(training) = training {
             training.validate(&self.task)?;
-            if self.source != Source::Prompts {
+            if self.origin != Origin::Prompts {
                 return Err(TheoryError::setting(
                     "trained",
                     "--fields prompts, because training needs prompts",
@@ -78,7 +53,9 @@ impl Solve {
                 ));
             }
         }
-        let fields = self.fields(progress)?;
+        let Self { task, p, lambda, .. } = self;
+        let mut hear = |done: u64| progress(&format!("prompt {done} of {p}"));
+        let fields = Fields::new(task, self.origin, *p, *lambda, self.seed, &mut hear)?;
         progress("solving");
         let mut path = Path::new();
         let d = self.task.d;
@@ -91,23 +68,13 @@ impl Solve {
         progress("scoring");
         let test = test_error(&self.task, &solution.means, self.tests, self.seed);
         // Fitted fields belong to no prompts, so they have no training error.
-        let train_error = (self.source != Source::Fitted).then(|| fields.train_error(&solution.means));
+        let train_error = (self.origin != Origin::Fitted).then(|| fields.train_error(&solution.means));
         Ok(Shown {
             text: self.text(&solution, test, train_error, trained.as_ref()),
             json: self.json(&solution, test, train_error, &path, trained.as_ref()),
             csv: self.csv(&solution),
             figure: self.figure(&solution, &path, trained.as_ref())?,
         })
-    }
-
-    fn fields(&self, progress: &mut dyn FnMut(&str)) -> Result<Fields, TheoryError> {
-        let Self { task, p, source, lambda, seed, .. } = self;
-        let mut hear = |done: u64| progress(&format!("prompt {done} of {p}"));
-        match source {
-            Source::Prompts => Fields::draw(task, *p, *lambda, *seed, &mut hear),
-            Source::Closed => Fields::new(task, Origin::Closed, *p, *lambda, *seed, &mut hear),
-            Source::Fitted => Ok(fitted(&Fields::draw(task, *p, *lambda, *seed, &mut hear)?, *seed)),
-        }
     }
 
     fn text(
@@ -161,7 +128,7 @@ impl Solve {
         let mut json = json!({
             "task": self.task,
             "p": self.p,
-            "fields": self.source,
+            "fields": self.origin,
             "lambda": self.lambda,
             "solver": self.method,
             "options": self.options,
@@ -204,7 +171,7 @@ impl Solve {
 
     fn figure(&self, solution: &Solution, path: &Path, trained: Option<&Trained>) -> Result<Figure, TheoryError> {
         let (d, side) = (self.task.d, self.task.side());
-        let all = |weights: &[f64]| -> Vec<f32> { rows(weights, d).concat().into_iter().map(|w| w as f32).collect() };
+        let all = |weights: &[f64]| -> Vec<f32> { rows(weights, d).into_iter().flatten().map(|w| w as f32).collect() };
         let weights = trained.and_then(|trained| trained.weights.as_deref());
         let most =
             [Some(&solution.means[..]), weights].into_iter().flatten().flatten().fold(0.0, |m: f64, w| m.max(w.abs()));

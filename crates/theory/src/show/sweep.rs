@@ -13,48 +13,22 @@ use crate::solver::Method;
 use crate::sweep::{Done, Point, Summary, Sweep};
 
 /// A quantity that a sweep can vary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Varied {
-    D,
-    N,
+struct Varied {
+    name: &'static str,
+    /// Returns its value at a point.
+    of: fn(&Point) -> f64,
+    /// Returns the number of its values.
+    count: fn(&Sweep) -> usize,
+}
+
+const P: Varied = Varied { name: "P", of: |point| point.p as f64, count: |sweep| sweep.p.len() };
+const ALL: [Varied; 5] = [
+    Varied { name: "D", of: |point| point.d as f64, count: |sweep| sweep.d.len() },
+    Varied { name: "N", of: |point| point.n as f64, count: |sweep| sweep.n.len() },
     P,
-    Lambda,
-    C,
-}
-
-impl Varied {
-    const ALL: [Self; 5] = [Self::D, Self::N, Self::P, Self::Lambda, Self::C];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::D => "D",
-            Self::N => "N",
-            Self::P => "P",
-            Self::Lambda => "λ",
-            Self::C => "c",
-        }
-    }
-
-    fn of(self, point: &Point) -> f64 {
-        match self {
-            Self::D => point.d as f64,
-            Self::N => point.n as f64,
-            Self::P => point.p as f64,
-            Self::Lambda => point.lambda,
-            Self::C => point.c,
-        }
-    }
-
-    fn count(self, sweep: &Sweep) -> usize {
-        match self {
-            Self::D => sweep.d.len(),
-            Self::N => sweep.n.len(),
-            Self::P => sweep.p.len(),
-            Self::Lambda => sweep.lambda.len(),
-            Self::C => sweep.c.len(),
-        }
-    }
-}
+    Varied { name: "λ", of: |point| point.lambda, count: |sweep| sweep.lambda.len() },
+    Varied { name: "c", of: |point| point.c, count: |sweep| sweep.c.len() },
+];
 
 /// Runs a sweep and shows it. Returns `None` if it was stopped; the journal then has the finished runs.
 pub fn show(
@@ -157,12 +131,12 @@ fn table(sweep: &Sweep, points: &[Summary]) -> String {
 /// Draws curves against the quantity with most values, or maps if exactly two quantities vary, over more than three values each.
 fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
     let settings = &sweep.settings;
-    let mut varied: Vec<Varied> = Varied::ALL.into_iter().filter(|varied| varied.count(sweep) > 1).collect();
-    varied.sort_by_key(|varied| std::cmp::Reverse(varied.count(sweep)));
-    let fixed: Vec<String> = Varied::ALL
-        .into_iter()
-        .filter(|varied| varied.count(sweep) == 1)
-        .map(|varied| format!("{} = {}", varied.name(), number(varied.of(&points[0].point), 4)))
+    let mut varied: Vec<&Varied> = ALL.iter().filter(|varied| (varied.count)(sweep) > 1).collect();
+    varied.sort_by_key(|varied| std::cmp::Reverse((varied.count)(sweep)));
+    let fixed: Vec<String> = ALL
+        .iter()
+        .filter(|varied| (varied.count)(sweep) == 1)
+        .map(|varied| format!("{} = {}", varied.name, number((varied.of)(&points[0].point), 4)))
         .collect();
     let note = format!(
         "{}; {} solver, {} runs per point, test error over {} new prompts each.",
@@ -173,16 +147,16 @@ fn figure(sweep: &Sweep, points: &[Summary]) -> Result<Figure, TheoryError> {
     );
     let mut figure = Figure::new("In-context learning of linear attention").note(note);
     match varied[..] {
-        [rows, columns] if rows.count(sweep) > 3 && columns.count(sweep) > 3 => {
+        [rows, columns] if (rows.count)(sweep) > 3 && (columns.count)(sweep) > 3 => {
             // P is on the horizontal axis if it is one of the two, else the quantity with more values.
-            let (up, right) = if columns == Varied::P { (rows, columns) } else { (columns, rows) };
+            let (up, right) = if columns.name == P.name { (rows, columns) } else { (columns, rows) };
             for (title, scale, of) in planes() {
                 figure.push(title, plane(points, up, right, scale, of)?);
             }
         }
         [] => {
             figure = figure.note("Only one point: see the text.");
-            figure.push("test error", lines(points, Varied::P, None, &[], |summary| summary.test_error_mean, None));
+            figure.push("test error", lines(points, &P, None, &[], |summary| summary.test_error_mean, None));
         }
         [x, ref others @ ..] => {
             let error: fn(&Summary) -> Option<f64> = |summary| summary.test_error_mean;
@@ -212,9 +186,9 @@ fn planes() -> [(&'static str, ColourScale, Of); 3] {
     ]
 }
 
-fn plane(points: &[Summary], up: Varied, right: Varied, scale: ColourScale, of: Of) -> Result<Heatmap, TheoryError> {
-    let values = |varied: Varied| {
-        let mut values: Vec<f64> = points.iter().map(|summary| varied.of(&summary.point)).collect();
+fn plane(points: &[Summary], up: &Varied, right: &Varied, scale: ColourScale, of: Of) -> Result<Heatmap, TheoryError> {
+    let values = |varied: &Varied| {
+        let mut values: Vec<f64> = points.iter().map(|summary| (varied.of)(&summary.point)).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
         values
@@ -224,7 +198,7 @@ fn plane(points: &[Summary], up: Varied, right: Varied, scale: ColourScale, of: 
     let mut cells = vec![f32::NAN; rows.len() * columns.len()];
     for summary in points {
         let place =
-            |values: &[f64], varied: Varied| values.iter().position(|value| *value == varied.of(&summary.point));
+            |values: &[f64], varied: &Varied| values.iter().position(|value| *value == (varied.of)(&summary.point));
         if let (Some(row), Some(column)) = (place(&rows, up), place(&columns, right)) {
             cells[row * columns.len() + column] = of(summary).map_or(f32::NAN, |value| value as f32);
         }
@@ -232,7 +206,7 @@ fn plane(points: &[Summary], up: Varied, right: Varied, scale: ColourScale, of: 
     let map = Heatmap::new(rows.len(), columns.len(), cells)?
         .row_labels(rows.iter().map(|value| number(*value, 4)))
         .column_labels(columns.iter().map(|value| number(*value, 4)))
-        .axes(up.name(), right.name())
+        .axes(up.name, right.name)
         .absent("none converged")
         .scale(scale);
     Ok(map)
@@ -240,34 +214,34 @@ fn plane(points: &[Summary], up: Varied, right: Varied, scale: ColourScale, of: 
 
 fn lines(
     points: &[Summary],
-    x: Varied,
+    x: &Varied,
     theory: Option<Theory<'_>>,
-    others: &[Varied],
+    others: &[&Varied],
     of: Of,
     deviation: Option<Of>,
 ) -> Lines {
-    let axis = match points.iter().all(|summary| x.of(&summary.point) > 0.0) {
-        true => Axis::log(x.name()),
-        false => Axis::linear(x.name()),
+    let axis = match points.iter().all(|summary| (x.of)(&summary.point) > 0.0) {
+        true => Axis::log(x.name),
+        false => Axis::linear(x.name),
     };
     let mut lines = Lines::new(axis, Axis::linear("").including(0.0));
     let mut groups: Vec<(Vec<f64>, Vec<&Summary>)> = Vec::new();
     for summary in points {
-        let key: Vec<f64> = others.iter().map(|varied| varied.of(&summary.point)).collect();
+        let key: Vec<f64> = others.iter().map(|varied| (varied.of)(&summary.point)).collect();
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, members)) => members.push(summary),
             None => groups.push((key, vec![summary])),
         }
     }
     for (_, members) in &mut groups {
-        members.sort_by(|a, b| x.of(&a.point).total_cmp(&x.of(&b.point)));
+        members.sort_by(|a, b| (x.of)(&a.point).total_cmp(&(x.of)(&b.point)));
     }
     for (index, (key, members)) in groups.iter().enumerate() {
-        let named = others.iter().zip(key).map(|(varied, value)| format!("{} = {}", varied.name(), number(*value, 4)));
+        let named = others.iter().zip(key).map(|(varied, value)| format!("{} = {}", varied.name, number(*value, 4)));
         let name = if key.is_empty() { "simulation".to_string() } else { named.collect::<Vec<_>>().join(", ") };
         let found: Vec<(&&Summary, f64)> =
             members.iter().filter_map(|summary| of(summary).map(|value| (summary, value))).collect();
-        let series = Series::new(name.clone(), found.iter().map(|(summary, value)| (x.of(&summary.point), *value)))
+        let series = Series::new(name.clone(), found.iter().map(|(summary, value)| ((x.of)(&summary.point), *value)))
             .style(LineStyle::MarkedLine)
             .colour(index);
         let series = match deviation {
@@ -278,7 +252,7 @@ fn lines(
         if let Some(theory) = theory {
             let curve: Vec<(f64, f64)> = members
                 .iter()
-                .filter_map(|summary| theory(&summary.point).map(|value| (x.of(&summary.point), value)))
+                .filter_map(|summary| theory(&summary.point).map(|value| ((x.of)(&summary.point), value)))
                 .collect();
             // A curve needs two points.
             if curve.len() > 1 {
