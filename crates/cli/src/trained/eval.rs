@@ -47,7 +47,7 @@ impl Eval {
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let progress = Scoring::new();
         let tell = |done, all| progress.hear(done, all);
-        let pass = Pass::inference().telling(&tell);
+        let pass = Pass::inference().with_progress(&tell);
         let whole = model.evaluate(examples, &pass).map_err(Failure)?;
         let less = match &ablation {
             Some(ablation) => Some(model.evaluate(examples, &pass.with_ablation(ablation)).map_err(Failure)?),

@@ -105,7 +105,7 @@ impl Look {
         let layers: Vec<Site> =
             inventory.layers.iter().filter(|(site, n)| is_asked(site) && has_head(*n)).map(|(site, _)| *site).collect();
         if layers.is_empty() && !inventory.layers.is_empty() {
-            return Err(no_such_layer(&format!("there are {}", inventory.listed())));
+            return Err(no_such_layer(&format!("there are {}", inventory.list())));
         }
         Ok(Wanted { layers: Some(layers), heads: self.head.map(|head| vec![head]), ..Wanted::default() })
     }

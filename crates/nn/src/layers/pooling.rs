@@ -157,9 +157,9 @@ impl PoolingScore {
         lengths: Option<&[usize]>,
         pass: &Pass,
     ) -> Result<Tensor<2>, NnError> {
-        self.heads.look_at(&weights, lengths, 0, pass)?;
+        self.heads.capture_weights(&weights, lengths, 0, pass)?;
         let pooled = weights.matmul(x.clone());
-        Ok(self.heads.changed_alone(pooled, &x, lengths, pass)?.squeeze_dim(1))
+        Ok(self.heads.ablate_single(pooled, &x, lengths, pass)?.squeeze_dim(1))
     }
 
     /// Computes `vᵀ tanh(W h + b)`, `[batch, seq, d_model]` → `[batch, seq, 1]`.

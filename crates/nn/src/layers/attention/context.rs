@@ -181,9 +181,9 @@ impl ContextAttention {
         let scores = sources.hide(self.score.forward(queries, &sources.keys)?, f32::NEG_INFINITY);
         let log_weights = log_softmax(scores)?;
         let weights = log_weights.clone().exp();
-        self.heads.look_at(&weights, sources.lengths.as_deref(), first_row, pass)?;
+        self.heads.capture_weights(&weights, sources.lengths.as_deref(), first_row, pass)?;
         let (keys, context) = self.choose(estimator, &log_weights, &weights, sources, pass)?;
-        let context = self.heads.changed_alone(context, &sources.values, sources.lengths.as_deref(), pass)?;
+        let context = self.heads.ablate_single(context, &sources.values, sources.lengths.as_deref(), pass)?;
         // Zero in place of −∞ avoids NaN from 0 · ∞ and in sequences without keys.
         let log_weights = sources.hide(log_weights, 0.0);
         let log_probability = log_weights.clone().gather(2, keys.clone().unsqueeze_dim(2)).squeeze_dim(2);
@@ -203,9 +203,9 @@ impl ContextAttention {
         }
         let scores = self.score.forward(queries, &sources.keys)?;
         let weights = softmax(sources.hide(scores, f32::NEG_INFINITY))?;
-        self.heads.look_at(&weights, sources.lengths.as_deref(), first_row, pass)?;
+        self.heads.capture_weights(&weights, sources.lengths.as_deref(), first_row, pass)?;
         let context = weights.matmul(sources.values.clone());
-        let context = self.heads.changed_alone(context, &sources.values, sources.lengths.as_deref(), pass)?;
+        let context = self.heads.ablate_single(context, &sources.values, sources.lengths.as_deref(), pass)?;
         Ok(Context { context, choice: None })
     }
 

@@ -105,13 +105,13 @@ impl CrossAttention {
             let [k, v] = [0, self.kv_heads].map(|first| kv.clone().narrow(1, first, self.kv_heads));
             [q, k, v]
         };
-        let mixed = if self.heads.are_apart(pass) {
+        let mixed = if self.heads.needs_outputs(pass) {
             let [q, k, v] = apart();
             join_heads(self.heads.attend(q, k, v, &options, first_row, pass)?)
         } else {
             if pass.capture().is_some() {
                 let [q, k, _] = apart();
-                self.heads.look(&q, &k, &options, first_row, pass)?;
+                self.heads.capture(&q, &k, &options, first_row, pass)?;
             }
             attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?
         };

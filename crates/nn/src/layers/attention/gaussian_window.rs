@@ -215,9 +215,9 @@ impl GaussianWindow {
         let density = exponents.clone().narrow(2, 0, width).exp().sum_dim(3).squeeze_dim::<3>(3);
         let weights = density.mask_fill(text.padding.clone().expand([batch, seq, width]), 0.0);
         let lengths = Some(text.lengths.as_slice());
-        self.heads.look_at(&weights, lengths, first_row, pass)?;
+        self.heads.capture_weights(&weights, lengths, first_row, pass)?;
         let windows = weights.clone().matmul(text.characters.clone());
-        let windows = self.heads.changed_alone(windows, &text.characters, lengths, pass)?;
+        let windows = self.heads.ablate_single(windows, &text.characters, lengths, pass)?;
         Ok((Window { windows, position, weights }, exponents.detach()))
     }
 }

@@ -171,8 +171,8 @@ impl LinearAttention {
             Ok(self.weights(&q, &k, (sequence, head), rows))
         })?;
         let mut mixed = linear_attention(q, k, v.clone(), self.options)?;
-        if self.heads.are_apart(pass) {
-            mixed = self.heads.changed(mixed, &v, || uniform(&v, n_heads, seq, &self.seen()), pass)?;
+        if self.heads.needs_outputs(pass) {
+            mixed = self.heads.ablate(mixed, &v, || uniform(&v, n_heads, seq, &self.seen()), pass)?;
         }
         self.merge(mixed)
     }
@@ -215,8 +215,8 @@ impl LinearAttention {
                 (sum / denominator.mask_fill(empty.clone(), 1.0)).mask_fill(empty.expand(dims), 0.0)
             }
         };
-        let out = match self.heads.are_apart(pass) {
-            true => self.heads.changed(out, &v, || Ok(next.values.clone() / next.count as f32), pass)?,
+        let out = match self.heads.needs_outputs(pass) {
+            true => self.heads.ablate(out, &v, || Ok(next.values.clone() / next.count as f32), pass)?,
             false => out,
         };
         Ok((self.merge(out)?.squeeze_dim(1), next))

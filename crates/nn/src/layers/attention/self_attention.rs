@@ -89,13 +89,13 @@ impl SelfAttention {
 
     /// Computes the outputs of all heads, side by side.
     fn mixed(&self, qkv: Tensor<3>, options: &AttentionOptions, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        if self.heads.are_apart(pass) {
+        if self.heads.needs_outputs(pass) {
             let [q, k, v] = self.split(qkv);
             return Ok(join_heads(self.heads.attend(q, k, v, options, 0, pass)?));
         }
         if pass.capture().is_some() {
             let [q, k, _] = self.split(qkv.clone());
-            self.heads.look(&q, &k, options, 0, pass)?;
+            self.heads.capture(&q, &k, options, 0, pass)?;
         }
         Ok(attention_packed(qkv, self.n_heads, self.kv_heads, options)?)
     }
