@@ -2,6 +2,7 @@
 
 use burn::tensor::{Tensor, TensorData};
 use burn_flex::FlexTensor;
+use regard_kernels::attention::Dropout;
 use regard_kernels::dropout::dropout_forward;
 use regard_kernels::unwritten;
 
@@ -39,31 +40,20 @@ pub fn dropout_fallback<const D: usize>(x: Tensor<D>, probability: f32, seed: u6
     x * factors
 }
 
-#[derive(Debug, Clone)]
-struct Dropout {
-    probability: f32,
-    seed: u64,
-}
-
-impl Dropout {
-    /// Computes the forward and the backward pass, which are the same function.
-    fn drop_from(&self, x: FlexTensor) -> Result<FlexTensor, OpError> {
-        let x = contiguous(x);
-        let shape = x.layout().shape().clone();
-        let mut out = unwritten(shape.num_elements());
-        dropout_forward(elements(&x), self.probability, self.seed, &mut out)?;
-        Ok(tensor(out, shape))
-    }
-}
-
 impl FusedOp<1> for Dropout {
     type Saved = ();
 
     fn forward(&self, [x]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, ()), OpError> {
-        Ok((self.drop_from(x)?, ()))
+        let x = contiguous(x);
+        let shape = x.layout().shape().clone();
+        let mut out = unwritten(shape.num_elements());
+        dropout_forward(elements(&x), self.probability, self.seed, &mut out)?;
+        Ok((tensor(out, shape), ()))
     }
 
+    /// The backward pass is the same function as the forward pass.
     fn backward(&self, _: (), grad: FlexTensor, _: [bool; 1]) -> Result<[Option<FlexTensor>; 1], OpError> {
-        Ok([Some(self.drop_from(grad)?)])
+        let (grad, ()) = self.forward([grad], Purpose::Training)?;
+        Ok([Some(grad)])
     }
 }

@@ -28,8 +28,8 @@ pub use activation::{activation, activation_fallback};
 pub use adamw::{AdamW, Decay, Moments, ParameterGradients};
 pub use add_rows::{add_rows, add_rows_fallback};
 pub use attention::{
-    AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_crossed, attention_fallback,
-    attention_packed, attention_weights,
+    AttentionOptions, Distance, Mask, SparseRows, attention, attention_crossed, attention_fallback, attention_packed,
+    attention_weights,
 };
 pub use cross_entropy::{cross_entropy, cross_entropy_fallback};
 pub use dropout::{dropout, dropout_fallback};
@@ -48,6 +48,7 @@ pub use recurrent::{
 };
 pub use regard_kernels::activation::Activation;
 pub use regard_kernels::adamw::AdamWOptions;
+pub use regard_kernels::attention::Dropout;
 pub use regard_kernels::cross_entropy::CrossEntropyOptions;
 pub use regard_kernels::linear_attention::{Direction, FeatureMap, LinearAttentionOptions, Normalization};
 pub use regard_kernels::recurrent::gru::GruReset;

@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use regard_kernels::attention::AttentionShape;
 
 pub use fallback::attention_fallback;
-pub use options::{AttentionOptions, Distance, Dropout, Mask, SparseRows};
+pub use options::{AttentionOptions, Distance, Mask, SparseRows};
 
 use crate::error::{OpError, check_shape};
 use crate::fused::{apply, check_f32, is_fused};
