@@ -2,9 +2,10 @@
 //!
 //! Padding is overwritten, never multiplied by zero, so that even a NaN there has no effect.
 
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use crate::error::NnError;
+use crate::rows::indices;
 
 /// The lengths of a batch's sequences, at least one of which is shorter than `seq`.
 #[derive(Debug, Clone)]
@@ -73,14 +74,14 @@ impl Lengths {
         let rows = self.steps.iter().enumerate().flat_map(|(sequence, &steps)| {
             (0..seq).map(move |step| sequence * seq + if step < steps { steps - 1 - step } else { step })
         });
-        x.reshape([batch * seq, width]).select(0, self.rows(rows)).reshape([batch, seq, width])
+        x.reshape([batch * seq, width]).select(0, indices(rows, &self.device)).reshape([batch, seq, width])
     }
 
     /// Returns the last step of each sequence, `[batch, seq, width]` → `[batch, width]`.
     pub(crate) fn last(&self, x: Tensor<3>) -> Tensor<2> {
         let [batch, seq, width] = x.dims();
         let rows = self.steps.iter().enumerate().map(|(sequence, &steps)| sequence * seq + steps - 1);
-        x.reshape([batch * seq, width]).select(0, self.rows(rows))
+        x.reshape([batch * seq, width]).select(0, indices(rows, &self.device))
     }
 
     /// Restores the state of empty sequences to `initial`, or to zero if it is not given; `[batch, width]` → the same.
@@ -91,11 +92,5 @@ impl Lengths {
             Some(initial) => state.mask_where(empty, initial.clone()),
             None => state.mask_fill(empty, 0.0),
         }
-    }
-
-    fn rows(&self, rows: impl Iterator<Item = usize>) -> Tensor<1, Int> {
-        let rows: Vec<i64> = rows.map(|row| row as i64).collect();
-        let count = rows.len();
-        Tensor::from_data(TensorData::new(rows, [count]), &self.device)
     }
 }

@@ -140,9 +140,9 @@ impl BodyConfig {
     pub fn init(&self, sizes: BodySizes, init: &Init) -> Result<Body, ConfigError> {
         self.validate(sizes)?;
         let recurrent = |cell| {
-            let dropout = if sizes.n_layers > 1 { sizes.dropout } else { 0.0 };
-            let config = RecurrentConfig::new(cell, sizes.d_in, sizes.d_model / 2);
-            let config = RecurrentConfig { n_layers: sizes.n_layers, direction: Direction::Both, dropout, ..config };
+            let one_way = RecurrentConfig::new(cell, sizes.d_in, sizes.d_model / 2);
+            let one_way = one_way.with_layers(sizes.n_layers, sizes.dropout);
+            let config = RecurrentConfig { direction: Direction::Both, ..one_way };
             Ok(Body::Recurrent(config.init(&init.enter("recurrent"))?))
         };
         match self {

@@ -23,7 +23,7 @@ use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
 use crate::pass::Pass;
-use crate::rows::row_indices;
+use crate::rows::{indices, largest, row_indices};
 
 /// Whether the context is a mean of all values or a single value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -220,10 +220,6 @@ impl ContextAttention {
     ) -> Result<(Tensor<2, Int>, Tensor<3>), NnError> {
         let shape @ [batch, queries, keys] = weights.dims();
         let device = weights.device();
-        let indices = |chosen: &[usize]| {
-            let chosen: Vec<i32> = chosen.iter().map(|&key| key as i32).collect();
-            Tensor::<2, Int>::from_data(TensorData::new(chosen, [batch, queries]), &device)
-        };
         let rows = |x: &Tensor<3>| x.clone().into_data().iter::<f32>().collect::<Vec<_>>();
         let (chosen, straight_through) = match (pass.random(self.heads.path()), estimator) {
             (None, _) => (rows(weights).chunks_exact(keys).map(largest).collect::<Vec<_>>(), None),
@@ -239,10 +235,11 @@ impl ContextAttention {
                 (rows(&perturbed).chunks_exact(keys).map(largest).collect(), Some(softmax(perturbed)?))
             }
         };
+        let keys_chosen = indices(chosen.iter().copied(), &device).reshape([batch, queries]);
         let context = match straight_through {
             None => {
                 let d_value = sources.values.dims()[2];
-                let rows = indices(&chosen).unsqueeze_dim::<3>(2).expand([batch, queries, d_value]);
+                let rows = keys_chosen.clone().unsqueeze_dim::<3>(2).expand([batch, queries, d_value]);
                 sources.zero_empty(sources.values.clone().gather(1, rows))
             }
             Some(relaxed) => {
@@ -256,7 +253,7 @@ impl ContextAttention {
                 sources.zero_empty(mixed.matmul(sources.values.clone()))
             }
         };
-        Ok((indices(&chosen), context))
+        Ok((keys_chosen, context))
     }
 }
 
@@ -297,11 +294,6 @@ impl Sources {
             _ => context,
         }
     }
-}
-
-/// Returns the index of the largest weight, the first one if several are equal.
-fn largest(row: &[f32]) -> usize {
-    (1..row.len()).fold(0, |best, key| if row[key] > row[best] { key } else { best })
 }
 
 /// Returns the first index where the running sum of the weights exceeds `uniform` times their total.
