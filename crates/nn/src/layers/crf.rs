@@ -74,10 +74,7 @@ impl Crf {
         let padding = Lengths::new(lengths, [batch, seq], &emissions.device())?;
         let lengths = lengths.map_or_else(|| vec![seq; batch], <[usize]>::to_vec);
         let paths = paths(tags, &lengths, [batch, seq, n_tags])?;
-        let emissions = match &padding {
-            Some(padding) => padding.blank(emissions),
-            None => emissions,
-        };
+        let emissions = padding.blank(emissions);
         let difference = self.log_partition(&emissions, &lengths) - self.score(emissions, &paths);
         Ok(difference / lengths.iter().sum::<usize>().max(1) as f32)
     }

@@ -267,13 +267,9 @@ impl IntraBody {
     fn forward(&self, mut x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let [batch, seq, _] = x.dims();
         let padding = Lengths::new(lengths, [batch, seq], &x.device())?;
-        let turned = |x: Tensor<3>| match &padding {
-            Some(padding) => padding.reverse(x),
-            None => x.flip([1]),
-        };
         for layer in &self.layers {
             let forward = layer.forward.forward(x.clone(), lengths, pass)?.hidden;
-            let backward = turned(layer.backward.forward(turned(x), lengths, pass)?.hidden);
+            let backward = padding.reverse(layer.backward.forward(padding.reverse(x), lengths, pass)?.hidden);
             x = layer.dropout.forward(Tensor::cat(vec![forward, backward], 2), pass)?;
         }
         Ok(x)

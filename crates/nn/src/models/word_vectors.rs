@@ -92,11 +92,7 @@ impl WordVectors {
             return Err(NnError::input("counts", "1 or more words around each centre", "0"));
         }
         let around = embedding(self.input.val(), contexts)?;
-        let mean = match padding {
-            Some(padding) => padding.mean(around).unsqueeze_dim(1),
-            None => around.mean_dim(1),
-        };
-        self.loss(mean, centres, negatives)
+        self.loss(padding.mean(around).unsqueeze_dim(1), centres, negatives)
     }
 
     /// `hidden` `[n, 1, d_word]`, `right` `[n]`, `wrong` `[n, k]` → `[1]`.

@@ -199,11 +199,8 @@ impl Tagger {
             weights[row * pieces..][range].fill(weight);
         }
         let weights = Tensor::<3>::from_data(TensorData::new(weights, [sentences, seq, pieces]), &device);
-        let states = match Lengths::new(Some(&given.lengths), [batch, pieces], &device)? {
-            Some(padding) => padding.blank(states),
-            None => states,
-        };
-        Ok(weights.matmul(states))
+        let padding = Lengths::new(Some(&given.lengths), [batch, pieces], &device)?;
+        Ok(weights.matmul(padding.blank(states)))
     }
 }
 
