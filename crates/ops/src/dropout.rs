@@ -6,7 +6,7 @@ use regard_kernels::attention::Dropout;
 use regard_kernels::dropout::dropout_forward;
 use regard_kernels::unwritten;
 
-use crate::error::OpError;
+use crate::error::{OpError, check_probability};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
 /// Sets each element to zero with `probability` and scales the others by `1/(1 − probability)`.
@@ -17,10 +17,7 @@ use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_
 /// `x` any → the same.
 pub fn dropout<const D: usize>(x: Tensor<D>, probability: f32, seed: u64) -> Result<Tensor<D>, OpError> {
     check_f32("input", &x)?;
-    if !(0.0..1.0).contains(&probability) {
-        let why = format!("expected at least 0 and less than 1, got {probability}");
-        return Err(OpError::Option { what: "dropout probability", why });
-    }
+    check_probability(probability)?;
     if probability == 0.0 {
         return Ok(x);
     }

@@ -20,7 +20,7 @@ use regard_kernels::unwritten;
 pub use graph::{Graph, SelfLoops};
 
 use crate::dropout::dropout_fallback;
-use crate::error::{OpError, check_shape};
+use crate::error::{OpError, check_probability, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, host, is_fused, sizes, tensor};
 
 /// Options of [`graph_attention`].
@@ -170,13 +170,7 @@ fn check(
     if !options.slope.is_finite() {
         return Err(OpError::Option { what: "slope", why: format!("expected a finite number, got {}", options.slope) });
     }
-    match options.dropout {
-        Some(Dropout { probability, .. }) if !(0.0..1.0).contains(&probability) => {
-            let why = format!("expected at least 0 and less than 1, got {probability}");
-            Err(OpError::Option { what: "dropout probability", why })
-        }
-        _ => Ok(()),
-    }
+    options.dropout.map_or(Ok(()), |dropout| check_probability(dropout.probability))
 }
 
 /// The fused operation. Its inputs are the features, the source scores and the target scores.
