@@ -112,14 +112,14 @@ impl Ablation {
     }
 
     /// Returns whether any head of a layer is switched off.
-    pub fn touches(&self, site: &Site) -> bool {
+    pub fn affects(&self, site: &Site) -> bool {
         self.switched.iter().any(|switched| switched.site == *site)
     }
 
     /// Returns whether a layer as a whole adds nothing: it is set to zero, and no head of it has a mode of its own.
     pub fn is_off(&self, site: &Site) -> bool {
         let off = |switched: &Switched| switched.head.is_none() && switched.mode == Mode::Zero;
-        self.touches(site) && self.switched.iter().filter(|switched| switched.site == *site).all(off)
+        self.affects(site) && self.switched.iter().filter(|switched| switched.site == *site).all(off)
     }
 
     /// Returns what a head does instead of attending, or `None` if it is not switched off. The mode of a head takes
@@ -146,7 +146,7 @@ impl Ablation {
 fn unknown(name: &str, inventory: &Inventory) -> ConfigError {
     let allowed = match inventory.layers.is_empty() && !inventory.positions {
         true => "no name: this model has no attention and no positions to switch off".to_string(),
-        false => format!("one of {}; or a whole layer, such as {}", inventory.listed(), first_layer(inventory)),
+        false => format!("one of {}; or a whole layer, such as {}", inventory.list(), first_layer(inventory)),
     };
     ConfigError::new("--without", name, allowed)
 }

@@ -143,7 +143,7 @@ impl Inventory {
     }
 
     /// Lists all names on one line, for messages.
-    pub fn listed(&self) -> String {
+    pub fn list(&self) -> String {
         let layer = |&(site, n_heads): &(Site, usize)| match n_heads {
             1 => self.name(&site, 0),
             _ => format!("{} to {}", site.head(0), site.head(n_heads - 1)),
@@ -182,7 +182,7 @@ impl Heads {
     }
 
     /// Returns whether the pass needs the outputs of single heads, to capture or to replace them.
-    pub fn are_apart(&self, pass: &Pass) -> bool {
+    pub fn needs_outputs(&self, pass: &Pass) -> bool {
         self.ablation(pass).is_some() || pass.capture().is_some_and(Capture::wants_outputs)
     }
 
@@ -205,20 +205,20 @@ impl Heads {
         first_row: usize,
         pass: &Pass,
     ) -> Result<Tensor<4>, NnError> {
-        self.look(&q, &k, options, first_row, pass)?;
-        if !self.are_apart(pass) {
+        self.capture(&q, &k, options, first_row, pass)?;
+        if !self.needs_outputs(pass) {
             return Ok(attention(q, k, v, options)?);
         }
         let (n_heads, queries) = (q.dims()[1], q.dims()[2]);
         let mixed = attention(q, k, v.clone(), options)?;
-        self.changed(mixed, &v, || uniform(&v, n_heads, queries, options), pass)
+        self.ablate(mixed, &v, || uniform(&v, n_heads, queries, options), pass)
     }
 
     /// Captures the weights of dot-product attention if the pass asks for them.
     ///
     /// # Shapes
     /// `q` and `k` as in [`regard_ops::attention`].
-    pub fn look(
+    pub fn capture(
         &self,
         q: &Tensor<4>,
         k: &Tensor<4>,
@@ -238,7 +238,7 @@ impl Heads {
     ///
     /// # Shapes
     /// `weights` `[batch, queries, keys]`.
-    pub fn look_at(
+    pub fn capture_weights(
         &self,
         weights: &Tensor<3>,
         lengths: Option<&[usize]>,
@@ -259,26 +259,26 @@ impl Heads {
     ///
     /// # Shapes
     /// `mixed` `[batch, queries, d_value]`, `values` `[batch, keys, d_value]` → as `mixed`.
-    pub fn changed_alone(
+    pub fn ablate_single(
         &self,
         mixed: Tensor<3>,
         values: &Tensor<3>,
         lengths: Option<&[usize]>,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        if !self.are_apart(pass) {
+        if !self.needs_outputs(pass) {
             return Ok(mixed);
         }
         let (queries, values) = (mixed.dims()[1], values.clone().unsqueeze_dim::<4>(1));
         let equally = || uniform(&values, 1, queries, &within(lengths));
-        Ok(self.changed(mixed.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1))
+        Ok(self.ablate(mixed.unsqueeze_dim(1), &values, equally, pass)?.squeeze_dim(1))
     }
 
     /// Captures the weights of a graph's edges if the pass asks for them.
     ///
     /// # Shapes
     /// `weights` `[edges, n_heads]`, in the order of the graph.
-    pub(crate) fn look_along(&self, graph: &Graph, weights: &Tensor<2>, pass: &Pass) {
+    pub(crate) fn capture_edges(&self, graph: &Graph, weights: &Tensor<2>, pass: &Pass) {
         let Some(capture) = pass.capture() else { return };
         let n_heads = weights.dims()[1];
         let mut values: Vec<f32> = weights.to_data().iter().collect();
@@ -339,7 +339,7 @@ impl Heads {
     ///
     /// # Shapes
     /// `mixed` `[batch, n_heads, queries, d_value]`, `values` `[batch, kv_heads, keys, d_value]` → as `mixed`.
-    pub fn changed(
+    pub fn ablate(
         &self,
         mixed: Tensor<4>,
         values: &Tensor<4>,
@@ -377,7 +377,7 @@ impl Heads {
 
     /// Returns the ablation of the pass if it concerns this layer.
     fn ablation<'a>(&self, pass: &Pass<'a>) -> Option<&'a Ablation> {
-        pass.ablation().filter(|ablation| ablation.touches(&self.site))
+        pass.ablation().filter(|ablation| ablation.affects(&self.site))
     }
 }
 

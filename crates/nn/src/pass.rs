@@ -69,7 +69,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Sets a callback for loops over batches; it receives the number of batches done and the total.
-    pub fn telling(self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
+    pub fn with_progress(self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
         Self { progress: Some(Teller(progress)), ..self }
     }
 
@@ -111,7 +111,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Fails with [`NnError::Cancelled`] if the pass was cancelled.
-    pub fn go_on(&self) -> Result<(), NnError> {
+    pub fn check_cancelled(&self) -> Result<(), NnError> {
         match self.cancelled {
             Some(cancelled) if cancelled.load(Ordering::Relaxed) => Err(NnError::Cancelled),
             _ => Ok(()),
@@ -119,11 +119,11 @@ impl<'a> Pass<'a> {
     }
 
     /// Reports that `done` of `all` batches are done. Fails with [`NnError::Cancelled`] if the pass was cancelled.
-    pub fn reached(&self, done: usize, all: usize) -> Result<(), NnError> {
+    pub fn report(&self, done: usize, all: usize) -> Result<(), NnError> {
         if let Some(Teller(progress)) = self.progress {
             progress(done, all);
         }
-        self.go_on()
+        self.check_cancelled()
     }
 
     /// Returns the ablation of the pass, if any.
@@ -173,11 +173,11 @@ mod tests {
         let told = std::sync::Mutex::new(Vec::new());
         let tell = |done, all| told.lock().unwrap().push((done, all));
         let cancelled = AtomicBool::new(false);
-        let pass = Pass::inference().telling(&tell).until(&cancelled);
-        pass.reached(0, 2).unwrap();
+        let pass = Pass::inference().with_progress(&tell).until(&cancelled);
+        pass.report(0, 2).unwrap();
         cancelled.store(true, Ordering::Relaxed);
-        assert!(matches!(pass.reached(1, 2), Err(NnError::Cancelled)));
+        assert!(matches!(pass.report(1, 2), Err(NnError::Cancelled)));
         assert_eq!(*told.lock().unwrap(), [(0, 2), (1, 2)]);
-        Pass::inference().reached(1, 2).unwrap();
+        Pass::inference().report(1, 2).unwrap();
     }
 }

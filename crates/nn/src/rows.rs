@@ -1,4 +1,4 @@
-//! Selection of the sequences of a batch, as a beam search needs it.
+//! Indices of rows: the sequences of a batch that a beam search keeps, and the largest number of a row.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -13,6 +13,17 @@ pub fn row_indices(rows: &[usize], batch: usize, device: &Device) -> Result<Tens
     if rows.is_empty() || rows.iter().any(|&row| row >= batch) {
         return Err(NnError::input("rows", format!("at least one, each below {batch}"), format!("{rows:?}")));
     }
-    let data: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
-    Ok(Tensor::from_data(TensorData::new(data, [rows.len()]), device))
+    Ok(indices(rows.iter().copied(), device))
+}
+
+/// Returns the numbers as a tensor of indices.
+pub(crate) fn indices(numbers: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
+    let numbers: Vec<i64> = numbers.map(|number| number as i64).collect();
+    let count = numbers.len();
+    Tensor::from_data(TensorData::new(numbers, [count]), device)
+}
+
+/// Returns the index of the largest number of a row, the first one if several are equal.
+pub(crate) fn largest(row: &[f32]) -> usize {
+    (1..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best })
 }

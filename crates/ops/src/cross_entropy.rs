@@ -39,7 +39,8 @@ pub fn cross_entropy_fallback(logits: Tensor<2>, targets: Tensor<1, Int>, option
     fallback(logits, &integers(targets), options)
 }
 
-fn fallback(logits: Tensor<2>, targets: &[i64], options: CrossEntropyOptions) -> Tensor<1> {
+/// [`cross_entropy_fallback`] with the targets as numbers.
+pub(crate) fn fallback(logits: Tensor<2>, targets: &[i64], options: CrossEntropyOptions) -> Tensor<1> {
     let [rows, vocab] = logits.dims();
     let device = logits.device().without_autodiff();
     let ignored: Vec<bool> = targets.iter().map(|&target| options.ignore_index == Some(target)).collect();
@@ -71,7 +72,7 @@ struct CrossEntropy {
 #[derive(Debug, Clone)]
 struct Saved {
     logits: FlexTensor,
-    log_sum_exp: FlexTensor,
+    log_sum_exp: Vec<f32>,
 }
 
 impl FusedOp<1> for CrossEntropy {
@@ -79,10 +80,9 @@ impl FusedOp<1> for CrossEntropy {
 
     fn forward(&self, [logits]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
         let logits = contiguous(logits);
-        let rows = self.targets.len();
-        let mut log_sum_exp = unwritten(rows);
+        let mut log_sum_exp = unwritten(self.targets.len());
         let loss = cross_entropy_forward(elements(&logits), self.vocab, &self.targets, self.options, &mut log_sum_exp)?;
-        Ok((tensor(vec![loss], [1]), Saved { logits, log_sum_exp: tensor(log_sum_exp, [rows]) }))
+        Ok((tensor(vec![loss], [1]), Saved { logits, log_sum_exp }))
     }
 
     fn backward(&self, saved: Saved, grad: FlexTensor, _: [bool; 1]) -> Result<[Option<FlexTensor>; 1], OpError> {
@@ -94,7 +94,7 @@ impl FusedOp<1> for CrossEntropy {
             self.vocab,
             &self.targets,
             self.options,
-            elements(&saved.log_sum_exp),
+            &saved.log_sum_exp,
             grad,
             &mut out,
         )?;

@@ -2,10 +2,11 @@
 
 use burn::tensor::{Tensor, TensorData};
 use burn_flex::FlexTensor;
+use regard_kernels::attention::Dropout;
 use regard_kernels::dropout::dropout_forward;
 use regard_kernels::unwritten;
 
-use crate::error::OpError;
+use crate::error::{OpError, check_probability};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
 /// Sets each element to zero with `probability` and scales the others by `1/(1 − probability)`.
@@ -16,10 +17,7 @@ use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_
 /// `x` any → the same.
 pub fn dropout<const D: usize>(x: Tensor<D>, probability: f32, seed: u64) -> Result<Tensor<D>, OpError> {
     check_f32("input", &x)?;
-    if !(0.0..1.0).contains(&probability) {
-        let why = format!("expected at least 0 and less than 1, got {probability}");
-        return Err(OpError::Option { what: "dropout probability", why });
-    }
+    check_probability(probability)?;
     if probability == 0.0 {
         return Ok(x);
     }
@@ -39,31 +37,20 @@ pub fn dropout_fallback<const D: usize>(x: Tensor<D>, probability: f32, seed: u6
     x * factors
 }
 
-#[derive(Debug, Clone)]
-struct Dropout {
-    probability: f32,
-    seed: u64,
-}
-
-impl Dropout {
-    /// Computes the forward and the backward pass, which are the same function.
-    fn drop_from(&self, x: FlexTensor) -> Result<FlexTensor, OpError> {
-        let x = contiguous(x);
-        let shape = x.layout().shape().clone();
-        let mut out = unwritten(shape.num_elements());
-        dropout_forward(elements(&x), self.probability, self.seed, &mut out)?;
-        Ok(tensor(out, shape))
-    }
-}
-
 impl FusedOp<1> for Dropout {
     type Saved = ();
 
     fn forward(&self, [x]: [FlexTensor; 1], _: Purpose) -> Result<(FlexTensor, ()), OpError> {
-        Ok((self.drop_from(x)?, ()))
+        let x = contiguous(x);
+        let shape = x.layout().shape().clone();
+        let mut out = unwritten(shape.num_elements());
+        dropout_forward(elements(&x), self.probability, self.seed, &mut out)?;
+        Ok((tensor(out, shape), ()))
     }
 
+    /// The backward pass is the same function as the forward pass.
     fn backward(&self, _: (), grad: FlexTensor, _: [bool; 1]) -> Result<[Option<FlexTensor>; 1], OpError> {
-        Ok([Some(self.drop_from(grad)?)])
+        let (grad, ()) = self.forward([grad], Purpose::Training)?;
+        Ok([Some(grad)])
     }
 }

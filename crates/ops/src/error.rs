@@ -76,3 +76,17 @@ pub(crate) fn check_width(what: &'static str, got: &[usize]) -> Result<usize, Op
         _ => Err(OpError::Shape { what, expected: "[…, at least 1]".to_string(), got: got.to_vec() }),
     }
 }
+
+/// Returns an error unless the dropout probability is in `[0, 1)`.
+pub(crate) fn check_probability(probability: f32) -> Result<(), OpError> {
+    let why = || format!("expected at least 0 and less than 1, got {probability}");
+    let fits = (0.0..1.0).contains(&probability);
+    if fits { Ok(()) } else { Err(OpError::Option { what: "dropout probability", why: why() }) }
+}
+
+/// Returns an error unless the epsilon of a norm is finite and at least 0.
+pub(crate) fn check_epsilon(epsilon: f32) -> Result<(), OpError> {
+    let why = || format!("expected a finite number of at least 0, got {epsilon}");
+    let fits = epsilon.is_finite() && epsilon >= 0.0;
+    if fits { Ok(()) } else { Err(OpError::Option { what: "epsilon", why: why() }) }
+}

@@ -5,7 +5,7 @@ use burn_flex::FlexTensor;
 use regard_kernels::norm::{layer_norm_backward, layer_norm_forward};
 use regard_kernels::unwritten;
 
-use crate::error::{OpError, check_shape, check_width};
+use crate::error::{OpError, check_epsilon, check_shape, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
 /// Normalises `x` over the last dimension, then scales by `gamma` and adds `beta`.
@@ -26,10 +26,7 @@ pub fn layer_norm<const D: usize>(
         check_f32("beta", beta)?;
         check_shape("beta", beta.dims(), [width])?;
     }
-    if !(epsilon >= 0.0 && epsilon.is_finite()) {
-        let why = format!("expected a finite number of at least 0, got {epsilon}");
-        return Err(OpError::Option { what: "epsilon", why });
-    }
+    check_epsilon(epsilon)?;
     if !is_fused(&x) {
         return Ok(layer_norm_fallback(x, gamma, beta, epsilon));
     }

@@ -28,8 +28,8 @@ pub use activation::{activation, activation_fallback};
 pub use adamw::{AdamW, Decay, Moments, ParameterGradients};
 pub use add_rows::{add_rows, add_rows_fallback};
 pub use attention::{
-    AttentionOptions, Distance, Dropout, Mask, SparseRows, attention, attention_crossed, attention_fallback,
-    attention_packed, attention_weights,
+    AttentionOptions, Distance, Mask, SparseRows, attention, attention_crossed, attention_fallback, attention_packed,
+    attention_weights, join_heads, split_heads,
 };
 pub use cross_entropy::{cross_entropy, cross_entropy_fallback};
 pub use dropout::{dropout, dropout_fallback};
@@ -40,7 +40,7 @@ pub use graph_attention::{
 };
 pub use layer_norm::{layer_norm, layer_norm_fallback};
 pub use linear::{linear, linear_fallback, linear_onto};
-pub use linear_attention::{linear_attention, linear_attention_fallback};
+pub use linear_attention::{feature_map, linear_attention, linear_attention_fallback};
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_fallback};
 pub use recurrent::{
     GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, gru, gru_fallback, lstm, lstm_fallback,
@@ -48,6 +48,7 @@ pub use recurrent::{
 };
 pub use regard_kernels::activation::Activation;
 pub use regard_kernels::adamw::AdamWOptions;
+pub use regard_kernels::attention::Dropout;
 pub use regard_kernels::cross_entropy::CrossEntropyOptions;
 pub use regard_kernels::linear_attention::{Direction, FeatureMap, LinearAttentionOptions, Normalization};
 pub use regard_kernels::recurrent::gru::GruReset;

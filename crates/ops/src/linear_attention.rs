@@ -44,7 +44,7 @@ pub fn linear_attention_fallback(
     let [.., queries, _] = q.dims();
     let [batch, n_heads, keys, d_value] = v.dims();
     let device = q.device();
-    let scores = features(q, options.feature_map).matmul(features(k, options.feature_map).swap_dims(2, 3));
+    let scores = feature_map(q, options.feature_map).matmul(feature_map(k, options.feature_map).swap_dims(2, 3));
     let scores = match options.direction {
         Direction::Bidirectional => scores,
         Direction::Causal => scores.tril(0),
@@ -67,8 +67,8 @@ pub fn linear_attention_fallback(
     out.mask_fill(empty.expand([batch, n_heads, queries, d_value]), 0.0)
 }
 
-/// Computes `φ(x)`. The argument of `exp` is clamped to at most 0: an overflow would reach the gradient as 0 · ∞.
-fn features(x: Tensor<4>, map: FeatureMap) -> Tensor<4> {
+/// Computes the features `φ(x)` of queries or keys. The argument of `exp` is clamped to at most 0: an overflow would reach the gradient as 0 · ∞.
+pub fn feature_map(x: Tensor<4>, map: FeatureMap) -> Tensor<4> {
     match map {
         FeatureMap::Identity => x,
         FeatureMap::EluPlusOne => relu(x.clone()) + x.clamp_max(0.0).exp(),

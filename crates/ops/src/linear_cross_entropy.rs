@@ -8,7 +8,7 @@ use regard_kernels::cross_entropy::{CrossEntropyOptions, linear_cross_entropy_fo
 use regard_kernels::linear::{LinearGradients, LinearShape};
 use regard_kernels::unwritten;
 
-use crate::cross_entropy::cross_entropy_fallback;
+use crate::cross_entropy::{cross_entropy_fallback, fallback};
 use crate::error::{OpError, check_shape};
 use crate::fused::{FusedOp, Purpose, Weight, apply, contiguous, elements, integers, is_fused, tensor};
 use crate::linear::{check, linear_fallback};
@@ -28,12 +28,12 @@ pub fn linear_cross_entropy(
 ) -> Result<Tensor<1>, OpError> {
     let shape = check(&x, &weight, &bias)?;
     check_shape("targets", targets.dims(), [shape.rows])?;
-    let numbers = integers(targets.clone());
-    check_targets(&numbers, shape.d_out, options)?;
+    let targets = integers(targets);
+    check_targets(&targets, shape.d_out, options)?;
     if !is_fused(&x) {
-        return Ok(linear_cross_entropy_fallback(x, weight, bias, targets, options));
+        return Ok(fallback(linear_fallback(x, weight, bias, None), &targets, options));
     }
-    let operation = LinearCrossEntropy { shape, targets: Arc::new(numbers), options };
+    let operation = LinearCrossEntropy { shape, targets: Arc::new(targets), options };
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     match bias {
         Some(bias) => apply(operation, [x, weight, bias.into_dispatch()]),

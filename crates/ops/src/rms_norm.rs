@@ -5,7 +5,7 @@ use burn_flex::FlexTensor;
 use regard_kernels::norm::{rms_norm_backward, rms_norm_forward};
 use regard_kernels::unwritten;
 
-use crate::error::{OpError, check_shape, check_width};
+use crate::error::{OpError, check_epsilon, check_shape, check_width};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, is_fused, tensor};
 
 /// Computes `gamma x / √(mean(x²) + epsilon)` over the last dimension.
@@ -17,10 +17,7 @@ pub fn rms_norm<const D: usize>(x: Tensor<D>, gamma: Tensor<1>, epsilon: f32) ->
     check_f32("gamma", &gamma)?;
     let width = check_width("input", &x.dims())?;
     check_shape("gamma", gamma.dims(), [width])?;
-    if !(epsilon.is_finite() && epsilon >= 0.0) {
-        let why = format!("expected a finite number of at least 0, got {epsilon}");
-        return Err(OpError::Option { what: "epsilon", why });
-    }
+    check_epsilon(epsilon)?;
     if !is_fused(&x) {
         return Ok(rms_norm_fallback(x, gamma, epsilon));
     }
@@ -46,7 +43,7 @@ struct Saved {
     x: FlexTensor,
     gamma: FlexTensor,
     /// `1/√(mean(x²) + epsilon)` of each row.
-    inverse_rms: FlexTensor,
+    inverse_rms: Vec<f32>,
 }
 
 impl FusedOp<2> for RmsNorm {
@@ -55,10 +52,9 @@ impl FusedOp<2> for RmsNorm {
     fn forward(&self, inputs: [FlexTensor; 2], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
         let [x, gamma] = inputs.map(contiguous);
         let shape = x.layout().shape().clone();
-        let rows = shape.num_elements() / self.width;
-        let (mut out, mut inverse_rms) = (unwritten(shape.num_elements()), unwritten(rows));
+        let size = shape.num_elements();
+        let (mut out, mut inverse_rms) = (unwritten(size), unwritten(size / self.width));
         rms_norm_forward(elements(&x), self.width, elements(&gamma), self.epsilon, &mut out, &mut inverse_rms)?;
-        let inverse_rms = tensor(inverse_rms, [rows]);
         Ok((tensor(out, shape), Saved { x, gamma, inverse_rms }))
     }
 
@@ -71,7 +67,7 @@ impl FusedOp<2> for RmsNorm {
             elements(&x),
             self.width,
             elements(&gamma),
-            elements(&inverse_rms),
+            &inverse_rms,
             elements(&grad),
             &mut grad_x,
             &mut grad_gamma,

@@ -191,7 +191,7 @@ impl<T: Task> Model<T> {
     ) -> Result<usize, TaskError> {
         let mut watched = 0;
         for sample in self.task.samples(part, WATCHED) {
-            pass.go_on()?;
+            pass.check_cancelled()?;
             match self.task.input(&sample.given).and_then(|input| with(&input, pass)) {
                 Ok(()) => watched += 1,
                 // Some examples are too long for an input.

@@ -441,7 +441,7 @@ fn scored<T: Task>(
     observer.hear(&Event::Doing(format!("scoring the {split} split")));
     let observer = Mutex::new(observer);
     let tell = |done, all| hear_scored(&observer, done, all);
-    match task.evaluate(held_out, model, None, &Pass::inference().until(stop.flag()).telling(&tell)) {
+    match task.evaluate(held_out, model, None, &Pass::inference().until(stop.flag()).with_progress(&tell)) {
         Ok(evaluation) => Ok(Some(evaluation)),
         Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
         Err(error) => Err(error),

@@ -43,7 +43,7 @@ impl Eval {
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let progress = Progress::new("");
         let tell = |done, all| progress.scoring(done, all);
-        let pass = Pass::inference().telling(&tell);
+        let pass = Pass::inference().with_progress(&tell);
         let whole = model.evaluate(examples, &pass).map_err(failure)?;
         let less = match &ablation {
             Some(ablation) => Some(model.evaluate(examples, &pass.with_ablation(ablation)).map_err(failure)?),

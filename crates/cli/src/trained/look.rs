@@ -106,7 +106,7 @@ impl Look {
             inventory.layers.iter().filter(|(site, n)| is_asked(site) && has_head(*n)).map(|(site, _)| *site).collect();
         if layers.is_empty() && !inventory.layers.is_empty() {
             let layers = Inventory { positions: false, ..inventory.clone() };
-            return Err(no_such_layer(&format!("there are {}", layers.listed())));
+            return Err(no_such_layer(&format!("there are {}", layers.list())));
         }
         Ok(Wanted { layers: Some(layers), heads: self.head.map(|head| vec![head]), ..Wanted::default() })
     }

@@ -56,10 +56,10 @@ impl Equivariance {
     /// Compares two orders of the same tokens, with each kind of positions.
     pub fn show(&self) -> Result<Shown, ShowError> {
         self.validate()?;
-        let (drawn, _) = kind_named(self.tokens, &self.kind)?;
+        let drawn = kind_named(self.tokens, &self.kind)?.name();
         let order = self.permutation();
         let kinds = kinds(self.tokens);
-        let all = kinds.iter().map(|(name, kind)| self.compare(name, kind, &order)).collect::<Result<Vec<_>, _>>()?;
+        let all = kinds.iter().map(|kind| self.compare(kind, &order)).collect::<Result<Vec<_>, _>>()?;
         let rows: Vec<_> = all
             .iter()
             .map(|c| json!({ "position": c.name, "largest_difference": c.largest, "pooled_difference": c.pooled }))
@@ -88,7 +88,7 @@ impl Equivariance {
         order
     }
 
-    fn compare(&self, name: &'static str, kind: &Kind, order: &[usize]) -> Result<Compared, ShowError> {
+    fn compare(&self, kind: &Kind, order: &[usize]) -> Result<Compared, ShowError> {
         let Self { tokens, d_model, n_heads, seed, .. } = *self;
         let init = Init::new(seed, &Device::flex());
         let attention = SelfAttention::new(&MultiHeadConfig::new(d_model, n_heads), &init.enter("attention"))?;
@@ -104,7 +104,7 @@ impl Equivariance {
         let difference = permuted.minus(&expected);
         let largest = difference.largest();
         let pooled = permuted.mean().largest_difference(&output.mean());
-        Ok(Compared { name, output, permuted, difference, largest, pooled })
+        Ok(Compared { name: kind.name(), output, permuted, difference, largest, pooled })
     }
 
     fn text(&self, all: &[Compared], order: &[usize]) -> String {
@@ -201,8 +201,8 @@ mod tests {
     fn alibi_does_not_know_a_sequence_from_its_reverse() {
         let options = Equivariance::default();
         let reverse: Vec<usize> = (0..options.tokens).rev().collect();
-        for (name, kind) in kinds(options.tokens) {
-            let largest = options.compare(name, &kind, &reverse).unwrap().largest;
+        for kind in kinds(options.tokens) {
+            let Compared { name, largest, .. } = options.compare(&kind, &reverse).unwrap();
             assert_eq!(largest < 1e-5, matches!(name, "none" | "alibi"), "{name} {largest}");
         }
     }

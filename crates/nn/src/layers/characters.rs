@@ -200,25 +200,13 @@ impl Windows {
     fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>) -> Result<Tensor<2>, NnError> {
         let [words, chars, _] = x.dims();
         let padding = Lengths::new(lengths, [words, chars], &x.device())?;
-        let x = match &padding {
-            Some(padding) => padding.blank(x),
-            None => x,
-        };
+        let x = padding.blank(x);
         let mut parts = Vec::with_capacity(self.windows.len());
         for window in &self.windows {
             let found = window.convolution.forward(windows(x.clone(), window.width, window.width / 2))?;
-            let found = match &padding {
-                Some(padding) => padding.fill(found, f32::NEG_INFINITY),
-                None => found,
-            };
-            parts.push(found.max_dim(1).squeeze_dim::<2>(1));
+            parts.push(padding.fill(found, f32::NEG_INFINITY).max_dim(1).squeeze_dim::<2>(1));
         }
-        let all = Tensor::cat(parts, 1);
-        let all = match &padding {
-            Some(padding) => padding.unmoved(all, None),
-            None => all,
-        };
         // tanh is increasing, so it can be applied after the maximum.
-        Ok(all.tanh())
+        Ok(padding.unmoved(Tensor::cat(parts, 1), None).tanh())
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{check_positive, check_product};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
+use crate::layers::density::log_sum_exp;
 use crate::lengths::Lengths;
 
 /// Configuration of a [`Crf`].
@@ -74,10 +75,7 @@ impl Crf {
         let padding = Lengths::new(lengths, [batch, seq], &emissions.device())?;
         let lengths = lengths.map_or_else(|| vec![seq; batch], <[usize]>::to_vec);
         let paths = paths(tags, &lengths, [batch, seq, n_tags])?;
-        let emissions = match &padding {
-            Some(padding) => padding.blank(emissions),
-            None => emissions,
-        };
+        let emissions = padding.blank(emissions);
         let difference = self.log_partition(&emissions, &lengths) - self.score(emissions, &paths);
         Ok(difference / lengths.iter().sum::<usize>().max(1) as f32)
     }
@@ -200,12 +198,6 @@ fn longer(lengths: &[usize], step: usize, device: &Device) -> Option<Tensor<2, B
     }
     let longer: Vec<bool> = lengths.iter().map(|&length| length > step).collect();
     Some(Tensor::from_data(TensorData::new(longer, [lengths.len(), 1]), device))
-}
-
-/// Computes `ln Σ exp(x)` over the last dimension, which keeps a size of 1.
-fn log_sum_exp<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    let most = x.clone().detach().max_dim(D - 1);
-    (x - most.clone()).exp().sum_dim(D - 1).log() + most
 }
 
 fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f32> {

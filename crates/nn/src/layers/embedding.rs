@@ -6,7 +6,7 @@ use regard_ops::{OpError, embedding};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{check_positive, check_product};
-use crate::error::ConfigError;
+use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 
 /// Configuration of an [`Embedding`].
@@ -49,5 +49,13 @@ impl Embedding {
     /// `ids` `[batch, seq]` → `[batch, seq, d_model]`.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Result<Tensor<3>, OpError> {
         embedding(self.weight.val(), ids)
+    }
+}
+
+/// Returns an error that names `what` if the batch or its sequences are empty.
+pub(crate) fn check_tokens(what: &'static str, ids: &Tensor<2, Int>) -> Result<(), NnError> {
+    match ids.dims().contains(&0) {
+        true => Err(NnError::input(what, "[batch, seq], each 1 or more", format!("{:?}", ids.dims()))),
+        false => Ok(()),
     }
 }

@@ -92,11 +92,7 @@ impl IntraAttention {
             return Err(NnError::input("input", expected, format!("{:?}", x.dims())));
         }
         let padding = Lengths::new(lengths, [batch, seq], &x.device())?;
-        let x = match &padding {
-            Some(padding) => padding.blank(x),
-            None => x,
-        };
-        let input = self.input.forward(x)?;
+        let input = self.input.forward(padding.blank(x))?;
         let at = |step: usize| input.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
         let mut y = at(0).tanh();
         let mut earlier: Tensor<3> = y.clone().unsqueeze_dim(1);
@@ -106,13 +102,8 @@ impl IntraAttention {
             y = (at(step) + past).tanh();
             earlier = Tensor::cat(vec![earlier, y.clone().unsqueeze_dim(1)], 1);
         }
-        Ok(match padding {
-            Some(padding) => IntraAttentionOutput {
-                last: padding.unmoved(padding.last(earlier.clone()), None),
-                hidden: padding.blank(earlier),
-            },
-            None => IntraAttentionOutput { hidden: earlier, last: y },
-        })
+        let last = padding.unmoved(padding.last(earlier.clone()), None);
+        Ok(IntraAttentionOutput { hidden: padding.blank(earlier), last })
     }
 
     /// Computes the attention of the last `y` over all outputs so far, itself included; zero for a sequence that has ended.

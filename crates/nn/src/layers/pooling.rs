@@ -121,30 +121,20 @@ impl Pooling {
             return Err(NnError::input("tokens", expected, format!("{:?}", x.dims())));
         }
         let padding = Lengths::new(lengths, [batch, seq], &x.device())?;
-        let fill = |x: Tensor<3>, value: f32| match &padding {
-            Some(padding) => padding.fill(x, value),
-            None => x,
-        };
         let pooled: Tensor<2> = match (&self.attention, self.kind) {
             (Some(attention), _) => {
-                let x = fill(x, 0.0);
-                let scores = fill(attention.scores(x.clone())?, f32::NEG_INFINITY);
+                let x = padding.blank(x);
+                let scores = padding.fill(attention.scores(x.clone())?, f32::NEG_INFINITY);
                 // [batch, 1, seq]; all zeros in an empty sequence.
                 let weights = softmax(scores.swap_dims(1, 2))?;
                 return attention.mean(weights, x, lengths, pass);
             }
-            (None, PoolingConfig::Mean) => match &padding {
-                Some(padding) => padding.mean(x),
-                None => x.mean_dim(1).squeeze_dim(1),
-            },
-            (None, PoolingConfig::Max) => fill(x, f32::NEG_INFINITY).max_dim(1).squeeze_dim(1),
+            (None, PoolingConfig::Mean) => padding.mean(x),
+            (None, PoolingConfig::Max) => padding.fill(x, f32::NEG_INFINITY).max_dim(1).squeeze_dim(1),
             (None, PoolingConfig::First) => x.narrow(1, 0, 1).squeeze_dim(1),
-            (None, PoolingConfig::Sum | PoolingConfig::Attention { .. }) => fill(x, 0.0).sum_dim(1).squeeze_dim(1),
+            (None, PoolingConfig::Sum | PoolingConfig::Attention { .. }) => padding.blank(x).sum_dim(1).squeeze_dim(1),
         };
-        Ok(match &padding {
-            Some(padding) => padding.unmoved(pooled, None),
-            None => pooled,
-        })
+        Ok(padding.unmoved(pooled, None))
     }
 }
 
@@ -157,9 +147,9 @@ impl PoolingScore {
         lengths: Option<&[usize]>,
         pass: &Pass,
     ) -> Result<Tensor<2>, NnError> {
-        self.heads.look_at(&weights, lengths, 0, pass)?;
+        self.heads.capture_weights(&weights, lengths, 0, pass)?;
         let pooled = weights.matmul(x.clone());
-        Ok(self.heads.changed_alone(pooled, &x, lengths, pass)?.squeeze_dim(1))
+        Ok(self.heads.ablate_single(pooled, &x, lengths, pass)?.squeeze_dim(1))
     }
 
     /// Computes `vᵀ tanh(W h + b)`, `[batch, seq, d_model]` → `[batch, seq, 1]`.

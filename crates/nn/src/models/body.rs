@@ -140,9 +140,9 @@ impl BodyConfig {
     pub fn init(&self, sizes: BodySizes, init: &Init) -> Result<Body, ConfigError> {
         self.validate(sizes)?;
         let recurrent = |cell| {
-            let dropout = if sizes.n_layers > 1 { sizes.dropout } else { 0.0 };
-            let config = RecurrentConfig::new(cell, sizes.d_in, sizes.d_model / 2);
-            let config = RecurrentConfig { n_layers: sizes.n_layers, direction: Direction::Both, dropout, ..config };
+            let one_way = RecurrentConfig::new(cell, sizes.d_in, sizes.d_model / 2);
+            let one_way = one_way.with_layers(sizes.n_layers, sizes.dropout);
+            let config = RecurrentConfig { direction: Direction::Both, ..one_way };
             Ok(Body::Recurrent(config.init(&init.enter("recurrent"))?))
         };
         match self {
@@ -267,13 +267,9 @@ impl IntraBody {
     fn forward(&self, mut x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let [batch, seq, _] = x.dims();
         let padding = Lengths::new(lengths, [batch, seq], &x.device())?;
-        let turned = |x: Tensor<3>| match &padding {
-            Some(padding) => padding.reverse(x),
-            None => x.flip([1]),
-        };
         for layer in &self.layers {
             let forward = layer.forward.forward(x.clone(), lengths, pass)?.hidden;
-            let backward = turned(layer.backward.forward(turned(x), lengths, pass)?.hidden);
+            let backward = padding.reverse(layer.backward.forward(padding.reverse(x), lengths, pass)?.hidden);
             x = layer.dropout.forward(Tensor::cat(vec![forward, backward], 2), pass)?;
         }
         Ok(x)

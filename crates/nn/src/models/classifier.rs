@@ -6,7 +6,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, activation::sigmoid};
-use regard_ops::{CrossEntropyOptions, cross_entropy, softmax};
+use regard_ops::{CrossEntropyOptions, OpError, cross_entropy, softmax};
 use serde::{Deserialize, Serialize};
 
 use super::body::{Body, BodyConfig, BodySizes};
@@ -16,7 +16,7 @@ use crate::config::{check_dropout, check_positive, name_or_table};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::dropout::Dropout;
-use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::embedding::{Embedding, EmbeddingConfig, check_tokens};
 use crate::layers::mlp::{Mlp, MlpConfig};
 use crate::layers::pooling::{Pooling, PoolingConfig};
 use crate::layers::word_dropout::WordDropout;
@@ -190,9 +190,7 @@ impl Classifier {
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, d_out]`.
     pub fn states(&self, ids: Tensor<2, Int>, lengths: &[usize], pass: &Pass) -> Result<Tensor<2>, NnError> {
-        if ids.dims().contains(&0) {
-            return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
-        }
+        check_tokens("tokens", &ids)?;
         let ids = self.word_dropout.forward(ids, pass);
         let x = match (&self.encoder, &self.words) {
             (Some(encoder), _) => encoder.forward(ids, Some(lengths.to_vec()), pass)?,
@@ -240,7 +238,11 @@ impl Classifier {
         let options = CrossEntropyOptions { label_smoothing, ignore_index: None };
         match (self.target, answers) {
             (Target::One, Answers::One(labels)) => Ok(cross_entropy(logits, labels, options)?),
-            (Target::Several, Answers::Several(labels)) => binary_cross_entropy(logits, labels, options),
+            (Target::Several, Answers::Several(labels)) => {
+                check_shape("labels", labels.dims(), logits.dims())?;
+                let count = logits.shape().num_elements();
+                Ok(binary_cross_entropy(logits.reshape([count, 1]), labels.reshape([count]), options)?)
+            }
             (Target::Value, Answers::Value(_)) if label_smoothing != 0.0 => {
                 Err(NnError::input("label smoothing of numbers", "0", label_smoothing.to_string()))
             }
@@ -261,21 +263,17 @@ impl Classifier {
     }
 }
 
-/// Computes the mean of `ln(1 + exp(x)) − x y`.
+/// Computes the mean of `−ln σ(x)` for label 1 and `−ln σ(−x)` for label 0, as the cross-entropy of the two logits 0 and `x`:
+/// the same value in one operation, accurate for any `x`.
 ///
 /// # Shapes
-/// `logits` and `labels`, each 0 or 1, `[batch, outputs]` → `[1]`.
-fn binary_cross_entropy(
+/// `logits` `[n, 1]`, `labels` `[n]`, each 0 or 1 → `[1]`.
+pub(super) fn binary_cross_entropy(
     logits: Tensor<2>,
-    labels: Tensor<2, Int>,
+    labels: Tensor<1, Int>,
     options: CrossEntropyOptions,
-) -> Result<Tensor<1>, NnError> {
-    let [batch, outputs] = logits.dims();
-    check_shape("labels", labels.dims(), [batch, outputs])?;
-    // Cross-entropy of the two logits 0 and x: the same value in one operation, accurate for any x.
-    let x = logits.reshape([batch * outputs, 1]);
-    let pairs = Tensor::cat(vec![x.zeros_like(), x], 1);
-    Ok(cross_entropy(pairs, labels.reshape([batch * outputs]), options)?)
+) -> Result<Tensor<1>, OpError> {
+    cross_entropy(Tensor::cat(vec![logits.zeros_like(), logits], 1), labels, options)
 }
 
 fn check_shape(what: &'static str, got: [usize; 2], expected: [usize; 2]) -> Result<(), NnError> {

@@ -1,7 +1,7 @@
 //! Causal language model such as GPT: predicts the next token from the tokens before it.
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
 
 use super::stack::{Caches, Output, Stack, TokenEmbedding};
@@ -10,6 +10,7 @@ use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::attention::cache::KeyValueCache;
 use crate::pass::Pass;
+use crate::rows::indices;
 
 /// Causal language model; see the [module](self).
 #[derive(Module, Debug)]
@@ -124,21 +125,15 @@ impl LanguageModel {
         let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, total]), &device);
         let (x, places) = self.embedding.forward_runs(ids, &runs, pass)?;
         let states = self.stack.forward(x, Some(Caches::Apart(caches)), &self.options(), &places, pass)?;
-        let states = if total == sequences { states } else { states.select(1, ends(new, &device)) };
+        let last = new.iter().scan(0, |end, tokens| {
+            *end += tokens.len();
+            Some(*end - 1)
+        });
+        let states = if total == sequences { states } else { states.select(1, indices(last, &device)) };
         Ok(self.output.logits(states, &self.embedding.tokens)?.squeeze_dim(0))
     }
 
     fn options(&self) -> AttentionOptions {
         AttentionOptions { mask: self.mask, ..AttentionOptions::default() }
     }
-}
-
-/// Returns the index of the last token of each row when the rows are concatenated.
-fn ends(rows: &[&[u32]], device: &Device) -> Tensor<1, Int> {
-    let mut end = -1;
-    let ends = rows.iter().map(|row| {
-        end += row.len() as i32;
-        end
-    });
-    Tensor::from_data(TensorData::new(ends.collect::<Vec<i32>>(), [rows.len()]), device)
 }

@@ -4,7 +4,7 @@
 //! predict: their states are gathered first, so the product with the vocabulary covers only about 15 % of the tokens.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardUniform, Uniform};
 use regard_ops::{Activation, CrossEntropyOptions, linear, linear_cross_entropy};
@@ -17,6 +17,7 @@ use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::norm::Norm;
 use crate::pass::Pass;
+use crate::rows::indices;
 
 /// Masked language model; see the [module](self).
 #[derive(Module, Debug)]
@@ -92,9 +93,7 @@ impl MaskedLanguageModel {
             return Err(NnError::input("positions", format!("one or more, each below {last}"), got));
         }
         let states = self.encoder.forward(ids, lengths, pass)?;
-        let rows: Vec<i64> = positions.iter().map(|&position| position as i64).collect();
-        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [positions.len()]), &states.device());
-        let d_model = states.dims()[2];
+        let (d_model, rows) = (states.dims()[2], indices(positions.iter().copied(), &states.device()));
         let states = states.reshape([last, d_model]).select(0, rows);
         Ok(self.norm.forward(self.transform.forward_activated(states, Activation::Gelu)?)?)
     }

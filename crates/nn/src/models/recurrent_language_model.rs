@@ -14,7 +14,7 @@ use crate::config::{check_dropout, check_positive, check_product, name_or_table}
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::dropout::Dropout;
-use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::embedding::{Embedding, EmbeddingConfig, check_tokens};
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::recurrent::{Cell, Recurrent, RecurrentConfig, RecurrentOutput, RecurrentState};
 use crate::pass::Pass;
@@ -82,9 +82,7 @@ impl RecurrentLanguageModelConfig {
 
     /// Returns the configuration of the recurrent layers.
     pub fn recurrent(&self) -> RecurrentConfig {
-        let dropout = if self.n_layers > 1 { self.dropout } else { 0.0 };
-        let one = RecurrentConfig::new(self.cell, self.d_model, self.d_hidden);
-        RecurrentConfig { n_layers: self.n_layers, dropout, ..one }
+        RecurrentConfig::new(self.cell, self.d_model, self.d_hidden).with_layers(self.n_layers, self.dropout)
     }
 
     /// Returns the number of features that reach the output.
@@ -186,9 +184,7 @@ impl RecurrentLanguageModel {
         state: Option<RecurrentState>,
         pass: &Pass,
     ) -> Result<(Tensor<3>, RecurrentState), NnError> {
-        if ids.dims().contains(&0) {
-            return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
-        }
+        check_tokens("tokens", &ids)?;
         let x = self.embedding_dropout.forward(self.embedding.forward(ids)? * self.scale, pass)?;
         let RecurrentOutput { hidden, state } = self.recurrent.forward(x, None, state, pass)?;
         let features = match &self.projection {

@@ -11,7 +11,7 @@ use crate::layers::attention::cache::{Cached, KeyValueCache};
 use crate::layers::block::NormPlace;
 use crate::layers::block::encoder::EncoderBlock;
 use crate::layers::dropout::Dropout;
-use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::embedding::{Embedding, EmbeddingConfig, check_tokens};
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::layers::norm::Norm;
 use crate::layers::position::{Places, Positions};
@@ -63,9 +63,7 @@ impl TokenEmbedding {
         runs: &[(usize, usize)],
         pass: &Pass,
     ) -> Result<(Tensor<3>, Places), NnError> {
-        if ids.dims().contains(&0) {
-            return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
-        }
+        check_tokens("tokens", &ids)?;
         let mut x = self.tokens.forward(ids)?;
         if self.scale != 1.0 {
             x = x * self.scale;

@@ -11,9 +11,10 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardUniform};
-use regard_ops::{CrossEntropyOptions, cross_entropy, embedding};
+use regard_ops::{CrossEntropyOptions, embedding};
 use serde::{Deserialize, Serialize};
 
+use super::classifier::binary_cross_entropy;
 use crate::config::{check_positive, check_product};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
@@ -91,11 +92,7 @@ impl WordVectors {
             return Err(NnError::input("counts", "1 or more words around each centre", "0"));
         }
         let around = embedding(self.input.val(), contexts)?;
-        let mean = match padding {
-            Some(padding) => padding.mean(around).unsqueeze_dim(1),
-            None => around.mean_dim(1),
-        };
-        self.loss(mean, centres, negatives)
+        self.loss(padding.mean(around).unsqueeze_dim(1), centres, negatives)
     }
 
     /// `hidden` `[n, 1, d_word]`, `right` `[n]`, `wrong` `[n, k]` → `[1]`.
@@ -108,11 +105,9 @@ impl WordVectors {
         }
         let candidates = embedding(self.output.val(), Tensor::cat(vec![right.reshape([n, 1]), wrong], 1))?;
         let scores = candidates.matmul(hidden.swap_dims(1, 2)).reshape([n * (k + 1), 1]);
-        // Cross-entropy of the two logits 0 and x: −ln σ(x) for label 1, −ln σ(−x) for label 0, accurate for any x.
         let labels: Vec<i64> = (0..n * (k + 1)).map(|place| i64::from(place % (k + 1) == 0)).collect();
         let labels = Tensor::from_data(TensorData::new(labels, [n * (k + 1)]), &scores.device());
-        let pairs = Tensor::cat(vec![scores.zeros_like(), scores], 1);
-        Ok(cross_entropy(pairs, labels, CrossEntropyOptions::default())? * (k + 1) as f32)
+        Ok(binary_cross_entropy(scores, labels, CrossEntropyOptions::default())? * (k + 1) as f32)
     }
 }
 

@@ -175,7 +175,7 @@ fn cross_attention_can_be_switched_off() {
         let source = layer.source(source.clone()).unwrap();
         values(layer.forward(x.clone(), &source, &options, 0, pass).unwrap())
     };
-    assert_eq!(init.inventory().listed(), "0.cross.0 to 0.cross.1");
+    assert_eq!(init.inventory().list(), "0.cross.0 to 0.cross.1");
     let [uniform, zero] = ["0.cross.1=uniform", "0.cross.0"].map(|names| {
         let off = ablation(&init, names);
         run(&layer, &Pass::inference().with_ablation(&off))
@@ -295,7 +295,7 @@ fn linear_attention_steps_with_ablation_match_the_whole_sequence() {
 fn intra_attention_and_image_attention_can_be_switched_off() {
     let init = Init::new(3, &training());
     let layer = IntraAttentionConfig::new(3, 4).init(1, &init).unwrap();
-    assert_eq!(init.inventory().listed(), "0.0 to 0.1", "the other direction is head 0");
+    assert_eq!(init.inventory().list(), "0.0 to 0.1", "the other direction is head 0");
     let x = leaf([1, 4, 3], 1);
     let run = |pass: &Pass| values(layer.forward(x.clone(), None, pass).unwrap().hidden);
     let off = ablation(&init, "0.1");

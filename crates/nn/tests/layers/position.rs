@@ -3,7 +3,7 @@
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;
-use regard_nn::config::name_or_table;
+use regard_nn::config::{expected_names, name_or_table};
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
@@ -138,8 +138,13 @@ fn positions_are_chosen_by_name_or_table() {
     let large = RopeConfig { base: 5e5, pairing: Pairing::Halves, ..RopeConfig::default() };
     assert_eq!(parse(r#"{"kind": "rope", "base": 5e5, "pairing": "halves"}"#).unwrap(), Position::Rope(large));
     let unknown = parse(r#""rotary""#).unwrap_err();
-    for kind in ["none", "sinusoidal", "learned", "relative", "rope", "alibi", "floater", "rnn"] {
-        assert!(unknown.contains(&format!("`{kind}`")), "{unknown}");
+    assert_eq!(
+        Position::all().map(|kind| kind.name()).collect::<Vec<_>>(),
+        expected_names(&unknown).collect::<Vec<_>>()
+    );
+    for kind in Position::all() {
+        assert_eq!(parse(&format!("{:?}", kind.name())).unwrap(), kind);
+        assert_eq!(serde_json::to_value(kind).unwrap()["kind"], kind.name());
     }
     assert!(
         parse(r#"{"kind": "rope", "bose": 1}"#).unwrap_err().contains("unknown field `bose`, expected one of `base`")
@@ -163,17 +168,12 @@ fn sizes_that_do_not_fit_a_kind_are_named() {
 /// In a language model every kind works beyond the trained length, and cached decoding equals the full pass.
 #[test]
 fn every_kind_works_in_a_model_at_any_length() {
-    let learned = LearnedConfig { max_length: 8, beyond: Beyond::Last };
-    for position in [
-        Position::None,
-        Position::Sinusoidal,
-        Position::Learned(learned),
-        Position::Relative(Default::default()),
-        Position::Rope(RopeConfig { frequencies: Frequencies::Learned, ..RopeConfig::default() }),
-        Position::Alibi,
-        Position::Floater(Default::default()),
-        Position::Rnn(Default::default()),
-    ] {
+    for mut position in Position::all() {
+        match &mut position {
+            Position::Learned(learned) => *learned = LearnedConfig { max_length: 8, beyond: Beyond::Last },
+            Position::Rope(rope) => rope.frequencies = Frequencies::Learned,
+            _ => {}
+        }
         let config = TransformerConfig {
             vocab: 11,
             n_layers: 2,

@@ -91,15 +91,14 @@ fn relative(table: Tensor<2>, shape: &AttentionShape) -> Tensor<4> {
     let [n_heads, width] = table.dims();
     let max = (width / 2) as isize;
     let single = AttentionShape { n_heads: 1, ..*shape };
-    let index = by_distance(&single, |_, distance| (distance.clamp(-max, max) + max) as f32);
-    let index: Vec<i64> = index.into_iter().map(|x| x as i64).collect();
+    let index = by_distance(&single, |_, distance| (distance.clamp(-max, max) + max) as i64);
     let size = shape.queries * shape.keys;
     let index = Tensor::from_data(TensorData::new(index, [size]), &table.device().without_autodiff());
     table.select(1, index).reshape([1, n_heads, shape.queries, shape.keys])
 }
 
 /// Evaluates `f(head, distance)` for all of `[n_heads, queries, keys]`.
-fn by_distance(shape: &AttentionShape, f: impl Fn(usize, isize) -> f32) -> Vec<f32> {
+fn by_distance<T>(shape: &AttentionShape, f: impl Fn(usize, isize) -> T) -> Vec<T> {
     let AttentionShape { n_heads, queries, keys, .. } = *shape;
     let mut out = Vec::with_capacity(n_heads * queries * keys);
     for h in 0..n_heads {

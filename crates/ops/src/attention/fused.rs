@@ -68,7 +68,7 @@ impl Operation {
             allowed: options.allowed.clone().map(boolean).transpose()?,
             sparse: options.sparse.clone(),
             alibi,
-            dropout: options.dropout.map(|d| kernel::Dropout { probability: d.probability, seed: d.seed }),
+            dropout: options.dropout,
             has_bias: options.bias.is_some(),
             has_table: matches!(options.distance, Distance::Relative { .. }),
         })

@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use regard_kernels::attention::AttentionShape;
 
 pub use fallback::attention_fallback;
-pub use options::{AttentionOptions, Distance, Dropout, Mask, SparseRows};
+pub use options::{AttentionOptions, Distance, Mask, SparseRows};
 
 use crate::error::{OpError, check_shape};
 use crate::fused::{apply, check_f32, is_fused};
@@ -84,8 +84,8 @@ pub fn attention_packed(
     let shape = AttentionShape { batch, n_heads, kv_heads, queries: seq, keys: seq, d_head, d_value: d_head };
     options.check(&shape)?;
     if !is_fused(&qkv) {
-        let [q, k, v] = apart(qkv, [n_heads, kv_heads, kv_heads], d_head);
-        return Ok(joined(attention_fallback(q, k, v, options)));
+        let [q, k, v] = split_heads(qkv, [n_heads, kv_heads, kv_heads], d_head);
+        return Ok(join_heads(attention_fallback(q, k, v, options)));
     }
     let operation = Operation::new(shape, Layout::Packed, options)?;
     apply_with!(operation, options, qkv)
@@ -116,26 +116,32 @@ pub fn attention_crossed(
     let shape = AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value: d_head };
     options.check(&shape)?;
     if !is_fused(&q) {
-        let ([q], [k, v]) = (apart(q, [n_heads], d_head), apart(kv, [kv_heads, kv_heads], d_head));
-        return Ok(joined(attention_fallback(q, k, v, options)));
+        let ([q], [k, v]) = (split_heads(q, [n_heads], d_head), split_heads(kv, [kv_heads, kv_heads], d_head));
+        return Ok(join_heads(attention_fallback(q, k, v, options)));
     }
     let operation = Operation::new(shape, Layout::Crossed, options)?;
     apply_with!(operation, options, q, kv)
 }
 
-/// Splits `[batch, seq, Σ heads · d_head]` into one tensor `[batch, heads, seq, d_head]` per number in `heads`.
-fn apart<const N: usize>(packed: Tensor<3>, heads: [usize; N], d_head: usize) -> [Tensor<4>; N] {
+/// Splits groups of heads that lie side by side, without a copy.
+///
+/// # Shapes
+/// `packed` `[batch, seq, Σ heads · d_head]` → `[batch, heads, seq, d_head]` for each number in `heads`.
+pub fn split_heads<const N: usize>(packed: Tensor<3>, heads: [usize; N], d_head: usize) -> [Tensor<4>; N] {
     let [batch, seq, _] = packed.dims();
     let parts = packed.reshape([batch, seq, heads.iter().sum(), d_head]).swap_dims(1, 2);
     let mut first = 0;
     heads.map(|heads| {
         first += heads;
-        parts.clone().narrow(1, first - heads, heads)
+        if N == 1 { parts.clone() } else { parts.clone().narrow(1, first - heads, heads) }
     })
 }
 
-/// Reshapes `[batch, n_heads, seq, d_head]` to `[batch, seq, n_heads · d_head]`.
-fn joined(heads: Tensor<4>) -> Tensor<3> {
+/// Joins heads side by side.
+///
+/// # Shapes
+/// `[batch, n_heads, seq, d_head]` → `[batch, seq, n_heads · d_head]`.
+pub fn join_heads(heads: Tensor<4>) -> Tensor<3> {
     let [batch, n_heads, seq, d_head] = heads.dims();
     heads.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head])
 }
@@ -199,15 +205,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_heads_are_split_and_joined() {
+    fn packed_heads_are_split_and_join_heads() {
         let numbers: Vec<f32> = (0..2 * 3 * 12).map(|n| n as f32).collect();
         let packed = Tensor::<3>::from_data(TensorData::new(numbers.clone(), [2, 3, 12]), &Device::flex());
-        let [q, k, v] = apart(packed.clone(), [2, 1, 1], 3);
+        let [q, k, v] = split_heads(packed.clone(), [2, 1, 1], 3);
         assert_eq!((q.dims(), k.dims(), v.dims()), ([2, 2, 3, 3], [2, 1, 3, 3], [2, 1, 3, 3]));
         // Sequence 1, token 2: the keys are features 6 to 8 of the 12 in its row.
         let row = k.slice([1..2, 0..1, 2..3, 0..3]).into_data().iter::<f32>().collect::<Vec<_>>();
         assert_eq!(row, numbers[5 * 12 + 6..5 * 12 + 9]);
-        let [all] = apart(packed, [4], 3);
-        assert_eq!(joined(all).into_data().iter::<f32>().collect::<Vec<_>>(), numbers);
+        let [all] = split_heads(packed, [4], 3);
+        assert_eq!(join_heads(all).into_data().iter::<f32>().collect::<Vec<_>>(), numbers);
     }
 }

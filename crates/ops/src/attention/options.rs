@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Tensor};
-use regard_kernels::attention::{self as kernel, AttentionShape, Band};
+use regard_kernels::attention::{self as kernel, AttentionShape, Band, Dropout};
 
 use crate::error::OpError;
 use crate::fused::check_f32;
@@ -66,15 +66,6 @@ pub enum Distance {
     },
 }
 
-/// Dropout of attention weights. The same seed drops the same weights, on any number of threads.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dropout {
-    /// Probability that a weight is dropped, in `[0, 1)`.
-    pub probability: f32,
-    /// Seed of the random numbers; use a new one for each step and layer.
-    pub seed: u64,
-}
-
 /// Options of attention. A query sees only the keys that all masks allow; all biases are added up.
 #[derive(Debug, Clone, Default)]
 pub struct AttentionOptions {
@@ -92,7 +83,7 @@ pub struct AttentionOptions {
     pub bias: Option<Tensor<4>>,
     /// Bias added to the scores by distance.
     pub distance: Distance,
-    /// Dropout of the attention weights.
+    /// Dropout of the attention weights. Use a new seed for each step and layer.
     pub dropout: Option<Dropout>,
 }
 
@@ -160,7 +151,7 @@ impl AttentionOptions {
         // The kernel's options check the rest.
         let lengths = self.lengths.as_deref();
         let sparse = self.sparse.as_ref().map(|s| kernel::SparseRows { offsets: &s.offsets, columns: &s.columns });
-        let dropout = self.dropout.map(|d| kernel::Dropout { probability: d.probability, seed: d.seed });
+        let dropout = self.dropout;
         kernel::AttentionOptions { scale: 1.0, lengths, sparse, dropout, ..Default::default() }.validate(shape)?;
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
+use regard_kernels::attention::Dropout;
 use regard_kernels::graph_attention::{
     self as kernel, GraphAttentionGradients, GraphAttentionInputs, GraphAttentionShape, graph_attention_backward,
     graph_attention_forward,
@@ -18,9 +19,8 @@ use regard_kernels::unwritten;
 
 pub use graph::{Graph, SelfLoops};
 
-use crate::attention::Dropout;
 use crate::dropout::dropout_fallback;
-use crate::error::{OpError, check_shape};
+use crate::error::{OpError, check_probability, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, host, is_fused, sizes, tensor};
 
 /// Options of [`graph_attention`].
@@ -170,13 +170,7 @@ fn check(
     if !options.slope.is_finite() {
         return Err(OpError::Option { what: "slope", why: format!("expected a finite number, got {}", options.slope) });
     }
-    match options.dropout {
-        Some(Dropout { probability, .. }) if !(0.0..1.0).contains(&probability) => {
-            let why = format!("expected at least 0 and less than 1, got {probability}");
-            Err(OpError::Option { what: "dropout probability", why })
-        }
-        _ => Ok(()),
-    }
+    options.dropout.map_or(Ok(()), |dropout| check_probability(dropout.probability))
 }
 
 /// The fused operation. Its inputs are the features, the source scores and the target scores.
@@ -200,11 +194,9 @@ impl Operation {
     ) -> (GraphAttentionShape, kernel::GraphAttentionOptions, GraphAttentionInputs<'a>) {
         let [_, n_heads, d_head] = sizes(&inputs[0]);
         let [h, source_scores, target_scores] = inputs.each_ref().map(elements);
-        let dropout = self.options.dropout;
-        let dropout = dropout.map(|d| regard_kernels::attention::Dropout { probability: d.probability, seed: d.seed });
         (
             GraphAttentionShape { n_heads, d_head },
-            kernel::GraphAttentionOptions { slope: self.options.slope, dropout },
+            kernel::GraphAttentionOptions { slope: self.options.slope, dropout: self.options.dropout },
             GraphAttentionInputs { h, source_scores, target_scores },
         )
     }

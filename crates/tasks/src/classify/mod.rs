@@ -184,7 +184,7 @@ impl Classify {
         let mut outputs = vec![Vec::new(); rows.len()];
         let batches = in_order(&lengths, SCORING);
         for (done, batch) in batches.iter().enumerate() {
-            pass.reached(done, batches.len())?;
+            pass.report(done, batches.len())?;
             let (ids, lengths) = padded(&batch.iter().map(|&row| rows[row].as_slice()).collect::<Vec<_>>(), &device);
             let found: Vec<f32> = model.predict(ids, &lengths, pass)?.into_data().iter::<f32>().collect();
             for (&row, output) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {

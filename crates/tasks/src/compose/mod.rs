@@ -379,7 +379,7 @@ impl Task for Compose {
         let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].0.clone()).collect();
         let (mut right, mut whole) = (0, 0);
         for (done, batch) in examples.chunks(256).enumerate() {
-            pass.reached(done, examples.len().div_ceil(256))?;
+            pass.report(done, examples.len().div_ceil(256))?;
             for (answer, example) in self.answers(model, batch, pass)?.iter().zip(batch) {
                 let hits = answer.iter().zip(example.answer()).filter(|(a, b)| **a == *b).count();
                 right += hits;
@@ -403,7 +403,7 @@ impl Task for Compose {
     fn predict(&self, model: &Composer, inputs: &[Example], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let mut predictions = Vec::with_capacity(inputs.len());
         for examples in inputs.chunks(256) {
-            pass.go_on()?;
+            pass.check_cancelled()?;
             predictions.extend(self.answers(model, examples, pass)?.into_iter().map(|answer| {
                 let more = BTreeMap::from([("values".to_string(), Value::from(answer.clone()))]);
                 Prediction::new(written(&answer), more)

@@ -37,7 +37,7 @@ impl Decoder for TranslatorDecoder<'_> {
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
-        self.pass.go_on()?;
+        self.pass.check_cancelled()?;
         let ids = column(last, self.rows(), &self.device)?;
         let logits = self.model.logits_cached(&self.sources.current, ids, &mut self.caches, &self.pass)?;
         log_probabilities(logits)
@@ -74,7 +74,7 @@ impl Decoder for RecurrentTranslatorDecoder<'_> {
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
-        self.pass.go_on()?;
+        self.pass.check_cancelled()?;
         let ids = column(last, self.rows(), &self.device)?.squeeze_dim(1);
         let logits = self.model.step(&self.sources.current, ids, &mut self.state, &self.pass)?;
         self.state = self.state.clone().detach();
@@ -144,7 +144,7 @@ impl Decoder for LanguageModelDecoder<'_> {
     }
 
     fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
-        self.pass.go_on()?;
+        self.pass.check_cancelled()?;
         check_prompts(prompts, self.rows())?;
         let mut back = Vec::with_capacity(prompts.len());
         for (row, prompt) in prompts.iter().enumerate() {
@@ -186,7 +186,7 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
-        self.pass.go_on()?;
+        self.pass.check_cancelled()?;
         let ids = column(last, self.rows(), &self.device)?;
         let logits = self.model.logits_from(&mut self.state, ids, &self.pass)?;
         self.state = self.state.clone().detach();
@@ -203,7 +203,7 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
         check_prompts(prompts, self.rows())?;
         let (mut states, mut found) = (Vec::with_capacity(prompts.len()), Vec::new());
         for (row, prompt) in prompts.iter().enumerate() {
-            self.pass.go_on()?;
+            self.pass.check_cancelled()?;
             let mut state = self.state.select(row_indices(&[row], self.rows(), &self.device)?);
             let ids = matrix(&[prompt.as_slice()], &self.device)?;
             found.extend(log_probabilities(self.model.logits_from(&mut state, ids, &self.pass)?)?);

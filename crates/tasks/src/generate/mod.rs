@@ -131,7 +131,7 @@ impl Generate {
         let device = device_of(model);
         let mut nats = 0.0;
         let mut add = |from: usize, to: usize, length: usize| -> Result<(), TaskError> {
-            pass.reached(from, targets)?;
+            pass.report(from, targets)?;
             let read: Vec<&[u32]> = ids[from..to].chunks(length).collect();
             let next: Vec<&[u32]> = ids[from + 1..to + 1].chunks(length).collect();
             let (read, next) = (rows(&read, &device), rows(&next, &device));

@@ -163,7 +163,7 @@ impl Pretrain {
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.len()).collect();
         let batches = in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 });
         for (done, batch) in batches.iter().enumerate() {
-            pass.reached(done, batches.len())?;
+            pass.report(done, batches.len())?;
             let batch: Vec<(&[u32], u64)> =
                 batch.iter().map(|&at| (rows[at].1.as_slice(), rows[at].0 as u64)).collect();
             let Guesses { ids, lengths, positions, targets } = self.guesses(&batch, FIXED, &device)?;
@@ -362,7 +362,7 @@ impl Task for Pretrain {
         pass: &Pass,
     ) -> Result<Vec<Prediction>, TaskError> {
         let predict = |input: &Typed| {
-            pass.go_on()?;
+            pass.check_cancelled()?;
             let mut row = input.row.clone();
             let masks: Vec<usize> = (0..row.len()).filter(|&place| row[place] == MASK).collect();
             if masks.is_empty() {

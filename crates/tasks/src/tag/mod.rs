@@ -147,7 +147,7 @@ impl Tag {
         let (mut nats, mut words) = (0.0, 0usize);
         let batches = in_order(&lengths, SCORED_TOGETHER);
         for (done, batch) in batches.iter().enumerate() {
-            pass.reached(done, batches.len())?;
+            pass.report(done, batches.len())?;
             let batch_rows: Vec<&Encoded> = batch.iter().map(|&at| rows[at].1).collect();
             let input = self.lexicon.batch(&batch_rows, &self.config.more.words.characters, &device);
             let logits = model.logits(&input, pass)?;

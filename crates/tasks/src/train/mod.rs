@@ -329,7 +329,7 @@ impl<'a, T: Task> Run<'a, T> {
         let evaluation = {
             let observer = Mutex::new(&mut *observer);
             let tell = |done, all| hear_scored(&observer, done, all);
-            let pass = Pass::inference().until(stop.flag()).telling(&tell);
+            let pass = Pass::inference().until(stop.flag()).with_progress(&tell);
             match self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &pass) {
                 Err(TaskError::Nn(NnError::Cancelled)) => return Ok(false),
                 evaluation => evaluation?,

@@ -206,7 +206,7 @@ impl Translate {
         let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
         let batches = in_order(&lengths, budget);
         for (done, batch) in batches.iter().enumerate() {
-            pass.reached(done, batches.len())?;
+            pass.report(done, batches.len())?;
             let rows: Vec<Vec<u32>> =
                 batch.iter().map(|&row| sources[row].iter().copied().chain([END]).collect()).collect();
             let (ids, lengths) = padded(&rows, &device);
@@ -384,7 +384,7 @@ impl Task for Translate {
         let lengths: Vec<usize> = pairs.iter().map(|pair| pair.longest() + 1).collect();
         let (mut nats, mut targets) = (0.0, 0usize);
         for batch in in_order(&lengths, Budget { tokens: SEARCH_TOKENS, examples: 256 }) {
-            pass.go_on()?;
+            pass.check_cancelled()?;
             let pairs: Vec<Encoded> = batch.iter().map(|&index| pairs[index]).collect();
             let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, pass)?;
             nats += f64::from(loss.mean.into_scalar::<f32>()) * loss.targets as f64;

@@ -318,7 +318,7 @@ impl Task for Words {
         let (mut nats, mut targets) = (0.0, 0usize);
         let together = (SCORED_WORDS * part.len() / part.words().max(1)).max(1);
         for (done, some) in passages.chunks(together).enumerate() {
-            pass.reached(done, passages.len().div_ceil(together))?;
+            pass.report(done, passages.len().div_ceil(together))?;
             if let Some((mean, count)) = self.drawn_loss(part, some, &random, model)? {
                 nats += f64::from(mean.into_scalar::<f32>()) * count as f64;
                 targets += count;

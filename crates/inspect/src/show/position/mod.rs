@@ -7,11 +7,8 @@ mod view;
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use regard_figures::{fixed, number};
-use regard_nn::layers::position::floater::FloaterConfig;
 use regard_nn::layers::position::learned::LearnedConfig;
-use regard_nn::layers::position::recurrent::RecurrentPositionConfig;
 use regard_nn::layers::position::relative::RelativeConfig;
-use regard_nn::layers::position::rope::RopeConfig;
 use regard_nn::layers::position::sinusoidal::Sinusoidal;
 use regard_nn::layers::position::{Position as Kind, PositionSizes, Positions};
 use regard_nn::{ConfigError, Init};
@@ -45,29 +42,25 @@ impl Default for Position {
     }
 }
 
-/// Returns every kind with its name, in the order shown. New kinds are added here; where a kind enters decides how it is shown.
-pub(super) fn kinds(length: usize) -> Vec<(&'static str, Kind)> {
-    vec![
-        ("none", Kind::None),
-        ("sinusoidal", Kind::Sinusoidal),
-        ("learned", Kind::Learned(LearnedConfig { max_length: length, ..LearnedConfig::default() })),
-        ("relative", Kind::Relative(RelativeConfig { max_distance: 16 })),
-        ("rope", Kind::Rope(RopeConfig::default())),
-        ("alibi", Kind::Alibi),
-        ("floater", Kind::Floater(FloaterConfig::default())),
-        ("rnn", Kind::Rnn(RecurrentPositionConfig::default())),
-    ]
+/// Returns every kind in the order shown, with settings for `length` positions.
+pub(super) fn kinds(length: usize) -> Vec<Kind> {
+    let fitted = |kind| match kind {
+        Kind::Learned(config) => Kind::Learned(LearnedConfig { max_length: length, ..config }),
+        Kind::Relative(_) => Kind::Relative(RelativeConfig { max_distance: 16 }),
+        Kind::None | Kind::Sinusoidal | Kind::Rope(_) | Kind::Alibi | Kind::Floater(_) | Kind::Rnn(_) => kind,
+    };
+    Kind::all().map(fitted).collect()
 }
 
 /// Returns the names of all kinds, in the order shown.
 pub fn kind_names() -> Vec<&'static str> {
-    kinds(1).into_iter().map(|(name, _)| name).collect()
+    Kind::all().map(|kind| kind.name()).collect()
 }
 
 /// Returns the kind called `name`.
-pub(super) fn kind_named(length: usize, name: &str) -> Result<(&'static str, Kind), ConfigError> {
+pub(super) fn kind_named(length: usize, name: &str) -> Result<Kind, ConfigError> {
     let unknown = ConfigError::new("kind", name, kind_names().join(", "));
-    kinds(length).into_iter().find(|(known, _)| *known == name).ok_or(unknown)
+    kinds(length).into_iter().find(|kind| kind.name() == name).ok_or(unknown)
 }
 
 /// Creates the layer. A relative table, which starts at zero, is filled with [`example_table`].
@@ -116,12 +109,11 @@ impl Position {
         };
         let sizes = PositionSizes { d_model: self.d_model, n_heads: self.n_heads, d_head: self.d_model / self.n_heads };
         let mut seen = Vec::new();
-        for (name, kind) in &chosen {
+        for kind in &chosen {
             let view = View::of(&layer(kind, sizes, self.seed)?, sizes, self.length, self.seed)?;
-            seen.push(Seen { name, view });
+            seen.push(Seen { name: kind.name(), view });
         }
-        let has_sinusoids = chosen.iter().any(|(_, kind)| *kind == Kind::Sinusoidal);
-        let shift = if has_sinusoids { Some(self.shift()?) } else { None };
+        let shift = if chosen.contains(&Kind::Sinusoidal) { Some(self.shift()?) } else { None };
         let figure = match self.kind {
             Some(_) => panels::detail(self, &seen[0], shift.as_ref())?,
             None => panels::overview(self, &seen, shift.as_ref())?,
@@ -236,8 +228,7 @@ mod tests {
         use regard_ops::{AttentionOptions, attention_weights};
         let sizes = PositionSizes { d_model: 32, n_heads: 4, d_head: 8 };
         for name in ["relative", "alibi"] {
-            let (_, kind) = kind_named(24, name).unwrap();
-            let layer = layer(&kind, sizes, 0).unwrap();
+            let layer = layer(&kind_named(24, name).unwrap(), sizes, 0).unwrap();
             let View::Biased { by_head } = View::of(&layer, sizes, 24, 0).unwrap() else { panic!("{name}") };
             let options = layer.places(24, 0, &Device::flex()).apply(&AttentionOptions::default()).unwrap();
             let zeros = || Tensor::<4>::zeros([1, 4, 24, 2], &Device::flex());
@@ -259,7 +250,7 @@ mod tests {
     fn every_kind_is_shown() {
         let all = Position { length: 12, d_model: 16, n_heads: 2, ..Position::default() }.show().unwrap();
         let svg = all.figure.to_svg();
-        for (name, _) in kinds(12) {
+        for name in kind_names() {
             assert!(all.text.contains(name), "{name}");
             assert!(name == "none" || svg.contains(name), "{name}");
             assert!(!shown(name).figure.panels.is_empty(), "{name}");

@@ -11,19 +11,20 @@
 //! A capture gets `α` for both soft and hard attention; the chosen keys are in the [`Choice`].
 
 use burn::module::Module;
-use burn::tensor::{Bool, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use rand_distr::{Distribution, Gumbel, StandardUniform};
 use regard_ops::{AttentionOptions, log_softmax, softmax};
 use serde::{Deserialize, Serialize};
 
-use super::check::{Size, blank, check_input, check_lengths, padding};
+use super::check::{Size, check_input};
 use super::score::{PreparedKeys, Score, ScoreConfig};
 use crate::config::{name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
+use crate::lengths::Lengths;
 use crate::pass::Pass;
-use crate::rows::row_indices;
+use crate::rows::{indices, largest, row_indices};
 
 /// Whether the context is a mean of all values or a single value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -106,8 +107,7 @@ pub struct Sources {
     keys: PreparedKeys,
     values: Tensor<3>,
     lengths: Option<Vec<usize>>,
-    /// Mask that is true at padding, `[batch, 1, keys]`.
-    padding: Option<Tensor<3, Bool>>,
+    padding: Lengths,
 }
 
 /// The result of [`ContextAttention::forward`].
@@ -152,14 +152,9 @@ impl ContextAttention {
         let [batch, n_keys, _] = keys.dims();
         check_input("keys", &keys, ["batch", "keys", "d_key"].map(Size::Any))?;
         check_input("values", &values, [Size::Is(batch), Size::Is(n_keys), Size::Any("d_value")])?;
-        check_lengths(lengths.as_deref(), batch, n_keys)?;
-        let padding = lengths.as_deref().map(|lengths| padding(lengths, n_keys, &values.device()));
-        let (keys, values) = match &padding {
-            Some(padding) => (blank(keys, padding), blank(values, padding)),
-            None => (keys, values),
-        };
-        let keys = self.score.prepare(keys)?;
-        Ok(Sources { keys, values, lengths, padding })
+        let padding = Lengths::new(lengths.as_deref(), [batch, n_keys], &values.device())?;
+        let keys = self.score.prepare(padding.blank(keys))?;
+        Ok(Sources { keys, values: padding.blank(values), lengths, padding })
     }
 
     /// Computes the context of each query. `first_row` is the index of the first query in its sequence, for a capture: the
@@ -178,14 +173,14 @@ impl ContextAttention {
             Selection::Hard { estimator } => estimator,
             Selection::Soft => return self.soft(queries, sources, first_row, pass),
         };
-        let scores = sources.hide(self.score.forward(queries, &sources.keys)?, f32::NEG_INFINITY);
+        let scores = sources.padding.fill_keys(self.score.forward(queries, &sources.keys)?, f32::NEG_INFINITY);
         let log_weights = log_softmax(scores)?;
         let weights = log_weights.clone().exp();
-        self.heads.look_at(&weights, sources.lengths.as_deref(), first_row, pass)?;
+        self.heads.capture_weights(&weights, sources.lengths.as_deref(), first_row, pass)?;
         let (keys, context) = self.choose(estimator, &log_weights, &weights, sources, pass)?;
-        let context = self.heads.changed_alone(context, &sources.values, sources.lengths.as_deref(), pass)?;
+        let context = self.heads.ablate_single(context, &sources.values, sources.lengths.as_deref(), pass)?;
         // Zero in place of −∞ avoids NaN from 0 · ∞ and in sequences without keys.
-        let log_weights = sources.hide(log_weights, 0.0);
+        let log_weights = sources.padding.fill_keys(log_weights, 0.0);
         let log_probability = log_weights.clone().gather(2, keys.clone().unsqueeze_dim(2)).squeeze_dim(2);
         let entropy = -(weights * log_weights).sum_dim(2).squeeze_dim(2);
         Ok(Context { context, choice: Some(Choice { keys, log_probability, entropy }) })
@@ -202,10 +197,10 @@ impl ContextAttention {
             return Ok(Context { context, choice: None });
         }
         let scores = self.score.forward(queries, &sources.keys)?;
-        let weights = softmax(sources.hide(scores, f32::NEG_INFINITY))?;
-        self.heads.look_at(&weights, sources.lengths.as_deref(), first_row, pass)?;
+        let weights = softmax(sources.padding.fill_keys(scores, f32::NEG_INFINITY))?;
+        self.heads.capture_weights(&weights, sources.lengths.as_deref(), first_row, pass)?;
         let context = weights.matmul(sources.values.clone());
-        let context = self.heads.changed_alone(context, &sources.values, sources.lengths.as_deref(), pass)?;
+        let context = self.heads.ablate_single(context, &sources.values, sources.lengths.as_deref(), pass)?;
         Ok(Context { context, choice: None })
     }
 
@@ -220,10 +215,6 @@ impl ContextAttention {
     ) -> Result<(Tensor<2, Int>, Tensor<3>), NnError> {
         let shape @ [batch, queries, keys] = weights.dims();
         let device = weights.device();
-        let indices = |chosen: &[usize]| {
-            let chosen: Vec<i32> = chosen.iter().map(|&key| key as i32).collect();
-            Tensor::<2, Int>::from_data(TensorData::new(chosen, [batch, queries]), &device)
-        };
         let rows = |x: &Tensor<3>| x.clone().into_data().iter::<f32>().collect::<Vec<_>>();
         let (chosen, straight_through) = match (pass.random(self.heads.path()), estimator) {
             (None, _) => (rows(weights).chunks_exact(keys).map(largest).collect::<Vec<_>>(), None),
@@ -239,11 +230,12 @@ impl ContextAttention {
                 (rows(&perturbed).chunks_exact(keys).map(largest).collect(), Some(softmax(perturbed)?))
             }
         };
+        let keys_chosen = indices(chosen.iter().copied(), &device).reshape([batch, queries]);
         let context = match straight_through {
             None => {
                 let d_value = sources.values.dims()[2];
-                let rows = indices(&chosen).unsqueeze_dim::<3>(2).expand([batch, queries, d_value]);
-                sources.zero_empty(sources.values.clone().gather(1, rows))
+                let rows = keys_chosen.clone().unsqueeze_dim::<3>(2).expand([batch, queries, d_value]);
+                sources.padding.zero_empty(sources.values.clone().gather(1, rows))
             }
             Some(relaxed) => {
                 let mut choice = vec![0.0f32; batch * queries * keys];
@@ -253,10 +245,10 @@ impl ContextAttention {
                 let choice = Tensor::<3>::from_data(TensorData::new(choice, shape), &device);
                 // The difference is exactly zero: forward this is the choice, backward the softmax.
                 let mixed = choice + (relaxed.clone() - relaxed.detach());
-                sources.zero_empty(mixed.matmul(sources.values.clone()))
+                sources.padding.zero_empty(mixed.matmul(sources.values.clone()))
             }
         };
-        Ok((indices(&chosen), context))
+        Ok((keys_chosen, context))
     }
 }
 
@@ -270,38 +262,10 @@ impl Sources {
         Ok(Self {
             keys: PreparedKeys { keys: self.keys.keys.clone().select(0, indices.clone()) },
             values: self.values.clone().select(0, indices),
-            padding: lengths.as_deref().map(|lengths| padding(lengths, n_keys, &device)),
+            padding: Lengths::new(lengths.as_deref(), [rows.len(), n_keys], &device)?,
             lengths,
         })
     }
-
-    /// Replaces the padding of `x` `[batch, queries, keys]` with `value`.
-    fn hide(&self, x: Tensor<3>, value: f32) -> Tensor<3> {
-        match &self.padding {
-            Some(padding) => {
-                let dims = x.dims();
-                x.mask_fill(padding.clone().expand(dims), value)
-            }
-            None => x,
-        }
-    }
-
-    /// Sets the context `[batch, queries, d_value]` of sequences without keys to zero.
-    fn zero_empty(&self, context: Tensor<3>) -> Tensor<3> {
-        match &self.lengths {
-            Some(lengths) if lengths.contains(&0) => {
-                let empty = padding(lengths, 1, &context.device());
-                let dims = context.dims();
-                context.mask_fill(empty.expand(dims), 0.0)
-            }
-            _ => context,
-        }
-    }
-}
-
-/// Returns the index of the largest weight, the first one if several are equal.
-fn largest(row: &[f32]) -> usize {
-    (1..row.len()).fold(0, |best, key| if row[key] > row[best] { key } else { best })
 }
 
 /// Returns the first index where the running sum of the weights exceeds `uniform` times their total.

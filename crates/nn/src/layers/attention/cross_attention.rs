@@ -2,9 +2,9 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, OpError, attention_crossed};
+use regard_ops::{AttentionOptions, OpError, attention_crossed, join_heads, split_heads};
 
-use super::multi_head::{MultiHeadConfig, join_heads, split_heads};
+use super::multi_head::MultiHeadConfig;
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
@@ -100,18 +100,17 @@ impl CrossAttention {
         let shape = x.dims();
         let (q, kv) = (self.query.forward(x)?, source.keys_values.clone());
         let apart = || {
-            let heads = |x: &Tensor<3>| split_heads(x.clone(), self.d_head);
-            let (q, kv) = (heads(&q), heads(&kv));
-            let [k, v] = [0, self.kv_heads].map(|first| kv.clone().narrow(1, first, self.kv_heads));
+            let [q] = split_heads(q.clone(), [self.n_heads], self.d_head);
+            let [k, v] = split_heads(kv.clone(), [self.kv_heads; 2], self.d_head);
             [q, k, v]
         };
-        let mixed = if self.heads.are_apart(pass) {
+        let mixed = if self.heads.needs_outputs(pass) {
             let [q, k, v] = apart();
             join_heads(self.heads.attend(q, k, v, &options, first_row, pass)?)
         } else {
             if pass.capture().is_some() {
                 let [q, k, _] = apart();
-                self.heads.look(&q, &k, &options, first_row, pass)?;
+                self.heads.capture(&q, &k, &options, first_row, pass)?;
             }
             attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?
         };

@@ -11,15 +11,16 @@
 //! [`MAX_LOG_MOVE`]), so that neither the exponentials nor their gradients overflow.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-use super::check::{Size, blank, check_input, check_lengths, padding};
+use super::check::{Size, check_input};
 use crate::config::{check_above_zero, check_positive};
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
+use crate::lengths::Lengths;
 use crate::pass::Pass;
 
 /// The largest `α̂`, for weights of e²⁰.
@@ -87,8 +88,7 @@ pub struct GaussianWindow {
 pub struct WindowText {
     characters: Tensor<3>,
     lengths: Vec<usize>,
-    /// Mask that is true at padding, `[batch, 1, U]`.
-    padding: Tensor<3, Bool>,
+    padding: Lengths,
 }
 
 impl WindowText {
@@ -99,10 +99,9 @@ impl WindowText {
     pub fn new(characters: Tensor<3>, lengths: Option<Vec<usize>>) -> Result<Self, NnError> {
         check_input("characters", &characters, [Size::Any("batch"), Size::Any("U"), Size::Any("d_char")])?;
         let [batch, width, _] = characters.dims();
-        check_lengths(lengths.as_deref(), batch, width)?;
+        let padding = Lengths::new(lengths.as_deref(), [batch, width], &characters.device())?;
         let lengths = lengths.unwrap_or_else(|| vec![width; batch]);
-        let padding = padding(&lengths, width, &characters.device());
-        Ok(Self { characters: blank(characters, &padding), lengths, padding })
+        Ok(Self { characters: padding.blank(characters), lengths, padding })
     }
 }
 
@@ -213,11 +212,11 @@ impl GaussianWindow {
         // `α̂` is added inside the exponential, so that a large `α` times a tiny Gaussian stays finite.
         let exponents = log_height - sharpness * (distance.clone() * distance);
         let density = exponents.clone().narrow(2, 0, width).exp().sum_dim(3).squeeze_dim::<3>(3);
-        let weights = density.mask_fill(text.padding.clone().expand([batch, seq, width]), 0.0);
+        let weights = text.padding.fill_keys(density, 0.0);
         let lengths = Some(text.lengths.as_slice());
-        self.heads.look_at(&weights, lengths, first_row, pass)?;
+        self.heads.capture_weights(&weights, lengths, first_row, pass)?;
         let windows = weights.clone().matmul(text.characters.clone());
-        let windows = self.heads.changed_alone(windows, &text.characters, lengths, pass)?;
+        let windows = self.heads.ablate_single(windows, &text.characters, lengths, pass)?;
         Ok((Window { windows, position, weights }, exponents.detach()))
     }
 }

@@ -132,17 +132,17 @@ impl GraphAttention {
             GraphAttentionOptions { slope: self.slope, dropout: pass.dropout(self.heads.path(), self.dropout) };
         if pass.capture().is_some() {
             let weights = graph_attention_weights(sources.clone(), targets.clone(), graph, &options)?;
-            self.heads.look_along(graph, &weights, pass);
+            self.heads.capture_edges(graph, &weights, pass);
         }
         let mut mixed = graph_attention(h.clone(), sources.clone(), targets.clone(), graph, &options)?;
-        if self.heads.are_apart(pass) {
+        if self.heads.needs_outputs(pass) {
             // Ablation sees the nodes as a batch of one sequence.
             let as_heads = |x: Tensor<3>| x.swap_dims(0, 1).unsqueeze_dim::<4>(0);
             let equally = || {
                 let (sources, targets) = (sources.zeros_like(), targets.zeros_like());
                 Ok(as_heads(graph_attention(h.clone(), sources, targets, graph, &options)?))
             };
-            let changed = self.heads.changed(as_heads(mixed), &as_heads(h.clone()), equally, pass)?;
+            let changed = self.heads.ablate(as_heads(mixed), &as_heads(h.clone()), equally, pass)?;
             mixed = changed.squeeze_dim::<3>(0).swap_dims(0, 1);
         }
         let y: Tensor<2> = match self.join {

@@ -21,9 +21,9 @@ use std::ops::Range;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn::tensor::activation::relu;
 use regard_ops::{
-    AttentionOptions, Direction, FeatureMap, LinearAttentionOptions, Mask, Normalization, linear_attention,
+    AttentionOptions, Direction, FeatureMap, LinearAttentionOptions, Mask, Normalization, feature_map, join_heads,
+    linear_attention, split_heads,
 };
 use serde::{Deserialize, Serialize};
 
@@ -171,8 +171,8 @@ impl LinearAttention {
             Ok(self.weights(&q, &k, (sequence, head), rows))
         })?;
         let mut mixed = linear_attention(q, k, v.clone(), self.options)?;
-        if self.heads.are_apart(pass) {
-            mixed = self.heads.changed(mixed, &v, || uniform(&v, n_heads, seq, &self.seen()), pass)?;
+        if self.heads.needs_outputs(pass) {
+            mixed = self.heads.ablate(mixed, &v, || uniform(&v, n_heads, seq, &self.seen()), pass)?;
         }
         self.merge(mixed)
     }
@@ -192,7 +192,7 @@ impl LinearAttention {
             return Err(ConfigError::new("direction", "bidirectional", "causal, to go token by token").into());
         }
         let [q, k, v] = self.project(x.unsqueeze_dim(1))?;
-        let [q, k] = [q, k].map(|x| features(x, self.options.feature_map));
+        let [q, k] = [q, k].map(|x| feature_map(x, self.options.feature_map));
         let products = k.clone().swap_dims(2, 3).matmul(v.clone());
         let mut next = LinearAttentionState { products, keys: k, values: v.clone(), count: 1 };
         if let Some(LinearAttentionState { products, keys, values, count }) = state {
@@ -215,8 +215,8 @@ impl LinearAttention {
                 (sum / denominator.mask_fill(empty.clone(), 1.0)).mask_fill(empty.expand(dims), 0.0)
             }
         };
-        let out = match self.heads.are_apart(pass) {
-            true => self.heads.changed(out, &v, || Ok(next.values.clone() / next.count as f32), pass)?,
+        let out = match self.heads.needs_outputs(pass) {
+            true => self.heads.ablate(out, &v, || Ok(next.values.clone() / next.count as f32), pass)?,
             false => out,
         };
         Ok((self.merge(out)?.squeeze_dim(1), next))
@@ -236,7 +236,7 @@ impl LinearAttention {
         let [_, _, keys, d_head] = k.dims();
         let part = |x: &Tensor<4>, rows: Range<usize>| {
             let part = x.clone().slice([sequence..sequence + 1, head..head + 1, rows, 0..d_head]);
-            features(part, self.options.feature_map)
+            feature_map(part, self.options.feature_map)
         };
         let scores = part(q, rows.clone()).matmul(part(k, 0..keys).swap_dims(2, 3)).into_data();
         let mut weights: Vec<f32> = scores.iter().collect();
@@ -266,28 +266,20 @@ impl LinearAttention {
                 Some(linear) => linear.forward(x.clone())?,
                 None => x.clone(),
             };
-            let [batch, seq, width] = y.dims();
-            Ok::<_, NnError>(y.reshape([batch, seq, self.n_heads, width / self.n_heads]).swap_dims(1, 2))
+            let d_head = y.dims()[2] / self.n_heads;
+            let [heads] = split_heads(y, [self.n_heads], d_head);
+            Ok::<_, NnError>(heads)
         };
         Ok([project(Some(&self.query))?, project(self.key.as_ref())?, project(self.value.as_ref())?])
     }
 
     /// Joins the heads side by side and applies `W_O` if there is one.
     fn merge(&self, out: Tensor<4>) -> Result<Tensor<3>, NnError> {
-        let [batch, n_heads, seq, d_value] = out.dims();
-        let merged = out.swap_dims(1, 2).reshape([batch, seq, n_heads * d_value]);
+        let merged = join_heads(out);
         match &self.output {
             Some(output) => Ok(output.forward(merged)?),
             None => Ok(merged),
         }
-    }
-}
-
-/// Computes `φ(x)`. The argument of `exp` is clamped to at most 0: an overflow would reach the gradient as 0 · ∞.
-fn features(x: Tensor<4>, map: FeatureMap) -> Tensor<4> {
-    match map {
-        FeatureMap::Identity => x,
-        FeatureMap::EluPlusOne => relu(x.clone()) + x.clamp_max(0.0).exp(),
     }
 }
 

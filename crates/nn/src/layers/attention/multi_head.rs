@@ -1,8 +1,7 @@
-//! Configuration and reshaping of heads for multi-head self-attention and cross-attention (Vaswani 2017).
+//! Configuration of multi-head self-attention and cross-attention (Vaswani 2017).
 //!
 //! `concat_i softmax(Q_i K_iᵀ/√d_head) V_i · W_O`, optionally with fewer heads for keys and values (Ainslie 2023).
 
-use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{check_dropout, check_positive, check_product};
@@ -80,22 +79,4 @@ fn divisors(n: usize) -> String {
     let small = (1..=n.min(SEARCHED)).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string());
     let list: Vec<_> = small.chain((n > SEARCHED).then(|| "…".to_string())).collect();
     list.join(", ")
-}
-
-/// Splits tokens into heads, without a copy.
-///
-/// # Shapes
-/// `[batch, seq, heads · d_head]` → `[batch, heads, seq, d_head]`.
-pub(super) fn split_heads(x: Tensor<3>, d_head: usize) -> Tensor<4> {
-    let [batch, seq, width] = x.dims();
-    x.reshape([batch, seq, width / d_head, d_head]).swap_dims(1, 2)
-}
-
-/// Joins heads side by side into tokens.
-///
-/// # Shapes
-/// `[batch, n_heads, seq, d_head]` → `[batch, seq, n_heads · d_head]`.
-pub(super) fn join_heads(x: Tensor<4>) -> Tensor<3> {
-    let [batch, n_heads, seq, d_head] = x.dims();
-    x.swap_dims(1, 2).reshape([batch, seq, n_heads * d_head])
 }

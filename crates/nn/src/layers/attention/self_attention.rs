@@ -2,10 +2,10 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, attention_packed, rope_packed};
+use regard_ops::{AttentionOptions, attention_packed, join_heads, rope_packed, split_heads};
 
 use super::cache::{Cached, KeyValueCache};
-use super::multi_head::{MultiHeadConfig, join_heads, split_heads};
+use super::multi_head::MultiHeadConfig;
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
@@ -89,13 +89,13 @@ impl SelfAttention {
 
     /// Computes the outputs of all heads, side by side.
     fn mixed(&self, qkv: Tensor<3>, options: &AttentionOptions, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        if self.heads.are_apart(pass) {
+        if self.heads.needs_outputs(pass) {
             let [q, k, v] = self.split(qkv);
             return Ok(join_heads(self.heads.attend(q, k, v, options, 0, pass)?));
         }
         if pass.capture().is_some() {
             let [q, k, _] = self.split(qkv.clone());
-            self.heads.look(&q, &k, options, 0, pass)?;
+            self.heads.capture(&q, &k, options, 0, pass)?;
         }
         Ok(attention_packed(qkv, self.n_heads, self.kv_heads, options)?)
     }
@@ -163,8 +163,6 @@ impl SelfAttention {
 
     /// Splits into queries, keys and values, each `[batch, heads, seq, d_head]`.
     fn split(&self, qkv: Tensor<3>) -> [Tensor<4>; 3] {
-        let heads = split_heads(qkv, self.d_head);
-        let (n, kv) = (self.n_heads, self.kv_heads);
-        [(0, n), (n, kv), (n + kv, kv)].map(|(first, count)| heads.clone().narrow(1, first, count))
+        split_heads(qkv, [self.n_heads, self.kv_heads, self.kv_heads], self.d_head)
     }
 }

@@ -97,10 +97,7 @@ impl ConvBlock {
         let [batch, seq, _] = x.dims();
         let lengths = Lengths::new(lengths, [batch, seq], &x.device())?;
         self.residual.around(x, pass, |x, onto| {
-            let convolved = match &lengths {
-                Some(lengths) => self.convolve(lengths.blank(x))?,
-                None => self.convolve(x)?,
-            };
+            let convolved = self.convolve(lengths.blank(x))?;
             Ok(match onto {
                 Some(onto) => onto + convolved,
                 None => convolved,

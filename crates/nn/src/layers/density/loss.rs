@@ -1,9 +1,10 @@
 //! Loss of a density: the negative log-likelihood, summed over all steps except padding.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::error::NnError;
+use crate::lengths::Lengths;
 
 /// The number by which the sum over all steps is divided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,21 +32,10 @@ pub fn negative_log_likelihood(
     if width != 1 || batch == 0 || seq == 0 {
         return Err(NnError::input("log_likelihood", "[batch, seq, 1], each 1 or more", format!("{shape:?}")));
     }
-    let (kept, steps) = match lengths {
-        None => (log_likelihood, batch * seq),
-        Some(lengths) => {
-            if lengths.len() != batch || lengths.iter().any(|&length| length > seq) {
-                let expected = format!("{batch} numbers, each at most {seq}");
-                return Err(NnError::input("lengths", expected, format!("{lengths:?}")));
-            }
-            let padding: Vec<bool> = lengths.iter().flat_map(|&length| (0..seq).map(move |i| i >= length)).collect();
-            let padding = Tensor::from_data(TensorData::new(padding, shape), &log_likelihood.device());
-            (log_likelihood.mask_fill(padding, 0.0), lengths.iter().sum())
-        }
-    };
+    let kept = Lengths::new(lengths, [batch, seq], &log_likelihood.device())?.blank(log_likelihood);
     let divisor = match reduction {
         // A batch that is all padding has a loss of zero.
-        Reduction::MeanStep => steps.max(1),
+        Reduction::MeanStep => lengths.map_or(batch * seq, |lengths| lengths.iter().sum()).max(1),
         Reduction::MeanSequence => batch,
         Reduction::Sum => 1,
     };

@@ -208,10 +208,10 @@ fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 }
 
 /// Computes `log Σ exp(x)` over the last dimension, which keeps a size of 1.
-fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
+pub(crate) fn log_sum_exp<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     // The maximum is kept finite, so that a row in which every element is −∞ gives −∞ and not NaN.
-    let largest = x.clone().detach().max_dim(1).clamp_min(f32::MIN);
-    (x - largest.clone()).exp().sum_dim(1).log() + largest
+    let largest = x.clone().detach().max_dim(D - 1).clamp_min(f32::MIN);
+    (x - largest.clone()).exp().sum_dim(D - 1).log() + largest
 }
 
 /// Clamps `x` to a range, but passes its gradient unchanged.
@@ -219,4 +219,19 @@ fn limited<const D: usize>(x: Tensor<D>, range: RangeInclusive<f32>) -> Tensor<D
     let value = x.clone().detach();
     // The difference is exactly zero for any finite `x`.
     value.clone().clamp(*range.start(), *range.end()) + (x - value)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    #[test]
+    fn the_log_sum_of_impossible_elements_is_minus_infinity() {
+        const NEVER: f32 = f32::NEG_INFINITY;
+        let x = Tensor::<2>::from_data([[NEVER, NEVER], [NEVER, 2.0], [200.0, 200.0]], &Device::flex());
+        let sums: Vec<f32> = log_sum_exp(x).into_data().iter().collect();
+        assert_eq!(sums, [NEVER, 2.0, 200.0 + 2.0f32.ln()]);
+    }
 }

@@ -76,6 +76,31 @@ impl Position {
     /// Base of the published sinusoids.
     pub const SINUSOIDAL_BASE: f32 = 10_000.0;
 
+    /// Returns each kind once, with its default settings.
+    pub fn all() -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(Self::None), |kind| kind.name_and_next().1)
+    }
+
+    /// Returns the name of the kind in configurations.
+    pub fn name(&self) -> &'static str {
+        self.name_and_next().0
+    }
+
+    /// Returns the name of the kind, and the kind that follows in [`all`](Self::all). A new kind does not compile without a
+    /// place here.
+    fn name_and_next(&self) -> (&'static str, Option<Self>) {
+        match self {
+            Position::None => ("none", Some(Position::Sinusoidal)),
+            Position::Sinusoidal => ("sinusoidal", Some(Position::Learned(LearnedConfig::default()))),
+            Position::Learned(_) => ("learned", Some(Position::Relative(RelativeConfig::default()))),
+            Position::Relative(_) => ("relative", Some(Position::Rope(RopeConfig::default()))),
+            Position::Rope(_) => ("rope", Some(Position::Alibi)),
+            Position::Alibi => ("alibi", Some(Position::Floater(FloaterConfig::default()))),
+            Position::Floater(_) => ("floater", Some(Position::Rnn(RecurrentPositionConfig::default()))),
+            Position::Rnn(_) => ("rnn", None),
+        }
+    }
+
     /// Returns an error if a setting is invalid for a model of these sizes.
     pub fn validate(&self, sizes: PositionSizes) -> Result<(), ConfigError> {
         match self {

@@ -110,6 +110,11 @@ impl RecurrentConfig {
         Self { cell, d_in, d_hidden, n_layers: 1, direction: Direction::Forward, dropout: 0.0 }
     }
 
+    /// Sets the number of layers, and the dropout between them if there are two or more.
+    pub fn with_layers(self, n_layers: usize, dropout: f32) -> Self {
+        Self { n_layers, dropout: if n_layers > 1 { dropout } else { 0.0 }, ..self }
+    }
+
     /// Returns the number of output features.
     pub fn d_out(&self) -> usize {
         self.directions() * self.d_hidden

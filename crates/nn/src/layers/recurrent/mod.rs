@@ -83,11 +83,7 @@ impl Recurrent {
         }
         let lengths = Lengths::new(lengths, [batch, seq], &x.device())?;
         self.check_state(initial.as_ref(), batch)?;
-        let blank = |x: Tensor<3>| match &lengths {
-            Some(lengths) => lengths.blank(x),
-            None => x,
-        };
-        let mut hidden = blank(x);
+        let mut hidden = lengths.blank(x);
         let mut states = Vec::with_capacity(self.layers.len() * self.config.directions());
         for layer in &self.layers {
             if let Some(dropout) = &layer.dropout {
@@ -97,14 +93,14 @@ impl Recurrent {
             for (weights, side) in [(&layer.forward, Side::Forward), (&layer.backward, Side::Backward)] {
                 let Some(weights) = weights else { continue };
                 let before = initial.as_ref().map(|state| state.part(states.len()));
-                let x = side.turn(hidden.clone(), lengths.as_ref());
-                let (out, after) = weights.run(self.config.cell, x, lengths.as_ref(), before)?;
-                sides.push(side.turn(out, lengths.as_ref()));
+                let x = side.turn(hidden.clone(), &lengths);
+                let (out, after) = weights.run(self.config.cell, x, &lengths, before)?;
+                sides.push(side.turn(out, &lengths));
                 states.push(after);
             }
             hidden = if sides.len() == 1 { sides.remove(0) } else { Tensor::cat(sides, 2) };
         }
-        Ok(RecurrentOutput { hidden: blank(hidden), state: RecurrentState::of(states) })
+        Ok(RecurrentOutput { hidden: lengths.blank(hidden), state: RecurrentState::of(states) })
     }
 
     /// Runs one step of all layers. The output of the network is [`RecurrentState::top`] of the result. A training loop
@@ -201,11 +197,10 @@ enum Side {
 
 impl Side {
     /// Reverses the sequences if the direction is backward. Applied twice, it restores the input.
-    fn turn(self, x: Tensor<3>, lengths: Option<&Lengths>) -> Tensor<3> {
-        match (self, lengths) {
-            (Side::Forward, _) => x,
-            (Side::Backward, Some(lengths)) => lengths.reverse(x),
-            (Side::Backward, None) => x.flip([1]),
+    fn turn(self, x: Tensor<3>, lengths: &Lengths) -> Tensor<3> {
+        match self {
+            Side::Forward => x,
+            Side::Backward => lengths.reverse(x),
         }
     }
 }

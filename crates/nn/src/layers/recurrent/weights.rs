@@ -56,7 +56,7 @@ impl RecurrentWeights {
         &self,
         cell: Cell,
         x: Tensor<3>,
-        lengths: Option<&Lengths>,
+        lengths: &Lengths,
         initial: Option<Carried>,
     ) -> Result<(Tensor<3>, Carried), OpError> {
         let (w_ih, w_hh, bias) = (self.w_ih.val(), self.w_hh.val(), self.bias.val());
@@ -69,27 +69,23 @@ impl RecurrentWeights {
             }
             Cell::Lstm { .. } => return self.run_lstm(x, lengths, initial),
         };
-        let last = match lengths {
-            Some(lengths) => lengths.unmoved(lengths.last(hidden.clone()), initial.map(|state| state.hidden).as_ref()),
-            None => hidden.clone().narrow(1, hidden.dims()[1] - 1, 1).squeeze_dim(1),
-        };
+        let last = lengths.unmoved(lengths.last(hidden.clone()), initial.map(|state| state.hidden).as_ref());
         Ok((hidden, Carried { hidden: last, cell: None }))
     }
 
     fn run_lstm(
         &self,
         x: Tensor<3>,
-        lengths: Option<&Lengths>,
+        lengths: &Lengths,
         initial: Option<Carried>,
     ) -> Result<(Tensor<3>, Carried), OpError> {
         let weights = LstmWeights { w_ih: self.w_ih.val(), w_hh: self.w_hh.val(), bias: self.bias.val() };
         let initial = initial
             .map(|Carried { hidden, cell }| LstmState { cell: cell.unwrap_or_else(|| hidden.zeros_like()), hidden });
-        let Some(lengths) = lengths else {
-            let LstmOutput { hidden, state } = lstm(x, weights, initial)?;
-            return Ok((hidden, Carried { hidden: state.hidden, cell: Some(state.cell) }));
+        let LstmOutput { hidden, state } = match lengths.steps() {
+            Some(steps) => lstm_with_lengths(x, weights, initial.clone(), steps)?,
+            None => lstm(x, weights, initial.clone())?,
         };
-        let LstmOutput { hidden, state } = lstm_with_lengths(x, weights, initial.clone(), lengths.steps())?;
         let before = initial.as_ref();
         let last = lengths.unmoved(state.hidden, before.map(|state| &state.hidden));
         let cell = lengths.unmoved(state.cell, before.map(|state| &state.cell));

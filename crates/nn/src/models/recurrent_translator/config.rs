@@ -155,7 +155,6 @@ impl RecurrentTranslatorConfig {
     }
 
     fn recurrent(&self, d_in: usize) -> RecurrentConfig {
-        let dropout = if self.n_layers > 1 { self.dropout } else { 0.0 };
-        RecurrentConfig { n_layers: self.n_layers, dropout, ..RecurrentConfig::new(self.cell, d_in, self.d_hidden) }
+        RecurrentConfig::new(self.cell, d_in, self.d_hidden).with_layers(self.n_layers, self.dropout)
     }
 }

@@ -23,7 +23,7 @@ use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::attention::context::{Choice, ContextAttention, Estimator, Selection, Sources};
 use crate::layers::dropout::Dropout;
-use crate::layers::embedding::{Embedding, EmbeddingConfig};
+use crate::layers::embedding::{Embedding, EmbeddingConfig, check_tokens};
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::recurrent::{Recurrent, RecurrentOutput, RecurrentState};
 use crate::pass::Pass;
@@ -188,9 +188,7 @@ impl RecurrentTranslator {
     }
 
     fn vectors(&self, embedding: &Embedding, ids: Tensor<2, Int>) -> Result<Tensor<3>, NnError> {
-        if ids.dims().contains(&0) {
-            return Err(NnError::input("tokens", "[batch, seq], each 1 or more", format!("{:?}", ids.dims())));
-        }
+        check_tokens("tokens", &ids)?;
         Ok(embedding.forward(ids)? * (self.config.d_model as f32).sqrt())
     }
 

@@ -20,11 +20,12 @@ use crate::error::NnError;
 use crate::layers::characters::Characters;
 use crate::layers::crf::Crf;
 use crate::layers::dropout::Dropout;
-use crate::layers::embedding::Embedding;
+use crate::layers::embedding::{Embedding, check_tokens};
 use crate::layers::linear::Linear;
 use crate::layers::word_dropout::WordDropout;
 use crate::lengths::Lengths;
 use crate::pass::Pass;
+use crate::rows::largest;
 
 /// Tagger of the words in sentences; see the [module](self).
 #[derive(Module, Debug)]
@@ -89,10 +90,8 @@ impl Tagger {
     /// # Shapes
     /// → `[batch, seq, d_out]`.
     pub fn states(&self, batch: &TaggerBatch, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        let shape @ [sentences, seq] = batch.words.dims();
-        if sentences == 0 || seq == 0 {
-            return Err(NnError::input("words", "[batch, seq], each 1 or more", format!("{shape:?}")));
-        }
+        check_tokens("words", &batch.words)?;
+        let shape = batch.words.dims();
         Lengths::new(Some(&batch.lengths), shape, &batch.words.device())?;
         let mut parts = Vec::with_capacity(3);
         if let Some(words) = &self.words {
@@ -200,11 +199,8 @@ impl Tagger {
             weights[row * pieces..][range].fill(weight);
         }
         let weights = Tensor::<3>::from_data(TensorData::new(weights, [sentences, seq, pieces]), &device);
-        let states = match Lengths::new(Some(&given.lengths), [batch, pieces], &device)? {
-            Some(padding) => padding.blank(states),
-            None => states,
-        };
-        Ok(weights.matmul(states))
+        let padding = Lengths::new(Some(&given.lengths), [batch, pieces], &device)?;
+        Ok(weights.matmul(padding.blank(states)))
     }
 }
 
@@ -220,9 +216,4 @@ fn check_index(index: &Tensor<2, Int>, expected: [usize; 2]) -> Result<(), NnErr
         return Ok(());
     }
     Err(NnError::input("index of the distinct words", format!("{expected:?}"), format!("{:?}", index.dims())))
-}
-
-/// Returns the index of the largest number, the first one among equals.
-fn largest(row: &[f32]) -> usize {
-    (1..row.len()).fold(0, |best, tag| if row[tag] > row[best] { tag } else { best })
 }
