@@ -153,8 +153,10 @@ impl Task for Sort {
     /// Numbers of the examples of a split; training draws new examples for ever.
     type Part = Vec<u64>;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
-        Ok(Self { config })
+    fn start(config: Config) -> Result<(Self, Parts<Vec<u64>>), TaskError> {
+        let task = Self { config };
+        let parts = task.parts()?;
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {

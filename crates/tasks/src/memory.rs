@@ -73,7 +73,7 @@ mod tests {
 
     fn started<T: Task>(sets: &[&str]) -> T {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        T::start(resolve(T::CONFIG, None, &sets, &[]).unwrap()).unwrap()
+        T::start(resolve(T::CONFIG, None, &sets, &[]).unwrap()).unwrap().0
     }
 
     /// Returns the relative error of the counted number of parameters.

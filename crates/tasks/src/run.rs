@@ -202,8 +202,7 @@ impl<T: Task> Kind for Of<T> {
     fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
         let config = configured::<T>(request)?.all_used()?;
         let survey = T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits));
-        let task = started::<T>(config)?;
-        Ok(Survey { notes: parts_of(&task)?.notes, ..survey })
+        Ok(Survey { notes: started::<T>(config)?.1.notes, ..survey })
     }
 }
 
@@ -252,7 +251,7 @@ struct Start<T: Task> {
 }
 
 /// Starts a task. An error names the file of the data.
-fn started<T: Task>(config: T::Config) -> Result<T, TaskError> {
+fn started<T: Task>(config: T::Config) -> Result<(T, Parts<T::Part>), TaskError> {
     let path = config.data_path().map(Path::to_path_buf);
     T::start(config).map_err(TaskError::in_file(path.as_deref()))
 }
@@ -270,11 +269,11 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         UnusedKeys::Dropped => resolved.config,
     };
     let data = config.fingerprint()?;
-    let task = started::<T>(config)?;
+    let (task, parts) = started::<T>(config)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
-    let (parts, model) = (parts_of(&task)?, untrained(&task)?);
+    let model = untrained(&task)?;
     // The task's configuration may differ from the request: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));

@@ -59,8 +59,8 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Encoded examples of one split.
     type Part: Sync;
 
-    /// Creates the task of a new run. Reads the training data as far as tokenisers and labels need them.
-    fn start(config: Self::Config) -> Result<Self, TaskError>;
+    /// Creates the task of a new run from its data: learns tokenisers and labels, and encodes the examples.
+    fn start(config: Self::Config) -> Result<(Self, Parts<Self::Part>), TaskError>;
 
     /// Returns the files that [`open`](Self::open) needs beside the configuration, by name, such as `tokenizer.json`.
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError>;
@@ -71,7 +71,7 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Returns the configuration of this run.
     fn config(&self) -> &Self::Config;
 
-    /// Loads the examples of the run.
+    /// Loads the examples of the run again, to resume it or to score its model.
     fn parts(&self) -> Result<Parts<Self::Part>, TaskError>;
 
     /// Loads all examples of a file, for `regard eval --data`.

@@ -134,10 +134,11 @@ impl Classify {
         Ok((part, told.collect()))
     }
 
-    fn divided(&self, texts: &Splits<Labelled>) -> Result<Parts<Part>, TaskError> {
+    /// Encodes the splits of a run; refuses unusable examples.
+    fn encoded_parts(&self, texts: Splits<Labelled>) -> Result<Parts<Part>, TaskError> {
         let (train, left_out) = self.learnt(&texts.train)?;
         let (dev, test) = (self.scored(&texts.dev)?, self.scored(&texts.test)?);
-        let mut told = texts.notes.clone();
+        let mut told = texts.notes;
         told.push(notes::sizes("texts", texts.train.len(), texts.dev.len(), Some(texts.test.len())));
         told.extend(self.answers.note(&texts.train));
         if lacks_spaces(texts.train.iter().map(|example| example.text.as_str())) {
@@ -205,7 +206,7 @@ impl Task for Classify {
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(mut config: Config) -> Result<Self, TaskError> {
+    fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let texts = Self::texts(&config)?;
         let answers = Answers::learn(config.data.target, &texts.train)?;
         let tokenizer = match config.model.pretrained() {
@@ -218,9 +219,8 @@ impl Task for Classify {
         };
         config.validate()?;
         let task = Self { config, tokenizer, answers };
-        // Refuses unusable examples before anything is written.
-        task.divided(&texts)?;
-        Ok(task)
+        let parts = task.encoded_parts(texts)?;
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
@@ -239,7 +239,7 @@ impl Task for Classify {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        self.divided(&Self::texts(&self.config)?)
+        self.encoded_parts(Self::texts(&self.config)?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {

@@ -254,8 +254,10 @@ impl Task for Compose {
     type Input = Example;
     const INPUT: InputKind = InputKind::Numbers;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
-        Ok(Self { config })
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
+        let task = Self { config };
+        let parts = task.parts()?;
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {

@@ -9,7 +9,7 @@ use crate::settings::resolve;
 
 fn task(sets: &[&str]) -> Compose {
     let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-    Compose::start(resolve(Compose::CONFIG, None, &sets, &[]).unwrap()).unwrap()
+    Compose::start(resolve(Compose::CONFIG, None, &sets, &[]).unwrap()).unwrap().0
 }
 
 #[test]

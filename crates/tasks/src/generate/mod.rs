@@ -67,6 +67,40 @@ impl Generate {
         Part { ids: self.tokenizer.ids(&text), text }
     }
 
+    /// Encodes the splits of a run; refuses a text that is too short.
+    fn encoded_parts(&self, text: Splits<String>) -> Result<Parts<Part>, TaskError> {
+        let part = |mut texts: Vec<String>| match texts.len() {
+            1 => texts.pop().map(|text| self.encoded(text)),
+            _ => None,
+        };
+        let (Some(train), Some(dev)) = (part(text.train), part(text.dev)) else {
+            return Err(TaskError::input("text", "a train and a dev split", "fewer"));
+        };
+        let test = part(text.test);
+        let (block, found) = (self.config.data.block, train.ids.len());
+        if found <= block {
+            let expected = format!("more tokens than data.block, {block}");
+            return Err(TaskError::input("training text", expected, found.to_string()));
+        }
+        for (name, part) in [("dev", Some(&dev)), ("test", test.as_ref())] {
+            if let Some(part) = part.filter(|part| part.ids.len() < 2) {
+                return Err(TaskError::input(format!("{name} text"), "2 tokens or more", part.ids.len().to_string()));
+            }
+        }
+        let parts = [(Split::Train, Some(&train)), (Split::Dev, Some(&dev)), (Split::Test, test.as_ref())];
+        let mut notes = text.notes;
+        notes.push(notes::sizes("tokens", found, dev.ids.len(), test.as_ref().map(|test| test.ids.len())));
+        let ids = parts.into_iter().filter_map(|(split, part)| Some((split, part?.ids.iter())));
+        if let Some(unknown) = notes::unknown("tokens", UNK, ids) {
+            let why = match train.ids.contains(&UNK) {
+                false => "the training text does not have them",
+                true => "beyond data.tokenizer.vocab or below its min_count",
+            };
+            notes.push(format!("{unknown}: {why}"));
+        }
+        Ok(Parts { train, dev, test, notes })
+    }
+
     /// The prompt if none is given: the end of a line, of a sentence or of a word, or else any token.
     fn beginning(&self) -> Vec<u32> {
         let known = |text: &&str| {
@@ -175,10 +209,12 @@ impl Task for Generate {
     type Input = Vec<u32>;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;
         let tokenizer = Tokenizer::train(&config.data.tokenizer, text.train.iter().map(String::as_str))?;
-        Ok(Self { config, tokenizer })
+        let task = Self { config, tokenizer };
+        let parts = task.encoded_parts(text)?;
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
@@ -195,37 +231,7 @@ impl Task for Generate {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let text = plain_text::load(self.config.data.path.as_deref())?;
-        let part = |mut texts: Vec<String>| match texts.len() {
-            1 => texts.pop().map(|text| self.encoded(text)),
-            _ => None,
-        };
-        let (Some(train), Some(dev)) = (part(text.train), part(text.dev)) else {
-            return Err(TaskError::input("text", "a train and a dev split", "fewer"));
-        };
-        let test = part(text.test);
-        let (block, found) = (self.config.data.block, train.ids.len());
-        if found <= block {
-            let expected = format!("more tokens than data.block, {block}");
-            return Err(TaskError::input("training text", expected, found.to_string()));
-        }
-        for (name, part) in [("dev", Some(&dev)), ("test", test.as_ref())] {
-            if let Some(part) = part.filter(|part| part.ids.len() < 2) {
-                return Err(TaskError::input(format!("{name} text"), "2 tokens or more", part.ids.len().to_string()));
-            }
-        }
-        let parts = [(Split::Train, Some(&train)), (Split::Dev, Some(&dev)), (Split::Test, test.as_ref())];
-        let mut notes = text.notes;
-        notes.push(notes::sizes("tokens", found, dev.ids.len(), test.as_ref().map(|test| test.ids.len())));
-        let ids = parts.into_iter().filter_map(|(split, part)| Some((split, part?.ids.iter())));
-        if let Some(unknown) = notes::unknown("tokens", UNK, ids) {
-            let why = match train.ids.contains(&UNK) {
-                false => "the training text does not have them",
-                true => "beyond data.tokenizer.vocab or below its min_count",
-            };
-            notes.push(format!("{unknown}: {why}"));
-        }
-        Ok(Parts { train, dev, test, notes })
+        self.encoded_parts(plain_text::load(self.config.data.path.as_deref())?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {

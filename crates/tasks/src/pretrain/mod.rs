@@ -84,6 +84,28 @@ impl Pretrain {
         Part { rows: known.map(row).collect() }
     }
 
+    /// Encodes the splits of a run; refuses a split without lines.
+    fn encoded_parts(&self, text: Splits<String>) -> Result<Parts<Part>, TaskError> {
+        let part = |texts: Vec<String>| self.encoded(&texts.concat());
+        let test = (!text.test.is_empty()).then(|| part(text.test));
+        let (mut train, dev) = (part(text.train), part(text.dev));
+        let mut notes = text.notes;
+        let all = test.as_ref().map(|test| test.rows.len());
+        notes.push(notes::sizes("examples", train.rows.len(), dev.rows.len(), all));
+        if let Some(longest) = self.config.data.longest {
+            let all = train.rows.len();
+            train.rows.retain(|row| tokens(row) <= longest);
+            let left = all - train.rows.len();
+            notes.push(format!("{left} examples are longer than {longest} tokens: left out of training"));
+        }
+        for (name, part) in [("training", Some(&train)), ("dev", Some(&dev)), ("test", test.as_ref())] {
+            if part.is_some_and(|part| part.rows.is_empty()) {
+                return Err(TaskError::input(format!("{name} text"), "at least one line", "none"));
+            }
+        }
+        Ok(Parts { train, dev, test, notes })
+    }
+
     /// Masks random tokens of a row.
     fn masked(&self, row: &[u32], mut random: ChaCha8Rng) -> Result<Masked, TaskError> {
         let masking = Masking {
@@ -223,11 +245,13 @@ impl Task for Pretrain {
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;
         let lines = text.train.iter().flat_map(|text| text.lines()).map(str::trim);
         let tokenizer = Tokenizer::train(&config.data.tokenizer, lines)?;
-        Ok(Self { config, tokenizer })
+        let task = Self { config, tokenizer };
+        let parts = task.encoded_parts(text)?;
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
@@ -244,25 +268,7 @@ impl Task for Pretrain {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let text = plain_text::load(self.config.data.path.as_deref())?;
-        let part = |texts: Vec<String>| self.encoded(&texts.concat());
-        let test = (!text.test.is_empty()).then(|| part(text.test));
-        let (mut train, dev) = (part(text.train), part(text.dev));
-        let mut notes = text.notes;
-        let all = test.as_ref().map(|test| test.rows.len());
-        notes.push(notes::sizes("examples", train.rows.len(), dev.rows.len(), all));
-        if let Some(longest) = self.config.data.longest {
-            let all = train.rows.len();
-            train.rows.retain(|row| tokens(row) <= longest);
-            let left = all - train.rows.len();
-            notes.push(format!("{left} examples are longer than {longest} tokens: left out of training"));
-        }
-        for (name, part) in [("training", Some(&train)), ("dev", Some(&dev)), ("test", test.as_ref())] {
-            if part.is_some_and(|part| part.rows.is_empty()) {
-                return Err(TaskError::input(format!("{name} text"), "at least one line", "none"));
-            }
-        }
-        Ok(Parts { train, dev, test, notes })
+        self.encoded_parts(plain_text::load(self.config.data.path.as_deref())?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {

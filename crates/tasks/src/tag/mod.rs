@@ -120,6 +120,19 @@ impl Tag {
         Part { sentences: sentences.collect(), extra }
     }
 
+    /// Encodes the splits of a run and adds to the notes on them.
+    fn encoded_parts(&self, splits: Splits<Tagged>, mut notes: Vec<String>) -> Parts<Part> {
+        let (train, dev, test) = (self.encoded(splits.train), self.encoded(splits.dev), self.encoded(splits.test));
+        notes.push(format!("{} tags: {}", self.lexicon.labels.len(), listed(self.lexicon.labels.names())));
+        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
+        let words = parts.map(|(split, part)| (split, part.sentences.iter().flat_map(|sentence| &sentence.words)));
+        notes.extend(notes::unknown("words", UNKNOWN, words));
+        for (split, part) in &parts[1..] {
+            notes.extend(notes::unseen(*split, "tags", &part.extra));
+        }
+        Parts { train, dev, test: Some(test), notes }
+    }
+
     fn tagger(&self) -> TaggerConfig {
         let Lexicon { words, characters, labels, .. } = &self.lexicon;
         let sizes =
@@ -214,9 +227,9 @@ impl Task for Tag {
     type Input = Encoded;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let encoder = config.model.from().map(PieceEncoder::of).transpose()?;
-        let (splits, _) = Self::sentences(&config)?;
+        let (splits, notes) = Self::sentences(&config)?;
         let train: Vec<&Tagged> = splits.train.iter().collect();
         let lexicon = Lexicon::learn(&train, config.more.words.min_count, config.more.words.case);
         if lexicon.labels.len() < 2 {
@@ -228,7 +241,9 @@ impl Task for Tag {
             let got = format!("{} different tags in {words} words", lexicon.labels.len());
             return Err(TaskError::input("tags of the training data", "tags that several words share", got));
         }
-        Ok(Self { config, lexicon, encoder })
+        let task = Self { config, lexicon, encoder };
+        let parts = task.encoded_parts(splits, notes);
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
@@ -269,16 +284,8 @@ impl Task for Tag {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let (splits, mut notes) = Self::sentences(&self.config)?;
-        let (train, dev, test) = (self.encoded(splits.train), self.encoded(splits.dev), self.encoded(splits.test));
-        notes.push(format!("{} tags: {}", self.lexicon.labels.len(), listed(self.lexicon.labels.names())));
-        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
-        let words = parts.map(|(split, part)| (split, part.sentences.iter().flat_map(|sentence| &sentence.words)));
-        notes.extend(notes::unknown("words", UNKNOWN, words));
-        for (split, part) in &parts[1..] {
-            notes.extend(notes::unseen(*split, "tags", &part.extra));
-        }
-        Ok(Parts { train, dev, test: Some(test), notes })
+        let (splits, notes) = Self::sentences(&self.config)?;
+        Ok(self.encoded_parts(splits, notes))
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {

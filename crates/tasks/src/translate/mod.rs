@@ -11,7 +11,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
 
 use burn::module::Module;
 use rayon::prelude::*;
@@ -88,9 +87,6 @@ pub struct Part {
 pub struct Translate {
     config: Config,
     tokenizer: Tokenizer,
-    /// The pairs that [`start`](Task::start) has read, kept for the first call of [`parts`](Task::parts) so that a large
-    /// file is not held in memory twice.
-    read: Mutex<Option<Splits<Pair>>>,
 }
 
 impl Translate {
@@ -108,16 +104,45 @@ impl Translate {
         }
     }
 
+    /// Encodes the splits of a run, and drops each as soon as it is encoded: a large file must not be in memory twice.
+    fn encoded_parts(&self, pairs: Splits<Pair>) -> Result<Parts<Part>, TaskError> {
+        let Splits { train, dev, test, mut notes } = pairs;
+        let all = train.len();
+        notes.push(notes::sizes("pairs", all, dev.len(), Some(test.len())));
+        if lacks_spaces(texts(&train)) {
+            notes.extend(notes::unspaced(self.tokenizer.kind()));
+        }
+        let (train, dev, test) = (self.learnt(train), self.scored(dev), self.scored(test));
+        let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
+        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
+        notes.extend(notes::unknown(what, UNK, parts.map(|(split, part)| (split, part.pairs.ids()))));
+        let [left_out, longer] = train.left_out;
+        if left_out > 0 {
+            let most = self.config.data.max_length;
+            notes.push(format!(
+                "{left_out} pairs are empty or longer than {most} tokens (data.max_length): left out of training"
+            ));
+        }
+        if let Some(longest) = self.config.data.longest {
+            notes.push(format!("{longer} pairs are longer than {longest} tokens (data.longest): left out of training"));
+        }
+        if train.pairs.len() == 0 {
+            let got = format!("none among {all}");
+            return Err(TaskError::input("training pairs", "at least one that is neither empty nor too long", got));
+        }
+        Ok(Parts { train, dev, test: Some(test), notes })
+    }
+
     /// Encodes pairs for training, without those longer than `data.longest`.
-    fn learnt(&self, pairs: &[Pair]) -> Part {
+    fn learnt(&self, pairs: Vec<Pair>) -> Part {
         let shown = sentences(spread(pairs.len(), Some(SHOWN_OF_TRAINING)).map(|at| &pairs[at]));
-        self.encoded(pairs, shown, self.config.data.longest)
+        self.encoded(&pairs, shown, self.config.data.longest)
     }
 
     /// Encodes pairs for scoring.
-    fn scored(&self, pairs: &[Pair]) -> Part {
+    fn scored(&self, pairs: Vec<Pair>) -> Part {
         let all = sentences(pairs.iter());
-        self.encoded(pairs, all, None)
+        self.encoded(&pairs, all, None)
     }
 
     /// Tokenises pairs, leaving out those that are empty or too long.
@@ -263,10 +288,12 @@ impl Task for Translate {
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(mut config: Config) -> Result<Self, TaskError> {
+    fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let pairs = Self::pairs(&config)?;
         let tokenizer = config.data.tokenizer.train(texts(&pairs.train))?;
-        Ok(Self { config, tokenizer, read: Mutex::new(Some(pairs)) })
+        let task = Self { config, tokenizer };
+        let parts = task.encoded_parts(pairs)?;
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
@@ -275,7 +302,7 @@ impl Task for Translate {
 
     fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
         let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        Ok(Self { config, tokenizer, read: Mutex::default() })
+        Ok(Self { config, tokenizer })
     }
 
     fn config(&self) -> &Config {
@@ -283,32 +310,7 @@ impl Task for Translate {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let read = self.read.lock().ok().and_then(|mut read| read.take());
-        let Splits { train, dev, test, mut notes } = read.map_or_else(|| Self::pairs(&self.config), Ok)?;
-        let all = train.len();
-        notes.push(notes::sizes("pairs", all, dev.len(), Some(test.len())));
-        if lacks_spaces(texts(&train)) {
-            notes.extend(notes::unspaced(self.tokenizer.kind()));
-        }
-        let (train, dev, test) = (self.learnt(&train), self.scored(&dev), self.scored(&test));
-        let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
-        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
-        notes.extend(notes::unknown(what, UNK, parts.map(|(split, part)| (split, part.pairs.ids()))));
-        let [left_out, longer] = train.left_out;
-        if left_out > 0 {
-            let most = self.config.data.max_length;
-            notes.push(format!(
-                "{left_out} pairs are empty or longer than {most} tokens (data.max_length): left out of training"
-            ));
-        }
-        if let Some(longest) = self.config.data.longest {
-            notes.push(format!("{longer} pairs are longer than {longest} tokens (data.longest): left out of training"));
-        }
-        if train.pairs.len() == 0 {
-            let got = format!("none among {all}");
-            return Err(TaskError::input("training pairs", "at least one that is neither empty nor too long", got));
-        }
-        Ok(Parts { train, dev, test: Some(test), notes })
+        self.encoded_parts(Self::pairs(&self.config)?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
@@ -321,7 +323,7 @@ impl Task for Translate {
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        Ok(self.scored(&read_pairs(path, &self.columns_of(path))?.examples))
+        Ok(self.scored(read_pairs(path, &self.columns_of(path))?.examples))
     }
 
     fn described(&self) -> Option<Description> {

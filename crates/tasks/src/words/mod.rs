@@ -79,6 +79,28 @@ impl Words {
         Ok(part)
     }
 
+    /// Encodes the splits of a run.
+    fn encoded_parts(&self, texts: Splits<String>) -> Result<Parts<Part>, TaskError> {
+        let train = self.encoded(&texts.train, "training text")?;
+        let dev = self.encoded(&texts.dev, "dev text")?;
+        let test = match texts.test.is_empty() {
+            true => None,
+            false => Some(self.encoded(&texts.test, "test text")?),
+        };
+        let mut notes = texts.notes;
+        notes.push(notes::sizes("words", train.words(), dev.words(), test.as_ref().map(Part::words)));
+        notes.push(format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len()));
+        if lacks_spaces(texts.train.iter().map(String::as_str)) {
+            notes.push("the text has no spaces between words, so whole phrases count as words: split it first".into());
+        }
+        let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
+        let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
+        if asked < all {
+            notes.push(format!("{} of {all} analogies are left out: the text lacks some of their words", all - asked));
+        }
+        Ok(Parts { train, dev, test, notes })
+    }
+
     fn direction(&self) -> Direction {
         match self.config.model.kind {
             Kind::SkipGram => Direction::Around,
@@ -180,16 +202,20 @@ impl Task for Words {
     type Input = String;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let texts = Self::texts(&config)?;
-        let text = plain(&texts.train.join("\n\n"), config.data.case);
-        let lexicon = Lexicon::of(&text, config.data.min_count, config.data.max_words)?;
+        let lexicon = {
+            let text = plain(&texts.train.join("\n\n"), config.data.case);
+            Lexicon::of(&text, config.data.min_count, config.data.max_words)?
+        };
         let analogies = match (&config.data.analogies, &config.data.path) {
             (Some(path), _) => read_analogies(path)?,
             (None, None) => built_in_analogies(),
             (None, Some(_)) => Vec::new(),
         };
-        Self::new(config, lexicon, analogies)
+        let task = Self::new(config, lexicon, analogies)?;
+        let parts = task.encoded_parts(texts)?;
+        Ok((task, parts))
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
@@ -218,25 +244,7 @@ impl Task for Words {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let texts = Self::texts(&self.config)?;
-        let train = self.encoded(&texts.train, "training text")?;
-        let dev = self.encoded(&texts.dev, "dev text")?;
-        let test = match texts.test.is_empty() {
-            true => None,
-            false => Some(self.encoded(&texts.test, "test text")?),
-        };
-        let mut notes = texts.notes;
-        notes.push(notes::sizes("words", train.words(), dev.words(), test.as_ref().map(Part::words)));
-        notes.push(format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len()));
-        if lacks_spaces(texts.train.iter().map(String::as_str)) {
-            notes.push("the text has no spaces between words, so whole phrases count as words: split it first".into());
-        }
-        let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
-        let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
-        if asked < all {
-            notes.push(format!("{} of {all} analogies are left out: the text lacks some of their words", all - asked));
-        }
-        Ok(Parts { train, dev, test, notes })
+        self.encoded_parts(Self::texts(&self.config)?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
