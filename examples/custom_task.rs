@@ -19,7 +19,7 @@ use regard_nn::models::encoder::Encoder;
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Init, Pass, Wanted};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
-use regard_tasks::folder::Folder;
+use regard_tasks::folder::{Files, Folder};
 use regard_tasks::input::{Given, InputKind};
 use regard_tasks::run::kind_of;
 use regard_tasks::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Settings, Task, Validate};
@@ -159,11 +159,7 @@ impl Task for Sort {
         Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::new())
-    }
-
-    fn open(config: Config, _: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+    fn open(config: Config, _: &Files) -> Result<Self, TaskError> {
         Ok(Self { config })
     }
 

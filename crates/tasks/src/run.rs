@@ -14,7 +14,7 @@ use regard_inspect::count;
 use regard_nn::{Init, NnError, Pass};
 
 use crate::error::{TaskError, path_text};
-use crate::folder::{Description, Folder, METRICS, MODEL, REPORT, sha256};
+use crate::folder::{Description, Files, Folder, METRICS, MODEL, REPORT, sha256};
 use crate::memory;
 use crate::opened::{Model, Opened};
 use crate::report::{Story, page};
@@ -279,7 +279,7 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
     let mut description = Description { data: data.clone(), ..Description::new(T::NAME, described) };
-    folder.commit(&mut description, &task.files()?)?;
+    folder.commit(&mut description, &task.files())?;
     Ok(Start { task, parts, model, folder, description, data })
 }
 
@@ -347,7 +347,7 @@ pub(crate) fn restored<T: Task>(folder: &Folder, description: &Description) -> R
     })?;
     let checked = config.train().validate().map_err(TaskError::from).and_then(|()| config.validate());
     checked.map_err(|error| TaskError::folder(folder.file(crate::folder::CONFIG), format!("config.{error}")))?;
-    T::open(config, &mut |name| folder.read(description, name))
+    T::open(config, &Files { folder, description })
 }
 
 /// Returns the model's description for `regard count`, or nothing if its count of parameters would not be exact.

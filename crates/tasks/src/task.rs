@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
+use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::survey::RawExample;
 use crate::train::TrainConfig;
@@ -62,11 +63,14 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Creates the task of a new run from its data: learns tokenisers and labels, and encodes the examples.
     fn start(config: Self::Config) -> Result<(Self, Parts<Self::Part>), TaskError>;
 
-    /// Returns the files that [`open`](Self::open) needs beside the configuration, by name, such as `tokenizer.json`.
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError>;
+    /// Returns the files that [`open`](Self::open) needs beside the configuration, by name, such as `tokenizer.json`. By default
+    /// there are none.
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::new()
+    }
 
-    /// Restores the task of a model folder from its configuration and its [`files`](Self::files), which `file` reads by name.
-    fn open(config: Self::Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError>;
+    /// Restores the task of a model folder from its configuration and its [`files`](Self::files).
+    fn open(config: Self::Config, files: &Files) -> Result<Self, TaskError>;
 
     /// Returns the configuration of this run.
     fn config(&self) -> &Self::Config;

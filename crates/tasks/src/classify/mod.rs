@@ -26,7 +26,7 @@ use serde_json::Value;
 use self::answers::{Answer, Answers};
 pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig, TargetKind};
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
+use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind};
 use crate::model::{lookup, sizes};
 use crate::notes;
@@ -35,7 +35,6 @@ use crate::rows::{device_of, padded, spread};
 use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
 
-const LABELS: &str = "labels.json";
 /// Size of a batch when no gradients are kept.
 const SCORING: Budget = Budget { tokens: 8_192, examples: 256 };
 /// Seed of the built-in sentences, which are the same in every run.
@@ -223,14 +222,12 @@ impl Task for Classify {
         Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        let tokenizer = self.tokenizer.to_json().into_bytes();
-        Ok(BTreeMap::from([(TOKENIZER.to_string(), tokenizer), (LABELS.to_string(), self.answers.to_json())]))
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([tokenizer_file(&self.tokenizer), self.answers.file()])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        let answers = Answers::from_json(config.data.target, &file(LABELS)?, Path::new(LABELS))?;
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        let (tokenizer, answers) = (files.tokenizer()?, Answers::open(config.data.target, files)?);
         Ok(Self { config, tokenizer, answers })
     }
 

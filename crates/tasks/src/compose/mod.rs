@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use self::config::encoder;
 pub use self::config::{Config, DataConfig, Form};
 use crate::error::TaskError;
+use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::model::Chosen;
 use crate::rows::{device_of, spread};
@@ -260,11 +261,7 @@ impl Task for Compose {
         Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::new())
-    }
-
-    fn open(config: Config, _: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+    fn open(config: Config, _: &Files) -> Result<Self, TaskError> {
         Ok(Self { config })
     }
 

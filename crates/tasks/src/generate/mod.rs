@@ -32,7 +32,7 @@ use self::network::rows;
 use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
+use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::notes;
@@ -217,13 +217,12 @@ impl Task for Generate {
         Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json().into_bytes())]))
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([tokenizer_file(&self.tokenizer)])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        Ok(Self { config, tokenizer })
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        Ok(Self { config, tokenizer: files.tokenizer()? })
     }
 
     fn config(&self) -> &Config {

@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 use self::config::Sizes;
 pub use self::config::{Config, ModelConfig};
 use self::encoded::{Encoded, Lexicon, UNKNOWN, tag_tensor};
-use self::pieces::{ENCODER, PieceEncoder};
+use self::pieces::PieceEncoder;
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
+use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::model::sizes;
 use crate::notes;
@@ -246,7 +246,7 @@ impl Task for Tag {
         Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let list = |names: &Vocabulary| serde_json::to_vec(names).expect("plain names");
         let Lexicon { words, characters, labels, .. } = &self.lexicon;
         let mut files = BTreeMap::from([
@@ -255,26 +255,21 @@ impl Task for Tag {
             (LABELS.to_string(), list(labels)),
         ]);
         if let Some(encoder) = &self.encoder {
-            files.insert(ENCODER.to_string(), serde_json::to_vec_pretty(&encoder.config).expect("plain values"));
-            files.insert(TOKENIZER.to_string(), encoder.tokenizer.to_json().into_bytes());
+            files.extend(encoder.files());
         }
-        Ok(files)
+        files
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let mut list = |name: &str, least: usize| -> Result<Vocabulary, TaskError> {
-            let names: Vocabulary = serde_json::from_slice(&file(name)?)
-                .map_err(|error| TaskError::folder(name, format!("damaged: {error}")))?;
-            match names.len() >= least {
-                true => Ok(names),
-                false => Err(TaskError::folder(name, format!("expected {least} or more names, got {}", names.len()))),
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        let list = |name: &str| -> Result<Vocabulary, TaskError> {
+            let names: Vocabulary = files.json(name)?;
+            match names.len() {
+                0 | 1 => Err(files.damaged(name, format!("expected 2 or more names, got {}", names.len()))),
+                _ => Ok(names),
             }
         };
-        let (words, characters, labels) = (list(WORDS, 2)?, list(CHARACTERS, 2)?, list(LABELS, 2)?);
-        let encoder = match config.model.from() {
-            Some(_) => Some(PieceEncoder::open(&file(ENCODER)?, &file(TOKENIZER)?)?),
-            None => None,
-        };
+        let (words, characters, labels) = (list(WORDS)?, list(CHARACTERS)?, list(LABELS)?);
+        let encoder = config.model.from().map(|_| PieceEncoder::open(files)).transpose()?;
         let lexicon = Lexicon::new(words, characters, labels, config.more.words.case);
         Ok(Self { config, lexicon, encoder })
     }

@@ -30,6 +30,7 @@ pub use self::config::{Config, Kind, ModelConfig};
 use self::draws::{Direction, Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
+use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::model::lookup;
 use crate::notes;
@@ -218,25 +219,21 @@ impl Task for Words {
         Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let json = |value: Value| value.to_string().into_bytes();
-        Ok(BTreeMap::from([
+        BTreeMap::from([
             (VOCABULARY.to_string(), json(json!(self.lexicon))),
             (ANALOGIES.to_string(), json(json!(self.analogies))),
-        ]))
+        ])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        fn read<V: serde::de::DeserializeOwned>(bytes: &[u8], name: &str) -> Result<V, TaskError> {
-            serde_json::from_slice(bytes).map_err(|error| TaskError::folder(name, format!("damaged: {error}")))
-        }
-        let lexicon: Lexicon = read(&file(VOCABULARY)?, VOCABULARY)?;
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        let lexicon: Lexicon = files.json(VOCABULARY)?;
         if lexicon.counts.len() != lexicon.words.len() {
-            let problem = format!("damaged: {} words with {} counts", lexicon.words.len(), lexicon.counts.len());
-            return Err(TaskError::folder(VOCABULARY, problem));
+            let problem = format!("{} words with {} counts", lexicon.words.len(), lexicon.counts.len());
+            return Err(files.damaged(VOCABULARY, problem));
         }
-        let analogies = read(&file(ANALOGIES)?, ANALOGIES)?;
-        Self::new(config, lexicon, analogies)
+        Self::new(config, lexicon, files.json(ANALOGIES)?)
     }
 
     fn config(&self) -> &Config {
