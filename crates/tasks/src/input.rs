@@ -159,6 +159,15 @@ impl From<String> for Given {
     }
 }
 
+/// Returns an error unless the input `text` has 1 to `most` (`data.max_length`) of a `unit`, such as tokens.
+pub(crate) fn check_length(text: &str, count: usize, most: usize, unit: &str) -> Result<(), TaskError> {
+    if (1..=most).contains(&count) {
+        return Ok(());
+    }
+    let expected = format!("1 to {most} {unit} (data.max_length of this model)");
+    Err(TaskError::input(format!("input {}", excerpt(text)), expected, count.to_string()))
+}
+
 /// Names the kind of a JSON value by its keys, or quotes the value if it has none of them.
 fn named(value: &Value) -> String {
     let known = InputKind::ALL.into_iter().find(|kind| value.get(kind.key()).is_some());

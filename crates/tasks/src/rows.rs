@@ -2,7 +2,10 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use regard_data::{PAD, pad};
+use regard_data::{Budget, PAD, pad};
+
+/// Largest size of a batch when no gradients are kept.
+pub const SCORING: Budget = Budget { tokens: 8_192, examples: 256 };
 
 /// Chooses at most `limit` of `len` examples, spread evenly because files are often sorted by length or label; yields indices.
 pub fn spread(len: usize, limit: Option<usize>) -> impl Iterator<Item = usize> {

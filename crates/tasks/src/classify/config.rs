@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use regard_data::{Case, Column, Fold, LabelledColumns, TokenizerConfig, TokenizerKind};
+use regard_inspect::count::RecurrentModel;
 use regard_nn::ConfigError;
 use regard_nn::config::{check_dropout, check_layers, check_positive, check_product, name_or_table};
 use regard_nn::layers::pooling::PoolingConfig;
@@ -166,12 +167,12 @@ impl ModelConfig {
         }
     }
 
-    /// The cell, if the network is recurrent.
-    pub(super) fn cell(&self) -> Option<Cell> {
+    /// The layers, if the network is recurrent.
+    pub(super) fn recurrent(&self) -> Option<RecurrentModel> {
         match self {
-            Self::Rnn(_) => Some(Cell::Rnn),
-            Self::Lstm(_) => Some(Cell::lstm()),
-            Self::Gru(_) => Some(Cell::gru()),
+            Self::Rnn(keys) => Some(keys.base.counted(Cell::Rnn)),
+            Self::Lstm(keys) => Some(keys.base.counted(Cell::lstm())),
+            Self::Gru(keys) => Some(keys.base.counted(Cell::gru())),
             Self::Transformer(_) | Self::Bag(_) => None,
         }
     }

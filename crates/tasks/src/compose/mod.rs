@@ -23,7 +23,7 @@ use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::{Init, NnError, Pass};
-use regard_ops::{CrossEntropyOptions, cross_entropy};
+use regard_ops::cross_entropy;
 use serde_json::{Value, json};
 
 use self::config::encoder;
@@ -301,15 +301,7 @@ impl Task for Compose {
         let (architecture, width) = match self.config.model.chosen() {
             Chosen::Transformer(keys) => (Architecture::Encoder(encoder(keys, vocab)), keys.base.d_model),
             Chosen::Recurrent(cell, keys) => {
-                let layers = RecurrentModel {
-                    cell,
-                    d_in: keys.d_model,
-                    d_hidden: keys.d_hidden(),
-                    n_layers: keys.n_layers,
-                    direction: Direction::Both,
-                    vocab: Some(vocab),
-                    ..RecurrentModel::default()
-                };
+                let layers = RecurrentModel { direction: Direction::Both, vocab: Some(vocab), ..keys.counted(cell) };
                 (Architecture::Recurrent(layers), keys.d_hidden().saturating_mul(2))
             }
         };
@@ -355,11 +347,8 @@ impl Task for Compose {
         let targets: Vec<i32> = examples.iter().flat_map(Example::answer).map(|value| value as i32).collect();
         let count = targets.len();
         let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &logits.device());
-        let options = CrossEntropyOptions {
-            label_smoothing: self.config.train.label_smoothing,
-            ..CrossEntropyOptions::default()
-        };
-        Ok(Loss { mean: cross_entropy(logits, targets, options)?, targets: count, tokens: 2 * count })
+        let mean = cross_entropy(logits, targets, self.config.train.loss_options())?;
+        Ok(Loss { mean, targets: count, tokens: 2 * count })
     }
 
     fn evaluate(

@@ -37,12 +37,10 @@ use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::notes;
 use crate::plain_text;
-use crate::rows::device_of;
+use crate::rows::{SCORING, device_of};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
 
-/// Tokens of a batch when no gradients are kept.
-const EVALUATION_TOKENS: usize = 8_192;
 /// Maximum characters of a sample's prompt.
 const PROMPT: usize = 40;
 /// Tokens that the model generates for `look` if no input is given.
@@ -173,7 +171,7 @@ impl Generate {
             nats += f64::from(loss.into_scalar::<f32>()) * (to - from) as f64;
             Ok(())
         };
-        let together = (EVALUATION_TOKENS / block).max(1) * block;
+        let together = (SCORING.tokens / block).max(1) * block;
         for from in (0..whole).step_by(together) {
             add(from, (from + together).min(whole), block)?;
         }
@@ -301,11 +299,7 @@ impl Task for Generate {
             let read: Vec<&[u32]> = batch.iter().map(|&place| &train.ids[place + by..place + by + block]).collect();
             rows(&read, &device_of(model))
         };
-        let options = CrossEntropyOptions {
-            label_smoothing: self.config.train.label_smoothing,
-            ..CrossEntropyOptions::default()
-        };
-        let mean = model.loss(shifted(0), shifted(1), options, pass)?;
+        let mean = model.loss(shifted(0), shifted(1), self.config.train.loss_options(), pass)?;
         let targets = batch.len() * block;
         Ok(Loss { mean, targets, tokens: targets })
     }

@@ -26,16 +26,14 @@ use serde_json::{Value, json};
 pub use self::config::{Config, ModelConfig};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
-use crate::input::{Given, InputKind};
+use crate::input::{Given, InputKind, check_length};
 use crate::model::sizes;
 use crate::notes;
 use crate::plain_text;
-use crate::rows::{device_of, padded, spread};
+use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
-/// Tokens of a batch when no gradients are kept.
-const EVALUATION_TOKENS: usize = 8_192;
 /// Number of candidates in a prediction for each mask.
 const CANDIDATES: usize = 5;
 /// Seed of the masks of the dev and test splits.
@@ -147,11 +145,7 @@ impl Pretrain {
             let hidden = self.tokenizer.kind() == TokenizerKind::Bpe && at + 1 < parts.len();
             ids.extend(self.tokenizer.ids(if hidden { part.strip_suffix(' ').unwrap_or(part) } else { part }));
         }
-        let most = self.config.data.max_length;
-        if ids.is_empty() || ids.len() > most {
-            let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {}", excerpt(text)), expected, ids.len().to_string()));
-        }
+        check_length(text, ids.len(), self.config.data.max_length, "tokens")?;
         Ok(row(&ids))
     }
 
@@ -183,7 +177,7 @@ impl Pretrain {
     ) -> Result<(f64, f64, usize), TaskError> {
         let (device, mut nats, mut right, mut all) = (device_of(model), 0.0, 0, 0);
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.len()).collect();
-        let batches = in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 });
+        let batches = in_order(&lengths, Budget { examples: 1_024, ..SCORING });
         for (done, batch) in batches.iter().enumerate() {
             pass.reached(done, batches.len())?;
             let batch: Vec<(&[u32], u64)> =
@@ -304,9 +298,8 @@ impl Task for Pretrain {
     /// Numbers examples onwards from epoch to epoch, so that each epoch masks other tokens.
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.rows.iter().map(Vec::len).collect();
-        let budget = Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples };
         let first = epoch as usize * train.rows.len();
-        let mut plan = batches(&lengths, budget, self.config.seed, epoch);
+        let mut plan = batches(&lengths, self.config.train.budget(), self.config.seed, epoch);
         plan.iter_mut().flatten().for_each(|example| *example += first);
         plan
     }
@@ -325,10 +318,7 @@ impl Task for Pretrain {
         let Guesses { ids, lengths, positions, targets } = self.guesses(&rows, self.config.seed, &device)?;
         let (count, read) = (targets.len(), lengths.iter().sum());
         let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &device);
-        let options = CrossEntropyOptions {
-            label_smoothing: self.config.train.label_smoothing,
-            ..CrossEntropyOptions::default()
-        };
+        let options = self.config.train.loss_options();
         let mean = model.loss(ids, Some(lengths), &positions, targets, options, pass)?;
         Ok(Loss { mean, targets: count, tokens: read })
     }

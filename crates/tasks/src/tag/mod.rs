@@ -15,8 +15,8 @@ use std::path::Path;
 
 use burn::tensor::Tensor;
 use regard_data::{
-    Budget, Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, hash, in_order, is_jsonl,
-    listed, load_tagged, read_tagged,
+    Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, hash, in_order, is_jsonl, listed,
+    load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
 use regard_nn::models::tagger::{Tagger, TaggerConfig};
@@ -30,11 +30,11 @@ use self::pieces::PieceEncoder;
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
 use crate::folder::Files;
-use crate::input::{Given, InputKind};
+use crate::input::{Given, InputKind, check_length};
 use crate::model::sizes;
 use crate::notes;
 use crate::pretrained;
-use crate::rows::{device_of, spread};
+use crate::rows::{SCORING, device_of, spread};
 use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
@@ -46,8 +46,6 @@ const LABELS: &str = "labels.json";
 const FREE_TAGS: usize = 1_000;
 /// JSON key of a list of words, as an input and in a prediction.
 const TOKENS: &str = "tokens";
-/// Size of a batch when no gradients are kept.
-const SCORED_TOGETHER: Budget = Budget { tokens: 8_192, examples: 256 };
 /// Input of `look` if none is given: one word with two parts of speech.
 const TELLING: &str = "I saw a saw.";
 /// Numbers of built-in sentences of the dev and test splits.
@@ -158,7 +156,7 @@ impl Tag {
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.tokens.len()).collect();
         let mut found: Vec<Probable> = vec![Default::default(); rows.len()];
         let (mut nats, mut words) = (0.0, 0usize);
-        let batches = in_order(&lengths, SCORED_TOGETHER);
+        let batches = in_order(&lengths, SCORING);
         for (done, batch) in batches.iter().enumerate() {
             pass.reached(done, batches.len())?;
             let batch_rows: Vec<&Encoded> = batch.iter().map(|&at| rows[at].1).collect();
@@ -317,9 +315,7 @@ impl Task for Tag {
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.sentences.iter().map(|sentence| sentence.tokens.len()).collect();
-        let train = &self.config.train;
-        let budget = Budget { tokens: train.batch_tokens, examples: train.batch_examples };
-        batches(&lengths, budget, self.config.seed, epoch)
+        batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
     }
 
     fn loss(
@@ -378,12 +374,7 @@ impl Task for Tag {
             Given::Json(Value::Object(object)) if object.contains_key(TOKENS) => words_given(&object[TOKENS])?,
             _ => self.words(given.text()?),
         };
-        let most = self.config.data.max_length;
-        if words.is_empty() || words.len() > most {
-            let expected = format!("1 to {most} words (data.max_length of this model)");
-            let what = format!("input {}", excerpt(&given.to_string()));
-            return Err(TaskError::input(what, expected, words.len().to_string()));
-        }
+        check_length(&given.to_string(), words.len(), self.config.data.max_length, "words")?;
         Ok(self.asked(words))
     }
 

@@ -16,7 +16,7 @@ use burn::module::Module;
 use rayon::prelude::*;
 use regard_data::{
     Budget, Column, END, PAD, Pair, PairColumns, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches,
-    builtin, excerpt, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
+    builtin, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_nn::layers::attention::context::Selection;
@@ -33,13 +33,13 @@ use self::encoded::{Encoded, Pairs, Sentence, sentences};
 use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
-use crate::input::{Given, InputKind};
+use crate::input::{Given, InputKind, check_length};
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
 use crate::model::{Chosen, sizes};
 use crate::notes;
-use crate::rows::{device_of, padded, spread};
+use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
@@ -47,8 +47,6 @@ use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions
 const BASELINE_DECAY: f32 = 0.99;
 /// Weight of the entropy bonus of hard attention, which keeps it from deciding too early.
 const ENTROPY_BONUS: f32 = 0.01;
-/// Tokens of a batch when no gradients are kept.
-const SEARCH_TOKENS: usize = 8_192;
 /// Number of training pairs whose text is kept, to show some of them.
 const SHOWN_OF_TRAINING: usize = 1_000;
 /// Number of pairs tokenised at once, on all threads.
@@ -175,10 +173,6 @@ impl Translate {
         columns
     }
 
-    fn budget(&self) -> Budget {
-        Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples }
-    }
-
     /// Computes the loss of some pairs.
     fn pair_loss(
         &self,
@@ -229,7 +223,7 @@ impl Translate {
     fn search(&self, model: &Translator, sources: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
         let device = device_of(model);
         let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
-        let budget = Budget { tokens: SEARCH_TOKENS / self.config.more.decode.size.max(1), examples: 256 };
+        let budget = Budget { tokens: SCORING.tokens / self.config.more.decode.size.max(1), ..SCORING };
         let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
         let batches = in_order(&lengths, budget);
         for (done, batch) in batches.iter().enumerate() {
@@ -353,7 +347,7 @@ impl Task for Translate {
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.pairs.iter().map(|pair| pair.longest() + 1).collect();
-        batches(&lengths, self.budget(), self.config.seed, epoch)
+        batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
     }
 
     fn loss(
@@ -386,7 +380,7 @@ impl Task for Translate {
         let pairs: Vec<Encoded> = spread(part.pairs.len(), limit).map(|at| part.pairs.get(at)).collect();
         let lengths: Vec<usize> = pairs.iter().map(|pair| pair.longest() + 1).collect();
         let (mut nats, mut targets) = (0.0, 0usize);
-        for batch in in_order(&lengths, Budget { tokens: SEARCH_TOKENS, examples: 256 }) {
+        for batch in in_order(&lengths, SCORING) {
             pass.go_on()?;
             let pairs: Vec<Encoded> = batch.iter().map(|&index| pairs[index]).collect();
             let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, pass)?;
@@ -433,11 +427,8 @@ impl Task for Translate {
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
         let own = self.config.data.source.as_ref().and_then(Column::name);
         let text = given.text_under(&[own.unwrap_or("source"), "source"])?;
-        let (ids, most) = (self.tokenizer.ids(text), self.config.data.max_length);
-        if ids.is_empty() || ids.len() > most {
-            let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {}", excerpt(text)), expected, ids.len().to_string()));
-        }
+        let ids = self.tokenizer.ids(text);
+        check_length(text, ids.len(), self.config.data.max_length, "tokens")?;
         Ok(Typed { text: text.to_string(), ids })
     }
 
