@@ -154,7 +154,7 @@ impl Answers {
         })
     }
 
-    fn labels(&self) -> Option<&Vocabulary> {
+    pub(super) fn labels(&self) -> Option<&Vocabulary> {
         match self {
             Self::One(labels) | Self::Several(labels) => Some(labels),
             Self::Number(_) => None,
