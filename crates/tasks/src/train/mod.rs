@@ -18,8 +18,8 @@ use regard_nn::{NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
 use serde_json::{Value, json};
 
-pub(crate) use self::checkpoint::newest_weights;
-use self::checkpoint::{Best, Checkpoints, Snapshot};
+use self::checkpoint::{Best, Snapshot};
+pub(crate) use self::checkpoint::{Checkpoints, newest_weights};
 pub use self::checkpoint::{Conditions, State};
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
@@ -45,10 +45,12 @@ pub enum Origin {
 }
 
 /// The folder and the data of a run, and how it starts.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// Model folder, which gets the checkpoints and metrics.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    /// Model folder, which gets the metrics.
     pub folder: &'a Folder,
+    /// Checkpoints of the folder.
+    pub checkpoints: Checkpoints,
     /// Fingerprint of the examples, which must not change when the run is resumed.
     pub data: &'a str,
     /// Weights that the run starts from.
@@ -95,23 +97,17 @@ pub(crate) struct Run<'a, T: Task> {
     journal: Journal,
 }
 
-/// Returns whether a model folder has a checkpoint to resume from.
-pub(crate) fn has_checkpoint(folder: &Folder) -> Result<bool, TaskError> {
-    Ok(Checkpoints::new(folder.path())?.is_any())
-}
-
 impl<'a, T: Task> Run<'a, T> {
-    /// Prepares a run of `model`, the task's network with initial weights, which a checkpoint may replace. Returns an error if
-    /// resuming could not be bit-identical to an uninterrupted run, unless forced.
+    /// Prepares a run of `model`, the task's network, whose weights a checkpoint may replace. Returns an error if resuming could
+    /// not be bit-identical to an uninterrupted run, unless forced.
     pub(crate) fn new(
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
-        Place { folder, data, from, force }: Place,
+        Place { folder, mut checkpoints, data, from, force }: Place,
         observer: &mut dyn Observer,
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
-        let mut checkpoints = Checkpoints::new(folder.path())?;
         let mut optimiser =
             AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
         let conditions = Conditions::of(data);
