@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
 use regard_data::Split;
 use regard_inspect::count;
-use regard_nn::{Init, NnError, Pass};
+use regard_nn::{Init, Pass};
 
 use crate::error::{TaskError, path_text};
 use crate::folder::{Description, Files, Folder, METRICS, MODEL, REPORT, sha256};
@@ -20,8 +20,8 @@ use crate::opened::{Model, Opened};
 use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
 use crate::survey::Survey;
-use crate::task::{Better, Evaluation, Parts, Prediction, Sample, Settings, Task, Validate};
-use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, hear_scored};
+use crate::task::{Better, Parts, Prediction, Sample, Settings, Task, Validate};
+use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, scored};
 use crate::weights;
 
 /// Number of held-out examples that are shown after training.
@@ -381,12 +381,15 @@ fn finish<T: Task>(
     stop: &Stop,
 ) -> Result<Finished, TaskError> {
     let Trained { model, state, end } = trained;
+    let (split, held_out) = parts.held_out();
     let evaluation = match end {
         End::Stopped => None,
-        End::Whole | End::OutOfTime => scored(task, parts, &model, observer, stop)?,
+        End::Whole | End::OutOfTime => {
+            observer.hear(&Event::Doing(format!("scoring the {split} split")));
+            scored(task, held_out, &model, None, observer, stop)?
+        }
     };
     let finished = evaluation.is_some();
-    let (split, held_out) = parts.held_out();
     (description.step, description.finished) = (state.step, finished);
     let mut files = task.extras(&model)?;
     files.insert(MODEL.to_string(), weights::to_bytes(&weights::stored(&model)));
@@ -435,25 +438,6 @@ fn finish<T: Task>(
         let _ = fs::remove_file(folder.file(REPORT));
     }
     Ok(done)
-}
-
-/// Scores the held-out examples; returns `None` if the run is asked to stop meanwhile.
-fn scored<T: Task>(
-    task: &T,
-    parts: &Parts<T::Part>,
-    model: &T::Model,
-    observer: &mut dyn Observer,
-    stop: &Stop,
-) -> Result<Option<Evaluation>, TaskError> {
-    let (split, held_out) = parts.held_out();
-    observer.hear(&Event::Doing(format!("scoring the {split} split")));
-    let observer = Mutex::new(observer);
-    let tell = |done, all| hear_scored(&observer, done, all);
-    match task.evaluate(held_out, model, None, &Pass::inference().until(stop.flag()).telling(&tell)) {
-        Ok(evaluation) => Ok(Some(evaluation)),
-        Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Returns the predictions for at most `count` of the samples; inputs that the model refuses, such as too long ones, are skipped.

@@ -27,8 +27,8 @@ pub use self::observer::{Event, Observer, Stop};
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
 use crate::rows::device_of;
-use crate::task::{Loss, Parts, Settings, Task};
-use crate::weights::{self, Tensors};
+use crate::task::{Evaluation, Loss, Parts, Settings, Task};
+use crate::weights;
 
 /// Approximate number of points of the loss curve that a run writes to its metrics.
 const CURVE_POINTS: u64 = 200;
@@ -89,7 +89,8 @@ pub(crate) struct Run<'a, T: Task> {
     seed: u64,
     steps: u64,
     model: Option<T::Model>,
-    best: Option<Tensors>,
+    /// Model with the best weights so far, without gradients, if the run keeps them.
+    best: Option<T::Model>,
     optimiser: AdamW,
     state: State,
     plan: Vec<Vec<usize>>,
@@ -126,7 +127,8 @@ impl<'a, T: Task> Run<'a, T> {
             model = weights::load(model, saved.weights, folder.path())?;
             let restored = optimiser.restore(&model, saved.state.optimiser_steps, saved.moments);
             restored.map_err(|error| TaskError::folder(folder.path(), error.to_string()))?;
-            (state, best) = (saved.state, saved.best);
+            best = saved.best.map(|best| weights::load(model.valid(), best, folder.path())).transpose()?;
+            state = saved.state;
             state.conditions = conditions;
         }
         let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
@@ -320,14 +322,9 @@ impl<'a, T: Task> Run<'a, T> {
     fn evaluate(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
-        let evaluation = {
-            let observer = Mutex::new(&mut *observer);
-            let tell = |done, all| hear_scored(&observer, done, all);
-            let pass = Pass::inference().until(stop.flag()).telling(&tell);
-            match self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &pass) {
-                Err(TaskError::Nn(NnError::Cancelled)) => return Ok(false),
-                evaluation => evaluation?,
-            }
+        let model = self.model().valid();
+        let Some(evaluation) = scored(self.task, &self.parts.dev, &model, limit, observer, stop)? else {
+            return Ok(false);
         };
         self.state.evaluation_due = false;
         let step = self.state.step;
@@ -336,7 +333,7 @@ impl<'a, T: Task> Run<'a, T> {
         if best {
             self.state.best = Some(Best { step, worth_bits: worth.to_bits() });
             self.state.stale = 0;
-            self.best = (self.config.keep == Keep::Best).then(|| weights::parameters(self.model()));
+            self.best = (self.config.keep == Keep::Best).then_some(model);
         } else {
             self.state.stale += 1;
         }
@@ -382,25 +379,36 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.optimiser_steps = steps;
         self.state.metrics_bytes = self.journal.sync()?;
         let model = self.model.as_ref().expect("put back after each step");
-        let snapshot =
-            Snapshot { state: &self.state, weights: weights::stored(model), best: self.best.as_ref(), moments };
+        let best = self.best.as_ref().map(weights::stored);
+        let snapshot = Snapshot { state: &self.state, weights: weights::stored(model), best, moments };
         self.checkpoints.save(&snapshot)
     }
 
     fn end(mut self, end: End) -> Result<Trained<T::Model>, TaskError> {
-        let model = self.model.take().expect("put back after each step");
-        let model = match self.best.take() {
-            Some(best) => weights::load(model, best, std::path::Path::new("best weights"))?,
-            None => model,
-        };
-        Ok(Trained { model: model.valid(), state: self.state, end })
+        let model = self.best.take().unwrap_or_else(|| self.model().valid());
+        Ok(Trained { model, state: self.state, end })
     }
 }
 
-/// Reports the progress of an evaluation to an observer, from any thread.
-pub(crate) fn hear_scored(observer: &Mutex<&mut (dyn Observer + '_)>, done: usize, all: usize) {
-    if let Ok(mut observer) = observer.lock() {
-        observer.hear(&Event::Scored { done, all });
+/// Scores a model on at most `limit` examples and reports the progress; returns `None` if the run is asked to stop meanwhile.
+pub(crate) fn scored<T: Task>(
+    task: &T,
+    part: &T::Part,
+    model: &T::Model,
+    limit: Option<usize>,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TaskError> {
+    let observer = Mutex::new(observer);
+    // Called from any thread.
+    let tell = |done, all| {
+        if let Ok(mut observer) = observer.lock() {
+            observer.hear(&Event::Scored { done, all });
+        }
+    };
+    match task.evaluate(part, model, limit, &Pass::inference().until(stop.flag()).telling(&tell)) {
+        Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
+        evaluation => evaluation.map(Some),
     }
 }
 
