@@ -436,6 +436,12 @@ pub(crate) mod testing {
 
     use super::*;
     use crate::opened::viewed;
+    use crate::settings::resolve;
+
+    /// Resolves the task's default configuration with these settings.
+    pub(crate) fn configured<T: Task>(sets: &[&str]) -> Result<T::Config, TaskError> {
+        resolve(T::CONFIG, None, &sets.iter().map(|set| set.to_string()).collect::<Vec<_>>(), &[])
+    }
 
     /// Predicts the answers to texts.
     pub(crate) fn answers<T: Task>(task: &T, model: &T::Model, texts: &[&str]) -> Result<Vec<Prediction>, TaskError> {

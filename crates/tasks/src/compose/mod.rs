@@ -239,12 +239,8 @@ pub enum Part {
     /// Training examples, drawn as they are needed.
     Endless,
     /// A fixed list of examples.
-    Fixed(Vec<FixedExample>),
+    Fixed(Vec<Example>),
 }
-
-/// An example of a fixed list.
-#[derive(Debug)]
-pub struct FixedExample(Example);
 
 impl Task for Compose {
     const NAME: &'static str = "compose";
@@ -270,9 +266,7 @@ impl Task for Compose {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let fixed = |side, count: usize| {
-            Part::Fixed((0..count as u64).map(|index| FixedExample(self.example(side, index))).collect())
-        };
+        let fixed = |side, count: usize| Part::Fixed((0..count as u64).map(|at| self.example(side, at)).collect());
         let DataConfig { dev, test, .. } = self.config.data;
         Ok(Parts {
             train: Part::Endless,
@@ -286,8 +280,8 @@ impl Task for Compose {
         let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let examples = lines.map(|(at, line)| {
-            let example = Given::argument(line, Self::INPUT).and_then(|given| self.input(&given));
-            example.map(FixedExample).map_err(|error| error.at_line(at + 1))
+            let example = Given::line(line, Self::INPUT).and_then(|given| self.input(&given));
+            example.map_err(|error| error.at_line(at + 1))
         });
         let examples = examples.collect::<Result<Vec<_>, _>>()?;
         if examples.is_empty() {
@@ -364,7 +358,7 @@ impl Task for Compose {
                 what: "score its training split, which is endless".to_string(),
             });
         };
-        let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].0.clone()).collect();
+        let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].clone()).collect();
         let (mut right, mut whole) = (0, 0);
         for (done, batch) in examples.chunks(256).enumerate() {
             pass.reached(done, examples.len().div_ceil(256))?;
@@ -402,7 +396,7 @@ impl Task for Compose {
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let Part::Fixed(examples) = part else { return Vec::new() };
-        let sample = |FixedExample(example): &FixedExample| {
+        let sample = |example: &Example| {
             let given = match self.config.data.form {
                 Form::Permutations => example.text().into(),
                 Form::Grid => example.given(),

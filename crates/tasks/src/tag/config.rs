@@ -288,13 +288,11 @@ mod tests {
     use regard_nn::Init;
 
     use super::*;
-    use crate::settings::resolve;
     use crate::tag::Tag;
-    use crate::task::Task;
+    use crate::task::testing::configured;
 
     fn config(sets: &[&str]) -> Config {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        resolve(Tag::CONFIG, None, &sets, &[]).unwrap()
+        configured::<Tag>(sets).unwrap()
     }
 
     #[test]
@@ -311,8 +309,7 @@ mod tests {
 
     #[test]
     fn keys_without_effect_are_refused() {
-        let sets = ["model.embedding_scale=none".to_string()];
-        let error = resolve::<Config>(Tag::CONFIG, None, &sets, &[]).unwrap_err().to_string();
+        let error = configured::<Tag>(&["model.embedding_scale=none"]).unwrap_err().to_string();
         assert!(error.contains("unknown field `embedding_scale`"), "{error}");
         for (set, field) in [("model.kv_heads=3", "kv_heads"), ("data.fold=1/10", "data.fold")] {
             let error = config(&[set]).validate().unwrap_err().to_string();

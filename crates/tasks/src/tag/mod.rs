@@ -296,7 +296,8 @@ impl Task for Tag {
     }
 
     fn described(&self) -> Option<Description> {
-        Some(size::description(&self.tagger(), sizes(self.config.train.batch_tokens, self.config.data.max_length)))
+        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length);
+        Some(size::description(&self.config.model, &self.tagger(), sizes))
     }
 
     fn model(&self, init: &Init) -> Result<Tagger, TaskError> {

@@ -3,13 +3,12 @@
 use burn::tensor::Device;
 
 use super::*;
-use crate::settings::resolve;
 use crate::task::Validate;
+use crate::task::testing::configured;
 
 fn config(sets: &[&str]) -> Config {
     let small = ["model.d_model=8", "model.d_ff=8", "model.n_heads=2", "model.n_layers=1"];
-    let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-    resolve(Translate::CONFIG, None, &sets, &[]).unwrap()
+    configured::<Translate>(&[&small, sets].concat()).unwrap()
 }
 
 /// A task with sentences of one to six words in each split.

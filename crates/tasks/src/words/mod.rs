@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use self::ask::{Question, SHOWN, Section, Table, known, read_analogies};
 pub use self::config::{Config, Kind, ModelConfig};
-use self::draws::{Direction, Draws, generator};
+use self::draws::{Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
 use crate::folder::Files;
@@ -102,13 +102,6 @@ impl Words {
         Ok(Parts { train, dev, test, notes })
     }
 
-    fn direction(&self) -> Direction {
-        match self.config.model.kind {
-            Kind::SkipGram => Direction::Around,
-            Kind::Cbow => Direction::Centre,
-        }
-    }
-
     /// Draws examples from some passages and computes their mean loss and number of targets; `None` if there are no targets.
     fn drawn_loss(
         &self,
@@ -117,7 +110,7 @@ impl Words {
         random: &ChaCha8Rng,
         model: &WordVectors,
     ) -> Result<Option<(Tensor<1>, usize)>, TaskError> {
-        let found = self.draws.examples(part, passages, self.direction(), random);
+        let found = self.draws.examples(part, passages, self.config.model.kind, random);
         let (n, device) = (found.centres.len(), device_of(model));
         if n == 0 {
             return Ok(None);
