@@ -18,11 +18,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::models::encoder::Encoder;
-use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Init, Pass, Wanted};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
-use regard_tasks::folder::Folder;
+use regard_tasks::folder::{Files, Folder};
 use regard_tasks::input::{Given, InputKind};
+use regard_tasks::model::TransformerKeys;
+use regard_tasks::rows::device_of;
 use regard_tasks::run::kind_of;
 use regard_tasks::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Settings, Task, Validate};
 use regard_tasks::train::{Event, Observer, Origin, Stop, TrainConfig};
@@ -40,35 +41,13 @@ const DIGITS: usize = 10;
 #[serde(deny_unknown_fields)]
 struct Config {
     seed: u64,
-    model: ModelConfig,
+    model: TransformerKeys,
     train: TrainConfig,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ModelConfig {
-    d_model: usize,
-    n_layers: usize,
-    n_heads: usize,
-}
-
-impl ModelConfig {
-    fn transformer(&self) -> TransformerConfig {
-        let Self { d_model, n_layers, n_heads } = *self;
-        TransformerConfig {
-            vocab: DIGITS,
-            d_model,
-            n_layers,
-            n_heads,
-            d_ff: 2 * d_model,
-            ..TransformerConfig::default()
-        }
-    }
 }
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
-        Ok(self.model.transformer().validate().map_err(|error| error.within("model"))?)
+        Ok(self.model.transformer(DIGITS).validate().map_err(|error| error.within("model"))?)
     }
 }
 
@@ -128,9 +107,8 @@ impl Sort {
     /// # Shapes
     /// → `[examples · LENGTH, DIGITS]`.
     fn logits(&self, model: &Sorter, examples: &[Digits], pass: &Pass) -> Result<Tensor<2>, TaskError> {
-        let device = model.devices().into_iter().next().unwrap_or_default();
         let ids: Vec<i32> = examples.iter().flatten().map(|&digit| digit as i32).collect();
-        let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [examples.len(), LENGTH]), &device);
+        let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [examples.len(), LENGTH]), &device_of(model));
         let states = model.encoder.forward(ids, None, pass)?;
         Ok(model.output.forward(states)?.reshape([examples.len() * LENGTH, DIGITS]))
     }
@@ -147,7 +125,7 @@ impl Task for Sort {
     /// The defaults. In a task of the program this is a commented file of its own.
     const CONFIG: &'static str = "\
         seed = 1\n\
-        [model]\nd_model = 64\nn_layers = 2\nn_heads = 4\n\
+        [model]\nd_model = 64\nn_layers = 2\nn_heads = 4\nd_ff = 128\n\
         [train]\nsteps = 400\nbatch_examples = 64\nlearning_rate = 2e-3\nevaluate_every = 100\n";
     const INPUT: InputKind = InputKind::Text;
     type Config = Config;
@@ -156,15 +134,13 @@ impl Task for Sort {
     /// Numbers of the held-out examples of a split; empty for training, which never runs out of new examples.
     type Part = Vec<u64>;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
-        Ok(Self { config })
+    fn start(config: Config) -> Result<(Self, Parts<Vec<u64>>), TaskError> {
+        let task = Self { config };
+        let parts = task.parts()?;
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::new())
-    }
-
-    fn open(config: Config, _: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+    fn open(config: Config, _: &Files) -> Result<Self, TaskError> {
         Ok(Self { config })
     }
 
@@ -184,7 +160,7 @@ impl Task for Sort {
     }
 
     fn model(&self, init: &Init) -> Result<Sorter, TaskError> {
-        let transformer = self.config.model.transformer();
+        let transformer = self.config.model.transformer(DIGITS);
         let encoder = Encoder::new(&transformer, &init.enter("encoder"))?;
         let output = LinearConfig::new(transformer.d_model, DIGITS).init(&init.enter("output"))?;
         Ok(Sorter { encoder, output })

@@ -6,12 +6,15 @@
 //! files are read from `NAME.new`, and the next process that trains in the folder renames them.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use regard_data::Tokenizer;
 use regard_system::{create_folder, remove_temporary_files, save_atomically, sync_folder};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
@@ -203,6 +206,37 @@ impl Folder {
     }
 }
 
+/// The files of a model folder for [`Task::open`](crate::task::Task::open).
+#[derive(Debug, Clone, Copy)]
+pub struct Files<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) description: &'a Description,
+}
+
+impl Files<'_> {
+    /// Reads a JSON file.
+    pub fn json<V: DeserializeOwned>(&self, name: &str) -> Result<V, TaskError> {
+        let content = self.folder.read(self.description, name)?;
+        serde_json::from_slice(&content).map_err(|error| self.damaged(name, error))
+    }
+
+    /// Reads the tokeniser, [`TOKENIZER`].
+    pub fn tokenizer(&self) -> Result<Tokenizer, TaskError> {
+        let content = self.folder.read(self.description, TOKENIZER)?;
+        Ok(Tokenizer::from_json(&content, &self.folder.file(TOKENIZER))?)
+    }
+
+    /// Returns the error for a file whose content is wrong.
+    pub fn damaged(&self, name: &str, problem: impl Display) -> TaskError {
+        TaskError::folder(self.folder.file(name), format!("damaged: {problem}"))
+    }
+}
+
+/// Returns the name and the content of the file that [`Files::tokenizer`] reads.
+pub fn tokenizer_file(tokenizer: &Tokenizer) -> (String, Vec<u8>) {
+    (TOKENIZER.to_string(), tokenizer.to_json().into_bytes())
+}
+
 /// The part of a `config.json` that decides whether the rest can be read.
 #[derive(Deserialize)]
 struct Layout {
@@ -273,6 +307,20 @@ pub(crate) fn lock(folder: &Path) -> Result<Arc<File>, TaskError> {
 /// Writes a file atomically and durably.
 pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), TaskError> {
     Ok(save_atomically(path, content)?)
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// Calls `read` with the files of a new model folder.
+    pub(crate) fn with_files<R>(files: BTreeMap<String, Vec<u8>>, read: impl FnOnce(&Files) -> R) -> R {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(place.path()).unwrap();
+        let mut description = Description::new("tag", serde_json::json!({}));
+        folder.commit(&mut description, &files).unwrap();
+        read(&Files { folder: &folder, description: &description })
+    }
 }
 
 #[cfg(test)]

@@ -72,8 +72,8 @@ pub enum Given {
 }
 
 impl Given {
-    /// Parses a line of JSON: an input, or an object with an input under `"input"`, as `regard predict --json` prints it.
-    pub fn line(line: &str) -> Result<Self, TaskError> {
+    /// Parses JSON: an input, or an object with an input under `"input"`, as `regard predict --json` prints it.
+    pub fn json(line: &str) -> Result<Self, TaskError> {
         let value = regard_data::read_json(line)
             .map_err(|error| TaskError::input("line", "JSON", format!("{}: {error}", excerpt(line))))?;
         match value {
@@ -84,25 +84,29 @@ impl Given {
         }
     }
 
-    /// Reads an argument of a command or a line of a file. It may also be JSON if the task's inputs are not texts.
-    pub fn argument(text: &str, kind: InputKind) -> Result<Self, TaskError> {
+    /// Reads a line of a file. It may also be JSON if the task's inputs are not texts.
+    pub fn line(text: &str, kind: InputKind) -> Result<Self, TaskError> {
         match kind != InputKind::Text && text.trim_start().starts_with(['{', '[']) {
-            true => Self::line(text),
+            true => Self::json(text),
             false => Ok(Self::from(text)),
+        }
+    }
+
+    /// Reads an argument of a command like a [`line`](Self::line), but refuses the name of a picture or sound file as a text.
+    pub fn argument(text: &str, kind: InputKind) -> Result<Self, TaskError> {
+        match file_kind(text).filter(|_| kind == InputKind::Text) {
+            Some(found) => Err(is_not(kind, &format!("a file with {found}, {text}"))),
+            None => Self::line(text, kind),
         }
     }
 
     /// Returns the text, for a task whose inputs are texts.
     pub fn text(&self) -> Result<&str, TaskError> {
         match self {
-            Self::Text(text) => match file_kind(text) {
-                Some(kind) => Err(self.is_not(InputKind::Text, &format!("a file with {kind}, {text}"))),
-                None => Ok(text),
-            },
-            Self::Json(Value::String(text)) => Ok(text),
+            Self::Text(text) | Self::Json(Value::String(text)) => Ok(text),
             Self::Json(value) => match value.get(InputKind::Text.key()).and_then(Value::as_str) {
                 Some(text) => Ok(text),
-                None => Err(self.is_not(InputKind::Text, &named(value))),
+                None => Err(is_not(InputKind::Text, &named(value))),
             },
         }
     }
@@ -120,7 +124,7 @@ impl Given {
             Self::Text(_) | Self::Json(Value::String(_)) => Ok(None),
             Self::Json(value) => match value.get(kind.key()) {
                 Some(value) => Ok(Some(value)),
-                None => Err(self.is_not(kind, &named(value))),
+                None => Err(is_not(kind, &named(value))),
             },
         }
     }
@@ -132,10 +136,10 @@ impl Given {
             Self::Json(value) => value.clone(),
         }
     }
+}
 
-    fn is_not(&self, kind: InputKind, found: &str) -> TaskError {
-        TaskError::input("input", format!("{kind}, which this model takes"), found)
-    }
+fn is_not(kind: InputKind, found: &str) -> TaskError {
+    TaskError::input("input", format!("{kind}, which this model takes"), found)
 }
 
 impl fmt::Display for Given {
@@ -157,6 +161,15 @@ impl From<String> for Given {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
+}
+
+/// Returns an error unless the input `text` has 1 to `most` (`data.max_length`) of a `unit`, such as tokens.
+pub(crate) fn check_length(text: &str, count: usize, most: usize, unit: &str) -> Result<(), TaskError> {
+    if (1..=most).contains(&count) {
+        return Ok(());
+    }
+    let expected = format!("1 to {most} {unit} (data.max_length of this model)");
+    Err(TaskError::input(format!("input {}", excerpt(text)), expected, count.to_string()))
 }
 
 /// Names the kind of a JSON value by its keys, or quotes the value if it has none of them.
@@ -196,8 +209,8 @@ mod tests {
             Given::from("a b"),
             Given::Json(json!("a b")),
             Given::Json(json!({"text": "a b"})),
-            Given::line(r#"{"input": "a b", "output": "x"}"#).unwrap(),
-            Given::line(r#""a b""#).unwrap(),
+            Given::json(r#"{"input": "a b", "output": "x"}"#).unwrap(),
+            Given::json(r#""a b""#).unwrap(),
         ] {
             assert_eq!(given.text().unwrap(), "a b");
         }
@@ -216,11 +229,11 @@ mod tests {
         let message = |given: Given| given.text().unwrap_err().to_string();
         assert!(message(Given::Json(json!({"image": "iVBO"}))).ends_with("got a picture"));
         assert!(message(Given::Json(json!([1, 2]))).contains("[1,2]"));
-        assert!(Given::line("{").unwrap_err().to_string().contains("JSON"));
+        assert!(Given::json("{").unwrap_err().to_string().contains("JSON"));
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("cat.png");
         std::fs::write(&file, b"\x89PNG\r\n\x1a\n").unwrap();
-        let error = message(Given::from(file.display().to_string()));
+        let error = Given::argument(&file.display().to_string(), InputKind::Text).unwrap_err().to_string();
         assert!(error.contains("a file with a picture") && error.contains("cat.png"), "{error}");
         let long = message(Given::Json(json!({ "other": "x".repeat(10_000) })));
         assert!(long.len() < 200, "{long}");

@@ -65,15 +65,14 @@ mod tests {
     use crate::compose::Compose;
     use crate::generate::Generate;
     use crate::pretrain::Pretrain;
-    use crate::settings::resolve;
     use crate::tag::Tag;
     use crate::task::Task;
+    use crate::task::testing::configured;
     use crate::translate::Translate;
     use crate::words::Words;
 
     fn started<T: Task>(sets: &[&str]) -> T {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        T::start(resolve(T::CONFIG, None, &sets, &[]).unwrap()).unwrap()
+        T::start(configured::<T>(sets).unwrap()).unwrap().0
     }
 
     /// Returns the relative error of the counted number of parameters.

@@ -122,6 +122,12 @@ impl RecurrentKeys {
         self.d_hidden.unwrap_or(self.d_model)
     }
 
+    /// Describes the layers, made of `cell`, so that their cost can be counted.
+    pub fn counted(&self, cell: Cell) -> RecurrentModel {
+        let (d_in, d_hidden, n_layers) = (self.d_model, self.d_hidden(), self.n_layers);
+        RecurrentModel { cell, d_in, d_hidden, n_layers, ..RecurrentModel::default() }
+    }
+
     /// Returns an error if a value is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("d_model", self.d_model)?;

@@ -11,8 +11,7 @@ use regard_nn::models::encoder::Encoder;
 use crate::classify::EncoderKeys;
 use crate::error::TaskError;
 use crate::extended::Extended;
-use crate::folder::TOKENIZER;
-use crate::folder::{CONFIG, Description, Folder, MODEL};
+use crate::folder::{CONFIG, Description, Files, Folder, MODEL};
 use crate::model::TransformerKeys;
 use crate::pretrain::ModelConfig;
 use crate::weights;
@@ -23,7 +22,7 @@ const PREFIX: &str = "encoder.";
 /// Reads the tokeniser and the configuration of a pre-trained encoder.
 pub(crate) fn described(path: &Path) -> Result<(Tokenizer, ModelConfig), TaskError> {
     let (folder, description) = open(path)?;
-    let tokenizer = Tokenizer::from_json(&folder.read(&description, TOKENIZER)?, &folder.file(TOKENIZER))?;
+    let tokenizer = Files { folder: &folder, description: &description }.tokenizer()?;
     let model = serde_path_to_error::deserialize(&description.config["model"]).map_err(|error| {
         TaskError::folder(folder.file(CONFIG), format!("config.model.{}: {}", error.path(), error.inner()))
     })?;
@@ -86,6 +85,7 @@ mod tests {
     use regard_nn::models::masked_language_model::MaskedLanguageModel;
 
     use super::*;
+    use crate::folder::tokenizer_file;
 
     /// Writes a folder as `pretrain` does and returns the parameters of its encoder.
     fn folder(path: &Path, task: &str) -> weights::Tensors {
@@ -98,7 +98,7 @@ mod tests {
         let folder = Folder::create(path).unwrap();
         let mut description = Description::new(task, serde_json::json!({ "model": model }));
         let tensors = weights::to_bytes(&weights::stored(&network));
-        let files = [(TOKENIZER.to_string(), tokenizer.to_json().into_bytes()), (MODEL.to_string(), tensors)];
+        let files = [tokenizer_file(&tokenizer), (MODEL.to_string(), tensors)];
         folder.commit(&mut description, &files.into_iter().collect()).unwrap();
         weights::parameters(&network.encoder)
     }

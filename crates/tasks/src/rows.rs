@@ -2,21 +2,24 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use regard_data::{PAD, pad};
+use regard_data::{Budget, PAD, pad};
+
+/// Largest size of a batch when no gradients are kept.
+pub const SCORING: Budget = Budget { tokens: 8_192, examples: 256 };
 
 /// Chooses at most `limit` of `len` examples, spread evenly because files are often sorted by length or label; yields indices.
-pub(crate) fn spread(len: usize, limit: Option<usize>) -> impl Iterator<Item = usize> {
+pub fn spread(len: usize, limit: Option<usize>) -> impl Iterator<Item = usize> {
     let count = limit.unwrap_or(len).min(len);
     (0..count).map(move |at| (at as u128 * len as u128 / count as u128) as usize)
 }
 
 /// Returns the device of a model.
-pub(crate) fn device_of(model: &impl Module) -> Device {
+pub fn device_of(model: &impl Module) -> Device {
     model.devices().into_iter().next().unwrap_or_default()
 }
 
 /// Pads rows with [`PAD`] to a tensor `[rows, longest]`; also returns their lengths.
-pub(crate) fn padded<R: AsRef<[u32]>>(rows: &[R], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
+pub fn padded<R: AsRef<[u32]>>(rows: &[R], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
     let rows: Vec<&[u32]> = rows.iter().map(AsRef::as_ref).collect();
     let padded = pad(&rows, PAD);
     (Tensor::from_data(TensorData::new(padded.ids, padded.shape), device), padded.lengths)

@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
 use regard_data::Split;
 use regard_inspect::count;
-use regard_nn::{Init, NnError, Pass};
+use regard_nn::{Init, Pass};
 
 use crate::error::{TaskError, path_text};
-use crate::folder::{Description, Folder, METRICS, MODEL, REPORT, sha256};
+use crate::folder::{Description, Files, Folder, METRICS, MODEL, REPORT, sha256};
 use crate::memory;
 use crate::opened::{Model, Opened};
 use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
 use crate::survey::Survey;
-use crate::task::{Better, Evaluation, Parts, Prediction, Sample, Settings, Task, Validate};
-use crate::train::{End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, has_checkpoint, hear_scored};
+use crate::task::{Better, Parts, Prediction, Sample, Settings, Task, Validate};
+use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, scored};
 use crate::weights;
 
 /// Number of held-out examples that are shown after training.
@@ -167,13 +167,11 @@ impl<T: Task> Kind for Of<T> {
     ) -> Result<Finished, TaskError> {
         let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
         observer.hear(&Event::Doing("reading the data".to_string()));
-        let Start { task, parts, mut model, folder, mut description, data } = match from {
+        let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
             Origin::Scratch => begin::<T>(request)?,
             Origin::Checkpoint => resume::<T>(request)?,
         };
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        // A run that ended before its first checkpoint starts from scratch.
-        let from = if has_checkpoint(&folder)? { from } else { Origin::Scratch };
         if from == Origin::Scratch {
             model = task.warm(model)?;
             description.counted = counted(&task, &model);
@@ -182,7 +180,7 @@ impl<T: Task> Kind for Of<T> {
             &task,
             &parts,
             model,
-            Place { folder: &folder, data: &data, from, force: request.force },
+            Place { folder: &folder, checkpoints, data: &data, from, force: request.force },
             observer,
         )?;
         // Metrics and report will be written anew; the files of the model stay valid until then.
@@ -202,8 +200,7 @@ impl<T: Task> Kind for Of<T> {
     fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
         let config = configured::<T>(request)?.all_used()?;
         let survey = T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits));
-        let task = started::<T>(config)?;
-        Ok(Survey { notes: parts_of(&task)?.notes, ..survey })
+        Ok(Survey { notes: started::<T>(config)?.1.notes, ..survey })
     }
 }
 
@@ -243,23 +240,29 @@ fn number(value: u64) -> Result<toml::Value, TaskError> {
 struct Start<T: Task> {
     task: T,
     parts: Parts<T::Part>,
-    /// Network with its initial weights.
+    /// Network with its initial weights, or with none if a checkpoint will replace them.
     model: T::Model,
     folder: Folder,
+    checkpoints: Checkpoints,
+    from: Origin,
     description: Description,
     /// Fingerprint of the data.
     data: String,
 }
 
 /// Starts a task. An error names the file of the data.
-fn started<T: Task>(config: T::Config) -> Result<T, TaskError> {
+fn started<T: Task>(config: T::Config) -> Result<(T, Parts<T::Part>), TaskError> {
     let path = config.data_path().map(Path::to_path_buf);
     T::start(config).map_err(TaskError::in_file(path.as_deref()))
 }
 
-/// Creates the network with its initial weights, ready to be trained.
-fn untrained<T: Task>(task: &T) -> Result<T::Model, TaskError> {
-    task.model(&Init::new(task.config().seed(), &Device::flex().autodiff()))
+/// Creates the network, ready to be trained. Initial weights are drawn only if no checkpoint will replace them.
+fn untrained<T: Task>(task: &T, from: Origin) -> Result<T::Model, TaskError> {
+    let device = Device::flex().autodiff();
+    task.model(&match from {
+        Origin::Scratch => Init::new(task.config().seed(), &device),
+        Origin::Checkpoint => Init::for_weights(&device),
+    })
 }
 
 /// Prepares a new run. Its folder is created last, when nothing in the request can be refused any more.
@@ -270,18 +273,20 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         UnusedKeys::Dropped => resolved.config,
     };
     let data = config.fingerprint()?;
-    let task = started::<T>(config)?;
+    let (task, parts) = started::<T>(config)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
-    let (parts, model) = (parts_of(&task)?, untrained(&task)?);
+    let from = Origin::Scratch;
+    let model = untrained(&task, from)?;
     // The task's configuration may differ from the request: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
     let mut description = Description { data: data.clone(), ..Description::new(T::NAME, described) };
-    folder.commit(&mut description, &task.files()?)?;
-    Ok(Start { task, parts, model, folder, description, data })
+    folder.commit(&mut description, &task.files())?;
+    let checkpoints = Checkpoints::new(folder.path())?;
+    Ok(Start { task, parts, model, folder, checkpoints, from, description, data })
 }
 
 /// Prepares to resume the run of a folder.
@@ -310,27 +315,30 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         let moved = data.canonicalize().map_err(TaskError::io(data))?;
         description.config["data"]["path"] = path_text(&moved)?.into();
     }
-    let (mut task, mut notes): (T, Vec<String>) = (restored(&folder, &description)?, Vec::new());
     if let Some(steps) = request.steps {
         description.config["train"]["steps"] = steps.into();
         description.config["train"]["epochs"] = serde_json::Value::Null;
-        task = restored(&folder, &description)?;
-        notes.push(format!(
-            "the learning rate now follows a schedule of {steps} steps, so it may be higher than where the run ended"
-        ));
     }
+    let task: T = restored(&folder, &description)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
     let data = task.config().fingerprint()?;
+    let checkpoints = Checkpoints::new(folder.path())?;
+    // A run that ended before its first checkpoint starts from scratch.
+    let from = if checkpoints.is_any() { Origin::Checkpoint } else { Origin::Scratch };
     // `Run::new` compares built-in data with those of the checkpoint, if there is one, and takes --force into account.
-    if data != description.data && (task.config().data_path().is_some() || !has_checkpoint(&folder)?) {
+    if data != description.data && (task.config().data_path().is_some() || from == Origin::Scratch) {
         let problem = "the data are not those that this run began with; give it the same data, or start a new run";
         return Err(TaskError::folder(path, problem));
     }
-    let (mut parts, model) = (parts_of(&task)?, untrained(&task)?);
-    parts.notes.extend(notes);
-    Ok(Start { task, parts, model, folder, description, data })
+    let (mut parts, model) = (parts_of(&task)?, untrained(&task, from)?);
+    parts.notes.extend(request.steps.map(|steps| {
+        format!(
+            "the learning rate now follows a schedule of {steps} steps, so it may be higher than where the run ended"
+        )
+    }));
+    Ok(Start { task, parts, model, folder, checkpoints, from, description, data })
 }
 
 /// Loads the examples of the run. An error names their file.
@@ -348,7 +356,7 @@ pub(crate) fn restored<T: Task>(folder: &Folder, description: &Description) -> R
     })?;
     let checked = config.train().validate().map_err(TaskError::from).and_then(|()| config.validate());
     checked.map_err(|error| TaskError::folder(folder.file(crate::folder::CONFIG), format!("config.{error}")))?;
-    T::open(config, &mut |name| folder.read(description, name))
+    T::open(config, &Files { folder, description })
 }
 
 /// Returns the model's description for `regard count`, or nothing if its count of parameters would not be exact.
@@ -373,12 +381,15 @@ fn finish<T: Task>(
     stop: &Stop,
 ) -> Result<Finished, TaskError> {
     let Trained { model, state, end } = trained;
+    let (split, held_out) = parts.held_out();
     let evaluation = match end {
         End::Stopped => None,
-        End::Whole | End::OutOfTime => scored(task, parts, &model, observer, stop)?,
+        End::Whole | End::OutOfTime => {
+            observer.hear(&Event::Doing(format!("scoring the {split} split")));
+            scored(task, held_out, &model, None, observer, stop)?
+        }
     };
     let finished = evaluation.is_some();
-    let (split, held_out) = parts.held_out();
     (description.step, description.finished) = (state.step, finished);
     let mut files = task.extras(&model)?;
     files.insert(MODEL.to_string(), weights::to_bytes(&weights::stored(&model)));
@@ -427,25 +438,6 @@ fn finish<T: Task>(
         let _ = fs::remove_file(folder.file(REPORT));
     }
     Ok(done)
-}
-
-/// Scores the held-out examples; returns `None` if the run is asked to stop meanwhile.
-fn scored<T: Task>(
-    task: &T,
-    parts: &Parts<T::Part>,
-    model: &T::Model,
-    observer: &mut dyn Observer,
-    stop: &Stop,
-) -> Result<Option<Evaluation>, TaskError> {
-    let (split, held_out) = parts.held_out();
-    observer.hear(&Event::Doing(format!("scoring the {split} split")));
-    let observer = Mutex::new(observer);
-    let tell = |done, all| hear_scored(&observer, done, all);
-    match task.evaluate(held_out, model, None, &Pass::inference().until(stop.flag()).with_progress(&tell)) {
-        Ok(evaluation) => Ok(Some(evaluation)),
-        Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Returns the predictions for at most `count` of the samples; inputs that the model refuses, such as too long ones, are skipped.

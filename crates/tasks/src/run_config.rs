@@ -3,6 +3,9 @@
 use std::fmt::Debug;
 use std::path::Path;
 
+use regard_data::{Column, Fold};
+use regard_nn::ConfigError;
+use regard_nn::config::check_positive;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +31,28 @@ pub trait DataSection: Section {
             Some(path) => Ok(regard_data::fingerprint(path)?),
             None => Ok(format!("built-in {}", regard_data::builtin::fingerprint())),
         }
+    }
+}
+
+/// Returns an error unless `max_length` is at least 1 and `longest` from 1 to `max_length`; both are keys of `[data]`.
+pub fn check_lengths(max_length: usize, longest: Option<usize>) -> Result<(), ConfigError> {
+    check_positive("data.max_length", max_length)?;
+    match longest {
+        Some(longest) if !(1..=max_length).contains(&longest) => {
+            Err(ConfigError::new("data.longest", longest, format!("1 to data.max_length, {max_length}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns an error if `[data]` has a fold or a column, given by key, although the data are built in.
+pub fn check_built_in(fold: Option<Fold>, columns: &[(&str, &Option<Column>)]) -> Result<(), ConfigError> {
+    if let Some(fold) = fold {
+        return Err(ConfigError::new("data.fold", fold, "no fold: the built-in data have fixed splits"));
+    }
+    match columns.iter().find_map(|(key, column)| Some((key, column.as_ref()?))) {
+        Some((key, column)) => Err(ConfigError::new(*key, column, "no column: the built-in data have none")),
+        None => Ok(()),
     }
 }
 

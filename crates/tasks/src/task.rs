@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
+use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::survey::RawExample;
 use crate::train::TrainConfig;
@@ -59,19 +60,22 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Encoded examples of one split.
     type Part: Sync;
 
-    /// Creates the task of a new run. Reads the training data as far as tokenisers and labels need them.
-    fn start(config: Self::Config) -> Result<Self, TaskError>;
+    /// Creates the task of a new run from its data: learns tokenisers and labels, and encodes the examples.
+    fn start(config: Self::Config) -> Result<(Self, Parts<Self::Part>), TaskError>;
 
-    /// Returns the files that [`open`](Self::open) needs beside the configuration, by name, such as `tokenizer.json`.
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError>;
+    /// Returns the files that [`open`](Self::open) needs beside the configuration, by name, such as `tokenizer.json`. By default
+    /// there are none.
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::new()
+    }
 
-    /// Restores the task of a model folder from its configuration and its [`files`](Self::files), which `file` reads by name.
-    fn open(config: Self::Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError>;
+    /// Restores the task of a model folder from its configuration and its [`files`](Self::files).
+    fn open(config: Self::Config, files: &Files) -> Result<Self, TaskError>;
 
     /// Returns the configuration of this run.
     fn config(&self) -> &Self::Config;
 
-    /// Loads the examples of the run.
+    /// Loads the examples of the run again, to resume it or to score its model.
     fn parts(&self) -> Result<Parts<Self::Part>, TaskError>;
 
     /// Loads all examples of a file, for `regard eval --data`.
@@ -432,6 +436,12 @@ pub(crate) mod testing {
 
     use super::*;
     use crate::opened::viewed;
+    use crate::settings::resolve;
+
+    /// Resolves the task's default configuration with these settings.
+    pub(crate) fn configured<T: Task>(sets: &[&str]) -> Result<T::Config, TaskError> {
+        resolve(T::CONFIG, None, &sets.iter().map(|set| set.to_string()).collect::<Vec<_>>(), &[])
+    }
 
     /// Predicts the answers to texts.
     pub(crate) fn answers<T: Task>(task: &T, model: &T::Model, texts: &[&str]) -> Result<Vec<Prediction>, TaskError> {

@@ -71,7 +71,8 @@ impl Generate {
                 text.push_str(piece);
             }
         };
-        let input = (!self.prompt.is_empty()).then(|| Given::from(self.prompt.as_str()));
+        let given = (!self.prompt.is_empty()).then(|| Given::argument(&self.prompt, model.input_kind()));
+        let input = given.transpose().map_err(Failure)?;
         let prompts = [Prompt { input, seed: self.seed }];
         model.generate(&prompts, &options, &Pass::inference(), &mut hear).map_err(failure)?;
         match self.json {

@@ -111,7 +111,7 @@ fn read(line: Vec<u8>, is_json: bool, file: Option<&Path>, model: &dyn Opened) -
         (line, TaskError::input("line", "text in UTF-8", got))
     })?;
     let line = line.trim_end_matches(['\n', '\r']);
-    let given = if is_json { Given::line(line) } else { Given::argument(line, model.input_kind()) };
+    let given = if is_json { Given::json(line) } else { Given::line(line, model.input_kind()) };
     given.map_err(|error| (line.to_string(), error))
 }
 

@@ -1,7 +1,6 @@
 //! The answer to a text in each form of `data.target`: read from the data, encoded for the network, shown to the user.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{LabelColumn, Labelled, Vocabulary, excerpt, listed};
@@ -12,7 +11,10 @@ use serde_json::{Value, json};
 
 use super::config::TargetKind;
 use crate::error::TaskError;
+use crate::folder::Files;
 
+/// File with the answers.
+const FILE: &str = "labels.json";
 /// Text shown for an empty set of labels.
 const NO_LABEL: &str = "(none)";
 /// Name of the training labels in error messages.
@@ -33,7 +35,8 @@ pub(super) enum Answer {
 }
 
 /// The answers that the model can give; saved as `labels.json`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub(super) enum Answers {
     /// One of these labels.
     One(Vocabulary),
@@ -95,23 +98,18 @@ impl Answers {
         Some(format!("{} labels: {}", labels.len(), listed(&named)))
     }
 
-    /// Reads the content of `labels.json`.
-    pub(super) fn from_json(target: TargetKind, content: &[u8], path: &Path) -> Result<Self, TaskError> {
-        let damaged = |error: serde_json::Error| TaskError::folder(path, format!("damaged: {error}"));
+    /// Reads `labels.json`.
+    pub(super) fn open(target: TargetKind, files: &Files) -> Result<Self, TaskError> {
         Ok(match target {
-            TargetKind::Label => Self::One(serde_json::from_slice(content).map_err(damaged)?),
-            TargetKind::Labels => Self::Several(serde_json::from_slice(content).map_err(damaged)?),
-            TargetKind::Value => Self::Number(serde_json::from_slice(content).map_err(damaged)?),
+            TargetKind::Label => Self::One(files.json(FILE)?),
+            TargetKind::Labels => Self::Several(files.json(FILE)?),
+            TargetKind::Value => Self::Number(files.json(FILE)?),
         })
     }
 
-    /// The content of `labels.json`: the list of labels, or the scale of numbers.
-    pub(super) fn to_json(&self) -> Vec<u8> {
-        let content = match self {
-            Self::One(labels) | Self::Several(labels) => serde_json::to_vec_pretty(labels),
-            Self::Number(scale) => serde_json::to_vec_pretty(scale),
-        };
-        content.expect("plain values can be written as JSON")
+    /// Returns the name and the content of the file with the list of labels or the scale of numbers.
+    pub(super) fn file(&self) -> (String, Vec<u8>) {
+        (FILE.to_string(), serde_json::to_vec_pretty(self).expect("plain values can be written as JSON"))
     }
 
     /// The kind of target that the network predicts.
@@ -156,7 +154,7 @@ impl Answers {
         })
     }
 
-    fn labels(&self) -> Option<&Vocabulary> {
+    pub(super) fn labels(&self) -> Option<&Vocabulary> {
         match self {
             Self::One(labels) | Self::Several(labels) => Some(labels),
             Self::Number(_) => None,
@@ -331,6 +329,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::folder::testing::with_files;
 
     fn labelled(label: &str) -> Labelled {
         Labelled::new(format!("about {label}"), label)
@@ -343,7 +342,7 @@ mod tests {
     #[test]
     fn labels_are_numbered_by_name_and_unseen_ones_follow() {
         let answers = learn(TargetKind::Label, &["pos", "neg"]).unwrap();
-        assert_eq!(answers.to_json(), serde_json::to_vec_pretty(&["neg", "pos"]).unwrap());
+        assert_eq!(answers.file().1, serde_json::to_vec_pretty(&["neg", "pos"]).unwrap());
         let unseen = answers.unseen(&["odd", "pos", "even", "odd"].map(labelled));
         assert_eq!(unseen, ["even", "odd"]);
         for (label, number) in [("neg", 0), ("pos", 1), ("even", 2), ("odd", 3)] {
@@ -403,9 +402,11 @@ mod tests {
             [(TargetKind::Label, ["a", "b"]), (TargetKind::Labels, ["a|b", ""]), (TargetKind::Value, ["0.1", "1e9"])];
         for (target, labels) in cases {
             let answers = learn(target, &labels).unwrap();
-            assert_eq!(Answers::from_json(target, &answers.to_json(), Path::new("labels.json")).unwrap(), answers);
+            let files = BTreeMap::from([answers.file()]);
+            assert_eq!(with_files(files, |files| Answers::open(target, files)).unwrap(), answers);
         }
-        assert!(Answers::from_json(TargetKind::Value, b"[\"a\"]", Path::new("labels.json")).is_err());
+        let files = BTreeMap::from([(FILE.to_string(), b"[\"a\"]".to_vec())]);
+        assert!(with_files(files, |files| Answers::open(TargetKind::Value, files)).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use regard_data::{Case, Column, Fold, LabelledColumns, TokenizerConfig, TokenizerKind};
+use regard_inspect::count::RecurrentModel;
 use regard_nn::ConfigError;
 use regard_nn::config::{check_dropout, check_layers, check_positive, check_product, name_or_table};
 use regard_nn::layers::pooling::PoolingConfig;
@@ -16,7 +17,7 @@ use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::model::{RecurrentKeys, TransformerKeys};
 use crate::pretrained;
-use crate::run_config::{DataSection, RunConfig};
+use crate::run_config::{DataSection, RunConfig, check_built_in, check_lengths};
 use crate::task::Validate;
 
 /// What is predicted for a text.
@@ -166,12 +167,12 @@ impl ModelConfig {
         }
     }
 
-    /// The cell, if the network is recurrent.
-    pub(super) fn cell(&self) -> Option<Cell> {
+    /// The layers, if the network is recurrent.
+    pub(super) fn recurrent(&self) -> Option<RecurrentModel> {
         match self {
-            Self::Rnn(_) => Some(Cell::Rnn),
-            Self::Lstm(_) => Some(Cell::lstm()),
-            Self::Gru(_) => Some(Cell::gru()),
+            Self::Rnn(keys) => Some(keys.base.counted(Cell::Rnn)),
+            Self::Lstm(keys) => Some(keys.base.counted(Cell::lstm())),
+            Self::Gru(keys) => Some(keys.base.counted(Cell::gru())),
             Self::Transformer(_) | Self::Bag(_) => None,
         }
     }
@@ -255,25 +256,16 @@ pub type Config = RunConfig<DataConfig, ModelConfig>;
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
-        let DataConfig { target, max_length, longest, .. } = self.data;
-        check_positive("data.max_length", max_length)?;
-        if let Some(longest) = longest.filter(|longest| !(1..=max_length).contains(longest)) {
-            return Err(ConfigError::new("data.longest", longest, format!("1 to data.max_length, {max_length}")).into());
-        }
-        let (path, fold) = (&self.data.path, self.data.fold);
-        if let (None, Some(fold)) = (path, fold) {
-            return Err(ConfigError::new("data.fold", fold, "no fold: the built-in data have fixed splits").into());
-        }
-        for (key, column) in [("data.text", &self.data.text), ("data.label", &self.data.label)] {
-            if let (None, Some(column)) = (path, column) {
-                return Err(ConfigError::new(key, column, "no column: the built-in data have none").into());
+        let DataConfig { path, fold, text, label, target, max_length, longest, .. } = &self.data;
+        check_lengths(*max_length, *longest)?;
+        if path.is_none() {
+            check_built_in(*fold, &[("data.text", text), ("data.label", label)])?;
+            if *target == TargetKind::Labels {
+                return Err(ConfigError::new("data.target", "labels", "label or value with the built-in data").into());
             }
         }
-        if path.is_none() && target == TargetKind::Labels {
-            return Err(ConfigError::new("data.target", "labels", "label or value with the built-in data").into());
-        }
         let smoothing = self.train.label_smoothing;
-        if target == TargetKind::Value && smoothing != 0.0 {
+        if *target == TargetKind::Value && smoothing != 0.0 {
             return Err(ConfigError::new("train.label_smoothing", smoothing, "0 when data.target is value").into());
         }
         self.data.tokenizer.validate()?;

@@ -12,8 +12,8 @@ use std::path::Path;
 
 use regard_data::builtin::{Opinion, sentiment};
 use regard_data::{
-    Budget, Column, END, Labelled, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, excerpt,
-    in_order, lacks_spaces, load_labelled, read_labelled, read_texts,
+    Column, END, Labelled, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, in_order,
+    lacks_spaces, load_labelled, read_labelled, read_texts,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_nn::layers::linear::Bias;
@@ -26,18 +26,15 @@ use serde_json::Value;
 use self::answers::{Answer, Answers};
 pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig, TargetKind};
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind};
+use crate::folder::{Files, tokenizer_file};
+use crate::input::{Given, InputKind, check_length};
 use crate::model::{lookup, sizes};
 use crate::notes;
 use crate::pretrained;
-use crate::rows::{device_of, padded, spread};
+use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
 
-const LABELS: &str = "labels.json";
-/// Size of a batch when no gradients are kept.
-const SCORING: Budget = Budget { tokens: 8_192, examples: 256 };
 /// Seed of the built-in sentences, which are the same in every run.
 const BUILT_IN_SEED: u64 = 1;
 
@@ -133,10 +130,11 @@ impl Classify {
         Ok((part, told.collect()))
     }
 
-    fn divided(&self, texts: &Splits<Labelled>) -> Result<Parts<Part>, TaskError> {
+    /// Encodes the splits of a run; refuses unusable examples.
+    fn encoded_parts(&self, texts: Splits<Labelled>) -> Result<Parts<Part>, TaskError> {
         let (train, left_out) = self.learnt(&texts.train)?;
         let (dev, test) = (self.scored(&texts.dev)?, self.scored(&texts.test)?);
-        let mut told = texts.notes.clone();
+        let mut told = texts.notes;
         told.push(notes::sizes("texts", texts.train.len(), texts.dev.len(), Some(texts.test.len())));
         told.extend(self.answers.note(&texts.train));
         if lacks_spaces(texts.train.iter().map(|example| example.text.as_str())) {
@@ -204,7 +202,7 @@ impl Task for Classify {
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(mut config: Config) -> Result<Self, TaskError> {
+    fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let texts = Self::texts(&config)?;
         let answers = Answers::learn(config.data.target, &texts.train)?;
         let tokenizer = match config.model.pretrained() {
@@ -217,19 +215,16 @@ impl Task for Classify {
         };
         config.validate()?;
         let task = Self { config, tokenizer, answers };
-        // Refuses unusable examples before anything is written.
-        task.divided(&texts)?;
-        Ok(task)
+        let parts = task.encoded_parts(texts)?;
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        let tokenizer = self.tokenizer.to_json().into_bytes();
-        Ok(BTreeMap::from([(TOKENIZER.to_string(), tokenizer), (LABELS.to_string(), self.answers.to_json())]))
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([tokenizer_file(&self.tokenizer), self.answers.file()])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        let answers = Answers::from_json(config.data.target, &file(LABELS)?, Path::new(LABELS))?;
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        let (tokenizer, answers) = (files.tokenizer()?, Answers::open(config.data.target, files)?);
         Ok(Self { config, tokenizer, answers })
     }
 
@@ -238,7 +233,7 @@ impl Task for Classify {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        self.divided(&Self::texts(&self.config)?)
+        self.encoded_parts(Self::texts(&self.config)?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
@@ -257,18 +252,10 @@ impl Task for Classify {
     fn described(&self) -> Option<Description> {
         let network = self.network();
         let vocab = network.vocab;
-        let (architecture, width) = match (network.encoder, self.config.model.cell()) {
+        let (architecture, width) = match (network.encoder, self.config.model.recurrent()) {
             (Some(encoder), _) => (Architecture::Encoder(encoder), encoder.d_model),
-            (None, Some(cell)) => {
-                let layers = RecurrentModel {
-                    cell,
-                    d_in: network.d_word,
-                    d_hidden: network.d_model / 2,
-                    n_layers: network.n_layers,
-                    direction: Direction::Both,
-                    vocab: Some(vocab),
-                    ..RecurrentModel::default()
-                };
+            (None, Some(layers)) => {
+                let layers = RecurrentModel { direction: Direction::Both, vocab: Some(vocab), ..layers };
                 (Architecture::Recurrent(layers), network.d_model)
             }
             (None, None) => (lookup(vocab, network.d_word), network.d_word),
@@ -306,8 +293,7 @@ impl Task for Classify {
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.examples.iter().map(|example| self.framed(&example.ids).len()).collect();
-        let budget = Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples };
-        batches(&lengths, budget, self.config.seed, epoch)
+        batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
     }
 
     fn loss(
@@ -361,12 +347,8 @@ impl Task for Classify {
         let own = self.config.data.text.as_ref().and_then(Column::name);
         let text = given.text_under(own.as_slice())?;
         let encoded = self.tokenizer.encode(text);
-        let (most, got) = (self.config.data.max_length, encoded.ids.len());
-        if (1..=most).contains(&got) {
-            return Ok(Typed { text: text.to_string(), encoded });
-        }
-        let expected = format!("1 to {most} tokens (data.max_length of this model)");
-        Err(TaskError::input(format!("input {}", excerpt(text)), expected, got.to_string()))
+        check_length(text, encoded.ids.len(), self.config.data.max_length, "tokens")?;
+        Ok(Typed { text: text.to_string(), encoded })
     }
 
     fn predict(&self, model: &Classifier, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {

@@ -1,15 +1,14 @@
 //! Scores of answers, and the tables and figures that the report shows beside them.
 
 use regard_data::Vocabulary;
-use regard_figures::{Axis, Content, Figure, LineStyle, Lines, Series, Table, confusion_matrix};
+use regard_figures::{Axis, Content, Figure, LineStyle, Lines, Series};
 
 use super::answers::{Answer, Answers};
 use crate::error::TaskError;
+use crate::metrics::tables::{confusion_figure, score_table};
 use crate::metrics::{Confusion, LabelSetScores, Score, label_sets, regression};
 use crate::task::Better;
 
-/// Largest number of classes drawn as a confusion matrix; the table has a row for each class anyway.
-const DRAWN_CLASSES: usize = 40;
 /// Lower bound on a probability in a loss, so that the loss stays finite.
 const LEAST: f64 = 1e-12;
 
@@ -80,27 +79,15 @@ impl Answers {
             return Ok(Vec::new());
         }
         let found: Vec<Answer> = outputs.iter().map(|output| self.decide(output)).collect();
-        let names = |labels: &Vocabulary| labels.names().iter().chain(unseen).cloned().collect::<Vec<_>>();
-        let table = |labels: &Vocabulary, scores: &[Score]| {
-            let mut table = Table::new(["label", "precision", "recall", "F1", "examples"]);
-            for (name, score) in names(labels).into_iter().zip(scores) {
-                let [precision, recall, f1] =
-                    [score.precision, score.recall, score.f1].map(|value| format!("{value:.3}"));
-                table.push([name, precision, recall, f1, score.support.to_string()]);
-            }
-            Content::Table(table)
-        };
+        let names = self.labels().map_or(&[][..], Vocabulary::names);
+        let names: Vec<&str> = names.iter().chain(unseen).map(String::as_str).collect();
+        let table = |scores: Vec<Score>| score_table("label", names.iter().copied().zip(scores));
         Ok(match self {
-            Self::One(labels) => {
+            Self::One(_) => {
                 let confusion = self.confusion(truth, &found, unseen);
-                let mut contents = vec![table(labels, &confusion.report().classes)];
-                if labels.len() + unseen.len() <= DRAWN_CLASSES {
-                    let map = confusion_matrix(names(labels), &confusion.matrix().concat())?;
-                    contents.push(Content::Figure(Figure::new("Confusion matrix of labels").panel("", map)));
-                }
-                contents
+                vec![table(confusion.report().classes), confusion_figure("labels", &confusion, &names)?]
             }
-            Self::Several(labels) => vec![table(labels, &self.sets(truth, &found, unseen).labels)],
+            Self::Several(_) => vec![table(self.sets(truth, &found, unseen).labels)],
             Self::Number(_) => {
                 let points = truth.iter().zip(&found).map(|(truth, found)| (truth.number(), found.number())).collect();
                 vec![Content::Figure(scatter(points))]

@@ -23,12 +23,13 @@ use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::{Init, NnError, Pass};
-use regard_ops::{CrossEntropyOptions, cross_entropy};
+use regard_ops::cross_entropy;
 use serde_json::{Value, json};
 
 use self::config::encoder;
 pub use self::config::{Config, DataConfig, Form};
 use crate::error::TaskError;
+use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::model::Chosen;
 use crate::rows::{device_of, spread};
@@ -238,12 +239,8 @@ pub enum Part {
     /// Training examples, drawn as they are needed.
     Endless,
     /// A fixed list of examples.
-    Fixed(Vec<FixedExample>),
+    Fixed(Vec<Example>),
 }
-
-/// An example of a fixed list.
-#[derive(Debug)]
-pub struct FixedExample(Example);
 
 impl Task for Compose {
     const NAME: &'static str = "compose";
@@ -254,15 +251,13 @@ impl Task for Compose {
     type Input = Example;
     const INPUT: InputKind = InputKind::Numbers;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
-        Ok(Self { config })
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
+        let task = Self { config };
+        let parts = task.parts()?;
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::new())
-    }
-
-    fn open(config: Config, _: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
+    fn open(config: Config, _: &Files) -> Result<Self, TaskError> {
         Ok(Self { config })
     }
 
@@ -271,9 +266,7 @@ impl Task for Compose {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let fixed = |side, count: usize| {
-            Part::Fixed((0..count as u64).map(|index| FixedExample(self.example(side, index))).collect())
-        };
+        let fixed = |side, count: usize| Part::Fixed((0..count as u64).map(|at| self.example(side, at)).collect());
         let DataConfig { dev, test, .. } = self.config.data;
         Ok(Parts {
             train: Part::Endless,
@@ -287,8 +280,8 @@ impl Task for Compose {
         let text = std::fs::read_to_string(path).map_err(TaskError::io(path))?;
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let examples = lines.map(|(at, line)| {
-            let example = Given::argument(line, Self::INPUT).and_then(|given| self.input(&given));
-            example.map(FixedExample).map_err(|error| error.at_line(at + 1))
+            let example = Given::line(line, Self::INPUT).and_then(|given| self.input(&given));
+            example.map_err(|error| error.at_line(at + 1))
         });
         let examples = examples.collect::<Result<Vec<_>, _>>()?;
         if examples.is_empty() {
@@ -302,15 +295,7 @@ impl Task for Compose {
         let (architecture, width) = match self.config.model.chosen() {
             Chosen::Transformer(keys) => (Architecture::Encoder(encoder(keys, vocab)), keys.base.d_model),
             Chosen::Recurrent(cell, keys) => {
-                let layers = RecurrentModel {
-                    cell,
-                    d_in: keys.d_model,
-                    d_hidden: keys.d_hidden(),
-                    n_layers: keys.n_layers,
-                    direction: Direction::Both,
-                    vocab: Some(vocab),
-                    ..RecurrentModel::default()
-                };
+                let layers = RecurrentModel { direction: Direction::Both, vocab: Some(vocab), ..keys.counted(cell) };
                 (Architecture::Recurrent(layers), keys.d_hidden().saturating_mul(2))
             }
         };
@@ -356,11 +341,8 @@ impl Task for Compose {
         let targets: Vec<i32> = examples.iter().flat_map(Example::answer).map(|value| value as i32).collect();
         let count = targets.len();
         let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &logits.device());
-        let options = CrossEntropyOptions {
-            label_smoothing: self.config.train.label_smoothing,
-            ..CrossEntropyOptions::default()
-        };
-        Ok(Loss { mean: cross_entropy(logits, targets, options)?, targets: count, tokens: 2 * count })
+        let mean = cross_entropy(logits, targets, self.config.train.loss_options())?;
+        Ok(Loss { mean, targets: count, tokens: 2 * count })
     }
 
     fn evaluate(
@@ -376,7 +358,7 @@ impl Task for Compose {
                 what: "score its training split, which is endless".to_string(),
             });
         };
-        let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].0.clone()).collect();
+        let examples: Vec<Example> = spread(examples.len(), limit).map(|at| examples[at].clone()).collect();
         let (mut right, mut whole) = (0, 0);
         for (done, batch) in examples.chunks(256).enumerate() {
             pass.report(done, examples.len().div_ceil(256))?;
@@ -414,7 +396,7 @@ impl Task for Compose {
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
         let Part::Fixed(examples) = part else { return Vec::new() };
-        let sample = |FixedExample(example): &FixedExample| {
+        let sample = |example: &Example| {
             let given = match self.config.data.form {
                 Form::Permutations => example.text().into(),
                 Form::Grid => example.given(),

@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use burn::tensor::Device;
 
 use super::*;
-use crate::settings::resolve;
+use crate::task::testing::configured;
 
 fn task(sets: &[&str]) -> Compose {
-    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-    Compose::start(resolve(Compose::CONFIG, None, &sets, &[]).unwrap()).unwrap()
+    Compose::start(configured::<Compose>(sets).unwrap()).unwrap().0
 }
 
 #[test]
@@ -45,7 +44,7 @@ fn numbers_come_as_json_and_as_text() {
         Given::from("2 1 0 1 | 3 3 0 1"),
         Given::Json(json.clone()),
         Given::argument(&json.to_string(), InputKind::Numbers).unwrap(),
-        Given::line(&json!({ "input": json }).to_string()).unwrap(),
+        Given::json(&json!({ "input": json }).to_string()).unwrap(),
     ] {
         assert_eq!(task.input(&given).unwrap(), want, "{given:?}");
     }

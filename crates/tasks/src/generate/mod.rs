@@ -32,17 +32,15 @@ use self::network::rows;
 use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
+use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::notes;
 use crate::plain_text;
-use crate::rows::device_of;
+use crate::rows::{SCORING, device_of};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
 
-/// Tokens of a batch when no gradients are kept.
-const EVALUATION_TOKENS: usize = 8_192;
 /// Maximum characters of a sample's prompt.
 const PROMPT: usize = 40;
 /// Tokens that the model generates for `look` if no input is given.
@@ -65,6 +63,40 @@ pub struct Generate {
 impl Generate {
     fn encoded(&self, text: String) -> Part {
         Part { ids: self.tokenizer.ids(&text), text }
+    }
+
+    /// Encodes the splits of a run; refuses a text that is too short.
+    fn encoded_parts(&self, text: Splits<String>) -> Result<Parts<Part>, TaskError> {
+        let part = |mut texts: Vec<String>| match texts.len() {
+            1 => texts.pop().map(|text| self.encoded(text)),
+            _ => None,
+        };
+        let (Some(train), Some(dev)) = (part(text.train), part(text.dev)) else {
+            return Err(TaskError::input("text", "a train and a dev split", "fewer"));
+        };
+        let test = part(text.test);
+        let (block, found) = (self.config.data.block, train.ids.len());
+        if found <= block {
+            let expected = format!("more tokens than data.block, {block}");
+            return Err(TaskError::input("training text", expected, found.to_string()));
+        }
+        for (name, part) in [("dev", Some(&dev)), ("test", test.as_ref())] {
+            if let Some(part) = part.filter(|part| part.ids.len() < 2) {
+                return Err(TaskError::input(format!("{name} text"), "2 tokens or more", part.ids.len().to_string()));
+            }
+        }
+        let parts = [(Split::Train, Some(&train)), (Split::Dev, Some(&dev)), (Split::Test, test.as_ref())];
+        let mut notes = text.notes;
+        notes.push(notes::sizes("tokens", found, dev.ids.len(), test.as_ref().map(|test| test.ids.len())));
+        let ids = parts.into_iter().filter_map(|(split, part)| Some((split, part?.ids.iter())));
+        if let Some(unknown) = notes::unknown("tokens", UNK, ids) {
+            let why = match train.ids.contains(&UNK) {
+                false => "the training text does not have them",
+                true => "beyond data.tokenizer.vocab or below its min_count",
+            };
+            notes.push(format!("{unknown}: {why}"));
+        }
+        Ok(Parts { train, dev, test, notes })
     }
 
     /// The prompt if none is given: the end of a line, of a sentence or of a word, or else any token.
@@ -139,7 +171,7 @@ impl Generate {
             nats += f64::from(loss.into_scalar::<f32>()) * (to - from) as f64;
             Ok(())
         };
-        let together = (EVALUATION_TOKENS / block).max(1) * block;
+        let together = (SCORING.tokens / block).max(1) * block;
         for from in (0..whole).step_by(together) {
             add(from, (from + together).min(whole), block)?;
         }
@@ -175,19 +207,20 @@ impl Task for Generate {
     type Input = Vec<u32>;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;
         let tokenizer = Tokenizer::train(&config.data.tokenizer, text.train.iter().map(String::as_str))?;
-        Ok(Self { config, tokenizer })
+        let task = Self { config, tokenizer };
+        let parts = task.encoded_parts(text)?;
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json().into_bytes())]))
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([tokenizer_file(&self.tokenizer)])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        Ok(Self { config, tokenizer })
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        Ok(Self { config, tokenizer: files.tokenizer()? })
     }
 
     fn config(&self) -> &Config {
@@ -195,37 +228,7 @@ impl Task for Generate {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let text = plain_text::load(self.config.data.path.as_deref())?;
-        let part = |mut texts: Vec<String>| match texts.len() {
-            1 => texts.pop().map(|text| self.encoded(text)),
-            _ => None,
-        };
-        let (Some(train), Some(dev)) = (part(text.train), part(text.dev)) else {
-            return Err(TaskError::input("text", "a train and a dev split", "fewer"));
-        };
-        let test = part(text.test);
-        let (block, found) = (self.config.data.block, train.ids.len());
-        if found <= block {
-            let expected = format!("more tokens than data.block, {block}");
-            return Err(TaskError::input("training text", expected, found.to_string()));
-        }
-        for (name, part) in [("dev", Some(&dev)), ("test", test.as_ref())] {
-            if let Some(part) = part.filter(|part| part.ids.len() < 2) {
-                return Err(TaskError::input(format!("{name} text"), "2 tokens or more", part.ids.len().to_string()));
-            }
-        }
-        let parts = [(Split::Train, Some(&train)), (Split::Dev, Some(&dev)), (Split::Test, test.as_ref())];
-        let mut notes = text.notes;
-        notes.push(notes::sizes("tokens", found, dev.ids.len(), test.as_ref().map(|test| test.ids.len())));
-        let ids = parts.into_iter().filter_map(|(split, part)| Some((split, part?.ids.iter())));
-        if let Some(unknown) = notes::unknown("tokens", UNK, ids) {
-            let why = match train.ids.contains(&UNK) {
-                false => "the training text does not have them",
-                true => "beyond data.tokenizer.vocab or below its min_count",
-            };
-            notes.push(format!("{unknown}: {why}"));
-        }
-        Ok(Parts { train, dev, test, notes })
+        self.encoded_parts(plain_text::load(self.config.data.path.as_deref())?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
@@ -296,11 +299,7 @@ impl Task for Generate {
             let read: Vec<&[u32]> = batch.iter().map(|&place| &train.ids[place + by..place + by + block]).collect();
             rows(&read, &device_of(model))
         };
-        let options = CrossEntropyOptions {
-            label_smoothing: self.config.train.label_smoothing,
-            ..CrossEntropyOptions::default()
-        };
-        let mean = model.loss(shifted(0), shifted(1), options, pass)?;
+        let mean = model.loss(shifted(0), shifted(1), self.config.train.loss_options(), pass)?;
         let targets = batch.len() * block;
         Ok(Loss { mean, targets, tokens: targets })
     }

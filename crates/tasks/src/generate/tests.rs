@@ -6,16 +6,15 @@ use regard_nn::models::transformer::TransformerConfig;
 use super::*;
 use crate::settings::resolve;
 use crate::task::Validate;
-use crate::task::testing::{answers, maps};
+use crate::task::testing::{answers, configured, maps};
 
 const TEXT: &str = "the cat sat on the mat. a dog ate the hat, and the cat sat on it.\n";
 
 fn resolved(sets: &[&str]) -> Result<Config, TaskError> {
     let small = ["model.d_model=16", "model.n_layers=1", "data.block=8"];
     let is_recurrent = sets.iter().any(|set| ["model.kind=lstm", "model.kind=gru"].contains(set));
-    let attention = ["model.n_heads=2", "model.d_ff=16"].iter().filter(|_| !is_recurrent);
-    let sets: Vec<String> = small.iter().chain(attention).chain(sets).map(|set| set.to_string()).collect();
-    resolve(Generate::CONFIG, None, &sets, &[])
+    let attention: &[&str] = if is_recurrent { &[] } else { &["model.n_heads=2", "model.d_ff=16"] };
+    configured::<Generate>(&[&small, attention, sets].concat())
 }
 
 fn config(sets: &[&str]) -> Config {

@@ -19,6 +19,7 @@ pub mod label_sets;
 pub mod regression;
 pub mod score;
 pub mod spans;
+pub mod tables;
 pub mod text;
 
 #[cfg(test)]

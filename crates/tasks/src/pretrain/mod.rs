@@ -25,17 +25,15 @@ use serde_json::{Value, json};
 
 pub use self::config::{Config, ModelConfig};
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind};
+use crate::folder::{Files, tokenizer_file};
+use crate::input::{Given, InputKind, check_length};
 use crate::model::sizes;
 use crate::notes;
 use crate::plain_text;
-use crate::rows::{device_of, padded, spread};
+use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Task};
 
-/// Tokens of a batch when no gradients are kept.
-const EVALUATION_TOKENS: usize = 8_192;
 /// Number of candidates in a prediction for each mask.
 const CANDIDATES: usize = 5;
 /// Seed of the masks of the dev and test splits.
@@ -84,6 +82,28 @@ impl Pretrain {
         Part { rows: known.map(row).collect() }
     }
 
+    /// Encodes the splits of a run; refuses a split without lines.
+    fn encoded_parts(&self, text: Splits<String>) -> Result<Parts<Part>, TaskError> {
+        let part = |texts: Vec<String>| self.encoded(&texts.concat());
+        let test = (!text.test.is_empty()).then(|| part(text.test));
+        let (mut train, dev) = (part(text.train), part(text.dev));
+        let mut notes = text.notes;
+        let all = test.as_ref().map(|test| test.rows.len());
+        notes.push(notes::sizes("examples", train.rows.len(), dev.rows.len(), all));
+        if let Some(longest) = self.config.data.longest {
+            let all = train.rows.len();
+            train.rows.retain(|row| tokens(row) <= longest);
+            let left = all - train.rows.len();
+            notes.push(format!("{left} examples are longer than {longest} tokens: left out of training"));
+        }
+        for (name, part) in [("training", Some(&train)), ("dev", Some(&dev)), ("test", test.as_ref())] {
+            if part.is_some_and(|part| part.rows.is_empty()) {
+                return Err(TaskError::input(format!("{name} text"), "at least one line", "none"));
+            }
+        }
+        Ok(Parts { train, dev, test, notes })
+    }
+
     /// Masks random tokens of a row.
     fn masked(&self, row: &[u32], mut random: ChaCha8Rng) -> Result<Masked, TaskError> {
         let masking = Masking {
@@ -125,11 +145,7 @@ impl Pretrain {
             let hidden = self.tokenizer.kind() == TokenizerKind::Bpe && at + 1 < parts.len();
             ids.extend(self.tokenizer.ids(if hidden { part.strip_suffix(' ').unwrap_or(part) } else { part }));
         }
-        let most = self.config.data.max_length;
-        if ids.is_empty() || ids.len() > most {
-            let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {}", excerpt(text)), expected, ids.len().to_string()));
-        }
+        check_length(text, ids.len(), self.config.data.max_length, "tokens")?;
         Ok(row(&ids))
     }
 
@@ -161,7 +177,7 @@ impl Pretrain {
     ) -> Result<(f64, f64, usize), TaskError> {
         let (device, mut nats, mut right, mut all) = (device_of(model), 0.0, 0, 0);
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.len()).collect();
-        let batches = in_order(&lengths, Budget { tokens: EVALUATION_TOKENS, examples: 1_024 });
+        let batches = in_order(&lengths, Budget { examples: 1_024, ..SCORING });
         for (done, batch) in batches.iter().enumerate() {
             pass.report(done, batches.len())?;
             let batch: Vec<(&[u32], u64)> =
@@ -223,20 +239,21 @@ impl Task for Pretrain {
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;
         let lines = text.train.iter().flat_map(|text| text.lines()).map(str::trim);
         let tokenizer = Tokenizer::train(&config.data.tokenizer, lines)?;
-        Ok(Self { config, tokenizer })
+        let task = Self { config, tokenizer };
+        let parts = task.encoded_parts(text)?;
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json().into_bytes())]))
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([tokenizer_file(&self.tokenizer)])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        Ok(Self { config, tokenizer })
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        Ok(Self { config, tokenizer: files.tokenizer()? })
     }
 
     fn config(&self) -> &Config {
@@ -244,25 +261,7 @@ impl Task for Pretrain {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let text = plain_text::load(self.config.data.path.as_deref())?;
-        let part = |texts: Vec<String>| self.encoded(&texts.concat());
-        let test = (!text.test.is_empty()).then(|| part(text.test));
-        let (mut train, dev) = (part(text.train), part(text.dev));
-        let mut notes = text.notes;
-        let all = test.as_ref().map(|test| test.rows.len());
-        notes.push(notes::sizes("examples", train.rows.len(), dev.rows.len(), all));
-        if let Some(longest) = self.config.data.longest {
-            let all = train.rows.len();
-            train.rows.retain(|row| tokens(row) <= longest);
-            let left = all - train.rows.len();
-            notes.push(format!("{left} examples are longer than {longest} tokens: left out of training"));
-        }
-        for (name, part) in [("training", Some(&train)), ("dev", Some(&dev)), ("test", test.as_ref())] {
-            if part.is_some_and(|part| part.rows.is_empty()) {
-                return Err(TaskError::input(format!("{name} text"), "at least one line", "none"));
-            }
-        }
-        Ok(Parts { train, dev, test, notes })
+        self.encoded_parts(plain_text::load(self.config.data.path.as_deref())?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
@@ -299,9 +298,8 @@ impl Task for Pretrain {
     /// Numbers examples onwards from epoch to epoch, so that each epoch masks other tokens.
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.rows.iter().map(Vec::len).collect();
-        let budget = Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples };
         let first = epoch as usize * train.rows.len();
-        let mut plan = batches(&lengths, budget, self.config.seed, epoch);
+        let mut plan = batches(&lengths, self.config.train.budget(), self.config.seed, epoch);
         plan.iter_mut().flatten().for_each(|example| *example += first);
         plan
     }
@@ -320,10 +318,7 @@ impl Task for Pretrain {
         let Guesses { ids, lengths, positions, targets } = self.guesses(&rows, self.config.seed, &device)?;
         let (count, read) = (targets.len(), lengths.iter().sum());
         let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [count]), &device);
-        let options = CrossEntropyOptions {
-            label_smoothing: self.config.train.label_smoothing,
-            ..CrossEntropyOptions::default()
-        };
+        let options = self.config.train.loss_options();
         let mean = model.loss(ids, Some(lengths), &positions, targets, options, pass)?;
         Ok(Loss { mean, targets: count, tokens: read })
     }

@@ -1,7 +1,6 @@
 use super::*;
-use crate::settings::resolve;
 use crate::task::Validate;
-use crate::task::testing::{answers, maps};
+use crate::task::testing::{answers, configured, maps};
 use crate::weights;
 
 const TEXT: &str = "the cat sat on the mat\na dog ate the hat of the cat\n\n   \nthe dog and the cat sat on the hat\n";
@@ -9,8 +8,7 @@ const TEXT: &str = "the cat sat on the mat\na dog ate the hat of the cat\n\n   \
 fn resolved(sets: &[&str]) -> Result<Config, TaskError> {
     let small =
         ["model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=16", "data.tokenizer.vocab=300"];
-    let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-    resolve(Pretrain::CONFIG, None, &sets, &[])
+    configured::<Pretrain>(&[&small, sets].concat())
 }
 
 fn config(sets: &[&str]) -> Config {

@@ -14,7 +14,7 @@ use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::model::{RecurrentKeys, TransformerKeys};
 use crate::pretrained;
-use crate::run_config::{DataSection, RunConfig};
+use crate::run_config::{DataSection, RunConfig, check_built_in, check_lengths};
 use crate::task::Validate;
 
 /// The `[data]` section.
@@ -241,21 +241,15 @@ impl Config {
     }
 
     fn check_data(&self) -> Result<(), ConfigError> {
-        let DataConfig { sentences, share, max_length, longest, .. } = self.data;
-        check_positive("sentences", sentences)?;
-        check_positive("max_length", max_length)?;
+        let DataConfig { fold, sentences, share, max_length, longest, .. } = self.data;
+        check_positive("data.sentences", sentences)?;
         if !(share > 0.0 && share <= 1.0) {
-            return Err(ConfigError::new("share", share, "a number above 0, up to 1"));
+            return Err(ConfigError::new("data.share", share, "a number above 0, up to 1"));
         }
-        if let (None, Some(fold)) = (&self.data.path, self.data.fold) {
-            return Err(ConfigError::new("fold", fold, "no fold: the built-in data have fixed splits"));
+        if self.data.path.is_none() {
+            check_built_in(fold, &[])?;
         }
-        match longest {
-            Some(longest) if longest == 0 || longest > max_length => {
-                Err(ConfigError::new("longest", longest, format!("1 to max_length, {max_length}")))
-            }
-            _ => Ok(()),
-        }
+        check_lengths(max_length, longest)
     }
 
     fn check_words(&self) -> Result<(), ConfigError> {
@@ -271,7 +265,7 @@ impl Config {
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
-        self.check_data().map_err(|error| error.within("data"))?;
+        self.check_data()?;
         self.check_words().map_err(|error| error.within("words"))?;
         self.model.validate().map_err(|error| error.within("model"))?;
         if self.more.tags.output == TagOutput::Crf && self.train.label_smoothing != 0.0 {
@@ -294,13 +288,11 @@ mod tests {
     use regard_nn::Init;
 
     use super::*;
-    use crate::settings::resolve;
     use crate::tag::Tag;
-    use crate::task::Task;
+    use crate::task::testing::configured;
 
     fn config(sets: &[&str]) -> Config {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        resolve(Tag::CONFIG, None, &sets, &[]).unwrap()
+        configured::<Tag>(sets).unwrap()
     }
 
     #[test]
@@ -317,8 +309,7 @@ mod tests {
 
     #[test]
     fn keys_without_effect_are_refused() {
-        let sets = ["model.embedding_scale=none".to_string()];
-        let error = resolve::<Config>(Tag::CONFIG, None, &sets, &[]).unwrap_err().to_string();
+        let error = configured::<Tag>(&["model.embedding_scale=none"]).unwrap_err().to_string();
         assert!(error.contains("unknown field `embedding_scale`"), "{error}");
         for (set, field) in [("model.kv_heads=3", "kv_heads"), ("data.fold=1/10", "data.fold")] {
             let error = config(&[set]).validate().unwrap_err().to_string();

@@ -15,8 +15,8 @@ use std::path::Path;
 
 use burn::tensor::Tensor;
 use regard_data::{
-    Budget, Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, hash, in_order, is_jsonl,
-    listed, load_tagged, read_tagged,
+    Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, hash, in_order, is_jsonl, listed,
+    load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
 use regard_nn::models::tagger::{Tagger, TaggerConfig};
@@ -26,15 +26,15 @@ use serde_json::{Value, json};
 use self::config::Sizes;
 pub use self::config::{Config, ModelConfig};
 use self::encoded::{Encoded, Lexicon, UNKNOWN, tag_tensor};
-use self::pieces::{ENCODER, PieceEncoder};
+use self::pieces::PieceEncoder;
 use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind};
+use crate::folder::Files;
+use crate::input::{Given, InputKind, check_length};
 use crate::model::sizes;
 use crate::notes;
 use crate::pretrained;
-use crate::rows::{device_of, spread};
+use crate::rows::{SCORING, device_of, spread};
 use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
@@ -46,8 +46,6 @@ const LABELS: &str = "labels.json";
 const FREE_TAGS: usize = 1_000;
 /// JSON key of a list of words, as an input and in a prediction.
 const TOKENS: &str = "tokens";
-/// Size of a batch when no gradients are kept.
-const SCORED_TOGETHER: Budget = Budget { tokens: 8_192, examples: 256 };
 /// Input of `look` if none is given: one word with two parts of speech.
 const TELLING: &str = "I saw a saw.";
 /// Numbers of built-in sentences of the dev and test splits.
@@ -120,6 +118,19 @@ impl Tag {
         Part { sentences: sentences.collect(), extra }
     }
 
+    /// Encodes the splits of a run and adds to the notes on them.
+    fn encoded_parts(&self, splits: Splits<Tagged>, mut notes: Vec<String>) -> Parts<Part> {
+        let (train, dev, test) = (self.encoded(splits.train), self.encoded(splits.dev), self.encoded(splits.test));
+        notes.push(format!("{} tags: {}", self.lexicon.labels.len(), listed(self.lexicon.labels.names())));
+        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
+        let words = parts.map(|(split, part)| (split, part.sentences.iter().flat_map(|sentence| &sentence.words)));
+        notes.extend(notes::unknown("words", UNKNOWN, words));
+        for (split, part) in &parts[1..] {
+            notes.extend(notes::unseen(*split, "tags", &part.extra));
+        }
+        Parts { train, dev, test: Some(test), notes }
+    }
+
     fn tagger(&self) -> TaggerConfig {
         let Lexicon { words, characters, labels, .. } = &self.lexicon;
         let sizes =
@@ -145,7 +156,7 @@ impl Tag {
         let lengths: Vec<usize> = rows.iter().map(|(_, row)| row.tokens.len()).collect();
         let mut found: Vec<Probable> = vec![Default::default(); rows.len()];
         let (mut nats, mut words) = (0.0, 0usize);
-        let batches = in_order(&lengths, SCORED_TOGETHER);
+        let batches = in_order(&lengths, SCORING);
         for (done, batch) in batches.iter().enumerate() {
             pass.report(done, batches.len())?;
             let batch_rows: Vec<&Encoded> = batch.iter().map(|&at| rows[at].1).collect();
@@ -214,9 +225,9 @@ impl Task for Tag {
     type Input = Encoded;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let encoder = config.model.from().map(PieceEncoder::of).transpose()?;
-        let (splits, _) = Self::sentences(&config)?;
+        let (splits, notes) = Self::sentences(&config)?;
         let train: Vec<&Tagged> = splits.train.iter().collect();
         let lexicon = Lexicon::learn(&train, config.more.words.min_count, config.more.words.case);
         if lexicon.labels.len() < 2 {
@@ -228,10 +239,12 @@ impl Task for Tag {
             let got = format!("{} different tags in {words} words", lexicon.labels.len());
             return Err(TaskError::input("tags of the training data", "tags that several words share", got));
         }
-        Ok(Self { config, lexicon, encoder })
+        let task = Self { config, lexicon, encoder };
+        let parts = task.encoded_parts(splits, notes);
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let list = |names: &Vocabulary| serde_json::to_vec(names).expect("plain names");
         let Lexicon { words, characters, labels, .. } = &self.lexicon;
         let mut files = BTreeMap::from([
@@ -240,26 +253,21 @@ impl Task for Tag {
             (LABELS.to_string(), list(labels)),
         ]);
         if let Some(encoder) = &self.encoder {
-            files.insert(ENCODER.to_string(), serde_json::to_vec_pretty(&encoder.config).expect("plain values"));
-            files.insert(TOKENIZER.to_string(), encoder.tokenizer.to_json().into_bytes());
+            files.extend(encoder.files());
         }
-        Ok(files)
+        files
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let mut list = |name: &str, least: usize| -> Result<Vocabulary, TaskError> {
-            let names: Vocabulary = serde_json::from_slice(&file(name)?)
-                .map_err(|error| TaskError::folder(name, format!("damaged: {error}")))?;
-            match names.len() >= least {
-                true => Ok(names),
-                false => Err(TaskError::folder(name, format!("expected {least} or more names, got {}", names.len()))),
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        let list = |name: &str| -> Result<Vocabulary, TaskError> {
+            let names: Vocabulary = files.json(name)?;
+            match names.len() {
+                0 | 1 => Err(files.damaged(name, format!("expected 2 or more names, got {}", names.len()))),
+                _ => Ok(names),
             }
         };
-        let (words, characters, labels) = (list(WORDS, 2)?, list(CHARACTERS, 2)?, list(LABELS, 2)?);
-        let encoder = match config.model.from() {
-            Some(_) => Some(PieceEncoder::open(&file(ENCODER)?, &file(TOKENIZER)?)?),
-            None => None,
-        };
+        let (words, characters, labels) = (list(WORDS)?, list(CHARACTERS)?, list(LABELS)?);
+        let encoder = config.model.from().map(|_| PieceEncoder::open(files)).transpose()?;
         let lexicon = Lexicon::new(words, characters, labels, config.more.words.case);
         Ok(Self { config, lexicon, encoder })
     }
@@ -269,16 +277,8 @@ impl Task for Tag {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let (splits, mut notes) = Self::sentences(&self.config)?;
-        let (train, dev, test) = (self.encoded(splits.train), self.encoded(splits.dev), self.encoded(splits.test));
-        notes.push(format!("{} tags: {}", self.lexicon.labels.len(), listed(self.lexicon.labels.names())));
-        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
-        let words = parts.map(|(split, part)| (split, part.sentences.iter().flat_map(|sentence| &sentence.words)));
-        notes.extend(notes::unknown("words", UNKNOWN, words));
-        for (split, part) in &parts[1..] {
-            notes.extend(notes::unseen(*split, "tags", &part.extra));
-        }
-        Ok(Parts { train, dev, test: Some(test), notes })
+        let (splits, notes) = Self::sentences(&self.config)?;
+        Ok(self.encoded_parts(splits, notes))
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
@@ -296,7 +296,8 @@ impl Task for Tag {
     }
 
     fn described(&self) -> Option<Description> {
-        Some(size::description(&self.tagger(), sizes(self.config.train.batch_tokens, self.config.data.max_length)))
+        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length);
+        Some(size::description(&self.config.model, &self.tagger(), sizes))
     }
 
     fn model(&self, init: &Init) -> Result<Tagger, TaskError> {
@@ -315,9 +316,7 @@ impl Task for Tag {
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.sentences.iter().map(|sentence| sentence.tokens.len()).collect();
-        let train = &self.config.train;
-        let budget = Budget { tokens: train.batch_tokens, examples: train.batch_examples };
-        batches(&lengths, budget, self.config.seed, epoch)
+        batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
     }
 
     fn loss(
@@ -376,12 +375,7 @@ impl Task for Tag {
             Given::Json(Value::Object(object)) if object.contains_key(TOKENS) => words_given(&object[TOKENS])?,
             _ => self.words(given.text()?),
         };
-        let most = self.config.data.max_length;
-        if words.is_empty() || words.len() > most {
-            let expected = format!("1 to {most} words (data.max_length of this model)");
-            let what = format!("input {}", excerpt(&given.to_string()));
-            return Err(TaskError::input(what, expected, words.len().to_string()));
-        }
+        check_length(&given.to_string(), words.len(), self.config.data.max_length, "words")?;
         Ok(self.asked(words))
     }
 

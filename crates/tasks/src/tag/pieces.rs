@@ -7,11 +7,11 @@ use regard_data::{END, START, Tokenizer};
 use regard_nn::models::transformer::TransformerConfig;
 
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
+use crate::folder::{Files, tokenizer_file};
 use crate::pretrained;
 
 /// File with the encoder's configuration, so that a model folder does not depend on the one it started from.
-pub(super) const ENCODER: &str = "encoder.json";
+const ENCODER: &str = "encoder.json";
 
 /// The configuration and the tokeniser of a pre-trained encoder.
 #[derive(Debug)]
@@ -39,11 +39,15 @@ impl PieceEncoder {
         Ok(Self { config: theirs.transformer(tokenizer.vocab()), tokenizer })
     }
 
-    /// Reads the encoder from the files of a tagger's model folder.
-    pub fn open(encoder: &[u8], tokenizer_json: &[u8]) -> Result<Self, TaskError> {
-        let config =
-            serde_json::from_slice(encoder).map_err(|error| TaskError::folder(ENCODER, format!("damaged: {error}")))?;
-        Ok(Self { config, tokenizer: Tokenizer::from_json(tokenizer_json, Path::new(TOKENIZER))? })
+    /// Reads the encoder from a tagger's model folder.
+    pub fn open(files: &Files) -> Result<Self, TaskError> {
+        Ok(Self { config: files.json(ENCODER)?, tokenizer: files.tokenizer()? })
+    }
+
+    /// Returns the files that [`open`](Self::open) reads.
+    pub fn files(&self) -> [(String, Vec<u8>); 2] {
+        let config = serde_json::to_vec_pretty(&self.config).expect("plain values");
+        [(ENCODER.to_string(), config), tokenizer_file(&self.tokenizer)]
     }
 
     /// Splits a sentence into pieces.
@@ -75,6 +79,7 @@ mod tests {
     use regard_data::{Case, TokenizerConfig, TokenizerKind};
 
     use super::*;
+    use crate::folder::testing::with_files;
 
     fn trained(kind: TokenizerKind) -> Tokenizer {
         let config = TokenizerConfig { kind, vocab: 300, case: Case::Keep, min_count: 1 };
@@ -89,10 +94,10 @@ mod tests {
     fn an_encoder_can_be_saved_and_read() {
         let tokenizer = trained(TokenizerKind::Bpe);
         let encoder = PieceEncoder { config: encoder_config(tokenizer.vocab()), tokenizer };
-        let json = serde_json::to_vec(&encoder.config).unwrap();
-        let again = PieceEncoder::open(&json, encoder.tokenizer.to_json().as_bytes()).unwrap();
+        let again = with_files(encoder.files().into(), PieceEncoder::open).unwrap();
         assert_eq!((again.config, again.tokenizer.tokens()), (encoder.config, encoder.tokenizer.tokens()));
-        let error = PieceEncoder::open(b"{}x", b"").unwrap_err().to_string();
+        let damaged = [(ENCODER.to_string(), b"{}x".to_vec())].into();
+        let error = with_files(damaged, PieceEncoder::open).unwrap_err().to_string();
         assert!(error.contains(ENCODER), "{error}");
     }
 

@@ -1,15 +1,12 @@
 //! Scores of tags, and the tables and figures that the report shows beside them.
 
 use regard_data::Vocabulary;
-use regard_figures::{Content, Figure, Table, confusion_matrix, number};
 
 use super::encoded::{Encoded, UNKNOWN};
 use crate::error::TaskError;
-use crate::metrics::{Confusion, Score, is_bio, span_scores};
+use crate::metrics::tables::{confusion_figure, score_table};
+use crate::metrics::{Confusion, is_bio, span_scores};
 use crate::task::{Better, Evaluation};
-
-/// Maximum number of tags in the confusion matrix.
-const MOST_SHOWN: usize = 40;
 
 /// The correct and the predicted tags of a split.
 #[derive(Debug)]
@@ -44,7 +41,7 @@ pub(super) fn evaluation(
         let spans = span_scores(&truth(outcome, &all, &names), &predicted(outcome, &all, &names));
         scores.extend([("precision", spans.all.precision), ("recall", spans.all.recall), ("f1", spans.all.f1)]);
         let rows = spans.kinds.iter().map(|(kind, score)| (kind.as_str(), *score));
-        contents.push(Content::Table(table("span", rows)));
+        contents.push(score_table("span", rows));
     }
     let longer: Vec<usize> = match longest {
         Some(longest) => all.into_iter().filter(|&at| outcome.sentences[at].tokens.len() > longest).collect(),
@@ -58,8 +55,8 @@ pub(super) fn evaluation(
         }
     }
     let report = confusion.report();
-    contents.push(Content::Table(table("tag", names.iter().copied().zip(report.classes.iter().copied()))));
-    contents.push(Content::Figure(matrix(&confusion, &names)?));
+    contents.push(score_table("tag", names.iter().copied().zip(report.classes)));
+    contents.push(confusion_figure("tags", &confusion, &names)?);
     let examples = outcome.sentences.len();
     Ok(Evaluation { examples, contents, ..Evaluation::new(scores, main, Better::Higher) })
 }
@@ -93,34 +90,6 @@ fn unknown_accuracy(outcome: &Outcome) -> Option<f64> {
         }
     }
     (all > 0).then(|| right as f64 / all as f64)
-}
-
-fn table<'n>(what: &str, rows: impl Iterator<Item = (&'n str, Score)>) -> Table {
-    let mut table = Table::new([what, "precision", "recall", "F1", "number"]);
-    for (name, score) in rows {
-        let [precision, recall, f1] = [score.precision, score.recall, score.f1].map(|value| number(value, 4));
-        table.push([name.to_string(), precision, recall, f1, score.support.to_string()]);
-    }
-    table
-}
-
-/// Draws the confusion matrix of the most frequent tags.
-fn matrix(confusion: &Confusion, names: &[&str]) -> Result<Figure, TaskError> {
-    let totals = confusion.totals();
-    let total = |tag: usize| totals[tag];
-    let mut shown: Vec<usize> = (0..names.len()).filter(|&tag| total(tag) > 0).collect();
-    shown.sort_by_key(|&tag| std::cmp::Reverse(total(tag)));
-    let left_out = shown.len().saturating_sub(MOST_SHOWN);
-    shown.truncate(MOST_SHOWN);
-    shown.sort_unstable();
-    let cells: Vec<u64> =
-        shown.iter().flat_map(|&row| shown.iter().map(move |&column| confusion.count(row, column))).collect();
-    let panel = confusion_matrix(shown.iter().map(|&tag| names[tag]), &cells)?;
-    let figure = Figure::new("Confusion matrix of tags").panel("", panel);
-    Ok(match left_out {
-        0 => figure,
-        _ => figure.note(format!("The {MOST_SHOWN} most frequent tags; {left_out} others are in the table.")),
-    })
 }
 
 #[cfg(test)]
@@ -168,14 +137,5 @@ mod tests {
         let outcome = Outcome { sentences: &sentences, found: vec![vec![0, 1, 2, 0]], loss: None };
         let found = evaluation(&outcome, &names, &[], None).unwrap();
         assert_eq!((found.scores["precision"], found.scores["recall"]), (0.5, 1.0));
-    }
-
-    #[test]
-    fn a_matrix_of_many_tags_says_how_many_it_leaves_out() {
-        let names: Vec<String> = (0..60).map(|tag| format!("T{tag}")).collect();
-        let mut confusion = Confusion::new(60);
-        (0..60).for_each(|tag| confusion.add(tag, tag));
-        let figure = matrix(&confusion, &names.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
-        assert!(figure.to_svg().contains("20 others"));
     }
 }

@@ -3,15 +3,15 @@
 use regard_inspect::count::{Architecture, Description, Extra, Input, RecurrentModel, Rows, Sizes, count};
 use regard_nn::layers::characters::CharactersConfig;
 use regard_nn::layers::recurrent::{Cell, Direction};
-use regard_nn::models::body::BodyConfig;
 use regard_nn::models::tagger::TaggerConfig;
-use regard_nn::models::transformer::TransformerConfig;
+
+use super::config::ModelConfig;
 
 /// Number of gates of an LSTM, which has more than other cells.
 const GATES: usize = 4;
 
-/// Describes a tagger: its body, with word vectors and the output layer as extra parts.
-pub(super) fn description(tagger: &TaggerConfig, sizes: Sizes) -> Description {
+/// Describes a tagger: its network, `model`, with word vectors and the output layer as extra parts.
+pub(super) fn description(model: &ModelConfig, tagger: &TaggerConfig, sizes: Sizes) -> Description {
     let (mut extra, d_characters) = characters(tagger);
     let mut d_in = tagger.d_word.saturating_add(d_characters);
     if tagger.d_word > 0 {
@@ -35,30 +35,15 @@ pub(super) fn description(tagger: &TaggerConfig, sizes: Sizes) -> Description {
             ..RecurrentModel::default()
         })
     };
-    let architecture = match tagger.body {
-        BodyConfig::Transformer(body) => {
+    let architecture = match model {
+        ModelConfig::Transformer(keys) => {
             extra.push(Extra::linear("input", d_in, tagger.d_model, Rows::Tokens));
             extra.push(Extra::norm("input_norm", tagger.d_model));
-            Architecture::Encoder(TransformerConfig {
-                vocab: 1,
-                n_layers: tagger.n_layers,
-                d_model: tagger.d_model,
-                n_heads: body.n_heads,
-                kv_heads: body.kv_heads,
-                d_ff: body.d_ff.unwrap_or(tagger.d_model.saturating_mul(4)),
-                activation: body.activation,
-                norm: body.norm,
-                bias: body.bias,
-                norm_place: body.norm_place,
-                position: body.position,
-                sight: body.sight,
-                dropout: tagger.dropout,
-                ..TransformerConfig::default()
-            })
+            Architecture::Encoder(keys.base.transformer(1))
         }
-        BodyConfig::Rnn => recurrent(Cell::Rnn),
-        BodyConfig::Gru => recurrent(Cell::gru()),
-        BodyConfig::None | BodyConfig::Lstm | BodyConfig::IntraAttention => recurrent(Cell::lstm()),
+        ModelConfig::Rnn(_) => recurrent(Cell::Rnn),
+        ModelConfig::Gru(_) => recurrent(Cell::gru()),
+        ModelConfig::Lstm(_) | ModelConfig::Intra(_) => recurrent(Cell::lstm()),
     };
     let input = Input::Features;
     Description { architecture, input, extra, sizes }

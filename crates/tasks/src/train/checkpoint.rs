@@ -146,7 +146,7 @@ pub struct Snapshot<'a> {
     /// Weights after the last step, by path.
     pub weights: BTreeMap<String, Stored<'a>>,
     /// Best weights so far, if the run keeps them.
-    pub best: Option<&'a Tensors>,
+    pub best: Option<BTreeMap<String, Stored<'a>>>,
     /// Moments of the optimiser.
     pub moments: &'a [Moments],
 }
@@ -253,7 +253,7 @@ impl Checkpoints {
         put(WEIGHTS, weights)?;
         put(OPTIMISER, &averages.collect())?;
         if let Some(best) = best {
-            put(BEST, &Stored::all(best))?;
+            put(BEST, best)?;
         }
         let order = moments.iter().map(|m| m.path.clone()).collect();
         let state = StateFile { state: State::clone(state), order, files };
@@ -396,7 +396,8 @@ mod tests {
     fn save(checkpoints: &mut Checkpoints, step: u64) {
         let Checkpoint { state, weights, best, moments } = checkpoint(step);
         let weights = Stored::all(&weights);
-        checkpoints.save(&Snapshot { state: &state, weights, best: best.as_ref(), moments: &moments }).unwrap();
+        let best = best.as_ref().map(Stored::all);
+        checkpoints.save(&Snapshot { state: &state, weights, best, moments: &moments }).unwrap();
     }
 
     /// Changes the last byte of a file.

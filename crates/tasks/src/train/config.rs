@@ -1,7 +1,9 @@
 //! The `[train]` section of every task's configuration: how a model is trained.
 
+use regard_data::Budget;
 use regard_nn::ConfigError;
 use regard_nn::config::{check_above_zero, check_dropout, check_positive};
+use regard_ops::CrossEntropyOptions;
 use serde::{Deserialize, Serialize};
 
 /// How the learning rate changes after `warmup` steps, during which it rises linearly from zero.
@@ -147,6 +149,16 @@ impl TrainConfig {
             0.0..=1.0 => Ok(()),
             other => Err(ConfigError::new("final_rate", other, "a number from 0 to 1")),
         }
+    }
+
+    /// Returns the largest size of a batch.
+    pub fn budget(&self) -> Budget {
+        Budget { tokens: self.batch_tokens, examples: self.batch_examples }
+    }
+
+    /// Returns the options of a cross-entropy with these settings.
+    pub fn loss_options(&self) -> CrossEntropyOptions {
+        CrossEntropyOptions { label_smoothing: self.label_smoothing, ..CrossEntropyOptions::default() }
     }
 
     /// Returns the learning rate of step `step` of `total`, counted from 1.

@@ -18,8 +18,8 @@ use regard_nn::{NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
 use serde_json::{Value, json};
 
-pub(crate) use self::checkpoint::newest_weights;
-use self::checkpoint::{Best, Checkpoints, Snapshot};
+use self::checkpoint::{Best, Snapshot};
+pub(crate) use self::checkpoint::{Checkpoints, newest_weights};
 pub use self::checkpoint::{Conditions, State};
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
@@ -29,8 +29,8 @@ use self::share::share;
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
 use crate::rows::device_of;
-use crate::task::{Loss, Parts, Settings, Task};
-use crate::weights::{self, Tensors};
+use crate::task::{Evaluation, Loss, Parts, Settings, Task};
+use crate::weights;
 
 /// Approximate number of points of the loss curve that a run writes to its metrics.
 const CURVE_POINTS: u64 = 200;
@@ -47,10 +47,12 @@ pub enum Origin {
 }
 
 /// The folder and the data of a run, and how it starts.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// Model folder, which gets the checkpoints and metrics.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    /// Model folder, which gets the metrics.
     pub folder: &'a Folder,
+    /// Checkpoints of the folder.
+    pub checkpoints: Checkpoints,
     /// Fingerprint of the examples, which must not change when the run is resumed.
     pub data: &'a str,
     /// Weights that the run starts from.
@@ -89,7 +91,8 @@ pub(crate) struct Run<'a, T: Task> {
     seed: u64,
     steps: u64,
     model: Option<T::Model>,
-    best: Option<Tensors>,
+    /// Model with the best weights so far, without gradients, if the run keeps them.
+    best: Option<T::Model>,
     optimiser: AdamW,
     state: State,
     plan: Vec<Vec<usize>>,
@@ -97,23 +100,17 @@ pub(crate) struct Run<'a, T: Task> {
     journal: Journal,
 }
 
-/// Returns whether a model folder has a checkpoint to resume from.
-pub(crate) fn has_checkpoint(folder: &Folder) -> Result<bool, TaskError> {
-    Ok(Checkpoints::new(folder.path())?.is_any())
-}
-
 impl<'a, T: Task> Run<'a, T> {
-    /// Prepares a run of `model`, the task's network with initial weights, which a checkpoint may replace. Returns an error if
-    /// resuming could not be bit-identical to an uninterrupted run, unless forced.
+    /// Prepares a run of `model`, the task's network, whose weights a checkpoint may replace. Returns an error if resuming could
+    /// not be bit-identical to an uninterrupted run, unless forced.
     pub(crate) fn new(
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
-        Place { folder, data, from, force }: Place,
+        Place { folder, mut checkpoints, data, from, force }: Place,
         observer: &mut dyn Observer,
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
-        let mut checkpoints = Checkpoints::new(folder.path())?;
         let mut optimiser =
             AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
         let conditions = Conditions::of(data);
@@ -132,7 +129,8 @@ impl<'a, T: Task> Run<'a, T> {
             model = weights::load(model, saved.weights, folder.path())?;
             let restored = optimiser.restore(&model, saved.state.optimiser_steps, saved.moments);
             restored.map_err(|error| TaskError::folder(folder.path(), error.to_string()))?;
-            (state, best) = (saved.state, saved.best);
+            best = saved.best.map(|best| weights::load(model.valid(), best, folder.path())).transpose()?;
+            state = saved.state;
             state.conditions = conditions;
         }
         let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
@@ -326,14 +324,9 @@ impl<'a, T: Task> Run<'a, T> {
     fn evaluate(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
-        let evaluation = {
-            let observer = Mutex::new(&mut *observer);
-            let tell = |done, all| hear_scored(&observer, done, all);
-            let pass = Pass::inference().until(stop.flag()).with_progress(&tell);
-            match self.task.evaluate(&self.parts.dev, &self.model().valid(), limit, &pass) {
-                Err(TaskError::Nn(NnError::Cancelled)) => return Ok(false),
-                evaluation => evaluation?,
-            }
+        let model = self.model().valid();
+        let Some(evaluation) = scored(self.task, &self.parts.dev, &model, limit, observer, stop)? else {
+            return Ok(false);
         };
         self.state.evaluation_due = false;
         let step = self.state.step;
@@ -342,7 +335,7 @@ impl<'a, T: Task> Run<'a, T> {
         if best {
             self.state.best = Some(Best { step, worth_bits: worth.to_bits() });
             self.state.stale = 0;
-            self.best = (self.config.keep == Keep::Best).then(|| weights::parameters(self.model()));
+            self.best = (self.config.keep == Keep::Best).then_some(model);
         } else {
             self.state.stale += 1;
         }
@@ -388,25 +381,36 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.optimiser_steps = steps;
         self.state.metrics_bytes = self.journal.sync()?;
         let model = self.model.as_ref().expect("put back after each step");
-        let snapshot =
-            Snapshot { state: &self.state, weights: weights::stored(model), best: self.best.as_ref(), moments };
+        let best = self.best.as_ref().map(weights::stored);
+        let snapshot = Snapshot { state: &self.state, weights: weights::stored(model), best, moments };
         self.checkpoints.save(&snapshot)
     }
 
     fn end(mut self, end: End) -> Result<Trained<T::Model>, TaskError> {
-        let model = self.model.take().expect("put back after each step");
-        let model = match self.best.take() {
-            Some(best) => weights::load(model, best, std::path::Path::new("best weights"))?,
-            None => model,
-        };
-        Ok(Trained { model: model.valid(), state: self.state, end })
+        let model = self.best.take().unwrap_or_else(|| self.model().valid());
+        Ok(Trained { model, state: self.state, end })
     }
 }
 
-/// Reports the progress of an evaluation to an observer, from any thread.
-pub(crate) fn hear_scored(observer: &Mutex<&mut (dyn Observer + '_)>, done: usize, all: usize) {
-    if let Ok(mut observer) = observer.lock() {
-        observer.hear(&Event::Scored { done, all });
+/// Scores a model on at most `limit` examples and reports the progress; returns `None` if the run is asked to stop meanwhile.
+pub(crate) fn scored<T: Task>(
+    task: &T,
+    part: &T::Part,
+    model: &T::Model,
+    limit: Option<usize>,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TaskError> {
+    let observer = Mutex::new(observer);
+    // Called from any thread.
+    let tell = |done, all| {
+        if let Ok(mut observer) = observer.lock() {
+            observer.hear(&Event::Scored { done, all });
+        }
+    };
+    match task.evaluate(part, model, limit, &Pass::inference().until(stop.flag()).telling(&tell)) {
+        Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
+        evaluation => evaluation.map(Some),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use regard_data::{Case, Column, Fold, PairColumns, TokenizerConfig, TokenizerKind};
 use regard_nn::ConfigError;
-use regard_nn::config::{check_positive, name_or_table};
+use regard_nn::config::name_or_table;
 use regard_nn::layers::attention::context::Selection;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::recurrent::Direction;
@@ -16,7 +16,7 @@ use crate::decode::BeamOptions;
 use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::model::{Chosen, RecurrentKeys, TransformerKeys, TransformerOrRecurrent};
-use crate::run_config::{DataSection, RunConfig};
+use crate::run_config::{DataSection, RunConfig, check_built_in, check_lengths};
 use crate::task::Validate;
 
 /// The `[data]` section.
@@ -158,20 +158,12 @@ impl NetworkConfig {
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
-        let DataConfig { max_length, longest, .. } = self.data;
-        check_positive("data.max_length", max_length)?;
-        if let Some(longest) = longest.filter(|longest| !(1..=max_length).contains(longest)) {
-            return Err(ConfigError::new("data.longest", longest, format!("1 to data.max_length, {max_length}")).into());
+        let DataConfig { path, fold, source, target, tokenizer, max_length, longest } = &self.data;
+        check_lengths(*max_length, *longest)?;
+        if path.is_none() {
+            check_built_in(*fold, &[("data.source", source), ("data.target", target)])?;
         }
-        if let (None, Some(fold)) = (&self.data.path, self.data.fold) {
-            return Err(ConfigError::new("data.fold", fold, "no fold: the built-in data have fixed splits").into());
-        }
-        for (key, column) in [("data.source", &self.data.source), ("data.target", &self.data.target)] {
-            if let (None, Some(column)) = (&self.data.path, column) {
-                return Err(ConfigError::new(key, column, "no column: the built-in data have none").into());
-            }
-        }
-        self.data.tokenizer.validate()?;
+        tokenizer.validate()?;
         self.more.decode.validate().map_err(|error| error.within("decode"))?;
         NetworkConfig::of(&self.model, 1).validate().map_err(|error| error.within("model"))?;
         Ok(())

@@ -11,13 +11,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
 
 use burn::module::Module;
 use rayon::prelude::*;
 use regard_data::{
     Budget, Column, END, PAD, Pair, PairColumns, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches,
-    builtin, excerpt, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
+    builtin, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_nn::layers::attention::context::Selection;
@@ -33,14 +32,14 @@ use self::config::{DataConfig, NetworkConfig};
 use self::encoded::{Encoded, Pairs, Sentence, sentences};
 use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
 use crate::error::TaskError;
-use crate::folder::TOKENIZER;
-use crate::input::{Given, InputKind};
+use crate::folder::{Files, tokenizer_file};
+use crate::input::{Given, InputKind, check_length};
 use crate::metrics::bleu::bleu;
 use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
 use crate::model::{Chosen, sizes};
 use crate::notes;
-use crate::rows::{device_of, padded, spread};
+use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
@@ -48,8 +47,6 @@ use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions
 const BASELINE_DECAY: f32 = 0.99;
 /// Weight of the entropy bonus of hard attention, which keeps it from deciding too early.
 const ENTROPY_BONUS: f32 = 0.01;
-/// Tokens of a batch when no gradients are kept.
-const SEARCH_TOKENS: usize = 8_192;
 /// Number of training pairs whose text is kept, to show some of them.
 const SHOWN_OF_TRAINING: usize = 1_000;
 /// Number of pairs tokenised at once, on all threads.
@@ -88,9 +85,6 @@ pub struct Part {
 pub struct Translate {
     config: Config,
     tokenizer: Tokenizer,
-    /// The pairs that [`start`](Task::start) has read, kept for the first call of [`parts`](Task::parts) so that a large
-    /// file is not held in memory twice.
-    read: Mutex<Option<Splits<Pair>>>,
 }
 
 impl Translate {
@@ -106,16 +100,45 @@ impl Translate {
         }
     }
 
+    /// Encodes the splits of a run, and drops each as soon as it is encoded: a large file must not be in memory twice.
+    fn encoded_parts(&self, pairs: Splits<Pair>) -> Result<Parts<Part>, TaskError> {
+        let Splits { train, dev, test, mut notes } = pairs;
+        let all = train.len();
+        notes.push(notes::sizes("pairs", all, dev.len(), Some(test.len())));
+        if lacks_spaces(texts(&train)) {
+            notes.extend(notes::unspaced(self.tokenizer.kind()));
+        }
+        let (train, dev, test) = (self.learnt(train), self.scored(dev), self.scored(test));
+        let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
+        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
+        notes.extend(notes::unknown(what, UNK, parts.map(|(split, part)| (split, part.pairs.ids()))));
+        let [left_out, longer] = train.left_out;
+        if left_out > 0 {
+            let most = self.config.data.max_length;
+            notes.push(format!(
+                "{left_out} pairs are empty or longer than {most} tokens (data.max_length): left out of training"
+            ));
+        }
+        if let Some(longest) = self.config.data.longest {
+            notes.push(format!("{longer} pairs are longer than {longest} tokens (data.longest): left out of training"));
+        }
+        if train.pairs.len() == 0 {
+            let got = format!("none among {all}");
+            return Err(TaskError::input("training pairs", "at least one that is neither empty nor too long", got));
+        }
+        Ok(Parts { train, dev, test: Some(test), notes })
+    }
+
     /// Encodes pairs for training, without those longer than `data.longest`.
-    fn learnt(&self, pairs: &[Pair]) -> Part {
+    fn learnt(&self, pairs: Vec<Pair>) -> Part {
         let shown = sentences(spread(pairs.len(), Some(SHOWN_OF_TRAINING)).map(|at| &pairs[at]));
-        self.encoded(pairs, shown, self.config.data.longest)
+        self.encoded(&pairs, shown, self.config.data.longest)
     }
 
     /// Encodes pairs for scoring.
-    fn scored(&self, pairs: &[Pair]) -> Part {
+    fn scored(&self, pairs: Vec<Pair>) -> Part {
         let all = sentences(pairs.iter());
-        self.encoded(pairs, all, None)
+        self.encoded(&pairs, all, None)
     }
 
     /// Tokenises pairs, leaving out those that are empty or too long.
@@ -146,10 +169,6 @@ impl Translate {
             columns.target.take_if(|_| named(&self.config.data.target));
         }
         columns
-    }
-
-    fn budget(&self) -> Budget {
-        Budget { tokens: self.config.train.batch_tokens, examples: self.config.train.batch_examples }
     }
 
     /// Computes the loss of some pairs.
@@ -202,7 +221,7 @@ impl Translate {
     fn search(&self, model: &Translator, sources: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
         let device = device_of(model);
         let lengths: Vec<usize> = sources.iter().map(|source| source.len() + 1).collect();
-        let budget = Budget { tokens: SEARCH_TOKENS / self.config.more.decode.size.max(1), examples: 256 };
+        let budget = Budget { tokens: SCORING.tokens / self.config.more.decode.size.max(1), ..SCORING };
         let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sources.len()];
         let batches = in_order(&lengths, budget);
         for (done, batch) in batches.iter().enumerate() {
@@ -261,19 +280,20 @@ impl Task for Translate {
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(mut config: Config) -> Result<Self, TaskError> {
+    fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let pairs = Self::pairs(&config)?;
         let tokenizer = config.data.tokenizer.train(texts(&pairs.train))?;
-        Ok(Self { config, tokenizer, read: Mutex::new(Some(pairs)) })
+        let task = Self { config, tokenizer };
+        let parts = task.encoded_parts(pairs)?;
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(BTreeMap::from([(TOKENIZER.to_string(), self.tokenizer.to_json().into_bytes())]))
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([tokenizer_file(&self.tokenizer)])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        let tokenizer = Tokenizer::from_json(&file(TOKENIZER)?, Path::new(TOKENIZER))?;
-        Ok(Self { config, tokenizer, read: Mutex::default() })
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        Ok(Self { config, tokenizer: files.tokenizer()? })
     }
 
     fn config(&self) -> &Config {
@@ -281,32 +301,7 @@ impl Task for Translate {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let read = self.read.lock().ok().and_then(|mut read| read.take());
-        let Splits { train, dev, test, mut notes } = read.map_or_else(|| Self::pairs(&self.config), Ok)?;
-        let all = train.len();
-        notes.push(notes::sizes("pairs", all, dev.len(), Some(test.len())));
-        if lacks_spaces(texts(&train)) {
-            notes.extend(notes::unspaced(self.tokenizer.kind()));
-        }
-        let (train, dev, test) = (self.learnt(&train), self.scored(&dev), self.scored(&test));
-        let what = if self.tokenizer.kind() == TokenizerKind::Word { "words" } else { "characters" };
-        let parts = [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)];
-        notes.extend(notes::unknown(what, UNK, parts.map(|(split, part)| (split, part.pairs.ids()))));
-        let [left_out, longer] = train.left_out;
-        if left_out > 0 {
-            let most = self.config.data.max_length;
-            notes.push(format!(
-                "{left_out} pairs are empty or longer than {most} tokens (data.max_length): left out of training"
-            ));
-        }
-        if let Some(longest) = self.config.data.longest {
-            notes.push(format!("{longer} pairs are longer than {longest} tokens (data.longest): left out of training"));
-        }
-        if train.pairs.len() == 0 {
-            let got = format!("none among {all}");
-            return Err(TaskError::input("training pairs", "at least one that is neither empty nor too long", got));
-        }
-        Ok(Parts { train, dev, test: Some(test), notes })
+        self.encoded_parts(Self::pairs(&self.config)?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
@@ -319,7 +314,7 @@ impl Task for Translate {
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        Ok(self.scored(&read_pairs(path, &self.columns_of(path))?.examples))
+        Ok(self.scored(read_pairs(path, &self.columns_of(path))?.examples))
     }
 
     fn described(&self) -> Option<Description> {
@@ -350,7 +345,7 @@ impl Task for Translate {
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.pairs.iter().map(|pair| pair.longest() + 1).collect();
-        batches(&lengths, self.budget(), self.config.seed, epoch)
+        batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
     }
 
     fn loss(
@@ -383,8 +378,8 @@ impl Task for Translate {
         let pairs: Vec<Encoded> = spread(part.pairs.len(), limit).map(|at| part.pairs.get(at)).collect();
         let lengths: Vec<usize> = pairs.iter().map(|pair| pair.longest() + 1).collect();
         let (mut nats, mut targets) = (0.0, 0usize);
-        for batch in in_order(&lengths, Budget { tokens: SEARCH_TOKENS, examples: 256 }) {
-            pass.check_cancelled()?;
+        for batch in in_order(&lengths, SCORING) {
+            pass.go_on()?;
             let pairs: Vec<Encoded> = batch.iter().map(|&index| pairs[index]).collect();
             let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, pass)?;
             nats += f64::from(loss.mean.into_scalar::<f32>()) * loss.targets as f64;
@@ -430,11 +425,8 @@ impl Task for Translate {
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
         let own = self.config.data.source.as_ref().and_then(Column::name);
         let text = given.text_under(&[own.unwrap_or("source"), "source"])?;
-        let (ids, most) = (self.tokenizer.ids(text), self.config.data.max_length);
-        if ids.is_empty() || ids.len() > most {
-            let expected = format!("1 to {most} tokens (data.max_length of this model)");
-            return Err(TaskError::input(format!("input {}", excerpt(text)), expected, ids.len().to_string()));
-        }
+        let ids = self.tokenizer.ids(text);
+        check_length(text, ids.len(), self.config.data.max_length, "tokens")?;
         Ok(Typed { text: text.to_string(), ids })
     }
 

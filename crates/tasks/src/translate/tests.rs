@@ -3,17 +3,16 @@
 use burn::tensor::Device;
 
 use super::*;
-use crate::settings::resolve;
 use crate::task::Validate;
+use crate::task::testing::configured;
 
 fn config(sets: &[&str]) -> Config {
     let small = ["model.d_model=8", "model.d_ff=8", "model.n_heads=2", "model.n_layers=1"];
-    let sets: Vec<String> = small.iter().chain(sets).map(|set| set.to_string()).collect();
-    resolve(Translate::CONFIG, None, &sets, &[]).unwrap()
+    configured::<Translate>(&[&small, sets].concat()).unwrap()
 }
 
 /// A task with sentences of one to six words in each split.
-fn task(sets: &[&str]) -> (Translate, tempfile::TempDir) {
+fn task(sets: &[&str]) -> (Translate, Parts<Part>) {
     let place = tempfile::tempdir().unwrap();
     for (name, word) in [("train", "a"), ("dev", "b"), ("test", "c")] {
         let lines = (1..=6).map(|n| format!("{}\t{}\n", format!("{word} ").repeat(n), "x ".repeat(n)));
@@ -21,13 +20,12 @@ fn task(sets: &[&str]) -> (Translate, tempfile::TempDir) {
     }
     let path = format!("data.path={}", place.path().display());
     let sets: Vec<&str> = sets.iter().copied().chain([path.as_str()]).collect();
-    (Translate::start(config(&sets)).unwrap(), place)
+    Translate::start(config(&sets)).unwrap()
 }
 
 #[test]
 fn longer_sentences_than_trained_on_are_scored_apart() {
-    let (task, _place) = task(&["data.longest=4", "data.max_length=5"]);
-    let parts = task.parts().unwrap();
+    let (task, parts) = task(&["data.longest=4", "data.max_length=5"]);
     let test = parts.test.unwrap();
     assert_eq!((parts.train.pairs.len(), test.pairs.len(), test.sentences.len()), (4, 5, 6));
     assert!(parts.notes.iter().any(|note| note.contains("1 pairs are longer than 4 tokens")), "{:?}", parts.notes);
@@ -41,7 +39,7 @@ fn longer_sentences_than_trained_on_are_scored_apart() {
 
 #[test]
 fn an_empty_split_has_no_scores() {
-    let (task, _place) = task(&[]);
+    let (task, _) = task(&[]);
     let model = task.model(&Init::new(1, &Device::flex())).unwrap();
     let nothing = task.evaluate(&Part::default(), &model, None, &Pass::inference()).unwrap();
     assert!(nothing.scores.is_empty() && nothing.worth() == f64::NEG_INFINITY);

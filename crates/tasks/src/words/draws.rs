@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use regard_nn::NnError;
 use regard_nn::models::word_vectors::NegativeSampler;
 
+use super::config::Kind;
 use super::lexicon::Part;
 
 /// Draws training examples from passages.
@@ -26,20 +27,11 @@ pub(super) struct Draws {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Examples {
     pub centres: Vec<i32>,
-    /// Words around each centre: one with [`Direction::Around`]; else `2 window`, of which the first `counts` are used.
+    /// Words around each centre: one with [`Kind::SkipGram`]; else `2 window`, of which the first `counts` are used.
     pub around: Vec<i32>,
     pub counts: Vec<usize>,
     /// Wrong words, `negatives` for each target.
     pub wrong: Vec<i32>,
-}
-
-/// Which words are predicted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// Each surrounding word from the centre: one target per pair.
-    Around,
-    /// The centre from the surrounding words: one target per centre.
-    Centre,
 }
 
 impl Draws {
@@ -54,20 +46,15 @@ impl Draws {
         Ok(Self { keep, negatives: NegativeSampler::new(counts)?, count: negatives, window })
     }
 
-    /// Draws the examples of some passages, each given with the number of its random stream.
-    pub fn examples(
-        &self,
-        part: &Part,
-        passages: &[(usize, u64)],
-        direction: Direction,
-        random: &ChaCha8Rng,
-    ) -> Examples {
+    /// Draws the examples of some passages, each given with the number of its random stream: one target for each pair of words
+    /// with [`Kind::SkipGram`], one for each centre with [`Kind::Cbow`].
+    pub fn examples(&self, part: &Part, passages: &[(usize, u64)], kind: Kind, random: &ChaCha8Rng) -> Examples {
         let drawn: Vec<Examples> = passages
             .par_iter()
             .map(|&(passage, stream)| {
                 let mut random = random.clone();
                 random.set_stream(stream);
-                self.passage(part.passage(passage), direction, &mut random)
+                self.passage(part.passage(passage), kind, &mut random)
             })
             .collect();
         let mut all = Examples::default();
@@ -80,7 +67,7 @@ impl Draws {
         all
     }
 
-    fn passage(&self, words: &[u32], direction: Direction, random: &mut ChaCha8Rng) -> Examples {
+    fn passage(&self, words: &[u32], kind: Kind, random: &mut ChaCha8Rng) -> Examples {
         let kept: Vec<i32> = words
             .iter()
             .filter(|&&word| random.random::<f32>() < self.keep[word as usize])
@@ -92,15 +79,15 @@ impl Draws {
             let near = &kept[place.saturating_sub(reach)..(place + reach + 1).min(kept.len())];
             let before = place.min(reach);
             let around = near.iter().enumerate().filter(|(at, _)| *at != before).map(|(_, &word)| word);
-            match direction {
-                Direction::Around => {
+            match kind {
+                Kind::SkipGram => {
                     for word in around {
                         found.centres.push(centre);
                         found.around.push(word);
                         self.wrong(word, &mut found.wrong, random);
                     }
                 }
-                Direction::Centre => {
+                Kind::Cbow => {
                     let count = near.len() - 1;
                     if count == 0 {
                         continue;
@@ -149,7 +136,7 @@ mod tests {
         }
         assert!(Draws::new(&counts, 0.0, 2, 1).unwrap().keep.iter().all(|&keep| keep == 1.0));
         let words: Vec<u32> = vec![0; 20_000];
-        let share = draws.passage(&words, Direction::Centre, &mut generator(1)).centres.len() as f64 / 20_000.0;
+        let share = draws.passage(&words, Kind::Cbow, &mut generator(1)).centres.len() as f64 / 20_000.0;
         assert!((share - f64::from(draws.keep[0])).abs() < 0.01, "{share}");
     }
 
@@ -158,7 +145,7 @@ mod tests {
         fn pairs_are_near_and_wrong_words_are_wrong(seed in 0u64..500, window in 1usize..4) {
             let (draws, part) = draws(0.0, window);
             let words = part.passage(0);
-            let found = draws.examples(&part, &[(0, seed)], Direction::Around, &generator(seed));
+            let found = draws.examples(&part, &[(0, seed)], Kind::SkipGram, &generator(seed));
             prop_assert_eq!(found.wrong.len(), 3 * found.centres.len());
             for ((centre, near), wrong) in found.centres.iter().zip(&found.around).zip(found.wrong.chunks_exact(3)) {
                 let places = |word: i32| words.iter().enumerate().filter(move |(_, w)| **w == word as u32).map(|(at, _)| at);
@@ -166,8 +153,8 @@ mod tests {
                 prop_assert!(close, "{} is not near {}", near, centre);
                 prop_assert!(!wrong.contains(near));
             }
-            // The other direction gathers the words around each centre.
-            let gathered = draws.examples(&part, &[(0, seed)], Direction::Centre, &generator(seed));
+            // CBOW gathers the words around each centre.
+            let gathered = draws.examples(&part, &[(0, seed)], Kind::Cbow, &generator(seed));
             prop_assert!(gathered.counts.iter().all(|&count| (1..=2 * window).contains(&count)));
             prop_assert_eq!(gathered.around.len(), gathered.centres.len() * 2 * window);
             prop_assert!(gathered.centres.iter().zip(gathered.wrong.chunks_exact(3)).all(|(c, w)| !w.contains(c)));
@@ -176,13 +163,13 @@ mod tests {
         #[test]
         fn draws_depend_only_on_the_stream(seed in 0u64..100) {
             let (draws, part) = draws(0.05, 3);
-            let all = draws.examples(&part, &[(0, 5), (1, 6)], Direction::Around, &generator(seed));
+            let all = draws.examples(&part, &[(0, 5), (1, 6)], Kind::SkipGram, &generator(seed));
             let (first, second) = (
-                draws.examples(&part, &[(0, 5)], Direction::Around, &generator(seed)),
-                draws.examples(&part, &[(1, 6)], Direction::Around, &generator(seed)),
+                draws.examples(&part, &[(0, 5)], Kind::SkipGram, &generator(seed)),
+                draws.examples(&part, &[(1, 6)], Kind::SkipGram, &generator(seed)),
             );
             prop_assert_eq!(&all.wrong, &[first.wrong, second.wrong].concat());
-            let again = draws.examples(&part, &[(0, 5), (1, 6)], Direction::Around, &generator(seed));
+            let again = draws.examples(&part, &[(0, 5), (1, 6)], Kind::SkipGram, &generator(seed));
             prop_assert_eq!(all, again);
         }
     }
@@ -190,7 +177,7 @@ mod tests {
     #[test]
     fn other_epochs_draw_other_examples() {
         let (draws, part) = draws(0.0, 3);
-        let epoch = |stream| draws.examples(&part, &[(0, stream)], Direction::Around, &generator(1));
+        let epoch = |stream| draws.examples(&part, &[(0, stream)], Kind::SkipGram, &generator(1));
         assert_ne!(epoch(0), epoch(2));
     }
 }

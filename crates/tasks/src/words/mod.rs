@@ -27,9 +27,10 @@ use serde_json::{Value, json};
 
 use self::ask::{Question, SHOWN, Section, Table, known, read_analogies};
 pub use self::config::{Config, Kind, ModelConfig};
-use self::draws::{Direction, Draws, generator};
+use self::draws::{Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
 use crate::error::TaskError;
+use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::model::lookup;
 use crate::notes;
@@ -79,11 +80,26 @@ impl Words {
         Ok(part)
     }
 
-    fn direction(&self) -> Direction {
-        match self.config.model.kind {
-            Kind::SkipGram => Direction::Around,
-            Kind::Cbow => Direction::Centre,
+    /// Encodes the splits of a run.
+    fn encoded_parts(&self, texts: Splits<String>) -> Result<Parts<Part>, TaskError> {
+        let train = self.encoded(&texts.train, "training text")?;
+        let dev = self.encoded(&texts.dev, "dev text")?;
+        let test = match texts.test.is_empty() {
+            true => None,
+            false => Some(self.encoded(&texts.test, "test text")?),
+        };
+        let mut notes = texts.notes;
+        notes.push(notes::sizes("words", train.words(), dev.words(), test.as_ref().map(Part::words)));
+        notes.push(format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len()));
+        if lacks_spaces(texts.train.iter().map(String::as_str)) {
+            notes.push("the text has no spaces between words, so whole phrases count as words: split it first".into());
         }
+        let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
+        let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
+        if asked < all {
+            notes.push(format!("{} of {all} analogies are left out: the text lacks some of their words", all - asked));
+        }
+        Ok(Parts { train, dev, test, notes })
     }
 
     /// Draws examples from some passages and computes their mean loss and number of targets; `None` if there are no targets.
@@ -94,7 +110,7 @@ impl Words {
         random: &ChaCha8Rng,
         model: &WordVectors,
     ) -> Result<Option<(Tensor<1>, usize)>, TaskError> {
-        let found = self.draws.examples(part, passages, self.direction(), random);
+        let found = self.draws.examples(part, passages, self.config.model.kind, random);
         let (n, device) = (found.centres.len(), device_of(model));
         if n == 0 {
             return Ok(None);
@@ -180,37 +196,37 @@ impl Task for Words {
     type Input = String;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<Self, TaskError> {
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let texts = Self::texts(&config)?;
-        let text = plain(&texts.train.join("\n\n"), config.data.case);
-        let lexicon = Lexicon::of(&text, config.data.min_count, config.data.max_words)?;
+        let lexicon = {
+            let text = plain(&texts.train.join("\n\n"), config.data.case);
+            Lexicon::of(&text, config.data.min_count, config.data.max_words)?
+        };
         let analogies = match (&config.data.analogies, &config.data.path) {
             (Some(path), _) => read_analogies(path)?,
             (None, None) => built_in_analogies(),
             (None, Some(_)) => Vec::new(),
         };
-        Self::new(config, lexicon, analogies)
+        let task = Self::new(config, lexicon, analogies)?;
+        let parts = task.encoded_parts(texts)?;
+        Ok((task, parts))
     }
 
-    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let json = |value: Value| value.to_string().into_bytes();
-        Ok(BTreeMap::from([
+        BTreeMap::from([
             (VOCABULARY.to_string(), json(json!(self.lexicon))),
             (ANALOGIES.to_string(), json(json!(self.analogies))),
-        ]))
+        ])
     }
 
-    fn open(config: Config, file: &mut dyn FnMut(&str) -> Result<Vec<u8>, TaskError>) -> Result<Self, TaskError> {
-        fn read<V: serde::de::DeserializeOwned>(bytes: &[u8], name: &str) -> Result<V, TaskError> {
-            serde_json::from_slice(bytes).map_err(|error| TaskError::folder(name, format!("damaged: {error}")))
-        }
-        let lexicon: Lexicon = read(&file(VOCABULARY)?, VOCABULARY)?;
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        let lexicon: Lexicon = files.json(VOCABULARY)?;
         if lexicon.counts.len() != lexicon.words.len() {
-            let problem = format!("damaged: {} words with {} counts", lexicon.words.len(), lexicon.counts.len());
-            return Err(TaskError::folder(VOCABULARY, problem));
+            let problem = format!("{} words with {} counts", lexicon.words.len(), lexicon.counts.len());
+            return Err(files.damaged(VOCABULARY, problem));
         }
-        let analogies = read(&file(ANALOGIES)?, ANALOGIES)?;
-        Self::new(config, lexicon, analogies)
+        Self::new(config, lexicon, files.json(ANALOGIES)?)
     }
 
     fn config(&self) -> &Config {
@@ -218,25 +234,7 @@ impl Task for Words {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let texts = Self::texts(&self.config)?;
-        let train = self.encoded(&texts.train, "training text")?;
-        let dev = self.encoded(&texts.dev, "dev text")?;
-        let test = match texts.test.is_empty() {
-            true => None,
-            false => Some(self.encoded(&texts.test, "test text")?),
-        };
-        let mut notes = texts.notes;
-        notes.push(notes::sizes("words", train.words(), dev.words(), test.as_ref().map(Part::words)));
-        notes.push(format!("{} words to learn from, {} of them distinct", train.words(), self.lexicon.words.len()));
-        if lacks_spaces(texts.train.iter().map(String::as_str)) {
-            notes.push("the text has no spaces between words, so whole phrases count as words: split it first".into());
-        }
-        let asked: usize = self.questions().iter().map(|(_, questions)| questions.len()).sum();
-        let all: usize = self.analogies.iter().map(|section| section.questions.len()).sum();
-        if asked < all {
-            notes.push(format!("{} of {all} analogies are left out: the text lacks some of their words", all - asked));
-        }
-        Ok(Parts { train, dev, test, notes })
+        self.encoded_parts(Self::texts(&self.config)?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
