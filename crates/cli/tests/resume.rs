@@ -155,7 +155,11 @@ fn weights_with_nan_are_refused() {
     // The checksum is right, as if a failed run had written the file.
     let (opened, mut description) = Folder::open(&folder).unwrap();
     opened.commit(&mut description, &BTreeMap::from([("model.safetensors".to_string(), bytes)])).unwrap();
-    fails_with(&regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]), 1, &["not finite", "train the model again"]);
+    fails_with(
+        &regard(&["predict", path(&folder), "5 4 3 2 1 0 | 0 1 2 3 4 5"]),
+        1,
+        &["not finite", "train the model again"],
+    );
 }
 
 /// Closing the output pipe ends the work.

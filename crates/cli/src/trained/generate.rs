@@ -72,7 +72,7 @@ impl Generate {
             }
         };
         let given = (!self.prompt.is_empty()).then(|| Given::argument(&self.prompt, model.input_kind()));
-        let input = given.transpose().map_err(Failure)?;
+        let input = given.transpose().map_err(failure)?;
         let prompts = [Prompt { input, seed: self.seed }];
         model.generate(&prompts, &options, &Pass::inference(), &mut hear).map_err(failure)?;
         match self.json {

@@ -408,7 +408,7 @@ pub(crate) fn scored<T: Task>(
             observer.hear(&Event::Scored { done, all });
         }
     };
-    match task.evaluate(part, model, limit, &Pass::inference().until(stop.flag()).telling(&tell)) {
+    match task.evaluate(part, model, limit, &Pass::inference().until(stop.flag()).with_progress(&tell)) {
         Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
         evaluation => evaluation.map(Some),
     }

@@ -379,7 +379,7 @@ impl Task for Translate {
         let lengths: Vec<usize> = pairs.iter().map(|pair| pair.longest() + 1).collect();
         let (mut nats, mut targets) = (0.0, 0usize);
         for batch in in_order(&lengths, SCORING) {
-            pass.go_on()?;
+            pass.check_cancelled()?;
             let pairs: Vec<Encoded> = batch.iter().map(|&index| pairs[index]).collect();
             let loss = self.pair_loss(&pairs, model, &mut Value::Null, 0.0, pass)?;
             nats += f64::from(loss.mean.into_scalar::<f32>()) * loss.targets as f64;
