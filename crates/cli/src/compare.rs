@@ -142,7 +142,7 @@ impl Teller {
             Progress::Run { number, count, entry } => {
                 self.run = format!("run {number}/{count}  {}, seed {}", entry.name(), entry.seed);
                 self.known = matches!(entry.outcome, Outcome::Finished(_));
-                self.progress.rename(format!("{}  step ", self.run));
+                self.progress.restart(format!("{}  step ", self.run));
             }
             Progress::Event(Event::Started { step, steps, .. }) => {
                 self.steps = *steps;

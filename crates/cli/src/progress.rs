@@ -1,7 +1,7 @@
 //! Progress on standard error: a live bar with the time left on a terminal, a plain line every ten seconds in a log.
 
 use std::fmt::Display;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,9 +32,10 @@ impl Progress {
         Self { bar, last: Mutex::new(Instant::now()) }
     }
 
-    /// Changes what stands before each count.
-    pub fn rename(&self, counted: String) {
+    /// Begins another count, with `counted` before it.
+    pub fn restart(&self, counted: String) {
         self.bar.set_prefix(counted);
+        self.bar.unset_length();
     }
 
     /// Prints a line that progress does not overwrite.
@@ -45,14 +46,14 @@ impl Progress {
         }
     }
 
-    /// Shows that `done` of `all` items are done.
+    /// Shows that `done` of `all` items are done. The time left is counted from the first call with this `all`.
     pub fn set(&self, done: u64, all: u64, message: impl Display) {
-        let is_new = self.bar.length() != Some(all);
         self.bar.set_position(done);
-        if is_new {
+        if self.bar.length() != Some(all) {
             self.bar.set_style(style("{bar:32} {prefix}{pos}/{len}  {msg}  {eta} left"));
             self.bar.set_length(all);
             self.bar.reset_eta();
+            *self.last() = Instant::now();
         }
         let left = || self.bar.eta().as_secs();
         self.line(&message, || format!("{}{done}/{all}  {message}  {} s left", self.bar.prefix(), left()));
@@ -83,11 +84,15 @@ impl Progress {
         if !self.bar.is_hidden() {
             return self.bar.set_message(message.to_string());
         }
-        let mut last = self.last.lock().expect("no thread panics while it holds the lock");
+        let mut last = self.last();
         if last.elapsed() >= BETWEEN_LINES {
             *last = Instant::now();
             tell!("{}", line());
         }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Instant> {
+        self.last.lock().expect("no thread panics while it holds the lock")
     }
 }
 

@@ -94,10 +94,12 @@ impl Given {
 
     /// Reads an argument of a command like a [`line`](Self::line), but refuses the name of a picture or sound file as a text.
     pub fn argument(text: &str, kind: InputKind) -> Result<Self, TaskError> {
-        match file_kind(text).filter(|_| kind == InputKind::Text) {
-            Some(found) => Err(is_not(kind, &format!("a file with {found}, {text}"))),
-            None => Self::line(text, kind),
+        if kind == InputKind::Text
+            && let Some(found) = file_kind(text)
+        {
+            return Err(is_not(kind, &format!("a file with {found}, {text}")));
         }
+        Self::line(text, kind)
     }
 
     /// Returns the text, for a task whose inputs are texts.
@@ -163,13 +165,13 @@ impl From<String> for Given {
     }
 }
 
-/// Returns an error unless the input `text` has 1 to `most` (`data.max_length`) of a `unit`, such as tokens.
-pub(crate) fn check_length(text: &str, count: usize, most: usize, unit: &str) -> Result<(), TaskError> {
+/// Returns an error unless an input has 1 to `most` (`data.max_length`) of a `unit`, such as tokens.
+pub(crate) fn check_length(input: &dyn fmt::Display, count: usize, most: usize, unit: &str) -> Result<(), TaskError> {
     if (1..=most).contains(&count) {
         return Ok(());
     }
     let expected = format!("1 to {most} {unit} (data.max_length of this model)");
-    Err(TaskError::input(format!("input {}", excerpt(text)), expected, count.to_string()))
+    Err(TaskError::input(format!("input {}", excerpt(&input.to_string())), expected, count.to_string()))
 }
 
 /// Names the kind of a JSON value by its keys, or quotes the value if it has none of them.

@@ -18,6 +18,13 @@ pub fn device_of(model: &impl Module) -> Device {
     model.devices().into_iter().next().unwrap_or_default()
 }
 
+/// Returns rows of equal length as a tensor, `[rows, tokens]`.
+pub fn matrix(rows: &[&[u32]], device: &Device) -> Tensor<2, Int> {
+    let shape = [rows.len(), rows.first().map_or(0, |row| row.len())];
+    let ids: Vec<i32> = rows.iter().copied().flatten().map(|&id| id as i32).collect();
+    Tensor::from_data(TensorData::new(ids, shape), device)
+}
+
 /// Pads rows with [`PAD`] to a tensor `[rows, longest]`; also returns their lengths.
 pub fn padded<R: AsRef<[u32]>>(rows: &[R], device: &Device) -> (Tensor<2, Int>, Vec<usize>) {
     let rows: Vec<&[u32]> = rows.iter().map(AsRef::as_ref).collect();

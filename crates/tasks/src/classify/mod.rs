@@ -7,6 +7,7 @@ mod answers;
 mod config;
 mod scoring;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -167,23 +168,23 @@ impl Classify {
     }
 
     /// The tokens as the network reads them: between `<s>` and `</s>` for a pre-trained encoder, which has learnt this.
-    fn framed(&self, ids: &[u32]) -> Vec<u32> {
+    fn framed<'a>(&self, ids: &'a [u32]) -> Cow<'a, [u32]> {
         match self.config.model.pretrained() {
             Some(_) => [START].into_iter().chain(ids.iter().copied()).chain([END]).collect(),
-            None => ids.to_vec(),
+            None => Cow::Borrowed(ids),
         }
     }
 
     /// Computes the outputs of the network, one row per example.
     fn outputs(&self, model: &Classifier, rows: &[&[u32]], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
         let device = device_of(model);
-        let rows: Vec<Vec<u32>> = rows.iter().map(|row| self.framed(row)).collect();
-        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let rows: Vec<Cow<[u32]>> = rows.iter().map(|row| self.framed(row)).collect();
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
         let mut outputs = vec![Vec::new(); rows.len()];
         let batches = in_order(&lengths, SCORING);
         for (done, batch) in batches.iter().enumerate() {
             pass.report(done, batches.len())?;
-            let (ids, lengths) = padded(&batch.iter().map(|&row| rows[row].as_slice()).collect::<Vec<_>>(), &device);
+            let (ids, lengths) = padded(&batch.iter().map(|&row| &rows[row]).collect::<Vec<_>>(), &device);
             let found: Vec<f32> = model.predict(ids, &lengths, pass)?.into_data().iter::<f32>().collect();
             for (&row, output) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {
                 outputs[row] = output.to_vec();
@@ -306,8 +307,8 @@ impl Task for Classify {
     ) -> Result<Loss, TaskError> {
         let device = device_of(model);
         let examples: Vec<&Example> = batch.iter().map(|&index| &train.examples[index]).collect();
-        let rows: Vec<Vec<u32>> = examples.iter().map(|example| self.framed(&example.ids)).collect();
-        let (ids, lengths) = padded(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), &device);
+        let rows: Vec<Cow<[u32]>> = examples.iter().map(|example| self.framed(&example.ids)).collect();
+        let (ids, lengths) = padded(&rows, &device);
         let answers = self.answers.tensor(&examples.iter().map(|example| &example.answer).collect::<Vec<_>>(), &device);
         let mean = model.loss(ids, &lengths, answers, self.config.train.label_smoothing, pass)?;
         Ok(Loss { mean, targets: batch.len(), tokens: lengths.iter().sum() })
@@ -347,7 +348,7 @@ impl Task for Classify {
         let own = self.config.data.text.as_ref().and_then(Column::name);
         let text = given.text_under(own.as_slice())?;
         let encoded = self.tokenizer.encode(text);
-        check_length(text, encoded.ids.len(), self.config.data.max_length, "tokens")?;
+        check_length(&text, encoded.ids.len(), self.config.data.max_length, "tokens")?;
         Ok(Typed { text: text.to_string(), encoded })
     }
 

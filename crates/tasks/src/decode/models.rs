@@ -1,6 +1,6 @@
 //! Decoders of the models. None of them records a graph for gradients.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor};
 use regard_nn::layers::attention::cache::KeyValueCache;
 use regard_nn::layers::recurrent::RecurrentState;
 use regard_nn::models::encoder_decoder::{EncodedSource, EncoderDecoder};
@@ -11,7 +11,7 @@ use regard_nn::{NnError, Pass, row_indices};
 use regard_ops::log_softmax;
 
 use super::{Decoder, check_prompts};
-use crate::rows::device_of;
+use crate::rows::{device_of, matrix};
 
 /// Decoder of a Transformer that translates, with a cache of keys and values.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
         for (row, prompt) in prompts.iter().enumerate() {
             self.pass.check_cancelled()?;
             let mut state = self.state.select(row_indices(&[row], self.rows(), &self.device)?);
-            let ids = matrix(&[prompt.as_slice()], &self.device)?;
+            let ids = checked(&[prompt.as_slice()], &self.device)?;
             found.extend(log_probabilities(self.model.logits_from(&mut state, ids, &self.pass)?)?);
             states.push(state.detach());
         }
@@ -265,15 +265,13 @@ fn check_rows(last: &[u32], rows: usize) -> Result<(), NnError> {
 /// Returns the last token of each row as a tensor, `[rows, 1]`.
 fn column(last: &[u32], rows: usize, device: &Device) -> Result<Tensor<2, Int>, NnError> {
     check_rows(last, rows)?;
-    matrix(&last.chunks(1).collect::<Vec<_>>(), device)
+    checked(&last.chunks(1).collect::<Vec<_>>(), device)
 }
 
-/// Returns rows of equal length as a tensor, `[rows, tokens]`.
-fn matrix(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError> {
-    let shape = [tokens.len(), tokens.first().map_or(0, |row| row.len())];
+/// Returns rows of equal length as a tensor, `[rows, tokens]`; refuses ids that are too large.
+fn checked(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError> {
     tokens.iter().try_for_each(|row| check_tokens(row))?;
-    let ids: Vec<i32> = tokens.iter().copied().flatten().map(|&token| token as i32).collect();
-    Ok(Tensor::from_data(TensorData::new(ids, shape), device))
+    Ok(matrix(tokens, device))
 }
 
 /// Returns the log-probabilities after the last token: `[rows, tokens, vocab]` → `[rows, vocab]` in row-major order.

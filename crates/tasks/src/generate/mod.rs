@@ -28,7 +28,6 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::NetworkConfig;
 pub use self::network::Network;
-use self::network::rows;
 use self::writing::Writing;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
@@ -37,7 +36,7 @@ use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::notes;
 use crate::plain_text;
-use crate::rows::{SCORING, device_of};
+use crate::rows::{SCORING, device_of, matrix};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
 
@@ -166,7 +165,7 @@ impl Generate {
             pass.report(from, targets)?;
             let read: Vec<&[u32]> = ids[from..to].chunks(length).collect();
             let next: Vec<&[u32]> = ids[from + 1..to + 1].chunks(length).collect();
-            let (read, next) = (rows(&read, &device), rows(&next, &device));
+            let (read, next) = (matrix(&read, &device), matrix(&next, &device));
             let loss = model.loss(read, next, CrossEntropyOptions::default(), pass)?;
             nats += f64::from(loss.into_scalar::<f32>()) * (to - from) as f64;
             Ok(())
@@ -297,7 +296,7 @@ impl Task for Generate {
         let block = self.config.data.block;
         let shifted = |by: usize| {
             let read: Vec<&[u32]> = batch.iter().map(|&place| &train.ids[place + by..place + by + block]).collect();
-            rows(&read, &device_of(model))
+            matrix(&read, &device_of(model))
         };
         let mean = model.loss(shifted(0), shifted(1), self.config.train.loss_options(), pass)?;
         let targets = batch.len() * block;

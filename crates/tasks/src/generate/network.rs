@@ -1,7 +1,7 @@
 //! One type for the language models of `generate`, a Transformer or a recurrent network.
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::SPECIALS;
@@ -12,7 +12,7 @@ use regard_ops::CrossEntropyOptions;
 
 use crate::decode::{Decoder, LanguageModelDecoder, RecurrentLanguageModelDecoder, SampleOptions, sample};
 use crate::error::TaskError;
-use crate::rows::device_of;
+use crate::rows::{device_of, matrix};
 
 /// A language model.
 #[derive(Module, Debug)]
@@ -44,7 +44,7 @@ impl Network {
 
     /// Passes a row of tokens through the model so that `pass` can capture its attention.
     pub(super) fn read(&self, ids: &[u32], pass: &Pass) -> Result<(), NnError> {
-        let ids = rows(&[ids], &device_of(self));
+        let ids = matrix(&[ids], &device_of(self));
         match self {
             Network::Transformer(model) => model.logits(ids, pass).map(drop),
             Network::Recurrent(model) => model.logits(ids, pass).map(drop),
@@ -71,13 +71,6 @@ impl Network {
         }
         Ok(())
     }
-}
-
-/// Rows of equal length as a tensor `[rows, tokens]`.
-pub(super) fn rows(rows: &[&[u32]], device: &Device) -> Tensor<2, Int> {
-    let shape = [rows.len(), rows.first().map_or(0, |row| row.len())];
-    let ids: Vec<i32> = rows.iter().copied().flatten().map(|&id| id as i32).collect();
-    Tensor::from_data(TensorData::new(ids, shape), device)
 }
 
 /// A decoder that never generates a special token.

@@ -73,7 +73,7 @@ fn plain_loss(task: &Generate, ids: &[u32], model: &Network, block: usize) -> f6
     let mut nats = 0.0;
     for target in 1..ids.len() {
         let from = (target - 1) / block * block;
-        let read = rows(&[&ids[from..target]], &Device::flex());
+        let read = matrix(&[&ids[from..target]], &Device::flex());
         let logits = match model {
             Network::Transformer(model) => model.logits(read, &Pass::inference()).unwrap(),
             Network::Recurrent(model) => model.logits(read, &Pass::inference()).unwrap(),

@@ -1,6 +1,6 @@
 //! Tables and figures of class scores, for reports.
 
-use regard_figures::{Content, Figure, FigureError, Table, confusion_matrix};
+use regard_figures::{Content, Figure, FigureError, Table, confusion_matrix, number};
 
 use super::{Confusion, Score};
 
@@ -11,7 +11,7 @@ const MOST_SHOWN: usize = 40;
 pub fn score_table<'n>(what: &str, rows: impl IntoIterator<Item = (&'n str, Score)>) -> Content {
     let mut table = Table::new([what, "precision", "recall", "F1", "number"]);
     for (name, score) in rows {
-        let [precision, recall, f1] = [score.precision, score.recall, score.f1].map(|value| format!("{value:.3}"));
+        let [precision, recall, f1] = [score.precision, score.recall, score.f1].map(|value| number(value, 4));
         table.push([name.to_string(), precision, recall, f1, score.support.to_string()]);
     }
     Content::Table(table)

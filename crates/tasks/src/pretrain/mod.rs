@@ -145,7 +145,7 @@ impl Pretrain {
             let hidden = self.tokenizer.kind() == TokenizerKind::Bpe && at + 1 < parts.len();
             ids.extend(self.tokenizer.ids(if hidden { part.strip_suffix(' ').unwrap_or(part) } else { part }));
         }
-        check_length(text, ids.len(), self.config.data.max_length, "tokens")?;
+        check_length(&text, ids.len(), self.config.data.max_length, "tokens")?;
         Ok(row(&ids))
     }
 

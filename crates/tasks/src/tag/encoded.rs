@@ -107,8 +107,6 @@ impl Lexicon {
             };
             index.push(sentence.tokens.iter().map(String::as_str).map(place).collect());
         }
-        let distinct: Vec<&[u32]> = distinct.iter().map(Vec::as_slice).collect();
-        let index: Vec<&[u32]> = index.iter().map(Vec::as_slice).collect();
         let (ids, lengths) = padded(&distinct, device);
         WordCharacters { ids, lengths, index: padded(&index, device).0 }
     }
@@ -127,7 +125,6 @@ impl Encoded {
 pub(super) fn tag_tensor(sentences: &[&Encoded], device: &Device) -> Tensor<2, Int> {
     let rows: Vec<Vec<u32>> =
         sentences.iter().map(|sentence| sentence.tags.iter().map(|&tag| tag as u32).collect()).collect();
-    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
     padded(&rows, device).0
 }
 

@@ -375,7 +375,7 @@ impl Task for Tag {
             Given::Json(Value::Object(object)) if object.contains_key(TOKENS) => words_given(&object[TOKENS])?,
             _ => self.words(given.text()?),
         };
-        check_length(&given.to_string(), words.len(), self.config.data.max_length, "words")?;
+        check_length(given, words.len(), self.config.data.max_length, "words")?;
         Ok(self.asked(words))
     }
 

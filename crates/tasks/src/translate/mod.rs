@@ -426,7 +426,7 @@ impl Task for Translate {
         let own = self.config.data.source.as_ref().and_then(Column::name);
         let text = given.text_under(&[own.unwrap_or("source"), "source"])?;
         let ids = self.tokenizer.ids(text);
-        check_length(text, ids.len(), self.config.data.max_length, "tokens")?;
+        check_length(&text, ids.len(), self.config.data.max_length, "tokens")?;
         Ok(Typed { text: text.to_string(), ids })
     }
 
