@@ -6,7 +6,7 @@ use std::str::FromStr;
 use burn::tensor::TensorData;
 
 use crate::error::{ConfigError, NnError};
-use crate::heads::{AttentionKind, Inventory, Site};
+use crate::heads::{AttentionKind, Inventory, POSITIONS, Site};
 
 /// What a switched-off head does instead of attending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,9 +54,6 @@ struct Switched {
     head: Option<usize>,
     mode: Mode,
 }
-
-/// Name under which positions are switched off.
-const POSITIONS: &str = "positions";
 
 impl Ablation {
     /// Switches off one head of a layer, or all of them if `head` is `None`.

@@ -109,6 +109,9 @@ impl fmt::Display for Site {
     }
 }
 
+/// Name under which positions are switched off.
+pub(crate) const POSITIONS: &str = "positions";
+
 /// The parts of a model that can be switched off: its attention layers, in the order they were built, and positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
@@ -148,7 +151,7 @@ impl Inventory {
             1 => self.name(&site, 0),
             _ => format!("{} to {}", site.head(0), site.head(n_heads - 1)),
         };
-        let positions = self.positions.then(|| "positions".to_string());
+        let positions = self.positions.then(|| POSITIONS.to_string());
         let all: Vec<String> = self.layers.iter().map(layer).chain(positions).collect();
         all.join(", ")
     }

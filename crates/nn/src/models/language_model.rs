@@ -4,11 +4,11 @@ use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData};
 use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
 
-use super::stack::{Caches, Output, Stack, TokenEmbedding};
+use super::stack::{Output, Stack, TokenEmbedding};
 use super::transformer::TransformerConfig;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
-use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::cache::{Cached, KeyValueCache};
 use crate::pass::Pass;
 use crate::rows::indices;
 
@@ -86,7 +86,8 @@ impl LanguageModel {
     ) -> Result<Tensor<3>, NnError> {
         let offset = caches.first().map_or(0, KeyValueCache::len);
         let (x, places) = self.embedding.forward(ids, offset, pass)?;
-        let states = self.stack.forward(x, Some(Caches::Together(caches)), &self.options(), &places, pass)?;
+        let caches = caches.iter_mut().map(Cached::Together).collect();
+        let states = self.stack.forward(x, Some(caches), &self.options(), &places, pass)?;
         Ok(self.output.logits(states, &self.embedding.tokens)?)
     }
 
@@ -124,7 +125,8 @@ impl LanguageModel {
         let (total, device) = (ids.len(), self.embedding.tokens.weight.device());
         let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, total]), &device);
         let (x, places) = self.embedding.forward_runs(ids, &runs, pass)?;
-        let states = self.stack.forward(x, Some(Caches::Apart(caches)), &self.options(), &places, pass)?;
+        let caches = caches.iter_mut().map(|block| Cached::Apart(block)).collect();
+        let states = self.stack.forward(x, Some(caches), &self.options(), &places, pass)?;
         let last = new.iter().scan(0, |end, tokens| {
             *end += tokens.len();
             Some(*end - 1)

@@ -7,7 +7,7 @@ use regard_ops::{AttentionOptions, CrossEntropyOptions, OpError, linear_cross_en
 use super::transformer::{EmbeddingScale, OutputWeights, TransformerConfig};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
-use crate::layers::attention::cache::{Cached, KeyValueCache};
+use crate::layers::attention::cache::Cached;
 use crate::layers::block::NormPlace;
 use crate::layers::block::encoder::EncoderBlock;
 use crate::layers::dropout::Dropout;
@@ -112,53 +112,30 @@ impl Stack {
         Ok(outputs)
     }
 
-    /// Returns the output of the last block, normalised in a pre-norm model. New tokens follow those in `caches`, if given.
+    /// Returns the output of the last block, normalised in a pre-norm model. New tokens follow those in `caches`, one per block,
+    /// if given.
     ///
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
     pub fn forward(
         &self,
         mut x: Tensor<3>,
-        mut caches: Option<Caches>,
+        caches: Option<Vec<Cached>>,
         options: &AttentionOptions,
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         if let Some(caches) = &caches {
-            check_caches(caches.blocks(), self.layers.len())?;
+            check_caches(caches.len(), self.layers.len())?;
         }
-        for (i, layer) in self.layers.iter().enumerate() {
-            x = layer.forward(x, caches.as_mut().map(|caches| caches.of_block(i)), options, places, pass)?;
+        let mut caches = caches.into_iter().flatten();
+        for layer in &self.layers {
+            x = layer.forward(x, caches.next(), options, places, pass)?;
         }
         Ok(match &self.norm {
             Some(norm) => norm.forward(x)?,
             None => x,
         })
-    }
-}
-
-/// Key-value caches of a stack.
-#[derive(Debug)]
-pub enum Caches<'a> {
-    /// One cache per block, for a batch of sequences of equal length.
-    Together(&'a mut [KeyValueCache]),
-    /// For each block, one cache per sequence with its number of new tokens; see [`Cached::Apart`].
-    Apart(&'a mut [Vec<(KeyValueCache, usize)>]),
-}
-
-impl Caches<'_> {
-    fn blocks(&self) -> usize {
-        match self {
-            Caches::Together(blocks) => blocks.len(),
-            Caches::Apart(blocks) => blocks.len(),
-        }
-    }
-
-    fn of_block(&mut self, block: usize) -> Cached<'_> {
-        match self {
-            Caches::Together(blocks) => Cached::Together(&mut blocks[block]),
-            Caches::Apart(blocks) => Cached::Apart(&mut blocks[block]),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
-use regard_nn::layers::attention::cache::KeyValueCache;
+use regard_nn::layers::attention::cache::{Cached, KeyValueCache};
 use regard_nn::layers::attention::context::ContextConfig;
 use regard_nn::layers::attention::cross_attention::CrossAttention;
 use regard_nn::layers::attention::gaussian_window::{WindowConfig, WindowText};
@@ -158,7 +158,9 @@ fn cached_decoding_with_ablation_matches_the_full_pass() {
         let mut cache = KeyValueCache::new();
         let parts = [(0, 1), (1, 3), (4, 2)].map(|(first, count)| {
             let part = x.clone().narrow(1, first, count);
-            layer.forward_cached(part, &mut cache, &options(), &Places::default(), &pass).unwrap()
+            layer
+                .forward_onto(part, None, Some(Cached::Together(&mut cache)), &options(), &Places::default(), &pass)
+                .unwrap()
         });
         assert_eq!(cache.len(), SEQ);
         close(names, &values(Tensor::cat(parts.to_vec(), 1)), &run(&layer, &x, &pass), 1e-6);

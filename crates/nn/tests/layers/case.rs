@@ -1,8 +1,11 @@
-//! A case of a golden file, from which layers load their weights and with which they compare their gradients.
+//! A case of a golden file, from which layers load their weights and with which they compare their gradients; and inputs that
+//! several tests make.
 
 use burn::module::Param;
-use burn::tensor::{Gradients, Tensor};
+use burn::tensor::{Gradients, Int, Tensor, TensorData};
+use regard_nn::config::name_or_table;
 use regard_nn::layers::linear::Linear;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::golden::Golden;
@@ -23,6 +26,25 @@ pub fn each_case(file: &str, check: impl Fn(Case)) {
     for (name, options) in golden.cases() {
         check(Case { golden: &golden, name, options });
     }
+}
+
+/// Returns `Σ output ∘ weights`, whose gradient with respect to the output is `weights`.
+pub fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1> {
+    (output.clone() * weights.detach()).sum()
+}
+
+pub fn ids<const R: usize, const C: usize>(data: [[i32; C]; R]) -> Tensor<2, Int> {
+    Tensor::from_ints(data, &training())
+}
+
+pub fn integers(data: &[usize], shape: [usize; 2]) -> Tensor<2, Int> {
+    let data: Vec<i64> = data.iter().map(|&x| x as i64).collect();
+    Tensor::from_data(TensorData::new(data, shape), &training())
+}
+
+/// Reads a kind that is given by its name or as a table.
+pub fn parse<T: DeserializeOwned>(json: &str) -> Result<T, String> {
+    name_or_table(&mut serde_json::Deserializer::from_str(json)).map_err(|error: serde_json::Error| error.to_string())
 }
 
 impl Case<'_> {

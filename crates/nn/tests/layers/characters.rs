@@ -1,12 +1,13 @@
 //! Tests of word vectors from characters against PyTorch, with any lengths.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor};
 use proptest::prelude::*;
 use regard_nn::layers::characters::{Characters, CharactersConfig, Reader};
 use regard_nn::layers::recurrent::Cell;
 use regard_nn::{Init, Pass};
 use serde_json::Value;
 
+use crate::case::integers;
 use crate::golden::Golden;
 use crate::link::{Action, Link};
 use crate::support::{close, gradient, leaf, training, values};
@@ -62,11 +63,6 @@ fn outputs_and_gradients_match_pytorch() {
         let gradients = (out * golden.tensor(&format!("{case}/grad_out"), &training())).sum().backward();
         link(Action::Compare(&gradients, 3e-6), &mut layer);
     }
-}
-
-fn integers(data: &[usize], shape: [usize; 2]) -> Tensor<2, Int> {
-    let data: Vec<i64> = data.iter().map(|&x| x as i64).collect();
-    Tensor::from_data(TensorData::new(data, shape), &training())
 }
 
 proptest! {

@@ -1,12 +1,13 @@
 //! Tests of the classifier against PyTorch, and of its errors.
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::Tensor;
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::models::body::{Body, BodyConfig, TransformerBodyConfig};
 use regard_nn::models::classifier::{Answers, Classifier, ClassifierConfig, Target};
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Capture, Init, Pass};
 
+use crate::case::ids;
 use crate::golden::Golden;
 use crate::link::{Action, Link};
 use crate::support::{close, leaf, training, values};
@@ -93,10 +94,6 @@ fn logits_losses_and_all_gradients_match_pytorch() {
         };
         close(&case, &values(model.predict(ids, &lengths, &pass).unwrap()), &want, 1e-5);
     }
-}
-
-fn ids<const R: usize, const C: usize>(data: [[i32; C]; R]) -> Tensor<2, Int> {
-    Tensor::from_ints(data, &training())
 }
 
 /// A bag of words ignores the order of words, a Transformer does not; both ignore padding.

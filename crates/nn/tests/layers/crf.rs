@@ -1,11 +1,12 @@
 //! Tests of the conditional random field against a sum over all sequences in f64, with gradients by finite differences.
 
 use burn::module::Param;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;
 use regard_nn::Init;
 use regard_nn::layers::crf::{Crf, CrfConfig};
 
+use crate::case::integers;
 use crate::support::{close, gradient, leaf, training, values};
 
 /// Emissions, transitions, start and end: the numbers that the loss depends on.
@@ -66,11 +67,6 @@ fn numbers(crf: &Crf, emissions: &Tensor<3>) -> Numbers {
         double(values(crf.start.val())),
         double(values(crf.end.val())),
     ]
-}
-
-fn integers(data: &[usize], shape: [usize; 2]) -> Tensor<2, Int> {
-    let data: Vec<i64> = data.iter().map(|&x| x as i64).collect();
-    Tensor::from_data(TensorData::new(data, shape), &training())
 }
 
 /// Up to 4 steps of up to 4 tags, with lengths; a large scale makes some sequences almost certain.

@@ -10,6 +10,7 @@ use regard_nn::layers::density::{
 use regard_nn::{Init, NnError};
 use regard_ops::OpError;
 
+use crate::case::parse;
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, loss, training, values};
 
@@ -328,19 +329,9 @@ fn a_head_projects_to_the_raw_outputs_of_its_density() {
     assert_eq!(error.to_string(), "d_model = 0: expected a whole number, 1 or more");
 }
 
-/// A configuration with a density as a field.
-#[derive(Debug, serde::Deserialize)]
-struct Holder {
-    #[serde(deserialize_with = "regard_nn::config::name_or_table")]
-    density: DensityConfig,
-}
-
 #[test]
 fn configurations_are_read_and_refused() {
-    let parse = |text: &str| {
-        let read = serde_json::from_str::<Holder>(&format!(r#"{{"density": {text}}}"#));
-        read.map(|holder| holder.density).map_err(|error| error.to_string())
-    };
+    let parse = parse::<DensityConfig>;
     let full = parse(r#"{"kind": "mixture", "components": 20, "dimensions": 2, "diagonal": "exp"}"#);
     assert_eq!(full, Ok(mixture(20, 2, Diagonal::Exp)));
     assert_eq!(parse(r#""stroke""#), Ok(DensityConfig::Stroke(StrokeMixture { components: 20 })));

@@ -7,7 +7,7 @@ use regard_nn::layers::attention::gaussian_window::{GaussianWindow, WindowConfig
 use regard_nn::{Capture, Init, NnError, Pass};
 use regard_ops::OpError;
 
-use crate::case::{Case, each_case};
+use crate::case::{Case, each_case, weighted};
 use crate::support::{close, gradient, leaf, training, values};
 
 fn layer(case: &Case) -> GaussianWindow {
@@ -15,10 +15,6 @@ fn layer(case: &Case) -> GaussianWindow {
     let mut layer = config.init(&Init::new(1, &training()).enter("window")).unwrap();
     case.set(&mut layer.projection, "weight", Some("bias"));
     layer
-}
-
-fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1> {
-    (output.clone() * weights).sum()
 }
 
 #[test]

@@ -6,12 +6,9 @@ use proptest::prelude::*;
 use regard_nn::layers::intra_attention::{IntraAttention, IntraAttentionConfig, IntraAttentionOutput};
 use regard_nn::{Capture, Init, Pass, Wanted};
 
+use crate::case::weighted;
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, training, transposed, values};
-
-fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1> {
-    (output.clone() * weights.detach()).sum()
-}
 
 fn layer(d_in: usize, d_hidden: usize) -> IntraAttention {
     IntraAttentionConfig::new(d_in, d_hidden).init(0, &Init::new(3, &training()).enter("encoder")).unwrap()

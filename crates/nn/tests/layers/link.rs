@@ -77,11 +77,11 @@ impl Link<'_> {
         self.plain(layer.bias.as_mut().unwrap(), &format!("{name}.bias"), None);
     }
 
-    /// Links a bidirectional `nn.RNN`, `nn.LSTM` or `nn.GRU`; the two biases of RNN and LSTM are one here.
+    /// Links an `nn.RNN`, `nn.LSTM` or `nn.GRU`, of one or both directions; the two biases of RNN and LSTM are one here.
     pub fn recurrent(&self, layer: &mut Recurrent, name: &str) {
         for (n, layer) in layer.layers.iter_mut().enumerate() {
             for (weights, end) in [(&mut layer.forward, ""), (&mut layer.backward, "_reverse")] {
-                let weights = weights.as_mut().unwrap();
+                let Some(weights) = weights else { continue };
                 let name = |part: &str| format!("{name}.{part}_l{n}{end}");
                 self.transposed(&mut weights.w_ih, &name("weight_ih"), None);
                 self.transposed(&mut weights.w_hh, &name("weight_hh"), None);

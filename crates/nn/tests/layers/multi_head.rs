@@ -3,7 +3,7 @@
 use burn::module::Param;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use proptest::prelude::*;
-use regard_nn::layers::attention::cache::KeyValueCache;
+use regard_nn::layers::attention::cache::{Cached, KeyValueCache};
 use regard_nn::layers::attention::cross_attention::CrossAttention;
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
@@ -186,7 +186,7 @@ proptest! {
                     let places = positions.places(piece, start, &training());
                     let pass = Pass::inference().with_capture(&capture);
                     let part = x.clone().narrow(1, start, piece);
-                    parts.push(layer.forward_cached(part, &mut cache, &options, &places, &pass).unwrap());
+                    parts.push(layer.forward_onto(part, None, Some(Cached::Together(&mut cache)), &options, &places, &pass).unwrap());
                 }
                 close("cached", &values(Tensor::cat(parts, 1)), &full, 1e-5);
                 let maps = capture.into_maps();
@@ -202,7 +202,9 @@ fn a_cache_keeps_the_chosen_sequences() {
     let (layer, x) = (layer(), leaf([3, 4, 16], 3));
     let options = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
     let step = |cache: &mut KeyValueCache, x: Tensor<3>| {
-        layer.forward_cached(x, cache, &options, &Places::default(), &Pass::inference()).unwrap()
+        layer
+            .forward_onto(x, None, Some(Cached::Together(cache)), &options, &Places::default(), &Pass::inference())
+            .unwrap()
     };
     let mut cache = KeyValueCache::new();
     step(&mut cache, x.clone().narrow(1, 0, 3));
@@ -212,7 +214,8 @@ fn a_cache_keeps_the_chosen_sequences() {
     let got = values(step(&mut cache, chosen.clone().narrow(1, 3, 1)));
     let want = run(&layer, chosen, &options, &Places::default());
     close("chosen", &got, &[&want[3 * 16..4 * 16], &want[7 * 16..]].concat(), 1e-6);
-    let wrong = layer.forward_cached(leaf([5, 1, 16], 1), &mut cache, &options, &Places::default(), &Pass::inference());
+    let cached = Some(Cached::Together(&mut cache));
+    let wrong = layer.forward_onto(leaf([5, 1, 16], 1), None, cached, &options, &Places::default(), &Pass::inference());
     assert!(wrong.unwrap_err().to_string().contains("[2, 2, new, 4] as in the cache"));
     assert_eq!(cache.len(), 4);
 }

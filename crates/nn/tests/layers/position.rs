@@ -3,7 +3,7 @@
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use proptest::prelude::*;
-use regard_nn::config::{expected_names, name_or_table};
+use regard_nn::config::expected_names;
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
 use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
@@ -15,8 +15,8 @@ use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Init, Pass};
 use regard_ops::{AttentionOptions, Distance, Pairing, rope};
-use serde::Deserialize;
 
+use crate::case::parse;
 use crate::support::{close, gradient, leaf, training, values};
 
 const SIZES: PositionSizes = PositionSizes { d_model: 16, n_heads: 4, d_head: 4 };
@@ -120,19 +120,9 @@ fn a_learned_table_repeats_its_last_entry_or_refuses() {
     assert_eq!(refused, "sequence: expected at most 4 positions (position.max_length), got 5");
 }
 
-#[derive(Debug, Deserialize)]
-struct Holder {
-    #[serde(deserialize_with = "name_or_table")]
-    position: Position,
-}
-
-fn parse(json: &str) -> Result<Position, String> {
-    let holder = serde_json::from_str::<Holder>(&format!(r#"{{"position": {json}}}"#));
-    holder.map(|holder| holder.position).map_err(|error| error.to_string())
-}
-
 #[test]
 fn positions_are_chosen_by_name_or_table() {
+    let parse = parse::<Position>;
     assert_eq!(parse(r#""alibi""#).unwrap(), Position::Alibi);
     assert_eq!(parse(r#""rope""#).unwrap(), Position::Rope(RopeConfig::default()));
     let large = RopeConfig { base: 5e5, pairing: Pairing::Halves, ..RopeConfig::default() };

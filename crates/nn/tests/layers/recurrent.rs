@@ -9,6 +9,7 @@ use regard_nn::layers::recurrent::{
 use regard_nn::{Init, Pass};
 use regard_ops::GruReset;
 
+use crate::case::weighted;
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, training, transposed, values};
 
@@ -18,10 +19,6 @@ const CELLS: [Cell; 4] = [
     Cell::Gru { reset: GruReset::AfterProduct },
     Cell::Gru { reset: GruReset::BeforeProduct },
 ];
-
-fn weighted<const D: usize>(output: &Tensor<D>, weights: Tensor<D>) -> Tensor<1> {
-    (output.clone() * weights.detach()).sum()
-}
 
 /// Returns the weights of each layer and direction with their names, in the order of the state.
 fn parts(layer: &Recurrent) -> Vec<(String, &RecurrentWeights)> {

@@ -5,7 +5,7 @@ use burn::tensor::{Gradients, Int, Tensor, TensorData};
 use proptest::prelude::*;
 use regard_nn::layers::attention::context::{Estimator, Selection};
 use regard_nn::layers::attention::score_function::{Baseline, score_function_loss};
-use regard_nn::layers::recurrent::{Cell, Direction, Recurrent};
+use regard_nn::layers::recurrent::{Cell, Direction};
 use regard_nn::models::recurrent_language_model::{RecurrentLanguageModel, RecurrentLanguageModelConfig};
 use regard_nn::models::recurrent_translator::{Alignment, Attend, RecurrentTranslator, RecurrentTranslatorConfig};
 use regard_nn::models::transformer::OutputWeights;
@@ -24,25 +24,11 @@ fn config<T: serde::de::DeserializeOwned>(options: &serde_json::Value) -> T {
     serde_json::from_value(fields).unwrap()
 }
 
-fn link_recurrent(link: &Link, layer: &mut Recurrent, name: &str) {
-    for (n, layer) in layer.layers.iter_mut().enumerate() {
-        for (weights, reverse) in [(&mut layer.forward, ""), (&mut layer.backward, "_reverse")] {
-            let Some(weights) = weights else { continue };
-            link.transposed(&mut weights.w_ih, &format!("{name}.weight_ih_l{n}{reverse}"), None);
-            link.transposed(&mut weights.w_hh, &format!("{name}.weight_hh_l{n}{reverse}"), None);
-            link.plain(&mut weights.bias, &format!("{name}.bias_ih_l{n}{reverse}"), None);
-            if let Some(bias) = &mut weights.bias_hh {
-                link.plain(bias, &format!("{name}.bias_hh_l{n}{reverse}"), None);
-            }
-        }
-    }
-}
-
 fn link_translator(link: &Link, model: &mut RecurrentTranslator) {
     link.plain(&mut model.source_embedding.weight, "source.weight", None);
     link.plain(&mut model.target_embedding.as_mut().unwrap().weight, "target.weight", None);
-    link_recurrent(link, &mut model.encoder, "encoder");
-    link_recurrent(link, &mut model.decoder, "decoder");
+    link.recurrent(&mut model.encoder, "encoder");
+    link.recurrent(&mut model.decoder, "decoder");
     link.linear(&mut model.readout, "readout");
     link.linear(model.output.linear.as_mut().unwrap(), "output");
     let Some(attention) = &mut model.attention else { return };
@@ -114,7 +100,7 @@ fn the_recurrent_language_models_loss_logits_and_all_gradients_match_pytorch() {
         let mut model = RecurrentLanguageModel::new(&config, &Init::new(1, &training())).unwrap();
         let link = |link: &Link, model: &mut RecurrentLanguageModel| {
             link.plain(&mut model.embedding.weight, "embedding.weight", None);
-            link_recurrent(link, &mut model.recurrent, "recurrent");
+            link.recurrent(&mut model.recurrent, "recurrent");
             match (&mut model.output.linear, &mut model.output.bias) {
                 (Some(linear), None) => link.linear(linear, "output"),
                 (None, Some(bias)) => link.plain(bias, "output.bias", None),

@@ -11,6 +11,7 @@ use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Init, Pass};
 use serde_json::Value;
 
+use crate::case::ids;
 use crate::golden::Golden;
 use crate::link::{Action, Link};
 use crate::support::{close, training, values};
@@ -144,10 +145,6 @@ fn logits_losses_and_all_gradients_match_pytorch() {
             }
         }
     }
-}
-
-fn ids<const R: usize, const C: usize>(data: [[i32; C]; R]) -> Tensor<2, Int> {
-    Tensor::from_ints(data, &training())
 }
 
 fn words(data: [[i32; 3]; 2], lengths: [usize; 2]) -> TaggerBatch {

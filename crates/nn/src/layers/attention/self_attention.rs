@@ -62,7 +62,9 @@ impl SelfAttention {
         self.forward_onto(x, None, None, options, places, pass)
     }
 
-    /// Adds the output of [`forward`](Self::forward) to `onto`. With a `cache`, the tokens continue those in it.
+    /// Adds the output of [`forward`](Self::forward) to `onto`. With a `cache`, the tokens continue those in it and are appended
+    /// to it, and `places` belong to the new tokens. With [`Mask::Causal`](regard_ops::Mask), the outputs then equal those of
+    /// one pass over the whole sequence.
     ///
     /// # Shapes
     /// `x` and `onto` `[batch, seq, d_model]` → the same.
@@ -127,22 +129,6 @@ impl SelfAttention {
             }
         };
         Ok(join_heads(mixed))
-    }
-
-    /// [`forward`](Self::forward) for tokens that continue those in `cache` and are appended to it. `places` belong to the new
-    /// tokens. With [`Mask::Causal`](regard_ops::Mask), the outputs equal those of one pass over the whole sequence.
-    ///
-    /// # Shapes
-    /// `x` `[batch, new, d_model]` → the same.
-    pub fn forward_cached(
-        &self,
-        x: Tensor<3>,
-        cache: &mut KeyValueCache,
-        options: &AttentionOptions,
-        places: &Places,
-        pass: &Pass,
-    ) -> Result<Tensor<3>, NnError> {
-        self.forward_onto(x, None, Some(Cached::Together(cache)), options, places, pass)
     }
 
     /// Adds the distance bias of the positions and the dropout of the pass to the options.
