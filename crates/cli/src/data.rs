@@ -31,10 +31,10 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Say what a data set has, split by split, and name every line that cannot be read
+    /// Describe a data set, split by split, and name its mistakes
     ///
-    /// Also warns of inputs that are in the training split and in a held-out one, and of inputs with different labels.
-    /// Exits with 1 if a line cannot be read.
+    /// Names the lines that cannot be read, at most 20. Warns of inputs that are in the training split and in a held-out one, and of
+    /// inputs with different labels. Exits with 1 if a line cannot be read. The data are only read.
     #[command(
         after_help = "Example: regard data check classify reviews.csv --set data.text=review --set data.label=stars"
     )]
@@ -52,7 +52,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Write the built-in data of a task as files: to read them, to change them, to give them to another program
+    /// Write the built-in data of a task as files, to read, change or use elsewhere
     Make {
         /// Task whose data to write
         #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words"])]
@@ -111,8 +111,8 @@ fn check(kind: &dyn Kind, request: &Request, json: bool) -> Result<()> {
     }
     match survey.problems.len() {
         0 => Ok(()),
-        1 => bail!("1 line cannot be read"),
-        count => bail!("{count} lines cannot be read"),
+        1 => bail!("1 problem"),
+        count => bail!("{count} problems"),
     }
 }
 

@@ -41,7 +41,7 @@ fn keep_memory_for_the_next_step() {
     }
 }
 
-/// A self-attention workbench: train, look inside and serve attention models on the CPU you have.
+/// A self-attention workbench: train, look inside and use attention models on the CPU you have.
 #[derive(Parser)]
 #[command(name = "regard", version, about)]
 struct Cli {
@@ -54,7 +54,7 @@ struct Cli {
 
 /// The text that `regard` prints when it is called without a command.
 const FIRST_SCREEN: &str = "\
-Regard: train, look inside and serve attention models on the CPU you have.
+Regard: train, look inside and use attention models on the CPU you have.
 
   train, compare                   train models on your data file or on built-in data
   predict, eval, generate          use a trained model, and measure how good it is

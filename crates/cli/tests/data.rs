@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use binary::{Ended, SMALL, command, documents, done, fails_with, last_document, path, regard, sets, text, write};
+use binary::{
+    Ended, SMALL, command, documents, done, fails_with, last_document, path, regard, regard_in, sets, text, write,
+};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 
@@ -319,7 +321,7 @@ fn check_names_every_bad_line_and_doubtful_examples() {
     lines.insert(150, "an empty label,");
     let bad = write(&place, "bad.csv.gz", gzip(format!("text,label\n{}\n", lines.join("\n")).as_bytes()));
     let output = regard(&["data", "check", "classify", &bad]);
-    fails_with(&output, 1, &["3 lines cannot be read"]);
+    fails_with(&output, 1, &["3 problems"]);
     let printed = text(&output.stdout);
     let named = [
         "bad.csv.gz, line 22: expected 2 columns",
@@ -342,17 +344,46 @@ fn check_names_every_bad_line_and_doubtful_examples() {
     assert_eq!(train["labels"], json!({ "x": 2, "y": 1 }));
     let warnings = found["warnings"].to_string();
     assert!(
-        warnings.contains("1 inputs of dev are also in train") && warnings.contains("different labels"),
+        warnings.contains("1 input of dev is also in train") && warnings.contains("different labels"),
         "{warnings}"
     );
 
     // Without its header a file means nothing, so only the header is named.
     let headless = write(&place, "headless.csv", "a,b\nc,d\n");
     let output = regard(&["data", "check", "classify", &headless]);
-    fails_with(&output, 1, &["1 line cannot be read"]);
+    fails_with(&output, 1, &["1 problem"]);
     assert!(text(&output.stdout).contains("headless.csv, line 1"), "{}", text(&output.stdout));
     fails_with(&regard(&["data", "check", "classify", "nowhere.csv"]), 1, &["nowhere.csv", "No such file"]);
     fails_with(&regard(&["data", "check", "clasify", &headless]), 2, &["clasify", "classify"]);
+}
+
+/// However the path is given, the file stays as it is and is named as it was given.
+#[test]
+fn check_never_writes_to_the_data() {
+    let place = tempfile::tempdir().unwrap();
+    let content = format!("text,label\n{}a,b,c\n{}d,e,f\n", rows(100), rows(40));
+    fs::create_dir(place.path().join("set")).unwrap();
+    for name in ["a.csv", "set/train.csv", "set/dev.csv"] {
+        write(&place, name, &content);
+    }
+    write(&place, "packed.csv.gz", gzip(content.as_bytes()));
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("a.csv", place.path().join("linked.csv")).unwrap();
+    let files = ["a.csv", "set/train.csv", "set/dev.csv", "packed.csv.gz"];
+    let bytes = || files.map(|name| fs::read(place.path().join(name)).unwrap());
+    let before = bytes();
+    let absolute = place.path().join("a.csv");
+    for data in ["a.csv", "./a.csv", "linked.csv", "packed.csv.gz", "set", path(&absolute)] {
+        if data == "linked.csv" && !cfg!(unix) {
+            continue;
+        }
+        let output = regard_in(&place, &["data", "check", "classify", data]);
+        let printed = text(&output.stdout);
+        fails_with(&output, 1, &[if data == "set" { "4 problems" } else { "2 problems" }]);
+        let named = printed.lines().filter(|line| line.contains(", line 102: ") || line.contains(", line 143: "));
+        assert_eq!(named.count(), if data == "set" { 4 } else { 2 }, "{data}: {printed}");
+        assert!(bytes() == before, "{data} was changed");
+    }
 }
 
 #[test]

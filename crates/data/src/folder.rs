@@ -34,7 +34,7 @@ impl Files {
             let languages = |files: &[PathBuf]| files.iter().filter_map(|file| language(file)).collect::<Vec<_>>();
             for part in [dev, test] {
                 if !part.is_empty() && (train.len(), languages(train)) != (part.len(), languages(part)) {
-                    let expected = format!("the languages of {} for each part", named(train));
+                    let expected = format!("the languages of {} for each split", named(train));
                     return Err(DataError::Folder { path: path.to_path_buf(), expected, found: named(part) });
                 }
             }
@@ -202,7 +202,10 @@ mod tests {
         assert!(error.contains("expected one file for train, found train.de, train.en"), "{error}");
         write(&dir, "test.en", b"x");
         let error = Files::of_one_or_two(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("expected the languages of train.de, train.en for each part, found test.en"), "{error}");
+        assert!(
+            error.contains("expected the languages of train.de, train.en for each split, found test.en"),
+            "{error}"
+        );
         write(&dir, "test.fr", b"x");
         assert!(Files::of_one_or_two(dir.path()).is_err());
         write(&dir, "train.fr", b"x");

@@ -35,7 +35,7 @@ pub fn split_text(path: &Path) -> Result<Splits<String>, DataError> {
     };
     let mut splits = Splits::new(vec![train], vec![dev], test.into_iter().collect());
     if splits.test.is_empty() {
-        splits.notes.push("there is no test part: scores are measured on dev".to_string());
+        splits.notes.push("there is no test split: scores are measured on dev".to_string());
     }
     Ok(splits)
 }

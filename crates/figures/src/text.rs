@@ -146,7 +146,7 @@ fn fonts() -> &'static [FontRef<'static>; 2] {
 mod tests {
     use super::*;
 
-    /// All special characters in our own labels. Tokens can contain any others.
+    /// All special characters in the labels of our own figures.
     const OURS: &str = "√·×−≈≠≤≥±∞…→←↑↓↔⇥⇤↵␣�∂∇∑∏∫∈∉⊙⊗⊕∘⟨⟩‖|λμσαβγδεηθκπρτφψωΓΔΘΛΣΦΨΩℓℝᵀ⁻⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉ᵢⱼₙₖ°µ–—‘’“”éüßñçøåłŞЖЯ▁Ġ✓✗█░";
 
     #[test]

@@ -40,9 +40,9 @@ thread_local! {
     static RUNNING: RefCell<Option<Arc<AtomicUsize>>> = const { RefCell::new(None) };
 }
 
-/// Marks the current thread as working on one part of a larger work, such as a training batch, until it is dropped.
+/// Marks the current thread, until it is dropped, as busy with its own part of a training batch.
 ///
-/// Operations called meanwhile do not count on the other threads, which have parts of their own.
+/// Operations that the thread calls meanwhile are not split over the other threads, which have parts of their own.
 #[derive(Debug)]
 pub struct PartGuard<'a> {
     running: &'a AtomicUsize,

@@ -366,7 +366,7 @@ pub(crate) fn sum<S: Simd>(simd: S, x: &[f32]) -> f32 {
     simd.reduce_sum_f32s(simd.add_f32s(simd.add_f32s(sums[0], sums[1]), simd.add_f32s(sums[2], sums[3])))
 }
 
-/// Returns the largest element, −∞ for an empty slice. A NaN is skipped: it comes back when the maximum is subtracted from it.
+/// Returns the largest element, −∞ for an empty slice. A NaN is skipped here; subtracting the maximum from it later gives NaN again.
 #[inline(always)]
 pub(crate) fn max<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let (x, tail) = S::as_simd_f32s(x);

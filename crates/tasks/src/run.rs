@@ -126,8 +126,11 @@ pub trait Kind: Sync {
     /// Opens a model folder of this task.
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError>;
 
-    /// Reads the data of a request as a training would, and counts what they have.
+    /// Reads the data of a request and counts what they have, without notes.
     fn survey(&self, request: &Request) -> Result<Survey, TaskError>;
+
+    /// Returns what a training would say about the data of a request before it starts.
+    fn notes(&self, request: &Request) -> Result<Vec<String>, TaskError>;
 }
 
 /// Returns a task by its type: how a program uses a [`Task`] of its own.
@@ -199,8 +202,11 @@ impl<T: Task> Kind for Of<T> {
 
     fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
         let config = configured::<T>(request)?.all_used()?;
-        let survey = T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits));
-        Ok(Survey { notes: started::<T>(config)?.1.notes, ..survey })
+        Ok(T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits)))
+    }
+
+    fn notes(&self, request: &Request) -> Result<Vec<String>, TaskError> {
+        Ok(started::<T>(configured::<T>(request)?.all_used()?)?.1.notes)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a data set has, split by split, and what is wrong with it: `regard data`.
+//! The content of a data set, split by split, and its mistakes, for `regard data`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::run::{Kind, Request};
 /// Maximum number of unreadable lines that are named.
 const MOST_PROBLEMS: usize = 20;
 
-/// An example as its file has it.
+/// An example before it is encoded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawExample {
     /// The input, such as a sentence.
@@ -38,7 +38,7 @@ impl RawExample {
 /// The content of a data set.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Survey {
-    /// Lines that cannot be read, at most 20. The rest of the survey leaves them out.
+    /// What keeps the data from being read, such as lines, at most 20. The rest of the survey leaves these lines out.
     pub problems: Vec<String>,
     /// The splits that have examples; empty if examples are made as needed.
     pub splits: Vec<SplitSurvey>,
@@ -76,8 +76,8 @@ impl Survey {
         for split in [Split::Dev, Split::Test] {
             let both: Vec<&str> = inputs(split).intersection(&trained).copied().collect();
             if let Some(first) = both.first() {
-                let such = excerpt(first);
-                survey.warnings.push(format!("{} inputs of {split} are also in train, such as {such}", both.len()));
+                let (count, such) = (counted_inputs(both.len(), split), excerpt(first));
+                survey.warnings.push(format!("{count} also in train, such as {such}"));
             }
         }
         for split in Split::ALL {
@@ -88,13 +88,17 @@ impl Survey {
             let contradictory: Vec<&str> =
                 answers.into_iter().filter(|(_, answers)| answers.len() > 1).map(|(input, _)| input).collect();
             if let Some(first) = contradictory.first() {
-                let such = excerpt(first);
-                let count = contradictory.len();
-                survey.warnings.push(format!("{count} inputs of {split} have different labels, such as {such}"));
+                let (count, such) = (counted_inputs(contradictory.len(), split), excerpt(first));
+                survey.warnings.push(format!("{count} there with different labels, such as {such}"));
             }
         }
         survey
     }
+}
+
+/// Returns "1 input of dev is" or "3 inputs of dev are".
+fn counted_inputs(count: usize, split: Split) -> String {
+    if count == 1 { format!("1 input of {split} is") } else { format!("{count} inputs of {split} are") }
 }
 
 fn counted(split: Split, examples: &[RawExample]) -> SplitSurvey {
@@ -115,47 +119,66 @@ fn counted(split: Split, examples: &[RawExample]) -> SplitSurvey {
 
 /// Surveys the data of a request and names every line that cannot be read.
 ///
-/// Readers stop at the first bad line. Its place is therefore emptied in a copy of the data, which is read again.
+/// Readers stop at the first bad line. That line is therefore emptied in a copy of the data, which is read again. The data
+/// themselves are never written to.
 pub fn check(kind: &dyn Kind, request: &Request) -> Result<Survey, TaskError> {
     let mut request = request.clone();
     let mut copy: Option<Copy> = None;
     let mut problems = Vec::new();
     loop {
-        match (kind.survey(&request), request.data.clone()) {
-            (Ok(survey), _) => return Ok(Survey { problems, ..survey }),
-            (Err(TaskError::Data(DataError::Line { path, line, expected, found })), Some(data)) => {
-                let copy = match &copy {
-                    Some(copy) => copy,
-                    None => copy.insert(Copy::new(&data)?),
-                };
-                let (copied, path) = copy.find(&path).cloned().unwrap_or((path.clone(), path));
-                problems.push(DataError::Line { path, line, expected, found }.to_string());
-                if problems.len() == MOST_PROBLEMS || !copy.empty_line(&copied, line)? {
-                    return Ok(Survey { problems, ..Survey::default() });
-                }
-                request.data = Some(copy.data.clone());
+        let surveyed = kind.survey(&request).and_then(|survey| Ok(Survey { notes: kind.notes(&request)?, ..survey }));
+        let error = match surveyed {
+            Ok(survey) => return Ok(Survey { problems, ..survey }),
+            Err(error) => error,
+        };
+        let TaskError::Data(DataError::Line { path, line, .. }) = &error else {
+            if problems.is_empty() {
+                return Err(error);
             }
-            (Err(error), _) if problems.is_empty() => return Err(error),
-            (Err(error), _) => {
-                problems.push(error.to_string());
-                return Ok(Survey { problems, ..Survey::default() });
-            }
+            problems.push(named(&error, copy.as_ref()));
+            return Ok(Survey { problems, ..Survey::default() });
+        };
+        if copy.is_none()
+            && let Some(data) = &request.data
+        {
+            copy = Some(Copy::new(data)?);
         }
+        problems.push(named(&error, copy.as_ref()));
+        let emptied = copy.as_ref().is_some_and(|copy| copy.empty_line(path, *line).unwrap_or(false));
+        if problems.len() == MOST_PROBLEMS || !emptied {
+            return Ok(Survey { problems, ..Survey::default() });
+        }
+        request.data = copy.as_ref().map(|copy| copy.data.clone());
     }
+}
+
+/// Returns the message of an error, with the paths of the copied files replaced by those of the originals.
+fn named(error: &TaskError, copy: Option<&Copy>) -> String {
+    let files = copy.map_or(&[][..], |copy| &copy.files);
+    files.iter().fold(error.to_string(), |message, file| {
+        message.replace(&*file.copied.to_string_lossy(), &file.original.to_string_lossy())
+    })
 }
 
 /// A copy of the files of a data set, unpacked, in which bad lines are emptied.
 struct Copy {
     /// The data set in the copy: a file or the folder.
     data: PathBuf,
-    /// Path of each copied file and of its original.
-    files: Vec<(PathBuf, PathBuf)>,
+    files: Vec<CopiedFile>,
     _folder: tempfile::TempDir,
+}
+
+struct CopiedFile {
+    copied: PathBuf,
+    /// Path of the original as the user gave it.
+    original: PathBuf,
 }
 
 impl Copy {
     fn new(data: &Path) -> Result<Self, TaskError> {
         let folder = tempfile::tempdir().map_err(TaskError::io(data))?;
+        // Error messages name files by their canonical path.
+        let place = folder.path().canonicalize().map_err(TaskError::io(folder.path()))?;
         let originals: Vec<PathBuf> = match data.is_dir() {
             true => fs::read_dir(data).map_err(TaskError::io(data))?.flatten().map(|entry| entry.path()).collect(),
             false => vec![data.to_path_buf()],
@@ -164,30 +187,30 @@ impl Copy {
         // A file that is not text does not belong to the data set.
         for file in originals.into_iter().filter_map(|path| read_file(&path).ok()) {
             let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let copied = folder.path().join(name.strip_suffix(".gz").unwrap_or(&name));
+            let copied = place.join(name.strip_suffix(".gz").unwrap_or(&name));
             fs::write(&copied, file.text()).map_err(TaskError::io(&copied))?;
-            files.push((copied, file.path().to_path_buf()));
+            files.push(CopiedFile { copied, original: file.path().to_path_buf() });
         }
         let data = match &files[..] {
-            [(copied, _)] if !data.is_dir() => copied.clone(),
-            _ => folder.path().to_path_buf(),
+            [file] if !data.is_dir() => file.copied.clone(),
+            _ => place,
         };
         Ok(Self { data, files, _folder: folder })
     }
 
-    /// Returns the copied and the original path of a file that is given by either.
-    fn find(&self, path: &Path) -> Option<&(PathBuf, PathBuf)> {
-        self.files.iter().find(|(copied, original)| copied == path || original == path)
-    }
-
-    /// Empties a line of a copied file. Returns false for the first line with content, without which the others mean nothing.
-    fn empty_line(&self, copied: &Path, line: usize) -> Result<bool, TaskError> {
-        let file = read_file(copied)?;
-        if file.lines().find(|(_, text)| !text.trim().is_empty()).is_none_or(|(first, _)| first == line) {
+    /// Empties a line of the copy of a file, which is given by the path of the copy or of the original. Returns false if the file is
+    /// not in the copy, and for the first line with content, without which the others mean nothing.
+    fn empty_line(&self, path: &Path, line: usize) -> Result<bool, TaskError> {
+        let same = |original: &Path| original.canonicalize().ok() == path.canonicalize().ok();
+        let Some(file) = self.files.iter().find(|file| file.copied == path || same(&file.original)) else {
+            return Ok(false);
+        };
+        let text = read_file(&file.copied)?;
+        if text.lines().find(|(_, text)| !text.trim().is_empty()).is_none_or(|(first, _)| first == line) {
             return Ok(false);
         }
-        let lines: Vec<&str> = file.lines().map(|(at, text)| if at == line { "" } else { text }).collect();
-        fs::write(copied, lines.join("\n") + "\n").map_err(TaskError::io(copied))?;
+        let lines: Vec<&str> = text.lines().map(|(at, text)| if at == line { "" } else { text }).collect();
+        fs::write(&file.copied, lines.join("\n") + "\n").map_err(TaskError::io(&file.copied))?;
         Ok(true)
     }
 }
@@ -208,8 +231,8 @@ mod tests {
         let SplitSurvey { examples, distinct, longest, labels, .. } = &survey.splits[0];
         assert_eq!((*examples, *distinct, *longest, labels["x"], labels["y"]), (3, 2, 2, 2, 1));
         let expected = [
-            "1 inputs of dev are also in train, such as \"c\"",
-            "1 inputs of train have different labels, such as \"a b\"",
+            "1 input of dev is also in train, such as \"c\"",
+            "1 input of train is there with different labels, such as \"a b\"",
         ];
         assert_eq!(survey.warnings, expected);
     }

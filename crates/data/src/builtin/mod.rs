@@ -141,7 +141,7 @@ pub fn english_french(sizes: Sizes, seed: u64) -> Splits<Sentence> {
     parts::divided(sizes, seed)
 }
 
-/// Draws the English sentences of [`english_french`] as words with parts of speech, in the same parts.
+/// Draws the English sentences of [`english_french`] as words with parts of speech, with the same splits.
 pub fn tagged(sizes: Sizes, seed: u64) -> Splits<Vec<Token>> {
     parts::divided(sizes, seed).map(|sentence| sentence.english)
 }

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_heads_are_split_and_join_heads() {
+    fn packed_heads_are_split_and_joined() {
         let numbers: Vec<f32> = (0..2 * 3 * 12).map(|n| n as f32).collect();
         let packed = Tensor::<3>::from_data(TensorData::new(numbers.clone(), [2, 3, 12]), &Device::flex());
         let [q, k, v] = split_heads(packed.clone(), [2, 1, 1], 3);

@@ -29,7 +29,7 @@ pub enum TargetKind {
     Label,
     /// Any number of labels, separated by `|`.
     Labels,
-    /// A number.
+    /// A number to predict.
     Value,
 }
 

@@ -1,7 +1,7 @@
 //! Threads that share a batch: each takes a part of its examples through a whole model and back.
 //!
-//! A small model has products of well under a millisecond. Dealt out to threads one by one, they leave a third of a step
-//! to waiting; parts of a batch meet only once a step. While every thread has a part of its own, operations stay on
+//! The products of a small model take well under a millisecond. Splitting each of them over threads would waste a third of a
+//! step on waiting, so the batch is split instead, and threads meet only once per step. While every thread has a part of its own, operations stay on
 //! their thread ([`regard_kernels::is_crowded`]); a thread that is done helps the others.
 
 use std::sync::atomic::AtomicUsize;

@@ -113,5 +113,6 @@ mod tests {
         let last = pairs.get(2 * CHUNK + 2);
         assert_eq!((pairs.len(), last.source), (2 * CHUNK + 3, &[2 * CHUNK as u32 - 1][..]));
         assert_eq!(pairs.ids().count(), 6 * CHUNK + 6);
+        assert_eq!(pairs.ids().filter(|id| **id == 1).count(), 2 * CHUNK + 3);
     }
 }

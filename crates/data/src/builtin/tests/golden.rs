@@ -63,7 +63,8 @@ fn phrase(text: &str) -> NounPhrase {
             _ => panic!("no determiner {other}"),
         },
     };
-    NounPhrase { determiner, adjectives: adjectives.iter().filter_map(|word| adjective(word)).collect(), noun, number }
+    let known = |word: &&str| adjective(word).unwrap_or_else(|| panic!("no adjective {word}"));
+    NounPhrase { determiner, adjectives: adjectives.iter().map(known).collect(), noun, number }
 }
 
 fn subject(text: &str) -> Subject {
@@ -95,7 +96,8 @@ fn object(text: &str) -> Object {
 fn being(text: &str) -> Predicate {
     let (degree, word) = match text.split_once(' ') {
         Some(("very", word)) => (Degree::Very, word),
-        Some((_, word)) => (Degree::Too, word),
+        Some(("too", word)) => (Degree::Too, word),
+        Some((other, _)) => panic!("no degree {other}"),
         None => (Degree::Plain, text),
     };
     match adjective(word) {
@@ -112,7 +114,8 @@ fn clause(text: &str) -> Clause {
     let tense = match items.next() {
         Some("past") => Tense::Past,
         Some("future") => Tense::Future,
-        _ => Tense::Present,
+        Some("present") => Tense::Present,
+        other => panic!("no tense {other:?}"),
     };
     let (polarity, predicate) = (Polarity::Yes, Predicate::There);
     let (modal, frequency, manner, place, time) = (None, None, None, None, None);

@@ -18,7 +18,7 @@ use crate::error::{ConfigError, NnError};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Diagonal {
-    /// `e^d`.
+    /// The raw output `d` becomes the diagonal element `e^d`.
     #[default]
     Exp,
     /// `log(1 + e^d)`, which grows only linearly in `d`.
