@@ -9,7 +9,7 @@ use regard_data::{Splits, listed};
 use regard_figures::{Table, number};
 use regard_system::save_atomically;
 use regard_tasks::survey::{self, Survey};
-use regard_tasks::{Kind, Request};
+use regard_tasks::{Kind, Request, TaskError};
 use serde_json::json;
 
 use crate::failure::failure;
@@ -103,7 +103,14 @@ fn list(json: bool) -> Result<()> {
 
 /// Checks a data set.
 fn check(kind: &dyn Kind, request: &Request, json: bool) -> Result<()> {
-    let survey = survey::check(kind, request).map_err(failure)?;
+    let survey = survey::check(kind, request).map_err(|error| match error {
+        // The task has no key `data.path`.
+        TaskError::Settings { place, .. } if place == "--data" => {
+            let what = "read files: it makes its examples as needed".to_string();
+            failure(TaskError::Unsupported { task: kind.name(), what })
+        }
+        error => failure(error),
+    })?;
     if json {
         print(&format!("{}\n", serde_json::to_string(&survey)?))?;
     } else {

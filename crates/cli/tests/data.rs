@@ -355,6 +355,7 @@ fn check_names_every_bad_line_and_doubtful_examples() {
     assert!(text(&output.stdout).contains("headless.csv, line 1"), "{}", text(&output.stdout));
     fails_with(&regard(&["data", "check", "classify", "nowhere.csv"]), 1, &["nowhere.csv", "No such file"]);
     fails_with(&regard(&["data", "check", "clasify", &headless]), 2, &["clasify", "classify"]);
+    fails_with(&regard(&["data", "check", "compose", &headless]), 2, &["compose cannot read files"]);
 }
 
 /// However the path is given, the file stays as it is and is named as it was given.
