@@ -72,7 +72,7 @@ pub struct LabelledColumns {
 /// may be empty, which means that no class applies.
 ///
 /// # Errors
-/// Those of [`read_file`]; a header that lacks one of these columns or has it twice; a line whose number of columns differs
+/// The errors of [`read_file`]; a header that lacks one of these columns or has it twice; a line whose number of columns differs
 /// from the header's; an empty field; a stray quote; a duplicate key.
 pub fn read_labelled(path: &Path, columns: &LabelledColumns) -> Result<Loaded<Labelled>, DataError> {
     let file = read_file(path)?;
@@ -87,7 +87,7 @@ pub fn read_labelled(path: &Path, columns: &LabelledColumns) -> Result<Loaded<La
 /// plain text, whose first line is not a header.
 ///
 /// # Errors
-/// Those of [`read_labelled`], except those about labels.
+/// The errors of [`read_labelled`], except errors about labels.
 pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<String>>, DataError> {
     let is_table = matches!(format_of(path).as_str(), "csv" | "tsv");
     if is_jsonl(path) || !is_table && !is_header(&first_line(path)?) {
@@ -121,7 +121,7 @@ pub fn read_texts(path: &Path, columns: &LabelledColumns) -> Result<Option<Vec<S
 /// Reads a data set of labelled texts and splits it by the hash of the text.
 ///
 /// # Errors
-/// Those of [`read_labelled`], or a data set that cannot be split.
+/// The errors of [`read_labelled`], or a data set that cannot be split.
 pub fn load_labelled(source: &Source, columns: &LabelledColumns) -> Result<Splits<Labelled>, DataError> {
     let files = Files::of_one(&source.path)?;
     load_splits(source, files, |files| read_labelled(&files[0], columns), |example| hash(example.text.as_bytes()))

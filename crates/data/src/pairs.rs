@@ -90,7 +90,7 @@ pub struct PairColumns {
 /// the licence in Tatoeba, are ignored with a note. Blank lines are skipped.
 ///
 /// # Errors
-/// Those of [`read_file`]; a line without a tab, with an empty source or target, or whose number of columns differs from the
+/// The errors of [`read_file`]; a line without a tab, with an empty source or target, or whose number of columns differs from the
 /// first line's; a duplicate key.
 pub fn read_pairs(path: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, DataError> {
     let file = read_file(path)?;
@@ -101,7 +101,7 @@ pub fn read_pairs(path: &Path, columns: &PairColumns) -> Result<Loaded<Pair>, Da
 /// line.
 ///
 /// # Errors
-/// Those of [`read_file`]; a line whose number of columns differs from the first line's.
+/// The errors of [`read_file`]; a line whose number of columns differs from the first line's.
 pub fn read_sources(path: &Path, columns: &PairColumns) -> Result<Option<Vec<String>>, DataError> {
     if is_jsonl(path) || !first_line(path)?.contains('\t') {
         return Ok(None);
@@ -118,7 +118,7 @@ pub fn read_sources(path: &Path, columns: &PairColumns) -> Result<Option<Vec<Str
 /// part. A folder may have two files for each part, one per language.
 ///
 /// # Errors
-/// Those of [`read_pairs`], or a data set that cannot be split.
+/// The errors of [`read_pairs`], or a data set that cannot be split.
 pub fn load_pairs(source: &Source, columns: &PairColumns) -> Result<Splits<Pair>, DataError> {
     let files = Files::of_one_or_two(&source.path)?;
     let read = |files: &[PathBuf]| match files {

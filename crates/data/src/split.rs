@@ -196,7 +196,7 @@ const MOST_HELD_OUT: usize = 10_000;
 /// from train in the same way.
 ///
 /// # Errors
-/// Those of `read`; a folder with a fold; too few examples.
+/// The errors of `read`; a folder with a fold; too few examples.
 pub(crate) fn load_splits<T>(
     Source { path, fold }: &Source,
     files: Files,

@@ -44,7 +44,7 @@ const CONLLU_COLUMNS: usize = 10;
 /// multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped. Any other file has two columns, and `column` is ignored.
 ///
 /// # Errors
-/// Those of [`read_file`]; a line with a wrong number of columns or an empty column; a file without any tags.
+/// The errors of [`read_file`]; a line with a wrong number of columns or an empty column; a file without any tags.
 pub fn read_tagged(path: &Path, column: TagColumn) -> Result<Vec<Tagged>, DataError> {
     let file = read_file(path)?;
     let sentences = if is_conllu(&file) {
@@ -64,7 +64,7 @@ pub fn read_tagged(path: &Path, column: TagColumn) -> Result<Vec<Tagged>, DataEr
 /// Reads a data set of tagged sentences and splits it by the hash of their words.
 ///
 /// # Errors
-/// Those of [`read_tagged`], or a data set that cannot be split.
+/// The errors of [`read_tagged`], or a data set that cannot be split.
 pub fn load_tagged(source: &Source, column: TagColumn) -> Result<Splits<Tagged>, DataError> {
     let by_words = |sentence: &Tagged| hash(sentence.tokens.join(" ").as_bytes());
     let read = |files: &[PathBuf]| Ok(Loaded { examples: read_tagged(&files[0], column)?, notes: Vec::new() });
@@ -92,7 +92,7 @@ impl Untagged {
     /// plain text.
     ///
     /// # Errors
-    /// Those of [`read_file`]; a line with a wrong number of columns.
+    /// The errors of [`read_file`]; a line with a wrong number of columns.
     pub fn read(path: &Path, column: TagColumn) -> Result<Option<Self>, DataError> {
         let (first, format) = (first_line(path)?, format_of(path));
         let is_table = first.contains('\t') || format == "tsv";

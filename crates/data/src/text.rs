@@ -8,7 +8,7 @@ use std::path::Path;
 /// Reads a file as one text whose lines end with `\n`.
 ///
 /// # Errors
-/// Those of [`read_file`].
+/// The errors of [`read_file`].
 pub fn read_text(path: &Path) -> Result<String, DataError> {
     Ok(read_file(path)?.into_text())
 }
@@ -17,7 +17,7 @@ pub fn read_text(path: &Path) -> Result<String, DataError> {
 /// has `train.*`, `dev.*` and `test.*`; without a dev file, dev is the end of train. Without a test file, test is empty.
 ///
 /// # Errors
-/// Those of [`read_text`]; a folder without `train.*` or with two files for a part; a text too short to be split.
+/// The errors of [`read_text`]; a folder without `train.*` or with two files for a split; a text too short to be split.
 pub fn split_text(path: &Path) -> Result<Splits<String>, DataError> {
     let (train, dev, test) = match Files::of_one(path)? {
         Files::One(file) => {

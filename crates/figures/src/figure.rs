@@ -56,7 +56,7 @@ impl Saved {
 /// Number of panels side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
-    /// As many as fit on a screen, in evenly filled rows.
+    /// The number that fits on a screen, in evenly filled rows.
     Auto,
     /// This many; 0 counts as 1.
     Fixed(usize),

@@ -286,7 +286,7 @@ fn nan_ends_in_a_cut_and_wrong_use_is_refused() {
     }
 }
 
-/// Of 20,000 draws, the share of each token lies within four standard errors of its probability.
+/// The share of each token among 20,000 draws lies within four standard errors of its probability.
 #[test]
 fn tokens_are_drawn_as_often_as_their_probability_says() {
     let log_probabilities = Table::new(8, &[]).after(&(5, vec![]));

@@ -78,7 +78,7 @@ impl fmt::Display for Upos {
 pub struct Token {
     /// The word as written in the sentence.
     pub text: String,
-    /// Its part of speech.
+    /// Part of speech of the word.
     pub tag: Upos,
 }
 

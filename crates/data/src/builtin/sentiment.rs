@@ -37,7 +37,7 @@ pub struct Opinion {
     pub text: String,
     /// Whether it is in favour or against.
     pub label: Label,
-    /// Its strength, from -1 to 1, with the sign of the label.
+    /// Strength of the opinion, from -1 to 1, with the sign of the label.
     pub value: f32,
 }
 

@@ -90,7 +90,7 @@ impl TokenizerConfig<Option<TokenizerKind>> {
     /// Refuses a vocabulary that is too small for the tokens that every tokeniser of the kind has.
     ///
     /// # Errors
-    /// Those of [`TokenizerConfig::validate`].
+    /// The errors of [`TokenizerConfig::validate`].
     pub fn validate(&self) -> Result<(), DataError> {
         self.of_kind(self.kind.unwrap_or(TokenizerKind::Word)).validate()
     }
@@ -99,7 +99,7 @@ impl TokenizerConfig<Option<TokenizerKind>> {
     /// words; the kind is then set to that.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::train`].
+    /// The errors of [`Tokenizer::train`].
     pub fn train<'a>(&mut self, texts: impl Iterator<Item = &'a str> + Clone + Send) -> Result<Tokenizer, DataError> {
         let by_script = || if lacks_spaces(texts.clone()) { TokenizerKind::Char } else { TokenizerKind::Word };
         let kind = *self.kind.get_or_insert_with(by_script);

@@ -39,7 +39,7 @@ pub struct AttentionGradients<'a> {
 /// `out`.
 ///
 /// # Shapes
-/// As in the forward pass; `out` and `grad` `[batch, n_heads, queries, d_value]`.
+/// The shapes of the forward pass; `out` and `grad` `[batch, n_heads, queries, d_value]`.
 #[allow(clippy::too_many_arguments)]
 pub fn attention_backward(
     shape: AttentionShape,

@@ -35,7 +35,7 @@ pub struct GraphAttentionGradients<'a> {
 /// Computes the gradients of features and scores from that of the output.
 ///
 /// # Shapes
-/// As in [`graph_attention_forward`](super::graph_attention_forward), with its `log_sum_exp`; `grad` is like its `out`.
+/// The shapes of [`graph_attention_forward`](super::graph_attention_forward), with its `log_sum_exp`; `grad` is like its `out`.
 pub fn graph_attention_backward(
     edges: &Edges,
     shape: GraphAttentionShape,

@@ -111,7 +111,7 @@ pub fn linear_attention_forward(
 /// Computes the gradients of queries, keys and values from those of the outputs.
 ///
 /// # Shapes
-/// As in [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` is like `out`, `grad_q` like
+/// The shapes of [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` is like `out`, `grad_q` like
 /// `q`, `grad_k` like `k`, `grad_v` like `v`.
 #[allow(clippy::too_many_arguments)]
 pub fn linear_attention_backward(

@@ -73,7 +73,7 @@ pub fn rnn_forward(
 /// Computes the gradients of input, weights and initial state from those of every `h_t`.
 ///
 /// # Shapes
-/// As in [`rnn_forward`], with its result in `hidden`; `grad_hidden` `[batch, seq, d_hidden]`.
+/// The shapes of [`rnn_forward`], with its result in `hidden`; `grad_hidden` `[batch, seq, d_hidden]`.
 pub fn rnn_backward(
     shape: RecurrentShape,
     x: &[f32],

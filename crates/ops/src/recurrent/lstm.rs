@@ -64,7 +64,7 @@ pub fn lstm(x: Tensor<3>, weights: LstmWeights, initial: Option<LstmState>) -> R
 /// Hidden states are computed for padding too, but they affect neither earlier hidden states nor the returned state.
 ///
 /// # Shapes
-/// As in [`lstm`]; `lengths` `[batch]`, each from 1 to `seq`.
+/// The shapes of [`lstm`]; `lengths` `[batch]`, each from 1 to `seq`.
 pub fn lstm_with_lengths(
     x: Tensor<3>,
     weights: LstmWeights,

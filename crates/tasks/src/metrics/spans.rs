@@ -1,6 +1,6 @@
 //! F1 of spans in BIO tags: `B-X` begins a span of kind X, `I-X` continues it, anything else is outside.
 //!
-//! As in CoNLL's script `conlleval`, an `I-X` that does not continue a span of kind X begins one.
+//! Like CoNLL's script `conlleval`, this starts a span at an `I-X` that does not continue one of kind X.
 
 use std::collections::{BTreeMap, BTreeSet};
 

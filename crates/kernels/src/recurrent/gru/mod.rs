@@ -113,7 +113,7 @@ pub fn gru_forward(
 /// Computes the gradients of input, weights and initial state from those of every `h_t`.
 ///
 /// # Shapes
-/// As in [`gru_forward`], with its results in `hidden` and `saved`; `grad_hidden` `[batch, seq, d_hidden]`.
+/// The shapes of [`gru_forward`], with its results in `hidden` and `saved`; `grad_hidden` `[batch, seq, d_hidden]`.
 ///
 /// `saved` is overwritten by the gradients before the nonlinearities.
 #[allow(clippy::too_many_arguments)]

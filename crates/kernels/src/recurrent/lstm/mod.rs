@@ -92,7 +92,7 @@ pub fn lstm_forward(
 /// of every `c_t`.
 ///
 /// # Shapes
-/// As in [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
+/// The shapes of [`lstm_forward`], with its results in `hidden`, `cells` and `gates`; `grad_hidden` and `grad_cells`
 /// `[batch, seq, d_hidden]`.
 ///
 /// `gates` is overwritten by the gradients of the gates before their nonlinearity.
