@@ -1,29 +1,30 @@
 //! `regard icl`: studies in-context learning as a spin glass.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Error, Result};
 use clap::{Args, Subcommand};
 use regard_figures::Figure;
 use regard_system::save_atomically;
 use regard_theory::TheoryError;
+use regard_theory::blocks::PUBLISHED_BINS;
 use regard_theory::fields::Origin;
-use regard_theory::prompt::{Divisor, Task};
+use regard_theory::prompt::{Correlation, Divisor, Task};
 use regard_theory::show::Shown;
-use regard_theory::show::fields::ShowFields;
+use regard_theory::show::fields::{Counting, ShowFields};
 use regard_theory::show::landscape::ShowLandscape;
 use regard_theory::show::solve::Solve;
 use regard_theory::show::spectrum::ShowSpectrum;
-use regard_theory::show::train::ShowTrain;
+use regard_theory::show::train::{PUBLISHED_N, ShowTrain, Training};
 use regard_theory::solver::{Method, Options};
 use regard_theory::sweep::{Done, Settings, Sweep};
-use regard_theory::train::{Model, TrainOptions};
+use regard_theory::train::{HeadWidth, Model, Start, TrainOptions};
 
 use crate::failure::wrong_use;
 use crate::print::{print, tell, tell_note};
 use crate::progress::Progress;
 use crate::show::picture_report;
-use crate::signal::stop_on_signal;
+use crate::signal::{Signals, stop_on_signal};
 use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// The arguments of `regard icl`.
@@ -49,13 +50,23 @@ pub struct Icl {
 /// The flags that describe the prompts.
 #[derive(Args, Clone, Copy)]
 struct Prompts {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Number of examples before the query
+    #[arg(long, value_name = "N", default_value_t = USUAL_N, value_parser = from_zero::<usize>)]
+    n: usize,
+}
+
+/// Usual number of examples before the query.
+const USUAL_N: usize = 100;
+
+/// The flags that describe the prompts, except their length.
+#[derive(Args, Clone, Copy)]
+struct Inputs {
     /// Dimension of the inputs
     #[arg(long, value_name = "D", default_value_t = 20, value_parser = from_zero::<usize>)]
     d: usize,
-    /// Number of examples before the query
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = from_zero::<usize>)]
-    n: usize,
-    /// Correlation between any two inputs of a prompt, from 0 to 1
+    /// Correlation between the inputs of a prompt, from 0 to 1
     #[arg(long, value_name = "C", default_value_t = 0.0, value_parser = number)]
     c: f64,
     #[command(flatten)]
@@ -71,12 +82,21 @@ struct Drawing {
     /// Divisor of the sums over a prompt: its N + 1 columns or its N examples
     #[arg(long, value_name = "columns|examples", default_value = "columns")]
     divisor: Divisor,
+    /// Meaning of --c: any two inputs have this correlation, or the covariance of the script behind the published figure
+    #[arg(long, value_name = "equal|published", default_value = "equal")]
+    correlation: Correlation,
 }
 
 impl Prompts {
     fn task(self) -> Task {
-        let Self { d, n, c, drawing: Drawing { noise, divisor } } = self;
-        Task { d, n, c, noise, divisor }
+        self.inputs.task(self.n)
+    }
+}
+
+impl Inputs {
+    fn task(self, n: usize) -> Task {
+        let Self { d, c, drawing: Drawing { noise, divisor, correlation } } = self;
+        Task { d, n, c, correlation, noise, divisor }
     }
 }
 
@@ -140,19 +160,27 @@ enum Work {
     /// Show the distributions of features, fields and couplings, and how they change with N
     Fields {
         #[command(flatten)]
-        prompts: Prompts,
+        inputs: Inputs,
+        /// Number of examples before the query; 100 by default, and 20 with --published
+        #[arg(long, value_name = "N", value_parser = from_zero::<usize>)]
+        n: Option<usize>,
         /// Number of prompts
         #[arg(long, value_name = "P", default_value_t = 1000, value_parser = from_zero::<u64>)]
         p: u64,
-        /// Numbers of additional examples at which to compute the divergence; 0 gives the noise floor
-        #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [0, 1, 2, 5, 10, 20, 40, 80], value_parser = from_zero::<usize>)]
+        /// Numbers of additional examples at which to compute the divergence; 0 gives the noise floor. By default up to 80, and up to
+        /// 180 with --published
+        #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = from_zero::<usize>)]
         more: Vec<usize>,
-        /// Number of sets of prompts that are pooled
+        /// Number of sets of prompts, whose elements are pooled or, with --published, whose divergences are averaged
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = from_one::<usize>)]
         repeats: usize,
-        /// Number of bins of the histograms
-        #[arg(long, value_name = "N", default_value_t = 50, value_parser = from_one::<usize>)]
-        bins: usize,
+        /// Number of bins of the histograms; 50 by default
+        #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
+        bins: Option<usize>,
+        /// Compute the divergence as published: 100 bins over one range for all N, one added to each count, in bits, from single
+        /// sets of prompts, against N = 20, with sums divided by N
+        #[arg(long, conflicts_with_all = ["bins", "divisor"])]
+        published: bool,
     },
     /// Solve for the attention matrix of a set of prompts: the ground state of the spins
     Solve {
@@ -183,31 +211,50 @@ enum Work {
     /// Train models on the prompts with Adam
     Train {
         #[command(flatten)]
-        prompts: Prompts,
-        /// Number of prompts; a list draws the double descent
-        #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [1000], value_parser = from_zero::<u64>)]
+        inputs: Inputs,
+        /// Number of examples before the query; a list draws the test error over it. 100 by default, and seven values with --published
+        #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = from_zero::<usize>)]
+        n: Vec<usize>,
+        /// Number of prompts; a list draws the double descent. 1000 by default, and 10000 with --published
+        #[arg(long, value_name = "P,…", value_delimiter = ',', value_parser = from_zero::<u64>)]
         p: Vec<u64>,
-        /// Regularisation λ, half the weight decay
-        #[arg(long, value_name = "L", default_value_t = 0.01, value_parser = number)]
-        lambda: f64,
-        /// Models to train: merged, separate, full, multi_head, softmax, block
-        #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_values = ["merged"])]
+        /// Regularisation λ, half the weight decay; 0.01 by default, and 0.005 with --published
+        #[arg(long, value_name = "L", value_parser = number)]
+        lambda: Option<f64>,
+        /// Models to train: merged, separate, full, multi_head, softmax, block; merged by default, and all with --published
+        #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
         model: Vec<Model>,
         /// Number of heads of multi_head; 4 by default
         #[arg(long, value_name = "H", value_parser = from_one::<usize>)]
         heads: Option<usize>,
-        /// Number of steps of Adam
-        #[arg(long, value_name = "N", default_value_t = TrainOptions::default().steps, value_parser = from_one::<usize>)]
-        steps: usize,
-        /// Learning rate of Adam
-        #[arg(long, value_name = "R", default_value_t = TrainOptions::default().rate, value_parser = number)]
-        rate: f64,
+        /// Width of the values of a head of multi_head: full (D + 1, as published) or split ((D + 1)/H); full by default
+        #[arg(long, value_name = "full|split")]
+        head_width: Option<HeadWidth>,
+        /// Width of queries and keys; that of the values by default
+        #[arg(long, value_name = "W", value_parser = from_one::<usize>)]
+        width: Option<usize>,
+        /// Variance of the initial weights: dense (a third of the inverse number of inputs, as in PyTorch's layers) or published (the
+        /// inverse number of inputs); dense by default, and published with --published
+        #[arg(long, value_name = "dense|published")]
+        start: Option<Start>,
+        /// Number of steps of Adam; 2000 by default, and 5000 with --published
+        #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
+        steps: Option<usize>,
+        /// Learning rate of Adam; 0.01 by default, and 0.001 with --published
+        #[arg(long, value_name = "R", value_parser = number)]
+        rate: Option<f64>,
         /// Number of new prompts for the test error
         #[arg(long, value_name = "N", default_value_t = 4000, value_parser = from_one::<u64>)]
         tests: u64,
         /// Number of runs of each model
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one::<usize>)]
         repeats: usize,
+        /// Train all models over N with the published settings; other flags change single settings
+        #[arg(long)]
+        published: bool,
+        /// The file that keeps finished runs; they are not computed again
+        #[arg(long, value_name = "FILE", default_value = "runs/icl-train.jsonl")]
+        journal: PathBuf,
     },
     /// Compute test error, contrast and convergence for all combinations of several settings
     Sweep {
@@ -297,8 +344,22 @@ impl Icl {
 impl Work {
     fn show(self, seed: u64) -> Result<Option<Shown>> {
         let shown = match self {
-            Self::Fields { prompts, p, more, repeats, bins } => {
-                staged(|tell| ShowFields { task: prompts.task(), p, more, bins, repeats, seed }.show(tell))
+            Self::Fields { inputs, n, p, more, repeats, bins, published } => {
+                let (usual_n, usual_more, usual_bins, counting) = match published {
+                    true => (
+                        20,
+                        [0, 1, 20, 40, 60, 80, 100, 120, 140, 160, 180].as_slice(),
+                        PUBLISHED_BINS,
+                        Counting::Published,
+                    ),
+                    false => (USUAL_N, [0, 1, 2, 5, 10, 20, 40, 80].as_slice(), 50, Counting::Pooled),
+                };
+                let mut task = inputs.task(n.unwrap_or(usual_n));
+                if published {
+                    task.divisor = Divisor::Examples;
+                }
+                let (more, bins) = (or_usual(more, usual_more), bins.unwrap_or(usual_bins));
+                staged(|tell| ShowFields { task, p, more, bins, counting, repeats, seed }.show(tell))
             }
             Self::Solve { prompts, p, lambda, fields, solver, trained, steps, rate } => {
                 let usual = TrainOptions::default();
@@ -317,18 +378,68 @@ impl Work {
                 };
                 staged(|tell| solve.show(tell))
             }
-            Self::Train { prompts, p, lambda, model, heads, steps, rate, tests, repeats } => {
-                if heads.is_some() && !model.contains(&Model::MultiHead) {
-                    let expected = "--model multi_head with this flag";
-                    return Err(report(TheoryError::setting("heads", expected, "only other models")));
+            Self::Train {
+                inputs,
+                n,
+                p,
+                lambda,
+                model,
+                heads,
+                head_width,
+                width,
+                start,
+                steps,
+                rate,
+                tests,
+                repeats,
+                published,
+                journal,
+            } => {
+                let usual = if published { TrainOptions::published() } else { TrainOptions::default() };
+                let (usual_n, usual_p, usual_models) = match published {
+                    true => (PUBLISHED_N.as_slice(), 10_000, Model::ALL.as_slice()),
+                    false => ([USUAL_N].as_slice(), 1000, [Model::Merged].as_slice()),
+                };
+                let models = or_usual(model, usual_models);
+                for (name, is_given) in [("heads", heads.is_some()), ("head-width", head_width.is_some())] {
+                    if is_given && !models.contains(&Model::MultiHead) {
+                        let expected = "--model multi_head with this flag";
+                        return Err(report(TheoryError::setting(name, expected, "only other models")));
+                    }
                 }
-                let usual = TrainOptions::default();
-                let (weight_decay, heads) =
-                    (2.0 * lambda, heads.unwrap_or(usual.heads.min(prompts.d.saturating_add(1))));
-                let options = TrainOptions { steps, rate, weight_decay, heads, seed, ..usual };
-                let show = ShowTrain { task: prompts.task(), p, models: model, options, tests, repeats, seed };
+                if width.is_some() && models.iter().all(|model| *model == Model::Merged) {
+                    let expected = "a --model with queries and keys with this flag";
+                    return Err(report(TheoryError::setting("width", expected, "merged")));
+                }
+                let options = TrainOptions {
+                    steps: steps.unwrap_or(usual.steps),
+                    rate: rate.unwrap_or(usual.rate),
+                    weight_decay: lambda.map_or(usual.weight_decay, |lambda| 2.0 * lambda),
+                    heads: heads.unwrap_or(usual.heads),
+                    head_width: head_width.unwrap_or(usual.head_width),
+                    width,
+                    start: start.unwrap_or(usual.start),
+                    seed,
+                    ..usual
+                };
+                let show = ShowTrain {
+                    task: inputs.task(USUAL_N),
+                    n: or_usual(n, usual_n),
+                    p: or_usual(p, &[usual_p]),
+                    models,
+                    options,
+                    tests,
+                    repeats,
+                    seed,
+                };
+                let signals = stop_on_signal("finished runs are kept")?;
                 let progress = Progress::new("");
-                show.show(&mut |what, done, all| progress.set(done as u64, all as u64, what))
+                let mut hear = |training: Training<'_>| match training {
+                    Training::Kept(kept, all) => say_kept(&progress, kept, all, &journal),
+                    Training::Step(what, done, all) => progress.set(done as u64, all as u64, what),
+                };
+                let shown = show.show(Some(&journal), &|| signals.stop.is_asked(), &mut hear).map_err(report)?;
+                return unless_stopped(shown, &signals);
             }
             Self::Sweep { d, n, p, lambda, c, drawing, solver, repeats, journal } => {
                 let settings = Settings {
@@ -337,26 +448,21 @@ impl Work {
                     tests: solver.tests,
                     noise: drawing.noise,
                     divisor: drawing.divisor,
+                    correlation: drawing.correlation,
                     seed,
                 };
                 let sweep = Sweep { d, n, p, lambda, c, repeats, settings };
                 let signals = stop_on_signal("finished runs are kept")?;
                 let progress = Progress::new("");
                 let hear = |done: Done| {
-                    if done.kept > 0 && done.runs == done.kept {
-                        let (kept, file) = (done.kept, journal.display());
-                        progress.say(format_args!("{kept} of {} runs are in {file} already", done.all));
+                    if done.runs == done.kept {
+                        say_kept(&progress, done.kept, done.all, &journal);
                     }
                     progress.set(done.runs as u64, done.all as u64, "runs");
                 };
                 let shown =
                     regard_theory::show::sweep::show(&sweep, Some(&journal), &|| signals.stop.is_asked(), &hear);
-                let shown = shown.map_err(report)?;
-                if shown.is_none() {
-                    tell!("stopped; run the same command again to continue");
-                    signals.check()?;
-                }
-                return Ok(shown);
+                return unless_stopped(shown.map_err(report)?, &signals);
             }
             Self::Landscape { prompts, p, lambda, reach, points } => {
                 staged(|tell| ShowLandscape { task: prompts.task(), p, lambda, reach, points, seed }.show(tell))
@@ -367,6 +473,27 @@ impl Work {
         };
         Ok(Some(shown.map_err(report)?))
     }
+}
+
+/// Returns the given values, or the usual ones if there are none.
+fn or_usual<T: Copy>(values: Vec<T>, usual: &[T]) -> Vec<T> {
+    if values.is_empty() { usual.to_vec() } else { values }
+}
+
+/// Says how many runs do not have to be computed because the journal has them.
+fn say_kept(progress: &Progress, kept: usize, all: usize, journal: &Path) {
+    if kept > 0 {
+        progress.say(format_args!("{kept} of {all} runs are in {} already", journal.display()));
+    }
+}
+
+/// Returns what a command shows, or says that it was stopped and how to continue.
+fn unless_stopped(shown: Option<Shown>, signals: &Signals) -> Result<Option<Shown>> {
+    if shown.is_none() {
+        tell!("stopped; run the same command again to continue");
+        signals.check()?;
+    }
+    Ok(shown)
 }
 
 /// Runs `show` and shows each stage that it reports.

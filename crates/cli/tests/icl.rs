@@ -30,12 +30,36 @@ fn the_node_solver_has_the_published_error() {
     assert!((fitted["contrast"].as_f64().unwrap() - exact["contrast"].as_f64().unwrap()).abs() < 0.08);
 }
 
+/// Published test errors at N = 200, P = 10,000, D = 20 for correlated inputs, with weight decay 0.01, hence λ = 0.005.
+#[test]
+fn correlated_inputs_have_the_published_errors() {
+    let place = tempfile::tempdir().unwrap();
+    let words = "icl sweep --json --n 200 --lambda 0.005 --c 0.05,0.2,0.4,0.8 --correlation published --repeats 2";
+    let found = document(&done(&regard_in(&place, &words.split(' ').collect::<Vec<_>>())));
+    for (point, published) in found["points"].as_array().unwrap().iter().zip([0.146, 0.43, 0.50, 0.19]) {
+        let error = point["test_error_mean"].as_f64().unwrap();
+        assert!((error / published - 1.0).abs() < 0.08, "{error} instead of {published}");
+    }
+}
+
+/// The published test error of multi-head linear attention at N = 100, P = 10,000, D = 20 is 0.18. 500 of the 5,000 steps suffice.
+#[test]
+fn multi_head_linear_attention_has_the_published_error() {
+    let place = tempfile::tempdir().unwrap();
+    let words = "icl train --json --published --model multi_head --n 100 --steps 500";
+    let found = document(&done(&regard_in(&place, &words.split(' ').collect::<Vec<_>>())));
+    let error = found["runs"][0]["test_error"].as_f64().unwrap();
+    assert!((error - 0.18).abs() < 0.02, "{error}");
+}
+
 #[test]
 fn everything_is_shown_as_text_json_csv_and_picture() {
     let place = tempfile::tempdir().unwrap();
     for (name, arguments, field) in [
         ("solve", "--d 4 --n 20 --p 4000 --solver edges --trained --steps 50", "ground_state"),
         ("fields", "--d 4 --n 6 --p 50 --more 0,5 --repeats 2", "divergences"),
+        ("fields", "--published --d 4 --p 50 --more 0,5 --repeats 2", "divergences"),
+        ("train", "--published --d 3 --n 5,10 --p 20 --steps 20 --head-width split --width 2", "runs"),
         ("train", "--d 3 --n 5 --p 10,20 --model merged,separate,full,multi_head,softmax,block --steps 20", "runs"),
         ("sweep", "--d 3 --n 5,10 --p 10,20 --repeats 2 --tests 50", "points"),
         ("landscape", "--d 3 --n 10 --p 5,50 --points 9", "landscapes"),
@@ -102,7 +126,17 @@ fn invalid_settings_are_named() {
         ("fields --d 2 --repeats 1000000000000", 2, ["repeats: ", "1 to 100000"]),
         ("landscape --points 1000000", 2, ["points: ", "2 to 1001"]),
         ("landscape --p 100,0", 2, ["p: ", "1 prompt"]),
-        ("train --heads 1000000000000 --model multi_head", 2, ["heads: ", "1 to 21"]),
+        ("train --heads 1000000000000 --model multi_head", 2, ["heads: ", "1 to 1000"]),
+        ("train --heads 30 --head-width split --model multi_head", 2, ["heads: ", "1 to 21"]),
+        ("train --head-width split", 2, ["head-width: ", "multi_head"]),
+        ("train --head-width half --model multi_head", 2, ["head-width", "full, split"]),
+        ("train --width 5", 2, ["width: ", "queries and keys"]),
+        ("train --width 5000 --model full", 2, ["width: ", "1 to 1000"]),
+        ("train --start x", 2, ["start", "dense, published"]),
+        ("train --n 5,0", 2, ["n: ", "1 to"]),
+        ("fields --published --bins 20", 2, ["--published", "--bins"]),
+        ("solve --correlation published --c 1", 2, ["c: ", "below 1"]),
+        ("solve --correlation x", 2, ["correlation", "equal, published"]),
         ("train --p 10,0", 2, ["p: ", "1 prompt"]),
         ("sweep --repeats 1000000000000", 2, ["repeats: ", "1 to 1000000"]),
         ("solve --n 0", 2, ["n: ", "1 to"]),

@@ -5,17 +5,20 @@
 //! ```text
 //! A  S_mn, m ≤ D            u_m x̃_n              B  S_{D+1,n}          u_{D+1} x̃_n
 //! C  h_mn, m ≤ D            ⟨ỹ u_m x̃_n⟩          D  h_{D+1,n}          ⟨ỹ u_{D+1} x̃_n⟩
-//! E  J, both m ≤ D          −⟨u_m u_m' x̃_n x̃_n'⟩  F  J, both in row D+1   −⟨u_{D+1}² x̃_n x̃_n'⟩
-//! G  J, one of each         −⟨u_m u_{D+1} x̃_n x̃_n'⟩
+//! E  J, both m ≤ D          −⟨u_m u_m' x̃_n x̃_n'⟩  F  J, one of each      −⟨u_m u_{D+1} x̃_n x̃_n'⟩
+//! G  J, both in row D+1     −⟨u_{D+1}² x̃_n x̃_n'⟩
 //! ```
 //!
 //! Only the diagonal of C has a nonzero mean, `δ_mn/D`. The diagonal of `J` is part of `λ_i`.
 
+use rand::RngExt;
 use serde::Serialize;
 
 use crate::error::TheoryError;
 use crate::fields::{Fields, Origin};
 use crate::prompt::{Features, Task};
+use crate::random::{Purpose, random};
+use crate::statistics::mean_and_deviation;
 
 /// A block of elements that share one distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -30,9 +33,9 @@ pub enum Block {
     D,
     /// Couplings among the first `D` rows.
     E,
-    /// Couplings within the last row.
-    F,
     /// Couplings between the first `D` rows and the last one.
+    F,
+    /// Couplings within the last row.
     G,
 }
 
@@ -54,8 +57,8 @@ pub fn elements(fields: &Fields, block: Block) -> Vec<f64> {
         Block::C => fields.h[..d * d].to_vec(),
         Block::D => fields.h[d * d..].to_vec(),
         Block::E => couplings(|i, j| !i && !j),
-        Block::F => couplings(|i, j| i && j),
-        Block::G => couplings(|i, j| i != j),
+        Block::F => couplings(|i, j| i != j),
+        Block::G => couplings(|i, j| i && j),
     }
 }
 
@@ -75,6 +78,18 @@ pub(crate) fn check_bins(bins: usize) -> Result<(), TheoryError> {
     TheoryError::check_range("bins", 2..=10_000, bins)
 }
 
+/// Counts the values in each of `bins` bins of equal width from `low` to `high`. Values outside are in no bin.
+fn counts(values: &[f64], (low, high): (f64, f64), bins: usize) -> Vec<usize> {
+    let mut counts = vec![0; bins];
+    for value in values {
+        if (low..=high).contains(value) {
+            let place = (value - low) / (high - low) * bins as f64;
+            counts[(place as usize).min(bins - 1)] += 1;
+        }
+    }
+    counts
+}
+
 /// A histogram with bins of equal width.
 #[derive(Debug, Clone, Serialize)]
 pub struct Histogram {
@@ -89,13 +104,7 @@ pub struct Histogram {
 impl Histogram {
     /// Counts `values` in `bins` bins from `low` to `high`. Values outside are in no bin but count in the total.
     pub fn new(values: &[f64], low: f64, high: f64, bins: usize) -> Self {
-        let mut counts = vec![0usize; bins];
-        for value in values {
-            if (low..=high).contains(value) {
-                let place = (value - low) / (high - low) * bins as f64;
-                counts[(place as usize).min(bins - 1)] += 1;
-            }
-        }
+        let counts = counts(values, (low, high), bins);
         let shares = counts.iter().map(|&count| count as f64 / values.len().max(1) as f64).collect();
         Self { low, high, shares }
     }
@@ -122,8 +131,119 @@ pub fn divergence(p: &[f64], q: &[f64], bins: usize) -> Result<f64, TheoryError>
     Ok(terms.sum::<f64>().max(0.0))
 }
 
+/// Number of bins of the published histograms.
+pub const PUBLISHED_BINS: usize = 100;
+
+impl Block {
+    /// Returns the published range of the bins, which is the same for every `N`.
+    fn published_range(self) -> (f64, f64) {
+        match self {
+            Self::C => (-0.2, 0.4),
+            Self::E => (-0.1, 0.1),
+            Self::G => (-0.5, 0.5),
+            Self::A | Self::B | Self::D | Self::F => (-0.3, 0.3),
+        }
+    }
+
+    /// Returns the published histogram of a block of fields or couplings from one set of prompts: C without its diagonal, every
+    /// coupling counted as `J_ij` and as `J_ji`, and one added to each count.
+    fn published_counts(self, fields: &Fields) -> Vec<f64> {
+        let mut values = elements(fields, self);
+        if self == Self::C {
+            let mut place = 0..;
+            values.retain(|_| place.next().is_some_and(|i| i / fields.d != i % fields.d));
+        }
+        let copies = if matches!(self, Self::E | Self::F | Self::G) { 2 } else { 1 };
+        let counts = counts(&values, self.published_range(), PUBLISHED_BINS);
+        counts.iter().map(|count| (copies * count + 1) as f64).collect()
+    }
+}
+
+/// Returns the published divergence of two lists of counts: `KL[p‖q]` in bits.
+fn bits(p: &[f64], q: &[f64]) -> f64 {
+    let (all, other): (f64, f64) = (p.iter().sum(), q.iter().sum());
+    p.iter().zip(q).map(|(p, q)| p / all * (p / all / (q / other)).log2()).sum()
+}
+
+/// How much the blocks of fields and couplings change if prompts have `more` examples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Number of additional examples.
+    pub more: usize,
+    /// Divergence of each block of [`Block::AVERAGED`].
+    pub divergence: [f64; 5],
+    /// Standard deviation of the divergence between pairs of sets of prompts; 0 if all sets were pooled.
+    pub deviation: [f64; 5],
+}
+
+/// Returns the published divergences for each `more`: every block of one set of prompts is compared with that of one set of longer
+/// prompts, and the results are averaged over `repeats` pairs of sets. Histograms have [`PUBLISHED_BINS`] bins.
+pub fn published_divergences(
+    task: &Task,
+    (prompts, repeats): (u64, usize),
+    more: &[usize],
+    seed: u64,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Vec<Change>, TheoryError> {
+    check_repeats(task, repeats)?;
+    let histograms = |task: &Task, seed: u64| -> Result<Vec<[Vec<f64>; 5]>, TheoryError> {
+        (0..repeats as u64)
+            .map(|repeat| {
+                let fields = Fields::draw(task, prompts, 0.0, seed.wrapping_add(repeat), &mut |_| {})?;
+                Ok(Block::AVERAGED.map(|block| block.published_counts(&fields)))
+            })
+            .collect()
+    };
+    let first = histograms(task, seed)?;
+    let mut all = Vec::with_capacity(more.len());
+    for (done, &more) in more.iter().enumerate() {
+        let longer = Task { n: task.n.saturating_add(more), ..*task };
+        let second = histograms(&longer, seed_after(seed, done, repeats))?;
+        let moments: [(f64, f64); 5] = std::array::from_fn(|block| {
+            let pairs = first.iter().zip(&second);
+            mean_and_deviation(&pairs.map(|(first, second)| bits(&first[block], &second[block])).collect::<Vec<_>>())
+        });
+        all.push(Change {
+            more,
+            divergence: moments.map(|(mean, _)| mean),
+            deviation: moments.map(|(_, spread)| spread),
+        });
+        progress(done + 1);
+    }
+    Ok(all)
+}
+
+/// Draws elements of a block of couplings by its published approximation, in which couplings are products of fields: `E = C₁C₂`,
+/// `F = C₁D₁` and `G = D₁D₂`, each factor drawn from the elements of its block in `averaged`. Returns `None` for other blocks.
+pub fn published_products(block: Block, averaged: &[Vec<f64>; 5], count: usize, seed: u64) -> Option<Vec<f64>> {
+    let [c, d, ..] = averaged;
+    let (first, second) = match block {
+        Block::E => (c, c),
+        Block::F => (c, d),
+        Block::G => (d, d),
+        Block::A | Block::B | Block::C | Block::D => return None,
+    };
+    let mut random = random(Purpose::Products, seed, block as u64);
+    let mut draw = |from: &[f64]| from[random.random_range(0..from.len())];
+    Some((0..count).map(|_| draw(first) * draw(second)).collect())
+}
+
 /// Largest number of sets of prompts that are pooled.
 const MOST_REPEATS: usize = 100_000;
+
+/// Returns an error if the number of sets of prompts is out of range or their elements do not fit in memory.
+fn check_repeats(task: &Task, repeats: usize) -> Result<(), TheoryError> {
+    TheoryError::check_range("repeats", 1..=MOST_REPEATS, repeats)?;
+    let spins = (task.d * task.side()) as f64;
+    let numbers = 2.0 * repeats as f64 * spins * spins;
+    TheoryError::check_memory(format!("the elements of {repeats} sets of prompts"), numbers)
+}
+
+/// Returns the seed of the sets of longer prompts that come after `done` others. Reusing the prompts of the first sets would cancel
+/// the noise.
+fn seed_after(seed: u64, done: usize, repeats: usize) -> u64 {
+    seed.wrapping_add(((1 + done) * repeats) as u64)
+}
 
 /// Returns the elements of each averaged block, concatenated over `repeats` sets of prompts.
 pub fn pooled(
@@ -132,12 +252,7 @@ pub fn pooled(
     (prompts, repeats): (u64, usize),
     seed: u64,
 ) -> Result<[Vec<f64>; 5], TheoryError> {
-    TheoryError::check_range("repeats", 1..=MOST_REPEATS, repeats)?;
-    let spins = (task.d * task.side()) as f64;
-    TheoryError::check_memory(
-        format!("the elements of {repeats} sets of prompts"),
-        2.0 * repeats as f64 * spins * spins,
-    )?;
+    check_repeats(task, repeats)?;
     let mut all: [Vec<f64>; 5] = Default::default();
     for repeat in 0..repeats as u64 {
         let fields = Fields::new(task, origin, prompts, 0.0, seed.wrapping_add(repeat), &mut |_| {})?;
@@ -158,18 +273,17 @@ pub fn divergences(
     bins: usize,
     seed: u64,
     progress: &mut dyn FnMut(usize),
-) -> Result<Vec<(usize, [f64; 5])>, TheoryError> {
+) -> Result<Vec<Change>, TheoryError> {
     let mut all = Vec::with_capacity(more.len());
     for (done, &more) in more.iter().enumerate() {
-        // Reusing the prompts of `first` would cancel the noise.
-        let seed = seed.wrapping_add(((1 + done) * repeats) as u64);
+        let seed = seed_after(seed, done, repeats);
         let longer = Task { n: task.n.saturating_add(more), ..*task };
         let second = pooled(&longer, Origin::Prompts, (prompts, repeats), seed)?;
-        let mut row = [0.0; 5];
-        for (value, (first, second)) in row.iter_mut().zip(first.iter().zip(&second)) {
+        let mut change = Change { more, divergence: [0.0; 5], deviation: [0.0; 5] };
+        for (value, (first, second)) in change.divergence.iter_mut().zip(first.iter().zip(&second)) {
             *value = divergence(first, second, bins)?;
         }
-        all.push((more, row));
+        all.push(change);
         progress(done + 1);
     }
     Ok(all)

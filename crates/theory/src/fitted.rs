@@ -35,7 +35,7 @@ impl Class {
 /// Number of classes of couplings: three blocks, each split by whether the two spins share a row and whether they share a column.
 const CLASSES: usize = 12;
 
-/// Returns the class of the coupling between spins `i` and `j`. None, one or both in the last row is block E, G or F.
+/// Returns the class of the coupling between spins `i` and `j`. None, one or both in the last row is block E, F or G.
 fn class(d: usize, i: usize, j: usize) -> usize {
     let last = usize::from(i / d == d) + usize::from(j / d == d);
     4 * last + 2 * usize::from(i / d == j / d) + usize::from(i % d == j % d)

@@ -6,6 +6,7 @@ pub mod blocks;
 mod error;
 pub mod fields;
 pub mod fitted;
+mod journal;
 pub mod landscape;
 pub mod prompt;
 mod random;

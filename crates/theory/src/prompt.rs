@@ -46,12 +46,35 @@ pub struct Task {
     pub d: usize,
     /// Number of examples before the query, `N`.
     pub n: usize,
-    /// Correlation `c` between any two inputs of a prompt, from 0 to 1.
+    /// Correlation `c` between the inputs of a prompt, from 0 to 1.
     pub c: f64,
+    /// Which covariance the correlation `c` stands for.
+    pub correlation: Correlation,
     /// Standard deviation of the noise on the labels of the examples.
     pub noise: f64,
     /// Divisor of the sums over a prompt.
     pub divisor: Divisor,
+}
+
+/// Covariance of the inputs of a prompt, query included, for a correlation `c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Correlation {
+    /// 1 for one input, `c` for any two.
+    #[default]
+    Equal,
+    /// `LᵀL`, where `L Lᵀ` is the Cholesky factorisation of [`Self::Equal`]'s covariance. The script behind the published figure
+    /// multiplies independent inputs by `L` from the right, which exchanges the factors: later inputs then vary less, and the query
+    /// varies least, with a variance of about `1 − c`.
+    Published,
+}
+
+impl FromStr for Correlation {
+    type Err = TheoryError;
+
+    fn from_str(text: &str) -> Result<Self, TheoryError> {
+        TheoryError::one_of("correlation", &[("equal", Self::Equal), ("published", Self::Published)], text)
+    }
 }
 
 /// Divisor of the sums over a prompt.
@@ -106,16 +129,19 @@ pub struct Features {
 impl Task {
     /// A task with independent inputs, labels without noise and the divisor `N + 1`.
     pub fn new(d: usize, n: usize) -> Self {
-        Self { d, n, c: 0.0, noise: 0.0, divisor: Divisor::Columns }
+        Self { d, n, c: 0.0, correlation: Correlation::Equal, noise: 0.0, divisor: Divisor::Columns }
     }
 
     /// Returns an error if a setting is out of range.
     pub fn validate(&self) -> Result<(), TheoryError> {
-        let Self { d, n, c, noise, .. } = *self;
+        let Self { d, n, c, correlation, noise, .. } = *self;
         TheoryError::check_range("d", 1..=MOST_FEATURES, d)?;
         TheoryError::check_range("n", 1..=MOST_EXAMPLES, n)?;
         if !(0.0..=1.0).contains(&c) {
             return Err(TheoryError::setting("c", "a correlation from 0 to 1", c));
+        }
+        if c >= 1.0 && correlation == Correlation::Published {
+            return Err(TheoryError::setting("c", "below 1 with --correlation published", c));
         }
         if !(noise >= 0.0 && noise.is_finite()) {
             return Err(TheoryError::setting("noise", "a deviation of 0 or more", noise));
@@ -208,12 +234,16 @@ impl Task {
         let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
         let w: Vec<f64> = (0..d).map(|_| normal()).collect();
         inputs.iter_mut().for_each(|x| *x = normal());
-        if c > 0.0 {
-            let shared: Vec<f64> = (0..d).map(|_| normal()).collect();
-            let (common, own) = (c.sqrt(), (1.0 - c).sqrt());
-            for input in inputs.chunks_exact_mut(d) {
-                input.iter_mut().zip(&shared).for_each(|(x, shared)| *x = common * shared + own * *x);
+        match self.correlation {
+            Correlation::Equal if c > 0.0 => {
+                let shared: Vec<f64> = (0..d).map(|_| normal()).collect();
+                let (common, own) = (c.sqrt(), (1.0 - c).sqrt());
+                for input in inputs.chunks_exact_mut(d) {
+                    input.iter_mut().zip(&shared).for_each(|(x, shared)| *x = common * shared + own * *x);
+                }
             }
+            Correlation::Published if c > 0.0 => multiply_by_factor(inputs, d, c),
+            Correlation::Equal | Correlation::Published => {}
         }
         let root = (d as f64).sqrt();
         let label = |x: &[f64]| dot(x, &w) / root;
@@ -224,6 +254,30 @@ impl Task {
             labels.iter_mut().for_each(|y| *y += noise * normal());
         }
         label(&inputs[inputs.len() - d..])
+    }
+}
+
+/// Multiplies the inputs, `[N + 1, D]`, by the Cholesky factor `L` of the matrix with 1 on the diagonal and `c` elsewhere: input `l`
+/// becomes `Σ_k L_kl x_k`. Below the diagonal, all elements of a column of `L` are equal.
+fn multiply_by_factor(inputs: &mut [f64], d: usize, c: f64) {
+    let count = inputs.len() / d;
+    // Squares of the elements of a row before the diagonal, summed.
+    let mut squares: f64 = 0.0;
+    let columns: Vec<(f64, f64)> = (0..count)
+        .map(|_| {
+            let diagonal = (1.0 - squares).sqrt();
+            let below = (c - squares) / diagonal;
+            squares += below * below;
+            (diagonal, below)
+        })
+        .collect();
+    let mut later = vec![0.0; d];
+    for (input, (diagonal, below)) in inputs.chunks_exact_mut(d).zip(columns).rev() {
+        for (x, later) in input.iter_mut().zip(&mut later) {
+            let own = *x;
+            *x = diagonal * own + below * *later;
+            *later += own;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) enum Purpose {
     Weights,
     Chain,
     Fitted,
+    Products,
 }
 
 /// Returns the random number generator for `purpose`, `seed` and stream `index`.

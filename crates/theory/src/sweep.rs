@@ -3,9 +3,7 @@
 //! Every finished run is a line of a journal, so a sweep that was stopped or refined computes only the missing runs.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TheoryError;
 use crate::fields::{Fields, test_error};
-use crate::prompt::{Divisor, Task, check_prompts, check_tests};
+use crate::journal::Journal;
+use crate::prompt::{Correlation, Divisor, Task, check_prompts, check_tests};
 use crate::solver::{Method, Options};
 use crate::spectrum::{hessian_spectrum, zero_fraction};
 use crate::statistics::mean_and_deviation;
@@ -22,8 +21,6 @@ use crate::weights::contrast;
 
 /// Largest number of runs in a sweep.
 const MOST_RUNS: usize = 1_000_000;
-/// Start of every line of a journal.
-const BEGIN: &[u8] = br#"{"version":""#;
 
 /// The values to vary and the settings of all runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +54,9 @@ pub struct Settings {
     pub noise: f64,
     /// Divisor of the sums over a prompt.
     pub divisor: Divisor,
+    /// Which covariance the correlations stand for.
+    #[serde(default)]
+    pub correlation: Correlation,
     /// Seed of the first run of a point; further runs use the seeds after it.
     pub seed: u64,
 }
@@ -167,7 +167,8 @@ impl Sweep {
     }
 
     fn task(&self, Point { d, n, c, .. }: Point) -> Task {
-        Task { d, n, c, noise: self.settings.noise, divisor: self.settings.divisor }
+        let Settings { noise, divisor, correlation, .. } = self.settings;
+        Task { d, n, c, correlation, noise, divisor }
     }
 
     /// Computes the runs that the journal lacks and returns a summary of each point, or `None` if `stop` returned true.
@@ -179,8 +180,11 @@ impl Sweep {
         progress: &(dyn Fn(Done) + Sync),
     ) -> Result<Option<Vec<Summary>>, TheoryError> {
         self.validate()?;
-        let (journal, mut known) = match journal.map(Journal::open).transpose()? {
-            Some((journal, known)) => (Some(Mutex::new(journal)), known),
+        let (journal, mut known) = match journal.map(Journal::open::<Settings, Run>).transpose()? {
+            Some((journal, runs)) => {
+                let keyed = runs.into_iter().map(|(settings, run)| (key(&settings, &run.point, run.repeat), run));
+                (Some(Mutex::new(journal)), keyed.collect())
+            }
             None => (None, HashMap::new()),
         };
         let wanted: Vec<(Point, usize, Option<Run>)> = self
@@ -255,58 +259,5 @@ fn summary(runs: &[Run]) -> Summary {
         contrast_mean: mean(|run| run.contrast).map(|(mean, _)| mean),
         converged_fraction: good.len() as f64 / count,
         zero_fraction: runs.iter().map(|run| run.zero_fraction).sum::<f64>() / count,
-    }
-}
-
-/// An append-only file of finished runs, one line each, shared by all sweeps.
-struct Journal {
-    path: PathBuf,
-    file: File,
-}
-
-/// A line of the journal.
-#[derive(Serialize, Deserialize)]
-struct Line<S, R> {
-    /// Version of this crate. Runs of other versions are not reused, because they may have computed something else.
-    version: String,
-    settings: S,
-    run: R,
-}
-
-impl Journal {
-    /// Opens or creates a journal and returns the runs in it, without lines that a crash cut off.
-    fn open(path: &Path) -> Result<(Self, HashMap<String, Run>), TheoryError> {
-        let failed = |problem: String| TheoryError::File { path: path.to_path_buf(), problem };
-        let io = |error: std::io::Error| failed(error.to_string());
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(io)?;
-        }
-        let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(io)?;
-        let bytes = fs::read(path).map_err(io)?;
-        let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
-        let parsed: Vec<Line<Settings, Run>> =
-            lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        // The first line of a journal may have been cut off.
-        let begins = |line: &[u8]| line.starts_with(BEGIN) || BEGIN.starts_with(line);
-        if parsed.is_empty() && !(lines.len() <= 1 && lines.iter().all(|line| begins(line))) {
-            return Err(failed("this file is no journal of sweeps; choose another --journal".into()));
-        }
-        if bytes.last().is_some_and(|byte| *byte != b'\n') {
-            file.write_all(b"\n").map_err(io)?;
-        }
-        let known = parsed
-            .into_iter()
-            .filter(|line| line.version == env!("CARGO_PKG_VERSION"))
-            .map(|Line { settings, run, .. }| (key(&settings, &run.point, run.repeat), run))
-            .collect();
-        Ok((Self { path: path.to_path_buf(), file }, known))
-    }
-
-    fn write(&mut self, settings: &Settings, run: &Run) -> Result<(), TheoryError> {
-        let line = Line { version: env!("CARGO_PKG_VERSION").to_string(), settings, run };
-        let mut text = serde_json::to_string(&line).expect("settings and runs serialise to JSON");
-        text.push('\n');
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(|error| TheoryError::File { path: self.path.clone(), problem: error.to_string() })
     }
 }

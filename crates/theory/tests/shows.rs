@@ -4,15 +4,19 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use regard_theory::asymptotic::asymptotic_error;
-use regard_theory::blocks::{Block, divergence, divergences, pooled};
+use regard_theory::blocks::{
+    Block, divergence, divergences, elements, pooled, published_divergences, published_products,
+};
 use regard_theory::fields::{Fields, Origin};
-use regard_theory::prompt::{Divisor, Task};
+use regard_theory::prompt::{Correlation, Divisor, Task};
+use regard_theory::show::train::{ShowTrain, Training};
 use regard_theory::solver::{Method, Options};
 use regard_theory::spectrum::{
     expected_zero_fraction, hessian_spectrum, input_spectrum, marchenko_pastur_edges, zero_fraction,
 };
 use regard_theory::statistics::mean_and_deviation;
 use regard_theory::sweep::{Settings, Summary, Sweep};
+use regard_theory::train::{Model, TrainOptions};
 
 fn fields(task: &Task, prompts: u64) -> Fields {
     Fields::draw(task, prompts, 0.0, 1, &mut |_| {}).unwrap()
@@ -56,19 +60,67 @@ fn all_blocks_change_with_n_except_the_fields_of_the_last_row() {
     let task = Task::new(20, 20);
     let first = pooled(&task, Origin::Prompts, (1000, 40), 1).unwrap();
     let rows = divergences(&task, &first, (1000, 40), &[0, 200], 50, 1, &mut |_| {}).unwrap();
-    let (floor, [c, d, e, f, g]) = (rows[0].1, rows[1].1);
-    for (moved, floor) in [(c, floor[0]), (e, floor[2]), (f, floor[3])] {
+    let (floor, [c, d, e, f, g]) = (rows[0].divergence, rows[1].divergence);
+    for (moved, floor) in [(c, floor[0]), (e, floor[2]), (f, floor[3]), (g, floor[4])] {
         assert!(moved > 2.0 * floor, "{rows:?}");
     }
-    // The spread of G follows one factor u_m, the spread of E two.
-    assert!(d < 1.5 * floor[1] && g < 0.5 * e, "{rows:?}");
+    // The spread of F follows one factor u_m, the spread of E two.
+    assert!(d < 1.5 * floor[1] && f < 0.5 * e, "{rows:?}");
     assert_eq!(divergence(&[1.0, 2.0], &[1.0, 2.0], 10).unwrap(), 0.0);
     assert!(divergence(&[1.0], &[2.0], 1).is_err());
 }
 
+/// The published names: E has both indices in the first D rows, F one of them, and G none.
+#[test]
+fn blocks_of_couplings_have_the_published_sizes() {
+    let (d, fields) = (6, fields(&Task::new(6, 10), 30));
+    let pairs = |n: usize| n * (n - 1) / 2;
+    for (block, size) in
+        [(Block::C, d * d), (Block::D, d), (Block::E, pairs(d * d)), (Block::F, d * d * d), (Block::G, pairs(d))]
+    {
+        assert_eq!(elements(&fields, block).len(), size, "{block:?}");
+    }
+    // Spin i = m·D + n: the last row has the indices from D² on.
+    assert_eq!(elements(&fields, Block::G)[0], -fields.moments[(d * d + 1, d * d)]);
+    assert_eq!(elements(&fields, Block::F)[0], -fields.moments[(d * d, 0)]);
+}
+
+#[test]
+fn the_published_divergence_moves_the_published_blocks() {
+    let task = Task { divisor: Divisor::Examples, ..Task::new(20, 20) };
+    let rows = published_divergences(&task, (1000, 8), &[0, 180], 1, &mut |_| {}).unwrap();
+    let (floor, [c, d, e, f, g]) = (rows[0].divergence, rows[1].divergence);
+    // C, E and F move; D and G stay at their floors, of which that of G is the highest.
+    assert!(c > 2.0 * floor[0] && e > 50.0 * floor[2] && f > 10.0 * floor[3], "{rows:?}");
+    assert!((d / floor[1] - 1.0).abs() < 0.3 && (g / floor[4] - 1.0).abs() < 0.4, "{rows:?}");
+    assert!(floor[..4].iter().all(|floor| *floor < rows[0].divergence[4]), "{rows:?}");
+    assert!(rows.iter().flat_map(|row| row.deviation).all(|deviation| deviation > 0.0));
+}
+
+/// Products of fields have the deviation of a product of independent numbers, and not that of the couplings.
+#[test]
+fn couplings_are_no_products_of_fields() {
+    let drawn = pooled(&Task::new(20, 20), Origin::Prompts, (1000, 4), 1).unwrap();
+    let square = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
+    let [c, d] = [&drawn[0], &drawn[1]].map(|values| square(values));
+    for (block, at, expected) in [(Block::E, 2, c * c), (Block::F, 3, c * d), (Block::G, 4, d * d)] {
+        let products = published_products(block, &drawn, 100_000, 1).unwrap();
+        assert!((square(&products) / expected - 1.0).abs() < 0.1, "{block:?}");
+        assert!(square(&products) < 0.01 * square(&drawn[at]), "{block:?}");
+    }
+    assert_eq!(published_products(Block::C, &drawn, 10, 1), None);
+}
+
 fn sweep(method: Method) -> Sweep {
-    let settings =
-        Settings { method, options: Options::default(), tests: 500, noise: 0.0, divisor: Divisor::Columns, seed: 1 };
+    let settings = Settings {
+        method,
+        options: Options::default(),
+        tests: 500,
+        noise: 0.0,
+        divisor: Divisor::Columns,
+        correlation: Correlation::Equal,
+        seed: 1,
+    };
     Sweep { d: vec![5], n: vec![10, 40], p: vec![15, 400], lambda: vec![0.01], c: vec![0.0], repeats: 3, settings }
 }
 
@@ -153,4 +205,40 @@ fn the_theory_of_large_d_is_accurate_at_twenty_features() {
         let expected = asymptotic_error(&task, prompts as f64, 0.01).unwrap();
         assert!((mean / expected - 1.0).abs() < 0.15, "{prompts}: {mean} and {expected}");
     }
+}
+
+/// A stopped training of several models continues with the runs that the journal lacks, and ends with the same numbers.
+#[test]
+fn trainings_resume_from_their_journal() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("train.jsonl");
+    let train = ShowTrain {
+        task: Task::new(3, 1),
+        n: vec![4, 8],
+        p: vec![10],
+        models: vec![Model::Merged, Model::Softmax],
+        options: TrainOptions { steps: 10, ..TrainOptions::published() },
+        tests: 20,
+        repeats: 2,
+        seed: 1,
+    };
+    let mut kept = 0;
+    let mut show = |journal: Option<&std::path::Path>, stop: &dyn Fn() -> bool| {
+        let mut hear = |training: Training<'_>| {
+            if let Training::Kept(runs, 8) = training {
+                kept = runs;
+            }
+        };
+        let shown = train.show(journal, stop, &mut hear).unwrap();
+        (shown.map(|shown| shown.json), kept)
+    };
+    let (whole, _) = show(None, &|| false);
+    // The fields of merged attention are trained on at once; softmax attention asks before each of its steps.
+    let asked = AtomicUsize::new(0);
+    let (stopped, _) = show(Some(&path), &|| asked.fetch_add(1, Ordering::Relaxed) == 15);
+    assert_eq!(stopped, None);
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 5);
+    let (again, kept) = show(Some(&path), &|| false);
+    assert_eq!((again, kept), (whole.clone(), 5));
+    assert_eq!(show(Some(&path), &|| false), (whole, 8));
 }

@@ -2,7 +2,7 @@
 
 use regard_theory::TheoryError;
 use regard_theory::fields::{Fields, Origin, test_error};
-use regard_theory::prompt::{Divisor, Split, Task};
+use regard_theory::prompt::{Correlation, Divisor, Split, Task};
 use regard_theory::solver::{Method, Options, Solution};
 use regard_theory::train::{Model, TrainOptions, train};
 use regard_theory::weights::contrast;
@@ -71,6 +71,31 @@ fn fields_do_not_depend_on_threads() {
     };
     let (one, three) = (draw(1), draw(3));
     assert!(one.moments == three.moments && one.h == three.h && one.answer_square == three.answer_square);
+}
+
+/// The published script multiplies by the Cholesky factor `L` from the right: the covariance is `LᵀL`, not `L Lᵀ`.
+#[test]
+fn published_inputs_have_the_covariance_of_the_published_script() {
+    let (n, c) = (3, 0.4);
+    let task = Task { c, correlation: Correlation::Published, ..Task::new(2, n) };
+    // The textbook factorisation of the matrix with 1 on the diagonal and c elsewhere.
+    let mut l = vec![vec![0.0f64; n + 1]; n + 1];
+    for i in 0..=n {
+        for j in 0..=i {
+            let sum: f64 = (0..j).map(|k| l[i][k] * l[j][k]).sum();
+            l[i][j] = if i == j { (1.0 - sum).sqrt() } else { (c - sum) / l[j][j] };
+        }
+    }
+    let prompts: Vec<Vec<f64>> = (0..20_000).map(|index| task.prompt(Split::Train, 1, index).inputs).collect();
+    for a in 0..=n {
+        for b in 0..=n {
+            let expected: f64 = (0..=n).map(|k| l[k][a] * l[k][b]).sum();
+            let sum: f64 = prompts.iter().map(|x| x[2 * a] * x[2 * b] + x[2 * a + 1] * x[2 * b + 1]).sum();
+            let found = sum / (2.0 * prompts.len() as f64);
+            assert!((found - expected).abs() < 0.05, "{a}, {b}: {found} and {expected}");
+        }
+    }
+    assert!(Task { c: 1.0, ..task }.validate().unwrap_err().to_string().contains("below 1"));
 }
 
 #[test]
@@ -194,8 +219,13 @@ fn the_error_peaks_at_as_many_prompts_as_spins() {
     let options = TrainOptions { steps: 20_000, weight_decay: 2e-6, ..TrainOptions::default() };
     for model in [Model::Merged, Model::Separate] {
         let [few, peak, many] = [8, 20, 100].map(|prompts| {
-            let errors = (1..6)
-                .map(|seed| train(model, &task, (prompts, 2000), seed, &options, &mut |_, _| {}).unwrap().test_error.0);
+            let errors = (1..6).map(|seed| {
+                train(model, &task, (prompts, 2000), seed, &options, &|| false, &mut |_, _| {})
+                    .unwrap()
+                    .unwrap()
+                    .test_error
+                    .0
+            });
             errors.sum::<f64>() / 5.0
         });
         assert!(peak > 1.5 * few && few > many, "{model:?}: {few}, {peak}, {many}");
@@ -232,7 +262,8 @@ fn adam_finds_the_ground_state() {
     let (prompts, lambda) = (2000, 0.01);
     let exact = solve(Method::Exact, &fields(&task, prompts, lambda)).unwrap();
     let options = TrainOptions { steps: 3000, weight_decay: 2.0 * lambda, ..TrainOptions::default() };
-    let trained = train(Model::Merged, &task, (prompts, 2000), 1, &options, &mut |_, _| {}).unwrap();
+    let trained =
+        train(Model::Merged, &task, (prompts, 2000), 1, &options, &|| false, &mut |_, _| {}).unwrap().unwrap();
     let weights = trained.weights.unwrap();
     assert!(farthest(&weights, &exact.means) < 1e-3, "{}", farthest(&weights, &exact.means));
     assert!(trained.curve.first().unwrap().1 > trained.curve.last().unwrap().1);

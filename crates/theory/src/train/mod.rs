@@ -3,12 +3,18 @@
 //! The loss is `⟨(ŷ − ỹ)²⟩`, without the ½ of the energy, and `weight_decay · θ` is added to its gradient. The minimum of merged
 //! linear attention is therefore the ground state with `λ = weight_decay / 2`.
 
-mod models;
+mod factors;
+mod lanes;
+mod network;
+
+use std::str::FromStr;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use self::models::Network;
+use self::factors::Factors;
+use self::lanes::lanes;
+use self::network::{Group, Network};
 use crate::error::TheoryError;
 use crate::fields::{Fields, times};
 use crate::prompt::{Split, Task, check_prompts, check_tests};
@@ -24,7 +30,7 @@ pub enum Model {
     Separate,
     /// Linear attention with keys, queries and values, `V X (K X)ᵀ Q x̃ / (N + 1)`.
     Full,
-    /// Several heads of full linear attention, joined by an output matrix with `D + 1` rows.
+    /// Several heads of full linear attention, joined by an output matrix `O` with `D + 1` rows.
     MultiHead,
     /// Full attention with a softmax over the columns of the prompt; scores are divided by `√D`.
     Softmax,
@@ -43,15 +49,77 @@ pub struct TrainOptions {
     pub weight_decay: f64,
     /// Number of heads of [`Model::MultiHead`].
     pub heads: usize,
+    /// Number of features of the values of a head of [`Model::MultiHead`].
+    pub head_width: HeadWidth,
+    /// Number of features of queries and keys; by default as many as the values have.
+    pub width: Option<usize>,
     /// Hidden width of [`Model::Block`] as a multiple of `D + 1`.
     pub expansion: usize,
+    /// Distribution of the initial weights.
+    pub start: Start,
     /// Seed of the initial weights.
     pub seed: u64,
 }
 
+/// Number of features of the values of each of `M` heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeadWidth {
+    /// `D + 1`, as published: `O` has `(D + 1) M` columns.
+    Full,
+    /// `(D + 1)/M`, rounded up: all heads together have as many features as a single one.
+    Split,
+}
+
+/// Distribution of the initial weights: normal with mean 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// Variance `1/(3 fan_in)`, as in PyTorch's dense layer.
+    Dense,
+    /// Variance `1/fan_in`, as published.
+    Published,
+}
+
+impl Start {
+    /// Returns the divisor of the variance besides the number of inputs.
+    fn divisor(self) -> f64 {
+        match self {
+            Self::Dense => 3.0,
+            Self::Published => 1.0,
+        }
+    }
+}
+
+impl FromStr for HeadWidth {
+    type Err = TheoryError;
+
+    fn from_str(text: &str) -> Result<Self, TheoryError> {
+        TheoryError::one_of("head-width", &[("full", Self::Full), ("split", Self::Split)], text)
+    }
+}
+
+impl FromStr for Start {
+    type Err = TheoryError;
+
+    fn from_str(text: &str) -> Result<Self, TheoryError> {
+        TheoryError::one_of("start", &[("dense", Self::Dense), ("published", Self::Published)], text)
+    }
+}
+
 impl Default for TrainOptions {
     fn default() -> Self {
-        Self { steps: 2_000, rate: 0.01, weight_decay: 0.02, heads: 4, expansion: 4, seed: 1 }
+        Self {
+            steps: 2_000,
+            rate: 0.01,
+            weight_decay: 0.02,
+            heads: 4,
+            head_width: HeadWidth::Full,
+            width: None,
+            expansion: 4,
+            start: Start::Dense,
+            seed: 1,
+        }
     }
 }
 
@@ -104,6 +172,11 @@ const CURVE: usize = 200;
 const PARTS: usize = 32;
 
 impl TrainOptions {
+    /// Returns the settings of the published comparison of models. Its authors' matrices are drawn as by [`Start::Published`].
+    pub fn published() -> Self {
+        Self { steps: 5_000, rate: 0.001, weight_decay: 0.01, start: Start::Published, ..Self::default() }
+    }
+
     /// Returns an error if a setting is out of range.
     pub fn validate(&self, task: &Task) -> Result<(), TheoryError> {
         task.validate()?;
@@ -116,7 +189,13 @@ impl TrainOptions {
         if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
             return Err(TheoryError::setting("lambda", "0 or more for training", self.weight_decay / 2.0));
         }
-        TheoryError::check_range("heads", 1..=task.side(), self.heads)?;
+        TheoryError::check_range("heads", 1..=1000, self.heads)?;
+        if self.head_width == HeadWidth::Split {
+            TheoryError::check_range("heads", 1..=task.side(), self.heads)?;
+        }
+        if let Some(width) = self.width {
+            TheoryError::check_range("width", 1..=1000, width)?;
+        }
         TheoryError::check_range("expansion", 1..=1000, self.expansion)
     }
 }
@@ -139,28 +218,30 @@ impl Model {
 }
 
 /// Trains a model on the prompts `0..prompts` of `seed` and scores it on `tests` test prompts. `progress` is called with the
-/// number of steps done and the training error.
+/// number of steps done and the training error. Returns `None` if `stop` returned true.
 pub fn train(
     model: Model,
     task: &Task,
     (prompts, tests): (u64, u64),
     seed: u64,
     options: &TrainOptions,
+    stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, f64),
-) -> Result<Trained, TheoryError> {
+) -> Result<Option<Trained>, TheoryError> {
     options.validate(task)?;
     check_prompts(prompts)?;
     check_tests(tests)?;
     match model {
         Model::Merged | Model::Separate => {
             let fields = Fields::draw(task, prompts, 0.0, seed, &mut |_| {})?;
-            Ok(train_on_fields(model, task, &fields, tests, seed, options, progress))
+            Ok(Some(train_on_fields(model, task, &fields, tests, seed, options, progress)))
         }
         Model::Full | Model::MultiHead | Model::Softmax | Model::Block => {
             let network = Network::new(model, task, options);
-            let numbers = prompts as f64 * network.kept_len(task) as f64 + (PARTS + 4) as f64 * network.len() as f64;
+            let gradients = (lanes() * rayon::current_num_threads() + PARTS) * network.merged_len();
+            let numbers = prompts as f64 * network.kept_len(task) as f64 + (gradients + 5 * network.len()) as f64;
             TheoryError::check_memory(format!("training on {prompts} prompts"), numbers)?;
-            Ok(train_on_prompts(network, task, (prompts, tests), seed, options, progress))
+            Ok(train_on_prompts(network, task, (prompts, tests), seed, options, stop, progress))
         }
     }
 }
@@ -176,14 +257,20 @@ pub(crate) fn train_on_fields(
     progress: &mut dyn FnMut(usize, f64),
 ) -> Trained {
     let side = task.side();
-    let first = Network::new(Model::Full, task, options).first_weights(options.seed);
-    let factors = (model == Model::Separate).then_some(Factors { d: task.d });
+    let factors = (model == Model::Separate).then_some(Factors { side });
+    let keys = options.width.unwrap_or(side) * side;
+    let first = Network::new(Model::Full, task, options).first_weights(options.start, options.seed);
     let mut parameters = match factors {
-        Some(_) => first[..2 * side * side].to_vec(),
+        Some(_) => first[..2 * keys].to_vec(),
         None => first[..side * task.d].to_vec(),
     };
     let product = |parameters: &[f64]| match factors {
-        Some(factors) => factors.product(parameters),
+        Some(factors) => {
+            let (k, q) = parameters.split_at(keys);
+            let mut weights = vec![0.0; side * task.d];
+            factors.product(k, q, &mut weights);
+            weights
+        }
         None => parameters.to_vec(),
     };
     let mut adam = Adam::new(options, parameters.len());
@@ -198,7 +285,13 @@ pub(crate) fn train_on_fields(
         let slope: Vec<f64> =
             times(&fields.moments, &weights).iter().zip(&fields.h).map(|(g, h)| 2.0 * (g - h)).collect();
         let gradient = match factors {
-            Some(factors) => factors.gradient(&parameters, &slope),
+            Some(factors) => {
+                let (k, q) = parameters.split_at(keys);
+                let mut gradient = vec![0.0; parameters.len()];
+                let (grad_k, grad_q) = gradient.split_at_mut(keys);
+                factors.add_gradient(k, q, &slope, grad_k, grad_q);
+                gradient
+            }
             None => slope,
         };
         adam.step(&mut parameters, &gradient);
@@ -211,38 +304,6 @@ pub(crate) fn train_on_fields(
     Trained { curve, train_error, test_error, weights: Some(weights) }
 }
 
-/// The factorisation `W = Kᵀ Q`. `K` and `Q` have `D + 1` rows and columns, and `K` comes first in the parameters.
-#[derive(Debug, Clone, Copy)]
-struct Factors {
-    d: usize,
-}
-
-impl Factors {
-    fn product(self, parameters: &[f64]) -> Vec<f64> {
-        let (d, side) = (self.d, self.d + 1);
-        let (k, q) = parameters.split_at(side * side);
-        let element = |m: usize, n: usize| (0..side).map(|t| k[t * side + m] * q[t * side + n]).sum();
-        (0..side * d).map(|i| element(i / d, i % d)).collect()
-    }
-
-    /// Returns the gradient with respect to `K` and `Q`, given the gradient `slope` with respect to `W`.
-    fn gradient(self, parameters: &[f64], slope: &[f64]) -> Vec<f64> {
-        let (d, side) = (self.d, self.d + 1);
-        let (k, q) = parameters.split_at(side * side);
-        let mut gradient = vec![0.0; parameters.len()];
-        let (grad_k, grad_q) = gradient.split_at_mut(side * side);
-        for t in 0..side {
-            for m in 0..side {
-                for n in 0..d {
-                    grad_k[t * side + m] += q[t * side + n] * slope[m * d + n];
-                    grad_q[t * side + n] += k[t * side + m] * slope[m * d + n];
-                }
-            }
-        }
-        gradient
-    }
-}
-
 /// Trains the models whose gradients need the prompts themselves, which are kept in memory.
 fn train_on_prompts(
     network: Network,
@@ -250,77 +311,59 @@ fn train_on_prompts(
     (prompts, tests): (u64, u64),
     seed: u64,
     options: &TrainOptions,
+    stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, f64),
-) -> Trained {
-    let kept: Vec<_> =
-        (0..prompts).into_par_iter().map(|index| network.keep(task, &task.prompt(Split::Train, seed, index))).collect();
-    let mut parameters = network.first_weights(options.seed);
+) -> Option<Trained> {
+    let lanes = lanes() as u64;
+    let range = |group: u64, count: u64| group * lanes..((group + 1) * lanes).min(count);
+    let groups: Vec<Group> = (0..prompts.div_ceil(lanes))
+        .into_par_iter()
+        .map(|group| network.group(task, Split::Train, seed, range(group, prompts)))
+        .collect();
+    let mut parameters = network.first_weights(options.start, options.seed);
     let mut adam = Adam::new(options, parameters.len());
     let mut curve = Vec::new();
     let factor = 1.0 / prompts as f64;
     for step in 0..options.steps {
-        let parts: Vec<(f64, Vec<f64>)> = kept
-            .par_chunks(kept.len().div_ceil(PARTS))
-            .map(|prompts| {
-                let mut gradient = vec![0.0; network.len()];
-                let errors =
-                    prompts.iter().map(|prompt| network.add_gradient(&parameters, prompt, factor, &mut gradient));
-                (errors.sum::<f64>(), gradient)
-            })
-            .collect();
-        let mut gradient = vec![0.0; network.len()];
+        if stop() {
+            return None;
+        }
+        let merged = network.merge(&parameters);
+        let parts: Vec<(f64, Vec<f64>)> =
+            groups.par_chunks(groups.len().div_ceil(PARTS)).map(|groups| network.gradient(&merged, groups)).collect();
+        let mut gradient = vec![0.0; network.merged_len()];
         let mut error = 0.0;
         for (sum, part) in &parts {
             error += factor * sum;
-            gradient.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+            gradient.iter_mut().zip(part).for_each(|(sum, part)| *sum += factor * part);
         }
         if step.is_multiple_of(options.steps.div_ceil(CURVE)) {
             curve.push((step, error));
             progress(step, error);
         }
+        let gradient = network.unmerge(&parameters, &gradient);
         adam.step(&mut parameters, &gradient);
     }
-    let square = |prompt: &models::Kept| (network.predict(&parameters, prompt) - prompt.answer()).powi(2);
-    let train_error = factor * kept.par_iter().map(square).collect::<Vec<f64>>().iter().sum::<f64>();
+    let merged = network.merge(&parameters);
+    let squares = groups.par_iter().map(|group| network.squares(&merged, group).sum::<f64>());
+    let train_error = factor * squares.collect::<Vec<f64>>().iter().sum::<f64>();
     curve.push((options.steps, train_error));
     progress(options.steps, train_error);
-    let test_error = mean_error(tests, |range| {
-        range.map(|index| square(&network.keep(task, &task.prompt(Split::Test, seed, index))))
+    let test_error = mean_error(tests, |indices| {
+        // The pieces of `mean_error` start at multiples of the lanes.
+        let groups = indices.start / lanes..indices.end.div_ceil(lanes);
+        let (merged, network) = (&merged, &network);
+        groups.flat_map(move |group| {
+            network.squares(merged, &network.group(task, Split::Test, seed, range(group, indices.end)))
+        })
     });
-    Trained { curve, train_error, test_error, weights: None }
+    Some(Trained { curve, train_error, test_error, weights: None })
 }
 
-impl std::str::FromStr for Model {
+impl FromStr for Model {
     type Err = TheoryError;
 
     fn from_str(name: &str) -> Result<Self, TheoryError> {
         TheoryError::one_of("model", &Self::ALL.map(|model| (model.name(), model)), name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_gradient_of_two_factors_is_the_slope_of_the_error() {
-        let task = Task::new(3, 6);
-        let fields = Fields::draw(&task, 20, 0.0, 1, &mut |_| {}).unwrap();
-        let factors = Factors { d: 3 };
-        let mut parameters: Vec<f64> = (0..32).map(|i| f64::from(i).sin()).collect();
-        let error = |parameters: &[f64]| fields.train_error(&factors.product(parameters));
-        let weights = factors.product(&parameters);
-        let slope: Vec<f64> =
-            times(&fields.moments, &weights).iter().zip(&fields.h).map(|(g, h)| 2.0 * (g - h)).collect();
-        let gradient = factors.gradient(&parameters, &slope);
-        for at in 0..parameters.len() {
-            let old = parameters[at];
-            parameters[at] = old + 1e-5;
-            let up = error(&parameters);
-            parameters[at] = old - 1e-5;
-            let slope = (up - error(&parameters)) / 2e-5;
-            parameters[at] = old;
-            assert!((slope - gradient[at]).abs() < 1e-6 * (1.0 + slope.abs()), "{at}: {} and {slope}", gradient[at]);
-        }
     }
 }
