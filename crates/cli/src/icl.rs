@@ -212,7 +212,7 @@ enum Work {
     Train {
         #[command(flatten)]
         inputs: Inputs,
-        /// Number of examples before the query; a list draws the test error over it. 100 by default, and seven values with --published
+        /// Number of examples before the query; a list draws the test error over it. 100 by default, and 10,20,50,100,200 with --published
         #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = from_zero::<usize>)]
         n: Vec<usize>,
         /// Number of prompts; a list draws the double descent. 1000 by default, and 10000 with --published
@@ -230,7 +230,7 @@ enum Work {
         /// Width of the values of a head of multi_head: full (D + 1, as published) or split ((D + 1)/H); full by default
         #[arg(long, value_name = "full|split")]
         head_width: Option<HeadWidth>,
-        /// Width of queries and keys; that of the values by default
+        /// Width of queries and keys; that of the values by default, and 64 with --published
         #[arg(long, value_name = "W", value_parser = from_one::<usize>)]
         width: Option<usize>,
         /// Variance of the initial weights: dense (a third of the inverse number of inputs, as in PyTorch's layers) or published (the
@@ -417,7 +417,7 @@ impl Work {
                     weight_decay: lambda.map_or(usual.weight_decay, |lambda| 2.0 * lambda),
                     heads: heads.unwrap_or(usual.heads),
                     head_width: head_width.unwrap_or(usual.head_width),
-                    width,
+                    width: width.or(usual.width),
                     start: start.unwrap_or(usual.start),
                     seed,
                     ..usual

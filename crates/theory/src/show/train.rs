@@ -14,8 +14,8 @@ use crate::statistics::mean_and_deviation;
 use crate::train::{Model, TrainOptions, train};
 use crate::weights::contrast;
 
-/// Numbers of examples in the published comparison of models.
-pub const PUBLISHED_N: [usize; 7] = [10, 20, 40, 60, 80, 100, 200];
+/// Numbers of examples at which `icl train --published` compares the models.
+pub const PUBLISHED_N: [usize; 5] = [10, 20, 50, 100, 200];
 
 /// Settings of `icl train`.
 #[derive(Debug, Clone)]
