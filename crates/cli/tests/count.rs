@@ -45,7 +45,7 @@ fn the_commented_config_gives_the_known_counts() {
     assert_eq!(parameters["total"], 218_221_872);
     assert_eq!(parameters["parts"]["encoder"]["total"], 81_131_520);
     assert_eq!(parameters["parts"]["decoder"]["total"], 137_090_352);
-    assert_eq!(document, counted(&["--preset", "e10", "--set", "sizes.target_seq=512"]));
+    assert_eq!(document, counted(&["--preset", "worked-example", "--set", "sizes.target_seq=512"]));
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub const PRESETS: &[Preset] = &[
         describe: || translator(1024, 16, 4096),
     },
     Preset {
-        name: "e10",
+        name: "worked-example",
         about: "encoder-decoder of 8 + 8 layers, d_model 1024, 4 heads of 192, two vocabularies of 30,000",
         describe: exercise,
     },
