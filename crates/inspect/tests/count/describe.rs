@@ -159,7 +159,7 @@ fn the_json_adds_up() {
         let memory = ["weights", "gradients", "optimiser", "activations", "activations_dense", "training", "logits"];
         assert!(memory.iter().chain(&["kv_cache"]).all(|name| document["memory"][name].is_u64()), "{document}");
     }
-    let count = counted(&preset("e10").unwrap());
+    let count = counted(&preset("worked-example").unwrap());
     let document: Value = serde_json::to_value(&count).unwrap();
     let encoder = &document["parameters"]["parts"]["encoder"];
     assert_eq!(encoder["total"], 81_131_520);

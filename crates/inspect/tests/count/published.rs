@@ -8,7 +8,7 @@ const TOTALS: &[(&str, u128)] = &[
     // 37,000 · 512, six layers of 3,152,384 and six of 4,204,032. The paper says 65 M, with its own vocabulary.
     ("transformer-base", 63_082_496),
     ("transformer-big", 214_245_376),
-    ("e10", 218_221_872),
+    ("worked-example", 218_221_872),
     ("gpt2", 124_439_808),
     ("gpt2-medium", 354_823_168),
     ("gpt2-large", 774_030_080),
@@ -35,7 +35,7 @@ fn presets_have_their_published_totals() {
 
 #[test]
 fn the_textbook_exercise_has_its_totals() {
-    let count = counted(&preset("e10").unwrap());
+    let count = counted(&preset("worked-example").unwrap());
     assert_eq!(part(&count, &["encoder", "layers"]).each.parameters, 6_301_440);
     assert_eq!(parameters(&count, &["encoder"]), 81_131_520);
     assert_eq!(parameters(&count, &["decoder", "output"]), 30_750_000);

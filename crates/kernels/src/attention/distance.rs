@@ -1,4 +1,5 @@
-//! Biases that depend on the distance between key and query: ALiBi (Press 2022) and a learned clipped table (Shaw 2018).
+//! Biases that depend on the distance between key and query: ALiBi (Press 2022) and a learned table whose distances are
+//! clipped as in Shaw 2018.
 
 use crate::error::{KernelError, check_len};
 

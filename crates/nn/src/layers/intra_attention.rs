@@ -1,4 +1,4 @@
-//! Intra-attention (Cheng 2016): a recurrent network that attends over its own past outputs.
+//! Intra-attention, after Cheng 2016: a recurrent network that attends over its own past outputs.
 //!
 //! Training keeps the past of every step, so memory grows as `batch · seq² · d_hidden`.
 //!

@@ -1,6 +1,7 @@
 //! Training examples from a passage: pairs of near words, and wrong words drawn for each (Mikolov 2013).
 //!
-//! Before windows are formed, an occurrence of a frequent word is dropped with probability `1 − √(t/f) − t/f`. A window
+//! Before windows are formed, an occurrence of a frequent word is dropped with probability `1 − √(t/f) − t/f`, as in the authors'
+//! program; the paper has no last term. A window
 //! reaches 1 to `window` words to each side, drawn anew for each centre, so that nearer words count more.
 
 use rand::{RngExt, SeedableRng};
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn frequent_words_are_dropped_as_published() {
+    fn frequent_words_are_dropped_as_in_the_authors_program() {
         let counts = [900, 90, 10];
         let draws = Draws::new(&counts, 0.01, 2, 1).unwrap();
         for (keep, f) in draws.keep.iter().zip([0.9f64, 0.09, 0.01]) {

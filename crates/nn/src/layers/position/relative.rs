@@ -1,4 +1,4 @@
-//! Position biases on the scores by distance: a learned bias for each distance (Shaw 2018; T5, but without buckets), and
+//! Position biases on the scores by distance: a learned bias for each distance (as in T5, with the clipping of Shaw 2018), and
 //! ALiBi (Press 2022), `−m|i − j|` with one slope `m` per head.
 
 use burn::module::{Module, Param};
