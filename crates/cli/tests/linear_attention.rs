@@ -22,7 +22,7 @@ fn every_task_with_one_stack_trains_predicts_and_shows_its_weights() {
         ("tag", "I saw a saw .", &["data.sentences=200"][..]),
         ("classify", "a good film", &[]),
         ("generate", "The king", &["data.block=32"]),
-        ("pretrain", "The king [MASK] .", &["data.tokenizer.vocab=300"]),
+        ("pretrain", "The king lost his <mask>.", &["data.tokenizer.vocab=300"]),
         ("compose", "", &["data.size=4", "data.dev=8", "data.test=8"]),
     ] {
         let train = ["train", task, "--steps", "6", "--out", task, "--json"];
@@ -41,13 +41,14 @@ fn every_task_with_one_stack_trains_predicts_and_shows_its_weights() {
             assert!(task == "generate" || row.iter().all(|&weight| weight > 0.0), "{task}: {row:?}");
         }
         let heads = last_document(&done(&run(&["heads", task, "--json"])));
-        assert_eq!(heads["heads"].as_array().unwrap().len(), 2, "{task}: {heads}");
+        let own = heads["heads"].as_array().unwrap().iter().filter(|head| head["kind"] == "self");
+        assert_eq!(own.count(), 2, "{task}: {heads}");
         if input.is_empty() {
             continue;
         }
         for without in ["0.1", "0.0=mean", "0.1=uniform", "0=self"] {
             let found = documents(&done(&run(&["predict", task, input, "--without", without, "--json"])));
-            assert_eq!(found.len(), 1, "{task} {without}: {found:?}");
+            assert!(!found[0]["without"].is_null(), "{task} {without}: {found:?}");
         }
     }
     // The running state continues a text of any length.

@@ -14,6 +14,7 @@ pub struct AttentionCache {
 }
 
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::large_enum_variant, reason = "one value per layer and sequence")]
 enum Past {
     #[default]
     Nothing,
