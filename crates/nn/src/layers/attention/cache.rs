@@ -5,8 +5,8 @@ use burn::tensor::{Int, Tensor};
 use super::linear_heads::LinearAttentionState;
 use crate::error::NnError;
 
-/// What one attention layer keeps of the tokens so far. Keys and values grow by doubling, so that a token is copied a
-/// constant number of times on average; the running state of linear attention does not grow.
+/// Cache of one attention layer: the keys and values of the tokens so far, or the running state of linear attention. Keys
+/// and values grow by doubling, so that a token is copied a constant number of times on average; a state does not grow.
 #[derive(Debug, Clone, Default)]
 pub struct AttentionCache {
     past: Past,
@@ -16,6 +16,7 @@ pub struct AttentionCache {
 #[derive(Debug, Clone, Default)]
 #[allow(clippy::large_enum_variant, reason = "one value per layer and sequence")]
 enum Past {
+    /// No tokens so far.
     #[default]
     Nothing,
     /// Keys and values, `[batch, kv_heads, capacity, d_head]` each, of which the first `len` tokens are in use.

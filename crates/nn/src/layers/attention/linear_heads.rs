@@ -57,7 +57,7 @@ impl LinearHeads<'_> {
     /// Computes attention over whole sequences with the capture and ablation of the pass.
     ///
     /// # Shapes
-    /// As in [`linear_attention`].
+    /// The shapes of [`linear_attention`].
     pub fn attend(
         &self,
         q: Tensor<4>,
@@ -80,7 +80,7 @@ impl LinearHeads<'_> {
     /// individual keys.
     ///
     /// # Shapes
-    /// As in [`linear_attention`], with the new tokens as queries and keys.
+    /// The shapes of [`linear_attention`], with the new tokens as queries and keys.
     pub fn attend_after(
         &self,
         state: Option<LinearAttentionState>,
