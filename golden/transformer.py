@@ -86,6 +86,40 @@ def blocks():
     return file
 
 
+def linear_blocks():
+    """Encoder blocks whose attention weights are `φ(q)·φ(k)`, `φ(x) = elu(x) + 1`, divided by their sum over the visible keys
+    (Katharopoulos 2020), by the formula with all weights; parameters are those of PyTorch's encoder layer."""
+    file = File("linear_blocks")
+    n_heads, d_model, seq = 2, 8, 5
+    for name, pre, causal, lengths in (
+        ("post", False, False, [5, 3]),
+        ("pre", True, False, [5, 3]),
+        ("causal", True, True, [5, 5]),
+        ("causal_lengths", False, True, [5, 2]),
+    ):
+        case = file.case(name, pre=pre, causal=causal, lengths=lengths)
+        block = fill(case, nn.TransformerEncoderLayer(d_model, n_heads, 16, dropout=0.0, activation="gelu", norm_first=pre))
+        visible = ~hidden_keys(lengths, seq)[:, None, None]
+        if causal:
+            visible = visible & torch.ones(seq, seq, dtype=torch.bool).tril()
+
+        def attention(x, layer=block.self_attn, visible=visible):
+            qkv = F.linear(x, layer.in_proj_weight, layer.in_proj_bias).chunk(3, -1)
+            q, k, v = (part.unflatten(-1, (n_heads, -1)).transpose(1, 2) for part in qkv)
+            products = (F.elu(q) + 1) @ (F.elu(k) + 1).transpose(2, 3) * visible
+            weights = products / products.sum(-1, keepdim=True)
+            return layer.out_proj((weights @ v).transpose(1, 2).flatten(2)), weights
+
+        feed_forward = lambda x, block=block: block.linear2(F.gelu(block.linear1(x)))  # noqa: E731
+        x = case.leaf("x", 2, seq, d_model)
+        mixed, weights = attention(block.norm1(x) if pre else x)
+        y = x + mixed if pre else block.norm1(x + mixed)
+        out = y + feed_forward(block.norm2(y)) if pre else block.norm2(y + feed_forward(y))
+        case.keep(weights=weights)
+        finish(case, block, out=out)
+    return file
+
+
 def sinusoids(seq, d):
     """Returns the published positions, from the formula."""
     rows = [[math.sin(p / 10000 ** (2 * (i // 2) / d) + (i % 2) * math.pi / 2) for i in range(d)] for p in range(seq)]
@@ -127,4 +161,4 @@ def translator():
 
 
 if __name__ == "__main__":
-    print(f"{sum(file.save() for file in (multi_head(), blocks(), translator())):7d}  in all")
+    print(f"{sum(file.save() for file in (multi_head(), blocks(), linear_blocks(), translator())):7d}  in all")

@@ -269,7 +269,7 @@ fn table(origin: &str, description: &Description, count: &count::Count, stored: 
         ("activations, dense attention", bytes(memory.activations_dense)),
         ("training, fused attention", bytes(memory.training)),
         ("all logits (training never holds them)", bytes(memory.logits)),
-        ("keys and values for decoding", bytes(memory.kv_cache)),
+        ("keys and values, or states, for decoding", bytes(memory.kv_cache)),
     ];
     text.push('\n');
     let width = lines.iter().map(|(_, number)| number.chars().count()).max().unwrap_or(0);

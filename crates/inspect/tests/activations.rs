@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes, count};
+use regard_nn::layers::attention::multi_head::Weighing;
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::norm::NormKind;
@@ -62,29 +63,40 @@ fn estimate(architecture: Architecture) -> f64 {
     count(&Description { sizes: SIZES, ..Description::new(architecture) }).unwrap().memory.activations as f64
 }
 
-/// Returns the bytes that a step holds and the estimate, for the three kinds of Transformer.
-fn compare(config: &TransformerConfig) -> [(&'static str, f64, f64); 3] {
+/// Returns the bytes of the gradients that a loss computes at once, those of its matrix and bias; they are counted as gradients.
+fn made(config: &TransformerConfig) -> f64 {
+    (4 * config.vocab * (config.d_model + 1)) as f64
+}
+
+/// Returns the bytes that a step holds and the estimate, for Transformers of one stack.
+fn compare_stacks(config: &TransformerConfig) -> [(&'static str, f64, f64); 2] {
     let device = Device::flex().autodiff();
     let init = Init::new(3, &device);
     let pass = Pass::training(5);
-    let (source, target) = (ids(SIZES.seq, config.vocab, &device), ids(SIZES.target_seq(), config.vocab, &device));
+    let source = ids(SIZES.seq, config.vocab, &device);
     let options = CrossEntropyOptions::default();
     let encoder = Encoder::new(config, &init).unwrap();
     let encoder = held(|| encoder.forward(source.clone(), None, &pass).unwrap());
     let decoder = LanguageModel::new(config, &init).unwrap();
     let decoder = held(|| decoder.loss(source.clone(), source.clone(), options, &pass).unwrap());
-    let whole = EncoderDecoder::new(config, &init).unwrap();
+    [
+        ("encoder", encoder, estimate(Architecture::Encoder(*config))),
+        ("decoder", decoder, made(config) + estimate(Architecture::Decoder(*config))),
+    ]
+}
+
+/// Returns the bytes that a step of a translator holds and the estimate.
+fn compare_translator(config: &TransformerConfig) -> [(&'static str, f64, f64); 1] {
+    let device = Device::flex().autodiff();
+    let pass = Pass::training(5);
+    let (source, target) = (ids(SIZES.seq, config.vocab, &device), ids(SIZES.target_seq(), config.vocab, &device));
+    let options = CrossEntropyOptions::default();
+    let whole = EncoderDecoder::new(config, &Init::new(3, &device)).unwrap();
     let whole = held(|| {
         let encoded = whole.encode(source.clone(), None, &pass).unwrap();
         whole.loss(&encoded, target.clone(), target.clone(), options, &pass).unwrap()
     });
-    // The loss computes the gradients of its matrix and bias at once; they are counted as gradients.
-    let made = (4 * config.vocab * (config.d_model + 1)) as f64;
-    [
-        ("encoder", encoder, estimate(Architecture::Encoder(*config))),
-        ("decoder", decoder, made + estimate(Architecture::Decoder(*config))),
-        ("encoder-decoder", whole, made + estimate(Architecture::EncoderDecoder(*config))),
-    ]
+    [("encoder-decoder", whole, made(config) + estimate(Architecture::EncoderDecoder(*config)))]
 }
 
 /// Returns the bytes held and the estimate, for recurrent layers over features and for a whole model with its loss.
@@ -154,11 +166,26 @@ fn the_estimate_agrees_with_the_bytes_held() {
         ("rnn", TransformerConfig { position: Position::Rnn(Default::default()), ..plain }),
         ("tied", TransformerConfig { output_weights: OutputWeights::Embedding, ..plain }),
         ("layer by layer", TransformerConfig { memory: Memory::LayerByLayer, norm_place: NormPlace::Pre, ..plain }),
+        ("linear", TransformerConfig { attention: Weighing::Linear, ..plain }),
+        (
+            "linear, grouped",
+            TransformerConfig {
+                attention: Weighing::Linear,
+                kv_heads: Some(2),
+                position: rope(Frequencies::Learned),
+                ..plain
+            },
+        ),
         ("dropout", TransformerConfig { attention_dropout: 0.2, feed_forward_dropout: 0.1, ..plain }),
     ];
     let mut wrong = Vec::new();
     for (name, config) in configs {
-        for (shape, held, estimate) in least(|| compare(&config)) {
+        let translator = match config.attention {
+            Weighing::Softmax => Some(least(|| compare_translator(&config))),
+            Weighing::Linear => None,
+        };
+        let all = least(|| compare_stacks(&config)).into_iter().chain(translator.into_iter().flatten());
+        for (shape, held, estimate) in all {
             let ratio = held / estimate;
             println!("{name:<16} {shape:<16} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
             // The nodes of the graph add 20 to 170 kB, whatever the sizes; nothing may be missing.

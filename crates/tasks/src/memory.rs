@@ -91,6 +91,7 @@ mod tests {
             error::<Generate>(&[]),
             error::<Generate>(&["model.kind=gru", "model.output_weights=own"]),
             error::<Generate>(&["model.kind=lstm"]),
+            error::<Generate>(&["model.attention=linear"]),
             error::<Compose>(&[]),
             error::<Compose>(&["model.kind=lstm"]),
             error::<Classify>(&[]),

@@ -8,6 +8,7 @@ use regard_nn::config::{
     ActivationName, check_above_zero, check_dropout, check_layers, check_positive, check_product, name_or_table,
     no_settings,
 };
+use regard_nn::layers::attention::multi_head::Weighing;
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::norm::NormKind;
@@ -47,6 +48,8 @@ pub struct TransformerKeys {
     /// Which other tokens a token may attend to.
     #[serde(deserialize_with = "name_or_table")]
     pub sight: Sight,
+    /// How a token weighs the tokens that it attends to.
+    pub attention: Weighing,
     /// Dropout of the embeddings and of the output of each part.
     pub dropout: f32,
     /// Dropout of attention weights.
@@ -67,6 +70,7 @@ impl Default for TransformerKeys {
             norm_place: NormPlace::Pre,
             position: Position::Sinusoidal,
             sight: Sight::Full,
+            attention: Weighing::Softmax,
             dropout: 0.1,
             attention_dropout: 0.0,
         }
@@ -89,6 +93,7 @@ impl TransformerKeys {
             norm_place: self.norm_place,
             position: self.position,
             sight: self.sight,
+            attention: self.attention,
             dropout: self.dropout,
             attention_dropout: self.attention_dropout,
             ..TransformerConfig::default()

@@ -157,7 +157,8 @@ impl Description {
     /// Returns an error that names the field if the description is invalid.
     pub fn validate(&self) -> Result<(), CountError> {
         match &self.architecture {
-            Architecture::Encoder(config) | Architecture::EncoderDecoder(config) => config.validate(),
+            Architecture::Encoder(config) => config.validate(),
+            Architecture::EncoderDecoder(config) => config.validate_encoder_decoder(),
             Architecture::Decoder(config) => config.validate().and(config.sight.causal_mask().map(|_| ())),
             Architecture::Recurrent(config) => config.validate(),
         }

@@ -13,7 +13,7 @@ pub struct Figures<T = u128> {
     pub activations: T,
     /// Bytes kept for the backward pass if attention keeps its weights.
     pub activations_dense: T,
-    /// Bytes of cached keys and values.
+    /// Bytes kept for decoding: keys and values, or running states.
     pub kv_cache: T,
 }
 

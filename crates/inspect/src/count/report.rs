@@ -41,7 +41,7 @@ pub struct Memory {
     pub training: u128,
     /// Bytes of all logits at once.
     pub logits: u128,
-    /// Bytes of the keys and values cached for decoding.
+    /// Bytes kept for decoding: keys and values, or the running states of linear attention.
     pub kv_cache: u128,
 }
 

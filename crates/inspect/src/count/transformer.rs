@@ -1,6 +1,6 @@
 //! Cost of the three kinds of Transformer: encoder, decoder and encoder-decoder.
 
-use regard_nn::layers::attention::multi_head::MultiHeadConfig;
+use regard_nn::layers::attention::multi_head::{MultiHeadConfig, Weighing};
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::linear::Bias;
@@ -210,7 +210,11 @@ impl Form<'_> {
             },
             Position::Alibi => q(self.config.n_heads) * (q(side.seq) + (side.seq - 1)),
         };
-        let products = self.products(side, side.seq, pairs(mask, side.seq)).keeps(tokens * packed + positions);
+        let products = match self.config.attention {
+            Weighing::Softmax => self.products(side, side.seq, pairs(mask, side.seq)),
+            Weighing::Linear => self.linear_products(side),
+        };
+        let products = products.keeps(tokens * packed + positions);
         Draft::new("attention").with_all([
             Draft::new("qkv").linear(tokens, d_model, packed, self.bias()).keeps(tokens * d_model),
             products,
@@ -238,6 +242,15 @@ impl Form<'_> {
         Draft::new("products")
             .flops(pairs * side.batch * all_q * 4)
             .keeps_either(out + heads * side.seq, out + heads * side.seq * keys)
+    }
+
+    /// The products of linear attention: keys with values into the state, and queries with the state. They keep the output and
+    /// the denominators.
+    fn linear_products(&self, side: Side) -> Draft {
+        let ((all_q, all_k), tokens) = (self.widths(), side.tokens());
+        Draft::new("products")
+            .flops(tokens * (all_q + all_k) * self.attention().d_head() * 2)
+            .keeps(tokens * all_q + tokens * self.config.n_heads)
     }
 
     fn feed_forward(&self, side: Side) -> Draft {
@@ -268,10 +281,13 @@ impl Form<'_> {
         draft.keeps(tokens * d_model).keeps_bytes(ids(side))
     }
 
-    /// Returns the size of the cached keys and values of a layer.
+    /// Returns the size of what a layer keeps for decoding: keys and values, or the running state of linear attention.
     fn cache(&self, side: Side) -> Quantity {
         let (_, all_k) = self.widths();
-        side.tokens() * all_k * 2
+        match self.config.attention {
+            Weighing::Softmax => side.tokens() * all_k * 2,
+            Weighing::Linear => q(side.batch) * all_k * (q(self.attention().d_head()) + 2),
+        }
     }
 
     fn bias(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use regard_inspect::count::{Architecture, Count, Description, Sizes, seen_pairs};
+use regard_nn::layers::attention::multi_head::Weighing;
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::position::Position;
@@ -55,6 +56,7 @@ const CONFIG: TransformerConfig = TransformerConfig {
     bias: regard_nn::layers::linear::Bias::Learned,
     position: Position::None,
     sight: Sight::Window { left: 2, right: 1 },
+    attention: Weighing::Softmax,
     embedding_scale: regard_nn::models::transformer::EmbeddingScale::None,
     output_weights: regard_nn::models::transformer::OutputWeights::Embedding,
     output_bias: regard_nn::layers::linear::Bias::None,
@@ -101,6 +103,32 @@ fn products_of_every_shape() {
     // Two layers; keys and values of 12 features in f32, for the target and for the source.
     assert_eq!(whole.memory.kv_cache, 2 * 2 * 12 * 4 * (target + source));
     assert_eq!(decoder.memory.kv_cache, 3 * 2 * 12 * 4 * source);
+}
+
+#[test]
+fn linear_attention_costs_a_state_and_no_pairs() {
+    let linear = TransformerConfig { attention: Weighing::Linear, sight: Sight::Full, ..CONFIG };
+    let softmax = TransformerConfig { attention: Weighing::Softmax, ..linear };
+    let [linear, softmax] = [linear, softmax].map(|config| count(Architecture::Decoder(config)));
+    assert_eq!(linear.parameters(), softmax.parameters());
+    // 3 layers and 5 sequences of 9 tokens; 2 key heads fill a state of 6 × 6, and 4 query heads read it.
+    let products = |count: &Count| part(count, &["layers", "attention", "products"]).total.flops;
+    assert_eq!(products(&linear), 5 * (2 * product(9, 6, 6) + 4 * product(9, 6, 6)));
+    assert_eq!(products(&softmax), 5 * 4 * (9 * 10 / 2) * 4 * 6);
+    // One denominator for each query instead of one log-sum-exp.
+    assert_eq!(linear.memory.activations, softmax.memory.activations);
+    assert_eq!(linear.memory.activations_dense, linear.memory.activations);
+    // 2 key heads keep a state of 6 × 6 numbers, a sum of keys and a sum of values.
+    assert_eq!(linear.memory.kv_cache, 4 * 3 * 5 * 2 * (6 * 6 + 6 + 6));
+    let long = Description {
+        sizes: Sizes { batch: 5, seq: 900, target_seq: None },
+        ..Description::new(Architecture::Decoder(TransformerConfig {
+            attention: Weighing::Linear,
+            sight: Sight::Full,
+            ..CONFIG
+        }))
+    };
+    assert_eq!(counted(&long).memory.kv_cache, linear.memory.kv_cache);
 }
 
 #[test]

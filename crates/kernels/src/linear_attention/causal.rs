@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulp::Simd;
 
 use super::rows::{add_rows, row_dots};
-use super::{Features, Gradients, LinearAttentionShape, Problem, multiply};
+use super::{Gradients, OutputGradients, Problem, multiply};
 use crate::error::KernelError;
 use crate::matmul::{Matrix, Output};
 use crate::vector::{add_scaled, sum};
@@ -22,25 +22,22 @@ pub(super) const CHUNK: usize = 64;
 pub(super) fn forward<S: Simd>(
     simd: S,
     p: &Problem<'_>,
-    q: &[f32],
-    k: &[f32],
     out: &mut [f32],
     normalizer: &mut [f32],
 ) -> Result<(), KernelError> {
-    let LinearAttentionShape { d_key, d_value, .. } = p.shape;
-    let mut state = State::new(d_key, d_value);
-    let mut scores = Scores::default();
-    for chunk in chunks(p.shape.queries) {
-        let (q, k, v) = (rows(q, &chunk, d_key)?, rows(k, &chunk, d_key)?, rows(p.v, &chunk, d_value)?);
+    let Problem { d_head, d_value, .. } = *p;
+    let mut state = State::new(d_head, d_value);
+    let mut scores = Scores::new();
+    for (chunk, seen) in chunks(p) {
+        let (q, k, v) = (rows(p.q, &chunk, d_head)?, rows(p.k, &seen, d_head)?, rows(p.v, &seen, d_value)?);
         let out = &mut out[chunk.start * d_value..chunk.end * d_value];
         multiply(q.matrix, state.matrix()?, out, d_value, Output::Replace)?;
-        let scores = scores.masked(q.matrix, k.matrix, chunk.len())?;
-        multiply(Matrix::new(scores, chunk.len(), chunk.len())?, v.matrix, out, d_value, Output::Accumulate)?;
+        multiply(scores.multiply(q.matrix, k.matrix)?, v.matrix, out, d_value, Output::Accumulate)?;
         if p.sums() {
-            let normalizer = &mut normalizer[chunk.clone()];
+            let normalizer = &mut normalizer[chunk];
             row_dots(simd, q.data, &state.sum, normalizer);
-            for (d, scores) in normalizer.iter_mut().zip(scores.chunks(chunk.len())) {
-                *d += sum(simd, scores);
+            for (i, d) in normalizer.iter_mut().enumerate() {
+                *d += sum(simd, scores.row(i));
             }
         }
         state.add(k.matrix, v.matrix)?;
@@ -54,23 +51,23 @@ pub(super) fn forward<S: Simd>(
 pub(super) fn backward<S: Simd>(
     simd: S,
     p: &Problem<'_>,
-    f: Features<'_>,
+    of_output: OutputGradients<'_>,
     grads: &mut Gradients<'_>,
 ) -> Result<(), KernelError> {
-    let LinearAttentionShape { queries, d_key, d_value, .. } = p.shape;
-    let mut scores = Scores::default();
+    let Problem { d_head, d_value, .. } = *p;
+    let mut scores = Scores::new();
     // Forward: the state has the keys and values before a query.
-    let mut state = State::new(d_key, d_value);
-    for chunk in chunks(queries) {
-        let (k, v) = (rows(f.k, &chunk, d_key)?, rows(p.v, &chunk, d_value)?);
-        let numerator = rows(f.numerator, &chunk, d_value)?;
-        let denominator = &f.denominator[chunk.clone()];
-        let grad = &mut grads.q[chunk.start * d_key..chunk.end * d_key];
-        multiply(numerator.matrix, state.matrix()?.transposed(), grad, d_key, Output::Replace)?;
+    let mut state = State::new(d_head, d_value);
+    for (chunk, seen) in chunks(p) {
+        let (k, v) = (rows(p.k, &seen, d_head)?, rows(p.v, &seen, d_value)?);
+        let numerator = rows(of_output.numerator, &chunk, d_value)?;
+        let denominator = &of_output.denominator[chunk.clone()];
+        let grad = &mut grads.q[chunk.start * d_head..chunk.end * d_head];
+        multiply(numerator.matrix, state.matrix()?.transposed(), grad, d_head, Output::Replace)?;
         let grad_scores = scores.gradient(numerator.matrix, v.matrix, denominator)?;
-        multiply(Matrix::new(grad_scores, chunk.len(), chunk.len())?, k.matrix, grad, d_key, Output::Accumulate)?;
-        if p.sums() && d_key > 0 {
-            for (grad, &factor) in grad.chunks_mut(d_key).zip(denominator) {
+        multiply(grad_scores, k.matrix, grad, d_head, Output::Accumulate)?;
+        if p.sums() && d_head > 0 {
+            for (grad, &factor) in grad.chunks_mut(d_head).zip(denominator) {
                 add_scaled(simd, factor, &state.sum, grad);
             }
         }
@@ -78,22 +75,21 @@ pub(super) fn backward<S: Simd>(
         add_rows(simd, k.data, None, &mut state.sum);
     }
     // Backward: the state has the queries after a key, with the gradients of their outputs.
-    let mut state = State::new(d_key, d_value);
-    for chunk in chunks(queries).rev() {
-        let (q, k, v) = (rows(f.q, &chunk, d_key)?, rows(f.k, &chunk, d_key)?, rows(p.v, &chunk, d_value)?);
-        let numerator = rows(f.numerator, &chunk, d_value)?;
-        let denominator = &f.denominator[chunk.clone()];
-        let grad_k = &mut grads.k[chunk.start * d_key..chunk.end * d_key];
-        let grad_v = &mut grads.v[chunk.start * d_value..chunk.end * d_value];
-        multiply(v.matrix, state.matrix()?.transposed(), grad_k, d_key, Output::Replace)?;
+    let mut state = State::new(d_head, d_value);
+    for (chunk, seen) in chunks(p).rev() {
+        let (q, k, v) = (rows(p.q, &chunk, d_head)?, rows(p.k, &seen, d_head)?, rows(p.v, &seen, d_value)?);
+        let numerator = rows(of_output.numerator, &chunk, d_value)?;
+        let denominator = &of_output.denominator[chunk];
+        let grad_k = &mut grads.k[seen.start * d_head..seen.end * d_head];
+        let grad_v = &mut grads.v[seen.start * d_value..seen.end * d_value];
+        multiply(v.matrix, state.matrix()?.transposed(), grad_k, d_head, Output::Replace)?;
         multiply(k.matrix, state.matrix()?, grad_v, d_value, Output::Replace)?;
-        let grad_scores =
-            Matrix::new(scores.gradient(numerator.matrix, v.matrix, denominator)?, chunk.len(), chunk.len())?;
-        multiply(grad_scores.transposed(), q.matrix, grad_k, d_key, Output::Accumulate)?;
-        let masked = Matrix::new(scores.masked(q.matrix, k.matrix, chunk.len())?, chunk.len(), chunk.len())?;
-        multiply(masked.transposed(), numerator.matrix, grad_v, d_value, Output::Accumulate)?;
-        if p.sums() && d_key > 0 {
-            for grad in grad_k.chunks_mut(d_key) {
+        let grad_scores = scores.gradient(numerator.matrix, v.matrix, denominator)?;
+        multiply(grad_scores.transposed(), q.matrix, grad_k, d_head, Output::Accumulate)?;
+        let scores = scores.multiply(q.matrix, k.matrix)?;
+        multiply(scores.transposed(), numerator.matrix, grad_v, d_value, Output::Accumulate)?;
+        if p.sums() && d_head > 0 {
+            for grad in grad_k.chunks_mut(d_head) {
                 add_scaled(simd, 1.0, &state.sum, grad);
             }
         }
@@ -103,9 +99,14 @@ pub(super) fn backward<S: Simd>(
     Ok(())
 }
 
-/// Returns consecutive ranges of at most [`CHUNK`] rows.
-fn chunks(len: usize) -> impl DoubleEndedIterator<Item = Range<usize>> {
-    (0..len.div_ceil(CHUNK)).map(move |i| i * CHUNK..len.min((i + 1) * CHUNK))
+/// Returns consecutive ranges of at most [`CHUNK`] queries, each with the range of its keys: the same positions, without padding.
+fn chunks(p: &Problem<'_>) -> impl DoubleEndedIterator<Item = (Range<usize>, Range<usize>)> {
+    let (queries, keys) = (p.queries, p.keys);
+    (0..queries.div_ceil(CHUNK)).map(move |i| {
+        let chunk = i * CHUNK..queries.min((i + 1) * CHUNK);
+        let seen = keys.min(chunk.start)..keys.min(chunk.end);
+        (chunk, seen)
+    })
 }
 
 /// Some rows of a row-major matrix.
@@ -119,7 +120,7 @@ fn rows<'a>(data: &'a [f32], range: &Range<usize>, width: usize) -> Result<RowRa
     Ok(RowRange { data, matrix: Matrix::new(data, range.len(), width)? })
 }
 
-/// The running sums over the rows done: `Σ aᵀ b`, `[d_key, d_value]`, and a sum of rows, `[d_key]`.
+/// The running sums over the rows done: `Σ aᵀ b`, `[d_head, d_value]`, and a sum of rows, `[d_head]`.
 struct State {
     product: Vec<f32>,
     sum: Vec<f32>,
@@ -127,8 +128,8 @@ struct State {
 }
 
 impl State {
-    fn new(d_key: usize, d_value: usize) -> Self {
-        Self { product: vec![0.0; d_key * d_value], sum: vec![0.0; d_key], d_value }
+    fn new(d_head: usize, d_value: usize) -> Self {
+        Self { product: vec![0.0; d_head * d_value], sum: vec![0.0; d_head], d_value }
     }
 
     fn matrix(&self) -> Result<Matrix<'_>, KernelError> {
@@ -140,39 +141,53 @@ impl State {
     }
 }
 
-/// Memory for the products of a chunk with itself.
-struct Scores([f32; CHUNK * CHUNK]);
-
-impl Default for Scores {
-    fn default() -> Self {
-        Self([0.0; CHUNK * CHUNK])
-    }
+/// The products of the queries and keys of a chunk, `[queries, keys]`, zero where the key comes after the query.
+struct Scores {
+    memory: [f32; CHUNK * CHUNK],
+    queries: usize,
+    keys: usize,
 }
 
 impl Scores {
-    /// Returns `φ(q_i)·φ(k_j)` for `j ≤ i`, zero elsewhere.
-    fn masked(&mut self, q: Matrix<'_>, k: Matrix<'_>, len: usize) -> Result<&[f32], KernelError> {
-        let scores = &mut self.0[..len * len];
-        multiply(q, k.transposed(), scores, len, Output::Replace)?;
-        mask(scores, len);
-        Ok(scores)
+    fn new() -> Self {
+        Self { memory: [0.0; CHUNK * CHUNK], queries: 0, keys: 0 }
     }
 
-    /// Returns the gradient of [`Scores::masked`]: `numerator_i · v_j + denominator_i` for `j ≤ i`, zero elsewhere.
-    fn gradient(&mut self, numerator: Matrix<'_>, v: Matrix<'_>, denominator: &[f32]) -> Result<&[f32], KernelError> {
-        let len = denominator.len();
-        let scores = &mut self.0[..len * len];
-        multiply(numerator, v.transposed(), scores, len, Output::Replace)?;
-        for (row, d) in scores.chunks_mut(len).zip(denominator) {
-            row.iter_mut().for_each(|score| *score += d);
+    /// Computes `φ(q_i)·φ(k_j)` for `j ≤ i`.
+    fn multiply(&mut self, q: Matrix<'_>, k: Matrix<'_>) -> Result<Matrix<'_>, KernelError> {
+        self.product(q, k)?;
+        self.masked()
+    }
+
+    /// Computes the gradients of the products: `numerator_i · v_j + denominator_i` for `j ≤ i`.
+    fn gradient(
+        &mut self,
+        numerator: Matrix<'_>,
+        v: Matrix<'_>,
+        denominator: &[f32],
+    ) -> Result<Matrix<'_>, KernelError> {
+        self.product(numerator, v)?;
+        for (i, d) in denominator.iter().enumerate() {
+            self.memory[i * self.keys..(i + 1) * self.keys].iter_mut().for_each(|score| *score += d);
         }
-        mask(scores, len);
-        Ok(scores)
+        self.masked()
     }
-}
 
-fn mask(scores: &mut [f32], len: usize) {
-    for (i, row) in scores.chunks_mut(len).enumerate() {
-        row[i + 1..].fill(0.0);
+    /// Returns the products of query `i`.
+    fn row(&self, i: usize) -> &[f32] {
+        &self.memory[i * self.keys..(i + 1) * self.keys]
+    }
+
+    fn product(&mut self, a: Matrix<'_>, b: Matrix<'_>) -> Result<(), KernelError> {
+        (self.queries, self.keys) = (a.size().0, b.size().0);
+        multiply(a, b.transposed(), &mut self.memory[..self.queries * self.keys], self.keys, Output::Replace)
+    }
+
+    fn masked(&mut self) -> Result<Matrix<'_>, KernelError> {
+        let Self { queries, keys, .. } = *self;
+        for i in 0..queries {
+            self.memory[i * keys + (i + 1).min(keys)..(i + 1) * keys].fill(0.0);
+        }
+        Matrix::new(&self.memory[..queries * keys], queries, keys)
     }
 }

@@ -4,12 +4,13 @@
 //! o_i = Σ_j (φ(q_i)·φ(k_j)) v_j / D_i = φ(q_i) (Σ_j φ(k_j)ᵀ v_j) / D_i
 //! ```
 //!
-//! `j` runs over all keys, or over `j ≤ i` if causal. The sum in brackets is a state `[d_key, d_value]`, so nothing of size
-//! `queries × keys` is ever stored. Causal attention goes through the sequence in chunks, with a dense masked product
-//! inside a chunk and a running state between chunks; its backward pass goes forward once more for the queries, and
-//! backward for keys and values.
+//! `j` runs over all keys, or over `j ≤ i` if causal, up to the length of the sequence. The sum in brackets is a state
+//! `[d_head, d_value]`, so nothing of size `queries × keys` is ever stored. Causal attention goes through the sequence in
+//! chunks, with a dense masked product inside a chunk and a running state between chunks; its backward pass goes forward
+//! once more for the queries, and backward for keys and values.
 //!
-//! If `D_i` is zero, the output is zero, and so is every gradient through it.
+//! If `D_i` is zero, the output is zero, and so is every gradient through it. Keys and values beyond the length of their
+//! sequence are never read; their gradients are zero.
 
 mod bidirectional;
 mod causal;
@@ -17,14 +18,18 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use self::rows::{DivideOutput, multiply_by_derivative};
-use crate::error::{KernelError, check_sizes};
+use self::rows::{DivideOutput, gathered, map_features, multiply_by_derivative, scatter};
+use crate::attention::{AttentionOptions, AttentionShape, View, ViewMut};
+use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 use crate::shared_slice::SharedSlice;
+use crate::vector::add_scaled;
 
 /// The map `φ` of queries and keys, element by element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +45,7 @@ pub enum FeatureMap {
 pub enum Normalization {
     /// `Σ_j φ(q_i)·φ(k_j)`.
     Sum,
-    /// The number of keys in the sum: all, or `i + 1` if causal.
+    /// The number of keys in the sum: all, or `i + 1` if causal, but at most the length of the sequence.
     Length,
     /// The number 1.
     None,
@@ -66,139 +71,170 @@ pub struct LinearAttentionOptions {
     pub direction: Direction,
 }
 
-/// The sizes of linear attention.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinearAttentionShape {
-    /// Number of independent problems, batch · heads.
-    pub outer: usize,
-    /// Number of queries in each problem.
-    pub queries: usize,
-    /// Number of keys and of values in each problem.
-    pub keys: usize,
-    /// Number of features of a query and of a key.
-    pub d_key: usize,
-    /// Number of features of a value.
-    pub d_value: usize,
+/// Where [`linear_attention_backward`] writes the gradients, each with the shape of its input.
+pub struct LinearAttentionGradients<'a> {
+    /// Gradient of the queries.
+    pub q: ViewMut<'a>,
+    /// Gradient of the keys.
+    pub k: ViewMut<'a>,
+    /// Gradient of the values.
+    pub v: ViewMut<'a>,
 }
 
-/// Computes the outputs, and the denominators for [`linear_attention_backward`].
+/// Computes the outputs, and the denominators for [`linear_attention_backward`]. `lengths` is the number of keys of each
+/// sequence; without it, all keys count.
 ///
 /// # Shapes
-/// `q` `[outer, queries, d_key]`, `k` `[outer, keys, d_key]`, `v` `[outer, keys, d_value]`; out: `out`
-/// `[outer, queries, d_value]` and `normalizer` (`D_i`) `[outer, queries]`.
+/// `q` `[batch, n_heads, queries, d_head]`, `k` `[batch, kv_heads, keys, d_head]`, `v` `[batch, kv_heads, keys, d_value]`,
+/// `lengths` `[batch]`; out: `out` `[batch, n_heads, queries, d_value]` and `normalizer` (`D_i`) `[batch, n_heads, queries]`.
+#[allow(clippy::too_many_arguments)]
 pub fn linear_attention_forward(
-    shape: LinearAttentionShape,
+    shape: AttentionShape,
     options: LinearAttentionOptions,
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    out: &mut [f32],
+    lengths: Option<&[usize]>,
+    q: View<'_>,
+    k: View<'_>,
+    v: View<'_>,
+    out: ViewMut<'_>,
     normalizer: &mut [f32],
 ) -> Result<(), KernelError> {
-    check(shape, options, q, k, v, out, normalizer)?;
-    let LinearAttentionShape { queries, d_value, .. } = shape;
-    let (out, normalizer) = (SharedSlice::new(out), SharedSlice::new(normalizer));
-    (0..shape.outer).into_par_iter().try_for_each(|index| {
-        let problem = Problem::new(shape, options, q, k, v, index);
-        // SAFETY: the ranges of different indices do not overlap.
-        let (out, normalizer) = unsafe {
-            (out.slice(index * queries * d_value, queries * d_value), normalizer.slice(index * queries, queries))
-        };
-        dispatch(Forward { problem, out, normalizer })
+    check(shape, options, lengths, [q, k, v])?;
+    out.check("out", shape.output_shape())?;
+    check_len("normalizer", normalizer.len(), shape.rows())?;
+    let normalizer = SharedSlice::new(normalizer);
+    (0..shape.batch * shape.kv_heads).into_par_iter().try_for_each(|index| {
+        let group = Group::new(shape, options, lengths, [q, k, v], index);
+        dispatch(Forward { group, out: &out, normalizer })
     })
 }
 
 /// Computes the gradients of queries, keys and values from those of the outputs.
 ///
 /// # Shapes
-/// The shapes of [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` is like `out`, `grad_q` like
-/// `q`, `grad_k` like `k`, `grad_v` like `v`.
+/// The shapes of [`linear_attention_forward`], with its results in `out` and `normalizer`; `grad` is like `out`.
 #[allow(clippy::too_many_arguments)]
 pub fn linear_attention_backward(
-    shape: LinearAttentionShape,
+    shape: AttentionShape,
     options: LinearAttentionOptions,
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    out: &[f32],
+    lengths: Option<&[usize]>,
+    q: View<'_>,
+    k: View<'_>,
+    v: View<'_>,
+    out: View<'_>,
     normalizer: &[f32],
-    grad: &[f32],
-    grad_q: &mut [f32],
-    grad_k: &mut [f32],
-    grad_v: &mut [f32],
+    grad: View<'_>,
+    grads: LinearAttentionGradients<'_>,
 ) -> Result<(), KernelError> {
-    check(shape, options, q, k, v, out, normalizer)?;
-    let LinearAttentionShape { outer, queries, keys, d_key, d_value } = shape;
-    check_sizes("grad", grad.len(), &[outer, queries, d_value])?;
-    check_sizes("grad_q", grad_q.len(), &[outer, queries, d_key])?;
-    check_sizes("grad_k", grad_k.len(), &[outer, keys, d_key])?;
-    check_sizes("grad_v", grad_v.len(), &[outer, keys, d_value])?;
-    let (grad_q, grad_k, grad_v) = (SharedSlice::new(grad_q), SharedSlice::new(grad_k), SharedSlice::new(grad_v));
-    (0..outer).into_par_iter().try_for_each(|index| {
-        let part = |len: usize| index * len..(index + 1) * len;
-        let backward = Backward {
-            problem: Problem::new(shape, options, q, k, v, index),
-            out: &out[part(queries * d_value)],
-            normalizer: &normalizer[part(queries)],
-            grad: &grad[part(queries * d_value)],
-            // SAFETY: the ranges of different indices do not overlap.
-            grads: unsafe {
-                Gradients {
-                    q: grad_q.slice(index * queries * d_key, queries * d_key),
-                    k: grad_k.slice(index * keys * d_key, keys * d_key),
-                    v: grad_v.slice(index * keys * d_value, keys * d_value),
-                }
-            },
-        };
-        dispatch(backward)
+    check(shape, options, lengths, [q, k, v])?;
+    out.check("out", shape.output_shape())?;
+    check_len("normalizer", normalizer.len(), shape.rows())?;
+    grad.check("grad", shape.output_shape())?;
+    grads.q.check("grad_q", shape.query_shape())?;
+    grads.k.check("grad_k", shape.key_shape())?;
+    grads.v.check("grad_v", shape.value_shape())?;
+    (0..shape.batch * shape.kv_heads).into_par_iter().try_for_each(|index| {
+        let group = Group::new(shape, options, lengths, [q, k, v], index);
+        dispatch(Backward { group, out, normalizer, grad, grads: &grads })
     })
 }
 
 fn check(
-    shape: LinearAttentionShape,
+    shape: AttentionShape,
     options: LinearAttentionOptions,
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    out: &[f32],
-    normalizer: &[f32],
+    lengths: Option<&[usize]>,
+    [q, k, v]: [View<'_>; 3],
 ) -> Result<(), KernelError> {
-    let LinearAttentionShape { outer, queries, keys, d_key, d_value } = shape;
-    if options.direction == Direction::Causal && queries != keys {
-        let why = format!("causal attention needs as many queries as keys, got {queries} and {keys}");
+    if options.direction == Direction::Causal && shape.queries != shape.keys {
+        let why = format!("causal attention needs as many queries as keys, got {} and {}", shape.queries, shape.keys);
         return Err(KernelError::Invalid { what: "linear attention", why });
     }
-    check_sizes("q", q.len(), &[outer, queries, d_key])?;
-    check_sizes("k", k.len(), &[outer, keys, d_key])?;
-    check_sizes("v", v.len(), &[outer, keys, d_value])?;
-    check_sizes("out", out.len(), &[outer, queries, d_value])?;
-    check_sizes("normalizer", normalizer.len(), &[outer, queries])
+    AttentionOptions { lengths, ..AttentionOptions::default() }.validate(&shape)?;
+    q.check("q", shape.query_shape())?;
+    k.check("k", shape.key_shape())?;
+    v.check("v", shape.value_shape())
 }
 
-/// One of the independent problems.
+/// A key head of one sequence, with the query heads that use it.
+#[derive(Clone, Copy)]
+struct Group<'a> {
+    shape: AttentionShape,
+    options: LinearAttentionOptions,
+    q: View<'a>,
+    k: View<'a>,
+    v: View<'a>,
+    /// Index of the sequence.
+    batch: usize,
+    /// Index of the key head.
+    kv_head: usize,
+    /// Number of keys without padding.
+    keys: usize,
+}
+
+impl<'a> Group<'a> {
+    fn new(
+        shape: AttentionShape,
+        options: LinearAttentionOptions,
+        lengths: Option<&[usize]>,
+        [q, k, v]: [View<'a>; 3],
+        index: usize,
+    ) -> Self {
+        let (batch, kv_head) = (index / shape.kv_heads, index % shape.kv_heads);
+        let keys = lengths.map_or(shape.keys, |lengths| lengths[batch]);
+        Self { shape, options, q, k, v, batch, kv_head, keys }
+    }
+
+    /// Returns the query heads of the group.
+    fn heads(&self) -> Range<usize> {
+        let size = self.shape.group();
+        self.kv_head * size..(self.kv_head + 1) * size
+    }
+
+    /// Returns the place of a query head's denominators.
+    fn normalizer(&self, head: usize) -> Range<usize> {
+        let first = (self.batch * self.shape.n_heads + head) * self.shape.queries;
+        first..first + self.shape.queries
+    }
+
+    /// Returns `φ(q)` of a query head, `[queries, d_head]`.
+    #[inline(always)]
+    fn queries<S: Simd>(&self, simd: S, head: usize) -> Vec<f32> {
+        let mut q = gathered(self.q, [self.batch, head], self.shape.queries, self.shape.d_head);
+        map_features(simd, self.options.feature_map, &mut q);
+        q
+    }
+
+    /// Returns `φ(k)`, `[keys, d_head]`, and `v`, `[keys, d_value]`, without padding.
+    #[inline(always)]
+    fn keys_values<S: Simd>(&self, simd: S) -> (Vec<f32>, Vec<f32>) {
+        let mut k = gathered(self.k, [self.batch, self.kv_head], self.keys, self.shape.d_head);
+        map_features(simd, self.options.feature_map, &mut k);
+        (k, gathered(self.v, [self.batch, self.kv_head], self.keys, self.shape.d_value))
+    }
+
+    /// Returns the problem of one query head.
+    fn problem<'b>(&self, q: &'b [f32], k: &'b [f32], v: &'b [f32]) -> Problem<'b> {
+        let AttentionShape { queries, d_head, d_value, .. } = self.shape;
+        Problem { options: self.options, queries, keys: self.keys, d_head, d_value, q, k, v }
+    }
+}
+
+/// The attention of one query head, without padding.
 #[derive(Clone, Copy)]
 struct Problem<'a> {
-    shape: LinearAttentionShape,
     options: LinearAttentionOptions,
+    queries: usize,
+    keys: usize,
+    d_head: usize,
+    d_value: usize,
+    /// `φ(q)`, `[queries, d_head]`.
     q: &'a [f32],
+    /// `φ(k)`, `[keys, d_head]`.
     k: &'a [f32],
+    /// Values, `[keys, d_value]`.
     v: &'a [f32],
 }
 
-impl<'a> Problem<'a> {
-    fn new(
-        shape: LinearAttentionShape,
-        options: LinearAttentionOptions,
-        q: &'a [f32],
-        k: &'a [f32],
-        v: &'a [f32],
-        index: usize,
-    ) -> Self {
-        let part = |len: usize| index * len..(index + 1) * len;
-        let LinearAttentionShape { queries, keys, d_key, d_value, .. } = shape;
-        Self { shape, options, q: &q[part(queries * d_key)], k: &k[part(keys * d_key)], v: &v[part(keys * d_value)] }
-    }
-
+impl Problem<'_> {
     /// Returns whether the denominator depends on queries and keys.
     fn sums(&self) -> bool {
         self.options.normalization == Normalization::Sum
@@ -207,17 +243,17 @@ impl<'a> Problem<'a> {
     /// Returns `D_i` if it does not depend on queries and keys.
     fn fixed_denominator(&self, row: usize) -> f32 {
         match (self.options.normalization, self.options.direction) {
-            (Normalization::Length, Direction::Bidirectional) => self.shape.keys as f32,
-            (Normalization::Length, Direction::Causal) => (row + 1) as f32,
+            (Normalization::Length, Direction::Bidirectional) => self.keys as f32,
+            (Normalization::Length, Direction::Causal) => (row + 1).min(self.keys) as f32,
             (Normalization::Sum | Normalization::None, _) => 1.0,
         }
     }
 }
 
 struct Forward<'a> {
-    problem: Problem<'a>,
-    out: &'a mut [f32],
-    normalizer: &'a mut [f32],
+    group: Group<'a>,
+    out: &'a ViewMut<'a>,
+    normalizer: SharedSlice<'a>,
 }
 
 impl WithSimd for Forward<'_> {
@@ -225,18 +261,26 @@ impl WithSimd for Forward<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { problem: p, out, normalizer } = self;
-        let (mut q_memory, mut k_memory) = (Vec::new(), Vec::new());
-        let q = rows::features(simd, p.options.feature_map, p.q, &mut q_memory);
-        let k = rows::features(simd, p.options.feature_map, p.k, &mut k_memory);
-        match p.options.direction {
-            Direction::Bidirectional => bidirectional::forward(simd, &p, q, k, out, normalizer)?,
-            Direction::Causal => causal::forward(simd, &p, q, k, out, normalizer)?,
+        let Self { group, out: all, normalizer } = self;
+        let (k, v) = group.keys_values(simd);
+        let mut out = vec![0.0; group.shape.queries * group.shape.d_value];
+        for head in group.heads() {
+            let q = group.queries(simd, head);
+            let p = group.problem(&q, &k, &v);
+            let place = group.normalizer(head);
+            // SAFETY: a query head belongs to one group, and the denominators of different heads do not overlap.
+            let normalizer = unsafe { normalizer.slice(place.start, place.len()) };
+            match p.options.direction {
+                Direction::Bidirectional => bidirectional::forward(simd, &p, &mut out, normalizer)?,
+                Direction::Causal => causal::forward(simd, &p, &mut out, normalizer)?,
+            }
+            if !p.sums() {
+                normalizer.iter_mut().enumerate().for_each(|(i, d)| *d = p.fixed_denominator(i));
+            }
+            rows::divide(simd, &mut out, normalizer, p.d_value);
+            // SAFETY: a query head belongs to one group, so no other thread writes its rows.
+            unsafe { scatter(&out, p.d_value, p.queries, all, [group.batch, head]) };
         }
-        if !p.sums() {
-            normalizer.iter_mut().enumerate().for_each(|(i, d)| *d = p.fixed_denominator(i));
-        }
-        rows::divide(simd, out, normalizer, p.shape.d_value);
         Ok(())
     }
 }
@@ -249,11 +293,11 @@ struct Gradients<'a> {
 }
 
 struct Backward<'a> {
-    problem: Problem<'a>,
-    out: &'a [f32],
+    group: Group<'a>,
+    out: View<'a>,
     normalizer: &'a [f32],
-    grad: &'a [f32],
-    grads: Gradients<'a>,
+    grad: View<'a>,
+    grads: &'a LinearAttentionGradients<'a>,
 }
 
 impl WithSimd for Backward<'_> {
@@ -261,30 +305,57 @@ impl WithSimd for Backward<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { problem: p, out, normalizer, grad, mut grads } = self;
-        let (mut q_memory, mut k_memory) = (Vec::new(), Vec::new());
-        let q = rows::features(simd, p.options.feature_map, p.q, &mut q_memory);
-        let k = rows::features(simd, p.options.feature_map, p.k, &mut k_memory);
-        let divide = DivideOutput { out, normalizer, grad, d_value: p.shape.d_value, sums: p.sums() };
-        let (numerator, denominator) = divide.backward(simd);
-        let features = Features { q, k, numerator: &numerator, denominator: &denominator };
-        match p.options.direction {
-            Direction::Bidirectional => bidirectional::backward(simd, &p, features, &mut grads)?,
-            Direction::Causal => causal::backward(simd, &p, features, &mut grads)?,
+        let Self { group, out, normalizer, grad, grads } = self;
+        let AttentionShape { queries, keys, d_head, d_value, .. } = group.shape;
+        let is_elu = group.options.feature_map == FeatureMap::EluPlusOne;
+        let (k, v) = group.keys_values(simd);
+        let mut grad_q = vec![0.0; queries * d_head];
+        // The sums over the query heads of the group, and the part of one head.
+        let (mut sum_k, mut sum_v) = (vec![0.0; k.len()], vec![0.0; v.len()]);
+        let (mut grad_k, mut grad_v) = (vec![0.0; k.len()], vec![0.0; v.len()]);
+        for (n, head) in group.heads().enumerate() {
+            let q = group.queries(simd, head);
+            let p = group.problem(&q, &k, &v);
+            let out = gathered(out, [group.batch, head], queries, d_value);
+            let grad = gathered(grad, [group.batch, head], queries, d_value);
+            let normalizer = &normalizer[group.normalizer(head)];
+            let (numerator, denominator) =
+                DivideOutput { out: &out, normalizer, d_value, sums: p.sums() }.backward(simd, grad);
+            let of_output = OutputGradients { numerator: &numerator, denominator: &denominator };
+            let mut own = Gradients { q: &mut grad_q, k: &mut grad_k, v: &mut grad_v };
+            match p.options.direction {
+                Direction::Bidirectional => bidirectional::backward(simd, &p, of_output, &mut own)?,
+                Direction::Causal => causal::backward(simd, &p, of_output, &mut own)?,
+            }
+            if is_elu {
+                multiply_by_derivative(simd, &q, &mut grad_q);
+            }
+            // SAFETY: a query head belongs to one group, so no other thread writes its rows.
+            unsafe { scatter(&grad_q, d_head, queries, &grads.q, [group.batch, head]) };
+            if n == 0 {
+                std::mem::swap(&mut sum_k, &mut grad_k);
+                std::mem::swap(&mut sum_v, &mut grad_v);
+            } else {
+                add_scaled(simd, 1.0, &grad_k, &mut sum_k);
+                add_scaled(simd, 1.0, &grad_v, &mut sum_v);
+            }
         }
-        if p.options.feature_map == FeatureMap::EluPlusOne {
-            multiply_by_derivative(simd, q, grads.q);
-            multiply_by_derivative(simd, k, grads.k);
+        if is_elu {
+            multiply_by_derivative(simd, &k, &mut sum_k);
+        }
+        let place = [group.batch, group.kv_head];
+        // SAFETY: the group is the only one with this key head, so no other thread writes its rows.
+        unsafe {
+            scatter(&sum_k, d_head, keys, &grads.k, place);
+            scatter(&sum_v, d_value, keys, &grads.v, place);
         }
         Ok(())
     }
 }
 
-/// `φ(q)`, `φ(k)`, and the gradients of numerators `[queries, d_value]` and denominators `[queries]`.
+/// The gradients of the numerators, `[queries, d_value]`, and of the denominators, `[queries]`.
 #[derive(Clone, Copy)]
-struct Features<'a> {
-    q: &'a [f32],
-    k: &'a [f32],
+struct OutputGradients<'a> {
     numerator: &'a [f32],
     denominator: &'a [f32],
 }

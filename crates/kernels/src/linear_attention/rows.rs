@@ -1,20 +1,52 @@
-//! Loops over rows: the feature map, the division by the denominator, sums of rows.
+//! Loops over rows: reading and writing them, the feature map, the division by the denominator, sums of rows.
 
 use pulp::Simd;
 
 use super::FeatureMap;
-use crate::vector::{add_scaled, dot, exp_bounded, map, map_in_place, zip_in_place};
+use crate::attention::{View, ViewMut};
+use crate::vector::{add_scaled, dot, exp_bounded, map_in_place, zip_in_place};
 
-/// Returns `φ(x)`, either `x` itself or computed in `memory`.
-#[inline(always)]
-pub(super) fn features<'a, S: Simd>(simd: S, map: FeatureMap, x: &'a [f32], memory: &'a mut Vec<f32>) -> &'a [f32] {
-    match map {
-        FeatureMap::Identity => x,
-        FeatureMap::EluPlusOne => {
-            memory.resize(x.len(), 0.0);
-            map!(simd, x, memory, |x| elu_plus_one(simd, x));
-            memory
+/// Copies the first `rows` rows of a head, each of `width` elements, so that they lie side by side.
+pub(super) fn gathered(view: View<'_>, [batch, head]: [usize; 2], rows: usize, width: usize) -> Vec<f32> {
+    let mut copy = Vec::with_capacity(rows * width);
+    if width == 0 {
+        return copy;
+    }
+    for i in 0..rows {
+        let row = &view.data[view.offset(batch, head, i)..];
+        match view.strides[3] {
+            1 => copy.extend_from_slice(&row[..width]),
+            stride => copy.extend((0..width).map(|at| row[at * stride])),
         }
+    }
+    copy
+}
+
+/// Writes rows of `width` elements that lie side by side to the rows of a head, and zeros to its other rows.
+///
+/// # Safety
+/// No other thread uses the rows of this head.
+pub(super) unsafe fn scatter(data: &[f32], width: usize, rows: usize, out: &ViewMut<'_>, [batch, head]: [usize; 2]) {
+    if width == 0 {
+        return;
+    }
+    let mut given = data.chunks_exact(width);
+    for i in 0..rows {
+        // SAFETY: the caller's promise, and one row at a time.
+        let row = unsafe { out.row(batch, head, i, width) };
+        match given.next() {
+            Some(given) => row.copy_from_slice(given),
+            None => row.fill(0.0),
+        }
+    }
+}
+
+/// Replaces `x` by `φ(x)`.
+#[inline(always)]
+pub(super) fn map_features<S: Simd>(simd: S, map: FeatureMap, x: &mut [f32]) {
+    match map {
+        FeatureMap::Identity => {}
+        FeatureMap::EluPlusOne => map_in_place!(simd, x, |x| elu_plus_one(simd, x)),
     }
 }
 
@@ -52,21 +84,21 @@ pub(super) fn divide<S: Simd>(simd: S, rows: &mut [f32], denominators: &[f32], w
     }
 }
 
-/// The division `out_i = numerator_i / D_i` with the gradient of its result.
+/// The division `out_i = numerator_i / D_i`.
 pub(super) struct DivideOutput<'a> {
     pub(super) out: &'a [f32],
     pub(super) normalizer: &'a [f32],
-    pub(super) grad: &'a [f32],
     pub(super) d_value: usize,
     /// Whether `D_i` depends on queries and keys, so that it has a gradient.
     pub(super) sums: bool,
 }
 
 impl DivideOutput<'_> {
-    /// Returns the gradients of the numerators, `grad_i / D_i`, and of the denominators, `−(grad_i · out_i) / D_i`.
+    /// Turns the gradients of the outputs into those of the numerators, `grad_i / D_i`, and of the denominators,
+    /// `−(grad_i · out_i) / D_i`.
     #[inline(always)]
-    pub(super) fn backward<S: Simd>(&self, simd: S) -> (Vec<f32>, Vec<f32>) {
-        let mut numerator = self.grad.to_vec();
+    pub(super) fn backward<S: Simd>(&self, simd: S, grad: Vec<f32>) -> (Vec<f32>, Vec<f32>) {
+        let mut numerator = grad;
         divide(simd, &mut numerator, self.normalizer, self.d_value);
         let mut denominator = vec![0.0; self.normalizer.len()];
         if self.sums && self.d_value > 0 {

@@ -10,6 +10,7 @@ use super::transformer::{Sight, TransformerConfig};
 use crate::config::{ActivationName, check_dropout, check_positive, name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
+use crate::layers::attention::multi_head::Weighing;
 use crate::layers::block::NormPlace;
 use crate::layers::dropout::Dropout;
 use crate::layers::intra_attention::{IntraAttention, IntraAttentionConfig};
@@ -70,6 +71,8 @@ pub struct TransformerBodyConfig {
     /// Which other words a word may see.
     #[serde(deserialize_with = "name_or_table")]
     pub sight: Sight,
+    /// How a word weighs the words that it sees.
+    pub attention: Weighing,
     /// Dropout probability of attention weights.
     pub attention_dropout: f32,
 }
@@ -87,6 +90,7 @@ impl Default for TransformerBodyConfig {
             norm_place: NormPlace::Pre,
             position: Position::Sinusoidal,
             sight: Sight::Full,
+            attention: Weighing::Softmax,
             attention_dropout: 0.0,
         }
     }
@@ -174,6 +178,7 @@ impl TransformerBodyConfig {
             norm_place: self.norm_place,
             position: self.position,
             sight: self.sight,
+            attention: self.attention,
             dropout: sizes.dropout,
             attention_dropout: self.attention_dropout,
             ..TransformerConfig::default()

@@ -9,7 +9,7 @@ use super::transformer::{Memory, Sight, TransformerConfig};
 use crate::error::{ConfigError, NnError};
 use crate::heads::Side;
 use crate::init::Init;
-use crate::layers::attention::cache::KeyValueCache;
+use crate::layers::attention::cache::AttentionCache;
 use crate::layers::attention::cross_attention::Source;
 use crate::layers::block::decoder::{DecoderBlock, DecoderView};
 use crate::layers::norm::Norm;
@@ -67,7 +67,7 @@ impl EncodedSource {
 impl EncoderDecoder {
     /// Builds the model.
     pub fn new(config: &TransformerConfig, init: &Init) -> Result<Self, ConfigError> {
-        config.validate()?;
+        config.validate_encoder_decoder()?;
         let target_vocab = config.target_vocab.unwrap_or(config.vocab);
         let target = |vocab| TokenEmbedding::new(config, vocab, &init.enter("target_embedding"));
         let block = config.block();
@@ -146,8 +146,8 @@ impl EncoderDecoder {
     }
 
     /// Creates empty caches for [`logits_cached`](Self::logits_cached), one per block of the decoder.
-    pub fn caches(&self) -> Vec<KeyValueCache> {
-        vec![KeyValueCache::new(); self.decoder.len()]
+    pub fn caches(&self) -> Vec<AttentionCache> {
+        vec![AttentionCache::new(); self.decoder.len()]
     }
 
     /// Same as [`logits`](Self::logits) for target tokens that follow those in `caches`.
@@ -158,11 +158,11 @@ impl EncoderDecoder {
         &self,
         source: &EncodedSource,
         ids: Tensor<2, Int>,
-        caches: &mut [KeyValueCache],
+        caches: &mut [AttentionCache],
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         check_caches(caches.len(), self.decoder.len())?;
-        let offset = caches.first().map_or(0, KeyValueCache::len);
+        let offset = caches.first().map_or(0, AttentionCache::len);
         let (x, places) = self.target().forward(ids, offset, &target_pass(pass))?;
         let states = self.decoded(source, x, Some(caches), &places, pass)?;
         Ok(self.output.logits(states, &self.target().tokens)?)
@@ -176,7 +176,7 @@ impl EncoderDecoder {
         &self,
         source: &EncodedSource,
         mut x: Tensor<3>,
-        mut caches: Option<&mut [KeyValueCache]>,
+        mut caches: Option<&mut [AttentionCache]>,
         places: &Places,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {

@@ -8,7 +8,7 @@ use super::stack::{Output, Stack, TokenEmbedding};
 use super::transformer::TransformerConfig;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
-use crate::layers::attention::cache::{Cached, KeyValueCache};
+use crate::layers::attention::cache::{AttentionCache, Cached};
 use crate::pass::Pass;
 use crate::rows::indices;
 
@@ -70,8 +70,8 @@ impl LanguageModel {
     }
 
     /// Creates empty caches for [`logits_cached`](Self::logits_cached), one per block.
-    pub fn caches(&self) -> Vec<KeyValueCache> {
-        vec![KeyValueCache::new(); self.stack.layers.len()]
+    pub fn caches(&self) -> Vec<AttentionCache> {
+        vec![AttentionCache::new(); self.stack.layers.len()]
     }
 
     /// Same as [`logits`](Self::logits) for tokens that follow those in `caches`.
@@ -81,10 +81,10 @@ impl LanguageModel {
     pub fn logits_cached(
         &self,
         ids: Tensor<2, Int>,
-        caches: &mut [KeyValueCache],
+        caches: &mut [AttentionCache],
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        let offset = caches.first().map_or(0, KeyValueCache::len);
+        let offset = caches.first().map_or(0, AttentionCache::len);
         let (x, places) = self.embedding.forward(ids, offset, pass)?;
         let caches = caches.iter_mut().map(Cached::Together).collect();
         let states = self.stack.forward(x, Some(caches), &self.options(), &places, pass)?;
@@ -92,8 +92,8 @@ impl LanguageModel {
     }
 
     /// Creates empty caches for [`logits_apart`](Self::logits_apart): for each block, one per sequence.
-    pub fn caches_apart(&self, sequences: usize) -> Vec<Vec<(KeyValueCache, usize)>> {
-        vec![vec![(KeyValueCache::new(), 0); sequences]; self.stack.layers.len()]
+    pub fn caches_apart(&self, sequences: usize) -> Vec<Vec<(AttentionCache, usize)>> {
+        vec![vec![(AttentionCache::new(), 0); sequences]; self.stack.layers.len()]
     }
 
     /// Computes the logits after the last new token of each sequence. The sequences may differ in length, and each follows its
@@ -104,7 +104,7 @@ impl LanguageModel {
     pub fn logits_apart(
         &self,
         new: &[&[u32]],
-        caches: &mut [Vec<(KeyValueCache, usize)>],
+        caches: &mut [Vec<(AttentionCache, usize)>],
         pass: &Pass,
     ) -> Result<Tensor<2>, NnError> {
         let sequences = caches.first().map_or(0, Vec::len);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{ActivationName, check_dropout, check_positive, name_or_table, no_settings};
 use crate::error::ConfigError;
+use crate::layers::attention::multi_head::Weighing;
 use crate::layers::block::{BlockConfig, NormPlace};
 use crate::layers::feed_forward::Gate;
 use crate::layers::linear::Bias;
@@ -128,6 +129,8 @@ pub struct TransformerConfig {
     /// Which tokens a token of an encoder may see.
     #[serde(deserialize_with = "name_or_table")]
     pub sight: Sight,
+    /// How a token weighs the tokens that it sees; a translator has softmax only.
+    pub attention: Weighing,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
     /// Source of the output layer's matrix.
@@ -166,6 +169,7 @@ impl Default for TransformerConfig {
             bias: block.bias,
             position: Position::Sinusoidal,
             sight: Sight::Full,
+            attention: Weighing::Softmax,
             embedding_scale: EmbeddingScale::Root,
             output_weights: OutputWeights::Own,
             output_bias: Bias::Learned,
@@ -192,12 +196,49 @@ impl TransformerConfig {
             let allowed = format!("the value of n_layers, {}, when memory is layer_by_layer", self.n_layers);
             return Err(ConfigError::new("n_decoder_layers", self.n_decoder_layers.unwrap_or(0), allowed));
         }
+        self.validate_attention()?;
         self.block().validate()?;
         check_dropout("dropout", self.dropout)?;
         self.position.validate(self.position_sizes()).map_err(|error| match error.field.as_str() {
             "d_model" | "n_heads" | "d_head" => error,
             _ => error.within("position"),
         })
+    }
+
+    /// Returns an error if the configuration is invalid for an encoder-decoder.
+    pub fn validate_encoder_decoder(&self) -> Result<(), ConfigError> {
+        match self.attention {
+            Weighing::Softmax => self.validate(),
+            Weighing::Linear => Err(ConfigError::new("attention", "linear", "softmax, the only one of a translator")),
+        }
+    }
+
+    /// Returns an error for settings that linear attention does not have: it computes no scores and no single weights.
+    fn validate_attention(&self) -> Result<(), ConfigError> {
+        if self.attention == Weighing::Softmax {
+            return Ok(());
+        }
+        match self.position {
+            Position::Relative(_) | Position::Alibi => {
+                let allowed = "none, sinusoidal, learned, rope, floater or rnn when attention is linear, which has no \
+                               scores to add to";
+                return Err(ConfigError::new("position", self.position.name(), allowed));
+            }
+            Position::None
+            | Position::Sinusoidal
+            | Position::Learned(_)
+            | Position::Rope(_)
+            | Position::Floater(_)
+            | Position::Rnn(_) => {}
+        }
+        if let Sight::Window { .. } = self.sight {
+            return Err(ConfigError::new("sight", "window", "full or causal when attention is linear"));
+        }
+        if self.attention_dropout != 0.0 {
+            let allowed = "0 when attention is linear, which has no single weights";
+            return Err(ConfigError::new("attention_dropout", self.attention_dropout, allowed));
+        }
+        Ok(())
     }
 
     /// Returns the configuration of the blocks.
@@ -214,6 +255,7 @@ impl TransformerConfig {
             epsilon: self.epsilon,
             norm_place: self.norm_place,
             bias: self.bias,
+            weighing: self.attention,
             dropout: self.dropout,
             attention_dropout: self.attention_dropout,
             feed_forward_dropout: self.feed_forward_dropout,

@@ -2,7 +2,7 @@
 
 use burn::module::Param;
 use burn::tensor::{Int, Tensor, TensorData};
-use regard_nn::layers::attention::cache::{Cached, KeyValueCache};
+use regard_nn::layers::attention::cache::{AttentionCache, Cached};
 use regard_nn::layers::attention::context::ContextConfig;
 use regard_nn::layers::attention::cross_attention::CrossAttention;
 use regard_nn::layers::attention::gaussian_window::{WindowConfig, WindowText};
@@ -155,7 +155,7 @@ fn cached_decoding_with_ablation_matches_the_full_pass() {
     for names in ["0.2", "0", "0.1=uniform", "0=self", "0.3=mean,0.0", "0=uniform"] {
         let off = ablation(&init, names).with_means(means.clone());
         let pass = Pass::inference().with_ablation(&off);
-        let mut cache = KeyValueCache::new();
+        let mut cache = AttentionCache::new();
         let parts = [(0, 1), (1, 3), (4, 2)].map(|(first, count)| {
             let part = x.clone().narrow(1, first, count);
             layer

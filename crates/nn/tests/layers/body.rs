@@ -9,10 +9,14 @@ use crate::support::{close, gradient, leaf, training, values};
 
 const SIZES: BodySizes = BodySizes { d_in: 3, d_model: 8, n_layers: 2, dropout: 0.0 };
 
-const KINDS: [&str; 6] = ["none", "rnn", "lstm", "gru", "intra_attention", "transformer"];
+const KINDS: [&str; 7] = ["none", "rnn", "lstm", "gru", "intra_attention", "transformer", "linear"];
 
 fn config(kind: &str) -> BodyConfig {
-    serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()
+    let value = match kind {
+        "linear" => serde_json::json!({ "kind": "transformer", "attention": "linear" }),
+        kind => serde_json::json!({ "kind": kind }),
+    };
+    serde_json::from_value(value).unwrap()
 }
 
 fn body(kind: &str) -> Body {

@@ -35,4 +35,5 @@ mod recurrent;
 mod recurrent_models;
 mod tagger;
 mod training_step;
+mod weighing;
 mod word_vectors;

@@ -3,7 +3,7 @@
 use burn::module::Param;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use proptest::prelude::*;
-use regard_nn::layers::attention::cache::{Cached, KeyValueCache};
+use regard_nn::layers::attention::cache::{AttentionCache, Cached};
 use regard_nn::layers::attention::cross_attention::CrossAttention;
 use regard_nn::layers::attention::multi_head::MultiHeadConfig;
 use regard_nn::layers::attention::self_attention::SelfAttention;
@@ -179,7 +179,7 @@ proptest! {
                 let options = AttentionOptions { mask, ..AttentionOptions::default() };
                 let capture = Capture::default();
                 let full = run(&layer, x.clone(), &options, &positions.places(seq, 0, &training()));
-                let mut cache = KeyValueCache::new();
+                let mut cache = AttentionCache::new();
                 let mut parts = Vec::new();
                 for &piece in &pieces {
                     let start = cache.len();
@@ -201,12 +201,12 @@ proptest! {
 fn a_cache_keeps_the_chosen_sequences() {
     let (layer, x) = (layer(), leaf([3, 4, 16], 3));
     let options = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
-    let step = |cache: &mut KeyValueCache, x: Tensor<3>| {
+    let step = |cache: &mut AttentionCache, x: Tensor<3>| {
         layer
             .forward_onto(x, None, Some(Cached::Together(cache)), &options, &Places::default(), &Pass::inference())
             .unwrap()
     };
-    let mut cache = KeyValueCache::new();
+    let mut cache = AttentionCache::new();
     step(&mut cache, x.clone().narrow(1, 0, 3));
     let rows = Tensor::<1, Int>::from_data(TensorData::new(vec![2, 0], [2]), &training());
     cache.select(rows.clone());

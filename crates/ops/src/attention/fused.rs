@@ -7,26 +7,15 @@ use burn::backend::{BackendTensor, DispatchTensorKind};
 use burn::tensor::{Bool, Tensor};
 use burn_flex::FlexTensor;
 use regard_kernels::attention::{
-    self as kernel, AttentionGradients, AttentionShape, BooleanMask, View, ViewMut, alibi_distances,
-    relative_distances, relative_distances_backward,
+    self as kernel, AttentionGradients, AttentionShape, BooleanMask, ViewMut, alibi_distances, relative_distances,
+    relative_distances_backward,
 };
 use regard_kernels::unwritten;
 
+use super::layout::{Layout, usable, view};
 use super::options::{AttentionOptions, Distance};
 use crate::error::OpError;
 use crate::fused::{FusedOp, Purpose, contiguous, elements, host, sizes, tensor};
-
-/// How queries, keys and values are laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
-    /// Three tensors `[batch, heads, seq, d]`.
-    Separate,
-    /// One tensor `[batch, seq, (n_heads + 2 kv_heads) · d_head]`.
-    Packed,
-    /// Queries in one tensor `[batch, queries, n_heads · d_head]`, keys and values in another `[batch, keys,
-    /// 2 kv_heads · d_head]`.
-    Crossed,
-}
 
 /// One attention call. Its inputs are queries, keys and values in their [`Layout`], then optionally the bias and the table.
 #[derive(Debug, Clone)]
@@ -74,21 +63,12 @@ impl Operation {
         })
     }
 
-    /// Number of inputs that hold queries, keys and values.
-    fn operands(&self) -> usize {
-        match self.layout {
-            Layout::Separate => 3,
-            Layout::Packed => 1,
-            Layout::Crossed => 2,
-        }
-    }
-
     fn bias<'a>(&self, inputs: &'a [FlexTensor]) -> Option<&'a FlexTensor> {
-        self.has_bias.then(|| &inputs[self.operands()])
+        self.has_bias.then(|| &inputs[self.layout.operands()])
     }
 
     fn table<'a>(&self, inputs: &'a [FlexTensor]) -> Option<&'a FlexTensor> {
-        self.has_table.then(|| &inputs[self.operands() + usize::from(self.has_bias)])
+        self.has_table.then(|| &inputs[self.layout.operands() + usize::from(self.has_bias)])
     }
 
     /// Expands the relative table, if present, to one bias per head and distance.
@@ -120,49 +100,22 @@ impl Operation {
             dropout: self.dropout,
         }
     }
-
-    /// Returns views of queries, keys and values.
-    fn views<'a>(&self, inputs: &'a [FlexTensor]) -> [View<'a>; 3] {
-        let AttentionShape { n_heads, kv_heads, queries, keys, d_head, .. } = self.shape;
-        match self.layout {
-            Layout::Separate => [view(&inputs[0]), view(&inputs[1]), view(&inputs[2])],
-            Layout::Packed => side_by_side(&inputs[0], keys, [n_heads, kv_heads, kv_heads], d_head),
-            Layout::Crossed => {
-                let [q] = side_by_side(&inputs[0], queries, [n_heads], d_head);
-                let [k, v] = side_by_side(&inputs[1], keys, [kv_heads, kv_heads], d_head);
-                [q, k, v]
-            }
-        }
-    }
-
-    /// Returns the shape and the strides of the output.
-    fn output(&self) -> (Vec<usize>, [usize; 3]) {
-        let AttentionShape { batch, n_heads, queries, d_value, .. } = self.shape;
-        match self.layout {
-            Layout::Separate => {
-                (vec![batch, n_heads, queries, d_value], [n_heads * queries * d_value, queries * d_value, d_value])
-            }
-            Layout::Packed | Layout::Crossed => {
-                (vec![batch, queries, n_heads * d_value], [queries * n_heads * d_value, d_value, n_heads * d_value])
-            }
-        }
-    }
 }
 
 impl<const N: usize> FusedOp<N> for Operation {
     type Saved = Saved;
 
     fn forward(&self, inputs: [FlexTensor; N], _: Purpose) -> Result<(FlexTensor, Saved), OpError> {
-        let operands = self.operands();
-        let layout = |(at, input): (usize, FlexTensor)| match at < operands && self.layout == Layout::Separate {
-            true => usable(input),
+        let operands = self.layout.operands();
+        let layout = |(at, input): (usize, FlexTensor)| match at < operands {
+            true => self.layout.readable(input),
             // An expanded bias gets a gradient for each of its rows, so the rows must not share memory.
             false => contiguous(input),
         };
         let inputs: Vec<FlexTensor> = inputs.into_iter().enumerate().map(layout).collect();
         let distances = self.distances(&inputs)?;
-        let [q, k, v] = self.views(&inputs);
-        let (shape, strides) = self.output();
+        let [q, k, v] = self.layout.views(&self.shape, &inputs);
+        let (shape, strides) = self.layout.output(&self.shape);
         let mut out = unwritten(shape.iter().product());
         let mut log_sum_exp = unwritten(self.shape.batch * self.shape.n_heads * self.shape.queries);
         let options = self.options(&inputs, &distances);
@@ -174,20 +127,13 @@ impl<const N: usize> FusedOp<N> for Operation {
 
     fn backward(&self, saved: Saved, grad: FlexTensor, wanted: [bool; N]) -> Result<[Option<FlexTensor>; N], OpError> {
         let Saved { inputs, out, log_sum_exp } = saved;
-        let AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value } = self.shape;
+        let AttentionShape { n_heads, queries, keys, .. } = self.shape;
         let distances = self.distances(&inputs)?;
-        let [q, k, v] = self.views(&inputs);
-        let (_, [s0, s1, s2]) = self.output();
-        let out_view = View { data: elements(&out), strides: [s0, s1, s2, 1] };
-        // Where heads are joined by a transposition, Burn passes the gradient as a transposed view; read it in place.
-        let is_separate = self.layout == Layout::Separate;
-        let grad = if is_separate { usable(grad) } else { contiguous(grad) };
-        let grad_view = match is_separate {
-            true => view(&grad),
-            false => View { data: elements(&grad), strides: [s0, s1, s2, 1] },
-        };
+        let [q, k, v] = self.layout.views(&self.shape, &inputs);
+        let (out_view, grad) = (self.layout.output_view(&self.shape, &out), self.layout.readable(grad));
+        let grad_view = self.layout.output_view(&self.shape, &grad);
         let want = |at: usize| wanted.get(at).copied().unwrap_or(false);
-        let operands = self.operands();
+        let operands = self.layout.operands();
         let bias_layout = self.bias(&inputs).map(|bias| BiasGradient::new(bias, &self.shape));
         let mut bias = bias_layout.as_ref().filter(|_| want(operands)).map(|layout| unwritten(layout.size()));
         let table_at = operands + usize::from(self.has_bias);
@@ -196,20 +142,7 @@ impl<const N: usize> FusedOp<N> for Operation {
 
         let mut grads: Vec<Vec<f32>> =
             inputs[..operands].iter().map(|input| unwritten(input.layout().num_elements())).collect();
-        let [grad_q, grad_k, grad_v] = match (self.layout, &mut grads[..]) {
-            (Layout::Separate, [q, k, v]) => [
-                ViewMut::contiguous(q, [batch, n_heads, queries, d_head]),
-                ViewMut::contiguous(k, [batch, kv_heads, keys, d_head]),
-                ViewMut::contiguous(v, [batch, kv_heads, keys, d_value]),
-            ],
-            (Layout::Packed, [qkv]) => ViewMut::packed(qkv, keys, [n_heads, kv_heads, kv_heads], d_head),
-            (Layout::Crossed, [q, kv]) => {
-                let [q] = ViewMut::packed(q, queries, [n_heads], d_head);
-                let [k, v] = ViewMut::packed(kv, keys, [kv_heads, kv_heads], d_head);
-                [q, k, v]
-            }
-            _ => unreachable!("the number of operands follows from the layout"),
-        };
+        let [grad_q, grad_k, grad_v] = self.layout.views_mut(&self.shape, &mut grads);
         let gradients = AttentionGradients {
             q: grad_q,
             k: grad_k,
@@ -253,7 +186,7 @@ pub(super) fn weights(
     inputs.extend(options.distance.table().map(|table| usable(host(table))));
     let operation = Operation::new(shape, Layout::Separate, options)?;
     let distances = operation.distances(&inputs)?;
-    let [q, k, _] = operation.views(&inputs);
+    let [q, k, _] = operation.layout.views(&shape, &inputs);
     let mut out = unwritten(rows.len() * shape.keys);
     let size = [rows.len(), shape.keys];
     kernel::attention_weights(shape, &operation.options(&inputs, &distances), q, k, None, place, rows, &mut out)?;
@@ -298,31 +231,6 @@ impl BiasGradient {
         }
         tensor(out, self.bias)
     }
-}
-
-/// Returns a tensor that the kernels can read: one without negative strides.
-fn usable(tensor: FlexTensor) -> FlexTensor {
-    if tensor.layout().strides().iter().all(|&stride| stride >= 0) { tensor } else { tensor.to_contiguous() }
-}
-
-/// Returns a strided view of a tensor of rank 4. Dimensions of size 1 get stride 0, so that they repeat.
-fn view(tensor: &FlexTensor) -> View<'_> {
-    let layout = tensor.layout();
-    let shape: [usize; 4] = sizes(tensor);
-    let strides = std::array::from_fn(|d| if shape[d] == 1 { 0 } else { layout.strides()[d].unsigned_abs() });
-    let data: &[f32] = tensor.storage();
-    View { data: &data[layout.start_offset().min(data.len())..], strides }
-}
-
-/// Returns views of groups of heads that lie side by side in a contiguous `[batch, seq, Σ heads · d_head]`.
-fn side_by_side<const N: usize>(tensor: &FlexTensor, seq: usize, heads: [usize; N], d_head: usize) -> [View<'_>; N] {
-    let (data, row) = (elements(tensor), heads.iter().sum::<usize>() * d_head);
-    let mut offset = 0;
-    heads.map(|heads| {
-        let first = offset;
-        offset += heads * d_head;
-        View { data: &data[first.min(data.len())..], strides: [seq * row, d_head, row, 1] }
-    })
 }
 
 /// Returns a contiguous boolean tensor and its strides. Dimensions of size 1 get stride 0, so that they repeat.

@@ -5,6 +5,7 @@
 
 mod fallback;
 mod fused;
+pub(crate) mod layout;
 mod options;
 
 use std::ops::Range;
@@ -17,7 +18,8 @@ pub use options::{AttentionOptions, Distance, Mask, SparseRows};
 
 use crate::error::{OpError, check_shape};
 use crate::fused::{apply, check_f32, is_fused};
-use fused::{Layout, Operation};
+use fused::Operation;
+use layout::Layout;
 
 /// Calls [`apply`] on an operation with its operands, followed by the learned bias and distance table if present.
 macro_rules! apply_with {
@@ -72,19 +74,10 @@ pub fn attention_packed(
     kv_heads: usize,
     options: &AttentionOptions,
 ) -> Result<Tensor<3>, OpError> {
-    check_f32("queries, keys and values", &qkv)?;
-    let [batch, seq, width] = qkv.dims();
-    check_heads(n_heads, kv_heads)?;
-    let heads = kv_heads.saturating_mul(2).saturating_add(n_heads);
-    if !width.is_multiple_of(heads) {
-        let expected = format!("[batch, seq, ({n_heads} + 2·{kv_heads}) · d_head]");
-        return Err(OpError::Shape { what: "queries, keys and values", expected, got: vec![batch, seq, width] });
-    }
-    let d_head = width / heads;
-    let shape = AttentionShape { batch, n_heads, kv_heads, queries: seq, keys: seq, d_head, d_value: d_head };
+    let shape = packed_shape(&qkv, n_heads, kv_heads)?;
     options.check(&shape)?;
     if !is_fused(&qkv) {
-        let [q, k, v] = split_heads(qkv, [n_heads, kv_heads, kv_heads], d_head);
+        let [q, k, v] = split_heads(qkv, [n_heads, kv_heads, kv_heads], shape.d_head);
         return Ok(join_heads(attention_fallback(q, k, v, options)));
     }
     let operation = Operation::new(shape, Layout::Packed, options)?;
@@ -175,6 +168,13 @@ pub fn attention_weights(
 
 /// Checks the arguments of [`attention`] and returns their sizes.
 fn check(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &AttentionOptions) -> Result<AttentionShape, OpError> {
+    let shape = separate_shape(q, k, v)?;
+    options.check(&shape)?;
+    Ok(shape)
+}
+
+/// Checks that queries, keys and values fit together and returns their sizes.
+pub(crate) fn separate_shape(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>) -> Result<AttentionShape, OpError> {
     check_f32("queries", q)?;
     check_f32("keys", k)?;
     check_f32("values", v)?;
@@ -184,9 +184,21 @@ fn check(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &AttentionOptions
     check_shape("keys", k.dims(), [batch, kv_heads, keys, d_head])?;
     check_shape("values", v.dims(), [batch, kv_heads, keys, d_value])?;
     check_heads(n_heads, kv_heads)?;
-    let shape = AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value };
-    options.check(&shape)?;
-    Ok(shape)
+    Ok(AttentionShape { batch, n_heads, kv_heads, queries, keys, d_head, d_value })
+}
+
+/// Checks queries, keys and values that lie side by side and returns their sizes.
+pub(crate) fn packed_shape(qkv: &Tensor<3>, n_heads: usize, kv_heads: usize) -> Result<AttentionShape, OpError> {
+    check_f32("queries, keys and values", qkv)?;
+    let [batch, seq, width] = qkv.dims();
+    check_heads(n_heads, kv_heads)?;
+    let heads = kv_heads.saturating_mul(2).saturating_add(n_heads);
+    if !width.is_multiple_of(heads) {
+        let expected = format!("[batch, seq, ({n_heads} + 2·{kv_heads}) · d_head]");
+        return Err(OpError::Shape { what: "queries, keys and values", expected, got: vec![batch, seq, width] });
+    }
+    let d_head = width / heads;
+    Ok(AttentionShape { batch, n_heads, kv_heads, queries: seq, keys: seq, d_head, d_value: d_head })
 }
 
 /// Returns an error unless the query heads can share the key heads evenly.

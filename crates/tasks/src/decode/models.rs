@@ -1,7 +1,7 @@
 //! Decoders of the models. None of them records a graph for gradients.
 
 use burn::tensor::{Device, Int, Tensor};
-use regard_nn::layers::attention::cache::KeyValueCache;
+use regard_nn::layers::attention::cache::AttentionCache;
 use regard_nn::layers::recurrent::RecurrentState;
 use regard_nn::models::encoder_decoder::{EncodedSource, EncoderDecoder};
 use regard_nn::models::language_model::LanguageModel;
@@ -18,7 +18,7 @@ use crate::rows::{device_of, matrix};
 pub struct TranslatorDecoder<'a> {
     model: &'a EncoderDecoder,
     sources: Encoded<EncodedSource>,
-    caches: Vec<KeyValueCache>,
+    caches: Vec<AttentionCache>,
     device: Device,
     pass: Pass<'a>,
 }
@@ -93,7 +93,7 @@ impl Decoder for RecurrentTranslatorDecoder<'_> {
 pub struct LanguageModelDecoder<'a> {
     model: &'a LanguageModel,
     /// For each block, one cache per row.
-    caches: Vec<Vec<(KeyValueCache, usize)>>,
+    caches: Vec<Vec<(AttentionCache, usize)>>,
     /// Latest tokens of each row, at most `window`; none without a window.
     read: Vec<Vec<u32>>,
     window: Option<usize>,
@@ -115,7 +115,7 @@ impl<'a> LanguageModelDecoder<'a> {
         let seen = self.caches.first().map_or(0, |block| block[row].0.len());
         match self.window {
             Some(window) if seen + new > window => {
-                self.caches.iter_mut().for_each(|block| block[row].0 = KeyValueCache::new());
+                self.caches.iter_mut().for_each(|block| block[row].0 = AttentionCache::new());
                 // With half a window, a token is read twice on average.
                 window.div_ceil(2)
             }

@@ -89,8 +89,8 @@ fn plain_loss(task: &Generate, ids: &[u32], model: &Network, block: usize) -> f6
 
 #[test]
 fn a_score_counts_every_token_once() {
-    for kind in ["transformer", "lstm"] {
-        let task = task(&[&format!("model.kind={kind}"), "data.evaluate_block=20"]);
+    for kind in ["model.kind=transformer", "model.attention=linear", "model.kind=lstm"] {
+        let task = task(&[kind, "data.evaluate_block=20"]);
         let model = network(&task);
         let part = task.encoded(TEXT.to_string());
         let found = task.evaluate(&part, &model, None, &Pass::inference()).unwrap();

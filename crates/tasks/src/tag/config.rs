@@ -177,6 +177,7 @@ fn attending(keys: &TransformerKeys) -> TaggerConfig {
         norm_place: keys.norm_place,
         position: keys.position,
         sight: keys.sight,
+        attention: keys.attention,
         attention_dropout: keys.attention_dropout,
     };
     TaggerConfig {

@@ -150,7 +150,7 @@ impl NetworkConfig {
 
     fn validate(&self) -> Result<(), ConfigError> {
         match self {
-            Self::Transformer(config) => config.validate(),
+            Self::Transformer(config) => config.validate_encoder_decoder(),
             Self::Recurrent(config) => config.validate(),
         }
     }

@@ -123,7 +123,7 @@ impl Work {
                     normalization: Normalization::Sum,
                     direction: Direction::Bidirectional,
                 };
-                self.finish(linear_attention(q.clone(), k.clone(), v.clone(), options)?);
+                self.finish(linear_attention(q.clone(), k.clone(), v.clone(), None, options)?);
             }
             Mixing::Convolution { x, block } => self.finish(block.convolve(x.clone())?),
             Mixing::Recurrent { x, weights } => self.finish(rnn(x.clone(), (**weights).clone(), None)?),

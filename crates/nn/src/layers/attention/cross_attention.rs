@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, OpError, attention_crossed, join_heads, split_heads};
 
-use super::multi_head::MultiHeadConfig;
+use super::multi_head::{MultiHeadConfig, Weighing};
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
@@ -37,10 +37,13 @@ pub struct Source {
 }
 
 impl CrossAttention {
-    /// Creates the layer for a source of `d_source` features.
+    /// Creates the layer for a source of `d_source` features. It weighs by a softmax; other weighings are an error.
     pub fn new(config: &MultiHeadConfig, d_source: usize, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
         check_positive("d_source", d_source)?;
+        if config.weighing == Weighing::Linear {
+            return Err(ConfigError::new("weighing", "linear", "softmax in cross-attention"));
+        }
         let MultiHeadConfig { d_model, n_heads, bias, output_bias, dropout, .. } = *config;
         let (kv_heads, d_head) = (config.kv_heads(), config.d_head());
         let query = LinearConfig { d_in: d_model, d_out: n_heads * d_head, bias };

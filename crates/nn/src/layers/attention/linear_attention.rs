@@ -17,20 +17,17 @@
 //!
 //! A capture gets `φ(q_i)·φ(k_j) / D_i`, which may be negative and need not sum to 1.
 
-use std::ops::Range;
-
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_ops::{
-    AttentionOptions, Direction, FeatureMap, LinearAttentionOptions, Mask, Normalization, feature_map, join_heads,
-    linear_attention, split_heads,
-};
+use regard_ops::{Direction, FeatureMap, LinearAttentionOptions, Normalization, join_heads, split_heads};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
+pub use super::linear_heads::LinearAttentionState;
+use super::linear_heads::LinearHeads;
 use crate::config::{check_positive, name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
-use crate::heads::{AttentionKind, Heads, uniform};
+use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::pass::Pass;
@@ -146,19 +143,6 @@ pub struct LinearAttention {
     heads: Heads,
 }
 
-/// State of causal attention after some tokens. Its size does not depend on their number.
-#[derive(Debug, Clone)]
-pub struct LinearAttentionState {
-    /// `Σ_j φ(k_j) v_jᵀ`, `[batch, n_heads, d_head, d_value]`.
-    pub products: Tensor<4>,
-    /// `Σ_j φ(k_j)`, `[batch, n_heads, 1, d_head]`.
-    pub keys: Tensor<4>,
-    /// `Σ_j v_j`, `[batch, n_heads, 1, d_value]`.
-    pub values: Tensor<4>,
-    /// Number of tokens so far.
-    pub count: usize,
-}
-
 impl LinearAttention {
     /// Attends over all tokens or, if causal, over those up to each token. All sequences must have the same length.
     ///
@@ -166,15 +150,7 @@ impl LinearAttention {
     /// `x` `[batch, seq, d_model]` → the same.
     pub fn forward(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let [q, k, v] = self.project(x)?;
-        let [batch, n_heads, seq, _] = k.dims();
-        self.heads.record([batch, n_heads, seq, seq], &self.seen(), 0, pass, |sequence, head, rows| {
-            Ok(self.weights(&q, &k, (sequence, head), rows))
-        })?;
-        let mut mixed = linear_attention(q, k, v.clone(), self.options)?;
-        if self.heads.needs_outputs(pass) {
-            mixed = self.heads.ablate(mixed, &v, || uniform(&v, n_heads, seq, &self.seen()), pass)?;
-        }
-        self.merge(mixed)
+        self.merge(self.linear_heads().attend(q, k, v, None, pass)?)
     }
 
     /// Computes the next token of causal attention, equal to the last one of [`forward`](Self::forward) over all tokens so
@@ -188,73 +164,13 @@ impl LinearAttention {
         state: Option<LinearAttentionState>,
         pass: &Pass,
     ) -> Result<(Tensor<2>, LinearAttentionState), NnError> {
-        if self.options.direction != Direction::Causal {
-            return Err(ConfigError::new("direction", "bidirectional", "causal, to go token by token").into());
-        }
         let [q, k, v] = self.project(x.unsqueeze_dim(1))?;
-        let [q, k] = [q, k].map(|x| feature_map(x, self.options.feature_map));
-        let products = k.clone().swap_dims(2, 3).matmul(v.clone());
-        let mut next = LinearAttentionState { products, keys: k, values: v.clone(), count: 1 };
-        if let Some(LinearAttentionState { products, keys, values, count }) = state {
-            check_input("state products", &products, next.products.dims().map(Size::Is))?;
-            check_input("state keys", &keys, next.keys.dims().map(Size::Is))?;
-            next.products = next.products + products;
-            check_input("state values", &values, next.values.dims().map(Size::Is))?;
-            next.keys = next.keys + keys;
-            next.values = next.values + values;
-            next.count += count;
-        }
-        let sum = q.clone().matmul(next.products.clone());
-        let out = match self.options.normalization {
-            Normalization::None => sum,
-            Normalization::Length => sum / next.count as f32,
-            Normalization::Sum => {
-                let denominator = (q * next.keys.clone()).sum_dim(3);
-                let empty = denominator.clone().equal_elem(0.0);
-                let dims = sum.dims();
-                (sum / denominator.mask_fill(empty.clone(), 1.0)).mask_fill(empty.expand(dims), 0.0)
-            }
-        };
-        let out = match self.heads.needs_outputs(pass) {
-            true => self.heads.ablate(out, &v, || Ok(next.values.clone() / next.count as f32), pass)?,
-            false => out,
-        };
+        let (out, next) = self.linear_heads().attend_after(state, q, k, v, pass)?;
         Ok((self.merge(out)?.squeeze_dim(1), next))
     }
 
-    /// Returns the mask of the layer as attention options.
-    fn seen(&self) -> AttentionOptions {
-        let mask = match self.options.direction {
-            Direction::Bidirectional => Mask::Full,
-            Direction::Causal => Mask::Causal,
-        };
-        AttentionOptions { mask, ..AttentionOptions::default() }
-    }
-
-    /// Computes the weights that the queries `rows` of one head give to each key, row by row.
-    fn weights(&self, q: &Tensor<4>, k: &Tensor<4>, (sequence, head): (usize, usize), rows: Range<usize>) -> Vec<f32> {
-        let [_, _, keys, d_head] = k.dims();
-        let part = |x: &Tensor<4>, rows: Range<usize>| {
-            let part = x.clone().slice([sequence..sequence + 1, head..head + 1, rows, 0..d_head]);
-            feature_map(part, self.options.feature_map)
-        };
-        let scores = part(q, rows.clone()).matmul(part(k, 0..keys).swap_dims(2, 3)).into_data();
-        let mut weights: Vec<f32> = scores.iter().collect();
-        for (query, row) in rows.zip(weights.chunks_exact_mut(keys)) {
-            let seen = match self.options.direction {
-                Direction::Bidirectional => keys,
-                Direction::Causal => query + 1,
-            };
-            row[seen..].fill(0.0);
-            let divisor = match self.options.normalization {
-                Normalization::None => 1.0,
-                Normalization::Length => seen as f32,
-                Normalization::Sum => row.iter().sum(),
-            };
-            // A query whose products sum to zero has weights of zero.
-            row.iter_mut().for_each(|weight| *weight = if divisor == 0.0 { 0.0 } else { *weight / divisor });
-        }
-        weights
+    fn linear_heads(&self) -> LinearHeads<'_> {
+        LinearHeads { heads: &self.heads, options: self.options }
     }
 
     /// Computes queries, keys and values, `[batch, n_heads, seq, d_head]`. A missing matrix acts as the identity.

@@ -8,6 +8,7 @@ pub mod gaussian_window;
 pub mod graph;
 pub mod image;
 pub mod linear_attention;
+mod linear_heads;
 pub mod multi_head;
 pub mod score;
 pub mod score_function;

@@ -1,12 +1,26 @@
 //! Configuration of multi-head self-attention and cross-attention (Vaswani 2017).
 //!
-//! `concat_i softmax(Q_i K_iᵀ/√d_head) V_i · W_O`, optionally with fewer heads for keys and values (Ainslie 2023).
+//! `concat_i softmax(Q_i K_iᵀ/√d_head) V_i · W_O`, optionally with fewer heads for keys and values (Ainslie 2023). With
+//! [`Weighing::Linear`] the weights are `φ(q_i)·φ(k_j) / Σ_j φ(q_i)·φ(k_j)` instead.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{check_dropout, check_positive, check_product};
 use crate::error::ConfigError;
 use crate::layers::linear::Bias;
+
+/// How a query weighs the keys that it sees.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weighing {
+    /// Softmax of the scaled products `q·k/√d_head` (Vaswani 2017).
+    #[default]
+    Softmax,
+    /// Products of positive features, `φ(q)·φ(k)` with `φ(x) = elu(x) + 1`, divided by their sum (Katharopoulos 2020): time
+    /// linear in the number of tokens, and a running state of fixed size for decoding. RoPE rotates queries and keys before
+    /// `φ`, so that a product depends on both positions and not on their distance alone.
+    Linear,
+}
 
 /// Configuration of multi-head attention.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -28,7 +42,10 @@ pub struct MultiHeadConfig {
     /// Bias of the output projection.
     #[serde(default)]
     pub output_bias: Bias,
-    /// Dropout probability of the attention weights.
+    /// How a query weighs the keys.
+    #[serde(default)]
+    pub weighing: Weighing,
+    /// Dropout probability of the attention weights; linear attention has none.
     #[serde(default)]
     pub dropout: f32,
 }
@@ -37,7 +54,8 @@ impl MultiHeadConfig {
     /// Returns the published configuration: heads of `d_model / n_heads` features, biases, no dropout.
     pub fn new(d_model: usize, n_heads: usize) -> Self {
         let (bias, output_bias) = (Bias::Learned, Bias::Learned);
-        Self { d_model, n_heads, kv_heads: None, d_head: None, bias, output_bias, dropout: 0.0 }
+        let weighing = Weighing::Softmax;
+        Self { d_model, n_heads, kv_heads: None, d_head: None, bias, output_bias, weighing, dropout: 0.0 }
     }
 
     /// Returns an error if a field has an invalid value.
@@ -59,7 +77,13 @@ impl MultiHeadConfig {
             return Err(ConfigError::new("kv_heads", kv_heads, allowed));
         }
         check_product("n_heads", &[self.n_heads, 3, self.d_head(), self.d_model])?;
-        check_dropout("dropout", self.dropout)
+        check_dropout("dropout", self.dropout)?;
+        match self.weighing {
+            Weighing::Linear if self.dropout != 0.0 => {
+                Err(ConfigError::new("dropout", self.dropout, "0 when weighing is linear, which has no single weights"))
+            }
+            Weighing::Softmax | Weighing::Linear => Ok(()),
+        }
     }
 
     /// Returns the number of features of a head.

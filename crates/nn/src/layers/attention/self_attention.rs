@@ -2,10 +2,14 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, attention_packed, join_heads, rope_packed, split_heads};
+use regard_ops::{
+    AttentionOptions, Direction, Distance, FeatureMap, LinearAttentionOptions, Mask, Normalization, OpError,
+    attention_packed, join_heads, linear_attention_packed, rope_packed, split_heads,
+};
 
-use super::cache::{Cached, KeyValueCache};
-use super::multi_head::MultiHeadConfig;
+use super::cache::{AttentionCache, Cached};
+use super::linear_heads::LinearHeads;
+use super::multi_head::{MultiHeadConfig, Weighing};
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
@@ -25,6 +29,8 @@ pub struct SelfAttention {
     d_head: usize,
     dropout: f32,
     #[module(skip)]
+    weighing: Weighing,
+    #[module(skip)]
     heads: Heads,
 }
 
@@ -32,7 +38,7 @@ impl SelfAttention {
     /// Creates the layer.
     pub fn new(config: &MultiHeadConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
-        let MultiHeadConfig { d_model, n_heads, bias, output_bias, dropout, .. } = *config;
+        let MultiHeadConfig { d_model, n_heads, bias, output_bias, weighing, dropout, .. } = *config;
         let (kv_heads, d_head) = (config.kv_heads(), config.d_head());
         let qkv = LinearConfig { d_in: d_model, d_out: (n_heads + 2 * kv_heads) * d_head, bias };
         let output = LinearConfig { d_in: n_heads * d_head, d_out: d_model, bias: output_bias };
@@ -43,6 +49,7 @@ impl SelfAttention {
             kv_heads,
             d_head,
             dropout,
+            weighing,
             heads: init.heads(AttentionKind::SelfAttention, n_heads),
         })
     }
@@ -93,13 +100,25 @@ impl SelfAttention {
     fn mixed(&self, qkv: Tensor<3>, options: &AttentionOptions, pass: &Pass) -> Result<Tensor<3>, NnError> {
         if self.heads.needs_outputs(pass) {
             let [q, k, v] = self.split(qkv);
-            return Ok(join_heads(self.heads.attend(q, k, v, options, 0, pass)?));
+            return Ok(join_heads(match self.weighing {
+                Weighing::Softmax => self.heads.attend(q, k, v, options, 0, pass)?,
+                Weighing::Linear => self.linear(options)?.attend(q, k, v, options.lengths.as_deref(), pass)?,
+            }));
         }
         if pass.capture().is_some() {
             let [q, k, _] = self.split(qkv.clone());
-            self.heads.capture(&q, &k, options, 0, pass)?;
+            match self.weighing {
+                Weighing::Softmax => self.heads.capture(&q, &k, options, 0, pass)?,
+                Weighing::Linear => self.linear(options)?.capture(&q, &k, options.lengths.as_deref(), pass)?,
+            }
         }
-        Ok(attention_packed(qkv, self.n_heads, self.kv_heads, options)?)
+        Ok(match self.weighing {
+            Weighing::Softmax => attention_packed(qkv, self.n_heads, self.kv_heads, options)?,
+            Weighing::Linear => {
+                let (lengths, linear) = (options.lengths.as_deref(), self.linear(options)?.options);
+                linear_attention_packed(qkv, self.n_heads, self.kv_heads, lengths, linear)?
+            }
+        })
     }
 
     /// [`mixed`](Self::mixed) for tokens that continue those in the cache.
@@ -111,10 +130,20 @@ impl SelfAttention {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let [q, k, v] = self.split(qkv);
-        let attend = |q, k, v, cache: &mut KeyValueCache, sequence: usize| {
-            let first_row = cache.len();
-            let (k, v) = cache.append(k, v)?;
-            self.heads.attend(q, k, v, options, first_row, &pass.beginning_with(sequence))
+        let attend = |q, k, v, cache: &mut AttentionCache, sequence: usize| {
+            let pass = pass.beginning_with(sequence);
+            match self.weighing {
+                Weighing::Softmax => {
+                    let first_row = cache.len();
+                    let (k, v) = cache.append(k, v)?;
+                    self.heads.attend(q, k, v, options, first_row, &pass)
+                }
+                Weighing::Linear => {
+                    let linear = self.linear(options)?;
+                    refuse("lengths", options.lengths.is_some(), "a running state has no padding")?;
+                    cache.advance(|state| linear.attend_after(state, q, k, v, &pass))
+                }
+            }
         };
         let mixed = match cache {
             Cached::Together(cache) | Cached::Apart([(cache, _)]) => attend(q, k, v, cache, 0)?,
@@ -129,6 +158,25 @@ impl SelfAttention {
             }
         };
         Ok(join_heads(mixed))
+    }
+
+    /// Returns linear attention with these options, or an error if they have what only softmax attention has.
+    fn linear(&self, options: &AttentionOptions) -> Result<LinearHeads<'_>, OpError> {
+        let why = "linear attention does not have it";
+        let direction = match options.mask {
+            Mask::Full => Direction::Bidirectional,
+            Mask::Causal => Direction::Causal,
+            Mask::Window { .. } => return Err(OpError::Option { what: "window", why: why.to_string() }),
+        };
+        refuse("scale", options.scale.is_some(), why)?;
+        refuse("boolean mask", options.allowed.is_some(), why)?;
+        refuse("sparse mask", options.sparse.is_some(), why)?;
+        refuse("bias", options.bias.is_some(), why)?;
+        refuse("bias by distance", !matches!(options.distance, Distance::None), why)?;
+        refuse("dropout of weights", options.dropout.is_some(), why)?;
+        let (feature_map, normalization) = (FeatureMap::EluPlusOne, Normalization::Sum);
+        let options = LinearAttentionOptions { feature_map, normalization, direction };
+        Ok(LinearHeads { heads: &self.heads, options })
     }
 
     /// Adds the distance bias of the positions and the dropout of the pass to the options.
@@ -151,4 +199,9 @@ impl SelfAttention {
     fn split(&self, qkv: Tensor<3>) -> [Tensor<4>; 3] {
         split_heads(qkv, [self.n_heads, self.kv_heads, self.kv_heads], self.d_head)
     }
+}
+
+/// Returns an error about an option if it is given.
+fn refuse(what: &'static str, is_given: bool, why: &str) -> Result<(), OpError> {
+    if is_given { Err(OpError::Option { what, why: why.to_string() }) } else { Ok(()) }
 }

@@ -8,7 +8,7 @@ use super::BlockConfig;
 use super::residual::Residual;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
-use crate::layers::attention::cache::{Cached, KeyValueCache};
+use crate::layers::attention::cache::{AttentionCache, Cached};
 use crate::layers::attention::cross_attention::{CrossAttention, Source};
 use crate::layers::attention::self_attention::SelfAttention;
 use crate::layers::feed_forward::FeedForward;
@@ -74,7 +74,7 @@ impl DecoderBlock {
         &self,
         x: Tensor<3>,
         source: &Source,
-        cache: Option<&mut KeyValueCache>,
+        cache: Option<&mut AttentionCache>,
         view: DecoderView,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {

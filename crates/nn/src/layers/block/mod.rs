@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{ActivationName, check_dropout};
 use crate::error::ConfigError;
-use crate::layers::attention::multi_head::MultiHeadConfig;
+use crate::layers::attention::multi_head::{MultiHeadConfig, Weighing};
 use crate::layers::feed_forward::{FeedForwardConfig, Gate};
 use crate::layers::linear::Bias;
 use crate::layers::norm::{NormConfig, NormKind};
@@ -60,6 +60,9 @@ pub struct BlockConfig {
     /// Bias of all linear layers.
     #[serde(default)]
     pub bias: Bias,
+    /// How a query of self-attention weighs the keys.
+    #[serde(default)]
+    pub weighing: Weighing,
     /// Dropout probability of the output of each part, before it is added to the residual.
     #[serde(default)]
     pub dropout: f32,
@@ -90,6 +93,7 @@ impl BlockConfig {
             epsilon: default_epsilon(),
             norm_place: NormPlace::Post,
             bias: Bias::Learned,
+            weighing: Weighing::Softmax,
             dropout: 0.0,
             attention_dropout: 0.0,
             feed_forward_dropout: 0.0,
@@ -108,8 +112,8 @@ impl BlockConfig {
 
     /// Returns the configuration of the attention.
     pub fn attention(&self) -> MultiHeadConfig {
-        let Self { d_model, n_heads, kv_heads, d_head, bias, attention_dropout, .. } = *self;
-        MultiHeadConfig { d_model, n_heads, kv_heads, d_head, bias, output_bias: bias, dropout: attention_dropout }
+        let Self { d_model, n_heads, kv_heads, d_head, bias, weighing, attention_dropout: dropout, .. } = *self;
+        MultiHeadConfig { d_model, n_heads, kv_heads, d_head, bias, output_bias: bias, weighing, dropout }
     }
 
     /// Returns the configuration of the feed-forward part.
