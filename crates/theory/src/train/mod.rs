@@ -6,6 +6,7 @@
 mod factors;
 mod lanes;
 mod network;
+mod passes;
 
 use std::str::FromStr;
 
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use self::factors::Factors;
 use self::lanes::lanes;
-use self::network::{Group, Network};
+use self::network::Network;
+use self::passes::Group;
 use crate::error::TheoryError;
 use crate::fields::{Fields, times};
 use crate::prompt::{Split, Task, check_prompts, check_tests};
