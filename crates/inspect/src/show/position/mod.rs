@@ -1,6 +1,8 @@
 //! All kinds of positions: vectors as an image of position × dimension, biases as a matrix, rotations as the cosines of their
-//! angles, each with its decay over the distance; and the rotation that shifts sinusoids.
+//! angles and as block-diagonal matrices, each with its decay over the distance; the rotation that shifts sinusoids; and
+//! numbers to check by hand.
 
+mod by_hand;
 mod panels;
 mod view;
 
@@ -17,6 +19,7 @@ use serde_json::json;
 use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::{ShowError, Shown};
+use by_hand::ByHand;
 use view::View;
 
 /// Settings of the demonstration.
@@ -114,14 +117,18 @@ impl Position {
             seen.push(Seen { name: kind.name(), view });
         }
         let shift = if chosen.contains(&Kind::Sinusoidal) { Some(self.shift()?) } else { None };
+        let by_hand = ByHand::of(&chosen)?;
         let figure = match self.kind {
-            Some(_) => panels::detail(self, &seen[0], shift.as_ref())?,
-            None => panels::overview(self, &seen, shift.as_ref())?,
+            Some(_) => panels::detail(self, &seen[0], shift.as_ref(), &by_hand)?,
+            None => panels::overview(self, &seen, shift.as_ref(), &by_hand)?,
         };
         let kinds: Vec<_> = seen.iter().map(|seen| seen.view.json(seen.name)).collect();
         let rotation = shift.as_ref().map(|shift| json!({ "shift": shift.by, "largest_difference": shift.difference }));
-        let json = json!({ "length": self.length, "d_model": self.d_model, "n_heads": self.n_heads, "kinds": kinds, "rotation": rotation });
-        Ok(Shown { text: self.text(&seen, shift.as_ref()), json, figure })
+        let json = json!({
+            "length": self.length, "d_model": self.d_model, "n_heads": self.n_heads, "kinds": kinds, "rotation": rotation,
+            "by_hand": by_hand.json(),
+        });
+        Ok(Shown { text: self.text(&seen, shift.as_ref()) + &by_hand.text(), json, figure })
     }
 
     fn validate(&self) -> Result<(), ConfigError> {

@@ -6,6 +6,7 @@ use regard_nn::layers::position::{PositionSizes, Positions, Rotation};
 use regard_ops::{Distance, OpError, rope};
 use serde_json::{Value, json};
 
+use super::by_hand::matrices;
 use crate::show::matrix::{Matrix, short};
 use crate::show::{ShowError, normals, random};
 
@@ -23,6 +24,8 @@ pub(super) enum View {
         decay: [Vec<f64>; 2],
         /// Largest difference of `q·k/|q|²` between pairs at the same distance.
         uneven: f64,
+        /// A position, and its block-diagonal matrix `R(p)`, `[d_head, d_head]`.
+        example: (usize, Matrix),
     },
     /// A bias added to the scores, `[length, length]` for each head.
     Biased { by_head: Vec<Matrix> },
@@ -155,5 +158,9 @@ fn turned(rotation: &Rotation, d_head: usize, length: usize, seed: u64) -> Resul
     let many = turn(&normals(&mut random(seed), SAMPLES * d_head))?;
     let mean = |k: usize| (0..SAMPLES).map(|s| dot(&many, s * length, s * length + k)).sum::<f64>();
     let decay = [(0..length).map(|k| of_ones(0, k)).collect(), (0..length).map(|k| mean(k) / mean(0)).collect()];
-    Ok(View::Turned { angles: Matrix::of(rotation.angles.clone()), decay, uneven })
+    // At position 5, fast and slow pairs can be told apart.
+    let p = 5.min(length - 1);
+    let here = Rotation { angles: rotation.angles.clone().narrow(0, p, 1), pairing: rotation.pairing };
+    let example = (p, matrices(&here)?.swap_remove(0));
+    Ok(View::Turned { angles: Matrix::of(rotation.angles.clone()), decay, uneven, example })
 }
