@@ -8,6 +8,8 @@ use burn::module::Module;
 use burn::tensor::Device;
 use regard_data::Split;
 use regard_inspect::AttentionView;
+use regard_inspect::show::Shown;
+use regard_inspect::show::position::show_trained;
 use regard_nn::{Ablation, Capture, Init, Inventory, Means, Mode, Pass, Wanted};
 
 use crate::decode::SampleOptions;
@@ -55,6 +57,9 @@ pub trait Opened: Send + Sync {
 
     /// Returns the attention maps for an input, or the picture that the task shows instead. By default the task chooses an input.
     fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError>;
+
+    /// Shows the trained positions of the model: the first `length`, or a number that suits the model.
+    fn positions(&self, length: Option<usize>) -> Result<Shown, TaskError>;
 
     /// Computes the mean output of every head over examples, for [`Mode::Mean`].
     fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError>;
@@ -113,6 +118,16 @@ fn no_attention<T: Task>(asked: &str) -> TaskError {
         false => "",
     };
     TaskError::Unsupported { task: T::NAME, what: format!("{asked}: this model has no attention{instead}") }
+}
+
+/// Returns the error for a model without positions. `is_chosen` says that the model could have positions and was told to have none.
+fn no_positions<T: Task>(is_chosen: bool) -> TaskError {
+    let why = match (is_chosen, T::CONFIG.contains("kind = \"transformer\"")) {
+        (true, _) => "model.position is none; train one with another kind, such as model.position=learned",
+        (false, true) => "only a Transformer has them; train one with model.kind=transformer",
+        (false, false) => "its model has none",
+    };
+    TaskError::Unsupported { task: T::NAME, what: format!("show positions: {why}") }
 }
 
 /// Largest number of inputs over which the behaviour of heads is averaged.
@@ -269,6 +284,17 @@ impl<T: Task> Opened for Model<T> {
             return Err(no_attention::<T>("show attention"));
         }
         Ok(view.into())
+    }
+
+    fn positions(&self, length: Option<usize>) -> Result<Shown, TaskError> {
+        let found = self.task.positions(&self.model);
+        if found.is_empty() || !self.inventory.positions {
+            return Err(no_positions::<T>(!found.is_empty()));
+        }
+        let kinds: Vec<String> = found.iter().map(|one| format!("{} ({})", one.layer.name(), one.part)).collect();
+        let step = self.description.step;
+        let title = format!("Positions of a {} model after {step} steps: {}", T::NAME, kinds.join(" and "));
+        Ok(show_trained(&title, &found, length)?)
     }
 
     fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError> {

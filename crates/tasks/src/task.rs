@@ -8,6 +8,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_data::{Split, Splits};
 use regard_figures::{Content, Figure, Saved, number};
+use regard_inspect::show::position::Trained;
 use regard_inspect::{AttentionView, InspectError, MapGroup, ViewFormat, count};
 use regard_nn::{AttentionMap, Init, Pass};
 use regard_system::save_atomically;
@@ -152,6 +153,11 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Returns a picture to show instead of attention maps, for a model without attention. `None` by default.
     fn picture(&self, _model: &Self::Model, _input: Option<&Self::Input>) -> Result<Option<Picture>, TaskError> {
         Ok(None)
+    }
+
+    /// Returns the positions of the model, for `regard look --positions`. By default there are none.
+    fn positions<'a>(&self, _model: &'a Self::Model) -> Vec<Trained<'a>> {
+        Vec::new()
     }
 
     /// Returns files of the trained model for other programs, by name. By default there are none.
@@ -401,6 +407,14 @@ impl Looked {
                 Self::Picture(picture)
             }
             (one, _) => one,
+        }
+    }
+
+    /// Returns the result as a JSON document.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Attention(view) => view.to_json(),
+            Self::Picture(picture) => picture.data.clone(),
         }
     }
 

@@ -18,6 +18,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_data::excerpt;
 use regard_inspect::count::{Architecture, Description, Extra, RecurrentModel, Rows, Sizes};
+use regard_inspect::show::position::Trained;
 use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
@@ -408,6 +409,15 @@ impl Task for Compose {
 
     fn telling(&self, _: &Composer) -> Result<Example, TaskError> {
         Ok(self.example(Side::Test, 0))
+    }
+
+    fn positions<'a>(&self, model: &'a Composer) -> Vec<Trained<'a>> {
+        match &model.body {
+            Body::Attention(encoder) => {
+                vec![Trained { part: "encoder", layer: &encoder.embedding.position, longest: 2 * self.size() }]
+            }
+            Body::Recurrent(_) => Vec::new(),
+        }
     }
 
     fn look(&self, model: &Composer, example: &Example, pass: &Pass) -> Result<Legend, TaskError> {

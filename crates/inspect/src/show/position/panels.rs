@@ -10,10 +10,10 @@ use super::{Position, Seen, Shift};
 use crate::show::matrix::Matrix;
 
 const COLUMNS: usize = 3;
-const SIDE: u32 = 320;
+pub(super) const SIDE: u32 = 320;
 
 /// A panel with its title.
-type Titled = (String, PanelKind);
+pub(super) type Titled = (String, PanelKind);
 
 /// Draws an image of each kind, and below it how it falls off with the distance.
 pub(super) fn overview(
@@ -30,7 +30,7 @@ pub(super) fn overview(
             View::Turned { angles, .. } => {
                 (format!("{name}: cos of the angle"), image(&cosines(angles), "pair of features")?)
             }
-            View::Biased { by_head } => (format!("{name}: added to the scores, head 1"), bias(&by_head[0])?),
+            View::Biased { by_head } => (format!("{name}: added to the scores, head 0"), bias(&by_head[0])?),
         };
         items.push(((image.0, image.1.into()), (decay_title(view, name), decay(view).into())));
     }
@@ -98,7 +98,7 @@ pub(super) fn detail(
         }
         View::Biased { by_head } => {
             for (head, matrix) in by_head.iter().enumerate() {
-                figure.push(format!("head {}: added to the scores", head + 1), bias(matrix)?);
+                figure.push(format!("head {head}: added to the scores"), bias(matrix)?);
             }
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn detail(
 }
 
 /// Draws the block-diagonal matrix of a rotation at one position.
-fn block_matrix(name: &str, (p, matrix): &(usize, Matrix)) -> Result<Titled, FigureError> {
+pub(super) fn block_matrix(name: &str, (p, matrix): &(usize, Matrix)) -> Result<Titled, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Fixed { low: -1.0, high: 1.0 });
     let map = matrix.heatmap()?.axes("rotated feature", "feature").scale(scale).side(SIDE);
     Ok((format!("{name}: the matrix R({p}), blocks of 2 × 2"), map.into()))
@@ -141,7 +141,7 @@ fn notes(mut figure: Figure, seen: &[Seen]) -> Figure {
     figure
 }
 
-fn image(values: &Matrix, columns: &str) -> Result<Heatmap, FigureError> {
+pub(super) fn image(values: &Matrix, columns: &str) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Data);
     Ok(values.heatmap()?.axes("position", columns).scale(scale).side(SIDE))
 }
@@ -165,18 +165,18 @@ fn shift_title(shift: &Shift) -> String {
     format!("R, which moves a sinusoid by {}", shift.by)
 }
 
-fn cosines(angles: &Matrix) -> Matrix {
+pub(super) fn cosines(angles: &Matrix) -> Matrix {
     angles.map(|_, _, angle| angle.cos())
 }
 
-fn decay_title(view: &View, name: &str) -> String {
+pub(super) fn decay_title(view: &View, name: &str) -> String {
     match view {
         View::Biased { .. } => format!("{name}: bias over the distance"),
         _ => format!("{name}: similarity over the distance"),
     }
 }
 
-fn decay(view: &View) -> Lines {
+pub(super) fn decay(view: &View) -> Lines {
     let (x, y) = match view {
         View::Nothing | View::Added { .. } => ("distance k", Axis::linear("PE(p)·PE(p+k) / |PE|²")),
         View::Turned { .. } => ("distance k", Axis::linear("q·k / |q|²")),

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 use regard_kernels::attention::{alibi_distances, relative_distances};
-use regard_nn::layers::position::{PositionSizes, Positions, Rotation};
+use regard_nn::layers::position::{Positions, Rotation};
 use regard_ops::{Distance, OpError, rope};
 use serde_json::{Value, json};
 
@@ -41,14 +41,14 @@ pub(super) struct Curve {
 const SAMPLES: usize = 64;
 
 impl View {
-    pub fn of(layer: &Positions, sizes: PositionSizes, length: usize, seed: u64) -> Result<Self, ShowError> {
+    pub fn of(layer: &Positions, length: usize, seed: u64) -> Result<Self, ShowError> {
         let device = Device::flex();
         if let Some(table) = layer.table(length, 0, &device)? {
             return Ok(Self::Added { table: Matrix::of(table) });
         }
         let places = layer.places(length, 0, &device);
         if let Some(rotation) = places.rotation {
-            return Ok(turned(&rotation, sizes.d_head, length, seed)?);
+            return Ok(turned(&rotation, length, seed)?);
         }
         let by_distance = match places.distance {
             Distance::None => return Ok(Self::Nothing),
@@ -80,7 +80,7 @@ impl View {
             Self::Nothing => "nothing",
             Self::Added { .. } => "PE(p)·PE(p+k)/|PE|², mean over p",
             Self::Turned { .. } => "q·k/|q|² of equal vectors, rotated",
-            Self::Biased { .. } => "bias of head 1, key k after query",
+            Self::Biased { .. } => "bias of head 0, key k after query",
         }
     }
 
@@ -132,7 +132,7 @@ fn bias_curve(head: usize, bias: &Matrix) -> Curve {
     // The last row has the keys before the query, the first row those after it.
     let before = (0..last).map(|key| (key as f64 - last as f64, bias.at(last, key)));
     let after = (0..=last).map(|key| (key as f64, bias.at(0, key)));
-    Curve { name: format!("head {}", head + 1), points: before.chain(after).collect() }
+    Curve { name: format!("head {head}"), points: before.chain(after).collect() }
 }
 
 /// Returns `mean_p PE(p)·PE(p + k)` over the mean of `|PE(p)|²`, for each `k`.
@@ -143,7 +143,8 @@ fn similarity(table: &Matrix) -> Vec<f64> {
     (0..table.rows).map(|k| mean(k) / size).collect()
 }
 
-fn turned(rotation: &Rotation, d_head: usize, length: usize, seed: u64) -> Result<View, OpError> {
+fn turned(rotation: &Rotation, length: usize, seed: u64) -> Result<View, OpError> {
+    let d_head = 2 * rotation.angles.dims()[1];
     let turn = |vectors: &[f32]| -> Result<Matrix, OpError> {
         let vectors = Matrix::new(vectors.len() / d_head, d_head, vectors.to_vec()).tensor::<3>().swap_dims(0, 1);
         let heads = vectors.dims()[0];
