@@ -17,6 +17,7 @@ use crate::error::TaskError;
 use crate::folder::{Description, Folder, MODEL};
 use crate::heads::{self, Heads};
 use crate::input::{Given, InputKind};
+use crate::looked::Draw;
 use crate::memory;
 use crate::run::{parts_of, restored};
 use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Settings, Task};
@@ -98,17 +99,17 @@ pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
     kind.open(folder, description)
 }
 
-/// Computes the attention maps of an input.
+/// Computes the attention maps of an input, and how the task draws input and answer.
 pub(crate) fn viewed<T: Task>(
     task: &T,
     model: &T::Model,
     input: &T::Input,
     wanted: Wanted,
     pass: &Pass,
-) -> Result<AttentionView, TaskError> {
+) -> Result<(AttentionView, Option<Draw>), TaskError> {
     let capture = Capture::new(wanted);
     let legend = task.look(model, input, &pass.with_capture(&capture))?;
-    Ok(legend.view(&capture.into_maps())?)
+    Ok((legend.view(&capture.into_maps())?, legend.draw))
 }
 
 /// Returns the error for a model without attention.
@@ -279,11 +280,13 @@ impl<T: Task> Opened for Model<T> {
             Some(input) => input,
             None => self.task.telling(&self.model)?,
         };
-        let view = viewed(&self.task, &self.model, &input, wanted, pass)?;
-        if view.groups.is_empty() {
-            return Err(no_attention::<T>("show attention"));
+        let (view, draw) = viewed(&self.task, &self.model, &input, wanted, pass)?;
+        match (draw.map(|draw| draw(&view)).transpose()?, view.groups.is_empty()) {
+            (None, true) => Err(no_attention::<T>("show attention")),
+            (None, false) => Ok(view.into()),
+            (Some(picture), true) => Ok(picture.into()),
+            (Some(picture), false) => Ok(Looked::Both(picture, view)),
         }
-        Ok(view.into())
     }
 
     fn positions(&self, length: Option<usize>) -> Result<Shown, TaskError> {
@@ -329,7 +332,7 @@ impl<T: Task> Opened for Model<T> {
         let mut found = Heads::new(T::NAME, &split, &score(pass)?);
         let mut looks = BTreeMap::new();
         found.watched = self.watch(&part, pass, |input, pass| {
-            heads::watch(&viewed(&self.task, &self.model, input, Wanted::default(), pass)?, &mut looks);
+            heads::watch(&viewed(&self.task, &self.model, input, Wanted::default(), pass)?.0, &mut looks);
             Ok(())
         })?;
         let all = named.len();

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use regard_inspect::AttentionView;
 use regard_inspect::show::Shown;
+use regard_inspect::{AttentionView, ViewFormat};
 use regard_nn::{Ablation, Inventory, Pass, Site, Wanted};
 use regard_tasks::input::Given;
 use regard_tasks::task::{Looked, Picture};
@@ -87,13 +87,11 @@ impl Look {
         let mut said = if self.json { format!("{}\n", looked.to_json()) } else { text.to_string() };
         if let Some(out) = out {
             tell_note(&looked.save(out).map_err(failure)?);
-            let what = match looked {
-                Looked::Attention(view) => {
-                    let heads: usize = view.groups.iter().map(|group| group.heads.len()).sum();
-                    format!(": {heads} maps in {} layers", view.groups.len())
-                }
-                Looked::Picture(_) => String::new(),
-            };
+            let format = ViewFormat::of(out).map_err(failure)?;
+            let what = looked.maps_in(format).map_or(String::new(), |view| {
+                let heads: usize = view.groups.iter().map(|group| group.heads.len()).sum();
+                format!(": {heads} maps in {} layers", view.groups.len())
+            });
             let wrote = format!("wrote {}{what}", out.display());
             if self.json { tell!("{wrote}") } else { said += &format!("{wrote}\n") }
         }
@@ -111,11 +109,8 @@ impl Look {
         let pass = Pass::inference();
         let mut seen = vec![model.look(input, wanted.clone(), &pass).map_err(failure)?];
         if let Some(ablation) = ablation {
-            let mut less = model.look(input, wanted.clone(), &pass.with_ablation(ablation)).map_err(failure)?;
-            if let Looked::Attention(view) = &mut less {
-                view.title = format!("without {}: {}", self.without.names(), view.title);
-            }
-            seen.push(less);
+            let less = model.look(input, wanted.clone(), &pass.with_ablation(ablation)).map_err(failure)?;
+            seen.push(less.titled(&format!("without {}", self.without.names())));
         }
         Ok(seen)
     }
