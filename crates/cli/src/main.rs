@@ -76,7 +76,7 @@ enum Command {
     Eval(trained::Eval),
     /// Print what a trained model predicts for your inputs
     Predict(trained::Predict),
-    /// Show where a trained model looks: the attention maps of an input as a web page, a picture or JSON
+    /// Show where a trained model looks: the attention maps of an input, or its positions, as a web page, a picture or JSON
     Look(trained::Look),
     /// Measure how much each attention head of a trained model matters and what it looks at
     Heads(trained::Heads),

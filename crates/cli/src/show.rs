@@ -11,6 +11,7 @@ use regard_inspect::show::cells::Cells;
 use regard_inspect::show::complexity::{Complexity, Timed};
 use regard_inspect::show::convolution::Convolution;
 use regard_inspect::show::dense::Dense;
+use regard_inspect::show::embedding::Embedding;
 use regard_inspect::show::equivariance::Equivariance;
 use regard_inspect::show::heads::Heads;
 use regard_inspect::show::identity::Identity;
@@ -46,7 +47,7 @@ pub struct Show {
 
 #[derive(Subcommand)]
 enum Mechanism {
-    /// Draw every kind of position encoding, and how it changes with distance
+    /// Draw every kind of position encoding, how it changes with distance, and small cases to check by hand
     Position {
         /// Number of positions
         #[arg(long, value_name = "N", default_value_t = Position::default().length, value_parser = from_one::<usize>)]
@@ -73,7 +74,16 @@ enum Mechanism {
         #[arg(long, value_enum, default_value_t = Sight::Full)]
         mask: Sight,
     },
-    /// Draw all masks and biases: which token may see which
+    /// Show words as one-hot vectors, and that such a vector times the embedding matrix is a row of it
+    Embedding {
+        /// The words of the example; `the cat saw the dog` by default
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+        /// Number of features of a word
+        #[arg(long, value_name = "D", default_value_t = Embedding::default().d_model, value_parser = from_one::<usize>)]
+        d_model: usize,
+    },
+    /// Draw all masks and biases: which token may see which; and a graph with its mask and attention
     Masks {
         /// Number of tokens of the sequence
         #[arg(long, value_name = "N", default_value_t = Masks::default().length, value_parser = from_one::<usize>)]
@@ -316,12 +326,12 @@ impl Mechanism {
                     Sight::Full => Mask::Full,
                     Sight::Causal => Mask::Causal,
                 };
-                let given: Vec<String> =
-                    words.iter().flat_map(|word| word.split_whitespace()).map(String::from).collect();
-                let words = if words.is_empty() { Attention::default().words } else { given };
-                Attention { words, mask, seed }.show()
+                Attention { words: words_or(words, Attention::default().words), mask, seed }.show()
             }
-            Mechanism::Masks { length, left, right } => Masks { length, left, right }.show(),
+            Mechanism::Embedding { words, d_model } => {
+                Embedding { words: words_or(words, Embedding::default().words), d_model, seed }.show()
+            }
+            Mechanism::Masks { length, left, right } => Masks { length, left, right, seed }.show(),
             Mechanism::Identity { tokens, d } => Identity { tokens, d, seed }.show(),
             Mechanism::Equivariance { tokens, d_model, n_heads, kind } => {
                 Equivariance { tokens, d_model, n_heads, kind, seed }.show()
@@ -348,6 +358,14 @@ impl Mechanism {
                 with_bar(|progress| complexity.show(progress))
             }
         }
+    }
+}
+
+/// Returns the words of the arguments, each of which may hold several, or `default` if there are no arguments.
+fn words_or(arguments: Vec<String>, default: Vec<String>) -> Vec<String> {
+    match arguments.is_empty() {
+        true => default,
+        false => arguments.iter().flat_map(|some| some.split_whitespace()).map(String::from).collect(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of `regard show` for position, attention, masks, identity, equivariance and scaling.
+//! Tests of `regard show` for position, attention, embedding, masks, identity, equivariance and scaling.
 
 mod binary;
 
@@ -12,6 +12,7 @@ fn every_mechanism_prints_and_draws_in_every_format() {
     for (mechanism, words) in [
         ("position", "sinusoidal"),
         ("attention", "softmax"),
+        ("embedding", "one-hot"),
         ("masks", "causal"),
         ("identity", "Q = K = V = X"),
         ("equivariance", "positions"),
@@ -29,6 +30,16 @@ fn positions_have_their_rotation_and_their_decay() {
     let names: Vec<&str> = kinds.iter().map(|kind| kind["kind"].as_str().unwrap()).collect();
     for name in ["none", "sinusoidal", "learned", "relative", "rope", "alibi"] {
         assert!(names.contains(&name), "{names:?}");
+    }
+    // Angles of the positions 0, 1 and 2 with four features: p and p/100.
+    let by_hand = |path: &str| document.pointer(path).unwrap().as_f64().unwrap();
+    for p in 0..3 {
+        let (fast, slow) = (f64::from(p), f64::from(p) / 100.0);
+        for (column, want) in [fast.sin(), fast.cos(), slow.sin(), slow.cos()].into_iter().enumerate() {
+            assert!((by_hand(&format!("/by_hand/sinusoidal/{p}/{column}")) - want).abs() < 1e-6, "{p} {column}");
+        }
+        assert!((by_hand(&format!("/by_hand/rope/{p}/0/1")) + fast.sin()).abs() < 1e-6);
+        assert!((by_hand(&format!("/by_hand/rope/{p}/3/2")) - slow.sin()).abs() < 1e-6);
     }
     // ALiBi's slopes for two heads are 2⁻⁴ and 2⁻⁸.
     let alibi = shown(&["position", "--kind", "alibi", "--length", "5", "--d-model", "16", "--n-heads", "2"]);
@@ -58,6 +69,23 @@ fn masks_count_what_is_seen() {
     // The graph and the packed ones also together with causal and window, the biases with causal.
     assert_eq!(seen, [36, 21, 20, 11, 24, 18, 12, 6, 18, 16, 15, 36, 36, 36, 21, 21]);
     assert_eq!(document["masks"][6]["blind_queries"], json!([5]));
+    let graph = &document["graph"];
+    let weights = graph["weights"].as_array().unwrap();
+    assert_eq!((&graph["nodes"], weights.len()), (&json!(10), 10));
+    for (node, row) in weights.iter().enumerate() {
+        let sum: f64 = row.as_array().unwrap().iter().map(|weight| weight.as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-5, "node {node}: {sum}");
+    }
+}
+
+#[test]
+fn a_one_hot_word_times_the_matrix_is_a_row() {
+    let document = shown(&["embedding", "red red", "blue", "--d-model", "3"]);
+    assert_eq!((&document["ids"], &document["different_bits"]), (&json!([0, 0, 1]), &json!(0)));
+    assert_eq!(document["one_hot"], json!([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]));
+    assert_eq!(document["product"][2], document["w"][1]);
+    show_refuses(&["embedding", "--d-model", "99"], &["d_model = 99", "1 to 16"]);
+    show_refuses(&["embedding", " "], &["words = 0 words"]);
 }
 
 #[test]

@@ -29,6 +29,16 @@ pub enum FigureError {
         /// Number that was given.
         got: usize,
     },
+    /// An edge joins a node that does not exist.
+    #[error("edge {from} → {to}: expected nodes below {nodes}, the number of nodes")]
+    Edge {
+        /// Node at which the edge begins.
+        from: usize,
+        /// Node at which the edge ends.
+        to: usize,
+        /// Number of nodes.
+        nodes: usize,
+    },
     /// The extension of the path is not that of a format.
     #[error("{path}: the extension must be .svg, .png or .html; it selects the format of the figure")]
     Extension {

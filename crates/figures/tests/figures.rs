@@ -1,7 +1,7 @@
 //! Tests of the content of figures in every format, for ordinary and for unusual data.
 
 use regard_figures::{
-    Axis, Bars, CellNumbers, ColourScale, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines, Links,
+    Axis, Bars, CellNumbers, ColourScale, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines, Links, Nodes,
     PanelKind, Scatter, Series, Table, Text, ValueRange, confusion_matrix,
 };
 use regard_system::SaveError;
@@ -357,4 +357,22 @@ fn point_names_without_room_are_counted() {
     assert!(matches!(refused, Err(FigureError::TooLarge { limit: 5000, .. })));
     let empty = one(Scatter::new(Axis::linear(""), Axis::linear("")));
     assert!(texts(&empty.to_svg()).contains(&"no points".to_string()));
+}
+
+#[test]
+fn a_graph_has_circles_lines_and_arrows() {
+    let nodes = || [("a", (0.0, 0.0)), ("b", (1.0, 0.0)), ("c", (f64::NAN, 1.0))];
+    // Both ways, one way, twice the same, and a self-loop.
+    let svg = one(Nodes::new(nodes(), [(0, 1), (1, 0), (1, 2), (1, 2), (2, 2)]).unwrap()).to_svg();
+    assert_eq!((count(&svg, "<circle"), count(&svg, "<line"), count(&svg, "<polygon")), (3, 2, 1));
+    assert!(!svg.contains("NaN"));
+    for name in ["a", "b", "c"] {
+        assert!(texts(&svg).contains(&name.to_string()));
+    }
+    let refused = Nodes::new(nodes(), [(0, 3)]).unwrap_err().to_string();
+    assert_eq!(refused, "edge 0 → 3: expected nodes below 3, the number of nodes");
+    let many = Nodes::new((0..201).map(|i| (i.to_string(), (0.0, 0.0))), []);
+    assert!(matches!(many, Err(FigureError::TooLarge { limit: 200, .. })));
+    let empty = one(Nodes::new(Vec::<(String, (f64, f64))>::new(), []).unwrap());
+    assert!(texts(&empty.to_svg()).contains(&"no nodes".to_string()));
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use regard_figures::{
-    Axis, Bars, CellNumbers, Figure, Heatmap, LabelledPoint, LineStyle, Lines, Links, PanelKind, ScaleBar, Scatter,
-    Series, Table, Text, confusion_matrix,
+    Axis, Bars, CellNumbers, Figure, Heatmap, LabelledPoint, LineStyle, Lines, Links, Nodes, PanelKind, ScaleBar,
+    Scatter, Series, Table, Text, confusion_matrix,
 };
 use resvg::tiny_skia::Rect;
 use resvg::usvg::{Group, Node, Options, Tree, fontdb};
@@ -171,6 +171,18 @@ fn scatter() -> impl Strategy<Value = PanelKind> {
     })
 }
 
+fn nodes() -> impl Strategy<Value = PanelKind> {
+    (1..9usize).prop_flat_map(|count| {
+        let edges = prop::collection::vec((0..count, 0..count), 0..30);
+        (words(count), edges).prop_map(move |(names, edges)| {
+            let angle = |node: usize| node as f64 / count as f64 * std::f64::consts::TAU;
+            let place = |node| (0.5 + angle(node).cos() / 2.0, 0.5 + angle(node).sin() / 2.0);
+            let nodes = names.into_iter().enumerate().map(|(node, name)| (name, place(node)));
+            Nodes::new(nodes, edges).unwrap().into()
+        })
+    })
+}
+
 fn confusion() -> impl Strategy<Value = PanelKind> {
     (0..20usize).prop_flat_map(|classes| {
         let count = prop_oneof![Just(0), 0..10u64, 0..100_000_000_000u64];
@@ -180,7 +192,7 @@ fn confusion() -> impl Strategy<Value = PanelKind> {
 }
 
 fn figure() -> impl Strategy<Value = Figure> {
-    let kind = prop_oneof![4 => heatmap(), 3 => lines(), 3 => bars(), 1 => table(), 1 => text(), 1 => links(), 2 => scatter(), 1 => confusion()];
+    let kind = prop_oneof![4 => heatmap(), 3 => lines(), 3 => bars(), 1 => table(), 1 => text(), 1 => links(), 2 => scatter(), 1 => nodes(), 1 => confusion()];
     let panels = prop::collection::vec((words(1), kind), 0..5);
     (words(0..12), words(0..8), panels, prop::option::of(0..4usize)).prop_map(|(title, note, panels, columns)| {
         let mut figure = Figure::new(title.join(" ")).note(note.join(" "));

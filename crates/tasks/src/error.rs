@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use regard_data::DataError;
 use regard_figures::FigureError;
 use regard_inspect::InspectError;
+use regard_inspect::show::ShowError;
 use regard_nn::{ConfigError, NnError};
 use regard_ops::OpError;
 use regard_system::SaveError;
@@ -91,6 +92,17 @@ impl From<NnError> for TaskError {
             NnError::Config(error) => Self::Config(error),
             NnError::Op(error) => Self::Op(error),
             other => Self::Nn(other),
+        }
+    }
+}
+
+impl From<ShowError> for TaskError {
+    fn from(error: ShowError) -> Self {
+        match error {
+            ShowError::Config(error) => Self::Config(error),
+            ShowError::Layer(error) => error.into(),
+            ShowError::Op(error) => Self::Op(error),
+            ShowError::Figure(error) => Self::Figure(error),
         }
     }
 }

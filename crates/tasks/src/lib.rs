@@ -11,6 +11,7 @@ pub mod folder;
 mod generate;
 pub mod heads;
 pub mod input;
+mod looked;
 mod memory;
 pub mod metrics;
 pub mod model;

@@ -4,6 +4,7 @@
 //! with [`Extended`](crate::extended::Extended). [`TransformerOrRecurrent`] is that enum for most tasks.
 
 use regard_inspect::count::{Architecture, RecurrentModel, Sizes};
+use regard_inspect::show::position::Trained;
 use regard_nn::config::{
     ActivationName, check_above_zero, check_dropout, check_layers, check_positive, check_product, name_or_table,
     no_settings,
@@ -14,6 +15,8 @@ use regard_nn::layers::linear::Bias;
 use regard_nn::layers::norm::NormKind;
 use regard_nn::layers::position::Position;
 use regard_nn::layers::recurrent::Cell;
+use regard_nn::models::body::Body;
+use regard_nn::models::encoder::Encoder;
 use regard_nn::models::transformer::{Sight, TransformerConfig};
 use regard_nn::{ConfigError, Init, Spread};
 use regard_ops::Activation;
@@ -222,6 +225,14 @@ impl FirstWeights {
             Self::Residual { deviation } => Spread::Residual { deviation, n_layers },
         })
     }
+}
+
+/// Returns the positions of a model that has a body and perhaps an encoder below it. `longest` is the number of tokens of the
+/// longest input.
+pub(crate) fn positions<'a>(encoder: Option<&'a Encoder>, body: &'a Body, longest: usize) -> Vec<Trained<'a>> {
+    let encoder = encoder.map(|encoder| Trained { part: "encoder", layer: &encoder.embedding.position, longest });
+    let body = body.position().map(|layer| Trained { part: "body", layer, longest });
+    encoder.into_iter().chain(body).collect()
 }
 
 /// Describes a table of vectors without a network. No [`Architecture`] is exactly that; the single recurrent unit here costs next

@@ -8,6 +8,8 @@ use burn::module::Module;
 use burn::tensor::Device;
 use regard_data::Split;
 use regard_inspect::AttentionView;
+use regard_inspect::show::Shown;
+use regard_inspect::show::position::show_trained;
 use regard_nn::{Ablation, Capture, Init, Inventory, Means, Mode, Pass, Wanted};
 
 use crate::decode::SampleOptions;
@@ -15,6 +17,7 @@ use crate::error::TaskError;
 use crate::folder::{Description, Folder, MODEL};
 use crate::heads::{self, Heads};
 use crate::input::{Given, InputKind};
+use crate::looked::Draw;
 use crate::memory;
 use crate::run::{parts_of, restored};
 use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Settings, Task};
@@ -56,6 +59,9 @@ pub trait Opened: Send + Sync {
     /// Returns the attention maps for an input, or the picture that the task shows instead. By default the task chooses an input.
     fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError>;
 
+    /// Shows the trained positions of the model: the first `length`, or a number that suits the model.
+    fn positions(&self, length: Option<usize>) -> Result<Shown, TaskError>;
+
     /// Computes the mean output of every head over examples, for [`Mode::Mean`].
     fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError>;
 
@@ -93,17 +99,17 @@ pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
     kind.open(folder, description)
 }
 
-/// Computes the attention maps of an input.
+/// Computes the attention maps of an input, and how the task draws input and answer.
 pub(crate) fn viewed<T: Task>(
     task: &T,
     model: &T::Model,
     input: &T::Input,
     wanted: Wanted,
     pass: &Pass,
-) -> Result<AttentionView, TaskError> {
+) -> Result<(AttentionView, Option<Draw>), TaskError> {
     let capture = Capture::new(wanted);
     let legend = task.look(model, input, &pass.with_capture(&capture))?;
-    Ok(legend.view(&capture.into_maps())?)
+    Ok((legend.view(&capture.into_maps())?, legend.draw))
 }
 
 /// Returns the error for a model without attention.
@@ -113,6 +119,16 @@ fn no_attention<T: Task>(asked: &str) -> TaskError {
         false => "",
     };
     TaskError::Unsupported { task: T::NAME, what: format!("{asked}: this model has no attention{instead}") }
+}
+
+/// Returns the error for a model without positions. `is_chosen` says that the model could have positions and was told to have none.
+fn no_positions<T: Task>(is_chosen: bool) -> TaskError {
+    let why = match (is_chosen, T::CONFIG.contains("kind = \"transformer\"")) {
+        (true, _) => "model.position is none; train one with another kind, such as model.position=learned",
+        (false, true) => "only a Transformer has them; train one with model.kind=transformer",
+        (false, false) => "its model has none",
+    };
+    TaskError::Unsupported { task: T::NAME, what: format!("show positions: {why}") }
 }
 
 /// Largest number of inputs over which the behaviour of heads is averaged.
@@ -264,11 +280,24 @@ impl<T: Task> Opened for Model<T> {
             Some(input) => input,
             None => self.task.telling(&self.model)?,
         };
-        let view = viewed(&self.task, &self.model, &input, wanted, pass)?;
-        if view.groups.is_empty() {
-            return Err(no_attention::<T>("show attention"));
+        let (view, draw) = viewed(&self.task, &self.model, &input, wanted, pass)?;
+        match (draw.map(|draw| draw(&view)).transpose()?, view.groups.is_empty()) {
+            (None, true) => Err(no_attention::<T>("show attention")),
+            (None, false) => Ok(view.into()),
+            (Some(picture), true) => Ok(picture.into()),
+            (Some(picture), false) => Ok(Looked::Both(picture, view)),
         }
-        Ok(view.into())
+    }
+
+    fn positions(&self, length: Option<usize>) -> Result<Shown, TaskError> {
+        let found = self.task.positions(&self.model);
+        if found.is_empty() || !self.inventory.positions {
+            return Err(no_positions::<T>(!found.is_empty()));
+        }
+        let kinds: Vec<String> = found.iter().map(|one| format!("{} ({})", one.layer.name(), one.part)).collect();
+        let step = self.description.step;
+        let title = format!("Positions of a {} model after {step} steps: {}", T::NAME, kinds.join(" and "));
+        Ok(show_trained(&title, &found, length)?)
     }
 
     fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError> {
@@ -303,7 +332,7 @@ impl<T: Task> Opened for Model<T> {
         let mut found = Heads::new(T::NAME, &split, &score(pass)?);
         let mut looks = BTreeMap::new();
         found.watched = self.watch(&part, pass, |input, pass| {
-            heads::watch(&viewed(&self.task, &self.model, input, Wanted::default(), pass)?, &mut looks);
+            heads::watch(&viewed(&self.task, &self.model, input, Wanted::default(), pass)?.0, &mut looks);
             Ok(())
         })?;
         let all = named.len();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::error::TaskError;
 use crate::opened::viewed;
 use crate::run::Finished;
-use crate::task::{Evaluation, Prediction, Sample, Settings, Task};
+use crate::task::{Evaluation, Picture, Prediction, Sample, Settings, Task};
 
 /// Number of examples whose attention maps are shown.
 const LOOKED_AT: usize = 3;
@@ -61,11 +61,7 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskE
     let mut section =
         Section::new("Attention").text("Where the model looks, for a few inputs. Choose a layer and a head.");
     let mut views = Vec::new();
-    let picture = task.picture(model, None)?;
-    let is_seen = picture.is_some();
-    if let Some(picture) = picture {
-        report = report.section(Section::new("Picture").content(Content::Figure(picture.figure)));
-    }
+    let mut pictures: Vec<Picture> = task.picture(model, None)?.into_iter().collect();
     let pass = Pass::inference();
     let samples = finished.samples.iter().map(|(sample, _)| task.input(&sample.given)).take(LOOKED_AT);
     // The task's own example is most instructive for built-in data; for a user's data, examples from those data come first.
@@ -76,13 +72,20 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskE
     };
     for input in inputs {
         match input.and_then(|input| viewed(task, model, &input, Wanted::default(), &pass)) {
-            Ok(view) if !view.groups.is_empty() => views.push(view),
+            Ok((view, draw)) => {
+                pictures.extend(draw.map(|draw| draw(&view)).transpose()?);
+                views.extend(Some(view).filter(|view| !view.groups.is_empty()));
+            }
             // The task's own example may be too long for this model.
-            Ok(_) | Err(TaskError::Unsupported { .. } | TaskError::Input { .. }) => {}
+            Err(TaskError::Unsupported { .. } | TaskError::Input { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    let is_seen = is_seen || !views.is_empty();
+    let is_seen = !pictures.is_empty() || !views.is_empty();
+    if !pictures.is_empty() {
+        let contents = pictures.into_iter().map(|picture| Content::Figure(picture.figure));
+        report = report.section(contents.fold(Section::new("Picture"), Section::content));
+    }
     for view in &views {
         section.content.push(view.to_interactive()?.into());
     }

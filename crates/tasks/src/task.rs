@@ -7,10 +7,10 @@ use std::path::Path;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_data::{Split, Splits};
-use regard_figures::{Content, Figure, Saved, number};
-use regard_inspect::{AttentionView, InspectError, MapGroup, ViewFormat, count};
-use regard_nn::{AttentionMap, Init, Pass};
-use regard_system::save_atomically;
+use regard_figures::{Content, number};
+use regard_inspect::count;
+use regard_inspect::show::position::Trained;
+use regard_nn::{Init, Pass};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,6 +19,7 @@ use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
+pub use crate::looked::{Draw, Legend, Looked, Picture};
 use crate::survey::RawExample;
 use crate::train::TrainConfig;
 
@@ -154,6 +155,11 @@ pub trait Task: Sized + Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Returns the positions of the model, for `regard look --positions`. By default there are none.
+    fn positions<'a>(&self, _model: &'a Self::Model) -> Vec<Trained<'a>> {
+        Vec::new()
+    }
+
     /// Returns files of the trained model for other programs, by name. By default there are none.
     fn extras(&self, _model: &Self::Model) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
         Ok(BTreeMap::new())
@@ -283,38 +289,6 @@ impl Evaluation {
     }
 }
 
-/// How to read the attention maps of an input.
-pub struct Legend {
-    /// The input and the model's answer.
-    pub title: String,
-    /// Function that returns the tokens of a map's rows and columns, as a layer without heads.
-    pub describe: Box<dyn Fn(&AttentionMap) -> MapGroup>,
-}
-
-impl Legend {
-    /// Creates the legend of a model in which every layer has the same tokens as queries and as keys.
-    pub fn of_tokens(title: impl Into<String>, tokens: Vec<String>) -> Self {
-        Self::new(title, move |map| (tokens.clone(), tokens.clone(), map.site.words()))
-    }
-
-    /// Creates a legend from a function that returns the queries, the keys and the layer name of a map.
-    pub fn new(
-        title: impl Into<String>,
-        tokens: impl Fn(&AttentionMap) -> (Vec<String>, Vec<String>, String) + 'static,
-    ) -> Self {
-        let describe = move |map: &AttentionMap| {
-            let (queries, keys, words) = tokens(map);
-            MapGroup::of(map.site, queries, keys).named(words)
-        };
-        Self { title: title.into(), describe: Box::new(describe) }
-    }
-
-    /// Combines the maps that a pass has captured into a view.
-    pub fn view(&self, maps: &[AttentionMap]) -> Result<AttentionView, InspectError> {
-        AttentionView::from_maps(self.title.as_str(), maps, |map| Some((self.describe)(map)))
-    }
-}
-
 /// The beginning of a text to generate, and a seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt<I> {
@@ -354,72 +328,6 @@ impl Prediction {
     }
 }
 
-/// A figure of a model, and the same as data.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Picture {
-    /// Figure for people.
-    pub figure: Figure,
-    /// Data of the figure in JSON, for programs.
-    pub data: Value,
-}
-
-/// The result of `regard look`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Looked {
-    /// Attention maps.
-    Attention(AttentionView),
-    /// The picture of a model without attention.
-    Picture(Picture),
-}
-
-impl From<AttentionView> for Looked {
-    fn from(view: AttentionView) -> Self {
-        Self::Attention(view)
-    }
-}
-
-impl From<Picture> for Looked {
-    fn from(picture: Picture) -> Self {
-        Self::Picture(picture)
-    }
-}
-
-impl Looked {
-    /// Appends the result for another input of the same model.
-    pub fn join(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Attention(view), Self::Attention(other)) => Self::Attention(view.join(other)),
-            (Self::Picture(mut picture), Self::Picture(other)) => {
-                picture.figure.panels.extend(other.figure.panels);
-                picture.data = match picture.data {
-                    Value::Array(mut list) => {
-                        list.push(other.data);
-                        Value::Array(list)
-                    }
-                    one => Value::Array(vec![one, other.data]),
-                };
-                Self::Picture(picture)
-            }
-            (one, _) => one,
-        }
-    }
-
-    /// Writes a file atomically, in the format of the path's extension: `.html`, `.svg`, `.png` or `.json`.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
-        let path = path.as_ref();
-        match self {
-            Self::Attention(view) => view.save(path),
-            Self::Picture(picture) => match ViewFormat::of(path)? {
-                ViewFormat::Json => {
-                    save_atomically(path, format!("{}\n", picture.data).as_bytes())?;
-                    Ok(Saved::default())
-                }
-                ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png => Ok(picture.figure.save(path)?),
-            },
-        }
-    }
-}
-
 /// An example to show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
@@ -432,6 +340,7 @@ pub struct Sample {
 /// Calls of a task as its users make them, for tests.
 #[cfg(test)]
 pub(crate) mod testing {
+    use regard_inspect::AttentionView;
     use regard_nn::Wanted;
 
     use super::*;
@@ -455,6 +364,6 @@ pub(crate) mod testing {
             Some(text) => task.input(&text.into())?,
             None => task.telling(model)?,
         };
-        viewed(task, model, &input, Wanted::default(), &Pass::inference())
+        Ok(viewed(task, model, &input, Wanted::default(), &Pass::inference())?.0)
     }
 }

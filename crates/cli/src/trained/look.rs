@@ -1,19 +1,20 @@
-//! `regard look`: writes the attention maps of inputs.
+//! `regard look`: writes the attention maps of inputs, or the positions of a model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use regard_inspect::AttentionView;
+use regard_inspect::show::Shown;
+use regard_inspect::{AttentionView, ViewFormat};
 use regard_nn::{Ablation, Inventory, Pass, Site, Wanted};
 use regard_tasks::input::Given;
-use regard_tasks::task::Looked;
+use regard_tasks::task::{Looked, Picture};
 use regard_tasks::{Opened, TaskError};
 
 use super::{Without, dev_or, opened};
 use crate::failure::failure;
-use crate::print::{print, tell_note};
-use crate::value::from_zero;
+use crate::print::{print, tell, tell_note};
+use crate::value::{from_one, from_zero};
 
 /// The arguments of `regard look`.
 #[derive(Args)]
@@ -24,9 +25,18 @@ pub struct Look {
     /// Inputs to look at; by default an example that the task chooses
     #[arg(value_name = "INPUT")]
     inputs: Vec<String>,
-    /// The file to write, ending in .html, .svg, .png or .json
-    #[arg(long, value_name = "FILE", default_value = "look.html")]
-    out: PathBuf,
+    /// The file to write, ending in .html, .svg, .png or .json; look.html by default, no file with --json
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    json: bool,
+    /// Draw the positions that the model has learned, instead of attention maps
+    #[arg(long, conflicts_with_all = ["inputs", "layer", "head", "without", "data"])]
+    positions: bool,
+    /// Number of positions to draw, 2 to 512; 64 by default, fewer if the model takes fewer tokens
+    #[arg(long, value_name = "N", requires = "positions", value_parser = from_one::<usize>)]
+    length: Option<usize>,
     /// Only layers whose name contains this, such as encoder, decoder.1, cross or "decoder layer 2"; all by default
     #[arg(long, value_name = "NAME")]
     layer: Option<String>,
@@ -43,8 +53,15 @@ pub struct Look {
 impl Look {
     /// Writes the maps.
     pub fn run(self) -> Result<()> {
-        AttentionView::check_path(&self.out).map_err(failure)?;
+        let out = self.out.clone().or((!self.json).then(|| PathBuf::from("look.html")));
+        if let Some(out) = &out {
+            AttentionView::check_path(out).map_err(failure)?;
+        }
         let model = opened(&self.model)?;
+        if self.positions {
+            let Shown { text, json, figure } = model.positions(self.length).map_err(failure)?;
+            return self.give(&Picture { figure, data: json }.into(), &format!("{text}\n"), out.as_deref());
+        }
         let wanted = self.wanted(model.as_ref())?;
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let inputs = self.inputs.iter().map(|input| Given::argument(input, model.input_kind()).map(Some));
@@ -62,16 +79,23 @@ impl Look {
             }
         }
         let Some(all) = all else { return Ok(()) };
-        let saved = all.save(&self.out).map_err(failure)?;
-        tell_note(&saved);
-        let what = match &all {
-            Looked::Attention(view) => {
+        self.give(&all, "", out.as_deref())
+    }
+
+    /// Writes the file, if there is one to write, and prints what was asked for: JSON, or `text` and the name of the file.
+    fn give(&self, looked: &Looked, text: &str, out: Option<&Path>) -> Result<()> {
+        let mut said = if self.json { format!("{}\n", looked.to_json()) } else { text.to_string() };
+        if let Some(out) = out {
+            tell_note(&looked.save(out).map_err(failure)?);
+            let format = ViewFormat::of(out).map_err(failure)?;
+            let what = looked.maps_in(format).map_or(String::new(), |view| {
                 let heads: usize = view.groups.iter().map(|group| group.heads.len()).sum();
                 format!(": {heads} maps in {} layers", view.groups.len())
-            }
-            Looked::Picture(_) => String::new(),
-        };
-        print(&format!("wrote {}{what}\n", self.out.display()))
+            });
+            let wrote = format!("wrote {}{what}", out.display());
+            if self.json { tell!("{wrote}") } else { said += &format!("{wrote}\n") }
+        }
+        print(&said)
     }
 
     /// Looks at an input with the whole model and, with `--without`, once more without the named parts.
@@ -85,11 +109,8 @@ impl Look {
         let pass = Pass::inference();
         let mut seen = vec![model.look(input, wanted.clone(), &pass).map_err(failure)?];
         if let Some(ablation) = ablation {
-            let mut less = model.look(input, wanted.clone(), &pass.with_ablation(ablation)).map_err(failure)?;
-            if let Looked::Attention(view) = &mut less {
-                view.title = format!("without {}: {}", self.without.names(), view.title);
-            }
-            seen.push(less);
+            let less = model.look(input, wanted.clone(), &pass.with_ablation(ablation)).map_err(failure)?;
+            seen.push(less.titled(&format!("without {}", self.without.names())));
         }
         Ok(seen)
     }

@@ -9,6 +9,7 @@ mod lines;
 mod links;
 mod map_labels;
 mod marker;
+mod nodes;
 mod plot;
 mod scatter;
 mod table;
@@ -20,6 +21,7 @@ pub use error_bar::deviation_text;
 pub use heatmap::{CellNumbers, Heatmap, ScaleBar};
 pub use lines::{LineStyle, Lines, Series};
 pub use links::Links;
+pub use nodes::Nodes;
 pub use scatter::{LabelledPoint, Scatter};
 pub use table::Table;
 pub use text::Text;
@@ -45,6 +47,8 @@ pub enum PanelKind {
     Links(Links),
     /// Points with names.
     Scatter(Scatter),
+    /// A graph of circles and lines.
+    Nodes(Nodes),
 }
 
 /// How finely the cells of heat maps are drawn.
@@ -74,6 +78,7 @@ impl PanelKind {
             Self::Text(panel) => panel.size(),
             Self::Links(panel) => panel.size(),
             Self::Scatter(panel) => panel.size(),
+            Self::Nodes(panel) => panel.size(),
         }
     }
 
@@ -87,6 +92,7 @@ impl PanelKind {
             Self::Text(panel) => panel.draw(canvas, area),
             Self::Links(panel) => panel.draw(canvas, area),
             Self::Scatter(panel) => panel.draw(canvas, area),
+            Self::Nodes(panel) => panel.draw(canvas, area),
         }
     }
 }
@@ -100,7 +106,7 @@ macro_rules! into_panel {
         }
     )*};
 }
-into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter);
+into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter, Nodes);
 
 /// Size of a panel that has nothing to show.
 const EMPTY: Size = Size { width: 120.0, height: 40.0 };

@@ -4,10 +4,10 @@
 //! `x` and the weight matrices have one decimal, so the two decimals printed for queries, keys and values are exact.
 
 use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, Links, Text, ValueRange, fixed, number};
-use regard_nn::ConfigError;
 use regard_ops::{AttentionOptions, Mask, attention, attention_weights, linear};
 use serde_json::json;
 
+use super::limits::check_words;
 use super::matrix::{Matrix, beside, largest};
 use super::{ShowError, Shown, normals, random};
 
@@ -31,8 +31,6 @@ impl Default for Attention {
 
 /// Number of features of a token and of its query, key and value.
 const D: usize = 4;
-const MOST_WORDS: usize = 12;
-const LONGEST_WORD: usize = 20;
 
 /// All steps of the computation.
 struct Steps {
@@ -59,7 +57,7 @@ struct ByHand {
 impl Attention {
     /// Computes the example step by step.
     pub fn show(&self) -> Result<Shown, ShowError> {
-        self.validate()?;
+        check_words(&self.words)?;
         let steps = self.compute()?;
         let differences: Vec<f64> = (0..self.words.len()).map(|query| steps.difference(query)).collect();
         let difference = largest(&differences);
@@ -68,22 +66,6 @@ impl Attention {
             names.iter().zip(steps.all()).map(|(name, matrix)| (name.to_string(), matrix.json())).collect();
         let json = json!({ "words": self.words, "d": D, "matrices": matrices, "largest_difference": difference });
         Ok(Shown { text: self.text(&steps, difference), json, figure: self.figure(&steps)? })
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        let count = self.words.len();
-        if !(1..=MOST_WORDS).contains(&count) {
-            return Err(ConfigError::new("words", format!("{count} words"), format!("1 to {MOST_WORDS} words")));
-        }
-        let fits =
-            |word: &&String| (1..=LONGEST_WORD).contains(&word.chars().count()) && !word.contains(char::is_control);
-        match self.words.iter().find(|word| !fits(word)) {
-            Some(word) => {
-                let allowed = format!("words of 1 to {LONGEST_WORD} printable characters");
-                Err(ConfigError::new("words", format!("{word:?}"), allowed))
-            }
-            None => Ok(()),
-        }
     }
 
     fn compute(&self) -> Result<Steps, ShowError> {

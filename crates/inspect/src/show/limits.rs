@@ -21,3 +21,22 @@ pub(super) fn check_pairs(d_model: usize, n_heads: usize) -> Result<(), ConfigEr
     let allowed = format!("a multiple of {}, twice n_heads: RoPE rotates pairs of a head's features", 2 * n_heads);
     Err(ConfigError::new("d_model", d_model, allowed))
 }
+
+const MOST_WORDS: usize = 12;
+const LONGEST_WORD: usize = 20;
+
+/// Returns an error if there are no words, too many, or one that would not fit into a picture.
+pub(super) fn check_words(words: &[String]) -> Result<(), ConfigError> {
+    let count = words.len();
+    if !(1..=MOST_WORDS).contains(&count) {
+        return Err(ConfigError::new("words", format!("{count} words"), format!("1 to {MOST_WORDS} words")));
+    }
+    let fits = |word: &&String| (1..=LONGEST_WORD).contains(&word.chars().count()) && !word.contains(char::is_control);
+    match words.iter().find(|word| !fits(word)) {
+        Some(word) => {
+            let allowed = format!("words of 1 to {LONGEST_WORD} printable characters");
+            Err(ConfigError::new("words", format!("{word:?}"), allowed))
+        }
+        None => Ok(()),
+    }
+}

@@ -6,6 +6,7 @@ pub mod cells;
 pub mod complexity;
 pub mod convolution;
 pub mod dense;
+pub mod embedding;
 pub mod equivariance;
 pub mod heads;
 pub mod identity;

@@ -239,6 +239,14 @@ pub struct TransformerBody {
 }
 
 impl Body {
+    /// Returns the positions, if the body has any.
+    pub fn position(&self) -> Option<&Positions> {
+        match self {
+            Body::Transformer(body) => Some(&body.position),
+            Body::None(_) | Body::Recurrent(_) | Body::IntraAttention(_) => None,
+        }
+    }
+
     /// Computes the state of each word; states beyond a length are meaningless.
     ///
     /// # Shapes

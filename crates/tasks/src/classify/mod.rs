@@ -17,6 +17,7 @@ use regard_data::{
     lacks_spaces, load_labelled, read_labelled, read_texts,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
+use regard_inspect::show::position::Trained;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::recurrent::Direction;
@@ -29,7 +30,7 @@ pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig, TargetKind}
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind, check_length};
-use crate::model::{lookup, sizes};
+use crate::model::{lookup, positions, sizes};
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{SCORING, device_of, padded, spread};
@@ -379,6 +380,10 @@ impl Task for Classify {
             return Err(TaskError::Unsupported { task: Self::NAME, what });
         }
         self.input(&Given::from("The plot was not great, it was dull."))
+    }
+
+    fn positions<'a>(&self, model: &'a Classifier) -> Vec<Trained<'a>> {
+        positions(model.encoder.as_ref(), &model.body, self.config.data.max_length)
     }
 
     fn look(&self, model: &Classifier, Typed { text, encoded }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {

@@ -2,9 +2,11 @@
 //! the same size does not.
 //!
 //! The input is `p₁` followed by `p₂`, one token per number, with separate tokens for `p₂`; the output at the token of
-//! `p₂[i]` is `p₁[p₂[i]]`. Training examples are drawn from the seed without end and never include dev or test examples.
+//! `p₂[i]` is `p₁[p₂[i]]`. The grid form has a picture in place of `p₁` and a map of places in place of `p₂`, both of
+//! `height × width` cells: the result is the rearranged picture. Training examples are drawn from the seed without end and never include dev or test examples.
 
 mod config;
+mod grid;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +20,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_data::excerpt;
 use regard_inspect::count::{Architecture, Description, Extra, RecurrentModel, Rows, Sizes};
+use regard_inspect::show::position::Trained;
 use regard_nn::layers::embedding::{Embedding, EmbeddingConfig};
 use regard_nn::layers::linear::{Linear, LinearConfig};
 use regard_nn::layers::recurrent::{Direction, Recurrent, RecurrentConfig};
@@ -28,6 +31,7 @@ use serde_json::{Value, json};
 
 use self::config::encoder;
 pub use self::config::{Config, DataConfig, Form};
+use self::grid::{Grid, flat, rows};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
@@ -188,10 +192,11 @@ impl Compose {
         match self.config.data.form {
             Form::Permutations => format!("two permutations of 0 to {}, like \"1 0 2 … | 2 1 0 …\"", self.size() - 1),
             Form::Grid => format!(
-                "{} colours below {} and as many places below {}, like \"3 1 … | 0 2 …\"",
+                "{} colours below {} and as many places below {}, like \"3 1 … | 0 2 …\" or as rows of {}",
                 self.size(),
                 self.n_values(),
-                self.size()
+                self.size(),
+                self.config.data.width
             ),
         }
     }
@@ -374,11 +379,18 @@ impl Task for Compose {
         Ok(Evaluation { examples: examples.len(), ..Evaluation::new(scores, "accuracy", Better::Higher) })
     }
 
-    /// Reads two lists of numbers, as `{"numbers": [[…], […]]}` or `p₁ | p₂`.
+    /// Reads two lists of numbers, as `{"numbers": [[…], […]]}` or `p₁ | p₂`. The lists of a grid may also be rows.
     fn input(&self, given: &Given) -> Result<Example, TaskError> {
         let Some(numbers) = given.value(InputKind::Numbers)? else { return self.parse(&given.to_string(), "input") };
-        let read: Option<[Vec<usize>; 2]> = serde_json::from_value(numbers.clone()).ok();
-        let example = read.map(|[values, places]| Example { values, places }).filter(|example| self.fits(example));
+        let list = |value: &Value| match self.config.data.form {
+            Form::Permutations => serde_json::from_value(value.clone()).ok(),
+            Form::Grid => flat(value, self.config.data.width),
+        };
+        let read = match numbers.as_array().map(Vec::as_slice) {
+            Some([values, places]) => list(values).zip(list(places)),
+            _ => None,
+        };
+        let example = read.map(|(values, places)| Example { values, places }).filter(|example| self.fits(example));
         example.ok_or_else(|| TaskError::input("input", self.expected(), excerpt(&numbers.to_string())))
     }
 
@@ -387,7 +399,10 @@ impl Task for Compose {
         for examples in inputs.chunks(256) {
             pass.check_cancelled()?;
             predictions.extend(self.answers(model, examples, pass)?.into_iter().map(|answer| {
-                let more = BTreeMap::from([("values".to_string(), Value::from(answer.clone()))]);
+                let mut more = BTreeMap::from([("values".to_string(), Value::from(answer.clone()))]);
+                if self.config.data.form == Form::Grid {
+                    more.insert("rows".to_string(), json!(rows(&answer, self.config.data.width)));
+                }
                 Prediction::new(written(&answer), more)
             }));
         }
@@ -410,10 +425,25 @@ impl Task for Compose {
         Ok(self.example(Side::Test, 0))
     }
 
+    fn positions<'a>(&self, model: &'a Composer) -> Vec<Trained<'a>> {
+        match &model.body {
+            Body::Attention(encoder) => {
+                vec![Trained { part: "encoder", layer: &encoder.embedding.position, longest: 2 * self.size() }]
+            }
+            Body::Recurrent(_) => Vec::new(),
+        }
+    }
+
     fn look(&self, model: &Composer, example: &Example, pass: &Pass) -> Result<Legend, TaskError> {
         let answer = self.answers(model, std::slice::from_ref(example), pass)?.concat();
         let values = example.values.iter().map(usize::to_string);
         let tokens = values.chain(example.places.iter().map(|place| format!("[{place}]"))).collect();
-        Ok(Legend::of_tokens(format!("{} → {}", example.text(), written(&answer)), tokens))
+        let legend = Legend::of_tokens(format!("{} → {}", example.text(), written(&answer)), tokens);
+        let DataConfig { form, width, colours, .. } = self.config.data;
+        let grid = Grid { example: example.clone(), answer, width, colours };
+        Ok(match form {
+            Form::Permutations => legend,
+            Form::Grid => legend.drawn(move |view| grid.picture(view)),
+        })
     }
 }

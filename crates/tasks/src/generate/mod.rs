@@ -18,6 +18,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use regard_data::{SPECIALS, Split, Splits, Tokenizer, TokenizerKind, UNK, excerpt, listed, read_text};
 use regard_inspect::count::{Architecture, Description, RecurrentModel, Sizes};
+use regard_inspect::show::position::Trained;
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
 use regard_nn::models::transformer::OutputWeights;
@@ -369,6 +370,15 @@ impl Task for Generate {
         let prompt = [(ids.clone(), self.config.seed)];
         model.draw(&prompt, self.config.window(), &options, &Pass::inference(), |_, token| ids.push(token))?;
         Ok(ids)
+    }
+
+    fn positions<'a>(&self, model: &'a Network) -> Vec<Trained<'a>> {
+        match model {
+            Network::Transformer(model) => {
+                vec![Trained { part: "decoder", layer: &model.embedding.position, longest: self.config.data.block }]
+            }
+            Network::Recurrent(_) => Vec::new(),
+        }
     }
 
     fn look(&self, model: &Network, ids: &Vec<u32>, pass: &Pass) -> Result<Legend, TaskError> {

@@ -18,6 +18,7 @@ use regard_data::{
     Budget, END, MASK, SPECIALS, START, Splits, Tokenizer, TokenizerKind, batches, excerpt, in_order, read_text,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, Rows};
+use regard_inspect::show::position::Trained;
 use regard_nn::models::masked_language_model::{Masked, MaskedLanguageModel, Masking, mask_tokens};
 use regard_nn::{Init, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy, softmax};
@@ -389,6 +390,12 @@ impl Task for Pretrain {
 
     fn telling(&self, _: &MaskedLanguageModel) -> Result<Typed, TaskError> {
         self.input(&Given::from(LOOKED_AT))
+    }
+
+    fn positions<'a>(&self, model: &'a MaskedLanguageModel) -> Vec<Trained<'a>> {
+        // Two tokens mark the beginning and the end.
+        let longest = self.config.data.max_length.saturating_add(2);
+        vec![Trained { part: "encoder", layer: &model.encoder.embedding.position, longest }]
     }
 
     fn look(&self, model: &MaskedLanguageModel, Typed { text, row }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {

@@ -19,6 +19,7 @@ use regard_data::{
     load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
+use regard_inspect::show::position::Trained;
 use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{Init, Pass, Side};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ use self::scores::{Outcome, evaluation};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind, check_length};
-use crate::model::sizes;
+use crate::model::{positions, sizes};
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{SCORING, device_of, spread};
@@ -417,6 +418,10 @@ impl Task for Tag {
 
     fn telling(&self, _: &Tagger) -> Result<Encoded, TaskError> {
         Ok(self.asked(self.words(TELLING).into_iter().take(self.config.data.max_length).collect()))
+    }
+
+    fn positions<'a>(&self, model: &'a Tagger) -> Vec<Trained<'a>> {
+        positions(model.encoder.as_ref(), &model.body, self.config.data.max_length)
     }
 
     fn look(&self, model: &Tagger, sentence: &Encoded, pass: &Pass) -> Result<Legend, TaskError> {

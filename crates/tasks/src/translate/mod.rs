@@ -19,10 +19,12 @@ use regard_data::{
     builtin, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
+use regard_inspect::show::position::Trained;
 use regard_nn::layers::attention::context::Selection;
 use regard_nn::layers::attention::score_function::Baseline;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::recurrent_translator::RecurrentTranslator;
+use regard_nn::models::stack::TokenEmbedding;
 use regard_nn::{AttentionKind, Init, Pass, Side};
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
@@ -448,6 +450,16 @@ impl Task for Translate {
 
     fn telling(&self, _: &Translator) -> Result<Typed, TaskError> {
         self.input(&Given::from("I saw a saw."))
+    }
+
+    fn positions<'a>(&self, model: &'a Translator) -> Vec<Trained<'a>> {
+        let Translator::Transformer(model) = model else { return Vec::new() };
+        let longest = self.config.data.max_length;
+        let of = |part, embedding: &'a TokenEmbedding| Trained { part, layer: &embedding.position, longest };
+        match &model.target_embedding {
+            Some(target) => vec![of("encoder", &model.source_embedding), of("decoder", target)],
+            None => vec![of("encoder and decoder", &model.source_embedding)],
+        }
     }
 
     fn look(&self, model: &Translator, Typed { text, ids: source }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {

@@ -1,7 +1,10 @@
 //! All kinds of positions: vectors as an image of position × dimension, biases as a matrix, rotations as the cosines of their
-//! angles, each with its decay over the distance; and the rotation that shifts sinusoids.
+//! angles and as block-diagonal matrices, each with its decay over the distance; the rotation that shifts sinusoids; and
+//! numbers to check by hand.
 
+mod by_hand;
 mod panels;
+mod trained;
 mod view;
 
 use burn::module::Param;
@@ -17,6 +20,8 @@ use serde_json::json;
 use super::limits::{check_pairs, check_range};
 use super::matrix::Matrix;
 use super::{ShowError, Shown};
+use by_hand::ByHand;
+pub use trained::{Trained, show_trained};
 use view::View;
 
 /// Settings of the demonstration.
@@ -110,18 +115,22 @@ impl Position {
         let sizes = PositionSizes { d_model: self.d_model, n_heads: self.n_heads, d_head: self.d_model / self.n_heads };
         let mut seen = Vec::new();
         for kind in &chosen {
-            let view = View::of(&layer(kind, sizes, self.seed)?, sizes, self.length, self.seed)?;
+            let view = View::of(&layer(kind, sizes, self.seed)?, self.length, self.seed)?;
             seen.push(Seen { name: kind.name(), view });
         }
         let shift = if chosen.contains(&Kind::Sinusoidal) { Some(self.shift()?) } else { None };
+        let by_hand = ByHand::of(&chosen)?;
         let figure = match self.kind {
-            Some(_) => panels::detail(self, &seen[0], shift.as_ref())?,
-            None => panels::overview(self, &seen, shift.as_ref())?,
+            Some(_) => panels::detail(self, &seen[0], shift.as_ref(), &by_hand)?,
+            None => panels::overview(self, &seen, shift.as_ref(), &by_hand)?,
         };
         let kinds: Vec<_> = seen.iter().map(|seen| seen.view.json(seen.name)).collect();
         let rotation = shift.as_ref().map(|shift| json!({ "shift": shift.by, "largest_difference": shift.difference }));
-        let json = json!({ "length": self.length, "d_model": self.d_model, "n_heads": self.n_heads, "kinds": kinds, "rotation": rotation });
-        Ok(Shown { text: self.text(&seen, shift.as_ref()), json, figure })
+        let json = json!({
+            "length": self.length, "d_model": self.d_model, "n_heads": self.n_heads, "kinds": kinds, "rotation": rotation,
+            "by_hand": by_hand.json(),
+        });
+        Ok(Shown { text: self.text(&seen, shift.as_ref()) + &by_hand.text(), json, figure })
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
@@ -142,21 +151,13 @@ impl Position {
     }
 
     fn text(&self, seen: &[Seen], shift: Option<&Shift>) -> String {
-        let mut distances: Vec<usize> = [1, 4, 16, self.length - 1].into_iter().filter(|&k| k < self.length).collect();
-        distances.sort_unstable();
-        distances.dedup();
-        let heading: String = distances.iter().map(|k| format!("{:>9}", format!("k = {k}"))).collect();
         let mut text = format!(
-            "{} positions, d_model {}, {} heads. Similarity or bias at distance k:\n\n{:<11} {:<18} {:<36}{heading}\n",
-            self.length, self.d_model, self.n_heads, "kind", "enters", "measured"
+            "{} positions, d_model {}, {} heads. Similarity or bias at distance k:\n\n{}",
+            self.length,
+            self.d_model,
+            self.n_heads,
+            decay_text(seen.iter().map(|Seen { name, view }| (*name, view)), self.length)
         );
-        for Seen { name, view } in seen {
-            let curve = view.curves().into_iter().next();
-            let value = |k: usize| curve.as_ref().and_then(|curve| curve.at(k as f64));
-            let cells: String =
-                distances.iter().map(|&k| format!("{:>9}", value(k).map_or("–".into(), |v| fixed(v, 3)))).collect();
-            text += &format!("{name:<11} {:<18} {:<36}{cells}\n", view.enters(), view.measured());
-        }
         if let Some(Shift { by, difference, .. }) = shift {
             text += &format!(
                 "\nThe same rotation moves the sinusoids of all positions: PE(p) R = PE(p + {by}), with a largest difference of \
@@ -177,6 +178,23 @@ impl Position {
         }
         text
     }
+}
+
+/// Returns a table of the first curve of each kind at some distances below `length`.
+fn decay_text<'a>(seen: impl Iterator<Item = (&'a str, &'a View)>, length: usize) -> String {
+    let mut distances: Vec<usize> = [1, 4, 16, length - 1].into_iter().filter(|&k| k < length).collect();
+    distances.sort_unstable();
+    distances.dedup();
+    let heading: String = distances.iter().map(|k| format!("{:>9}", format!("k = {k}"))).collect();
+    let mut text = format!("{:<11} {:<18} {:<36}{heading}\n", "kind", "enters", "measured");
+    for (name, view) in seen {
+        let curve = view.curves().into_iter().next();
+        let value = |k: usize| curve.as_ref().and_then(|curve| curve.at(k as f64));
+        let cells: String =
+            distances.iter().map(|&k| format!("{:>9}", value(k).map_or("–".into(), |v| fixed(v, 3)))).collect();
+        text += &format!("{name:<11} {:<18} {:<36}{cells}\n", view.enters(), view.measured());
+    }
+    text
 }
 
 #[cfg(test)]
@@ -229,7 +247,7 @@ mod tests {
         let sizes = PositionSizes { d_model: 32, n_heads: 4, d_head: 8 };
         for name in ["relative", "alibi"] {
             let layer = layer(&kind_named(24, name).unwrap(), sizes, 0).unwrap();
-            let View::Biased { by_head } = View::of(&layer, sizes, 24, 0).unwrap() else { panic!("{name}") };
+            let View::Biased { by_head } = View::of(&layer, 24, 0).unwrap() else { panic!("{name}") };
             let options = layer.places(24, 0, &Device::flex()).apply(&AttentionOptions::default()).unwrap();
             let zeros = || Tensor::<4>::zeros([1, 4, 24, 2], &Device::flex());
             for (head, bias) in by_head.iter().enumerate() {

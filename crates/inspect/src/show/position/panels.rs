@@ -4,18 +4,24 @@ use regard_figures::{
     Axis, ColourScale, Figure, FigureError, Heatmap, Lines, PanelKind, Series, Text, ValueRange, number,
 };
 
+use super::by_hand::ByHand;
 use super::view::View;
 use super::{Position, Seen, Shift};
 use crate::show::matrix::Matrix;
 
 const COLUMNS: usize = 3;
-const SIDE: u32 = 320;
+pub(super) const SIDE: u32 = 320;
 
 /// A panel with its title.
-type Titled = (String, PanelKind);
+pub(super) type Titled = (String, PanelKind);
 
 /// Draws an image of each kind, and below it how it falls off with the distance.
-pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>) -> Result<Figure, FigureError> {
+pub(super) fn overview(
+    position: &Position,
+    seen: &[Seen],
+    shift: Option<&Shift>,
+    by_hand: &ByHand,
+) -> Result<Figure, FigureError> {
     let mut items: Vec<(Titled, Titled)> = Vec::new();
     for Seen { name, view } in seen {
         let image = match view {
@@ -24,7 +30,7 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
             View::Turned { angles, .. } => {
                 (format!("{name}: cos of the angle"), image(&cosines(angles), "pair of features")?)
             }
-            View::Biased { by_head } => (format!("{name}: added to the scores, head 1"), bias(&by_head[0])?),
+            View::Biased { by_head } => (format!("{name}: added to the scores, head 0"), bias(&by_head[0])?),
         };
         items.push(((image.0, image.1.into()), (decay_title(view, name), decay(view).into())));
     }
@@ -39,6 +45,13 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
             ("the rotation".to_string(), Text::new(&words).into()),
         ));
     }
+    for Seen { name, view } in seen {
+        if let View::Turned { example, .. } = view {
+            let words = "R(p) rotates each pair of features\nby its own angle: fast in the first\nblocks, slowly in the last.\n\n\
+                         q at position p, k at p + n:\nR(p) q · R(p + n) k = q · R(n) k\n\nR(0) is the identity.";
+            items.push((block_matrix(name, example)?, ("the blocks".to_string(), Text::new(words).into())));
+        }
+    }
     let mut figure =
         Figure::new(format!("Positions: {} of them, d_model {}", position.length, position.d_model)).columns(COLUMNS);
     let nothing = || (String::new(), PanelKind::from(Text::new("")));
@@ -48,11 +61,17 @@ pub(super) fn overview(position: &Position, seen: &[Seen], shift: Option<&Shift>
         let plots = row.iter().map(|item| item.1.clone()).chain(missing());
         images.chain(plots).for_each(|(title, panel)| figure.push(title, panel));
     }
+    by_hand.panels(1..3)?.into_iter().for_each(|(title, panel)| figure.push(title, panel));
     Ok(notes(figure, seen))
 }
 
 /// Draws one kind in detail.
-pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) -> Result<Figure, FigureError> {
+pub(super) fn detail(
+    position: &Position,
+    seen: &Seen,
+    shift: Option<&Shift>,
+    by_hand: &ByHand,
+) -> Result<Figure, FigureError> {
     let Seen { name, view } = seen;
     let title = format!("Positions: {name}, {} of them, d_model {}", position.length, position.d_model);
     let mut figure = Figure::new(title);
@@ -64,7 +83,7 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
             let map = products.heatmap()?.axes("p", "q").scale(ColourScale::diverging(ValueRange::Data)).side(SIDE);
             figure.push("PE(p) · PE(q)", map);
         }
-        View::Turned { angles, .. } => {
+        View::Turned { angles, example, .. } => {
             let turn = std::f64::consts::TAU;
             let within = angles.map(|_, _, angle| angle.rem_euclid(turn) / turn);
             let map = within.heatmap()?.axes("position", "pair of features").side(SIDE);
@@ -74,10 +93,12 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
             );
             figure.push("cos of the angle", image(&cosines(angles), "pair of features")?);
             figure.push("sin of the angle", image(&angles.map(|_, _, angle| angle.sin()), "pair of features")?);
+            let (title, map) = block_matrix(name, example)?;
+            figure.push(title, map);
         }
         View::Biased { by_head } => {
             for (head, matrix) in by_head.iter().enumerate() {
-                figure.push(format!("head {}: added to the scores", head + 1), bias(matrix)?);
+                figure.push(format!("head {head}: added to the scores"), bias(matrix)?);
             }
         }
     }
@@ -91,7 +112,15 @@ pub(super) fn detail(position: &Position, seen: &Seen, shift: Option<&Shift>) ->
             shift.by, number(shift.difference, 2)
         ));
     }
+    by_hand.panels(0..3)?.into_iter().for_each(|(title, panel)| figure.push(title, panel));
     Ok(notes(figure, std::slice::from_ref(seen)))
+}
+
+/// Draws the block-diagonal matrix of a rotation at one position.
+pub(super) fn block_matrix(name: &str, (p, matrix): &(usize, Matrix)) -> Result<Titled, FigureError> {
+    let scale = ColourScale::diverging(ValueRange::Fixed { low: -1.0, high: 1.0 });
+    let map = matrix.heatmap()?.axes("rotated feature", "feature").scale(scale).side(SIDE);
+    Ok((format!("{name}: the matrix R({p}), blocks of 2 × 2"), map.into()))
 }
 
 fn notes(mut figure: Figure, seen: &[Seen]) -> Figure {
@@ -112,7 +141,7 @@ fn notes(mut figure: Figure, seen: &[Seen]) -> Figure {
     figure
 }
 
-fn image(values: &Matrix, columns: &str) -> Result<Heatmap, FigureError> {
+pub(super) fn image(values: &Matrix, columns: &str) -> Result<Heatmap, FigureError> {
     let scale = ColourScale::diverging(ValueRange::Data);
     Ok(values.heatmap()?.axes("position", columns).scale(scale).side(SIDE))
 }
@@ -136,18 +165,18 @@ fn shift_title(shift: &Shift) -> String {
     format!("R, which moves a sinusoid by {}", shift.by)
 }
 
-fn cosines(angles: &Matrix) -> Matrix {
+pub(super) fn cosines(angles: &Matrix) -> Matrix {
     angles.map(|_, _, angle| angle.cos())
 }
 
-fn decay_title(view: &View, name: &str) -> String {
+pub(super) fn decay_title(view: &View, name: &str) -> String {
     match view {
         View::Biased { .. } => format!("{name}: bias over the distance"),
         _ => format!("{name}: similarity over the distance"),
     }
 }
 
-fn decay(view: &View) -> Lines {
+pub(super) fn decay(view: &View) -> Lines {
     let (x, y) = match view {
         View::Nothing | View::Added { .. } => ("distance k", Axis::linear("PE(p)·PE(p+k) / |PE|²")),
         View::Turned { .. } => ("distance k", Axis::linear("q·k / |q|²")),

@@ -2,10 +2,11 @@
 
 use burn::tensor::{Device, Tensor};
 use regard_kernels::attention::{alibi_distances, relative_distances};
-use regard_nn::layers::position::{PositionSizes, Positions, Rotation};
+use regard_nn::layers::position::{Positions, Rotation};
 use regard_ops::{Distance, OpError, rope};
 use serde_json::{Value, json};
 
+use super::by_hand::matrices;
 use crate::show::matrix::{Matrix, short};
 use crate::show::{ShowError, normals, random};
 
@@ -23,6 +24,8 @@ pub(super) enum View {
         decay: [Vec<f64>; 2],
         /// Largest difference of `q·k/|q|²` between pairs at the same distance.
         uneven: f64,
+        /// A position, and its block-diagonal matrix `R(p)`, `[d_head, d_head]`.
+        example: (usize, Matrix),
     },
     /// A bias added to the scores, `[length, length]` for each head.
     Biased { by_head: Vec<Matrix> },
@@ -38,14 +41,14 @@ pub(super) struct Curve {
 const SAMPLES: usize = 64;
 
 impl View {
-    pub fn of(layer: &Positions, sizes: PositionSizes, length: usize, seed: u64) -> Result<Self, ShowError> {
+    pub fn of(layer: &Positions, length: usize, seed: u64) -> Result<Self, ShowError> {
         let device = Device::flex();
         if let Some(table) = layer.table(length, 0, &device)? {
             return Ok(Self::Added { table: Matrix::of(table) });
         }
         let places = layer.places(length, 0, &device);
         if let Some(rotation) = places.rotation {
-            return Ok(turned(&rotation, sizes.d_head, length, seed)?);
+            return Ok(turned(&rotation, length, seed)?);
         }
         let by_distance = match places.distance {
             Distance::None => return Ok(Self::Nothing),
@@ -77,7 +80,7 @@ impl View {
             Self::Nothing => "nothing",
             Self::Added { .. } => "PE(p)·PE(p+k)/|PE|², mean over p",
             Self::Turned { .. } => "q·k/|q|² of equal vectors, rotated",
-            Self::Biased { .. } => "bias of head 1, key k after query",
+            Self::Biased { .. } => "bias of head 0, key k after query",
         }
     }
 
@@ -129,7 +132,7 @@ fn bias_curve(head: usize, bias: &Matrix) -> Curve {
     // The last row has the keys before the query, the first row those after it.
     let before = (0..last).map(|key| (key as f64 - last as f64, bias.at(last, key)));
     let after = (0..=last).map(|key| (key as f64, bias.at(0, key)));
-    Curve { name: format!("head {}", head + 1), points: before.chain(after).collect() }
+    Curve { name: format!("head {head}"), points: before.chain(after).collect() }
 }
 
 /// Returns `mean_p PE(p)·PE(p + k)` over the mean of `|PE(p)|²`, for each `k`.
@@ -140,7 +143,8 @@ fn similarity(table: &Matrix) -> Vec<f64> {
     (0..table.rows).map(|k| mean(k) / size).collect()
 }
 
-fn turned(rotation: &Rotation, d_head: usize, length: usize, seed: u64) -> Result<View, OpError> {
+fn turned(rotation: &Rotation, length: usize, seed: u64) -> Result<View, OpError> {
+    let d_head = 2 * rotation.angles.dims()[1];
     let turn = |vectors: &[f32]| -> Result<Matrix, OpError> {
         let vectors = Matrix::new(vectors.len() / d_head, d_head, vectors.to_vec()).tensor::<3>().swap_dims(0, 1);
         let heads = vectors.dims()[0];
@@ -155,5 +159,9 @@ fn turned(rotation: &Rotation, d_head: usize, length: usize, seed: u64) -> Resul
     let many = turn(&normals(&mut random(seed), SAMPLES * d_head))?;
     let mean = |k: usize| (0..SAMPLES).map(|s| dot(&many, s * length, s * length + k)).sum::<f64>();
     let decay = [(0..length).map(|k| of_ones(0, k)).collect(), (0..length).map(|k| mean(k) / mean(0)).collect()];
-    Ok(View::Turned { angles: Matrix::of(rotation.angles.clone()), decay, uneven })
+    // At position 5, fast and slow pairs can be told apart.
+    let p = 5.min(length - 1);
+    let here = Rotation { angles: rotation.angles.clone().narrow(0, p, 1), pairing: rotation.pairing };
+    let example = (p, matrices(&here)?.swap_remove(0));
+    Ok(View::Turned { angles: Matrix::of(rotation.angles.clone()), decay, uneven, example })
 }

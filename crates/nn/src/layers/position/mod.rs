@@ -160,6 +160,21 @@ pub enum Positions {
 }
 
 impl Positions {
+    /// Returns the name of the kind in configurations.
+    pub fn name(&self) -> &'static str {
+        let kind = match self {
+            Positions::None(_) => Position::None,
+            Positions::Sinusoidal(_) => Position::Sinusoidal,
+            Positions::Learned(_) => Position::Learned(LearnedConfig::default()),
+            Positions::Relative(_) => Position::Relative(RelativeConfig::default()),
+            Positions::Rope(_) => Position::Rope(RopeConfig::default()),
+            Positions::Alibi(_) => Position::Alibi,
+            Positions::Floater(_) => Position::Floater(FloaterConfig::default()),
+            Positions::Rnn(_) => Position::Rnn(RecurrentPositionConfig::default()),
+        };
+        kind.name()
+    }
+
     /// Returns the vectors to add to tokens at the positions `offset..offset + seq`, or `None` if the kind adds none.
     ///
     /// # Shapes

@@ -61,11 +61,12 @@ impl RopeConfig {
     /// Creates the layer.
     pub fn init(&self, d_head: usize, init: &Init) -> Result<Rope, ConfigError> {
         self.validate(d_head)?;
-        let learned = self.frequencies == Frequencies::Learned;
-        let first = || rope_angles(1, d_head, self.base, 1);
-        let tensor = || Tensor::from_data(TensorData::new(first(), [d_head / 2]), init.device());
-        let frequencies = learned.then(|| Param::from_tensor(tensor()));
-        Ok(Rope { frequencies, d_head, base: self.base, pairing: self.pairing })
+        let mut rope = Rope { frequencies: None, d_head, base: self.base, pairing: self.pairing };
+        if self.frequencies == Frequencies::Learned {
+            let first = TensorData::new(rope.first_frequencies(), [d_head / 2]);
+            rope.frequencies = Some(Param::from_tensor(Tensor::from_data(first, init.device())));
+        }
+        Ok(rope)
     }
 }
 
@@ -97,6 +98,11 @@ impl Rope {
                 positions * frequencies.val().unsqueeze()
             }
         }
+    }
+
+    /// Returns the frequencies before training, `base^(−2i/d_head)`.
+    pub fn first_frequencies(&self) -> Vec<f32> {
+        rope_angles(1, self.d_head, self.base, 1)
     }
 
     /// Returns which features form a pair.

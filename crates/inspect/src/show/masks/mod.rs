@@ -1,5 +1,7 @@
 //! Masks and biases, shown by the weights that attention gives if all scores are equal: a query that sees `n` keys gives each the
-//! weight `1/n`.
+//! weight `1/n`; and a graph with its mask and with the weights of graph attention.
+
+mod graph;
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, ValueRange};
@@ -9,6 +11,7 @@ use regard_ops::{
 };
 use serde_json::json;
 
+use self::graph::GraphSeen;
 use super::limits::check_range;
 use super::matrix::{Matrix, beside};
 use super::{ShowError, Shown};
@@ -22,11 +25,13 @@ pub struct Masks {
     pub left: usize,
     /// Number of keys after a query that a window shows.
     pub right: usize,
+    /// Seed of the features and weights of graph attention.
+    pub seed: u64,
 }
 
 impl Default for Masks {
     fn default() -> Self {
-        Self { length: 8, left: 2, right: 1 }
+        Self { length: 8, left: 2, right: 1, seed: 0 }
     }
 }
 
@@ -62,18 +67,19 @@ struct Seen {
 impl Masks {
     /// Shows all masks and biases.
     pub fn show(&self) -> Result<Shown, ShowError> {
-        let Self { length, left, right } = *self;
+        let Self { length, left, right, .. } = *self;
         check_range("length", length, 4..=24)?;
         check_range("left", left, 0..=length)?;
         check_range("right", right, 0..=length)?;
         let seen = self.cases()?.into_iter().map(|case| case.look(length)).collect::<Result<Vec<_>, _>>()?;
         let json: Vec<_> = seen.iter().map(Seen::json).collect();
-        let json = json!({ "length": length, "masks": json });
-        Ok(Shown { text: text(&seen), json, figure: figure(&seen)? })
+        let graph = GraphSeen::new(self.seed)?;
+        let json = json!({ "length": length, "masks": json, "graph": graph.json() });
+        Ok(Shown { text: text(&seen) + &graph.text(), json, figure: figure(&seen, &graph)? })
     }
 
     fn cases(&self) -> Result<Vec<Case>, OpError> {
-        let Self { length, left, right } = *self;
+        let Self { length, left, right, .. } = *self;
         let none = AttentionOptions::default;
         let masked = |mask| AttentionOptions { mask, ..none() };
         let real = length - 2;
@@ -189,7 +195,7 @@ fn block(seen: &Seen) -> Vec<String> {
     title.into_iter().chain((0..seen.weights.rows).map(row)).collect()
 }
 
-fn figure(all: &[Seen]) -> Result<Figure, FigureError> {
+fn figure(all: &[Seen], graph: &GraphSeen) -> Result<Figure, FigureError> {
     let map = |seen: &Seen| -> Result<Heatmap, FigureError> {
         let scale = match seen.drawn {
             Drawn::Weights => ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }),
@@ -203,9 +209,11 @@ fn figure(all: &[Seen]) -> Result<Figure, FigureError> {
     for seen in all {
         figure.push(seen.name.clone(), map(seen)?);
     }
+    graph.draw(&mut figure)?;
     Ok(figure
         .note("All pairs have equal scores, so a query that sees n keys gives each the weight 1/n; hatched pairs are masked.")
-        .note("A fully hatched row is a query that sees nothing: its weights and its output are zero. Blue and red maps are biases, added to the scores before the softmax; blue lowers a weight, red raises it."))
+        .note("A fully hatched row is a query that sees nothing: its weights and its output are zero. Blue and red maps are biases, added to the scores before the softmax; blue lowers a weight, red raises it.")
+        .note("Last row: a graph. An edge from j to i lets i see j. Graph attention computes the weights from the features of the two nodes, which are random here."))
 }
 
 #[cfg(test)]
@@ -214,7 +222,7 @@ mod tests {
 
     /// Returns whether query `i` sees key `j` by the definition of the mask `index`, in the order they are shown.
     fn sees(index: usize, masks: &Masks, i: usize, j: usize) -> bool {
-        let Masks { length, left, right } = *masks;
+        let Masks { length, left, right, .. } = *masks;
         let edges = ring(length);
         let packed = (i < length.div_ceil(2)) == (j < length.div_ceil(2));
         match index {
@@ -273,8 +281,8 @@ mod tests {
     #[test]
     fn every_mask_is_what_it_says() {
         check(Masks::default());
-        check(Masks { length: 5, left: 0, right: 3 });
-        check(Masks { length: 16, left: 16, right: 0 });
+        check(Masks { length: 5, left: 0, right: 3, seed: 0 });
+        check(Masks { length: 16, left: 16, right: 0, seed: 0 });
     }
 
     #[test]
