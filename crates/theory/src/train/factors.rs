@@ -55,7 +55,7 @@ mod tests {
         let error = |parameters: &[f64]| fields.train_error(&product(parameters));
         let slope: Vec<f64> =
             times(&fields.moments, &product(&parameters)).iter().zip(&fields.h).map(|(g, h)| 2.0 * (g - h)).collect();
-        let mut gradient = vec![0.0; 16];
+        let mut gradient = [0.0; 16];
         let (grad_k, grad_q) = gradient.split_at_mut(8);
         factors.add_gradient(&parameters[..8], &parameters[8..], &slope, grad_k, grad_q);
         for at in 0..parameters.len() {

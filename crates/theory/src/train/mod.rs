@@ -349,7 +349,7 @@ fn train_on_prompts(
         adam.step(&mut parameters, &gradient);
     }
     let merged = network.merge(&parameters);
-    let squares = groups.par_iter().map(|group| network.squares(&merged, group).sum::<f64>());
+    let squares = groups.par_iter().map(|group| network.squares(&merged, group).iter().sum::<f64>());
     let train_error = factor * squares.collect::<Vec<f64>>().iter().sum::<f64>();
     curve.push((options.steps, train_error));
     progress(options.steps, train_error);

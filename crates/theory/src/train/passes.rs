@@ -67,12 +67,12 @@ impl Network {
     }
 
     /// Returns `(ŷ − ỹ)²` of every prompt of a group.
-    pub(super) fn squares(&self, merged: &[f64], group: &Group) -> impl Iterator<Item = f64> + use<> {
+    pub(super) fn squares(&self, merged: &[f64], group: &Group) -> Vec<f64> {
         let mut errors = Aligned::zeros(group.answer.len());
         let groups = std::slice::from_ref(group);
         Arch::new().dispatch(Passes { network: self, merged, groups, errors: &mut errors, gradient: &mut [] });
-        let prompts = group.present.iter().filter(|present| **present > 0.0).count();
-        errors.to_vec().into_iter().take(prompts).map(|error| error * error)
+        let prompts = errors.iter().zip(group.present.iter()).filter(|(_, present)| **present > 0.0);
+        prompts.map(|(error, _)| error * error).collect()
     }
 
     /// Returns the sum of `(ŷ − ỹ)²` over some groups and its gradient with respect to the merged parameters.
@@ -331,7 +331,7 @@ mod tests {
             weights.iter_mut().enumerate().for_each(|(i, weight)| *weight += 0.1 * (i as f64).sin());
             let count = lanes().min(4) as u64;
             let group = network.group(&task, Split::Train, 5, 2..2 + count);
-            let found: Vec<f64> = network.squares(&network.merge(&weights), &group).collect();
+            let found: Vec<f64> = network.squares(&network.merge(&weights), &group);
             assert_eq!(found.len() as u64, count);
             for (found, index) in found.into_iter().zip(2..) {
                 let prompt = task.prompt(Split::Train, 5, index);
