@@ -81,7 +81,7 @@ fn masks_count_what_is_seen() {
 #[test]
 fn a_one_hot_word_times_the_matrix_is_a_row() {
     let document = shown(&["embedding", "red red", "blue", "--d-model", "3"]);
-    assert_eq!((&document["ids"], &document["different_bits"]), (&json!([0, 0, 1]), &json!(0)));
+    assert_eq!((&document["ids"], &document["different_elements"]), (&json!([0, 0, 1]), &json!(0)));
     assert_eq!(document["one_hot"], json!([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]));
     assert_eq!(document["product"][2], document["w"][1]);
     show_refuses(&["embedding", "--d-model", "99"], &["d_model = 99", "1 to 16"]);

@@ -12,7 +12,7 @@ pub enum InspectError {
     #[error(transparent)]
     Figure(#[from] FigureError),
     /// The extension of the path names no format of an attention view.
-    #[error("{path}: the extension must be .html, .svg, .png or .json; it selects the format of the attention maps")]
+    #[error("{path}: the extension must be .html, .svg, .png or .json; it selects the format of the file")]
     Extension {
         /// The path of the file to be written.
         path: PathBuf,

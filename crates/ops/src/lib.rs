@@ -40,7 +40,9 @@ pub use graph_attention::{
 };
 pub use layer_norm::{layer_norm, layer_norm_fallback};
 pub use linear::{linear, linear_fallback, linear_onto};
-pub use linear_attention::{feature_map, linear_attention, linear_attention_fallback, linear_attention_packed};
+pub use linear_attention::{
+    feature_map, linear_attention, linear_attention_fallback, linear_attention_packed, repeat_heads,
+};
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_fallback};
 pub use recurrent::{
     GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, gru, gru_fallback, lstm, lstm_fallback,

@@ -74,16 +74,8 @@ pub fn linear_attention_fallback(
     lengths: Option<&[usize]>,
     options: LinearAttentionOptions,
 ) -> Tensor<4> {
-    let ([batch, n_heads, queries, _], [_, kv_heads, keys, d_value]) = (q.dims(), v.dims());
+    let ([batch, n_heads, queries, _], [.., keys, d_value]) = (q.dims(), v.dims());
     let (hidden, counts) = hidden(lengths, options.direction, [batch, queries, keys], &q.device());
-    let shared = |x: Tensor<4>| match n_heads / kv_heads {
-        1 => x,
-        group => {
-            let [_, _, keys, width] = x.dims();
-            let x = x.unsqueeze_dim::<5>(2).expand([batch, kv_heads, group, keys, width]);
-            x.reshape([batch, n_heads, keys, width])
-        }
-    };
     // Padding is overwritten: a NaN there times a weight of zero would still be NaN.
     let (k, v) = match lengths {
         Some(lengths) => {
@@ -96,7 +88,7 @@ pub fn linear_attention_fallback(
         }
         None => (k, v),
     };
-    let (k, v) = (shared(feature_map(k, options.feature_map)), shared(v));
+    let (k, v) = (repeat_heads(feature_map(k, options.feature_map), n_heads), repeat_heads(v, n_heads));
     let scores = feature_map(q, options.feature_map).matmul(k.swap_dims(2, 3));
     let scores = scores.mask_fill(hidden.expand([batch, n_heads, queries, keys]), 0.0);
     let denominator = match options.normalization {
@@ -108,6 +100,18 @@ pub fn linear_attention_fallback(
     let empty = denominator.clone().equal_elem(0.0);
     let out = scores.matmul(v) / denominator.mask_fill(empty.clone(), 1.0);
     out.mask_fill(empty.expand([batch, n_heads, queries, d_value]), 0.0)
+}
+
+/// Repeats each key head for the query heads that share it, `[batch, kv_heads, seq, width]` → `[batch, n_heads, seq, width]`.
+pub fn repeat_heads(x: Tensor<4>, n_heads: usize) -> Tensor<4> {
+    let [batch, kv_heads, seq, width] = x.dims();
+    match n_heads / kv_heads {
+        1 => x,
+        group => {
+            let x = x.unsqueeze_dim::<5>(2).expand([batch, kv_heads, group, seq, width]);
+            x.reshape([batch, n_heads, seq, width])
+        }
+    }
 }
 
 /// Computes the features `φ(x)` of queries or keys. The argument of `exp` is clamped to at most 0: an overflow would reach the gradient as 0 · ∞.

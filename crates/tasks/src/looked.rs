@@ -131,6 +131,16 @@ impl Looked {
         self
     }
 
+    /// Puts the number of the input before the titles of the panels of a picture. Maps have the input itself in their titles.
+    pub fn numbered(mut self, input: usize) -> Self {
+        if let Self::Picture(picture) | Self::Both(picture, _) = &mut self {
+            for panel in &mut picture.figure.panels {
+                panel.title = format!("input {input}: {}", panel.title);
+            }
+        }
+        self
+    }
+
     /// Returns the result as a JSON document.
     pub fn to_json(&self) -> Value {
         match self {

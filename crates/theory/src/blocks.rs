@@ -172,8 +172,8 @@ pub struct Change {
     pub more: usize,
     /// Divergence of each block of [`Block::AVERAGED`].
     pub divergence: [f64; 5],
-    /// Standard deviation of the divergence between pairs of sets of prompts; 0 if all sets were pooled.
-    pub deviation: [f64; 5],
+    /// Standard deviation of the divergence between pairs of sets of prompts; `None` if there is one pair, or if all sets were pooled.
+    pub deviation: Option<[f64; 5]>,
 }
 
 /// Returns the published divergences for each `more`: every block of one set of prompts is compared with that of one set of longer
@@ -203,11 +203,8 @@ pub fn published_divergences(
             let pairs = first.iter().zip(&second);
             mean_and_deviation(&pairs.map(|(first, second)| bits(&first[block], &second[block])).collect::<Vec<_>>())
         });
-        all.push(Change {
-            more,
-            divergence: moments.map(|(mean, _)| mean),
-            deviation: moments.map(|(_, spread)| spread),
-        });
+        let deviation = (repeats > 1).then(|| moments.map(|(_, deviation)| deviation));
+        all.push(Change { more, divergence: moments.map(|(mean, _)| mean), deviation });
         progress(done + 1);
     }
     Ok(all)
@@ -279,7 +276,7 @@ pub fn divergences(
         let seed = seed_after(seed, done, repeats);
         let longer = Task { n: task.n.saturating_add(more), ..*task };
         let second = pooled(&longer, Origin::Prompts, (prompts, repeats), seed)?;
-        let mut change = Change { more, divergence: [0.0; 5], deviation: [0.0; 5] };
+        let mut change = Change { more, divergence: [0.0; 5], deviation: None };
         for (value, (first, second)) in change.divergence.iter_mut().zip(first.iter().zip(&second)) {
             *value = divergence(first, second, bins)?;
         }

@@ -45,6 +45,12 @@ pub enum TheoryError {
         /// Error of the linear algebra library.
         why: String,
     },
+    /// Training diverged: the error is no longer a number.
+    #[error("the training of {model} diverged; use a smaller --rate")]
+    Diverged {
+        /// Name of the model.
+        model: &'static str,
+    },
     /// There is not enough memory.
     #[error("{what} needs about {needed:.1} GiB of memory, but only {available:.1} GiB are free; use smaller settings")]
     Memory {

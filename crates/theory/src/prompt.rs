@@ -48,7 +48,7 @@ pub struct Task {
     pub n: usize,
     /// Correlation `c` between the inputs of a prompt, from 0 to 1.
     pub c: f64,
-    /// Which covariance the correlation `c` stands for.
+    /// Covariance of the inputs that the correlation `c` describes.
     pub correlation: Correlation,
     /// Standard deviation of the noise on the labels of the examples.
     pub noise: f64,

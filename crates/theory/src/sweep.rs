@@ -54,7 +54,7 @@ pub struct Settings {
     pub noise: f64,
     /// Divisor of the sums over a prompt.
     pub divisor: Divisor,
-    /// Which covariance the correlations stand for.
+    /// Covariance of the inputs that the correlations describe.
     #[serde(default)]
     pub correlation: Correlation,
     /// Seed of the first run of a point; further runs use the seeds after it.

@@ -16,7 +16,7 @@ use regard_theory::spectrum::{
 };
 use regard_theory::statistics::mean_and_deviation;
 use regard_theory::sweep::{Settings, Summary, Sweep};
-use regard_theory::train::{Model, TrainOptions};
+use regard_theory::train::{Model, TrainOptions, train};
 
 fn fields(task: &Task, prompts: u64) -> Fields {
     Fields::draw(task, prompts, 0.0, 1, &mut |_| {}).unwrap()
@@ -94,7 +94,7 @@ fn the_published_divergence_moves_the_published_blocks() {
     assert!(c > 2.0 * floor[0] && e > 50.0 * floor[2] && f > 10.0 * floor[3], "{rows:?}");
     assert!((d / floor[1] - 1.0).abs() < 0.3 && (g / floor[4] - 1.0).abs() < 0.4, "{rows:?}");
     assert!(floor[..4].iter().all(|floor| *floor < rows[0].divergence[4]), "{rows:?}");
-    assert!(rows.iter().flat_map(|row| row.deviation).all(|deviation| deviation > 0.0));
+    assert!(rows.iter().flat_map(|row| row.deviation.unwrap()).all(|deviation| deviation > 0.0));
 }
 
 /// Products of fields have the deviation of a product of independent numbers, and not that of the couplings.
@@ -212,7 +212,7 @@ fn the_theory_of_large_d_is_accurate_at_twenty_features() {
 fn trainings_resume_from_their_journal() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("train.jsonl");
-    let train = ShowTrain {
+    let trainings = ShowTrain {
         task: Task::new(3, 1),
         n: vec![4, 8],
         p: vec![10],
@@ -229,16 +229,25 @@ fn trainings_resume_from_their_journal() {
                 kept = runs;
             }
         };
-        let shown = train.show(journal, stop, &mut hear).unwrap();
+        let shown = trainings.show(journal, stop, &mut hear).unwrap();
         (shown.map(|shown| shown.json), kept)
     };
     let (whole, _) = show(None, &|| false);
-    // The fields of merged attention are trained on at once; softmax attention asks before each of its steps.
+    // Every step asks: the four runs of merged attention and one of softmax attention have 50 steps.
     let asked = AtomicUsize::new(0);
-    let (stopped, _) = show(Some(&path), &|| asked.fetch_add(1, Ordering::Relaxed) == 15);
+    let (stopped, _) = show(Some(&path), &|| asked.fetch_add(1, Ordering::Relaxed) == 55);
     assert_eq!(stopped, None);
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 5);
     let (again, kept) = show(Some(&path), &|| false);
     assert_eq!((again, kept), (whole.clone(), 5));
     assert_eq!(show(Some(&path), &|| false), (whole, 8));
+}
+
+#[test]
+fn a_training_that_diverges_says_so() {
+    let options = TrainOptions { rate: 1e200, steps: 20, ..TrainOptions::default() };
+    for model in Model::ALL {
+        let error = train(model, &Task::new(3, 5), (10, 10), 1, &options, &|| false, &mut |_, _| {}).unwrap_err();
+        assert!(error.to_string().contains("diverged; use a smaller --rate"), "{error}");
+    }
 }

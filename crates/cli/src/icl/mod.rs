@@ -84,7 +84,8 @@ struct Drawing {
     /// Divisor of the sums over a prompt: its N + 1 columns or its N examples
     #[arg(long, value_name = "columns|examples", default_value = "columns")]
     divisor: Divisor,
-    /// Meaning of --c: any two inputs have this correlation, or the covariance of the script behind the published figure
+    /// Covariance that --c describes: equal (any two inputs have correlation C) or published (that of the published script, in which
+    /// later inputs vary less)
     #[arg(long, value_name = "equal|published", default_value = "equal")]
     correlation: Correlation,
 }

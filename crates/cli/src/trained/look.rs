@@ -70,8 +70,9 @@ impl Look {
             inputs.push(None);
         }
         let mut all: Option<Looked> = None;
-        for input in &inputs {
+        for (input, number) in inputs.iter().zip(1..) {
             for seen in self.looked(model.as_ref(), input.as_ref(), &wanted, ablation.as_ref())? {
+                let seen = if inputs.len() > 1 { seen.numbered(number) } else { seen };
                 all = Some(match all {
                     Some(before) => before.join(seen),
                     None => seen,

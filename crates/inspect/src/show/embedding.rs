@@ -56,7 +56,7 @@ impl Embedding {
         let json = json!({
             "words": self.words, "vocab": ways.vocab, "ids": ways.ids, "d_model": self.d_model, "one_hot": ways.one_hot.json(),
             "w": ways.weight.json(), "product": ways.product.json(), "looked_up": ways.looked_up.json(),
-            "different_bits": ways.different,
+            "different_elements": ways.different,
         });
         Ok(Shown { text: self.text(&ways), json, figure: self.figure(&ways)? })
     }
@@ -163,7 +163,7 @@ mod tests {
     fn a_product_with_a_one_hot_vector_is_a_row() {
         for seed in 0..20 {
             let shown = Embedding { seed, d_model: 5, ..Embedding::default() }.show().unwrap();
-            assert_eq!(shown.json["different_bits"], 0, "seed {seed}");
+            assert_eq!(shown.json["different_elements"], 0, "seed {seed}");
             assert_eq!(shown.json["vocab"], json!(["the", "cat", "saw", "dog"]));
             assert_eq!(shown.json["ids"], json!([0, 1, 2, 0, 3]));
             assert_eq!(shown.json["one_hot"][4], json!([0.0, 0.0, 0.0, 1.0]));

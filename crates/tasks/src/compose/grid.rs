@@ -27,7 +27,7 @@ struct Gaze {
     name: String,
     /// Weight on the cell that the map points to, for each cell.
     on_mapped: Vec<f32>,
-    /// Cell of the picture with the largest weight, for each cell; `None` if a token of the map has more.
+    /// Cell of the picture with the largest weight, for each cell; `None` if a token of the map has as much, or several cells have.
     at_most: Vec<Option<usize>>,
 }
 
@@ -43,6 +43,11 @@ impl Grid {
         Ok(Picture { figure: self.figure(&gazes)?, data: self.data(&gazes) })
     }
 
+    /// Returns whether the cells are too small for texts.
+    fn is_large(&self) -> bool {
+        self.width.max(self.example.places.len() / self.width) > WITH_TEXTS
+    }
+
     fn wrong(&self) -> usize {
         self.answer.iter().zip(self.example.answer()).filter(|(got, want)| **got != *want).count()
     }
@@ -54,8 +59,10 @@ impl Grid {
         let on_mapped = self.example.places.iter().enumerate();
         let on_mapped = on_mapped.map(|(cell, &place)| row(cell).get(place).copied().unwrap_or(0.0)).collect();
         let at_most = (0..size).map(|cell| {
-            let most = row(cell).iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(key, _)| key);
-            most.filter(|&key| key < size)
+            let row = row(cell);
+            let (key, most) = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
+            let is_only = row.iter().filter(|weight| *weight == most).count() == 1;
+            (key < size && is_only).then_some(key)
         });
         Gaze { name: group.head_name(head.head), on_mapped, at_most: at_most.collect() }
     }
@@ -65,9 +72,10 @@ impl Grid {
         let (size, wrong) = (wanted.len(), self.wrong());
         let title = match wrong {
             0 => "predicted: all cells right".to_string(),
+            _ if self.is_large() => format!("predicted: {wrong} of {size} cells wrong, hatched"),
             _ => format!("predicted: {wrong} of {size} cells wrong, marked predicted≠wanted"),
         };
-        let mut figure = Figure::new(format!("A picture rearranged by a map: {} of {size} cells right", size - wrong))
+        let mut figure = Figure::new("A picture rearranged by a map")
             .panel("in: the picture", self.coloured(&self.example.values)?)
             .panel("in: the map of cells", self.map()?)
             .panel("out: wanted", self.coloured(&wanted)?)
@@ -80,7 +88,15 @@ impl Grid {
             figure.push(title, self.looks(gaze)?.scale_bar(bar));
         }
         if !gazes.is_empty() {
-            let note = "Panels of heads: the colour is the weight on the cell that the map names, the number is the cell of the picture that the head looks at most, and · stands for a token of the map. A head finds a cell if it looks at it most. A page (.html) has the whole attention maps.";
+            let texts = match self.is_large() {
+                true => "",
+                false => {
+                    " The number is the cell of the picture that the head looks at most; · if there is no such cell."
+                }
+            };
+            let note = format!(
+                "Panels of heads: the colour is the weight on the cell that the map names.{texts} A head finds a cell if it looks at it most."
+            );
             figure = figure.columns(4).note(note);
         }
         Ok(figure)
@@ -102,7 +118,7 @@ impl Grid {
     }
 
     fn predicted(&self, wanted: &[usize]) -> Result<Heatmap, FigureError> {
-        let is_hatched = self.width.max(wanted.len() / self.width) > WITH_TEXTS;
+        let is_hatched = self.is_large();
         let cells = || self.answer.iter().zip(wanted);
         let values =
             cells().map(|(got, want)| if is_hatched && got != want { f32::NAN } else { *got as f32 }).collect();

@@ -4,7 +4,7 @@ use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Shown, csv};
+use super::{Shown, csv, optional};
 use crate::blocks::{
     Block, Change, Histogram, check_bins, divergence, divergences, feature_elements, pooled, published_divergences,
     published_products,
@@ -113,7 +113,8 @@ impl ShowFields {
             csv: csv(
                 ["more", "C", "D", "E", "F", "G", "C_std", "D_std", "E_std", "F_std", "G_std"],
                 moved.iter().map(|Change { more, divergence, deviation }| {
-                    let numbers = divergence.iter().chain(deviation).map(f64::to_string);
+                    let deviations = deviation.map_or([None; 5], |deviation| deviation.map(Some));
+                    let numbers = divergence.map(Some).into_iter().chain(deviations).map(optional);
                     let cells: Vec<String> = [more.to_string()].into_iter().chain(numbers).collect();
                     <[String; 11]>::try_from(cells).expect("five blocks have ten numbers")
                 }),
@@ -172,7 +173,10 @@ impl ShowFields {
             &format!("{:>5} {:>12} {:>18} {:>22}\n", "block", "deviation", "of the simulated", "KL from it, in nats");
         for one in all {
             if let Some(approximation) = &one.approximation {
-                let share = format!("{:.3} times", approximation.deviation / one.deviation);
+                let share = match one.deviation > 0.0 {
+                    true => format!("{:.3} times", approximation.deviation / one.deviation),
+                    false => "–".to_string(),
+                };
                 let Approximation { deviation, divergence, .. } = approximation;
                 let block = format!("{:?}", one.block);
                 text += &format!("{block:>5} {deviation:>12.3e} {share:>18} {divergence:>22.2}\n");
@@ -187,7 +191,7 @@ impl ShowFields {
                 )
             }
         };
-        let width = if self.counting == Counting::Published { 15 } else { 9 };
+        let width = if moved.iter().any(|change| change.deviation.is_some()) { 15 } else { 9 };
         text += &format!("{:>6}", "ΔN");
         for block in Block::AVERAGED {
             text += &format!(" {:>width$}", format!("{block:?}"));
@@ -195,10 +199,10 @@ impl ShowFields {
         text += "\n";
         for Change { more, divergence, deviation } in moved {
             text += &format!("{more:>6}");
-            for (value, spread) in divergence.iter().zip(deviation) {
-                let cell = match self.counting {
-                    Counting::Pooled => format!("{value:.4}"),
-                    Counting::Published => format!("{value:.4} ± {spread:.4}"),
+            for (at, value) in divergence.iter().enumerate() {
+                let cell = match deviation {
+                    Some(deviation) => format!("{value:.4} ± {:.4}", deviation[at]),
+                    None => format!("{value:.4}"),
                 };
                 text += &format!(" {cell:>width$}");
             }
@@ -242,8 +246,9 @@ impl ShowFields {
                 format!("{block:?}"),
                 moved.iter().map(|change| (change.more as f64, change.divergence[at])),
             );
-            if self.counting == Counting::Published {
-                series = series.deviations(moved.iter().map(|change| change.deviation[at]));
+            let deviations: Option<Vec<f64>> = moved.iter().map(|change| change.deviation.map(|all| all[at])).collect();
+            if let Some(deviations) = deviations {
+                series = series.deviations(deviations);
             }
             lines = lines.series(series.style(LineStyle::MarkedLine));
         }

@@ -61,9 +61,18 @@ impl Solve {
         let d = self.task.d;
         let mut hear = |iteration: usize, means: &[f64]| path.push((iteration, means[0], means[d]));
         let solution = self.method.solver(self.options).solve(&fields, &mut hear)?;
-        let trained = training.map(|options| {
+        let trained = training.and_then(|options| {
             progress("training");
-            train_on_fields(Model::Merged, &self.task, &fields, self.tests, self.seed, &options, &mut |_, _| {})
+            train_on_fields(
+                Model::Merged,
+                &self.task,
+                &fields,
+                self.tests,
+                self.seed,
+                &options,
+                &|| false,
+                &mut |_, _| {},
+            )
         });
         progress("scoring");
         let test = test_error(&self.task, &solution.means, self.tests, self.seed);

@@ -50,7 +50,7 @@ struct Settings {
 }
 
 /// One training.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Run {
     train_error: f64,
     /// Mean test error and its standard error over the test prompts.
@@ -115,7 +115,7 @@ impl ShowTrain {
         check_tests(self.tests)?;
         self.p.iter().try_for_each(|&p| check_prompts(p))?;
         TheoryError::check_range("repeats", 1..=100_000, self.repeats)?;
-        let (mut journal, mut known) = match journal.map(Journal::open::<Settings, Run>).transpose()? {
+        let (mut journal, known) = match journal.map(Journal::open::<Settings, Run>).transpose()? {
             Some((journal, runs)) => (Some(journal), runs),
             None => (None, Vec::new()),
         };
@@ -128,8 +128,8 @@ impl ShowTrain {
         for point in points {
             let mut finished = Vec::new();
             for settings in &point {
-                if let Some(at) = known.iter().position(|(known, _)| known == settings) {
-                    finished.push(known.swap_remove(at).1);
+                if let Some((_, run)) = known.iter().find(|(known, _)| known == settings) {
+                    finished.push(run.clone());
                     continue;
                 }
                 let Settings { model, task, p, tests, seed, options } = settings;
@@ -207,7 +207,10 @@ impl ShowTrain {
                 "test_error_std": row.deviation, "test_error_standard_error": row.standard_error, "contrast": row.contrast, "curve": row.curve,
             })
         });
-        json!({ "task": self.task, "options": self.options, "repeats": self.repeats, "runs": runs.collect::<Vec<_>>() })
+        let mut task = json!(self.task);
+        // The numbers of examples are in the list and in the runs.
+        task.as_object_mut().expect("a task is an object").remove("n");
+        json!({ "task": task, "n": self.n, "p": self.p, "options": self.options, "repeats": self.repeats, "runs": runs.collect::<Vec<_>>() })
     }
 
     fn csv(&self, rows: &[Row]) -> String {

@@ -194,7 +194,7 @@ fn quarters<T>(all: &[T]) -> ((&[T], &[T]), (&[T], &[T])) {
 }
 
 /// Returns `eˣ` for `x ≤ 0`: `2ᵏ eʳ` with `|r| ≤ ½ ln 2` and the Taylor series of `eʳ`, whose next term is below 10⁻¹⁷. A loop over
-/// this function is vectorised, other than one over [`f64::exp`].
+/// this function is vectorised, unlike one over [`f64::exp`].
 #[inline(always)]
 fn exp(x: f64) -> f64 {
     /// Numbers of this size have no fractional bits: adding it rounds to an integer, which the lowest bits then hold.

@@ -235,22 +235,30 @@ pub fn train(
     options.validate(task)?;
     check_prompts(prompts)?;
     check_tests(tests)?;
-    match model {
+    let trained = match model {
         Model::Merged | Model::Separate => {
             let fields = Fields::draw(task, prompts, 0.0, seed, &mut |_| {})?;
-            Ok(Some(train_on_fields(model, task, &fields, tests, seed, options, progress)))
+            train_on_fields(model, task, &fields, tests, seed, options, stop, progress)
         }
         Model::Full | Model::MultiHead | Model::Softmax | Model::Block => {
             let network = Network::new(model, task, options);
             let gradients = (lanes() * rayon::current_num_threads() + PARTS) * network.merged_len();
             let numbers = prompts as f64 * network.kept_len(task) as f64 + (gradients + 5 * network.len()) as f64;
             TheoryError::check_memory(format!("training on {prompts} prompts"), numbers)?;
-            Ok(train_on_prompts(network, task, (prompts, tests), seed, options, stop, progress))
+            train_on_prompts(network, task, (prompts, tests), seed, options, stop, progress)
         }
+    };
+    match trained {
+        Some(Trained { train_error, test_error, .. }) if !(train_error + test_error.0).is_finite() => {
+            Err(TheoryError::Diverged { model: model.name() })
+        }
+        trained => Ok(trained),
     }
 }
 
-/// Trains merged or separate linear attention, whose gradients depend on prompts only through the fields. Expects valid options.
+/// Trains merged or separate linear attention, whose gradients depend on prompts only through the fields. Expects valid
+/// options. Returns `None` if `stop` returned true.
+#[expect(clippy::too_many_arguments, reason = "the arguments of `train`, with fields in place of prompts")]
 pub(crate) fn train_on_fields(
     model: Model,
     task: &Task,
@@ -258,8 +266,9 @@ pub(crate) fn train_on_fields(
     tests: u64,
     seed: u64,
     options: &TrainOptions,
+    stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, f64),
-) -> Trained {
+) -> Option<Trained> {
     let side = task.side();
     let factors = (model == Model::Separate).then_some(Factors { side });
     let keys = options.width.unwrap_or(side) * side;
@@ -280,6 +289,9 @@ pub(crate) fn train_on_fields(
     let mut adam = Adam::new(options, parameters.len());
     let mut curve = Vec::new();
     for step in 0..options.steps {
+        if stop() {
+            return None;
+        }
         let weights = product(&parameters);
         if step.is_multiple_of(options.steps.div_ceil(CURVE)) {
             let error = fields.train_error(&weights);
@@ -305,7 +317,7 @@ pub(crate) fn train_on_fields(
     curve.push((options.steps, train_error));
     progress(options.steps, train_error);
     let test_error = crate::fields::test_error(task, &weights, tests, seed);
-    Trained { curve, train_error, test_error, weights: Some(weights) }
+    Some(Trained { curve, train_error, test_error, weights: Some(weights) })
 }
 
 /// Trains the models whose gradients need the prompts themselves, which are kept in memory.

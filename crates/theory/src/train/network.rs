@@ -41,7 +41,7 @@ pub(super) enum Mixing {
     Softmax,
 }
 
-/// What follows the heads.
+/// The part of a network after its heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     /// Nothing: the output is that of the only head.

@@ -8,7 +8,7 @@ use super::lanes::{Aligned, Vectors, lanes};
 use super::network::{Merged, Mixing, Network, Output};
 use crate::prompt::{Split, Task};
 
-/// What a network needs of a group of prompts, which has as many prompts as a register has lanes. The last group may have empty
+/// The data of a group of prompts, as a network uses them. A group has as many prompts as a register has lanes. The last group may have empty
 /// lanes. Element `e` of the prompt in lane `l` is at `e · lanes + l`.
 pub(super) struct Group {
     /// `M` for linear attention, the prompt's columns for softmax attention.

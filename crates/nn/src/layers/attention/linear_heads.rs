@@ -5,6 +5,7 @@ use std::ops::Range;
 use burn::tensor::{Tensor, TensorData};
 use regard_ops::{
     AttentionOptions, Direction, LinearAttentionOptions, Mask, Normalization, feature_map, linear_attention,
+    repeat_heads,
 };
 
 use super::check::{Size, check_input};
@@ -207,11 +208,4 @@ impl LinearHeads<'_> {
 fn counts(before: usize, new: usize, like: &Tensor<4>) -> Tensor<4> {
     let counts: Vec<f32> = (1..=new).map(|n| (before + n) as f32).collect();
     Tensor::from_data(TensorData::new(counts, [1, 1, new, 1]), &like.device())
-}
-
-/// Repeats each key head for the query heads that share it, `[batch, kv_heads, seq, width]` → `[batch, n_heads, seq, width]`.
-fn repeat_heads(x: Tensor<4>, n_heads: usize) -> Tensor<4> {
-    let [batch, kv_heads, seq, width] = x.dims();
-    let group = n_heads / kv_heads;
-    x.unsqueeze_dim::<5>(2).expand([batch, kv_heads, group, seq, width]).reshape([batch, n_heads, seq, width])
 }
