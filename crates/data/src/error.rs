@@ -78,6 +78,16 @@ pub enum DataError {
         /// What it holds.
         found: String,
     },
+    /// A file without lines, such as an array, that does not follow its format.
+    #[error("{path}: expected {expected}, found {found}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What the file should hold.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
     /// A folder whose files are not a data set.
     #[error("{path}: expected {expected}, found {found}")]
     Folder {
@@ -139,6 +149,11 @@ impl DataError {
     /// An error in a line.
     pub(crate) fn line(path: &Path, line: usize, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Line { path: path.to_path_buf(), line, expected: expected.into(), found: found.into() }
+    }
+
+    /// An error in a file without lines.
+    pub(crate) fn format(path: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::Format { path: path.to_path_buf(), expected: expected.into(), found: found.into() }
     }
 }
 

@@ -45,8 +45,7 @@ impl TextFile {
 /// # Errors
 /// A missing or empty file, a folder, a pipe, damaged gzip data, or bytes that are not UTF-8 text.
 pub fn read_file(path: &Path) -> Result<TextFile, DataError> {
-    let bytes = unpack(path, read_bytes(path)?)?;
-    let text = into_text(path, bytes)?;
+    let text = into_text(path, read_unpacked(path)?)?;
     if text.trim().is_empty() {
         return Err(DataError::Empty { path: path.to_path_buf(), expected: "lines of text" });
     }
@@ -103,6 +102,11 @@ pub fn check_rereadable(path: &Path) -> Result<(), DataError> {
         Ok(data) if !data.is_file() && !data.is_dir() => Err(DataError::NotFile { path: path.to_path_buf() }),
         _ => Ok(()),
     }
+}
+
+/// The bytes of a file, unpacked if its first bytes say gzip.
+pub(crate) fn read_unpacked(path: &Path) -> Result<Vec<u8>, DataError> {
+    unpack(path, read_bytes(path)?)
 }
 
 /// The bytes of a file as stored on disk.

@@ -2,10 +2,12 @@
 
 use crate::error::listed;
 use crate::file::check_rereadable;
+use crate::vectors::names::{self, Role};
 use crate::{DataError, Split};
 use std::path::{Path, PathBuf};
 
-/// The files of a data set: a single file, or the files of its parts. A part is one file, or one per language in translation.
+/// The files of a data set: a single file, or the files of its parts. A part is one file, one per language in translation, or
+/// arrays of inputs and targets.
 #[derive(Debug)]
 pub(crate) enum Files {
     /// A single file, which is to be split.
@@ -23,11 +25,21 @@ impl Files {
         })
     }
 
-    /// Like [`Files::of_one`], but a part may also be two files, such as `train.en` and `train.de`.
+    /// Like [`Files::of_one`], but a part may also be two arrays, such as `x-train.npy` and `y-train.npy`.
+    pub(crate) fn of_arrays(path: &Path) -> Result<Self, DataError> {
+        Self::find(path, |split, files| match files {
+            [] | [_] => Ok(()),
+            _ if is_arrays(files) => Ok(()),
+            _ => Err(several(path, split, files)),
+        })
+    }
+
+    /// Like [`Files::of_one`], but a part may also be two files, such as `train.en` and `train.de`, or two arrays.
     pub(crate) fn of_one_or_two(path: &Path) -> Result<Self, DataError> {
         let files = Self::find(path, |split, files| match files {
             [] | [_] => Ok(()),
             [one, other] if language(one).is_some() && language(other).is_some() => Ok(()),
+            _ if is_arrays(files) => Ok(()),
             _ => Err(several(path, split, files)),
         })?;
         if let Self::Parts { train, dev, test } = &files {
@@ -50,7 +62,7 @@ impl Files {
             check_rereadable(path)?;
             return Ok(Self::One(path.to_path_buf()));
         }
-        let names = names(path).map_err(|cause| DataError::Read { path: path.to_path_buf(), cause })?;
+        let names = file_names(path).map_err(|cause| DataError::Read { path: path.to_path_buf(), cause })?;
         let part = |split| -> Result<Vec<PathBuf>, DataError> {
             let files: Vec<PathBuf> =
                 names.iter().filter(|name| is_part(name, split)).map(|name| path.join(name)).collect();
@@ -67,16 +79,15 @@ impl Files {
         Ok(Self::Parts { train, dev: part(Split::Dev)?, test: part(Split::Test)? })
     }
 
-    /// Every file with the name of its part.
-    pub(crate) fn present(&self) -> Vec<(&'static str, &Path)> {
+    /// Every file with the name of its part. The targets beside an array of inputs are among them.
+    pub(crate) fn present(&self) -> Vec<(&'static str, PathBuf)> {
         match self {
-            Self::One(path) => vec![("all", path)],
+            Self::One(path) => {
+                std::iter::once(path.clone()).chain(names::targets(path)).map(|path| ("all", path)).collect()
+            }
             Self::Parts { train, dev, test } => {
                 let parts = [("train", train), ("dev", dev), ("test", test)];
-                parts
-                    .into_iter()
-                    .flat_map(|(name, files)| files.iter().map(move |file| (name, file.as_path())))
-                    .collect()
+                parts.into_iter().flat_map(|(name, files)| files.iter().map(move |file| (name, file.clone()))).collect()
             }
         }
     }
@@ -84,13 +95,19 @@ impl Files {
 
 /// The language in a file name: `de` in `train.de`, `zh-CN` in `train.zh-CN.gz`.
 pub(crate) fn language(path: &Path) -> Option<String> {
-    const FORMATS: [&str; 7] = ["txt", "tsv", "csv", "tok", "bpe", "xml", "md"];
+    const FORMATS: [&str; 8] = ["txt", "tsv", "csv", "tok", "bpe", "xml", "md", "npy"];
     let name = path.file_name()?.to_str()?;
     let (_, extension) = name.strip_suffix(".gz").unwrap_or(name).rsplit_once('.')?;
     let code = extension.split(['-', '_']).next().unwrap_or_default();
     let is_code =
         (2..=3).contains(&code.len()) && extension.bytes().all(|b| b.is_ascii_alphabetic() || b"-_".contains(&b));
     (is_code && !FORMATS.contains(&extension)).then(|| extension.to_string())
+}
+
+/// Whether two files are an array of inputs and one of targets.
+fn is_arrays(files: &[PathBuf]) -> bool {
+    let roles: Vec<Option<Role>> = files.iter().map(|file| names::role(file)).collect();
+    matches!(roles[..], [Some(Role::Inputs), Some(Role::Targets)] | [Some(Role::Targets), Some(Role::Inputs)])
 }
 
 fn several(folder: &Path, split: Split, files: &[PathBuf]) -> DataError {
@@ -103,7 +120,7 @@ fn named(files: &[PathBuf]) -> String {
 }
 
 /// The names of the files in a folder, sorted, without hidden ones.
-fn names(folder: &Path) -> std::io::Result<Vec<String>> {
+fn file_names(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -117,14 +134,15 @@ fn names(folder: &Path) -> std::io::Result<Vec<String>> {
 }
 
 /// Whether a file name belongs to a part. `train.tsv`, `train.tsv.gz` and `en_ewt-ud-train.conllu` are all training data;
-/// dev has several common names.
+/// dev has several common names. `x-train.npy` and `train-x.npy` are the same.
 fn is_part(name: &str, split: Split) -> bool {
     let called: &[&str] = match split {
         Split::Train => &["train"],
         Split::Dev => &["dev", "val", "valid", "validation"],
         Split::Test => &["test"],
     };
-    let name = name.strip_suffix(".gz").unwrap_or(name);
+    let name = names::without_role(name);
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     called.iter().any(|called| {
         stem == *called
@@ -148,11 +166,15 @@ mod tests {
             "en_ewt-ud-train.conllu",
             "x-train.conllu.gz",
             "my_train.csv",
+            "x_train.npy",
+            "train-y.npy.gz",
             "train",
         ] {
             assert!(is_part(name, Split::Train), "{name}");
         }
-        for name in ["training.tsv", "trained.txt", "strain.txt", "test.tsv", "README.md", "train-notes.md"] {
+        for name in
+            ["training.tsv", "trained.txt", "strain.txt", "test.tsv", "README.md", "train-notes.md", "train-x.csv"]
+        {
             assert!(!is_part(name, Split::Train), "{name}");
         }
         for name in ["dev.tsv", "val.csv", "valid.jsonl.gz", "validation.txt", "x-val.conllu"] {

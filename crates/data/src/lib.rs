@@ -1,4 +1,4 @@
-//! Data for the tasks: readers of text formats, splits, tokenisers, batches and built-in data.
+//! Data for the tasks: readers of text formats and of vectors, splits, tokenisers, batches and built-in data.
 //!
 //! This crate knows no tensors. The same files and the same seed give the same examples in the same order. Data that
 //! cannot be read give a [`DataError`] that names the file and the line.
@@ -22,6 +22,7 @@ mod tagged;
 mod testing;
 mod text;
 mod tokenizer;
+mod vectors;
 mod vocabulary;
 
 pub use batch::{Budget, Padded, batches, in_order, pad};
@@ -37,4 +38,5 @@ pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
 pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
 pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};
+pub use vectors::{Scaler, Target, TargetKind, Vectors, load_vectors, read_vectors};
 pub use vocabulary::Vocabulary;

@@ -200,10 +200,10 @@ const MOST_HELD_OUT: usize = 10_000;
 pub(crate) fn load_splits<T>(
     Source { path, fold }: &Source,
     files: Files,
-    read: impl Fn(&[PathBuf]) -> Result<Loaded<T>, DataError>,
+    mut read: impl FnMut(&[PathBuf]) -> Result<Loaded<T>, DataError>,
     key: impl Fn(&T) -> u64,
 ) -> Result<Splits<T>, DataError> {
-    let mut splits = match (files, *fold) {
+    let splits = match (files, *fold) {
         (Files::One(file), None) => {
             let mut splits = deal(read(&[file])?, key, side, &[Split::Dev, Split::Test]);
             let most = MOST_HELD_OUT;
@@ -233,30 +233,60 @@ pub(crate) fn load_splits<T>(
             });
         }
         (Files::Parts { train, dev, test }, None) => {
-            let mut splits = deal(
-                read(&train)?,
-                key,
-                |hash| match side(hash) {
-                    Split::Dev if dev.is_empty() => Split::Dev,
-                    Split::Test if test.is_empty() => Split::Test,
-                    _ => Split::Train,
-                },
-                &[Split::Dev, Split::Test],
-            );
-            for (split, files, part) in [(Split::Dev, &dev, &mut splits.dev), (Split::Test, &test, &mut splits.test)] {
-                if files.is_empty() {
-                    splits
-                        .notes
-                        .push(format!("{split} is 5 % of train, by a hash of the input: there is no {split} file"));
-                    continue;
-                }
-                let Loaded { examples, notes } = read(files)?;
-                *part = examples;
-                splits.notes.extend(notes);
-            }
-            splits
+            let mut part = |files: &[PathBuf]| if files.is_empty() { Ok(None) } else { read(files).map(Some) };
+            let train = part(&train)?.unwrap_or_default();
+            complete(train, [part(&dev)?, part(&test)?], key, "file")
         }
     };
+    finish(path, splits)
+}
+
+/// Splits the examples of a single file that names the part of each. If dev or test is missing, it is taken from train as
+/// in [`load_splits`].
+pub(crate) fn split_given<T>(
+    path: &Path,
+    Loaded { mut examples, notes }: Loaded<T>,
+    split: impl Fn(&T) -> Split,
+    key: impl Fn(&T) -> u64,
+) -> Result<Splits<T>, DataError> {
+    let [dev, test] = [Split::Dev, Split::Test].map(|part| {
+        let examples: Vec<T> = examples.extract_if(.., |example| split(example) == part).collect();
+        (!examples.is_empty()).then_some(Loaded { examples, notes: Vec::new() })
+    });
+    finish(path, complete(Loaded { examples, notes }, [dev, test], key, "row"))
+}
+
+/// Joins the parts. A missing dev or test part is taken from train by the hash of the input; `what` names what is missing.
+fn complete<T>(
+    train: Loaded<T>,
+    [dev, test]: [Option<Loaded<T>>; 2],
+    key: impl Fn(&T) -> u64,
+    what: &str,
+) -> Splits<T> {
+    let mut splits = deal(
+        train,
+        key,
+        |hash| match side(hash) {
+            Split::Dev if dev.is_none() => Split::Dev,
+            Split::Test if test.is_none() => Split::Test,
+            _ => Split::Train,
+        },
+        &[Split::Dev, Split::Test],
+    );
+    for (split, given, part) in [(Split::Dev, dev, &mut splits.dev), (Split::Test, test, &mut splits.test)] {
+        let Some(Loaded { examples, notes }) = given else {
+            let note = format!("{split} is 5 % of train, by a hash of the input: there is no {split} {what}");
+            splits.notes.push(note);
+            continue;
+        };
+        *part = examples;
+        splits.notes.extend(notes);
+    }
+    splits
+}
+
+/// Removes duplicate notes and refuses a part without examples.
+fn finish<T>(path: &Path, mut splits: Splits<T>) -> Result<Splits<T>, DataError> {
     let mut seen = BTreeSet::new();
     splits.notes.retain(|note| seen.insert(note.clone()));
     match Split::ALL.into_iter().find(|&split| splits.get(split).is_empty()) {
@@ -273,8 +303,8 @@ pub fn fingerprint(path: &Path) -> Result<String, DataError> {
     let mut state = Fnv::default();
     let mut buffer = vec![0; 1 << 16];
     for (part, path) in Files::of_one_or_two(path)?.present() {
-        let fail = |cause| read_error(path, cause);
-        let mut file = File::open(path).map_err(fail)?;
+        let fail = |cause| read_error(&path, cause);
+        let mut file = File::open(&path).map_err(fail)?;
         state.write(part.as_bytes());
         state.write(&file.metadata().map_err(fail)?.len().to_le_bytes());
         loop {

@@ -1,8 +1,9 @@
 //! Tests with published data sets. They are skipped unless `REGARD_DATA` names the folder of the data.
 
 use regard_data::{
-    Case, Fold, LabelledColumns, PairColumns, Source, Split, TagColumn, Tokenizer, TokenizerConfig, TokenizerKind,
-    load_labelled, load_pairs, load_tagged, read_labelled, read_pairs, read_text, split_text,
+    Case, Fold, LabelledColumns, PairColumns, Scaler, Source, Split, TagColumn, Target, Tokenizer, TokenizerConfig,
+    TokenizerKind, load_labelled, load_pairs, load_tagged, load_vectors, read_labelled, read_pairs, read_text,
+    split_text,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -99,4 +100,25 @@ fn tiny_shakespeare_has_its_characters() {
     eprintln!("characters trained and encoded in {:.2?}", start.elapsed());
     assert_eq!((tokenizer.vocab(), ids.len()), (65 + 5, 1_115_394));
     assert_eq!(tokenizer.decode(&ids), text);
+}
+
+#[test]
+fn pendigits_are_sequences_of_points() {
+    let Some(folder) = folder() else { return };
+    let start = std::time::Instant::now();
+    let splits = load_vectors(&Source { path: folder.join("pendigits"), fold: None }).unwrap();
+    eprintln!("pen trajectories read in {:.2?}; {:?}", start.elapsed(), splits.notes);
+    // The published numbers of digits; dev is taken from train.
+    assert_eq!((splits.train.len() + splits.dev.len(), splits.test.len()), (7_494, 3_498));
+    let all = || Split::ALL.into_iter().flat_map(|split| splits.get(split));
+    let labels: BTreeSet<String> = all().map(|digit| format!("{:?}", digit.target)).collect();
+    assert_eq!(labels.len(), 10, "{labels:?}");
+    assert!(matches!(&splits.test[0].target, Some(Target::Label(label)) if label == "8"));
+    assert_eq!(splits.test[0].features[..6], [273.0, 323.0, 0.0, 272.0, 327.0, 0.0]);
+    // As many ends of strokes as the files have `.PEN_UP`.
+    let ends = all().flat_map(|digit| digit.features.chunks(3)).filter(|point| point[2] == 1.0).count();
+    assert_eq!(ends, 9_433 + 4_257);
+    let scaler = Scaler::learn(3, splits.train.iter().map(|digit| &digit.features[..]));
+    eprintln!("mean {:?}, deviation {:?}", scaler.mean(), scaler.deviation());
+    assert!(scaler.deviation().iter().all(|deviation| *deviation > 0.0));
 }
