@@ -2,7 +2,7 @@
 
 use crate::error::listed;
 use crate::file::check_rereadable;
-use crate::vectors::names::{self, Role};
+use crate::vectors::names;
 use crate::{DataError, Split};
 use std::path::{Path, PathBuf};
 
@@ -104,10 +104,10 @@ pub(crate) fn language(path: &Path) -> Option<String> {
     (is_code && !FORMATS.contains(&extension)).then(|| extension.to_string())
 }
 
-/// Whether two files are an array of inputs and one of targets.
+/// Whether two files are an array of inputs and the targets that belong to it.
 fn is_arrays(files: &[PathBuf]) -> bool {
-    let roles: Vec<Option<Role>> = files.iter().map(|file| names::role(file)).collect();
-    matches!(roles[..], [Some(Role::Inputs), Some(Role::Targets)] | [Some(Role::Targets), Some(Role::Inputs)])
+    let belongs = |inputs: &Path, targets: &Path| names::targets(inputs).is_some_and(|file| file == targets);
+    matches!(files, [one, other] if belongs(one, other) || belongs(other, one))
 }
 
 fn several(folder: &Path, split: Split, files: &[PathBuf]) -> DataError {

@@ -233,8 +233,8 @@ pub(crate) fn load_splits<T>(
             });
         }
         (Files::Parts { train, dev, test }, None) => {
+            let train = read(&train)?;
             let mut part = |files: &[PathBuf]| if files.is_empty() { Ok(None) } else { read(files).map(Some) };
-            let train = part(&train)?.unwrap_or_default();
             complete(train, [part(&dev)?, part(&test)?], key, "file")
         }
     };

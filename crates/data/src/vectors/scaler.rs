@@ -49,16 +49,23 @@ impl Scaler {
     }
 
     /// Scales numbers `[length, width]` in place. A result too large for `f32` becomes its largest number.
+    ///
+    /// # Panics
+    /// If the numbers are not whole rows.
     pub fn apply(&self, numbers: &mut [f32]) {
         self.map(numbers, |x, mean, deviation| (x - mean) / deviation);
     }
 
     /// Undoes [`Scaler::apply`].
+    ///
+    /// # Panics
+    /// If the numbers are not whole rows.
     pub fn restore(&self, numbers: &mut [f32]) {
         self.map(numbers, |x, mean, deviation| x * deviation + mean);
     }
 
     fn map(&self, numbers: &mut [f32], f: impl Fn(f64, f64, f64) -> f64) {
+        assert!(numbers.len().is_multiple_of(self.width()), "{} numbers in rows of {}", numbers.len(), self.width());
         for row in numbers.chunks_exact_mut(self.width()) {
             for ((x, &mean), &deviation) in row.iter_mut().zip(&self.mean).zip(&self.deviation) {
                 *x = f(f64::from(*x), mean, deviation).clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32;

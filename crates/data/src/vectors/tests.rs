@@ -324,9 +324,13 @@ fn a_folder_has_its_arrays_and_alike_parts() {
     assert_ne!(fingerprint(dir.path()).unwrap(), before);
     let error = load(&dir, "").unwrap_err().to_string();
     assert!(error.contains("expected 1 number in each vector and value in dev as in train, found"), "{error}");
+    // The name of the targets is that of the inputs but for the letter.
+    std::fs::rename(dir.path().join("dev-y.npy"), dir.path().join("y-dev.npy")).unwrap();
+    let error = load(&dir, "").unwrap_err().to_string();
+    assert!(error.contains("expected one file for dev, found dev-x.npy, y-dev.npy"), "{error}");
     std::fs::remove_file(dir.path().join("dev-x.npy")).unwrap();
     let error = load(&dir, "").unwrap_err().to_string();
-    assert!(error.contains("dev-y.npy: expected an array of inputs"), "{error}");
+    assert!(error.contains("y-dev.npy: expected an array of inputs"), "{error}");
 
     // The targets beside a single array belong to its hash.
     let x = write(&dir, "x.npy", &array("(1, 1)"));
