@@ -74,17 +74,13 @@ impl Planes {
 /// Copies every `stride`-th element, from `first` on, until `to` is full.
 #[inline(always)]
 fn copy_every(stride: usize, from: &[f32], first: usize, to: &mut [f32]) {
-    if to.is_empty() {
-        return;
-    }
-    let from = &from[first..][..(to.len() - 1) * stride + 1];
+    let Some(last) = to.len().checked_sub(1) else { return };
+    let from = &from[first..][..last * stride + 1];
     match stride {
         1 => copy_row(from, to),
-        2 => {
-            for (to, from) in to.iter_mut().zip(from.chunks(2)) {
-                *to = from[0];
-            }
-        }
+        // Loops over rows this short are faster in pieces of a known length than as one loop (measured for stride 2).
+        2 if to.len() >= 8 => copy_even::<8, 15>(from, to),
+        2 if to.len() >= 4 => copy_even::<4, 7>(from, to),
         _ => {
             for (to, from) in to.iter_mut().zip(from.iter().step_by(stride)) {
                 *to = *from;
@@ -93,22 +89,39 @@ fn copy_every(stride: usize, from: &[f32], first: usize, to: &mut [f32]) {
     }
 }
 
+/// Copies every second element in pieces of `N`, which span `SPAN` elements of `from`; `to` has at least `N`.
+#[inline(always)]
+fn copy_even<const N: usize, const SPAN: usize>(from: &[f32], to: &mut [f32]) {
+    let mut start = 0;
+    loop {
+        let from = from[2 * start..].first_chunk::<SPAN>().expect("from reaches the last element");
+        let to_piece = to[start..].first_chunk_mut::<N>().expect("the last piece ends with the row");
+        for (i, to) in to_piece.iter_mut().enumerate() {
+            *to = from[2 * i];
+        }
+        // The last piece overlaps the one before.
+        let last = to.len() - N;
+        if start == last {
+            return;
+        }
+        start = (start + N).min(last);
+    }
+}
+
 /// Copies a short row; a call of `memcpy` would take longer than the copy.
 #[inline(always)]
 pub(super) fn copy_row(from: &[f32], to: &mut [f32]) {
     const PIECE: usize = 8;
-    let len = to.len();
-    let from = &from[..len];
-    let (Some(last_from), Some(last_to)) = (from.last_chunk::<PIECE>(), len.checked_sub(PIECE)) else {
+    let from = &from[..to.len()];
+    let (Some(last), Some(start)) = (from.last_chunk::<PIECE>(), to.len().checked_sub(PIECE)) else {
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;
         }
         return;
     };
-    let last_from = *last_from;
     for (to, from) in to.as_chunks_mut::<PIECE>().0.iter_mut().zip(from.as_chunks::<PIECE>().0) {
         *to = *from;
     }
     // The last piece overlaps the one before.
-    to[last_to..].copy_from_slice(&last_from);
+    to[start..].copy_from_slice(last);
 }
