@@ -43,9 +43,8 @@ pub fn convolution_backward(
         weight_gradient(shape, output, input, grad, grad_weight, grad_bias)?;
     }
     match grad_input {
-        None => {}
+        None | Some([]) => {}
         Some(out) if grad.is_empty() => out.fill(0.0),
-        Some(out) if out.is_empty() => {}
         Some(out) => {
             let planes = grad_planes(shape, output);
             planes.len()?;
