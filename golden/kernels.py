@@ -232,6 +232,26 @@ def linear_gelu():
     return file
 
 
+def convolution():
+    """Weights are `[out_channels, in_channels, kernel_h, kernel_w]`."""
+    file = File("convolution")
+
+    def add(name, x, weight, stride=(1, 1), padding=(0, 0), bias=True):
+        case = file.case(name, stride=stride, padding=padding)
+        x, weight = case.leaf("x", *x), case.leaf("weight", *weight)
+        bias = case.leaf("bias", weight.shape[0]) if bias else None
+        case.differentiate(out=F.conv2d(x, weight, bias, stride, padding))
+
+    add("same", (2, 3, 7, 6), (5, 3, 3, 3), padding=(1, 1))
+    add("valid", (2, 2, 6, 7), (3, 2, 3, 3), bias=False)
+    add("strided", (2, 3, 9, 8), (4, 3, 3, 3), stride=(2, 2), padding=(1, 1))
+    add("pairs", (1, 2, 8, 9), (3, 2, 5, 3), stride=(3, 1), padding=(2, 0))
+    add("pointwise", (2, 4, 5, 3), (6, 4, 1, 1))
+    add("skipping", (1, 2, 7, 7), (2, 2, 1, 2), stride=(2, 3))
+    add("one_channel", (3, 1, 8, 8), (17, 1, 3, 3), padding=(1, 1))
+    return file
+
+
 def embedding():
     file = File("embedding")
     case = file.case("repeated")
@@ -343,7 +363,7 @@ def tiny_gpt():
 def main():
     files = [
         attention(), linear_attention(), graph_attention(), layer_norm(), rms_norm(), activations(), softmax(),
-        cross_entropy(), linear(), linear_gelu(), embedding(), rope(), recurrent("lstm"), recurrent("gru"),
+        cross_entropy(), linear(), linear_gelu(), convolution(), embedding(), rope(), recurrent("lstm"), recurrent("gru"),
         recurrent("rnn"), adamw(), tiny_gpt(),
     ]  # fmt: skip
     print(f"{sum(file.save() for file in files):7d}  in all")

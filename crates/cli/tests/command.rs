@@ -22,6 +22,7 @@ fn every_benchmark_runs_at_a_small_size() {
     }
     for (subject, work) in [
         ("kernels", "lstm/2x3x4x5"),
+        ("kernels", "convolution/2x3x4x5x3x2/both"),
         ("train", "train/2x4x8x2x1x16x11"),
         ("icl", "icl/fields/3x5x40"),
         ("icl", "icl/node/3x20x2000"),

@@ -7,6 +7,7 @@ pub mod activation;
 pub mod adamw;
 pub mod attention;
 mod buffer;
+pub mod convolution;
 pub mod cross_entropy;
 pub mod dropout;
 pub mod embedding;

@@ -8,6 +8,7 @@ mod activation;
 mod adamw;
 mod add_rows;
 mod attention;
+mod convolution;
 mod cross_entropy;
 mod dropout;
 mod embedding;
@@ -31,6 +32,7 @@ pub use attention::{
     AttentionOptions, Distance, Mask, SparseRows, attention, attention_crossed, attention_fallback, attention_packed,
     attention_weights, join_heads, split_heads,
 };
+pub use convolution::{ConvolutionOptions, convolution, convolution_fallback};
 pub use cross_entropy::{cross_entropy, cross_entropy_fallback};
 pub use dropout::{dropout, dropout_fallback};
 pub use embedding::{embedding, embedding_fallback};

@@ -1,10 +1,11 @@
-//! Benchmarks of attention and recurrent layers, called as in a training step.
+//! Benchmarks of attention, recurrent layers and convolutions, called as in a training step.
 
 use anyhow::Result;
 use regard_kernels::attention::{
     AttentionGradients, AttentionOptions, AttentionShape, Band, BooleanMask, Dropout, View, ViewMut,
     attention_backward, attention_forward,
 };
+use regard_kernels::convolution::{ConvolutionGradients, ConvolutionShape, convolution_backward, convolution_forward};
 use regard_kernels::recurrent::RecurrentShape;
 use regard_kernels::recurrent::lstm::{LstmGradients, LstmWeights, lstm_backward, lstm_forward};
 
@@ -89,6 +90,37 @@ pub fn lstm([batch, seq, d_in, d_hidden]: [usize; 4]) -> Result<Box<dyn FnMut() 
         let [x_grad, w_ih, w_hh, bias, h0, c0] = &mut grads;
         let gradients = LstmGradients { x: x_grad, w_ih, w_hh, bias, h0, c0 };
         lstm_backward(shape, &x, weights, &initial, &initial, &hidden, &cells, &mut gates, &grad, None, gradients)?;
+        Ok(())
+    }))
+}
+
+/// Returns a call of a convolution with bias for sizes `[batch, in_channels, out_channels, side, kernel, stride]`.
+pub fn convolution(sizes: [usize; 6], phase: Phase) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let [batch, in_channels, out_channels, side, kernel, stride] = sizes;
+    let shape = ConvolutionShape {
+        batch,
+        in_channels,
+        out_channels,
+        input: [side; 2],
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        padding: [kernel / 2; 2],
+    };
+    let (input, bias) = (values(batch * in_channels * side * side, 1), values(out_channels, 2));
+    let weight = values(out_channels * in_channels * kernel * kernel, 3);
+    let grad = values(shape.output_len()?, 4);
+    let mut out = vec![0.0; grad.len()];
+    let mut grads = [input.len(), weight.len(), bias.len()].map(|len| vec![0.0; len]);
+    Ok(Box::new(move || {
+        if phase != Phase::Backward {
+            convolution_forward(shape, &input, &weight, Some(&bias), &mut out)?;
+        }
+        if phase != Phase::Forward {
+            let [grad_input, grad_weight, grad_bias] = &mut grads;
+            let gradients =
+                ConvolutionGradients { input: Some(grad_input), weight: Some(grad_weight), bias: Some(grad_bias) };
+            convolution_backward(shape, &input, &weight, &grad, gradients)?;
+        }
         Ok(())
     }))
 }

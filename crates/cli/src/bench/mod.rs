@@ -38,7 +38,7 @@ pub struct Bench {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Attention, windows and recurrent layers, forward and backward
+    /// Attention, windows, recurrent layers and convolutions, forward and backward
     Kernels,
     /// A training step of a GPT
     Train,

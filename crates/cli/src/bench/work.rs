@@ -15,6 +15,9 @@ pub enum Work {
     Attention { kind: AttentionKind, sizes: [usize; 4], phase: Phase },
     /// `lstm/BATCHxSEQxD_INxD_HIDDEN`: forward and backward pass of an LSTM.
     Lstm { sizes: [usize; 4] },
+    /// `convolution/BATCHxIN_CHANNELSxOUT_CHANNELSxSIDExKERNELxSTRIDE/PHASE`: square images and kernels, padded by half a
+    /// kernel.
+    Convolution { sizes: [usize; 6], phase: Phase },
     /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`: one step of a GPT.
     Train(GptShape),
     /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
@@ -58,7 +61,8 @@ pub enum Phase {
 #[error(
     "`{name}` is not a benchmark here: {why}\n  \
      examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
-     backward, both), lstm/32x64x64x128, train/2x16x64x4x4x128x256, icl/node/20x100x10000"
+     backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, train/2x16x64x4x4x128x256, \
+     icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
     name: String,
@@ -105,6 +109,15 @@ impl Work {
             works.push(Work::Attention { kind, sizes, phase: Phase::Both });
         }
         works.extend([[32, 64, 64, 128], [1, 256, 256, 256], [32, 64, 256, 256]].map(|sizes| Work::Lstm { sizes }));
+        for sizes in [
+            [64, 1, 32, 28, 3, 1],
+            [64, 32, 64, 28, 3, 1],
+            [64, 64, 64, 28, 3, 1],
+            [64, 32, 64, 28, 3, 2],
+            [64, 64, 64, 14, 3, 2],
+        ] {
+            works.extend([Phase::Forward, Phase::Backward].map(|phase| Work::Convolution { sizes, phase }));
+        }
         works
     }
 
@@ -121,7 +134,7 @@ impl Work {
     /// Returns the subject of `regard bench` that the benchmark belongs to.
     pub fn subject(&self) -> Subject {
         match self {
-            Work::Attention { .. } | Work::Lstm { .. } => Subject::Kernels,
+            Work::Attention { .. } | Work::Lstm { .. } | Work::Convolution { .. } => Subject::Kernels,
             Work::Train(_) => Subject::Train,
             Work::Icl { .. } => Subject::Icl,
         }
@@ -129,12 +142,13 @@ impl Work {
 
     pub fn name(&self) -> String {
         let joined = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
+        let phase_name = |phase: &Phase| PHASES.iter().find(|p| p.1 == *phase).map_or("", |p| p.0);
         match self {
             Work::Attention { kind, sizes, phase } => {
                 let kind = KINDS.iter().find(|k| k.1 == *kind).map_or("", |k| k.0);
-                let phase = PHASES.iter().find(|p| p.1 == *phase).map_or("", |p| p.0);
-                format!("attention/{kind}/{}/{phase}", joined(sizes))
+                format!("attention/{kind}/{}/{}", joined(sizes), phase_name(phase))
             }
+            Work::Convolution { sizes, phase } => format!("convolution/{}/{}", joined(sizes), phase_name(phase)),
             Work::Lstm { sizes } => format!("lstm/{}", joined(sizes)),
             Work::Train(shape) => format!("train/{}", joined(&shape.sizes())),
             Work::Icl { step, sizes } => {
@@ -161,6 +175,15 @@ impl Work {
             Work::Lstm { sizes: [batch, seq, d_in, d_hidden] } => {
                 let weights = 4.0 * float(d_hidden) * (float(d_in) + float(d_hidden));
                 3.0 * weights + float(batch) * float(seq) * (2.0 * float(d_in) + 12.0 * float(d_hidden))
+            }
+            Work::Convolution { sizes: [batch, d_in, d_out, side, kernel, stride], .. } => {
+                let pixels = float(batch) * float(side) * float(side);
+                // The padded output has at most one row and column more.
+                let out = float(batch) * (float(side) / float(stride) + 1.0).powi(2);
+                // A few partial sums of the weights, and each thread's copy of an image.
+                let weights = 20.0 * float(d_in) * float(d_out) * float(kernel) * float(kernel);
+                let image = 8.0 * (float(d_in) + float(d_out)) * (float(side) + float(kernel)).powi(2);
+                2.0 * pixels * float(d_in) + 2.0 * out * float(d_out) + weights + image
             }
             Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
                 let d = float(d_model);
@@ -195,6 +218,7 @@ impl Work {
         match self {
             Work::Attention { kind, sizes, phase } => kernels::attention(*kind, *sizes, *phase),
             Work::Lstm { sizes } => kernels::lstm(*sizes),
+            Work::Convolution { sizes, phase } => kernels::convolution(*sizes, *phase),
             Work::Train(shape) => train::step(*shape),
             Work::Icl { step: IclStep::Fields, sizes } => icl::fields(*sizes),
             Work::Icl { step: IclStep::Node, sizes } => icl::node(*sizes),
@@ -207,12 +231,18 @@ impl FromStr for Work {
 
     fn from_str(name: &str) -> Result<Self, UnknownWork> {
         let unknown = |why: &str| UnknownWork::new(name, why);
+        let phase_named =
+            |phase: &str| Ok(PHASES.iter().find(|p| p.0 == phase).ok_or_else(|| unknown("unknown phase"))?.1);
         let parts: Vec<&str> = name.split('/').collect();
         match parts.as_slice() {
             ["attention", kind, shape, phase] => {
                 let kind = KINDS.iter().find(|k| k.0 == *kind).ok_or_else(|| unknown("unknown kind"))?.1;
-                let phase = PHASES.iter().find(|p| p.0 == *phase).ok_or_else(|| unknown("unknown phase"))?.1;
+                let phase = phase_named(phase)?;
                 Ok(Work::Attention { kind, sizes: sizes(shape).map_err(|why| unknown(&why))?, phase })
+            }
+            ["convolution", shape, phase] => {
+                let phase = phase_named(phase)?;
+                Ok(Work::Convolution { sizes: sizes(shape).map_err(|why| unknown(&why))?, phase })
             }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
             ["train", shape] => {
@@ -223,7 +253,7 @@ impl FromStr for Work {
                 let step = STEPS.iter().find(|s| s.0 == *step).ok_or_else(|| unknown("expected fields or node"))?.1;
                 Ok(Work::Icl { step, sizes: sizes(shape).map_err(|why| unknown(&why))? })
             }
-            _ => Err(unknown("expected attention/…, lstm/…, train/… or icl/…")),
+            _ => Err(unknown("expected attention/…, lstm/…, convolution/…, train/… or icl/…")),
         }
     }
 }
@@ -256,6 +286,7 @@ mod tests {
             ("attention/causal/1x2x3/forward", "expected 4 sizes"),
             ("attention/causual/1x2x3x4/forward", "unknown kind"),
             ("lstm/1x2x3x0", "sizes from 1"),
+            ("convolution/1x2x3x4x5x6/sideways", "unknown phase"),
             ("train/1x8x10x3x1x4x5", "n_heads"),
             ("nothing", "expected attention"),
         ] {

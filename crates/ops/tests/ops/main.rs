@@ -4,6 +4,7 @@ mod activation;
 mod adamw;
 mod add_rows;
 mod attention;
+mod convolution;
 mod cross_entropy;
 mod dropout;
 mod embedding;

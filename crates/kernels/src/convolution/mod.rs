@@ -1,0 +1,121 @@
+//! Two-dimensional convolution of images, forward and backward.
+//!
+//! `out[n, o, y, x] = bias[o] + Σ_{c, i, j} weight[o, c, i, j] · input[n, c, s y + i − p, s x + j − p]` with stride `s` and zeros
+//! outside the input: the cross-correlation that PyTorch calls `conv2d`. The gradients are
+//!
+//! - `∂bias[o] = Σ_{n, y, x} ∂out[n, o, y, x]`,
+//! - `∂weight[o, c, i, j] = Σ_{n, y, x} ∂out[n, o, y, x] · input[n, c, s y + i − p, s x + j − p]`,
+//! - `∂input[n, c, s m + a − p, s l + b − p] = Σ_{o, i, j} weight[o, c, a + s i, b + s j] · ∂out[n, o, m − i, l − j]` for each
+//!   `a, b < s`, a convolution of stride 1 for each pair.
+//!
+//! The matrix of all windows is never formed. Each image is copied once with its zeros ([`planes`]); in the copy, the inputs
+//! of all outputs at one place of the kernel are consecutive, whatever the stride. So a register tile of output channels and
+//! consecutive outputs reads the copy at one offset for each place of the kernel ([`product`]).
+
+mod backward;
+mod forward;
+mod planes;
+mod product;
+#[cfg(test)]
+mod tests;
+mod weight_gradient;
+
+pub use backward::{ConvolutionGradients, convolution_backward};
+pub use forward::convolution_forward;
+
+use crate::error::{KernelError, check_product, check_sizes};
+use crate::parallel::is_crowded;
+
+/// The sizes of a convolution. A pair is for height and width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvolutionShape {
+    /// Number of images.
+    pub batch: usize,
+    /// Number of channels of the input.
+    pub in_channels: usize,
+    /// Number of channels of the output.
+    pub out_channels: usize,
+    /// Height and width of the input.
+    pub input: [usize; 2],
+    /// Height and width of the kernel.
+    pub kernel: [usize; 2],
+    /// Distance between the windows of neighbouring outputs.
+    pub stride: [usize; 2],
+    /// Number of zeros on each side of the input.
+    pub padding: [usize; 2],
+}
+
+impl ConvolutionShape {
+    /// Returns height and width of the output; refuses a kernel, stride or number of channels of 0, and a kernel that is
+    /// larger than the padded input.
+    pub fn output(&self) -> Result<[usize; 2], KernelError> {
+        if self.in_channels == 0 {
+            let why = "expected at least 1 channel, got 0".to_string();
+            return Err(KernelError::Invalid { what: "convolution input", why });
+        }
+        let [height, width] = [0, 1].map(|axis| self.output_side(axis));
+        Ok([height?, width?])
+    }
+
+    fn output_side(&self, axis: usize) -> Result<usize, KernelError> {
+        let side = ["height", "width"][axis];
+        let [input, kernel, stride, padding] = [self.input, self.kernel, self.stride, self.padding].map(|x| x[axis]);
+        if kernel == 0 {
+            let why = format!("expected a {side} of at least 1, got 0");
+            return Err(KernelError::Invalid { what: "convolution kernel", why });
+        }
+        if stride == 0 {
+            let why = format!("expected at least 1 along the {side}, got 0");
+            return Err(KernelError::Invalid { what: "convolution stride", why });
+        }
+        // A quarter of the range leaves room for all sums of positions.
+        let padded = padding.checked_mul(2).and_then(|zeros| zeros.checked_add(input));
+        let Some(padded) = padded.filter(|&padded| padded <= isize::MAX as usize / 4) else {
+            let why = format!("expected a smaller padding, {padding} on each side of a {side} of {input} is too large");
+            return Err(KernelError::Invalid { what: "convolution padding", why });
+        };
+        if kernel > padded {
+            let why = format!("expected a {side} of at most {padded}, that of the padded input, got {kernel}");
+            return Err(KernelError::Invalid { what: "convolution kernel", why });
+        }
+        Ok((padded - kernel) / stride + 1)
+    }
+
+    /// Returns the number of elements of the output; refuses what [`ConvolutionShape::output`] does, and one that does not
+    /// fit in memory.
+    pub fn output_len(&self) -> Result<usize, KernelError> {
+        let [height, width] = self.output()?;
+        [self.out_channels, height, width]
+            .into_iter()
+            .try_fold(self.batch, |len, size| check_product("convolution out", len, size))
+            .and_then(|len| check_product("convolution out", len, size_of::<f32>()).map(|_| len))
+    }
+
+    /// Returns the number of places of the kernel in all input channels.
+    fn taps(&self) -> usize {
+        self.in_channels * self.kernel[0] * self.kernel[1]
+    }
+
+    /// Returns the number of elements of an input image.
+    fn input_len(&self) -> usize {
+        self.in_channels * self.input[0] * self.input[1]
+    }
+
+    /// Refuses slices that do not have the sizes of the shape; returns height and width of the output.
+    fn check(&self, input: usize, weight: usize, out: (&'static str, usize)) -> Result<[usize; 2], KernelError> {
+        let [height, width] = self.output()?;
+        let Self { batch, in_channels, out_channels, input: [h, w], kernel: [i, j], .. } = *self;
+        check_sizes("convolution input", input, &[batch, in_channels, h, w])?;
+        check_sizes("convolution weight", weight, &[out_channels, in_channels, i, j])?;
+        check_sizes(out.0, out.1, &[batch, out_channels, height, width])?;
+        Ok([height, width])
+    }
+}
+
+/// Number of multiply-adds up to which one thread is faster than several.
+const SERIAL_MULTIPLY_ADDS: usize = 192 * 1024;
+
+/// Returns whether work on `pieces` pieces, of so many multiply-adds in all, is split over the threads.
+fn is_parallel(pieces: usize, multiply_adds: usize) -> bool {
+    pieces > 1 && multiply_adds > SERIAL_MULTIPLY_ADDS && !is_crowded()
+}
