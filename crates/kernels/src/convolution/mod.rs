@@ -8,9 +8,9 @@
 //! - `∂input[n, c, s m + a − p, s l + b − p] = Σ_{o, i, j} weight[o, c, a + s i, b + s j] · ∂out[n, o, m − i, l − j]` for each
 //!   `a, b < s`, a convolution of stride 1 for each pair.
 //!
-//! The matrix of all windows is never formed. Each image is copied once with its zeros ([`planes`]); in the copy, the inputs
+//! The matrix of all windows is never formed. Each image is copied once with its zeros (`planes.rs`); in the copy, the inputs
 //! of all outputs at one place of the kernel are consecutive, whatever the stride. So a register tile of output channels and
-//! consecutive outputs reads the copy at one offset for each place of the kernel ([`product`]).
+//! consecutive outputs reads the copy at one offset for each place of the kernel (`product.rs`).
 
 mod backward;
 mod forward;
