@@ -25,7 +25,7 @@ pub struct ConvolutionGradients<'a> {
 /// Computes the gradients of a convolution, given the gradient `grad` of its output.
 ///
 /// # Shapes
-/// Those of [`super::convolution_forward`]; `grad` has the shape of the output.
+/// All arguments have the shapes of [`super::convolution_forward`]; `grad` has that of the output.
 pub fn convolution_backward(
     shape: ConvolutionShape,
     input: &[f32],
