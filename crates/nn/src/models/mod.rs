@@ -10,5 +10,6 @@ pub mod recurrent_language_model;
 pub mod recurrent_translator;
 pub mod stack;
 pub mod tagger;
+pub mod target;
 pub mod transformer;
 pub mod word_vectors;
