@@ -187,7 +187,7 @@ impl Classifier {
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, outputs]`.
     pub fn predict(&self, ids: Tensor<2, Int>, lengths: &[usize], pass: &Pass) -> Result<Tensor<2>, NnError> {
-        self.target.predict(self.logits(ids, lengths, pass)?)
+        Ok(self.target.predict(self.logits(ids, lengths, pass)?)?)
     }
 
     /// Computes the mean loss over texts, or over texts and outputs; see [`Target::loss`].

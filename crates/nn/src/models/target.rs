@@ -1,4 +1,4 @@
-//! What a classifier predicts for an example, be it a text, a picture or a set of vectors: labels or numbers, with their loss.
+//! What a model predicts for a whole input, or for each of its vectors: labels or numbers, with their loss.
 
 use burn::tensor::{Int, Tensor, activation::sigmoid};
 use regard_ops::{CrossEntropyOptions, OpError, cross_entropy, softmax};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
 
-/// What a classifier predicts for an example.
+/// What a model predicts for an input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -23,11 +23,11 @@ pub enum Target {
 /// The correct answers for a batch.
 #[derive(Debug, Clone)]
 pub enum Answers {
-    /// The label of each example, `[batch]`.
+    /// The label of each input, `[batch]`.
     One(Tensor<1, Int>),
-    /// 1 for each label of an example and 0 for the others, `[batch, outputs]`.
+    /// 1 for each label of an input and 0 for the others, `[batch, outputs]`.
     Several(Tensor<2, Int>),
-    /// The numbers of each example, `[batch, outputs]`.
+    /// The numbers of each input, `[batch, outputs]`.
     Value(Tensor<2>),
 }
 
@@ -45,15 +45,15 @@ impl Target {
     ///
     /// # Shapes
     /// `logits` `[batch, outputs]` → the same.
-    pub fn predict(self, logits: Tensor<2>) -> Result<Tensor<2>, NnError> {
+    pub fn predict(self, logits: Tensor<2>) -> Result<Tensor<2>, OpError> {
         Ok(match self {
-            Target::One => softmax(logits)?,
-            Target::Several => sigmoid(logits),
-            Target::Value => logits,
+            Self::One => softmax(logits)?,
+            Self::Several => sigmoid(logits),
+            Self::Value => logits,
         })
     }
 
-    /// Computes the mean loss over examples, or over examples and outputs. Label smoothing must be 0 for [`Target::Value`].
+    /// Computes the mean loss over inputs, or over inputs and outputs. Label smoothing must be 0 for [`Target::Value`].
     ///
     /// # Shapes
     /// `logits` `[batch, outputs]` → `[1]`.
