@@ -84,10 +84,7 @@ impl ClassifierConfig {
 
     /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        check_positive("outputs", self.outputs)?;
-        if self.target == Target::One && self.outputs < 2 {
-            return Err(ConfigError::new("outputs", self.outputs, "2 or more labels to choose one from"));
-        }
+        self.target.validate(self.outputs)?;
         match &self.encoder {
             Some(encoder) => encoder.validate().map_err(|error| error.within("encoder"))?,
             None => {
@@ -193,7 +190,7 @@ impl Classifier {
         Ok(self.target.predict(self.logits(ids, lengths, pass)?)?)
     }
 
-    /// Computes the mean loss over texts, or over texts and outputs. Label smoothing must be 0 for [`Target::Value`].
+    /// Computes the mean loss over texts, or over texts and outputs; see [`Target::loss`].
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[1]`.

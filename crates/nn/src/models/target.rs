@@ -4,7 +4,8 @@ use burn::tensor::{Int, Tensor, activation::sigmoid};
 use regard_ops::{CrossEntropyOptions, OpError, cross_entropy, softmax};
 use serde::{Deserialize, Serialize};
 
-use crate::error::NnError;
+use crate::config::check_positive;
+use crate::error::{ConfigError, NnError};
 
 /// What a model predicts for an input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,15 @@ pub enum Answers {
 }
 
 impl Target {
+    /// Returns an error unless a model can have this number of `outputs`.
+    pub fn validate(self, outputs: usize) -> Result<(), ConfigError> {
+        check_positive("outputs", outputs)?;
+        if self == Target::One && outputs < 2 {
+            return Err(ConfigError::new("outputs", outputs, "2 or more labels to choose one from"));
+        }
+        Ok(())
+    }
+
     /// Computes the probability of each label, or returns the predicted numbers.
     ///
     /// # Shapes

@@ -85,10 +85,7 @@ impl VectorModelConfig {
     /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_positive("width", self.width)?;
-        check_positive("outputs", self.outputs)?;
-        if self.target == Target::One && self.outputs < 2 {
-            return Err(ConfigError::new("outputs", self.outputs, "2 or more labels to choose one from"));
-        }
+        self.target.validate(self.outputs)?;
         for (n, &size) in self.hidden.iter().enumerate() {
             check_positive(&format!("hidden[{n}]"), size)?;
         }
