@@ -32,6 +32,7 @@ mod tag;
 pub mod task;
 pub mod train;
 mod translate;
+mod vectors;
 pub mod weights;
 mod words;
 
@@ -52,6 +53,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<pretrain::Pretrain>(),
         kind_of::<words::Words>(),
         kind_of::<compose::Compose>(),
+        kind_of::<vectors::VectorTask>(),
     ];
     KINDS
 }
@@ -94,6 +96,7 @@ mod tests {
             ("generate", "generate-shakespeare"),
             ("tag", "tag-ewt"),
             ("translate", "translate-tatoeba"),
+            ("vectors", "vectors-pendigits"),
         ] {
             let config = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{file}.toml"));
             let request = Request { config: Some(config), ..Request::default() };
@@ -111,9 +114,11 @@ mod tests {
             assert_eq!(unnamed::<crate::classify::Classify>(kind), none, "classify {kind}");
             assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
+            assert_eq!(unnamed::<crate::vectors::VectorTask>(kind), none, "vectors {kind}");
         }
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
+        assert_eq!(unnamed::<crate::vectors::VectorTask>("dnn"), none, "vectors");
         assert_eq!(unnamed::<crate::pretrain::Pretrain>("transformer"), none, "pretrain");
         // The words task refuses label smoothing.
         assert_eq!(unnamed::<crate::words::Words>("cbow"), ["label_smoothing"], "words");

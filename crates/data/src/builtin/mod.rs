@@ -26,7 +26,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use motions::motions;
+pub use motions::{motions, motions_fingerprint};
 pub use parts::Sizes;
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
