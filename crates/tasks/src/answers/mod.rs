@@ -204,9 +204,7 @@ impl Answers {
                 let ids: Vec<i32> = answers.iter().map(|answer| answer.one() as i32).collect();
                 target::Answers::One(Tensor::from_data(TensorData::new(ids, [batch]), device))
             }
-            Self::Several(_) => {
-                target::Answers::Several(many(&|answer, n| i32::from(answer.several().contains(&n))))
-            }
+            Self::Several(_) => target::Answers::Several(many(&|answer, n| i32::from(answer.several().contains(&n)))),
             Self::Number(scale) => {
                 let values: Vec<f32> = answers.iter().map(|answer| scale.scaled(answer.number()) as f32).collect();
                 target::Answers::Value(Tensor::from_data(TensorData::new(values, [batch, 1]), device))
