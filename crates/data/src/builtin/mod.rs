@@ -4,6 +4,7 @@
 //!   pronouns, negation, elision and English homographs ("I saw a saw").
 //! - [`tagged`]: the English sentences with their parts of speech.
 //! - [`sentiment()`]: opinions whose words alone do not determine the label.
+//! - [`motions()`]: points on the way around a shape, in one of two directions.
 //! - [`text()`]: short stories for language models and word vectors.
 
 mod clause;
@@ -13,6 +14,7 @@ mod french;
 mod grammar;
 mod lexicon;
 mod lists;
+mod motions;
 mod parts;
 mod phrase;
 mod pronoun;
@@ -24,6 +26,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use motions::motions;
 pub use parts::Sizes;
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};

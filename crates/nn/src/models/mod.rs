@@ -13,4 +13,5 @@ pub mod stack;
 pub mod tagger;
 pub mod target;
 pub mod transformer;
+pub mod vectors;
 pub mod word_vectors;

@@ -36,5 +36,6 @@ mod recurrent;
 mod recurrent_models;
 mod tagger;
 mod training_step;
+mod vectors;
 mod weighing;
 mod word_vectors;
