@@ -4,9 +4,11 @@
 //!   pronouns, negation, elision and English homographs ("I saw a saw").
 //! - [`tagged`]: the English sentences with their parts of speech.
 //! - [`sentiment()`]: opinions whose words alone do not determine the label.
+//! - [`digits()`]: pictures of digits from our own strokes, deformed.
 //! - [`text()`]: short stories for language models and word vectors.
 
 mod clause;
+mod digits;
 mod draw;
 mod english;
 mod french;
@@ -24,6 +26,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use digits::{DIGITS, digits, digits_fingerprint};
 pub use parts::Sizes;
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
