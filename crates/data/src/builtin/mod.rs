@@ -5,6 +5,7 @@
 //! - [`tagged`]: the English sentences with their parts of speech.
 //! - [`sentiment()`]: opinions whose words alone do not determine the label.
 //! - [`digits()`]: pictures of digits from our own strokes, deformed.
+//! - [`motions()`]: points on the way around a shape, in one of two directions.
 //! - [`text()`]: short stories for language models and word vectors.
 
 mod clause;
@@ -15,6 +16,7 @@ mod french;
 mod grammar;
 mod lexicon;
 mod lists;
+mod motions;
 mod parts;
 mod phrase;
 mod pronoun;
@@ -27,6 +29,7 @@ mod text;
 mod tests;
 
 pub use digits::{DIGITS, digits, digits_fingerprint};
+pub use motions::motions;
 pub use parts::Sizes;
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};

@@ -133,7 +133,7 @@ fn named(path: &Path, labels: &[u8]) -> Result<Vec<String>, DataError> {
     let twice = |at: usize| names[..at].contains(&names[at]);
     if let Some(at) = (0..names.len()).find(|&at| names[at].is_empty() || twice(at)) {
         let found = if names[at].is_empty() { "an empty line".into() } else { format!("{:?} again", names[at]) };
-        return Err(DataError::line(&file, at + 1, "another name of a class", found));
+        return Err(DataError::format(&file, format!("another name of a class in line {}", at + 1), found));
     }
     let name = |&label: &u8| {
         names.get(usize::from(label)).map(ToString::to_string).ok_or_else(|| {

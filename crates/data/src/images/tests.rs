@@ -132,8 +132,8 @@ fn idx_pairs_with_and_without_names() {
     assert_ne!(fingerprint_images(dir.path()).unwrap(), before);
     for (text, message) in [
         ("a\nb\n", "labels.txt: expected a name for label 2 of"),
-        ("a\nb\na\n", "labels.txt, line 3: expected another name of a class, found \"a\" again"),
-        ("a\n\nb\n", "labels.txt, line 2: expected another name of a class, found an empty line"),
+        ("a\nb\na\n", "labels.txt: expected another name of a class in line 3, found \"a\" again"),
+        ("a\n\nb\n", "labels.txt: expected another name of a class in line 2, found an empty line"),
     ] {
         std::fs::write(&names, text).unwrap();
         let error = load(dir.path(), Held::default()).unwrap_err().to_string();

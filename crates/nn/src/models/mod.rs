@@ -10,5 +10,7 @@ pub mod recurrent_language_model;
 pub mod recurrent_translator;
 pub mod stack;
 pub mod tagger;
+pub mod target;
 pub mod transformer;
+pub mod vectors;
 pub mod word_vectors;
