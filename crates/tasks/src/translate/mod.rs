@@ -32,7 +32,7 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::{DataConfig, NetworkConfig};
 use self::encoded::{Encoded, Pairs, Sentence, sentences};
-use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
+use crate::decode::{Hypothesis, RecurrentDecoder, TransformerDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind, check_length};
@@ -237,11 +237,12 @@ impl Translate {
             let hypotheses = match model {
                 Translator::Transformer(model) => {
                     let source = model.encode(ids, Some(lengths), pass)?;
-                    beam(&mut TranslatorDecoder::new(model, source, *pass), START, END, &self.within(&limits), options)?
+                    let mut decoder = TransformerDecoder::new(model.writer(), source, *pass);
+                    beam(&mut decoder, START, END, &self.within(&limits), options)?
                 }
                 Translator::Recurrent(model) => {
                     let source = model.encode(ids, Some(lengths), pass)?;
-                    let mut decoder = RecurrentTranslatorDecoder::new(model, source, *pass);
+                    let mut decoder = RecurrentDecoder::new(model.writer(), source, *pass);
                     beam(&mut decoder, START, END, &self.within(&limits), options)?
                 }
             };
