@@ -93,6 +93,12 @@ impl Colour {
         format!("#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
     }
 
+    /// Returns the colour between this one and `other`: this one for a share of 0, the other for 1.
+    pub(crate) fn towards(self, other: Self, share: f64) -> Self {
+        let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
+        Self(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
+    }
+
     /// Returns the text colour, dark or white, that is easier to read on this colour.
     pub(crate) fn ink_upon(self) -> Self {
         let lightness = 0.299 * f64::from(self.0) + 0.587 * f64::from(self.1) + 0.114 * f64::from(self.2);
@@ -116,9 +122,7 @@ impl ColourMap {
         let position = position.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
         let index = (position as usize).min(stops.len() - 2);
         let part = position - index as f64;
-        let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * part).round() as u8;
-        let (a, b) = (stops[index], stops[index + 1]);
-        Colour(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
+        stops[index].towards(stops[index + 1], part)
     }
 
     /// Returns the id of the map's gradient in an SVG.

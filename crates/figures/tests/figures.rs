@@ -1,8 +1,8 @@
 //! Tests of the content of figures in every format, for ordinary and for unusual data.
 
 use regard_figures::{
-    Axis, Bars, CellNumbers, ColourScale, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines, Links, Nodes,
-    PanelKind, Scatter, Series, Table, Text, ValueRange, confusion_matrix,
+    Axis, Bars, CellNumbers, Colour, ColourScale, Figure, FigureError, Heatmap, LabelledPoint, LineStyle, Lines, Links,
+    Nodes, PanelKind, Pictures, Scatter, Series, Table, Text, Tile, ValueRange, confusion_matrix,
 };
 use regard_system::SaveError;
 
@@ -375,4 +375,27 @@ fn a_graph_has_circles_lines_and_arrows() {
     assert!(matches!(many, Err(FigureError::TooLarge { limit: 200, .. })));
     let empty = one(Nodes::new(Vec::<(String, (f64, f64))>::new(), []).unwrap());
     assert!(texts(&empty.to_svg()).contains(&"no nodes".to_string()));
+}
+
+#[test]
+fn pictures_have_captions_and_weights() {
+    let tile = || Tile::new(2, 3, vec![Colour(250, 200, 0); 6]).unwrap();
+    let weighed = tile().weights(1, 2, vec![f32::NAN, 0.5]).unwrap();
+    let plain = one(Pictures::new([tile().caption("first\nline"), tile().caption("second")]).unwrap()).to_svg();
+    assert_eq!(count(&plain, "<image"), 2);
+    for word in ["first", "line", "second"] {
+        assert!(texts(&plain).contains(&word.to_string()), "{word}");
+    }
+    assert_ne!(one(Pictures::new([weighed.clone()]).unwrap()).to_svg(), one(Pictures::new([tile()]).unwrap()).to_svg());
+    // Two in a row need more height than one, not more width than a row holds.
+    let long = "word ".repeat(100);
+    let rows = one(Pictures::new(vec![weighed.caption(long); 5]).unwrap().columns(2).side(64));
+    assert!(rows.to_png().is_ok() && !rows.to_svg().contains("NaN"));
+    let refused = Tile::new(2, 2, vec![Colour(0, 0, 0); 3]).unwrap_err().to_string();
+    assert_eq!(refused, "picture: expected 2 × 2 values, got 3");
+    assert!(Tile::new(0, 5, Vec::new()).is_err() && tile().weights(0, 0, Vec::new()).is_err());
+    let wide = Tile::new(1, 3000, vec![Colour(0, 0, 0); 3000]);
+    assert!(matches!(wide, Err(FigureError::TooLarge { limit: 2048, .. })));
+    let empty = one(Pictures::new([]).unwrap());
+    assert!(texts(&empty.to_svg()).contains(&"no pictures".to_string()));
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use regard_figures::{
-    Axis, Bars, CellNumbers, Figure, Heatmap, LabelledPoint, LineStyle, Lines, Links, Nodes, PanelKind, ScaleBar,
-    Scatter, Series, Table, Text, confusion_matrix,
+    Axis, Bars, CellNumbers, Colour, Figure, Heatmap, LabelledPoint, LineStyle, Lines, Links, Nodes, PanelKind,
+    Pictures, ScaleBar, Scatter, Series, Table, Text, Tile, confusion_matrix,
 };
 use resvg::tiny_skia::Rect;
 use resvg::usvg::{Group, Node, Options, Tree, fontdb};
@@ -183,6 +183,14 @@ fn nodes() -> impl Strategy<Value = PanelKind> {
     })
 }
 
+fn pictures() -> impl Strategy<Value = PanelKind> {
+    let tile = (1..9usize, 1..40usize, words(1)).prop_map(|(rows, columns, caption)| {
+        Tile::new(rows, columns, vec![Colour(9, 99, 199); rows * columns]).unwrap().caption(&caption[0])
+    });
+    (prop::collection::vec(tile, 0..12), 1..9usize, 30..200u32)
+        .prop_map(|(tiles, columns, side)| Pictures::new(tiles).unwrap().columns(columns).side(side).into())
+}
+
 fn confusion() -> impl Strategy<Value = PanelKind> {
     (0..20usize).prop_flat_map(|classes| {
         let count = prop_oneof![Just(0), 0..10u64, 0..100_000_000_000u64];
@@ -192,7 +200,7 @@ fn confusion() -> impl Strategy<Value = PanelKind> {
 }
 
 fn figure() -> impl Strategy<Value = Figure> {
-    let kind = prop_oneof![4 => heatmap(), 3 => lines(), 3 => bars(), 1 => table(), 1 => text(), 1 => links(), 2 => scatter(), 1 => nodes(), 1 => confusion()];
+    let kind = prop_oneof![4 => heatmap(), 3 => lines(), 3 => bars(), 1 => table(), 1 => text(), 1 => links(), 2 => scatter(), 1 => nodes(), 1 => pictures(), 1 => confusion()];
     let panels = prop::collection::vec((words(1), kind), 0..5);
     (words(0..12), words(0..8), panels, prop::option::of(0..4usize)).prop_map(|(title, note, panels, columns)| {
         let mut figure = Figure::new(title.join(" ")).note(note.join(" "));

@@ -1,6 +1,7 @@
 //! One module per task, with its data, model, loss, metrics and predictions, and the trainer that all tasks share.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod classify;
 pub mod compare;
 mod compose;

@@ -10,6 +10,7 @@ mod links;
 mod map_labels;
 mod marker;
 mod nodes;
+mod pictures;
 mod plot;
 mod scatter;
 mod table;
@@ -22,6 +23,7 @@ pub use heatmap::{CellNumbers, Heatmap, ScaleBar};
 pub use lines::{LineStyle, Lines, Series};
 pub use links::Links;
 pub use nodes::Nodes;
+pub use pictures::{Pictures, Tile};
 pub use scatter::{LabelledPoint, Scatter};
 pub use table::Table;
 pub use text::Text;
@@ -49,6 +51,8 @@ pub enum PanelKind {
     Scatter(Scatter),
     /// A graph of circles and lines.
     Nodes(Nodes),
+    /// Pictures with captions.
+    Pictures(Pictures),
 }
 
 /// How finely the cells of heat maps are drawn.
@@ -79,6 +83,7 @@ impl PanelKind {
             Self::Links(panel) => panel.size(),
             Self::Scatter(panel) => panel.size(),
             Self::Nodes(panel) => panel.size(),
+            Self::Pictures(panel) => panel.size(),
         }
     }
 
@@ -93,6 +98,7 @@ impl PanelKind {
             Self::Links(panel) => panel.draw(canvas, area),
             Self::Scatter(panel) => panel.draw(canvas, area),
             Self::Nodes(panel) => panel.draw(canvas, area),
+            Self::Pictures(panel) => panel.draw(canvas, area),
         }
     }
 }
@@ -106,7 +112,7 @@ macro_rules! into_panel {
         }
     )*};
 }
-into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter, Nodes);
+into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter, Nodes, Pictures);
 
 /// Size of a panel that has nothing to show.
 const EMPTY: Size = Size { width: 120.0, height: 40.0 };

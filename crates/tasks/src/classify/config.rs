@@ -13,25 +13,13 @@ use regard_nn::models::classifier::ClassifierConfig;
 use regard_nn::models::transformer::{EmbeddingScale, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
+use crate::answers::TargetKind;
 use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::model::{RecurrentKeys, TransformerKeys};
 use crate::pretrained;
 use crate::run_config::{DataSection, RunConfig, check_built_in, check_lengths};
 use crate::task::Validate;
-
-/// What is predicted for a text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TargetKind {
-    /// One label.
-    #[default]
-    Label,
-    /// Any number of labels, separated by `|`.
-    Labels,
-    /// A number to predict.
-    Value,
-}
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,9 +3,7 @@
 //! The tokens of a text go through a Transformer encoder or a recurrent network, and attention pooling reduces them to one
 //! vector. The baseline, `model.kind=bag`, is a dense network on the mean of the embeddings and ignores word order.
 
-mod answers;
 mod config;
-mod scoring;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,8 +23,8 @@ use regard_nn::models::classifier::{Classifier, ClassifierConfig};
 use regard_nn::{AttentionKind, Init, Pass};
 use serde_json::Value;
 
-use self::answers::{Answer, Answers};
-pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig, TargetKind};
+pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig};
+use crate::answers::{Answer, Answers, TargetKind};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind, check_length};
@@ -88,7 +86,7 @@ impl Classify {
     }
 
     fn encode(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
-        let unseen = self.answers.unseen(texts);
+        let unseen = self.answers.unseen(texts.iter().map(|example| example.label.as_str()));
         let encoded =
             self.tokenizer.encode_batch(&texts.iter().map(|example| example.text.as_str()).collect::<Vec<_>>());
         let example = |(labelled, encoded): (&Labelled, regard_data::Encoded)| {
@@ -138,7 +136,7 @@ impl Classify {
         let (dev, test) = (self.scored(&texts.dev)?, self.scored(&texts.test)?);
         let mut told = texts.notes;
         told.push(notes::sizes("texts", texts.train.len(), texts.dev.len(), Some(texts.test.len())));
-        told.extend(self.answers.note(&texts.train));
+        told.extend(self.answers.note(texts.train.iter().map(|example| example.label.as_str())));
         if lacks_spaces(texts.train.iter().map(|example| example.text.as_str())) {
             told.extend(notes::unspaced(self.tokenizer.kind()));
         }

@@ -3,7 +3,7 @@
 use regard_data::Vocabulary;
 use regard_figures::{Axis, Content, Figure, LineStyle, Lines, Series};
 
-use super::answers::{Answer, Answers};
+use super::{Answer, Answers};
 use crate::error::TaskError;
 use crate::metrics::tables::{confusion_figure, score_table};
 use crate::metrics::{Confusion, LabelSetScores, Score, label_sets, regression};
@@ -14,7 +14,7 @@ const LEAST: f64 = 1e-12;
 
 impl Answers {
     /// Name of the score that selects the best weights, and whether a higher one is better.
-    pub(super) fn main(&self) -> (&'static str, Better) {
+    pub(crate) fn main(&self) -> (&'static str, Better) {
         match self {
             Self::One(_) => ("accuracy", Better::Higher),
             Self::Several(_) => ("micro_f1", Better::Higher),
@@ -23,7 +23,7 @@ impl Answers {
     }
 
     /// Scores of the outputs; empty if there are none. `unseen` labels are never predicted and are left out of the loss.
-    pub(super) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]], unseen: &[String]) -> Vec<(&'static str, f64)> {
+    pub(crate) fn scores(&self, truth: &[&Answer], outputs: &[&[f32]], unseen: &[String]) -> Vec<(&'static str, f64)> {
         if truth.is_empty() {
             return Vec::new();
         }
@@ -69,7 +69,7 @@ impl Answers {
     }
 
     /// Tables and figures that the report shows beside the scores.
-    pub(super) fn contents(
+    pub(crate) fn contents(
         &self,
         truth: &[&Answer],
         outputs: &[&[f32]],
@@ -122,8 +122,8 @@ mod tests {
 
     use regard_data::Labelled;
 
-    use super::super::config::TargetKind;
     use super::*;
+    use crate::answers::TargetKind;
 
     #[test]
     fn scores_of_known_outputs() {

@@ -1,4 +1,7 @@
-//! The answer to a text in each form of `data.target`: read from the data, encoded for the network, shown to the user.
+//! The answer to an input: a label, several labels or a number, read from the data, encoded for the network, scored, and shown
+//! to the user.
+
+mod scoring;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +12,6 @@ use regard_nn::models::classifier::{self, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::config::TargetKind;
 use crate::error::TaskError;
 use crate::folder::Files;
 
@@ -23,9 +25,22 @@ const LABELS: &str = "labels of the training examples";
 /// identifiers, which would only cost memory.
 const FREE_LABELS: usize = 1_000;
 
-/// The answer to one text.
+/// What is predicted for an input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// One label.
+    #[default]
+    Label,
+    /// Any number of labels, separated by `|`.
+    Labels,
+    /// A number to predict.
+    Value,
+}
+
+/// The answer to one input.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// Index of the label; unseen labels are numbered after the training labels.
     One(usize),
     /// Indices of the labels in ascending order, unseen labels after the training labels.
@@ -37,7 +52,7 @@ pub(super) enum Answer {
 /// The answers that the model can give; saved as `labels.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub(super) enum Answers {
+pub(crate) enum Answers {
     /// One of these labels.
     One(Vocabulary),
     /// Any number of these labels.
@@ -49,49 +64,46 @@ pub(super) enum Answers {
 /// Mean and standard deviation of the training values. The network predicts `(value − mean) / deviation`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     mean: f64,
     deviation: f64,
 }
 
 impl Answers {
     /// Collects the answers of the training examples; fails if they cannot be learnt, such as a single label.
-    pub(super) fn learn(target: TargetKind, train: &[Labelled]) -> Result<Self, TaskError> {
+    pub(crate) fn learn(target: TargetKind, train: &[Labelled]) -> Result<Self, TaskError> {
         train.iter().try_for_each(|example| suits(target, example))?;
-        let first = train.first().map(|example| example.label.as_str()).unwrap_or_default();
-        if target != TargetKind::Value && train.iter().all(|example| example.label == first) {
-            let expected = "two or more different labels";
-            return Err(TaskError::input(LABELS, expected, format!("only {}", excerpt(first))));
-        }
-        let names = || {
-            let names: BTreeSet<&str> = train.iter().flat_map(|example| written(target, &example.label)).collect();
-            if names.len() > FREE_LABELS && 2 * names.len() > train.len() {
-                let got = format!("{} different labels in {} examples", names.len(), train.len());
-                let expected = "labels that several examples share (for numbers, use --set data.target=value)";
-                return Err(TaskError::input(LABELS, expected, got));
-            }
-            Ok(Vocabulary::from_names(names.into_iter().map(str::to_string).collect())?)
-        };
+        let labels = || train.iter().map(|example| example.label.as_str());
         match target {
-            TargetKind::Label => Ok(Self::One(names()?)),
-            TargetKind::Labels => match names()? {
-                none if none.is_empty() => Err(TaskError::input(LABELS, "one or more labels", "none")),
-                names => Ok(Self::Several(names)),
-            },
-            TargetKind::Value => {
-                let values = train.iter().map(value).collect::<Result<Vec<f64>, _>>()?;
-                Ok(Self::Number(Scale::of(&values)?))
+            TargetKind::Label => Self::of_labels(labels()),
+            TargetKind::Labels => {
+                check_different(labels())?;
+                match vocabulary(labels().flat_map(split), train.len())? {
+                    none if none.is_empty() => Err(TaskError::input(LABELS, "one or more labels", "none")),
+                    names => Ok(Self::Several(names)),
+                }
             }
+            TargetKind::Value => Self::of_numbers(&train.iter().map(value).collect::<Result<Vec<f64>, _>>()?),
         }
     }
 
+    /// Collects the labels of the training examples, one each; fails if they cannot be learnt.
+    pub(crate) fn of_labels<'a>(train: impl Iterator<Item = &'a str> + Clone) -> Result<Self, TaskError> {
+        check_different(train.clone())?;
+        let examples = train.clone().count();
+        Ok(Self::One(vocabulary(train, examples)?))
+    }
+
+    /// Learns the scale of the training numbers; fails if they do not differ.
+    pub(crate) fn of_numbers(train: &[f64]) -> Result<Self, TaskError> {
+        Ok(Self::Number(Scale::of(train)?))
+    }
+
     /// Note to the user: the number of labels, and the most frequent ones with their counts.
-    pub(super) fn note(&self, train: &[Labelled]) -> Option<String> {
+    pub(crate) fn note<'a>(&self, train: impl Iterator<Item = &'a str>) -> Option<String> {
         let labels = self.labels()?;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        train.iter().flat_map(|example| written(self.kind(), &example.label)).for_each(|label| {
-            *counts.entry(label).or_default() += 1;
-        });
+        train.flat_map(|label| written(self.kind(), label)).for_each(|label| *counts.entry(label).or_default() += 1);
         let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let named: Vec<String> = counts.iter().map(|(label, count)| format!("{label} {count}")).collect();
@@ -99,7 +111,7 @@ impl Answers {
     }
 
     /// Reads `labels.json`.
-    pub(super) fn open(target: TargetKind, files: &Files) -> Result<Self, TaskError> {
+    pub(crate) fn open(target: TargetKind, files: &Files) -> Result<Self, TaskError> {
         Ok(match target {
             TargetKind::Label => Self::One(files.json(FILE)?),
             TargetKind::Labels => Self::Several(files.json(FILE)?),
@@ -108,12 +120,12 @@ impl Answers {
     }
 
     /// Returns the name and the content of the file with the list of labels or the scale of numbers.
-    pub(super) fn file(&self) -> (String, Vec<u8>) {
+    pub(crate) fn file(&self) -> (String, Vec<u8>) {
         (FILE.to_string(), serde_json::to_vec_pretty(self).expect("plain values can be written as JSON"))
     }
 
     /// The kind of target that the network predicts.
-    pub(super) fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         match self {
             Self::One(_) => Target::One,
             Self::Several(_) => Target::Several,
@@ -122,7 +134,7 @@ impl Answers {
     }
 
     /// Number of outputs of the network.
-    pub(super) fn outputs(&self) -> usize {
+    pub(crate) fn outputs(&self) -> usize {
         match self {
             Self::One(labels) | Self::Several(labels) => labels.len(),
             Self::Number(_) => 1,
@@ -130,31 +142,36 @@ impl Answers {
     }
 
     /// The labels of `examples` that training does not have, sorted.
-    pub(super) fn unseen(&self, examples: &[Labelled]) -> Vec<String> {
+    pub(crate) fn unseen<'a>(&self, examples: impl Iterator<Item = &'a str>) -> Vec<String> {
         let Some(labels) = self.labels() else { return Vec::new() };
-        let all = examples.iter().flat_map(|example| written(self.kind(), &example.label));
+        let all = examples.flat_map(|label| written(self.kind(), label));
         let unseen: BTreeSet<&str> = all.filter(|label| labels.get(label).is_none()).collect();
         unseen.into_iter().map(str::to_string).collect()
     }
 
     /// The answer of an example; each of its labels must be known or among the [`unseen`](Self::unseen) ones.
-    pub(super) fn read(&self, example: &Labelled, unseen: &[String]) -> Result<Answer, TaskError> {
+    pub(crate) fn read(&self, example: &Labelled, unseen: &[String]) -> Result<Answer, TaskError> {
         suits(self.kind(), example)?;
-        let number = |labels: &Vocabulary, label: &str| {
-            let beyond = || labels.len() + unseen.partition_point(|name| name.as_str() < label);
-            labels.get(label).unwrap_or_else(beyond)
-        };
         Ok(match self {
-            Self::One(labels) => Answer::One(number(labels, &example.label)),
-            Self::Several(labels) => {
-                let set: BTreeSet<usize> = split(&example.label).map(|label| number(labels, label)).collect();
+            Self::One(_) => Answer::One(self.index(&example.label, unseen)),
+            Self::Several(_) => {
+                let set: BTreeSet<usize> = split(&example.label).map(|label| self.index(label, unseen)).collect();
                 Answer::Several(set.into_iter().collect())
             }
             Self::Number(_) => Answer::Number(value(example)?),
         })
     }
 
-    pub(super) fn labels(&self) -> Option<&Vocabulary> {
+    /// The index of a label, which must be known or among the [`unseen`](Self::unseen) ones.
+    pub(crate) fn index(&self, label: &str, unseen: &[String]) -> usize {
+        let known = self.labels().and_then(|labels| labels.get(label));
+        known.unwrap_or_else(|| {
+            let before = unseen.partition_point(|name| name.as_str() < label);
+            self.labels().map_or(0, Vocabulary::len) + before
+        })
+    }
+
+    pub(crate) fn labels(&self) -> Option<&Vocabulary> {
         match self {
             Self::One(labels) | Self::Several(labels) => Some(labels),
             Self::Number(_) => None,
@@ -176,7 +193,7 @@ impl Answers {
     }
 
     /// The answers of a batch as tensors for the loss.
-    pub(super) fn tensor(&self, answers: &[&Answer], device: &Device) -> classifier::Answers {
+    pub(crate) fn tensor(&self, answers: &[&Answer], device: &Device) -> classifier::Answers {
         let (batch, outputs) = (answers.len(), self.outputs());
         let many = |one: &dyn Fn(&Answer, usize) -> i32| -> Tensor<2, Int> {
             let ids: Vec<i32> = answers.iter().flat_map(|answer| (0..outputs).map(move |n| one(answer, n))).collect();
@@ -198,7 +215,7 @@ impl Answers {
     }
 
     /// The answer for one output of the network: probabilities of the labels, or a scaled number.
-    pub(super) fn decide(&self, output: &[f32]) -> Answer {
+    pub(crate) fn decide(&self, output: &[f32]) -> Answer {
         match self {
             Self::One(_) => {
                 let best = output.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
@@ -210,7 +227,7 @@ impl Answers {
     }
 
     /// The answer as text for the user.
-    pub(super) fn text(&self, answer: &Answer, unseen: &[String]) -> String {
+    pub(crate) fn text(&self, answer: &Answer, unseen: &[String]) -> String {
         match answer {
             Answer::One(label) => self.name(*label, unseen).to_string(),
             Answer::Several(set) if set.is_empty() => NO_LABEL.to_string(),
@@ -220,7 +237,7 @@ impl Answers {
     }
 
     /// The fields that a prediction adds to its JSON.
-    pub(super) fn document(&self, output: &[f32]) -> BTreeMap<String, Value> {
+    pub(crate) fn document(&self, output: &[f32]) -> BTreeMap<String, Value> {
         let probabilities = |labels: &Vocabulary| -> Value {
             labels.names().iter().zip(output).map(|(name, &p)| (name.clone(), json!(p))).collect()
         };
@@ -240,21 +257,21 @@ impl Answers {
 
 impl Answer {
     /// Returns the label. All answers of a task have the same form, so another form is a bug in this module.
-    pub(super) fn one(&self) -> usize {
+    pub(crate) fn one(&self) -> usize {
         match self {
             Self::One(label) => *label,
             other => unreachable!("expected one label, got {other:?}"),
         }
     }
 
-    pub(super) fn several(&self) -> &[usize] {
+    pub(crate) fn several(&self) -> &[usize] {
         match self {
             Self::Several(labels) => labels,
             other => unreachable!("expected a set of labels, got {other:?}"),
         }
     }
 
-    pub(super) fn number(&self) -> f64 {
+    pub(crate) fn number(&self) -> f64 {
         match self {
             Self::Number(value) => *value,
             other => unreachable!("expected a number, got {other:?}"),
@@ -281,6 +298,26 @@ impl Scale {
     fn unscaled(self, value: f64) -> f64 {
         value * self.deviation + self.mean
     }
+}
+
+/// Refuses labels that are all the same.
+fn check_different<'a>(mut labels: impl Iterator<Item = &'a str>) -> Result<(), TaskError> {
+    let first = labels.next().unwrap_or_default();
+    if labels.any(|label| label != first) {
+        return Ok(());
+    }
+    Err(TaskError::input(LABELS, "two or more different labels", format!("only {}", excerpt(first))))
+}
+
+/// The distinct labels of `examples` training examples, sorted.
+fn vocabulary<'a>(labels: impl Iterator<Item = &'a str>, examples: usize) -> Result<Vocabulary, TaskError> {
+    let names: BTreeSet<&str> = labels.collect();
+    if names.len() > FREE_LABELS && 2 * names.len() > examples {
+        let got = format!("{} different labels in {examples} examples", names.len());
+        let expected = "labels that several examples share (for numbers, use --set data.target=value)";
+        return Err(TaskError::input(LABELS, expected, got));
+    }
+    Ok(Vocabulary::from_names(names.into_iter().map(str::to_string).collect())?)
 }
 
 /// Splits labels at `|`, without surrounding white space and empty ones.
@@ -343,7 +380,7 @@ mod tests {
     fn labels_are_numbered_by_name_and_unseen_ones_follow() {
         let answers = learn(TargetKind::Label, &["pos", "neg"]).unwrap();
         assert_eq!(answers.file().1, serde_json::to_vec_pretty(&["neg", "pos"]).unwrap());
-        let unseen = answers.unseen(&["odd", "pos", "even", "odd"].map(labelled));
+        let unseen = answers.unseen(["odd", "pos", "even", "odd"].into_iter());
         assert_eq!(unseen, ["even", "odd"]);
         for (label, number) in [("neg", 0), ("pos", 1), ("even", 2), ("odd", 3)] {
             let answer = answers.read(&labelled(label), &unseen).unwrap();
