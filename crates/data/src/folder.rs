@@ -133,18 +133,22 @@ fn file_names(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether a file name belongs to a part. `train.tsv`, `train.tsv.gz` and `en_ewt-ud-train.conllu` are all training data;
-/// dev has several common names. `x-train.npy` and `train-x.npy` are the same.
-fn is_part(name: &str, split: Split) -> bool {
-    let called: &[&str] = match split {
+/// The usual names of a part.
+pub(crate) fn names_of(split: Split) -> &'static [&'static str] {
+    match split {
         Split::Train => &["train"],
         Split::Dev => &["dev", "val", "valid", "validation"],
         Split::Test => &["test"],
-    };
+    }
+}
+
+/// Whether a file name belongs to a part. `train.tsv`, `train.tsv.gz` and `en_ewt-ud-train.conllu` are all training data;
+/// dev has several common names. `x-train.npy` and `train-x.npy` are the same.
+fn is_part(name: &str, split: Split) -> bool {
     let name = names::without_role(name);
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    called.iter().any(|called| {
+    names_of(split).iter().any(|called| {
         stem == *called
             || name.strip_prefix(called).is_some_and(|rest| rest.starts_with('.'))
             || stem.strip_suffix(called).is_some_and(|rest| rest.ends_with(['-', '_']))

@@ -1,4 +1,4 @@
-//! Data for the tasks: readers of text formats and of vectors, splits, tokenisers, batches and built-in data.
+//! Data for the tasks: readers of text formats, vectors and pictures, splits, tokenisers, batches and built-in data.
 //!
 //! This crate knows no tensors. The same files and the same seed give the same examples in the same order. Data that
 //! cannot be read give a [`DataError`] that names the file and the line.
@@ -12,6 +12,7 @@ mod file;
 mod folder;
 mod hash;
 mod header;
+mod images;
 mod jsonl;
 mod labelled;
 mod pairs;
@@ -30,6 +31,10 @@ pub use columns::Column;
 pub use error::{DataError, excerpt, listed};
 pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};
 pub use hash::hash;
+pub use images::{
+    Colours, Fit, Held, Image, ImageSize, LabelledImage, Side, decode_image, fingerprint_images, load_images,
+    read_image, read_image_files, read_images,
+};
 pub use jsonl::read_json;
 pub use labelled::{LabelColumn, Labelled, LabelledColumns, load_labelled, read_labelled, read_texts};
 pub use pairs::{Pair, PairColumns, load_pairs, read_pairs, read_sources};

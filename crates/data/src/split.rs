@@ -138,6 +138,12 @@ impl Fold {
         bucket(hash >> 32, self.n) == self.k - 1
     }
 
+    /// The error for a fold of data that have parts of their own.
+    pub(crate) fn of_parts(self, path: &Path) -> DataError {
+        let expected = "a single file, since only a file can be split into folds".into();
+        DataError::Setting { field: "fold", expected, found: format!("{self} of the folder {}", path.display()) }
+    }
+
     fn error(found: &str) -> DataError {
         let expected = "k/n with 1 ≤ k ≤ n and n ≥ 2, such as 3/10".into();
         DataError::Setting { field: "fold", expected, found: format!("{found:?}") }
@@ -204,34 +210,8 @@ pub(crate) fn load_splits<T>(
     key: impl Fn(&T) -> u64,
 ) -> Result<Splits<T>, DataError> {
     let splits = match (files, *fold) {
-        (Files::One(file), None) => {
-            let mut splits = deal(read(&[file])?, key, side, &[Split::Dev, Split::Test]);
-            let most = MOST_HELD_OUT;
-            splits.notes.push(format!("dev and test are 5 % of the file each, at most {most}, by a hash of the input"));
-            splits
-        }
-        (Files::One(file), Some(fold)) => {
-            let mut splits = deal(
-                read(&[file])?,
-                key,
-                |hash| match side(hash) {
-                    _ if fold.holds(hash) => Split::Test,
-                    Split::Dev => Split::Dev,
-                    _ => Split::Train,
-                },
-                &[Split::Dev],
-            );
-            splits.notes.push(format!("test is fold {fold} of the file, dev 5 % of the rest, by a hash of the input"));
-            splits
-        }
-        (Files::Parts { .. }, Some(fold)) => {
-            let expected = "a single file, since only a file can be split into folds".into();
-            return Err(DataError::Setting {
-                field: "fold",
-                expected,
-                found: format!("{fold} of the folder {}", path.display()),
-            });
-        }
+        (Files::One(file), fold) => split_one(read(&[file])?, fold, key),
+        (Files::Parts { .. }, Some(fold)) => return Err(fold.of_parts(path)),
         (Files::Parts { train, dev, test }, None) => {
             let train = read(&train)?;
             let mut part = |files: &[PathBuf]| if files.is_empty() { Ok(None) } else { read(files).map(Some) };
@@ -239,6 +219,24 @@ pub(crate) fn load_splits<T>(
         }
     };
     finish(path, splits)
+}
+
+/// Splits the examples of a single file by the hash of the input, or by a fold of it.
+pub(crate) fn split_one<T>(loaded: Loaded<T>, fold: Option<Fold>, key: impl Fn(&T) -> u64) -> Splits<T> {
+    let Some(fold) = fold else {
+        let mut splits = deal(loaded, key, side, &[Split::Dev, Split::Test]);
+        let most = MOST_HELD_OUT;
+        splits.notes.push(format!("dev and test are 5 % of the file each, at most {most}, by a hash of the input"));
+        return splits;
+    };
+    let of = |hash| match side(hash) {
+        _ if fold.holds(hash) => Split::Test,
+        Split::Dev => Split::Dev,
+        _ => Split::Train,
+    };
+    let mut splits = deal(loaded, key, of, &[Split::Dev]);
+    splits.notes.push(format!("test is fold {fold} of the file, dev 5 % of the rest, by a hash of the input"));
+    splits
 }
 
 /// Splits the examples of a single file that names the part of each. If dev or test is missing, it is taken from train as
@@ -257,7 +255,7 @@ pub(crate) fn split_given<T>(
 }
 
 /// Joins the parts. A missing dev or test part is taken from train by the hash of the input; `what` names what is missing.
-fn complete<T>(
+pub(crate) fn complete<T>(
     train: Loaded<T>,
     [dev, test]: [Option<Loaded<T>>; 2],
     key: impl Fn(&T) -> u64,
@@ -286,7 +284,7 @@ fn complete<T>(
 }
 
 /// Removes duplicate notes and refuses a part without examples.
-fn finish<T>(path: &Path, mut splits: Splits<T>) -> Result<Splits<T>, DataError> {
+pub(crate) fn finish<T>(path: &Path, mut splits: Splits<T>) -> Result<Splits<T>, DataError> {
     let mut seen = BTreeSet::new();
     splits.notes.retain(|note| seen.insert(note.clone()));
     match Split::ALL.into_iter().find(|&split| splits.get(split).is_empty()) {
@@ -300,12 +298,17 @@ fn finish<T>(path: &Path, mut splits: Splits<T>) -> Result<Splits<T>, DataError>
 /// # Errors
 /// Files that are missing, ambiguous or cannot be read.
 pub fn fingerprint(path: &Path) -> Result<String, DataError> {
+    fingerprint_of(Files::of_one_or_two(path)?.present())
+}
+
+/// Computes a hash of the names and the contents of files.
+pub(crate) fn fingerprint_of(files: impl IntoIterator<Item = (impl AsRef<str>, PathBuf)>) -> Result<String, DataError> {
     let mut state = Fnv::default();
     let mut buffer = vec![0; 1 << 16];
-    for (part, path) in Files::of_one_or_two(path)?.present() {
+    for (name, path) in files {
         let fail = |cause| read_error(&path, cause);
         let mut file = File::open(&path).map_err(fail)?;
-        state.write(part.as_bytes());
+        state.write(name.as_ref().as_bytes());
         state.write(&file.metadata().map_err(fail)?.len().to_le_bytes());
         loop {
             match file.read(&mut buffer).map_err(fail)? {
