@@ -5,6 +5,7 @@
 //! - [`tagged`]: the English sentences with their parts of speech.
 //! - [`sentiment()`]: opinions whose words alone do not determine the label.
 //! - [`text()`]: short stories for language models and word vectors.
+//! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
 
 mod clause;
 mod draw;
@@ -16,6 +17,7 @@ mod lists;
 mod parts;
 mod phrase;
 mod pronoun;
+mod scenes;
 mod sentence;
 mod sentiment;
 mod story_words;
@@ -25,6 +27,7 @@ mod text;
 mod tests;
 
 pub use parts::Sizes;
+pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
 
