@@ -45,5 +45,7 @@ pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
 pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
 pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};
-pub use vectors::{Scaler, Target, TargetKind, Vectors, load_vectors, read_vectors};
+pub use vectors::{
+    Scaler, Series, Target, TargetKind, Vectors, by_time, load_series, load_vectors, read_series, read_vectors,
+};
 pub use vocabulary::Vocabulary;

@@ -4,6 +4,7 @@
 //!   pronouns, negation, elision and English homographs ("I saw a saw").
 //! - [`tagged`]: the English sentences with their parts of speech.
 //! - [`sentiment()`]: opinions whose words alone do not determine the label.
+//! - [`motions()`]: points on the way around a shape, in one of two directions.
 //! - [`text()`]: short stories for language models and word vectors.
 //! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
 
@@ -14,6 +15,7 @@ mod french;
 mod grammar;
 mod lexicon;
 mod lists;
+mod motions;
 mod parts;
 mod phrase;
 mod pronoun;
@@ -26,6 +28,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use motions::motions;
 pub use parts::Sizes;
 pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};
 pub use sentiment::{Label, Opinion, sentiment};

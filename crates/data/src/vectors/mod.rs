@@ -13,6 +13,7 @@ mod jsonl;
 pub(crate) mod names;
 mod npy;
 mod scaler;
+mod series;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ use crate::split::{load_splits, split_given};
 use crate::{DataError, Loaded, Source, Split, Splits, hash};
 use names::Role;
 pub use scaler::Scaler;
+use series::WithoutId;
+pub use series::{Series, by_time, load_series, read_series};
 use std::path::{Path, PathBuf};
 
 /// A set or sequence of vectors, and what is to be predicted from it.
@@ -118,6 +121,10 @@ impl TargetKind {
 /// vectors of different widths; targets of different kinds, or not one for each vector; an array whose shape does not fit
 /// the file or its targets.
 pub fn read_vectors(path: &Path) -> Result<Loaded<Vectors>, DataError> {
+    read(path, WithoutId::Refused)
+}
+
+fn read(path: &Path, without_id: WithoutId) -> Result<Loaded<Vectors>, DataError> {
     if names::is_npy(path) {
         return arrays::read(path);
     }
@@ -125,7 +132,7 @@ pub fn read_vectors(path: &Path) -> Result<Loaded<Vectors>, DataError> {
     let loaded = match format_of(path).as_str() {
         "unipen" => unipen::read(&file),
         _ if is_jsonl(path) => jsonl::read(&file),
-        _ => table::read(&file),
+        _ => table::read(&file, without_id),
     }?;
     if loaded.examples.is_empty() {
         return Err(DataError::Empty { path: path.to_path_buf(), expected: "examples of vectors" });

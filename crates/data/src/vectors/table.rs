@@ -1,5 +1,6 @@
 //! Vectors in a long CSV or TSV: each row is one vector of the example that its `id` names.
 
+use super::series::WithoutId;
 use super::{Target, TargetKind, Vectors};
 use crate::columns::{Row, Rows, Separator};
 use crate::error::{excerpt, listed};
@@ -12,7 +13,8 @@ use std::str::FromStr;
 
 /// Places of the columns.
 struct Columns {
-    id: usize,
+    /// None if all rows are one series.
+    id: Option<usize>,
     step: Option<usize>,
     split: Option<usize>,
     target: Option<(usize, TargetKind)>,
@@ -38,17 +40,17 @@ struct Step {
     target: Option<Target>,
 }
 
-pub(super) fn read(file: &TextFile) -> Result<Loaded<Vectors>, DataError> {
+pub(super) fn read(file: &TextFile, without_id: WithoutId) -> Result<Loaded<Vectors>, DataError> {
     let (path, separator) = (file.path(), Separator::of(file));
     let mut rows = Rows::of(file, separator);
     let Some(header) = rows.next().transpose()? else { return Ok(Loaded::default()) };
-    let columns = Columns::find(path, &header)?;
+    let columns = Columns::find(path, &header, without_id)?;
     let mut examples: Vec<Example> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for row in rows {
         let row = row?;
         check_width(path, &row, columns.width, separator)?;
-        let id = columns.text(path, &row, columns.id, "id")?;
+        let id = columns.id.map_or(Ok(""), |at| columns.text(path, &row, at, "id"))?;
         let step = columns.step(path, &row)?;
         let split = columns.split(path, &row)?;
         let Some(&at) = places.get(id) else {
@@ -68,7 +70,7 @@ pub(super) fn read(file: &TextFile) -> Result<Loaded<Vectors>, DataError> {
 }
 
 impl Columns {
-    fn find(path: &Path, header: &Row) -> Result<Self, DataError> {
+    fn find(path: &Path, header: &Row, without_id: WithoutId) -> Result<Self, DataError> {
         let fail = |expected: &str, found: String| Err(DataError::line(path, header.line, expected, found));
         let names: Vec<&str> = header.fields.iter().map(|field| field.trim()).collect();
         if let Some(at) = names.iter().position(|name| name.is_empty()) {
@@ -84,12 +86,13 @@ impl Columns {
             [one] => Some(one),
             _ => return fail("only one of label, labels, value, values in the header", listed(&names)),
         };
-        let Some(id) = place(path, header, "id")? else {
+        let id = place(path, header, "id")?;
+        if id.is_none() && without_id == WithoutId::Refused {
             let found = format!("{}; rows with the same id are the vectors of one example", listed(&names));
             return fail("a header with id", found);
-        };
+        }
         let (step, split) = (place(path, header, "step")?, place(path, header, "split")?);
-        let others = [Some(id), step, split, target.map(|(at, _)| at)];
+        let others = [id, step, split, target.map(|(at, _)| at)];
         let features: Vec<(usize, String)> =
             (0..names.len()).filter(|&at| !others.contains(&Some(at))).map(|at| (at, names[at].to_string())).collect();
         if features.is_empty() {

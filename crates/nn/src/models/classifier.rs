@@ -5,12 +5,12 @@
 //! words ([`ClassifierConfig::bag`]), which ignores word order.
 
 use burn::module::Module;
-use burn::tensor::{Int, Tensor, activation::sigmoid};
-use regard_ops::{CrossEntropyOptions, OpError, cross_entropy, softmax};
+use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::body::{Body, BodyConfig, BodySizes};
 use super::encoder::Encoder;
+use super::target::{Answers, Target};
 use super::transformer::TransformerConfig;
 use crate::config::{check_dropout, check_positive, name_or_table};
 use crate::error::{ConfigError, NnError};
@@ -21,30 +21,6 @@ use crate::layers::mlp::{Mlp, MlpConfig};
 use crate::layers::pooling::{Pooling, PoolingConfig};
 use crate::layers::word_dropout::WordDropout;
 use crate::pass::Pass;
-
-/// What a classifier predicts for a text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Target {
-    /// Exactly one of the labels, with softmax and cross-entropy.
-    #[default]
-    One,
-    /// Any number of the labels, each with a sigmoid and binary cross-entropy.
-    Several,
-    /// Numbers, with mean squared error.
-    Value,
-}
-
-/// The correct answers for a batch.
-#[derive(Debug, Clone)]
-pub enum Answers {
-    /// The label of each text, `[batch]`.
-    One(Tensor<1, Int>),
-    /// 1 for each label of a text and 0 for the others, `[batch, outputs]`.
-    Several(Tensor<2, Int>),
-    /// The numbers of each text, `[batch, outputs]`.
-    Value(Tensor<2>),
-}
 
 /// Configuration of a [`Classifier`]. `vocab` and `outputs` must be set from the data: their default of zero is invalid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -108,10 +84,7 @@ impl ClassifierConfig {
 
     /// Returns an error if the configuration is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        check_positive("outputs", self.outputs)?;
-        if self.target == Target::One && self.outputs < 2 {
-            return Err(ConfigError::new("outputs", self.outputs, "2 or more labels to choose one from"));
-        }
+        self.target.validate(self.outputs)?;
         match &self.encoder {
             Some(encoder) => encoder.validate().map_err(|error| error.within("encoder"))?,
             None => {
@@ -214,15 +187,10 @@ impl Classifier {
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, outputs]`.
     pub fn predict(&self, ids: Tensor<2, Int>, lengths: &[usize], pass: &Pass) -> Result<Tensor<2>, NnError> {
-        let logits = self.logits(ids, lengths, pass)?;
-        Ok(match self.target {
-            Target::One => softmax(logits)?,
-            Target::Several => sigmoid(logits),
-            Target::Value => logits,
-        })
+        Ok(self.target.predict(self.logits(ids, lengths, pass)?)?)
     }
 
-    /// Computes the mean loss over texts, or over texts and outputs. Label smoothing must be 0 for [`Target::Value`].
+    /// Computes the mean loss over texts, or over texts and outputs; see [`Target::loss`].
     ///
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[1]`.
@@ -234,51 +202,6 @@ impl Classifier {
         label_smoothing: f32,
         pass: &Pass,
     ) -> Result<Tensor<1>, NnError> {
-        let logits = self.logits(ids, lengths, pass)?;
-        let options = CrossEntropyOptions { label_smoothing, ignore_index: None };
-        match (self.target, answers) {
-            (Target::One, Answers::One(labels)) => Ok(cross_entropy(logits, labels, options)?),
-            (Target::Several, Answers::Several(labels)) => {
-                check_shape("labels", labels.dims(), logits.dims())?;
-                let count = logits.shape().num_elements();
-                Ok(binary_cross_entropy(logits.reshape([count, 1]), labels.reshape([count]), options)?)
-            }
-            (Target::Value, Answers::Value(_)) if label_smoothing != 0.0 => {
-                Err(NnError::input("label smoothing of numbers", "0", label_smoothing.to_string()))
-            }
-            (Target::Value, Answers::Value(values)) => {
-                check_shape("values", values.dims(), logits.dims())?;
-                let difference = logits - values;
-                Ok((difference.clone() * difference).mean())
-            }
-            (target, answers) => {
-                let got = match answers {
-                    Answers::One(_) => "One",
-                    Answers::Several(_) => "Several",
-                    Answers::Value(_) => "Value",
-                };
-                Err(NnError::input("answers", format!("{target:?}, the target of the model"), got))
-            }
-        }
+        self.target.loss(self.logits(ids, lengths, pass)?, answers, label_smoothing)
     }
-}
-
-/// Computes the mean of `−ln σ(x)` for label 1 and `−ln σ(−x)` for label 0, as the cross-entropy of the two logits 0 and `x`:
-/// the same value in one operation, accurate for any `x`.
-///
-/// # Shapes
-/// `logits` `[n, 1]`, `labels` `[n]`, each 0 or 1 → `[1]`.
-pub(super) fn binary_cross_entropy(
-    logits: Tensor<2>,
-    labels: Tensor<1, Int>,
-    options: CrossEntropyOptions,
-) -> Result<Tensor<1>, OpError> {
-    cross_entropy(Tensor::cat(vec![logits.zeros_like(), logits], 1), labels, options)
-}
-
-fn check_shape(what: &'static str, got: [usize; 2], expected: [usize; 2]) -> Result<(), NnError> {
-    if got == expected {
-        return Ok(());
-    }
-    Err(NnError::input(what, format!("{expected:?}"), format!("{got:?}")))
 }

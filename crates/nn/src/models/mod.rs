@@ -11,6 +11,8 @@ pub mod recurrent_translator;
 pub mod recurrent_writer;
 pub mod stack;
 pub mod tagger;
+pub mod target;
 pub mod transformer;
 pub mod transformer_writer;
+pub mod vectors;
 pub mod word_vectors;

@@ -14,7 +14,7 @@ use rand_distr::{Distribution, StandardUniform};
 use regard_ops::{CrossEntropyOptions, embedding};
 use serde::{Deserialize, Serialize};
 
-use super::classifier::binary_cross_entropy;
+use super::target::binary_cross_entropy;
 use crate::config::{check_positive, check_product};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;

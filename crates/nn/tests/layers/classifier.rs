@@ -3,7 +3,8 @@
 use burn::tensor::Tensor;
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::models::body::{Body, BodyConfig, TransformerBodyConfig};
-use regard_nn::models::classifier::{Answers, Classifier, ClassifierConfig, Target};
+use regard_nn::models::classifier::{Classifier, ClassifierConfig};
+use regard_nn::models::target::{Answers, Target};
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Capture, Init, Pass};
 

@@ -35,5 +35,6 @@ mod recurrent;
 mod recurrent_models;
 mod tagger;
 mod training_step;
+mod vectors;
 mod weighing;
 mod word_vectors;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_data::{LabelColumn, Labelled, Vocabulary, excerpt, listed};
 use regard_figures::number;
-use regard_nn::models::classifier::{self, Target};
+use regard_nn::models::target::{self, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ impl Answers {
     }
 
     /// The answers of a batch as tensors for the loss.
-    pub(crate) fn tensor(&self, answers: &[&Answer], device: &Device) -> classifier::Answers {
+    pub(crate) fn tensor(&self, answers: &[&Answer], device: &Device) -> target::Answers {
         let (batch, outputs) = (answers.len(), self.outputs());
         let many = |one: &dyn Fn(&Answer, usize) -> i32| -> Tensor<2, Int> {
             let ids: Vec<i32> = answers.iter().flat_map(|answer| (0..outputs).map(move |n| one(answer, n))).collect();
@@ -202,14 +202,12 @@ impl Answers {
         match self {
             Self::One(_) => {
                 let ids: Vec<i32> = answers.iter().map(|answer| answer.one() as i32).collect();
-                classifier::Answers::One(Tensor::from_data(TensorData::new(ids, [batch]), device))
+                target::Answers::One(Tensor::from_data(TensorData::new(ids, [batch]), device))
             }
-            Self::Several(_) => {
-                classifier::Answers::Several(many(&|answer, n| i32::from(answer.several().contains(&n))))
-            }
+            Self::Several(_) => target::Answers::Several(many(&|answer, n| i32::from(answer.several().contains(&n)))),
             Self::Number(scale) => {
                 let values: Vec<f32> = answers.iter().map(|answer| scale.scaled(answer.number()) as f32).collect();
-                classifier::Answers::Value(Tensor::from_data(TensorData::new(values, [batch, 1]), device))
+                target::Answers::Value(Tensor::from_data(TensorData::new(values, [batch, 1]), device))
             }
         }
     }
