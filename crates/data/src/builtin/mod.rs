@@ -28,7 +28,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use digits::{DIGITS, digits, digits_fingerprint};
+pub use digits::{DIGITS, digit, digits, digits_fingerprint};
 pub use motions::motions;
 pub use parts::Sizes;
 pub use sentiment::{Label, Opinion, sentiment};

@@ -117,7 +117,16 @@ fn idx_pairs_with_and_without_names() {
     assert_eq!(labels, ["7", "0", "9"]);
     assert_eq!(loaded.examples[1].image.size, ImageSize { channels: 1, height: 4, width: 5 });
     assert_eq!(loaded.examples[1].image.pixels, (20..40).map(|i| i * 4).collect::<Vec<u8>>());
-    assert!(loaded.examples[2].name.ends_with("t10k-images-idx3-ubyte.gz, image 2"), "{}", loaded.examples[2].name);
+    assert!(loaded.examples[2].name.ends_with("t10k-images-idx3-ubyte.gz#2"), "{}", loaded.examples[2].name);
+    for example in &loaded.examples {
+        assert_eq!(read_image(Path::new(&example.name), example.image.size).unwrap(), example.image);
+    }
+    let names: Vec<String> = loaded.examples.iter().map(|example| example.name.clone()).collect();
+    assert_eq!(idx_names(&golden("t10k-images-idx3-ubyte.gz")).unwrap(), Some(names));
+    assert_eq!(idx_names(&golden("rgb.png")).unwrap(), None);
+    let beyond = golden("t10k-images-idx3-ubyte.gz#3");
+    let error = read_image(&beyond, loaded.examples[0].image.size).unwrap_err().to_string();
+    assert!(error.contains("expected a number below 3, the number of images, found 3"), "{error}");
     let rgb = read_images(&golden("t10k-images-idx3-ubyte.gz"), &fitted(3, Colours::Rgb)).unwrap();
     assert_eq!(rgb.examples[0].image.size, ImageSize { channels: 3, height: 3, width: 3 });
 
@@ -148,14 +157,14 @@ fn the_last_training_images_are_dev_and_a_limit_takes_a_subset() {
     let held = |dev, limit| load(dir.path(), Held { dev, limit });
     let whole = held(Some(100), None).unwrap();
     assert_eq!(sizes(&whole), [900, 100, 10]);
-    assert!(whole.dev[0].name.ends_with("image 900"), "{}", whole.dev[0].name);
+    assert!(whole.dev[0].name.ends_with("#900"), "{}", whole.dev[0].name);
     assert_eq!(whole.notes, ["dev is the last 100 training images"]);
     let names = |splits: &Splits<LabelledImage>| splits.train.iter().map(|e| e.name.clone()).collect::<BTreeSet<_>>();
     let (some, few) = (held(Some(100), Some(300)).unwrap(), held(Some(100), Some(20)).unwrap());
     assert_eq!((sizes(&some), sizes(&few)), ([300, 100, 10], [20, 100, 10]));
     assert!(names(&few).is_subset(&names(&some)) && names(&some).is_subset(&names(&whole)));
     // The order is that of the file, and the choice is not its beginning.
-    let numbers: Vec<usize> = few.train.iter().map(|e| e.name.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+    let numbers: Vec<usize> = few.train.iter().map(|e| e.name.rsplit('#').next().unwrap().parse().unwrap()).collect();
     assert!(numbers.is_sorted() && numbers[19] > 300, "{numbers:?}");
     let by_hash = held(None, None).unwrap();
     assert!(by_hash.dev.len() > 10 && by_hash.notes[0].contains("dev is 5 % of train"), "{:?}", by_hash.notes);
@@ -352,6 +361,7 @@ proptest! {
         let path = write(&dir, "x-images-idx3-ubyte", &images[..images.len().min(cut + 20)]);
         write(&dir, "x-labels-idx1-ubyte", &idx(0x801, &[3], &[0, 1, 2]));
         let _ = read_images(&path, &Fit::default());
+        let _ = idx::read_one(&path, at);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod shapes;
 
 use super::Sizes;
 use crate::hash::Fnv;
-use crate::{Image, ImageSize, LabelledImage, Splits};
+use crate::{Image, ImageSize, LabelledImage, Split, Splits};
 use ink::Ink;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,8 +22,7 @@ const SIDE: usize = 28;
 /// Number of waves that bend a shape.
 const WAVES: usize = 3;
 
-/// Draws pictures of digits, 28 × 28 in grey, white on black. Picture number `i` of a part depends on the seed alone, not on the
-/// sizes.
+/// Draws pictures of digits, 28 × 28 in grey, white on black.
 ///
 /// ```
 /// use regard_data::builtin::{Sizes, digits};
@@ -31,20 +30,18 @@ const WAVES: usize = 3;
 /// assert_eq!(parts.train[0].image.pixels.len(), 28 * 28);
 /// ```
 pub fn digits(sizes: Sizes, seed: u64) -> Splits<LabelledImage> {
-    let part = |name: &str, stream: u64, count: usize| {
-        let draw = |at: usize| {
-            let mut random = ChaCha8Rng::seed_from_u64(seed);
-            random.set_stream((stream << 32) + at as u64);
-            let digit = random.random_range(0..SHAPES.len());
-            let image = Image {
-                size: ImageSize { channels: 1, height: SIDE, width: SIDE },
-                pixels: picture(digit, &mut random),
-            };
-            LabelledImage { image, label: Some(digit.to_string()), name: format!("built-in {name} digit {at}") }
-        };
-        (0..count).map(draw).collect()
-    };
-    Splits::new(part("train", 0, sizes.train), part("dev", 1, sizes.dev), part("test", 2, sizes.test))
+    let part = |split: Split, count: usize| (0..count).map(|index| digit(split, index, seed)).collect();
+    Splits::new(part(Split::Train, sizes.train), part(Split::Dev, sizes.dev), part(Split::Test, sizes.test))
+}
+
+/// Draws picture `index` of a part of [`digits`], which does not depend on their number.
+pub fn digit(split: Split, index: usize, seed: u64) -> LabelledImage {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(((split as u64) << 32) + index as u64);
+    let digit = random.random_range(0..SHAPES.len());
+    let size = ImageSize { channels: 1, height: SIDE, width: SIDE };
+    let image = Image { size, pixels: picture(digit, &mut random) };
+    LabelledImage { image, label: Some(digit.to_string()), name: format!("built-in {split} digit {index}") }
 }
 
 /// A hash of the built-in digits. It changes if a version of this crate draws others.
