@@ -4,6 +4,7 @@ pub mod body;
 pub mod classifier;
 pub mod encoder;
 pub mod encoder_decoder;
+pub mod image;
 pub mod language_model;
 pub mod masked_language_model;
 pub mod recurrent_language_model;
