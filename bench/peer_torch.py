@@ -24,11 +24,11 @@ torch.manual_seed(0)
 
 
 class Block(nn.Module):
-    """A pre-norm GPT block: causal attention and a GELU feed-forward part."""
+    """A pre-norm block of a GPT or, without the causal mask, of a Vision Transformer: attention and a GELU feed-forward part."""
 
-    def __init__(self, d_model, n_heads, d_ff):
+    def __init__(self, d_model, n_heads, d_ff, causal=True):
         super().__init__()
-        self.n_heads = n_heads
+        self.n_heads, self.causal = n_heads, causal
         self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
         self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
         self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
@@ -37,7 +37,7 @@ class Block(nn.Module):
         batch, seq, d_model = x.shape
         qkv = self.qkv(self.norm1(x)).view(batch, seq, 3, self.n_heads, d_model // self.n_heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # with three linear layers a step takes 654 ms instead of 645, tiny 4.2 instead of 3.6
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         x = x + self.out(y.transpose(1, 2).reshape(batch, seq, d_model))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
@@ -58,13 +58,97 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
+class Vit(nn.Module):
+    """A Vision Transformer with a class token and learned positions, for grey images and ten labels."""
+
+    def __init__(self, side, patch, d_model, n_heads, n_layers, d_ff):
+        super().__init__()
+        self.patch, tokens = patch, (side // patch) ** 2 + 1
+        self.embedding = nn.Linear(patch * patch, d_model)
+        self.token, self.position = nn.Parameter(torch.randn(1, 1, d_model)), nn.Parameter(torch.randn(tokens, d_model))
+        self.blocks = nn.ModuleList(Block(d_model, n_heads, d_ff, causal=False) for _ in range(n_layers))
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, 10)
+
+    def forward(self, x, targets):
+        batch, _, side, _ = x.shape
+        cells = x.view(batch, side // self.patch, self.patch, side // self.patch, self.patch).transpose(2, 3)
+        x = self.embedding(cells.reshape(batch, -1, self.patch * self.patch))
+        x = torch.cat([self.token.expand(batch, 1, -1), x], 1) + self.position
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(self.norm(x)[:, 0]), targets)
+
+
+class Normed(nn.Module):
+    """A convolution without bias, and its group norm."""
+
+    def __init__(self, d_in, d_out, kernel, stride, groups):
+        super().__init__()
+        self.conv = nn.Conv2d(d_in, d_out, kernel, stride, kernel // 2, bias=False)
+        self.norm = nn.GroupNorm(groups, d_out)
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self, d_in, d_out, stride, groups):
+        super().__init__()
+        self.first, self.second = Normed(d_in, d_out, 3, stride, groups), Normed(d_out, d_out, 3, 1, groups)
+        self.shortcut = Normed(d_in, d_out, 1, stride, groups) if d_in != d_out or stride != 1 else nn.Identity()
+
+    def forward(self, x):
+        # In place, ReLU and sum need no new memory.
+        y = self.second(F.relu(self.first(x), inplace=True))
+        return F.relu(y.add_(self.shortcut(x)), inplace=True)
+
+
+class Cnn(nn.Module):
+    """A residual network of one block per stage, for grey images and ten labels."""
+
+    def __init__(self, groups, *channels):
+        super().__init__()
+        self.stem = Normed(1, channels[0], 3, 1, groups)
+        pairs = zip((channels[0], *channels), channels)
+        self.blocks = nn.Sequential(*(ResidualBlock(d_in, d, 2 if n else 1, groups) for n, (d_in, d) in enumerate(pairs)))
+        self.head = nn.Linear(channels[-1], 10)
+
+    def forward(self, x, targets):
+        x = self.blocks(F.relu(self.stem(x), inplace=True))
+        return F.cross_entropy(self.head(x.mean((2, 3))), targets)
+
+
 def train(batch, seq, d_model, n_heads, n_layers, d_ff, vocab):
-    model = Gpt(seq, d_model, n_heads, n_layers, d_ff, vocab)
+    ids = torch.randint(vocab, (batch, seq + 1))
+    # The overhead of oneDNN's calls matters in small models (tiny: 3.51 with, 3.19 without); the large one takes 657 either way.
+    torch.backends.mkldnn.enabled = False
+    return [training(Gpt(seq, d_model, n_heads, n_layers, d_ff, vocab), ids[:, :-1].contiguous(), ids[:, 1:].contiguous())]
+
+
+def train_image(kind, batch, side, *sizes):
+    """Returns the step with and without oneDNN, and of a network of convolutions also with channels last."""
+    images, labels = torch.rand(batch, 1, side, side) * 2 - 1, torch.arange(batch) % 10
+
+    def form(onednn, memory_format):
+        model = (Vit(side, *sizes) if kind == "vit" else Cnn(*sizes)).to(memory_format=memory_format)
+        step = training(model, images.to(memory_format=memory_format), labels)
+
+        def run():
+            torch.backends.mkldnn.enabled = onednn
+            step()
+
+        return run
+
+    if kind == "vit":
+        return [form(onednn, torch.contiguous_format) for onednn in (False, True)]
+    return [form(True, memory_format) for memory_format in (torch.contiguous_format, torch.channels_last)]
+
+
+def training(model, inputs, targets):
+    """Returns a training step of the model on one batch."""
     parameters = list(model.parameters())
     # Times of the large and the tiny model: fused 645 and 3.6, foreach 655 and 4.7, one by one 667 and 5.5.
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, fused=True)
-    ids = torch.randint(vocab, (batch, seq + 1))
-    inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
     def step():
         optimizer.zero_grad(set_to_none=True)  # zeroing in place takes 652 and 4.1
@@ -73,7 +157,7 @@ def train(batch, seq, d_model, n_heads, n_layers, d_ff, vocab):
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
 
-    return [step]
+    return step
 
 
 def attention(kind, batch, heads, seq, d_head, phase):
@@ -146,6 +230,29 @@ def convolution(batch, in_channels, out_channels, side, kernel, stride, phase):
     return [form(torch.contiguous_format), form(torch.channels_last)]
 
 
+def group_norm(batch, channels, side, groups, phase):
+    """Returns group norm and ReLU on images in PyTorch's usual order and with channels last, of which the faster counts."""
+
+    def form(memory_format):
+        layer = nn.GroupNorm(groups, channels)
+        x = torch.randn(batch, channels, side, side).to(memory_format=memory_format).requires_grad_(phase != "forward")
+        if phase == "forward":
+
+            def forward():
+                with torch.no_grad():
+                    return F.relu(layer(x), inplace=True)
+
+            return forward
+        leaves = [x, *layer.parameters()]
+        out = F.relu(layer(x), inplace=True)
+        gradient = torch.randn_like(out)
+        if phase == "backward":
+            return lambda: torch.autograd.grad(out, leaves, gradient, retain_graph=True)
+        return lambda: torch.autograd.grad(F.relu(layer(x), inplace=True), leaves, gradient)
+
+    return [form(torch.contiguous_format), form(torch.channels_last)]
+
+
 def icl_fields(d, n, p):
     """Returns couplings and fields of linear attention from prompts of linear regression, in float64."""
     side, block = d + 1, 250  # prompts at a time: 484 ms, all at once 554; drawing the normal numbers takes 466
@@ -189,17 +296,19 @@ def work(name):
     """Returns the work as a list of equivalent calls."""
     kind, _, rest = name.partition("/")
     parts = rest.split("/")
-    sizes = [int(n) for n in parts[0 if kind in ("train", "lstm", "convolution") else 1].split("x")]
-    # The overhead of oneDNN's calls matters in small models (tiny: 3.51 with, 3.19 without); the large one takes 657 either way.
-    torch.backends.mkldnn.enabled = kind != "train"
+    named = kind in ("attention", "icl") or parts[0] in ("vit", "cnn")
+    sizes = [int(n) for n in parts[1 if named else 0].split("x")]
+    torch.backends.mkldnn.enabled = True
     if kind == "train":
-        return train(*sizes)
+        return train_image(parts[0], *sizes) if named else train(*sizes)
     if kind == "lstm":
         return lstm(*sizes)
     if kind == "attention":
         return attention(parts[0], *sizes, phase=parts[2])
     if kind == "convolution":
         return convolution(*sizes, phase=parts[1])
+    if kind == "group_norm":
+        return group_norm(*sizes, phase=parts[1])
     if kind == "icl":
         return icl(parts[0], *sizes)
     raise ValueError(f"unknown work {name}")

@@ -232,6 +232,29 @@ def linear_gelu():
     return file
 
 
+def group_norm():
+    """`relu(group_norm(x) + onto)`, where `onto` and the ReLU may be left out."""
+    file = File("group_norm")
+
+    def add(name, shape, groups, relu=False, onto=False, shift=0.0):
+        case = file.case(name, groups=groups, eps=single(1e-5), relu=relu)
+        x = case.leaf("x", *shape, value=case.random(*shape) + shift)
+        weight, bias = case.leaf("weight", shape[1]), case.leaf("bias", shape[1])
+        out = F.group_norm(x, groups, weight, bias, single(1e-5))
+        if onto:
+            out = out + case.leaf("onto", *shape)
+        case.differentiate(out=F.relu(out) if relu else out)
+
+    add("plain", (2, 6, 5, 4), 3)
+    add("one_group", (2, 4, 3, 3), 1)
+    add("a_channel_each", (2, 5, 4, 4), 5)
+    add("relu", (3, 8, 4, 5), 2, relu=True)
+    add("onto", (2, 4, 5, 5), 2, onto=True)
+    add("onto_relu", (2, 8, 3, 7), 4, relu=True, onto=True)
+    add("far_from_zero", (2, 4, 4, 4), 2, shift=100.0)
+    return file
+
+
 def convolution():
     """Weights are `[out_channels, in_channels, kernel_h, kernel_w]`."""
     file = File("convolution")
@@ -363,7 +386,7 @@ def tiny_gpt():
 def main():
     files = [
         attention(), linear_attention(), graph_attention(), layer_norm(), rms_norm(), activations(), softmax(),
-        cross_entropy(), linear(), linear_gelu(), convolution(), embedding(), rope(), recurrent("lstm"), recurrent("gru"),
+        cross_entropy(), linear(), linear_gelu(), group_norm(), convolution(), embedding(), rope(), recurrent("lstm"), recurrent("gru"),
         recurrent("rnn"), adamw(), tiny_gpt(),
     ]  # fmt: skip
     print(f"{sum(file.save() for file in files):7d}  in all")

@@ -241,12 +241,15 @@ fn table(origin: &str, description: &Description, count: &count::Count, stored: 
     let value = description.to_value();
     let kind = value["architecture"].as_str().unwrap_or_default().replace('_', "-");
     let sizes = description.sizes;
-    let target = match description.architecture {
-        count::Architecture::EncoderDecoder(_) => format!(", target {}", thousands(sizes.target_seq() as u128)),
-        _ => String::new(),
-    };
     let (batch, seq) = (thousands(sizes.batch as u128), thousands(sizes.seq as u128));
-    let mut text = format!("{origin}: {kind}, batch {batch}, seq {seq}{target}\n\n");
+    let lengths = match description.architecture {
+        count::Architecture::EncoderDecoder(_) => {
+            format!(", seq {seq}, target {}", thousands(sizes.target_seq() as u128))
+        }
+        count::Architecture::Image(_) => String::new(),
+        _ => format!(", seq {seq}"),
+    };
+    let mut text = format!("{origin}: {kind}, batch {batch}{lengths}\n\n");
     let mut rows = vec![["part", "each", "parameters", "FLOPs forward"].map(String::from)];
     for part in &count.model.parts {
         add_rows(&mut rows, part, 0, 1);

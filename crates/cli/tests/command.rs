@@ -23,7 +23,10 @@ fn every_benchmark_runs_at_a_small_size() {
     for (subject, work) in [
         ("kernels", "lstm/2x3x4x5"),
         ("kernels", "convolution/2x3x4x5x3x2/both"),
+        ("kernels", "group_norm/2x4x5x2/both"),
         ("train", "train/2x4x8x2x1x16x11"),
+        ("train", "train/vit/2x4x2x8x2x1x16"),
+        ("train", "train/cnn/2x5x2x4x4x6"),
         ("icl", "icl/fields/3x5x40"),
         ("icl", "icl/node/3x20x2000"),
     ] {
@@ -48,6 +51,8 @@ fn a_benchmark_that_does_not_fit_in_memory_is_refused() {
         ("kernels", "attention/causal/16777216x16777216x16777216x1/forward"),
         ("kernels", "attention/bias/1x8x16777216x64/both"),
         ("train", "train/16777216x16777216x256x4x4x1024x8000"),
+        ("train", "train/vit/16777216x4096x4x64x4x4x256"),
+        ("train", "train/cnn/16777216x4096x8x64x64x64"),
     ] {
         fails_with(&regard(&["bench", subject, "--only", work]), 1, &["GiB", "choose smaller sizes"]);
     }

@@ -6,6 +6,7 @@
 
 mod batch;
 pub mod builtin;
+mod captions;
 mod columns;
 mod error;
 mod file;
@@ -27,6 +28,7 @@ mod vectors;
 mod vocabulary;
 
 pub use batch::{Budget, Padded, batches, in_order, pad};
+pub use captions::{Caption, fingerprint_captions, load_captions, read_captioned_names, read_captions};
 pub use columns::Column;
 pub use error::{DataError, excerpt, listed};
 pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};

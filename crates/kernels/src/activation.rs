@@ -157,8 +157,9 @@ fn forward<S: Simd>(simd: S, kind: Activation, x: &[f32], out: &mut [f32]) {
     }
 }
 
+/// `max(x, 0)`; NaN for NaN.
 #[inline(always)]
-fn relu<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+pub(crate) fn relu<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let zero = simd.splat_f32s(0.0);
     simd.select_f32s(simd.less_than_f32s(x, zero), zero, x)
 }

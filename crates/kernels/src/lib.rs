@@ -13,6 +13,7 @@ pub mod dropout;
 pub mod embedding;
 mod error;
 pub mod graph_attention;
+pub mod group_norm;
 mod isa;
 pub mod linear;
 pub mod linear_attention;

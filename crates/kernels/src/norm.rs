@@ -215,7 +215,7 @@ impl WithSimd for Forward<'_> {
 
 /// Returns `Σ (x[i] − centre)²`.
 #[inline(always)]
-fn squared_distance<S: Simd>(simd: S, x: &[f32], centre: f32) -> f32 {
+pub(crate) fn squared_distance<S: Simd>(simd: S, x: &[f32], centre: f32) -> f32 {
     let (x, tail) = S::as_simd_f32s(x);
     let (x4, x1) = x.as_chunks::<4>();
     let centres = simd.splat_f32s(centre);

@@ -75,7 +75,8 @@ impl Ablation {
                 continue;
             }
             let Some((site, head)) = inventory.find(name) else { return Err(unknown(part, inventory)) };
-            let sees_itself = matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
+            let sees_itself =
+                matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges | AttentionKind::Channels);
             if mode == Mode::Itself && !sees_itself {
                 let allowed = "one of the modes zero, mean or uniform: the queries here are not among the keys";
                 return Err(ConfigError::new("--without", part, allowed));

@@ -41,9 +41,12 @@ pub enum AttentionKind {
     Pooling,
     /// A node of a graph attends to its neighbours.
     Edges,
+    /// A channel of a feature map attends to all channels.
+    Channels,
 }
 
-/// An attention layer of a model. Its name is `[side.]layer[.kind]`: `encoder.0`, `decoder.1.cross`, `2`, `alignment`, `pooling`.
+/// An attention layer of a model. Its name is `[side.]layer[.kind]`: `encoder.0`, `decoder.1.cross`, `2`, `2.channels`, `alignment`,
+/// `pooling`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Site {
     /// Stack of the layer; `None` in a model with one stack.
@@ -81,6 +84,7 @@ impl Site {
             (Some(Side::Decoder), AttentionKind::SelfAttention) => format!("decoder layer {layer}, self-attention"),
             (Some(side), _) => format!("{side} layer {layer}"),
             (None, AttentionKind::Cross) => format!("layer {layer}, cross-attention"),
+            (None, AttentionKind::Channels) => format!("layer {layer}, between channels"),
             (None, _) => format!("layer {layer}"),
         }
     }
@@ -103,6 +107,7 @@ impl fmt::Display for Site {
         match self.kind {
             AttentionKind::SelfAttention | AttentionKind::Edges => write!(f, "{}", self.layer),
             AttentionKind::Cross => write!(f, "{}.cross", self.layer),
+            AttentionKind::Channels => write!(f, "{}.channels", self.layer),
             AttentionKind::Alignment => f.write_str("alignment"),
             AttentionKind::Pooling => f.write_str("pooling"),
         }
@@ -418,11 +423,12 @@ fn within(lengths: Option<&[usize]>) -> AttentionOptions {
 mod tests {
     use super::*;
 
-    const SITES: [(Option<Side>, usize, AttentionKind, &str, &str); 6] = [
+    const SITES: [(Option<Side>, usize, AttentionKind, &str, &str); 7] = [
         (Some(Side::Encoder), 0, AttentionKind::SelfAttention, "encoder.0", "encoder layer 1"),
         (Some(Side::Decoder), 1, AttentionKind::SelfAttention, "decoder.1", "decoder layer 2, self-attention"),
         (Some(Side::Decoder), 1, AttentionKind::Cross, "decoder.1.cross", "decoder layer 2, cross-attention"),
         (None, 2, AttentionKind::SelfAttention, "2", "layer 3"),
+        (None, 2, AttentionKind::Channels, "2.channels", "layer 3, between channels"),
         (None, 0, AttentionKind::Alignment, "alignment", "alignment"),
         (None, 0, AttentionKind::Pooling, "pooling", "pooling"),
     ];
@@ -443,7 +449,7 @@ mod tests {
         }
         assert_eq!(inventory.find("decoder.2"), None);
         assert_eq!(inventory.find("decoder.1.cross.x"), None);
-        let (alignment, pooling) = (inventory.layers[4].0, inventory.layers[5].0);
+        let (alignment, pooling) = (inventory.layers[5].0, inventory.layers[6].0);
         assert_eq!(inventory.name(&alignment, 0), "alignment");
         assert_eq!(inventory.name(&pooling, 3), "pooling.3");
     }

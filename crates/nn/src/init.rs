@@ -154,6 +154,11 @@ impl Init {
         }
     }
 
+    /// Creates the weight of a layer with `fan_in` inputs that a ReLU follows: normal with variance `2 / fan_in` (He et al. 2015).
+    pub fn rectified<const D: usize>(&self, name: &str, shape: [usize; D], fan_in: usize) -> Param<Tensor<D>> {
+        self.normal(name, shape, (2.0 / fan_in.max(1) as f32).sqrt())
+    }
+
     /// Creates the table of an embedding: normal with deviation `usual`, unless the model's [`Spread`] sets another.
     pub fn table(&self, name: &str, shape: [usize; 2], usual: f32) -> Param<Tensor<2>> {
         match self.spread {
@@ -252,6 +257,13 @@ mod tests {
         ] {
             assert!((deviation(spread) / want - 1.0).abs() < 0.01, "{spread:?}");
         }
+    }
+
+    #[test]
+    fn weights_before_a_relu_keep_the_variance() {
+        let x = values(&Init::new(5, &Device::flex()).rectified("w", [300, 500], 500));
+        let deviation = (x.iter().map(|x| f64::from(x * x)).sum::<f64>() / x.len() as f64).sqrt();
+        assert!((deviation / (2.0f64 / 500.0).sqrt() - 1.0).abs() < 0.01, "{deviation}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod embedding;
 mod error;
 mod fused;
 mod graph_attention;
+mod group_norm;
 mod layer_norm;
 mod linear;
 mod linear_attention;
@@ -40,6 +41,7 @@ pub use error::OpError;
 pub use graph_attention::{
     Graph, GraphAttentionOptions, SelfLoops, graph_attention, graph_attention_fallback, graph_attention_weights,
 };
+pub use group_norm::{GroupNormOptions, group_norm, group_norm_fallback};
 pub use layer_norm::{layer_norm, layer_norm_fallback};
 pub use linear::{linear, linear_fallback, linear_onto};
 pub use linear_attention::{
@@ -54,6 +56,7 @@ pub use regard_kernels::activation::Activation;
 pub use regard_kernels::adamw::AdamWOptions;
 pub use regard_kernels::attention::Dropout;
 pub use regard_kernels::cross_entropy::CrossEntropyOptions;
+pub use regard_kernels::group_norm::Rectifier;
 pub use regard_kernels::linear_attention::{Direction, FeatureMap, LinearAttentionOptions, Normalization};
 pub use regard_kernels::recurrent::gru::GruReset;
 pub use regard_kernels::rope::Pairing;

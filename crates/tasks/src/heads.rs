@@ -136,7 +136,9 @@ impl Heads {
             cost,
             entropy: look.map(Look::entropy),
             // A pooling query has no position.
-            distance: look.filter(|_| site.kind != AttentionKind::Pooling).map(Look::distance),
+            distance: look
+                .filter(|_| !matches!(site.kind, AttentionKind::Pooling | AttentionKind::Channels))
+                .map(Look::distance),
             pattern,
             mass,
         });

@@ -18,10 +18,13 @@ pub mod metrics;
 pub mod model;
 mod notes;
 pub mod opened;
+#[allow(dead_code, reason = "the tasks on pictures follow")]
+mod pictures;
 mod plain_text;
 mod pretrain;
 mod pretrained;
 mod report;
+mod rewards;
 pub mod rows;
 pub mod run;
 pub mod run_config;

@@ -1,4 +1,4 @@
-//! Benchmarks of attention, recurrent layers and convolutions, called as in a training step.
+//! Benchmarks of attention, recurrent layers, convolutions and group norm, called as in a training step.
 
 use anyhow::Result;
 use regard_kernels::attention::{
@@ -6,6 +6,10 @@ use regard_kernels::attention::{
     attention_backward, attention_forward,
 };
 use regard_kernels::convolution::{ConvolutionGradients, ConvolutionShape, convolution_backward, convolution_forward};
+use regard_kernels::group_norm::{
+    GroupNormGradients, GroupNormOutput, GroupNormSaved, GroupNormShape, Rectifier, group_norm_backward,
+    group_norm_forward,
+};
 use regard_kernels::recurrent::RecurrentShape;
 use regard_kernels::recurrent::lstm::{LstmGradients, LstmWeights, lstm_backward, lstm_forward};
 
@@ -123,4 +127,34 @@ pub fn convolution(sizes: [usize; 6], phase: Phase) -> Result<Box<dyn FnMut() ->
         }
         Ok(())
     }))
+}
+
+/// Returns a call of group norm with ReLU for sizes `[batch, channels, side, groups]`.
+pub fn group_norm([batch, channels, side, groups]: [usize; 4], phase: Phase) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let shape = GroupNormShape { batch, channels, groups, positions: side * side };
+    let (x, grad) = (values(batch * channels * side * side, 1), values(batch * channels * side * side, 2));
+    let (gamma, beta) = (values(channels, 3), values(channels, 4));
+    let (mut out, mut mean, mut inverse) = (vec![0.0; x.len()], vec![0.0; batch * groups], vec![0.0; batch * groups]);
+    let mut grads = [x.len(), channels, channels].map(|len| vec![0.0; len]);
+    let mut call = move |forward: bool, backward: bool| -> Result<()> {
+        if forward {
+            let output = GroupNormOutput { out: &mut out, mean: &mut mean, inverse_deviation: &mut inverse };
+            group_norm_forward(shape, &x, &gamma, &beta, None, 1e-5, Rectifier::Relu, output)?;
+        }
+        if backward {
+            let saved = GroupNormSaved {
+                x: &x,
+                gamma: &gamma,
+                mean: &mean,
+                inverse_deviation: &inverse,
+                rectified: Some(&out),
+            };
+            let [x, gamma, beta] = &mut grads;
+            group_norm_backward(shape, saved, &grad, GroupNormGradients { x, gamma, beta, onto: None })?;
+        }
+        Ok(())
+    };
+    // The backward pass needs the results of one forward pass.
+    call(true, false)?;
+    Ok(Box::new(move || call(phase != Phase::Backward, phase != Phase::Forward)))
 }

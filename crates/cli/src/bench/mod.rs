@@ -2,6 +2,7 @@
 
 mod gpt;
 mod icl;
+mod image;
 mod kernels;
 mod train;
 mod work;
@@ -38,9 +39,9 @@ pub struct Bench {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Attention, windows, recurrent layers and convolutions, forward and backward
+    /// Attention, windows, recurrent layers, convolutions and group norm, forward and backward
     Kernels,
-    /// A training step of a GPT
+    /// A training step of a GPT, a Vision Transformer and a residual network of convolutions
     Train,
     /// In-context learning: drawing the fields, and the node iteration on them
     Icl,

@@ -1,55 +1,39 @@
-//! Benchmark of a training step of the GPT in the speed table.
+//! Benchmarks of training steps: the GPT and the classifiers of images in the speed table.
 
 use std::time::Instant;
 
 use anyhow::Result;
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use regard_nn::models::image::ImageClassifier;
 use regard_nn::models::language_model::LanguageModel;
-use regard_nn::{Init, Pass};
+use regard_nn::models::target::Answers;
+use regard_nn::{Init, NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 
 use super::gpt::GptShape;
+use super::image::{ImageModel, LABELS};
+use super::kernels::values;
 use crate::print::print;
 use crate::progress::Progress;
 
-/// A model in training on a text that it can learn: most tokens follow from the previous one.
-struct Training {
-    model: Option<LanguageModel>,
+/// A model in training on one batch.
+struct Training<M> {
+    model: Option<M>,
     optimiser: AdamW,
-    ids: Tensor<2, Int>,
-    targets: Tensor<2, Int>,
+    loss: Box<dyn Fn(&M) -> Result<Tensor<1>, NnError>>,
 }
 
-impl Training {
-    fn new(shape: &GptShape) -> Result<Self> {
-        let device = Device::flex().autodiff();
+impl<M: Module> Training<M> {
+    fn new(model: M, loss: impl Fn(&M) -> Result<Tensor<1>, NnError> + 'static) -> Self {
         let options = AdamWOptions { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 };
-        let mut state = 1u64;
-        let mut text = Vec::with_capacity(shape.batch * (shape.seq + 1));
-        for _ in 0..shape.batch * (shape.seq + 1) {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let before = text.last().copied().unwrap_or(0);
-            let random = (state >> 33) as i64;
-            text.push(if random % 4 == 0 { random / 4 } else { before * 31 + 7 } % shape.vocab as i64);
-        }
-        let part = |offset: usize| {
-            let rows = text.chunks_exact(shape.seq + 1).flat_map(|row| &row[offset..offset + shape.seq]);
-            let data = TensorData::new(rows.copied().collect::<Vec<i64>>(), [shape.batch, shape.seq]);
-            Tensor::from_data(data, &device)
-        };
-        Ok(Self {
-            model: Some(LanguageModel::new(&shape.config(), &Init::new(0, &device))?),
-            optimiser: AdamW::new(options, Some(1.0), Decay::All),
-            ids: part(0),
-            targets: part(1),
-        })
+        Self { model: Some(model), optimiser: AdamW::new(options, Some(1.0), Decay::All), loss: Box::new(loss) }
     }
 
     /// Runs the forward pass, the backward pass and the update. Returns the loss before the update.
     fn step(&mut self) -> Result<f32> {
         let model = self.model.take().expect("each step puts the model back");
-        let (ids, targets) = (self.ids.clone(), self.targets.clone());
-        let loss = model.loss(ids, targets, CrossEntropyOptions::default(), &Pass::inference())?;
+        let loss = (self.loss)(&model)?;
         let gradients = loss.clone().backward();
         let (model, _) = self.optimiser.step(model, gradients)?;
         self.model = Some(model);
@@ -57,9 +41,46 @@ impl Training {
     }
 }
 
-/// Returns a call of one training step.
+/// Returns a GPT in training on a text that it can learn: most tokens follow from the previous one.
+fn gpt(shape: &GptShape) -> Result<Training<LanguageModel>> {
+    let device = Device::flex().autodiff();
+    let mut state = 1u64;
+    let mut text = Vec::with_capacity(shape.batch * (shape.seq + 1));
+    for _ in 0..shape.batch * (shape.seq + 1) {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let before = text.last().copied().unwrap_or(0);
+        let random = (state >> 33) as i64;
+        text.push(if random % 4 == 0 { random / 4 } else { before * 31 + 7 } % shape.vocab as i64);
+    }
+    let part = |offset: usize| {
+        let rows = text.chunks_exact(shape.seq + 1).flat_map(|row| &row[offset..offset + shape.seq]);
+        let data = TensorData::new(rows.copied().collect::<Vec<i64>>(), [shape.batch, shape.seq]);
+        Tensor::<2, Int>::from_data(data, &device)
+    };
+    let (ids, targets) = (part(0), part(1));
+    let model = LanguageModel::new(&shape.config(), &Init::new(0, &device))?;
+    Ok(Training::new(model, move |model| {
+        model.loss(ids.clone(), targets.clone(), CrossEntropyOptions::default(), &Pass::inference())
+    }))
+}
+
+/// Returns a call of one training step of a classifier of images.
+pub fn image_step(model: ImageModel) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let device = Device::flex().autodiff();
+    let (batch, side) = (model.batch(), model.side());
+    let images = TensorData::new(values(batch * side * side, 1), [batch, 1, side, side]);
+    let images = Tensor::<4>::from_data(images, &device);
+    let labels: Vec<i64> = (0..batch).map(|n| (n % LABELS) as i64).collect();
+    let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [batch]), &device);
+    let mut training = Training::new(model.config().init(&Init::new(0, &device))?, move |model: &ImageClassifier| {
+        model.loss(images.clone(), Answers::One(labels.clone()), 0.0, &Pass::inference())
+    });
+    Ok(Box::new(move || training.step().map(|_| ())))
+}
+
+/// Returns a call of one training step of a GPT.
 pub fn step(shape: GptShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
-    let mut training = Training::new(&shape)?;
+    let mut training = gpt(&shape)?;
     Ok(Box::new(move || training.step().map(|_| ())))
 }
 
@@ -73,7 +94,7 @@ pub fn show(steps: u32) -> Result<()> {
         regard_kernels::Isa::current().name(),
         rayon::current_num_threads()
     ))?;
-    let mut training = Training::new(&shape)?;
+    let mut training = gpt(&shape)?;
     let progress = Progress::new("step ");
     let (mut best, mut first, mut last) = (f64::INFINITY, None, 0.0);
     for number in 1..=steps {

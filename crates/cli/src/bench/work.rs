@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use regard_system::available_memory;
 
 use super::gpt::GptShape;
+use super::image::ImageModel;
 use super::{Subject, icl, kernels, train};
 
 /// A benchmark.
@@ -18,8 +19,13 @@ pub enum Work {
     /// `convolution/BATCHxIN_CHANNELSxOUT_CHANNELSxSIDExKERNELxSTRIDE/PHASE`: square images and kernels, padded by half a
     /// kernel.
     Convolution { sizes: [usize; 6], phase: Phase },
+    /// `group_norm/BATCHxCHANNELSxSIDExGROUPS/PHASE`: square images, with ReLU.
+    GroupNorm { sizes: [usize; 4], phase: Phase },
     /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`: one step of a GPT.
     Train(GptShape),
+    /// `train/vit/BATCHxSIDExPATCHxD_MODELxN_HEADSxN_LAYERSxD_FF` or `train/cnn/BATCHxSIDExGROUPSxCHANNELSxCHANNELSxCHANNELS`:
+    /// one step of a classifier of images.
+    TrainImage(ImageModel),
     /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
     Icl { step: IclStep, sizes: [usize; 3] },
 }
@@ -61,8 +67,8 @@ pub enum Phase {
 #[error(
     "`{name}` is not a benchmark here: {why}\n  \
      examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
-     backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, train/2x16x64x4x4x128x256, \
-     icl/node/20x100x10000"
+     backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, group_norm/64x32x28x8/forward, \
+     train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
     name: String,
@@ -118,12 +124,16 @@ impl Work {
         ] {
             works.extend([Phase::Forward, Phase::Backward].map(|phase| Work::Convolution { sizes, phase }));
         }
+        for sizes in [[64, 32, 28, 8], [64, 128, 7, 8]] {
+            works.extend([Phase::Forward, Phase::Backward].map(|phase| Work::GroupNorm { sizes, phase }));
+        }
         works
     }
 
     /// Returns the training benchmarks of the speed table.
     pub fn training() -> Vec<Self> {
-        vec![Work::Train(GptShape::REFERENCE), Work::Train(GptShape::TINY)]
+        let gpt = [GptShape::REFERENCE, GptShape::TINY].map(Work::Train);
+        gpt.into_iter().chain([ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage)).collect()
     }
 
     /// Returns the in-context-learning benchmarks of the speed table.
@@ -134,8 +144,10 @@ impl Work {
     /// Returns the subject of `regard bench` that the benchmark belongs to.
     pub fn subject(&self) -> Subject {
         match self {
-            Work::Attention { .. } | Work::Lstm { .. } | Work::Convolution { .. } => Subject::Kernels,
-            Work::Train(_) => Subject::Train,
+            Work::Attention { .. } | Work::Lstm { .. } | Work::Convolution { .. } | Work::GroupNorm { .. } => {
+                Subject::Kernels
+            }
+            Work::Train(_) | Work::TrainImage(_) => Subject::Train,
             Work::Icl { .. } => Subject::Icl,
         }
     }
@@ -149,8 +161,13 @@ impl Work {
                 format!("attention/{kind}/{}/{}", joined(sizes), phase_name(phase))
             }
             Work::Convolution { sizes, phase } => format!("convolution/{}/{}", joined(sizes), phase_name(phase)),
+            Work::GroupNorm { sizes, phase } => format!("group_norm/{}/{}", joined(sizes), phase_name(phase)),
             Work::Lstm { sizes } => format!("lstm/{}", joined(sizes)),
             Work::Train(shape) => format!("train/{}", joined(&shape.sizes())),
+            Work::TrainImage(model) => {
+                let (name, sizes) = model.name_and_sizes();
+                format!("train/{name}/{}", joined(sizes))
+            }
             Work::Icl { step, sizes } => {
                 let step = STEPS.iter().find(|s| s.1 == *step).map_or("", |s| s.0);
                 format!("icl/{step}/{}", joined(sizes))
@@ -185,6 +202,10 @@ impl Work {
                 let image = 8.0 * (float(d_in) + float(d_out)) * (float(side) + float(kernel)).powi(2);
                 2.0 * pixels * float(d_in) + 2.0 * out * float(d_out) + weights + image
             }
+            Work::GroupNorm { sizes: [batch, channels, side, groups], .. } => {
+                float(batch) * (4.0 * float(channels) * float(side) * float(side) + 2.0 * float(groups))
+            }
+            Work::TrainImage(model) => model.numbers(),
             Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
                 let d = float(d_model);
                 let weights =
@@ -219,7 +240,9 @@ impl Work {
             Work::Attention { kind, sizes, phase } => kernels::attention(*kind, *sizes, *phase),
             Work::Lstm { sizes } => kernels::lstm(*sizes),
             Work::Convolution { sizes, phase } => kernels::convolution(*sizes, *phase),
+            Work::GroupNorm { sizes, phase } => kernels::group_norm(*sizes, *phase),
             Work::Train(shape) => train::step(*shape),
+            Work::TrainImage(model) => train::image_step(*model),
             Work::Icl { step: IclStep::Fields, sizes } => icl::fields(*sizes),
             Work::Icl { step: IclStep::Node, sizes } => icl::node(*sizes),
         }
@@ -244,6 +267,17 @@ impl FromStr for Work {
                 let phase = phase_named(phase)?;
                 Ok(Work::Convolution { sizes: sizes(shape).map_err(|why| unknown(&why))?, phase })
             }
+            ["group_norm", shape, phase] => {
+                let phase = phase_named(phase)?;
+                Ok(Work::GroupNorm { sizes: sizes(shape).map_err(|why| unknown(&why))?, phase })
+            }
+            ["train", kind @ ("vit" | "cnn"), shape] => {
+                let model = match *kind {
+                    "vit" => sizes(shape).map(ImageModel::Vit),
+                    _ => sizes(shape).map(ImageModel::Cnn),
+                };
+                Ok(Work::TrainImage(model.and_then(ImageModel::checked).map_err(|why| unknown(&why))?))
+            }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
             ["train", shape] => {
                 let shape = GptShape::new(sizes(shape).map_err(|why| unknown(&why))?).map_err(|why| unknown(&why))?;
@@ -253,7 +287,7 @@ impl FromStr for Work {
                 let step = STEPS.iter().find(|s| s.0 == *step).ok_or_else(|| unknown("expected fields or node"))?.1;
                 Ok(Work::Icl { step, sizes: sizes(shape).map_err(|why| unknown(&why))? })
             }
-            _ => Err(unknown("expected attention/…, lstm/…, convolution/…, train/… or icl/…")),
+            _ => Err(unknown("expected attention/…, lstm/…, convolution/…, group_norm/…, train/… or icl/…")),
         }
     }
 }
@@ -288,6 +322,8 @@ mod tests {
             ("lstm/1x2x3x0", "sizes from 1"),
             ("convolution/1x2x3x4x5x6/sideways", "unknown phase"),
             ("train/1x8x10x3x1x4x5", "n_heads"),
+            ("train/vit/1x8x3x8x2x1x16", "patch = 3"),
+            ("train/cnn/1x8x3x6x6x7", "channels[2] = 7"),
             ("nothing", "expected attention"),
         ] {
             let error = name.parse::<Work>().unwrap_err().to_string();

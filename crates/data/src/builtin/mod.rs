@@ -7,6 +7,7 @@
 //! - [`digits()`]: pictures of digits from our own strokes, deformed.
 //! - [`motions()`]: points on the way around a shape, in one of two directions.
 //! - [`text()`]: short stories for language models and word vectors.
+//! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
 
 mod clause;
 mod digits;
@@ -20,6 +21,7 @@ mod motions;
 mod parts;
 mod phrase;
 mod pronoun;
+mod scenes;
 mod sentence;
 mod sentiment;
 mod story_words;
@@ -31,6 +33,7 @@ mod tests;
 pub use digits::{DIGITS, digit, digits, digits_fingerprint};
 pub use motions::motions;
 pub use parts::Sizes;
+pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
 

@@ -9,6 +9,7 @@
 
 mod classes;
 mod decode;
+mod encode;
 mod fit;
 mod idx;
 mod layout;

@@ -2,6 +2,7 @@
 
 use regard_nn::ConfigError;
 use regard_nn::config::{check_positive, name_the_nearest};
+use regard_nn::models::image::ImageClassifierConfig;
 use regard_nn::models::transformer::{OutputWeights, TransformerConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use super::recurrent::RecurrentModel;
 use super::transformer::Form;
 
 /// A model with its configuration.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Architecture {
     /// [`regard_nn::models::encoder::Encoder`].
     Encoder(TransformerConfig),
@@ -25,6 +26,8 @@ pub enum Architecture {
     EncoderDecoder(TransformerConfig),
     /// [`regard_nn::layers::recurrent::Recurrent`], with an optional embedding and an optional output layer.
     Recurrent(RecurrentModel),
+    /// [`regard_nn::models::image::ImageClassifier`]. Of the sizes, only the batch matters.
+    Image(ImageClassifierConfig),
 }
 
 /// The kind of input of the lowest layer.
@@ -95,6 +98,7 @@ enum Kind {
     #[default]
     EncoderDecoder,
     Recurrent,
+    Image,
 }
 
 /// The top level of a file. `model` is parsed once the architecture is known.
@@ -129,6 +133,7 @@ impl Description {
             Kind::Decoder => Architecture::Decoder(read(&model, "model")?),
             Kind::EncoderDecoder => Architecture::EncoderDecoder(read(&model, "model")?),
             Kind::Recurrent => Architecture::Recurrent(read(&model, "model")?),
+            Kind::Image => Architecture::Image(read(&model, "model")?),
         };
         Ok(Self { architecture, input: document.input, extra: document.extra, sizes: document.sizes })
     }
@@ -147,6 +152,7 @@ impl Description {
             Architecture::Decoder(config) => (Kind::Decoder, serde_json::to_value(config)),
             Architecture::EncoderDecoder(config) => (Kind::EncoderDecoder, serde_json::to_value(config)),
             Architecture::Recurrent(config) => (Kind::Recurrent, serde_json::to_value(config)),
+            Architecture::Image(config) => (Kind::Image, serde_json::to_value(config)),
         };
         let model = model.expect("configurations serialise to JSON");
         let document =
@@ -161,6 +167,7 @@ impl Description {
             Architecture::EncoderDecoder(config) => config.validate_encoder_decoder(),
             Architecture::Decoder(config) => config.validate().and(config.sight.causal_mask().map(|_| ())),
             Architecture::Recurrent(config) => config.validate(),
+            Architecture::Image(config) => config.validate(),
         }
         .map_err(|error| error.within("model"))?;
         self.validate_input()?;
@@ -197,6 +204,7 @@ impl Description {
             Architecture::Decoder(config) => self.form(config).decoder(),
             Architecture::EncoderDecoder(config) => self.form(config).encoder_decoder(),
             Architecture::Recurrent(config) => config.draft(&self.sizes),
+            Architecture::Image(config) => super::image::draft(config, self.sizes.batch),
         };
         model.with_all(self.extra.iter().map(|extra| extra.draft(&self.sizes)))
     }
@@ -205,6 +213,7 @@ impl Description {
     pub(super) fn logits(&self) -> Quantity {
         let numbers = match &self.architecture {
             Architecture::Encoder(_) => Quantity::ZERO,
+            Architecture::Image(config) => Quantity::from(self.sizes.batch) * config.outputs,
             Architecture::Decoder(config) => self.form(config).logits(false),
             Architecture::EncoderDecoder(config) => self.form(config).logits(true),
             Architecture::Recurrent(config) => config.logits(&self.sizes),
@@ -274,6 +283,7 @@ fn plain_words(why: &str) -> String {
         .replace("expected f32", "expected a number")
         .replace("struct TransformerConfig", "a table")
         .replace("struct RecurrentModel", "a table")
+        .replace("struct ImageClassifierConfig", "a table")
         .replace("struct Sizes", "a table")
 }
 

@@ -3,11 +3,13 @@
 pub mod attention;
 pub mod block;
 pub mod characters;
+pub mod convolution;
 pub mod crf;
 pub mod density;
 pub mod dropout;
 pub mod embedding;
 pub mod feed_forward;
+pub mod group_norm;
 pub mod intra_attention;
 pub mod linear;
 pub mod mlp;

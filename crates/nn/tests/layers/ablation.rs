@@ -324,7 +324,7 @@ fn intra_attention_and_image_attention_can_be_switched_off() {
 
     let init = Init::new(3, &training());
     let layer = ChannelAttentionConfig { residual: SkipConnection::Sum, ..Default::default() }.init(&init).unwrap();
-    let off = ablation(&init, "0");
+    let off = ablation(&init, "0.channels");
     let found = values(layer.forward(picture.clone(), &Pass::inference().with_ablation(&off)).unwrap());
     assert_eq!(found, values(picture.clone()));
     assert_ne!(found, values(layer.forward(picture, &Pass::inference()).unwrap()));

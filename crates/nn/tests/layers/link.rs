@@ -43,11 +43,12 @@ impl Link<'_> {
         }
     }
 
-    /// Links a matrix to its transpose in PyTorch, `[d_out, d_in]`, or to some of the transpose's rows.
+    /// Links a matrix to its transpose in PyTorch, `[d_out, d_in]`, or to some of the transpose's rows. The inputs of a
+    /// convolution are one dimension of the matrix.
     pub fn transposed(&self, param: &mut Param<Tensor<2>>, name: &str, rows: Option<Range<usize>>) {
         let read = |kind| {
             let (data, shape) = self.read(kind, name, rows.clone());
-            transposed(&data, shape[0], shape[1])
+            transposed(&data, shape[0], data.len() / shape[0])
         };
         match &self.action {
             Action::Load => set(param, read("weight")),

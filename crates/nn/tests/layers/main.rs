@@ -22,6 +22,7 @@ mod gaussian_window;
 mod graph;
 mod hard_attention;
 mod image;
+mod image_models;
 mod intra_attention;
 mod linear_attention;
 mod link;

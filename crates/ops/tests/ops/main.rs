@@ -10,6 +10,7 @@ mod dropout;
 mod embedding;
 mod golden;
 mod graph_attention;
+mod group_norm;
 mod layer_norm;
 mod linear;
 mod linear_attention;

@@ -176,7 +176,7 @@ impl ChannelAttentionConfig {
     pub fn init(&self, init: &Init) -> Result<ChannelAttention, ConfigError> {
         self.validate()?;
         let Self { scale, residual } = *self;
-        let heads = init.heads(AttentionKind::SelfAttention, 1);
+        let heads = init.heads(AttentionKind::Channels, 1);
         Ok(ChannelAttention { gate: residual.gate(init), scale, residual, heads })
     }
 }

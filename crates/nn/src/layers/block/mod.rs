@@ -1,8 +1,9 @@
-//! Blocks of Transformer models, and a convolutional block for comparison.
+//! Blocks of Transformer models, a convolutional block for comparison, and the residual block of convolutions over images.
 
 pub mod conv;
 pub mod decoder;
 pub mod encoder;
+pub mod image;
 pub mod residual;
 
 use regard_ops::Activation;
