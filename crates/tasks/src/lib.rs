@@ -11,6 +11,7 @@ pub mod extended;
 pub mod folder;
 mod generate;
 pub mod heads;
+mod image;
 pub mod input;
 mod looked;
 mod memory;
@@ -55,6 +56,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<pretrain::Pretrain>(),
         kind_of::<words::Words>(),
         kind_of::<compose::Compose>(),
+        kind_of::<image::Images>(),
     ];
     KINDS
 }
@@ -114,6 +116,9 @@ mod tests {
             assert_eq!(unnamed::<crate::classify::Classify>(kind), none, "classify {kind}");
             assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
+        }
+        for kind in ["vit", "cnn", "attention_cnn", "dnn"] {
+            assert_eq!(unnamed::<crate::image::Images>(kind), none, "image {kind}");
         }
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
