@@ -11,6 +11,7 @@ pub mod extended;
 pub mod folder;
 mod generate;
 pub mod heads;
+mod image;
 pub mod input;
 mod looked;
 mod memory;
@@ -18,10 +19,13 @@ pub mod metrics;
 pub mod model;
 mod notes;
 pub mod opened;
+#[allow(dead_code, reason = "the tasks on pictures follow")]
+mod pictures;
 mod plain_text;
 mod pretrain;
 mod pretrained;
 mod report;
+mod rewards;
 pub mod rows;
 pub mod run;
 pub mod run_config;
@@ -54,6 +58,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<words::Words>(),
         kind_of::<compose::Compose>(),
         kind_of::<vectors::VectorTask>(),
+        kind_of::<image::Images>(),
     ];
     KINDS
 }
@@ -115,6 +120,9 @@ mod tests {
             assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
             assert_eq!(unnamed::<crate::vectors::VectorTask>(kind), none, "vectors {kind}");
+        }
+        for kind in ["vit", "cnn", "attention_cnn", "dnn"] {
+            assert_eq!(unnamed::<crate::image::Images>(kind), none, "image {kind}");
         }
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
