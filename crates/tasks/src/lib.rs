@@ -36,6 +36,7 @@ mod tag;
 pub mod task;
 pub mod train;
 mod translate;
+mod vectors;
 pub mod weights;
 mod words;
 
@@ -56,6 +57,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<pretrain::Pretrain>(),
         kind_of::<words::Words>(),
         kind_of::<compose::Compose>(),
+        kind_of::<vectors::VectorTask>(),
         kind_of::<image::Images>(),
     ];
     KINDS
@@ -97,8 +99,12 @@ mod tests {
             ("classify", "classify-polarity"),
             ("classify", "classify-polarity-bag"),
             ("generate", "generate-shakespeare"),
+            ("image", "image-fashion-vit"),
+            ("image", "image-fashion-cnn"),
+            ("image", "image-fashion-attention-cnn"),
             ("tag", "tag-ewt"),
             ("translate", "translate-tatoeba"),
+            ("vectors", "vectors-pendigits"),
         ] {
             let config = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{file}.toml"));
             let request = Request { config: Some(config), ..Request::default() };
@@ -116,12 +122,14 @@ mod tests {
             assert_eq!(unnamed::<crate::classify::Classify>(kind), none, "classify {kind}");
             assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
+            assert_eq!(unnamed::<crate::vectors::VectorTask>(kind), none, "vectors {kind}");
         }
         for kind in ["vit", "cnn", "attention_cnn", "dnn"] {
             assert_eq!(unnamed::<crate::image::Images>(kind), none, "image {kind}");
         }
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
+        assert_eq!(unnamed::<crate::vectors::VectorTask>("dnn"), none, "vectors");
         assert_eq!(unnamed::<crate::pretrain::Pretrain>("transformer"), none, "pretrain");
         // The words task refuses label smoothing.
         assert_eq!(unnamed::<crate::words::Words>("cbow"), ["label_smoothing"], "words");
