@@ -1,11 +1,11 @@
 //! `regard data`: what data sets have, what is wrong with a file, and the built-in data as files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use regard_data::builtin::{self, Opinion, Sizes};
-use regard_data::{Splits, listed};
+use regard_data::builtin::{self, Opinion, Scene, Sizes};
+use regard_data::{Split, Splits, listed};
 use regard_figures::{Table, number};
 use regard_system::save_atomically;
 use regard_tasks::survey::{self, Survey};
@@ -55,7 +55,7 @@ enum Action {
     /// Write the built-in data of a task as files, to read, change or use elsewhere
     Make {
         /// Task whose data to write
-        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words"])]
+        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "caption"])]
         task: String,
         /// Folder to write to
         #[arg(long, value_name = "DIR")]
@@ -170,6 +170,7 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
             let line = |opinion: Opinion| format!("{}\t{}\n", opinion.text, opinion.label.name());
             parts("tsv", "text\tlabel\n", opinions.map(line))
         }
+        "caption" => return make_scenes(&out, seed),
         _ => vec![("text.txt".to_string(), builtin::text(seed))],
     };
     std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
@@ -177,6 +178,27 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
         let path = out.join(name);
         save_atomically(&path, content.as_bytes())?;
         print(&format!("wrote {}\n", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Writes the built-in scenes as folders of pictures, each with its `captions.tsv`.
+fn make_scenes(out: &Path, seed: u64) -> Result<()> {
+    let scenes = builtin::scenes(Scene::sizes(), seed);
+    for split in Split::ALL {
+        let folder = out.join(split.to_string());
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let mut lines = "file\tsentence\n".to_string();
+        for (at, scene) in scenes.get(split).iter().enumerate() {
+            let name = format!("{at}.png");
+            let path = folder.join(&name);
+            std::fs::write(&path, scene.image.to_png()).with_context(|| path.display().to_string())?;
+            lines += &format!("{name}\t{}\n", scene.sentence);
+        }
+        // Last, so that it names only pictures that are there.
+        let path = folder.join("captions.tsv");
+        save_atomically(&path, lines.as_bytes())?;
+        print(&format!("wrote {} with {} pictures\n", path.display(), scenes.get(split).len()))?;
     }
     Ok(())
 }

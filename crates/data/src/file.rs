@@ -57,17 +57,7 @@ pub fn read_file(path: &Path) -> Result<TextFile, DataError> {
 /// # Errors
 /// A missing file, a folder, a `.gz` file that is not gzip data, or UTF-16.
 pub fn open_text(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
-    if path.is_dir() {
-        return Err(DataError::IsFolder { path: path.to_path_buf() });
-    }
-    let fail = |cause| read_error(path, cause);
-    let mut packed = BufReader::new(File::open(path).map_err(fail)?);
-    let first = packed.fill_buf().map_err(fail)?;
-    let mut reader: Box<dyn BufRead> = match first.starts_with(&GZIP_MAGIC) {
-        true => Box::new(BufReader::new(MultiGzDecoder::new(packed))),
-        false if has_extension(path, "gz") && !first.is_empty() => return Err(not_gzip(path)),
-        false => Box::new(packed),
-    };
+    let mut reader = open_unpacked(path)?;
     let first = reader.fill_buf().map_err(|cause| unpack_error(path, &cause))?;
     if let Some(found) = wide_encoding(first) {
         return Err(DataError::NotText { path: path.to_path_buf(), line: 1, found });
@@ -76,6 +66,21 @@ pub fn open_text(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
         reader.consume(MARK.len());
     }
     Ok(reader)
+}
+
+/// Opens a file for reading, unpacked if its first bytes say gzip.
+pub(crate) fn open_unpacked(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
+    if path.is_dir() {
+        return Err(DataError::IsFolder { path: path.to_path_buf() });
+    }
+    let fail = |cause| read_error(path, cause);
+    let mut packed = BufReader::new(File::open(path).map_err(fail)?);
+    let first = packed.fill_buf().map_err(fail)?;
+    match first.starts_with(&GZIP_MAGIC) {
+        true => Ok(Box::new(BufReader::new(MultiGzDecoder::new(packed)))),
+        false if has_extension(path, "gz") && !first.is_empty() => Err(not_gzip(path)),
+        false => Ok(Box::new(packed)),
+    }
 }
 
 /// The first line of a file that is not blank, which shows the format. Bytes that are not UTF-8 are replaced, not refused.
@@ -153,7 +158,7 @@ fn not_gzip(path: &Path) -> DataError {
     DataError::Gzip { path: path.to_path_buf(), found: "a file named .gz that is not gzip data".into() }
 }
 
-fn unpack_error(path: &Path, cause: &std::io::Error) -> DataError {
+pub(crate) fn unpack_error(path: &Path, cause: &std::io::Error) -> DataError {
     use std::io::ErrorKind::{OutOfMemory, UnexpectedEof};
     let path = path.to_path_buf();
     match cause.kind() {

@@ -6,6 +6,7 @@
 
 mod batch;
 pub mod builtin;
+mod captions;
 mod columns;
 mod error;
 mod file;
@@ -27,13 +28,14 @@ mod vectors;
 mod vocabulary;
 
 pub use batch::{Budget, Padded, batches, in_order, pad};
+pub use captions::{Caption, fingerprint_captions, load_captions, read_captioned_names, read_captions};
 pub use columns::Column;
 pub use error::{DataError, excerpt, listed};
 pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};
 pub use hash::hash;
 pub use images::{
-    Colours, Fit, Held, Image, ImageSize, LabelledImage, Side, decode_image, fingerprint_images, load_images,
-    read_image, read_image_files, read_images,
+    Colours, Fit, Held, Image, ImageSize, LabelledImage, Side, decode_image, fingerprint_images, idx_names,
+    limit_images, load_images, read_image, read_image_files, read_images,
 };
 pub use jsonl::read_json;
 pub use labelled::{LabelColumn, Labelled, LabelledColumns, load_labelled, read_labelled, read_texts};
@@ -44,6 +46,7 @@ pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
 pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};
 pub use vectors::{
-    Scaler, Series, Target, TargetKind, Vectors, by_time, load_series, load_vectors, read_series, read_vectors,
+    Scaler, Series, Target, TargetKind, Unlike, Vectors, by_time, load_series, load_vectors, read_series, read_vectors,
+    vectors_from_json,
 };
 pub use vocabulary::Vocabulary;

@@ -179,20 +179,24 @@ impl Copy {
         let folder = tempfile::tempdir().map_err(TaskError::io(data))?;
         // Error messages name files by their canonical path.
         let place = folder.path().canonicalize().map_err(TaskError::io(folder.path()))?;
-        let originals: Vec<PathBuf> = match data.is_dir() {
-            true => fs::read_dir(data).map_err(TaskError::io(data))?.flatten().map(|entry| entry.path()).collect(),
-            false => vec![data.to_path_buf()],
-        };
+        let is_folder = data.is_dir();
+        let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder_of_data = if is_folder { data } else { parent };
         let mut files = Vec::new();
-        // A file that is not text does not belong to the data set.
-        for file in originals.into_iter().filter_map(|path| read_file(&path).ok()) {
+        for entry in fs::read_dir(folder_of_data).map_err(TaskError::io(folder_of_data))?.flatten() {
+            let path = if is_folder { entry.path() } else { data.with_file_name(entry.file_name()) };
+            let read = (is_folder || path == data).then(|| read_file(&path));
+            let Some(Ok(file)) = read else {
+                link(&path, &place);
+                continue;
+            };
             let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
             let copied = place.join(name.strip_suffix(".gz").unwrap_or(&name));
             fs::write(&copied, file.text()).map_err(TaskError::io(&copied))?;
             files.push(CopiedFile { copied, original: file.path().to_path_buf() });
         }
         let data = match &files[..] {
-            [file] if !data.is_dir() => file.copied.clone(),
+            [file] if !is_folder => file.copied.clone(),
             _ => place,
         };
         Ok(Self { data, files, _folder: folder })
@@ -213,6 +217,16 @@ impl Copy {
         fs::write(&file.copied, lines.join("\n") + "\n").map_err(TaskError::io(&file.copied))?;
         Ok(true)
     }
+}
+
+/// Makes a file that is not text, such as a picture that a line names, or a folder appear in the copy. If it cannot, that line is
+/// one of the problems.
+fn link(original: &Path, place: &Path) {
+    let (Ok(original), Some(name)) = (original.canonicalize(), original.file_name()) else { return };
+    #[cfg(unix)]
+    let _ = std::os::unix::fs::symlink(original, place.join(name));
+    #[cfg(not(unix))]
+    let _ = fs::copy(original, place.join(name));
 }
 
 #[cfg(test)]

@@ -16,13 +16,14 @@ use regard_nn::layers::position::rope::RopeConfig;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::{RecurrentLanguageModel, RecurrentLanguageModelConfig};
-use regard_nn::models::recurrent_translator::{Alignment, Attend, RecurrentTranslator, RecurrentTranslatorConfig};
+use regard_nn::models::recurrent_translator::{RecurrentTranslator, RecurrentTranslatorConfig};
+use regard_nn::models::recurrent_writer::{Alignment, Attend};
 use regard_nn::models::transformer::TransformerConfig;
 use regard_nn::{Init, NnError, Pass};
 use regard_ops::log_softmax;
 use regard_tasks::decode::{
-    BeamOptions, Decoder, Ending, Hypothesis, LanguageModelDecoder, RecurrentLanguageModelDecoder,
-    RecurrentTranslatorDecoder, SampleOptions, TranslatorDecoder, beam, greedy, sample,
+    BeamOptions, Decoder, Ending, Hypothesis, LanguageModelDecoder, RecurrentDecoder, RecurrentLanguageModelDecoder,
+    SampleOptions, TransformerDecoder, beam, greedy, sample,
 };
 
 const START: u32 = 0;
@@ -418,7 +419,7 @@ fn a_cached_translator_equals_the_whole_model() {
         let (ids, lengths) = source_rows(sentences);
         model.encode(ids, lengths, &pass).unwrap()
     };
-    let mut decoder = TranslatorDecoder::new(&model, encode(&[0, 1]), pass);
+    let mut decoder = TransformerDecoder::new(model.writer(), encode(&[0, 1]), pass);
     follow(&mut decoder, &[], |sentences, read| {
         after_last(model.logits(&encode(sentences), matrix(read), &pass).unwrap())
     });
@@ -444,7 +445,7 @@ fn a_stepwise_recurrent_translator_equals_the_whole_model() {
             let (ids, lengths) = source_rows(sentences);
             model.encode(ids, lengths, &pass).unwrap()
         };
-        let mut decoder = RecurrentTranslatorDecoder::new(&model, encode(&[0, 1]), pass);
+        let mut decoder = RecurrentDecoder::new(model.writer(), encode(&[0, 1]), pass);
         follow(&mut decoder, &[], |sentences, read| {
             after_last(model.logits(&encode(sentences), matrix(read), &pass).unwrap())
         });
@@ -497,7 +498,8 @@ fn a_beam_reports_the_log_probability_of_its_sentence() {
     let (ids, lengths) = source_rows(&[0, 1]);
     let encode = || model.encode(ids.clone(), lengths.clone(), &pass).unwrap();
     let options = BeamOptions { size: 5, length_penalty: 0.0 };
-    let found = beam(&mut TranslatorDecoder::new(&model, encode(), pass), START, END, &[6, 4], &options).unwrap();
+    let found =
+        beam(&mut TransformerDecoder::new(model.writer(), encode(), pass), START, END, &[6, 4], &options).unwrap();
     for (sentence, found) in found.iter().enumerate() {
         assert_eq!(found.len(), 5);
         for hypothesis in found {
@@ -562,6 +564,6 @@ fn a_search_can_be_cancelled() {
     let translator = EncoderDecoder::new(&transformer(), &Init::new(1, &device())).unwrap();
     let (ids, lengths) = source_rows(&[0]);
     let source = translator.encode(ids, lengths, &pass).unwrap();
-    let ended = greedy(&mut TranslatorDecoder::new(&translator, source, pass), START, END, &[5]);
+    let ended = greedy(&mut TransformerDecoder::new(translator.writer(), source, pass), START, END, &[5]);
     assert_eq!(ended, Err(NnError::Cancelled));
 }

@@ -4,10 +4,13 @@
 //!   pronouns, negation, elision and English homographs ("I saw a saw").
 //! - [`tagged`]: the English sentences with their parts of speech.
 //! - [`sentiment()`]: opinions whose words alone do not determine the label.
+//! - [`digits()`]: pictures of digits from our own strokes, deformed.
 //! - [`motions()`]: points on the way around a shape, in one of two directions.
 //! - [`text()`]: short stories for language models and word vectors.
+//! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
 
 mod clause;
+mod digits;
 mod draw;
 mod english;
 mod french;
@@ -18,6 +21,7 @@ mod motions;
 mod parts;
 mod phrase;
 mod pronoun;
+mod scenes;
 mod sentence;
 mod sentiment;
 mod story_words;
@@ -26,8 +30,10 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use motions::motions;
+pub use digits::{DIGITS, digit, digits, digits_fingerprint};
+pub use motions::{motions, motions_fingerprint};
 pub use parts::Sizes;
+pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};
 pub use sentiment::{Label, Opinion, sentiment};
 pub use text::{analogies, related, text};
 

@@ -8,10 +8,10 @@ use crate::Splits;
 use crate::hash::Fnv;
 use std::collections::BTreeSet;
 
-/// Number of sentences in each part.
+/// Number of examples in each part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Sentences to train on.
+    /// Examples to train on.
     pub train: usize,
     /// Sentences to make choices by: new ones with known combinations of words.
     pub dev: usize,

@@ -76,6 +76,14 @@ impl Fit {
     }
 }
 
+impl From<ImageSize> for Fit {
+    /// The request for exactly this size.
+    fn from(size: ImageSize) -> Self {
+        let colours = if size.channels == 1 { Colours::Grey } else { Colours::Rgb };
+        Self { size: Some(Side::Sides([size.height, size.width])), colours }
+    }
+}
+
 /// Reads size and colours of a picture file.
 pub(super) fn header(path: &Path) -> Result<Header, DataError> {
     decode::header(&read_bytes(path)?).map_err(|(expected, found)| DataError::format(path, expected, found))

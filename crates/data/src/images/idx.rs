@@ -3,8 +3,9 @@
 use super::decode::{Decoded, Header};
 use super::{ImageSize, LabelledImage};
 use crate::error::{counted, listed};
-use crate::file::{read_file, read_unpacked};
+use crate::file::{open_unpacked, read_file, read_unpacked, unpack_error};
 use crate::{DataError, Loaded};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The magic number of bytes in three dimensions: images, rows, columns.
@@ -13,6 +14,9 @@ const IMAGES: u32 = 0x0803;
 const LABELS: u32 = 0x0801;
 /// The optional file with one class name per line, beside the labels.
 pub(super) const NAMES: &str = "labels.txt";
+
+/// Sign between the name of a file and the number of an image.
+const NUMBER: char = '#';
 
 /// Images and their labels, checked but not copied out of their files.
 pub(super) struct Pair {
@@ -93,8 +97,60 @@ pub(super) fn open(path: &Path) -> Result<Pair, DataError> {
     Ok(Pair { path: path.to_path_buf(), bytes, sizes, labels })
 }
 
+/// Takes apart the name of an image in an IDX file, `t10k-images-idx3-ubyte.gz#12`.
+pub(super) fn numbered(path: &Path) -> Option<(PathBuf, usize)> {
+    let (file, number) = path.file_name()?.to_str()?.rsplit_once(NUMBER)?;
+    Name::of(file)?;
+    Some((path.with_file_name(file), number.parse().ok()?))
+}
+
+/// Reads one image without keeping the rest of the file in memory.
+pub(super) fn read_one(path: &Path, index: usize) -> Result<Decoded, DataError> {
+    let mut file = open_unpacked(path)?;
+    let mut read = |most: usize| {
+        let mut bytes = Vec::new();
+        let read = file.by_ref().take(most as u64).read_to_end(&mut bytes);
+        read.map(|_| bytes).map_err(|cause| unpack_error(path, &cause))
+    };
+    let [count, height, width] = sizes::<3>(path, &read(16)?, IMAGES, "images")?;
+    if index >= count {
+        let expected = format!("a number below {count}, the number of images");
+        return Err(DataError::format(path, expected, index.to_string()));
+    }
+    // In pieces, since a header may claim any size.
+    let mut left = (height * width).saturating_mul(index);
+    while left > 0 {
+        match read(left.min(1 << 20))?.len() {
+            0 => break,
+            skipped => left -= skipped,
+        }
+    }
+    let pixels = read(height * width)?;
+    match left == 0 && pixels.len() == height * width && !pixels.is_empty() {
+        true => Ok(Decoded { channels: 1, height, width, pixels }),
+        false => {
+            let expected = format!("image {index} of {height} × {width}");
+            Err(DataError::format(path, expected, "the end of the file"))
+        }
+    }
+}
+
 /// Reads a header and compares its sizes with the length of the file. Nothing is allocated for sizes that a header claims.
 fn header<const N: usize>(path: &Path, bytes: &[u8], magic: u32, what: &str) -> Result<[usize; N], DataError> {
+    let sizes = sizes::<N>(path, bytes, magic, what)?;
+    let start = 4 + 4 * N;
+    let expected = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).and_then(|all| all.checked_add(start));
+    if expected != Some(bytes.len()) {
+        let said = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" × ");
+        let expected = expected.map_or("more bytes than any file has".into(), |bytes| counted(bytes, "byte"));
+        let expected = format!("{expected} for {said} {what} as the header says");
+        return Err(DataError::format(path, expected, bytes.len().to_string()));
+    }
+    Ok(sizes)
+}
+
+/// Reads the sizes in a header.
+fn sizes<const N: usize>(path: &Path, bytes: &[u8], magic: u32, what: &str) -> Result<[usize; N], DataError> {
     let mut words = bytes.chunks_exact(4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
     let found = words.next();
     if found != Some(magic) {
@@ -111,15 +167,7 @@ fn header<const N: usize>(path: &Path, bytes: &[u8], magic: u32, what: &str) -> 
         let expected = format!("a header of {start} bytes");
         return Err(DataError::format(path, expected, counted(bytes.len(), "byte")));
     }
-    let sizes = std::array::from_fn(|_| words.next().unwrap_or_default() as usize);
-    let expected = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).and_then(|all| all.checked_add(start));
-    if expected != Some(bytes.len()) {
-        let said = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" × ");
-        let expected = expected.map_or("more bytes than any file has".into(), |bytes| counted(bytes, "byte"));
-        let expected = format!("{expected} for {said} {what} as the header says");
-        return Err(DataError::format(path, expected, bytes.len().to_string()));
-    }
-    Ok(sizes)
+    Ok(std::array::from_fn(|_| words.next().unwrap_or_default() as usize))
 }
 
 /// The names of classes: those in `labels.txt`, or else the numbers.
@@ -133,7 +181,7 @@ fn named(path: &Path, labels: &[u8]) -> Result<Vec<String>, DataError> {
     let twice = |at: usize| names[..at].contains(&names[at]);
     if let Some(at) = (0..names.len()).find(|&at| names[at].is_empty() || twice(at)) {
         let found = if names[at].is_empty() { "an empty line".into() } else { format!("{:?} again", names[at]) };
-        return Err(DataError::line(&file, at + 1, "another name of a class", found));
+        return Err(DataError::format(&file, format!("another name of a class in line {}", at + 1), found));
     }
     let name = |&label: &u8| {
         names.get(usize::from(label)).map(ToString::to_string).ok_or_else(|| {
@@ -147,6 +195,11 @@ fn named(path: &Path, labels: &[u8]) -> Result<Vec<String>, DataError> {
 impl Pair {
     pub(super) fn header(&self) -> Header {
         Header { height: self.sizes[1], width: self.sizes[2], is_grey: true }
+    }
+
+    /// The name of each image.
+    pub(super) fn names(&self) -> Vec<String> {
+        (0..self.sizes[0]).map(|at| format!("{}{NUMBER}{at}", self.path.display())).collect()
     }
 
     /// Refuses images without labels.
@@ -166,7 +219,7 @@ impl Pair {
         let images = self.bytes[16..].chunks_exact(height * width).enumerate().map(|(at, pixels)| LabelledImage {
             image: Decoded { channels: 1, height, width, pixels: pixels.to_vec() }.fitted(size),
             label: labels.as_mut().and_then(Iterator::next),
-            name: format!("{}, image {at}", self.path.display()),
+            name: format!("{}{NUMBER}{at}", self.path.display()),
         });
         Loaded { examples: images.collect(), notes: Vec::new() }
     }

@@ -9,6 +9,7 @@
 
 mod classes;
 mod decode;
+mod encode;
 mod fit;
 mod idx;
 mod layout;
@@ -76,7 +77,7 @@ pub struct LabelledImage {
     pub image: Image,
     /// The class; none in data that are only to be predicted.
     pub label: Option<String>,
-    /// Where the picture comes from: its file, or its file and number from 0.
+    /// Where the picture comes from, as [`read_image`] takes it: its file, or the IDX file and the number, `FILE#12`.
     pub name: String,
 }
 
@@ -102,11 +103,14 @@ pub fn decode_image(bytes: &[u8], what: &Path, size: ImageSize) -> Result<Image,
     Ok(decode::decode(bytes).map_err(wrong)?.fitted(size))
 }
 
-/// Reads a PNG or JPEG file as [`decode_image`] does.
+/// Reads a PNG or JPEG file as [`decode_image`] does, or one image of an IDX file: `t10k-images-idx3-ubyte.gz#12`, from 0.
 ///
 /// # Errors
-/// The errors of [`decode_image`]; a file that cannot be read.
+/// The errors of [`decode_image`]; a file that cannot be read; an IDX file with fewer images.
 pub fn read_image(path: &Path, size: ImageSize) -> Result<Image, DataError> {
+    if let Some((path, index)) = idx::numbered(path) {
+        return Ok(idx::read_one(&path, index)?.fitted(size));
+    }
     decode_image(&read_bytes(path)?, path, size)
 }
 
@@ -186,9 +190,18 @@ pub fn load_images(source: &Source, fit: &Fit, held: Held) -> Result<Splits<Labe
     };
     let mut splits = finish(path, splits)?;
     if let Some(limit) = held.limit {
-        keep(&mut splits, limit)?;
+        limit_images(&mut splits, limit)?;
     }
     Ok(splits)
+}
+
+/// The names of all images of an IDX file, as [`read_image`] takes them; none for a file of another name.
+///
+/// # Errors
+/// The errors of [`load_images`] for this file.
+pub fn idx_names(path: &Path) -> Result<Option<Vec<String>>, DataError> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    idx::Name::of(&name).map(|_| Ok(idx::open(path)?.names())).transpose()
 }
 
 /// Computes a hash of the files of a data set of pictures, so that a resumed run can refuse changed data.
@@ -226,8 +239,11 @@ fn check_dev(dev: Option<usize>, layout: &Layout, fold: Option<Fold>) -> Result<
     Err(DataError::Setting { field: "data.dev", expected: expected.into(), found: count.to_string() })
 }
 
-/// Keeps `limit` training images, those with the smallest hashes, in their order.
-fn keep(splits: &mut Splits<LabelledImage>, limit: usize) -> Result<(), DataError> {
+/// Keeps `limit` training images, chosen by a hash of their content, in their order; see [`Held::limit`].
+///
+/// # Errors
+/// Unless there are as many images, and at least one.
+pub fn limit_images(splits: &mut Splits<LabelledImage>, limit: usize) -> Result<(), DataError> {
     let all = splits.train.len();
     if limit == 0 || limit > all {
         let expected = format!("from 1 to {all}, the number of training images");

@@ -2,20 +2,18 @@
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
-use regard_ops::{AttentionOptions, CrossEntropyOptions, Mask};
+use regard_ops::{AttentionOptions, CrossEntropyOptions};
 
-use super::stack::{Output, Stack, TokenEmbedding, check_caches, last_norm};
+use super::stack::{Output, Stack, TokenEmbedding, last_norm};
 use super::transformer::{Memory, Sight, TransformerConfig};
+use super::transformer_writer::{TransformerSource, TransformerWriter};
 use crate::error::{ConfigError, NnError};
 use crate::heads::Side;
 use crate::init::Init;
 use crate::layers::attention::cache::AttentionCache;
-use crate::layers::attention::cross_attention::Source;
-use crate::layers::block::decoder::{DecoderBlock, DecoderView};
+use crate::layers::block::decoder::DecoderBlock;
 use crate::layers::norm::Norm;
-use crate::layers::position::Places;
 use crate::pass::Pass;
-use crate::rows::row_indices;
 
 /// Transformer with encoder and decoder; see the [module](self).
 #[derive(Module, Debug)]
@@ -36,32 +34,6 @@ pub struct EncoderDecoder {
     sight: Sight,
     #[module(skip)]
     memory: Memory,
-}
-
-/// Encoded source sequences: the keys and values for each block of the decoder.
-#[derive(Debug, Clone)]
-pub struct EncodedSource {
-    blocks: Vec<Source>,
-    lengths: Option<Vec<usize>>,
-}
-
-impl EncodedSource {
-    /// Returns the number of sequences.
-    pub fn batch(&self) -> usize {
-        self.blocks.first().map_or(0, |block| block.keys_values.dims()[0])
-    }
-
-    /// Selects the sequences `rows`, which may repeat and come in any order. A source encoded once thus serves all hypotheses
-    /// of a beam.
-    pub fn select(&self, rows: &[usize]) -> Result<Self, NnError> {
-        let Some(first) = self.blocks.first() else { return Ok(self.clone()) };
-        let indices = row_indices(rows, self.batch(), &first.keys_values.device())?;
-        let select = |source: &Source| Source { keys_values: source.keys_values.clone().select(0, indices.clone()) };
-        Ok(Self {
-            blocks: self.blocks.iter().map(select).collect(),
-            lengths: self.lengths.as_ref().map(|all| rows.iter().map(|&row| all[row]).collect()),
-        })
-    }
 }
 
 impl EncoderDecoder {
@@ -94,60 +66,59 @@ impl EncoderDecoder {
         ids: Tensor<2, Int>,
         lengths: Option<Vec<usize>>,
         pass: &Pass,
-    ) -> Result<EncodedSource, NnError> {
+    ) -> Result<TransformerSource, NnError> {
         let options =
             AttentionOptions { mask: self.sight.mask(), lengths: lengths.clone(), ..AttentionOptions::default() };
         let (x, places) = self.source_embedding.forward(ids, 0, pass)?;
-        let blocks: Vec<Source> = match self.memory {
+        match self.memory {
             Memory::Last => {
                 let last = self.encoder.forward(x, None, &options, &places, pass)?;
-                self.decoder.iter().map(|block| block.source(last.clone())).collect::<Result<_, _>>()?
+                self.writer().source(last, lengths)
             }
             Memory::LayerByLayer => {
                 let all = self.encoder.forward_all(x, &options, &places, pass)?;
-                self.decoder.iter().zip(all).map(|(block, x)| block.source(x)).collect::<Result<_, _>>()?
+                let blocks =
+                    self.decoder.iter().zip(all).map(|(block, x)| block.source(x)).collect::<Result<_, _>>()?;
+                Ok(TransformerSource { blocks, lengths })
             }
-        };
-        Ok(EncodedSource { blocks, lengths })
+        }
     }
 
-    /// Computes the state of each target token from the target tokens up to it and the source.
-    ///
-    /// # Shapes
-    /// `ids` `[batch, target]` → `[batch, target, d_model]`.
-    pub fn decode(&self, source: &EncodedSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        let (x, places) = self.target().forward(ids, 0, &target_pass(pass))?;
-        self.decoded(source, x, None, &places, pass)
+    /// Returns the parts that write the target.
+    pub fn writer(&self) -> TransformerWriter<'_> {
+        TransformerWriter {
+            embedding: self.target_embedding.as_ref().unwrap_or(&self.source_embedding),
+            blocks: &self.decoder,
+            norm: self.decoder_norm.as_ref(),
+            output: &self.output,
+        }
     }
 
-    /// Computes the mean cross-entropy of the target token after each input token.
-    ///
-    /// # Shapes
-    /// `ids` and `targets` `[batch, target]` → `[1]`.
+    /// Computes the state of each target token; see [`TransformerWriter::decode`].
+    pub fn decode(&self, source: &TransformerSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        self.writer().decode(source, ids, pass)
+    }
+
+    /// Computes the mean cross-entropy of the target token after each input token; see [`TransformerWriter::loss`].
     pub fn loss(
         &self,
-        source: &EncodedSource,
+        source: &TransformerSource,
         ids: Tensor<2, Int>,
         targets: Tensor<2, Int>,
         options: CrossEntropyOptions,
         pass: &Pass,
     ) -> Result<Tensor<1>, NnError> {
-        let states = self.decode(source, ids, pass)?;
-        Ok(self.output.loss(states, &self.target().tokens, targets, options)?)
+        self.writer().loss(source, ids, targets, options, pass)
     }
 
-    /// Computes the logits of the target token after each input token.
-    ///
-    /// # Shapes
-    /// `ids` `[batch, target]` → `[batch, target, vocab]`.
-    pub fn logits(&self, source: &EncodedSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        let states = self.decode(source, ids, pass)?;
-        Ok(self.output.logits(states, &self.target().tokens)?)
+    /// Computes the logits of the target token after each input token; see [`TransformerWriter::logits`].
+    pub fn logits(&self, source: &TransformerSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        self.writer().logits(source, ids, pass)
     }
 
     /// Creates empty caches for [`logits_cached`](Self::logits_cached), one per block of the decoder.
     pub fn caches(&self) -> Vec<AttentionCache> {
-        vec![AttentionCache::new(); self.decoder.len()]
+        self.writer().caches()
     }
 
     /// Same as [`logits`](Self::logits) for target tokens that follow those in `caches`.
@@ -156,49 +127,11 @@ impl EncoderDecoder {
     /// `ids` `[batch, new]` → `[batch, new, vocab]`.
     pub fn logits_cached(
         &self,
-        source: &EncodedSource,
+        source: &TransformerSource,
         ids: Tensor<2, Int>,
         caches: &mut [AttentionCache],
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        check_caches(caches.len(), self.decoder.len())?;
-        let offset = caches.first().map_or(0, AttentionCache::len);
-        let (x, places) = self.target().forward(ids, offset, &target_pass(pass))?;
-        let states = self.decoded(source, x, Some(caches), &places, pass)?;
-        Ok(self.output.logits(states, &self.target().tokens)?)
+        self.writer().logits_cached(source, ids, caches, pass)
     }
-
-    fn target(&self) -> &TokenEmbedding {
-        self.target_embedding.as_ref().unwrap_or(&self.source_embedding)
-    }
-
-    fn decoded(
-        &self,
-        source: &EncodedSource,
-        mut x: Tensor<3>,
-        mut caches: Option<&mut [AttentionCache]>,
-        places: &Places,
-        pass: &Pass,
-    ) -> Result<Tensor<3>, NnError> {
-        if source.blocks.len() != self.decoder.len() {
-            let expected = format!("a source encoded by this model, for {} blocks", self.decoder.len());
-            return Err(NnError::input("source", expected, format!("{} blocks", source.blocks.len())));
-        }
-        // Targets need no mask for their lengths: padding comes last, and a causal token sees nothing after itself.
-        let target = AttentionOptions { mask: Mask::Causal, ..AttentionOptions::default() };
-        let over = AttentionOptions { lengths: source.lengths.clone(), ..AttentionOptions::default() };
-        let view = DecoderView { target: &target, source: &over, places };
-        for (i, (block, source)) in self.decoder.iter().zip(&source.blocks).enumerate() {
-            x = block.forward(x, source, caches.as_mut().map(|caches| &mut caches[i]), view, pass)?;
-        }
-        Ok(match &self.decoder_norm {
-            Some(norm) => norm.forward(x)?,
-            None => x,
-        })
-    }
-}
-
-/// Returns the pass for the target's embedding. If source and target share an embedding, their dropouts still differ.
-fn target_pass<'a>(pass: &Pass<'a>) -> Pass<'a> {
-    pass.at("target", 0)
 }

@@ -9,7 +9,7 @@ mod search;
 
 use regard_nn::NnError;
 
-pub use models::{LanguageModelDecoder, RecurrentLanguageModelDecoder, RecurrentTranslatorDecoder, TranslatorDecoder};
+pub use models::{LanguageModelDecoder, RecurrentDecoder, RecurrentLanguageModelDecoder, TransformerDecoder};
 pub use sample::{SampleOptions, sample};
 pub use search::{BeamOptions, Ending, Hypothesis, beam, greedy};
 

@@ -3,35 +3,36 @@
 use burn::tensor::{Device, Int, Tensor};
 use regard_nn::layers::attention::cache::AttentionCache;
 use regard_nn::layers::recurrent::RecurrentState;
-use regard_nn::models::encoder_decoder::{EncodedSource, EncoderDecoder};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
-use regard_nn::models::recurrent_translator::{DecoderState, EncodedSentences, RecurrentTranslator};
+use regard_nn::models::recurrent_writer::{RecurrentSource, RecurrentWriter, WriterState};
+use regard_nn::models::transformer_writer::{TransformerSource, TransformerWriter};
 use regard_nn::{NnError, Pass, row_indices};
 use regard_ops::log_softmax;
 
 use super::{Decoder, check_prompts};
 use crate::rows::{device_of, matrix};
 
-/// Decoder of a Transformer that translates, with a cache of keys and values.
+/// Decoder of a Transformer that writes a sentence from a source, with a cache of keys and values.
 #[derive(Debug)]
-pub struct TranslatorDecoder<'a> {
-    model: &'a EncoderDecoder,
-    sources: Encoded<EncodedSource>,
+pub struct TransformerDecoder<'a> {
+    model: TransformerWriter<'a>,
+    sources: Encoded<TransformerSource>,
     caches: Vec<AttentionCache>,
     device: Device,
     pass: Pass<'a>,
 }
 
-impl<'a> TranslatorDecoder<'a> {
-    /// Creates a decoder with one row per source sentence.
-    pub fn new(model: &'a EncoderDecoder, source: EncodedSource, pass: Pass<'a>) -> Self {
+impl<'a> TransformerDecoder<'a> {
+    /// Creates a decoder with one row per source.
+    pub fn new(model: TransformerWriter<'a>, source: TransformerSource, pass: Pass<'a>) -> Self {
+        let device = source.device();
         let sources = Encoded::new(source.batch(), source);
-        Self { caches: model.caches(), device: device_of(model), model, sources, pass }
+        Self { caches: model.caches(), device, model, sources, pass }
     }
 }
 
-impl Decoder for TranslatorDecoder<'_> {
+impl Decoder for TransformerDecoder<'_> {
     fn rows(&self) -> usize {
         self.sources.rows.len()
     }
@@ -46,29 +47,29 @@ impl Decoder for TranslatorDecoder<'_> {
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
         let indices = row_indices(rows, self.rows(), &self.device)?;
         self.caches.iter_mut().filter(|cache| !cache.is_empty()).for_each(|cache| cache.select(indices.clone()));
-        self.sources.select(rows, EncodedSource::select)
+        self.sources.select(rows, TransformerSource::select)
     }
 }
 
-/// Decoder of a recurrent translator.
+/// Decoder of a recurrent network that writes a sentence from a source.
 #[derive(Debug)]
-pub struct RecurrentTranslatorDecoder<'a> {
-    model: &'a RecurrentTranslator,
-    sources: Encoded<EncodedSentences>,
-    state: DecoderState,
+pub struct RecurrentDecoder<'a> {
+    model: RecurrentWriter<'a>,
+    sources: Encoded<RecurrentSource>,
+    state: WriterState,
     device: Device,
     pass: Pass<'a>,
 }
 
-impl<'a> RecurrentTranslatorDecoder<'a> {
-    /// Creates a decoder with one row per source sentence.
-    pub fn new(model: &'a RecurrentTranslator, source: EncodedSentences, pass: Pass<'a>) -> Self {
-        let state = model.start(&source).detach();
-        Self { model, sources: Encoded::new(source.batch(), source), state, device: device_of(model), pass }
+impl<'a> RecurrentDecoder<'a> {
+    /// Creates a decoder with one row per source.
+    pub fn new(model: RecurrentWriter<'a>, source: RecurrentSource, pass: Pass<'a>) -> Self {
+        let (state, device) = (model.start(&source).detach(), source.device());
+        Self { model, sources: Encoded::new(source.batch(), source), state, device, pass }
     }
 }
 
-impl Decoder for RecurrentTranslatorDecoder<'_> {
+impl Decoder for RecurrentDecoder<'_> {
     fn rows(&self) -> usize {
         self.sources.rows.len()
     }
@@ -83,7 +84,7 @@ impl Decoder for RecurrentTranslatorDecoder<'_> {
 
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
         self.state = self.state.select(rows)?;
-        self.sources.select(rows, EncodedSentences::select)
+        self.sources.select(rows, RecurrentSource::select)
     }
 }
 

@@ -8,7 +8,8 @@ use regard_nn::config::name_or_table;
 use regard_nn::layers::attention::context::Selection;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::recurrent::Direction;
-use regard_nn::models::recurrent_translator::{Alignment, Attend, RecurrentTranslatorConfig};
+use regard_nn::models::recurrent_translator::RecurrentTranslatorConfig;
+use regard_nn::models::recurrent_writer::{Alignment, Attend};
 use regard_nn::models::transformer::{EmbeddingScale, Memory, OutputWeights, TransformerConfig};
 use serde::{Deserialize, Serialize};
 

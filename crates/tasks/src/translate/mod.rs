@@ -21,7 +21,6 @@ use regard_data::{
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_inspect::show::position::Trained;
 use regard_nn::layers::attention::context::Selection;
-use regard_nn::layers::attention::score_function::Baseline;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::recurrent_translator::RecurrentTranslator;
 use regard_nn::models::stack::TokenEmbedding;
@@ -32,7 +31,7 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::{DataConfig, NetworkConfig};
 use self::encoded::{Encoded, Pairs, Sentence, sentences};
-use crate::decode::{Hypothesis, RecurrentTranslatorDecoder, TranslatorDecoder, beam};
+use crate::decode::{Hypothesis, RecurrentDecoder, TransformerDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind, check_length};
@@ -41,14 +40,11 @@ use crate::metrics::chrf::{ChrfOptions, chrf};
 use crate::metrics::text::exact_match;
 use crate::model::{Chosen, sizes};
 use crate::notes;
+use crate::rewards;
 use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
-/// Decay of the moving average of rewards that serves as baseline for hard attention.
-const BASELINE_DECAY: f32 = 0.99;
-/// Weight of the entropy bonus of hard attention, which keeps it from deciding too early.
-const ENTROPY_BONUS: f32 = 0.01;
 /// Number of training pairs whose text is kept, to show some of them.
 const SHOWN_OF_TRAINING: usize = 1_000;
 /// Number of pairs tokenised at once, on all threads.
@@ -203,17 +199,7 @@ impl Translate {
             Translator::Recurrent(model) => {
                 let source = model.encode(source, Some(lengths), pass)?;
                 let found = model.loss(&source, read, wanted, options, pass)?;
-                let mut baseline = match memory.get("baseline") {
-                    Some(saved) => serde_json::from_value(saved.clone())
-                        .map_err(|error| TaskError::input("checkpoint", "a baseline of rewards", error.to_string()))?,
-                    None => Baseline::new("baseline", BASELINE_DECAY)?,
-                };
-                let rewarded = found.rewarded.is_some();
-                let mean = found.total(&mut baseline, ENTROPY_BONUS)?;
-                if rewarded {
-                    *memory = serde_json::json!({ "baseline": baseline });
-                }
-                mean
+                rewards::total(found, memory)?
             }
         };
         Ok(Loss { mean, targets, tokens })
@@ -237,11 +223,12 @@ impl Translate {
             let hypotheses = match model {
                 Translator::Transformer(model) => {
                     let source = model.encode(ids, Some(lengths), pass)?;
-                    beam(&mut TranslatorDecoder::new(model, source, *pass), START, END, &self.within(&limits), options)?
+                    let mut decoder = TransformerDecoder::new(model.writer(), source, *pass);
+                    beam(&mut decoder, START, END, &self.within(&limits), options)?
                 }
                 Translator::Recurrent(model) => {
                     let source = model.encode(ids, Some(lengths), pass)?;
-                    let mut decoder = RecurrentTranslatorDecoder::new(model, source, *pass);
+                    let mut decoder = RecurrentDecoder::new(model.writer(), source, *pass);
                     beam(&mut decoder, START, END, &self.within(&limits), options)?
                 }
             };

@@ -34,6 +34,11 @@ impl Draw {
         self.random.random_range(0..count.max(1) as u64) as usize
     }
 
+    /// Draws a number from `low` to below `high`.
+    pub fn between(&mut self, low: f32, high: f32) -> f32 {
+        low + (high - low) * self.random.random::<f32>()
+    }
+
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }

@@ -169,7 +169,22 @@ impl ContextAttention {
         first_row: usize,
         pass: &Pass,
     ) -> Result<Context, NnError> {
-        let estimator = match self.selection {
+        self.forward_as(self.selection, queries, sources, first_row, pass)
+    }
+
+    /// Same as [`forward`](Self::forward) with another selection than that of the layer, for hard attention that begins softly.
+    ///
+    /// # Shapes
+    /// `queries` `[batch, queries, d_query]` → context `[batch, queries, d_value]`.
+    pub fn forward_as(
+        &self,
+        selection: Selection,
+        queries: Tensor<3>,
+        sources: &Sources,
+        first_row: usize,
+        pass: &Pass,
+    ) -> Result<Context, NnError> {
+        let estimator = match selection {
             Selection::Hard { estimator } => estimator,
             Selection::Soft => return self.soft(queries, sources, first_row, pass),
         };

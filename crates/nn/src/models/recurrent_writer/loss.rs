@@ -1,4 +1,4 @@
-//! Loss of a recurrent translator, with the score-function term of hard attention.
+//! Loss of a recurrent writer, with the score-function term of hard attention.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use regard_ops::{CrossEntropyOptions, OpError, log_softmax};
