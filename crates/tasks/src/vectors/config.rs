@@ -60,6 +60,8 @@ pub struct DataConfig {
     pub horizon: usize,
     /// Features to forecast, counted from 1; all if absent.
     pub features: Option<Vec<usize>>,
+    /// Number of vectors at equal distances along its path that stand for an example; the vectors themselves if absent.
+    pub resample: Option<usize>,
     /// What is taken out of each example before it is scaled.
     pub normalise: Normalise,
     /// Whether the network also sees the difference of each vector to the one before it.
@@ -79,6 +81,7 @@ impl Default for DataConfig {
             window: 32,
             horizon: 1,
             features: None,
+            resample: None,
             normalise: Normalise::None,
             differences: false,
             augment: Augment::default(),
@@ -241,6 +244,16 @@ impl Validate for Config {
         check_product("data.horizon", &[*horizon, 1 << 16])?;
         if path.is_none() {
             check_built_in(*fold, &[])?;
+        }
+        match (self.data.resample, target) {
+            (Some(count), _) if !(2..=1 << 20).contains(&count) => {
+                return Err(ConfigError::new("data.resample", count, "2 or more vectors").into());
+            }
+            (Some(count), Aim::Next) => {
+                let expected = "nothing when data.target is next: a forecast needs equal steps of time";
+                return Err(ConfigError::new("data.resample", count, expected).into());
+            }
+            _ => {}
         }
         let list = features.as_deref().unwrap_or(&[1]);
         let repeats = (1..list.len()).any(|at| list[..at].contains(&list[at]));

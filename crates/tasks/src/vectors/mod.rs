@@ -9,6 +9,7 @@ mod config;
 mod examples;
 mod forecast;
 mod picture;
+mod resample;
 mod scaling;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use self::config::{Aim, Config, DataConfig, ModelConfig};
 pub use self::examples::Part;
 use self::examples::{Example, Goal, padded};
 use self::forecast::{Forecast, Forecasted};
+use self::resample::resampled;
 use self::scaling::Scaling;
 use crate::answers::{Answer, Answers, TargetKind};
 use crate::error::TaskError;
@@ -86,14 +88,17 @@ impl VectorTask {
     /// Reads the series of the run.
     fn series(config: &Config) -> Result<Splits<Series>, TaskError> {
         let DataConfig { path, fold, target, .. } = &config.data;
-        let Some(path) = path else {
-            return Ok(builtin::motions(BUILT_IN_SIZES, BUILT_IN_SEED).map(Series::whole));
+        let all = match path {
+            None => builtin::motions(BUILT_IN_SIZES, BUILT_IN_SEED).map(Series::whole),
+            Some(path) => {
+                let source = Source { path: path.clone(), fold: *fold };
+                match target {
+                    Aim::Given => load_vectors(&source)?.map(Series::whole),
+                    Aim::Next => load_series(&source)?,
+                }
+            }
         };
-        let source = Source { path: path.clone(), fold: *fold };
-        Ok(match target {
-            Aim::Given => load_vectors(&source)?.map(Series::whole),
-            Aim::Next => load_series(&source)?,
-        })
+        Ok(all.map(|series| thinned(series, config)))
     }
 
     fn width(&self) -> usize {
@@ -240,6 +245,15 @@ impl VectorTask {
     }
 }
 
+/// Resamples the vectors of an example if the configuration says so.
+fn thinned(mut series: Series, config: &Config) -> Series {
+    if let Some(count) = config.data.resample {
+        let Vectors { features, width, .. } = &mut series.vectors;
+        *features = resampled(features, *width, count);
+    }
+    series
+}
+
 /// Formats rows of numbers, `1 2; 3 4`.
 fn written(numbers: &[f32], width: usize) -> String {
     let rows = numbers
@@ -258,7 +272,10 @@ fn nested(numbers: &[f32], width: usize) -> Value {
 
 /// Returns vectors as the input of a prediction, `{"vectors": [[…], …]}`.
 fn given(vectors: &[f32], width: usize) -> Given {
-    let rows: Value = vectors.chunks_exact(width.max(1)).map(|row| json!(row)).collect();
+    // The shortest number that reads back as the same f32; a plain conversion to f64 would show 0.1 as 0.10000000149.
+    let short = |x: &f32| x.to_string().parse().unwrap_or(f64::from(*x));
+    let rows = vectors.chunks_exact(width.max(1)).map(|row| row.iter().map(short).collect::<Vec<f64>>());
+    let rows: Value = rows.map(Value::from).collect();
     Given::Json(json!({ InputKind::Vectors.key(): rows }))
 }
 
@@ -279,6 +296,10 @@ impl Task for VectorTask {
         if matches!(&goal, Goal::Given(Answers::Number(_), _)) && config.train.label_smoothing != 0.0 {
             let got = config.train.label_smoothing.to_string();
             return Err(TaskError::input("train.label_smoothing", "0 for data with numbers as targets", got));
+        }
+        if config.data.resample.is_some() && matches!(&goal, Goal::Given(_, AnswerPer::Vector)) {
+            let got = "labels or values for each vector";
+            return Err(TaskError::input("data.resample", "data with one answer for each example", got));
         }
         let train = goal.part(&config.data, std::mem::take(&mut all.train), true)?;
         let scaling = Scaling::learn(&config.data, width, &train);
@@ -344,6 +365,7 @@ impl Task for VectorTask {
             let got = other.vectors.width.to_string();
             return Err(TaskError::input(path.display().to_string(), expected, got));
         }
+        let all = all.into_iter().map(|series| thinned(series, &self.config)).collect();
         self.goal.part(&self.config.data, all, false)
     }
 
@@ -499,6 +521,9 @@ impl Task for VectorTask {
                 }
             },
         };
+        if let Some(count) = self.config.data.resample {
+            return Ok(Typed(resampled(&vectors, self.width(), count)));
+        }
         if matches!(self.goal, Goal::Given(..)) {
             check_length(given, vectors.len() / self.width(), self.config.data.max_length, "vectors")?;
         }

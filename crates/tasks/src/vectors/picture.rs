@@ -1,5 +1,6 @@
 //! Vectors as a picture: their features over the steps, the path they take, the forecast, and where attention looks.
 
+use regard_data::excerpt;
 use regard_figures::{Axis, Figure, LineStyle, Lines, Series};
 use regard_inspect::AttentionView;
 use regard_nn::AttentionKind;
@@ -42,7 +43,7 @@ impl Sketch {
     pub fn picture(&self, view: &AttentionView) -> Result<Picture, TaskError> {
         let mut figure = match &self.forecast {
             Some((forecast, found)) => forecast.figure(&self.window, self.width, found, None),
-            None => Figure::new("Vectors").panel("features", self.features()),
+            None => Figure::new(format!("Vectors → {}", excerpt(&self.answer))).panel("features", self.features()),
         };
         let weights = self.pooled(view);
         if self.forecast.is_none() && (2..=3).contains(&self.width) {
