@@ -122,8 +122,9 @@ fn spatial(config: &SpatialAttentionConfig, image: Image) -> Draft {
         .linear(positions, d_value, channels, true)
         .parameters(q(1))
         .flops(positions * keys * (d_key + d_value) * 2)
-        // Queries, keys, values, their output in the order of tokens and of channels, and the sum.
-        .keeps(image.numbers())
+        // Queries, keys, values, their output in the order of tokens and of channels, the sum, and the matrices in the order of a
+        // convolution.
+        .keeps(image.numbers() + channels * (d_key + d_value) * 2)
         .keeps_either(kept + positions, kept + positions * keys)
 }
 
