@@ -120,9 +120,18 @@ impl Work {
             [64, 32, 64, 28, 3, 1],
             [64, 64, 64, 28, 3, 1],
             [64, 32, 64, 28, 3, 2],
-            [64, 64, 64, 14, 3, 2],
+            [64, 64, 128, 14, 3, 2],
         ] {
             works.extend([Phase::Forward, Phase::Backward].map(|phase| Work::Convolution { sizes, phase }));
+        }
+        for sizes in [
+            [64, 32, 32, 28, 3, 1],
+            [64, 64, 64, 14, 3, 1],
+            [64, 128, 128, 7, 3, 1],
+            [64, 32, 64, 28, 1, 2],
+            [64, 64, 128, 14, 1, 2],
+        ] {
+            works.push(Work::Convolution { sizes, phase: Phase::Both });
         }
         for sizes in [[64, 32, 28, 8], [64, 128, 7, 8]] {
             works.extend([Phase::Forward, Phase::Backward].map(|phase| Work::GroupNorm { sizes, phase }));

@@ -8,9 +8,13 @@
 //! - `∂input[n, c, s m + a − p, s l + b − p] = Σ_{o, i, j} weight[o, c, a + s i, b + s j] · ∂out[n, o, m − i, l − j]` for each
 //!   `a, b < s`, a convolution of stride 1 for each pair.
 //!
-//! The matrix of all windows is never formed. Each image is copied once with its zeros (`planes.rs`); in the copy, the inputs
-//! of all outputs at one place of the kernel are consecutive, whatever the stride. So a register tile of output channels and
-//! consecutive outputs reads the copy at one offset for each place of the kernel (`product.rs`).
+//! The matrix of all windows is never formed, and there are three ways to the sums:
+//!
+//! - Kernels of 3×3 with stride 1 between many channels are convolved in tiles of 2×2 outputs with fewer multiplications
+//!   (`winograd`).
+//! - All others read a copy of the image with its zeros (`planes.rs`, `pass.rs`) at one offset for each place of the kernel.
+//!   The vectors of a register tile run over output channels (`by_channel.rs`),
+//! - or over neighbouring outputs where that wastes fewer lanes, as with few channels (`by_position.rs`).
 
 mod backward;
 mod by_channel;
