@@ -107,7 +107,9 @@ mod tests {
             ("vectors", "vectors-pendigits"),
         ] {
             let config = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{file}.toml"));
-            let request = Request { config: Some(config), ..Request::default() };
+            // Some keys, such as `data.dev`, need a path; nothing is read from it.
+            let data = Some(Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf());
+            let request = Request { config: Some(config), data, ..Request::default() };
             let resolved = crate::kind(task).unwrap().configured(&request).unwrap();
             assert_eq!(resolved.unused, [], "{file}");
         }

@@ -148,7 +148,10 @@ fn jpeg_error(error: DecodeErrors) -> Wrong {
     ("a whole JPEG picture".into(), found)
 }
 
-fn open_jpeg(bytes: &[u8]) -> Result<(JpegDecoder<ZCursor<&[u8]>>, Header), Wrong> {
+/// The decoder of a JPEG in memory.
+type Jpeg<'a> = JpegDecoder<ZCursor<&'a [u8]>>;
+
+fn open_jpeg(bytes: &[u8]) -> Result<(Jpeg<'_>, Header), Wrong> {
     // The size is checked below, with a message that names it. Without the strict mode damaged pictures are filled with grey.
     let options = DecoderOptions::default().set_strict_mode(true).set_max_height(usize::MAX).set_max_width(usize::MAX);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);

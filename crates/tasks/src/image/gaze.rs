@@ -100,7 +100,7 @@ impl Gaze {
             let Some(site) = group.site else { continue };
             if site.kind == AttentionKind::Channels {
                 for head in &group.heads {
-                    figure.push(format!("{}: channels looked at, by channel", site), channels(&head.rows)?);
+                    figure.push(group.name.as_str(), channels(&head.rows)?);
                 }
                 continue;
             }

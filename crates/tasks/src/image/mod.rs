@@ -365,7 +365,7 @@ impl Task for Images {
             let what = "choose a picture unless the data are built in; give it one".to_string();
             return Err(TaskError::Unsupported { task: Self::NAME, what });
         }
-        self.input(&built_in_name(Split::Test, 0).into())
+        self.input(&built_in_name(Split::Test, 4).into())
     }
 
     fn positions<'a>(&self, model: &'a ImageClassifier) -> Vec<Trained<'a>> {
