@@ -142,22 +142,22 @@ impl WithSimd for Backward<'_> {
             };
             let centre = simd.splat_f32s(mean);
             let (mut plain, mut weighted) = (0.0, 0.0);
-            for c in 0..per_group {
+            for (c, gamma) in gamma.iter().enumerate() {
                 let channel = c * positions..(c + 1) * positions;
                 let grad = &grad.unwrap_or(grad_x)[channel.clone()];
                 let (sum, product) = channel_sums(simd, &x[channel], grad, centre);
                 let product = product * inverse;
-                plain += gamma[c] * sum;
-                weighted += gamma[c] * product;
+                plain += gamma * sum;
+                weighted += gamma * product;
                 self.beta_sums[i * per_group + c] = sum;
                 self.gamma_sums[i * per_group + c] = product;
             }
             // ∂x = g γ r − (x − μ) r² mean(γ g x̂) − r mean(γ g)
             let slope = simd.splat_f32s(-inverse * inverse * weighted * per_element);
             let shift = simd.splat_f32s(-inverse * plain * per_element);
-            for c in 0..per_group {
+            for (c, gamma) in gamma.iter().enumerate() {
                 let channel = c * positions..(c + 1) * positions;
-                let scale = simd.splat_f32s(gamma[c] * inverse);
+                let scale = simd.splat_f32s(gamma * inverse);
                 macro_rules! gradient {
                     ($x:expr, $grad:expr) => {
                         simd.mul_add_e_f32s($grad, scale, simd.mul_add_e_f32s(simd.sub_f32s($x, centre), slope, shift))
