@@ -7,8 +7,8 @@ thread_local! {
     static KEPT: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The largest number of buffers that a thread keeps. A kernel takes one or two; a task that is stolen meanwhile may take more.
-const MOST: usize = 4;
+/// The largest number of buffers that a thread keeps. A kernel takes a few; a task that is stolen meanwhile may take more.
+const MOST: usize = 8;
 
 /// Alignment of a buffer in bytes: a cache line, so that no vector lies in two of them.
 const ALIGNMENT: usize = 64;
@@ -24,11 +24,12 @@ pub(crate) struct Scratch {
 impl Scratch {
     pub(crate) fn new(len: usize) -> Self {
         let room = len + ALIGNMENT / size_of::<f32>();
-        let kept = KEPT.with_borrow_mut(|kept| match kept.iter().rposition(|buffer| buffer.len() >= room) {
-            Some(fitting) => Some(kept.swap_remove(fitting)),
-            None => kept.pop(),
+        let kept = KEPT.with_borrow_mut(|kept| {
+            // The smallest that fits, so that the next kernel finds a large one.
+            let fitting = (0..kept.len()).filter(|&at| kept[at].len() >= room).min_by_key(|&at| kept[at].len());
+            fitting.map(|at| kept.swap_remove(at))
         });
-        let buffer = kept.filter(|buffer| buffer.len() >= room).unwrap_or_else(|| vec![0.0; room]);
+        let buffer = kept.unwrap_or_else(|| vec![0.0; room]);
         // An interpreter may find no aligned element; the first one then does.
         let start = Some(buffer.as_ptr().align_offset(ALIGNMENT)).filter(|&start| start <= buffer.len() - len);
         Self { buffer, start: start.unwrap_or(0), len }
@@ -38,8 +39,10 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         KEPT.with_borrow_mut(|kept| {
-            if kept.len() < MOST {
-                kept.push(std::mem::take(&mut self.buffer));
+            kept.push(std::mem::take(&mut self.buffer));
+            if kept.len() > MOST {
+                let smallest = (0..kept.len()).min_by_key(|&at| kept[at].len()).unwrap_or(0);
+                kept.swap_remove(smallest);
             }
         });
     }

@@ -133,7 +133,11 @@ impl WithSimd for InputGradient<'_> {
                 parts.push(phase_part(shape, &planes, [row, column]));
             }
         }
-        let terms = parts.iter().map(|part| part.taps.len()).sum::<usize>().div_ceil(parts.len().max(1));
+        if parts.is_empty() {
+            // No window reaches any input.
+            return out.fill(0.0);
+        }
+        let terms = parts.iter().map(|part| part.taps.len()).sum::<usize>().div_ceil(parts.len());
         let size = [0, 1].map(|axis| parts.iter().map(|part| part.size[axis]).max().unwrap_or(1));
         let vectors = Vectors::faster::<S>(shape.in_channels, terms, size, planes.size[1]);
         Pass { batch, images, planes, kernels, vectors, parts, start: None }.run(simd, out);

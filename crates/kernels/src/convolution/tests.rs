@@ -155,6 +155,7 @@ fn agrees_with_plain_loops_for_many_shapes() {
         stride: [2, 2],
         ..PLAIN
     });
+    check(ConvolutionShape { input: [1, 1], kernel: [1, 1], stride: [2, 2], ..PLAIN });
     // Padding beyond the kernel: the outer outputs see zeros alone.
     check(ConvolutionShape { padding: [4, 5], stride: [2, 3], ..PLAIN });
 }
