@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod caption;
 mod classify;
 pub mod compare;
 mod compose;
@@ -18,7 +19,6 @@ pub mod metrics;
 pub mod model;
 mod notes;
 pub mod opened;
-#[allow(dead_code, reason = "the tasks on pictures follow")]
 mod pictures;
 mod plain_text;
 mod pretrain;
@@ -55,6 +55,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<pretrain::Pretrain>(),
         kind_of::<words::Words>(),
         kind_of::<compose::Compose>(),
+        kind_of::<caption::Captions>(),
     ];
     KINDS
 }
@@ -114,6 +115,7 @@ mod tests {
             assert_eq!(unnamed::<crate::classify::Classify>(kind), none, "classify {kind}");
             assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
+            assert_eq!(unnamed::<crate::caption::Captions>(kind), none, "caption {kind}");
         }
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");

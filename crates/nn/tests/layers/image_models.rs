@@ -72,7 +72,7 @@ fn link(link: &Link, model: &mut ImageClassifier) {
     link.linear(&mut model.output, "output");
 }
 
-fn link_cnn(link: &Link, network: &mut Cnn) {
+pub fn link_cnn(link: &Link, network: &mut Cnn) {
     let normed = |part: &mut NormedConvolution, name: &str| {
         link.plain(&mut part.convolution.weight, &format!("{name}.conv.weight"), None);
         link.plain(&mut part.norm.weight, &format!("{name}.norm.weight"), None);
