@@ -118,10 +118,10 @@ fn shown(sample: &Sample, prediction: &Prediction) -> String {
         "" => "→",
         expected if expected == prediction.output => "✓",
         // Predicted numbers are close or far, not right or wrong.
-        _ if prediction.more.contains_key("value") => "≈",
+        _ if prediction.more.contains_key("value") || prediction.more.contains_key("values") => "≈",
         _ => "✗",
     };
-    let mut text = format!("\n  {}\n  {mark} {}\n", sample.given, prediction.output);
+    let mut text = format!("\n  {}\n  {mark} {}\n", sample.given.brief(), prediction.output);
     if sample.expected != prediction.output && !sample.expected.is_empty() {
         text += &format!("    expected: {}\n", sample.expected);
     }
@@ -158,7 +158,13 @@ fn summary(finished: &Finished) -> String {
     }
     text += &format!("\nwrote {folder}; open {folder}/report.html, or try\n");
     let (command, nothing) = if finished.task == "generate" { ("generate", "") } else { ("predict", "…") };
-    let input = finished.samples.first().map_or_else(|| nothing.to_string(), |(sample, _)| sample.given.to_string());
+    let first = finished.samples.first();
+    let input = first.map_or_else(|| nothing.to_string(), |(sample, _)| sample.given.to_string());
+    if first.is_some_and(|(sample, _)| sample.given.brief() != input) {
+        // The input is too long for a command.
+        let file = "FILE, with an input such as those above in each line";
+        return text + &format!("  regard {command} {folder} --file {file}\n");
+    }
     text += &format!("  regard {command} {folder} {input:?}\n");
     if finished.is_seen {
         text += &format!("  regard look {folder} {input:?} --out look.html\n");

@@ -46,6 +46,7 @@ pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
 pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};
 pub use vectors::{
-    Scaler, Series, Target, TargetKind, Vectors, by_time, load_series, load_vectors, read_series, read_vectors,
+    Scaler, Series, Target, TargetKind, Unlike, Vectors, by_time, load_series, load_vectors, read_series, read_vectors,
+    vectors_from_json,
 };
 pub use vocabulary::Vocabulary;

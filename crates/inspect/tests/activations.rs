@@ -14,7 +14,11 @@ use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
 use regard_nn::layers::recurrent::{Cell, Direction, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
+use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, CnnConfig};
+use regard_nn::models::image::vision_transformer::{PatchPooling, VisionTransformerConfig};
+use regard_nn::models::image::{ImageClassifierConfig, ImageShape, NetworkConfig};
 use regard_nn::models::language_model::LanguageModel;
+use regard_nn::models::target::Answers;
 use regard_nn::models::transformer::{Memory, OutputWeights, TransformerConfig};
 use regard_nn::{Init, Pass};
 use regard_ops::{CrossEntropyOptions, linear_cross_entropy};
@@ -131,6 +135,22 @@ fn compare_recurrent(config: RecurrentConfig) -> [(&'static str, f64, f64); 2] {
     ]
 }
 
+/// Returns the bytes that a step of a classifier of images holds and the estimate.
+fn compare_images(network: NetworkConfig) -> [(&'static str, f64, f64); 1] {
+    let device = Device::flex().autodiff();
+    let image = ImageShape { channels: 2, height: 56, width: 48 };
+    let config = ImageClassifierConfig { image, outputs: 5, network, dropout: 0.1, ..Default::default() };
+    let model = config.init(&Init::new(3, &device)).unwrap();
+    let pass = Pass::training(5);
+    let held = held(|| {
+        // Created here, so that the images and the labels are held too.
+        let images = Tensor::<4>::ones([SIZES.batch, 2, 56, 48], &device);
+        let labels = Tensor::<1, Int>::from_ints([0, 1, 2], &device);
+        model.loss(images, Answers::One(labels), 0.1, &pass).unwrap()
+    });
+    [("image", held, estimate(Architecture::Image(config)))]
+}
+
 /// Returns the smaller of two measurements: a thread that takes part for the first time allocates its own buffers, once.
 fn least<const N: usize>(measure: impl Fn() -> [(&'static str, f64, f64); N]) -> [(&'static str, f64, f64); N] {
     let mut first = measure();
@@ -207,6 +227,25 @@ fn the_estimate_agrees_with_the_bytes_held() {
                         wrong.push(format!("{name}: {ratio:.4}"));
                     }
                 }
+            }
+        }
+    }
+    let both = || AttentionBlocks::Both(AttentionBlocksConfig { stages: Some(vec![1]), ..Default::default() });
+    let attention = PatchPooling::Attention { d_hidden: None };
+    let vit = VisionTransformerConfig { patch: 2, d_model: 64, n_layers: 2, ..Default::default() };
+    for (name, network) in [
+        ("cnn", NetworkConfig::Cnn(CnnConfig::default())),
+        ("cnn, dropout", NetworkConfig::Cnn(CnnConfig { blocks: 2, dropout: 0.2, ..Default::default() })),
+        ("cnn, attention", NetworkConfig::Cnn(CnnConfig { attention: both(), ..Default::default() })),
+        ("vit", NetworkConfig::Vit(vit)),
+        ("vit, mean", NetworkConfig::Vit(VisionTransformerConfig { pooling: PatchPooling::Mean, ..vit })),
+        ("vit, attention", NetworkConfig::Vit(VisionTransformerConfig { pooling: attention, ..vit })),
+    ] {
+        for (shape, held, estimate) in least(|| compare_images(network.clone())) {
+            let ratio = held / estimate;
+            println!("{name:<16} {shape:<16} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
+            if !(1.0..1.006).contains(&ratio) {
+                wrong.push(format!("{name}: {ratio:.4}"));
             }
         }
     }

@@ -35,6 +35,16 @@ pub(crate) fn for_each_rows(out: &mut [f32], width: usize, f: impl Fn(usize, &mu
     }
 }
 
+/// Calls `f` with each index below `count`, on all threads; `width` is the number of elements that a call handles.
+pub(crate) fn for_each_index(count: usize, width: usize, f: impl Fn(usize) + Sync + Send) {
+    let rows = rows_per_piece(width);
+    if count <= rows || is_crowded() {
+        (0..count).for_each(f);
+    } else {
+        (0..count).into_par_iter().with_min_len(rows).for_each(f);
+    }
+}
+
 thread_local! {
     /// The number of unfinished parts of the work that this thread has a part of.
     static RUNNING: RefCell<Option<Arc<AtomicUsize>>> = const { RefCell::new(None) };

@@ -10,20 +10,28 @@ thread_local! {
 /// The largest number of buffers that a thread keeps. A kernel takes one or two; a task that is stolen meanwhile may take more.
 const MOST: usize = 4;
 
+/// Alignment of a buffer in bytes: a cache line, so that no vector lies in two of them.
+const ALIGNMENT: usize = 64;
+
 /// A buffer of unspecified content, which goes back to the thread when dropped.
 pub(crate) struct Scratch {
     buffer: Vec<f32>,
+    /// The first aligned element.
+    start: usize,
     len: usize,
 }
 
 impl Scratch {
     pub(crate) fn new(len: usize) -> Self {
-        let kept = KEPT.with_borrow_mut(|kept| match kept.iter().rposition(|buffer| buffer.len() >= len) {
+        let room = len + ALIGNMENT / size_of::<f32>();
+        let kept = KEPT.with_borrow_mut(|kept| match kept.iter().rposition(|buffer| buffer.len() >= room) {
             Some(fitting) => Some(kept.swap_remove(fitting)),
             None => kept.pop(),
         });
-        let buffer = kept.filter(|buffer| buffer.len() >= len).unwrap_or_else(|| vec![0.0; len]);
-        Self { buffer, len }
+        let buffer = kept.filter(|buffer| buffer.len() >= room).unwrap_or_else(|| vec![0.0; room]);
+        // An interpreter may find no aligned element; the first one then does.
+        let start = Some(buffer.as_ptr().align_offset(ALIGNMENT)).filter(|&start| start <= buffer.len() - len);
+        Self { buffer, start: start.unwrap_or(0), len }
     }
 }
 
@@ -42,14 +50,14 @@ impl Deref for Scratch {
 
     #[inline(always)]
     fn deref(&self) -> &[f32] {
-        &self.buffer[..self.len]
+        &self.buffer[self.start..][..self.len]
     }
 }
 
 impl DerefMut for Scratch {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.buffer[..self.len]
+        &mut self.buffer[self.start..][..self.len]
     }
 }
 

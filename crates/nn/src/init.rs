@@ -209,6 +209,12 @@ impl Init {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerPath(std::sync::Arc<str>);
 
+impl From<&str> for LayerPath {
+    fn from(path: &str) -> Self {
+        Self(path.into())
+    }
+}
+
 impl LayerPath {
     /// Returns the path as text.
     pub fn as_str(&self) -> &str {

@@ -62,6 +62,9 @@ impl fmt::Display for InputKind {
     }
 }
 
+/// Number of characters of a JSON value that people are shown.
+const BRIEF: usize = 120;
+
 /// An input that no task has read yet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Given {
@@ -128,6 +131,15 @@ impl Given {
                 Some(value) => Ok(Some(value)),
                 None => Err(is_not(kind, &named(value))),
             },
+        }
+    }
+
+    /// Returns the input for people: a text in full, the beginning of a long JSON value.
+    pub fn brief(&self) -> String {
+        let text = self.to_string();
+        match (self, text.char_indices().nth(BRIEF)) {
+            (Self::Json(Value::Object(_) | Value::Array(_)), Some((end, _))) => format!("{}…", &text[..end]),
+            _ => text,
         }
     }
 

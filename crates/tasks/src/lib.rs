@@ -12,6 +12,7 @@ pub mod extended;
 pub mod folder;
 mod generate;
 pub mod heads;
+mod image;
 pub mod input;
 mod looked;
 mod memory;
@@ -35,6 +36,7 @@ mod tag;
 pub mod task;
 pub mod train;
 mod translate;
+mod vectors;
 pub mod weights;
 mod words;
 
@@ -55,6 +57,8 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<pretrain::Pretrain>(),
         kind_of::<words::Words>(),
         kind_of::<compose::Compose>(),
+        kind_of::<vectors::VectorTask>(),
+        kind_of::<image::Images>(),
         kind_of::<caption::Captions>(),
     ];
     KINDS
@@ -98,6 +102,7 @@ mod tests {
             ("generate", "generate-shakespeare"),
             ("tag", "tag-ewt"),
             ("translate", "translate-tatoeba"),
+            ("vectors", "vectors-pendigits"),
         ] {
             let config = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{file}.toml"));
             let request = Request { config: Some(config), ..Request::default() };
@@ -115,10 +120,15 @@ mod tests {
             assert_eq!(unnamed::<crate::classify::Classify>(kind), none, "classify {kind}");
             assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
+            assert_eq!(unnamed::<crate::vectors::VectorTask>(kind), none, "vectors {kind}");
             assert_eq!(unnamed::<crate::caption::Captions>(kind), none, "caption {kind}");
+        }
+        for kind in ["vit", "cnn", "attention_cnn", "dnn"] {
+            assert_eq!(unnamed::<crate::image::Images>(kind), none, "image {kind}");
         }
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
+        assert_eq!(unnamed::<crate::vectors::VectorTask>("dnn"), none, "vectors");
         assert_eq!(unnamed::<crate::pretrain::Pretrain>("transformer"), none, "pretrain");
         // The words task refuses label smoothing.
         assert_eq!(unnamed::<crate::words::Words>("cbow"), ["label_smoothing"], "words");

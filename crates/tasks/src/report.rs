@@ -25,7 +25,7 @@ pub(crate) struct Story<'a, T: Task> {
 fn predictions(samples: &[(Sample, Prediction)]) -> Table {
     let mut table = Table::new(["input", "expected", "model"]);
     for (sample, prediction) in samples {
-        table.push([&sample.given.to_string(), &sample.expected, &prediction.output]);
+        table.push([&sample.given.brief(), &sample.expected, &prediction.output]);
     }
     table
 }

@@ -95,3 +95,38 @@ fn hard_attention_learns_where_to_look() {
     let found = exact("model.score=none");
     assert!(found < 0.4, "without attention {found} of the sentences are right");
 }
+
+/// The order of the points alone tells the direction of a motion: a set of points tells the shape at best.
+#[test]
+fn a_transformer_tells_directions_and_a_set_does_not() {
+    let found = |more: &str| {
+        let sets = ["model.d_model=32", "train.steps=500", "train.learning_rate=4e-3", "model.dropout=0", more];
+        score("vectors", "accuracy", None, &sets)
+    };
+    let (ordered, set, mean) = (found("seed=1"), found("model.position=none"), found("model.kind=dnn"));
+    assert!(ordered > 0.8 && (0.3..0.6).contains(&set) && mean < 0.35, "{ordered} {set} {mean}");
+}
+
+/// A wave is easy to forecast, and far from staying the same.
+#[test]
+fn forecasts_beat_the_last_vector() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("wave.csv");
+    let rows: String = (0..600).map(|n| format!("{:.5}\n", (f64::from(n) / 4.0).sin() * 20.0 + 7.0)).collect();
+    std::fs::write(&path, format!("height\n{rows}")).unwrap();
+    for kind in ["transformer", "gru"] {
+        let kind = format!("model.kind={kind}");
+        let sets = ["data.target=next", "data.window=12", "data.horizon=4", "train.steps=300", &kind];
+        let sets = [&sets[..], &["train.batch_examples=32", "model.d_model=32", "model.dropout=0"]].concat();
+        let folder = tempfile::tempdir().unwrap();
+        let request = Request {
+            data: Some(path.clone()),
+            sets: sets.iter().map(|set| set.to_string()).collect(),
+            out: Some(folder.path().join("run")),
+            ..Request::default()
+        };
+        let task = regard_tasks::kind("vectors").unwrap();
+        let scores = task.train(&request, Origin::Scratch, &mut (), &Stop::default()).unwrap().scores;
+        assert!(scores["mae"] < 0.25 * scores["mae_last"], "{kind}: {scores:?}");
+    }
+}

@@ -31,7 +31,7 @@ mod text;
 mod tests;
 
 pub use digits::{DIGITS, digit, digits, digits_fingerprint};
-pub use motions::motions;
+pub use motions::{motions, motions_fingerprint};
 pub use parts::Sizes;
 pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};
 pub use sentiment::{Label, Opinion, sentiment};

@@ -4,7 +4,7 @@
 //! best. Their mean tells nothing at all.
 
 use super::Sizes;
-use crate::{Splits, Target, Vectors};
+use crate::{Splits, Target, Vectors, hash};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::f64::consts::TAU;
@@ -21,13 +21,20 @@ pub fn motions(sizes: Sizes, seed: u64) -> Splits<Vectors> {
     Splits::new(part(sizes.train), part(sizes.dev), part(sizes.test))
 }
 
+/// A hash of the motions. It changes if a version of this crate draws others.
+pub fn motions_fingerprint() -> String {
+    let parts = motions(Sizes { train: 200, dev: 0, test: 0 }, 1);
+    let numbers = parts.train.iter().flat_map(|motion| motion.features.iter().flat_map(|number| number.to_le_bytes()));
+    format!("{:016x}", hash(&numbers.collect::<Vec<u8>>()))
+}
+
 fn motion(random: &mut ChaCha8Rng) -> Vectors {
     let mut between = |low: f64, high: f64| low + (high - low) * random.random::<f64>();
     let shape = (between(0.0, SHAPES.len() as f64) as usize).min(SHAPES.len() - 1);
     let (direction, sign) = DIRECTIONS[usize::from(between(0.0, 1.0) < 0.5)];
     let count = between(SHORTEST as f64, LONGEST as f64 + 1.0) as usize;
-    let (start, turn, size) = (between(0.0, 1.0), between(0.0, TAU), between(0.5, 2.0));
-    let centre = [between(-2.0, 2.0), between(-2.0, 2.0)];
+    let (start, turn, size) = (between(0.0, 1.0), between(0.0, TAU), between(0.8, 1.2));
+    let centre = [between(-0.3, 0.3), between(-0.3, 0.3)];
     let mut features = Vec::with_capacity(2 * count);
     for step in 0..count {
         let along = start + sign * (step as f64 + between(-0.2, 0.2)) / count as f64;

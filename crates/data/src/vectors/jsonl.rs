@@ -31,41 +31,60 @@ pub(super) fn read(file: &TextFile) -> Result<Loaded<Vectors>, DataError> {
 
 /// Reads the vectors of a record and their width, which must be that of the first record.
 fn features(record: &Record, before: Option<usize>) -> Result<(Vec<f32>, usize), DataError> {
-    let vectors = match record.get("vectors") {
-        Some(Value::Array(vectors)) if !vectors.is_empty() => vectors,
-        Some(Value::Array(_)) => return Err(record.error("at least one vector in vectors", "an empty list")),
-        Some(other) => return Err(record.error("a list of vectors in vectors", excerpt(&other.to_string()))),
-        None => return Err(record.error("the key \"vectors\"", record.keys())),
+    let Some(value) = record.get("vectors") else { return Err(record.error("the key \"vectors\"", record.keys())) };
+    vectors_from_json(value, before).map_err(|Unlike { expected, found }| record.error(expected, found))
+}
+
+/// A part of a JSON value that is not as expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlike {
+    /// The expected form, and where it is expected.
+    pub expected: String,
+    /// The form that was found.
+    pub found: String,
+}
+
+impl Unlike {
+    fn new(expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { expected: expected.into(), found: found.into() }
+    }
+}
+
+/// Reads vectors from a list of lists of numbers. Returns the numbers, row by row, and the width, which is the given one if there
+/// is one.
+pub fn vectors_from_json(value: &Value, before: Option<usize>) -> Result<(Vec<f32>, usize), Unlike> {
+    let vectors = match value {
+        Value::Array(vectors) if !vectors.is_empty() => vectors,
+        Value::Array(_) => return Err(Unlike::new("at least one vector in vectors", "an empty list")),
+        other => return Err(Unlike::new("a list of vectors in vectors", excerpt(&other.to_string()))),
     };
     let mut features = Vec::new();
     let mut width = before;
     for (at, vector) in vectors.iter().enumerate() {
         let Value::Array(numbers) = vector else {
             let expected = format!("a list of numbers in vectors[{at}]");
-            return Err(record.error(expected, excerpt(&vector.to_string())));
+            return Err(Unlike::new(expected, excerpt(&vector.to_string())));
         };
         if numbers.is_empty() {
-            return Err(record.error(format!("at least one number in vectors[{at}]"), "an empty list"));
+            return Err(Unlike::new(format!("at least one number in vectors[{at}]"), "an empty list"));
         }
         let expected = *width.get_or_insert(numbers.len());
         if numbers.len() != expected {
-            let place = if before.is_some() { "as in the lines before" } else { "as in the first vector" };
+            let place = if before.is_some() { "as in all examples" } else { "as in the first vector" };
             let expected = format!("{} in vectors[{at}] {place}", counted(expected, "number"));
-            return Err(record.error(expected, numbers.len().to_string()));
+            return Err(Unlike::new(expected, numbers.len().to_string()));
         }
         for (i, value) in numbers.iter().enumerate() {
-            features.push(number(record, &format_args!("vectors[{at}][{i}]"), value)?);
+            features.push(number(&format_args!("vectors[{at}][{i}]"), value)?);
         }
     }
     Ok((features, width.unwrap_or(1)))
 }
 
-fn number(record: &Record, place: &dyn std::fmt::Display, value: &Value) -> Result<f32, DataError> {
+fn number(place: &dyn std::fmt::Display, value: &Value) -> Result<f32, Unlike> {
     value.as_f64().and_then(finite).ok_or_else(|| match value {
-        Value::Number(number) => {
-            record.error(format!("a number below 3.4e38 in {place}"), excerpt(&number.to_string()))
-        }
-        other => record.error(format!("a number in {place}"), excerpt(&other.to_string())),
+        Value::Number(number) => Unlike::new(format!("a number below 3.4e38 in {place}"), excerpt(&number.to_string())),
+        other => Unlike::new(format!("a number in {place}"), excerpt(&other.to_string())),
     })
 }
 
@@ -76,9 +95,10 @@ fn target(record: &Record, length: usize) -> Result<Option<Target>, DataError> {
         [one] => one,
         _ => return Err(record.error("only one of the keys label, labels, value, values", record.keys())),
     };
+    let at = |Unlike { expected, found }| record.error(expected, found);
     Ok(Some(match kind {
         TargetKind::Label => Target::Label(label(record, &"label", value)?),
-        TargetKind::Value => Target::Value(number(record, &"value", value)?),
+        TargetKind::Value => Target::Value(number(&"value", value).map_err(at)?),
         TargetKind::Labels => {
             let labels = list(record, kind, value, length)?.iter().enumerate();
             Target::Labels(
@@ -91,7 +111,7 @@ fn target(record: &Record, length: usize) -> Result<Option<Target>, DataError> {
             let values = list(record, kind, value, length)?.iter().enumerate();
             Target::Values(
                 values
-                    .map(|(i, value)| number(record, &format_args!("values[{i}]"), value))
+                    .map(|(i, value)| number(&format_args!("values[{i}]"), value).map_err(at))
                     .collect::<Result<_, _>>()?,
             )
         }

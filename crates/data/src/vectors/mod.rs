@@ -24,6 +24,7 @@ use crate::file::{format_of, is_jsonl, read_file};
 use crate::folder::Files;
 use crate::split::{load_splits, split_given};
 use crate::{DataError, Loaded, Source, Split, Splits, hash};
+pub use jsonl::{Unlike, vectors_from_json};
 use names::Role;
 pub use scaler::Scaler;
 use series::WithoutId;

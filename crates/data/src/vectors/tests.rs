@@ -136,7 +136,7 @@ fn bad_lines_are_named() {
         ("a.jsonl", json(r#"{"vectors": [[]]}"#), "expected at least one number in vectors[0]"),
         ("a.jsonl", json(r#"{"vectors": 3}"#), "expected a list of vectors in vectors, found \"3\""),
         ("a.jsonl", json(r#"{"vectors": [1, 2]}"#), "expected a list of numbers in vectors[0], found \"1\""),
-        ("a.jsonl", json(r#"{"vectors": [[1, 2], [1]]}"#), "expected 2 numbers in vectors[1] as in the lines before"),
+        ("a.jsonl", json(r#"{"vectors": [[1, 2], [1]]}"#), "expected 2 numbers in vectors[1] as in all examples"),
         ("a.jsonl", r#"{"vectors": [[1], [1, 2]]}"#.into(), "1 number in vectors[1] as in the first vector, found 2"),
         ("a.jsonl", json(r#"{"vectors": [[1, null]]}"#), "expected a number in vectors[0][1], found \"null\""),
         ("a.jsonl", json(r#"{"vectors": [[1, "2"]]}"#), "expected a number in vectors[0][1]"),

@@ -15,6 +15,7 @@ mod figure;
 mod json;
 mod maps;
 mod page;
+mod rollout;
 
 use std::path::Path;
 
@@ -23,6 +24,7 @@ use regard_nn::Site;
 use regard_system::{check_folder, save_atomically};
 
 use crate::error::InspectError;
+pub use rollout::rollout;
 
 /// Attention maps of one or several inputs.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -41,7 +41,7 @@ fn vision_transformer(vit: &VisionTransformerConfig, config: &ImageClassifierCon
     let (patches, d_model) = (q(batch) * rows * columns, q(vit.d_model));
     let d_in = q(config.image.channels) * vit.patch * vit.patch;
     let embedding = Draft::new("patches").linear(patches, d_in, d_model, true).keeps(patches * d_in);
-    let encoder = Form { config: &transformer, input: Input::Features, sizes: &sizes }.encoder();
+    let encoder = Form { config: &transformer, input: Input::Features, sizes: &sizes }.encoder_alone();
     match vit.pooling {
         PatchPooling::ClassToken => encoder.with(embedding).with(Draft::new("class_token").parameters(d_model)),
         PatchPooling::Mean | PatchPooling::Max => encoder.with(embedding),
@@ -49,7 +49,9 @@ fn vision_transformer(vit: &VisionTransformerConfig, config: &ImageClassifierCon
             let d_hidden = q(d_hidden.unwrap_or(vit.d_model));
             let hidden = Draft::new("hidden").linear(patches, d_model, d_hidden, true).keeps(patches * d_hidden);
             let query = Draft::new("query").linear(patches, d_hidden, q(1), false).keeps(patches * d_hidden);
-            let pooling = Draft::new("pooling").with_all([hidden, query]).flops(patches * d_model * 2);
+            // The weighted mean is a product, which keeps the states and their weights.
+            let mean = patches * d_model + patches;
+            let pooling = Draft::new("pooling").with_all([hidden, query]).flops(patches * d_model * 2).keeps(mean);
             encoder.with(embedding).with(pooling)
         }
     }

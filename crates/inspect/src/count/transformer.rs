@@ -55,7 +55,12 @@ pub(super) struct Form<'a> {
 impl Form<'_> {
     pub(super) fn encoder(&self) -> Draft {
         let states = self.source().tokens() * self.config.d_model;
-        Draft::new("model").with_all(self.bottom()).with_all(self.stack()).keeps(states)
+        self.encoder_alone().keeps(states)
+    }
+
+    /// Returns an encoder whose states nothing keeps.
+    pub(super) fn encoder_alone(&self) -> Draft {
+        Draft::new("model").with_all(self.bottom()).with_all(self.stack())
     }
 
     pub(super) fn decoder(&self) -> Draft {

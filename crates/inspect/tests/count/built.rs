@@ -17,6 +17,10 @@ use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
 use regard_nn::layers::recurrent::{Cell, Direction, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
+use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, CnnConfig};
+use regard_nn::models::image::dnn::DnnConfig;
+use regard_nn::models::image::vision_transformer::{PatchPooling, VisionTransformerConfig};
+use regard_nn::models::image::{ImageClassifierConfig, ImageShape, NetworkConfig};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::transformer::{Memory, OutputWeights, TransformerConfig};
 
@@ -75,6 +79,43 @@ fn recurrent() -> impl Strategy<Value = RecurrentConfig> {
     })
 }
 
+fn image_models() -> impl Strategy<Value = ImageClassifierConfig> {
+    let cnn = (1usize..3, prop::collection::vec(1usize..4, 1..4), 1usize..3, 0usize..4, any::<bool>()).prop_map(
+        |(groups, widths, blocks, kind, first)| {
+            let settings = AttentionBlocksConfig { stages: first.then(|| vec![0]), ..Default::default() };
+            let attention = match kind {
+                0 => AttentionBlocks::None,
+                1 => AttentionBlocks::Spatial(settings),
+                2 => AttentionBlocks::Channel(settings),
+                _ => AttentionBlocks::Both(settings),
+            };
+            let channels = widths.iter().map(|width| width * groups).collect();
+            NetworkConfig::Cnn(CnnConfig { channels, blocks, groups, attention, ..Default::default() })
+        },
+    );
+    let pooling = prop::sample::select(vec![
+        PatchPooling::ClassToken,
+        PatchPooling::Mean,
+        PatchPooling::Max,
+        PatchPooling::Attention { d_hidden: None },
+        PatchPooling::Attention { d_hidden: Some(3) },
+    ]);
+    let vit = (1usize..3, 1usize..4, 1usize..3, positions(), pooling).prop_map(
+        |(patch, half, n_layers, position, pooling)| {
+            let sizes =
+                VisionTransformerConfig { patch, d_model: 4 * half, n_layers, n_heads: 2, ..Default::default() };
+            NetworkConfig::Vit(VisionTransformerConfig { position, pooling, ..sizes })
+        },
+    );
+    let dnn = prop::collection::vec(1usize..9, 1..4)
+        .prop_map(|hidden| NetworkConfig::Dnn(DnnConfig { hidden, ..Default::default() }));
+    let sizes = (1usize..4, 1usize..4, 1usize..4, 2usize..5);
+    (sizes, prop_oneof![cnn, vit, dnn]).prop_map(|((channels, height, width, outputs), network)| {
+        let image = ImageShape { channels, height: 2 * height, width: 2 * width };
+        ImageClassifierConfig { image, outputs, network, ..Default::default() }
+    })
+}
+
 fn total(architecture: Architecture) -> usize {
     usize::try_from(counted(&Description::new(architecture)).parameters()).unwrap()
 }
@@ -90,6 +131,12 @@ proptest! {
         prop_assert_eq!(total(Architecture::Decoder(config)), built);
         let built = EncoderDecoder::new(&config, &init).unwrap().num_params();
         prop_assert_eq!(total(Architecture::EncoderDecoder(config)), built);
+    }
+
+    #[test]
+    fn classifiers_of_images_agree_with_built_models(config in image_models()) {
+        let built = config.init(&Init::new(1, &Device::flex())).unwrap().num_params();
+        prop_assert_eq!(total(Architecture::Image(config)), built);
     }
 
     #[test]

@@ -6,6 +6,10 @@ use regard_nn::layers::attention::multi_head::Weighing;
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::position::Position;
+use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, CnnConfig};
+use regard_nn::models::image::dnn::DnnConfig;
+use regard_nn::models::image::vision_transformer::VisionTransformerConfig;
+use regard_nn::models::image::{ImageClassifierConfig, ImageShape, NetworkConfig};
 use regard_nn::models::transformer::{Sight, TransformerConfig};
 use regard_ops::Mask;
 
@@ -103,6 +107,39 @@ fn products_of_every_shape() {
     // Two layers; keys and values of 12 features in f32, for the target and for the source.
     assert_eq!(whole.memory.kv_cache, 2 * 2 * 12 * 4 * (target + source));
     assert_eq!(decoder.memory.kv_cache, 3 * 2 * 12 * 4 * source);
+}
+
+#[test]
+fn products_of_classifiers_of_images() {
+    let image = ImageShape { channels: 2, height: 6, width: 5 };
+    let count = |network, image| {
+        count(Architecture::Image(ImageClassifierConfig { image, outputs: 3, network, ..Default::default() }))
+            .flops
+            .forward
+    };
+    // Each convolution is a product over its outputs' positions: 5 images of 6 × 5, then of 3 × 3.
+    let both = AttentionBlocks::Both(AttentionBlocksConfig::default());
+    let cnn = CnnConfig { channels: vec![4, 8], groups: 2, attention: both, ..Default::default() };
+    let (large, small) = (5 * 6 * 5, 5 * 3 * 3);
+    let convolutions = product(large, 9 * 2, 4)
+        + 2 * product(large, 9 * 4, 4)
+        + product(small, 9 * 4, 8)
+        + product(small, 9 * 8, 8)
+        + product(small, 4, 8);
+    // Between 9 positions with keys of 1 and values of 4 features, and between 8 channels with 9 features each.
+    let spatial = product(small, 8, 1 + 1 + 4) + product(small, 4, 8) + 5 * product(9, 9, 1 + 4);
+    let channel = 5 * 2 * product(8, 8, 9);
+    assert_eq!(count(NetworkConfig::Cnn(cnn), image), convolutions + spatial + channel + product(5, 8, 3));
+
+    // An image of 6 × 4 has 6 patches of 2 × 2, and a class token before them.
+    let vit = VisionTransformerConfig { patch: 2, d_model: 8, n_layers: 3, n_heads: 2, ..Default::default() };
+    let tokens = 5 * 7;
+    let layer = product(tokens, 8, 24) + product(tokens, 8, 8) + 2 * product(tokens, 8, 32) + 5 * 2 * product(7, 7, 8);
+    let image = ImageShape { width: 4, ..image };
+    let whole = product(5 * 6, 2 * 4, 8) + 3 * layer + product(5, 8, 3);
+    assert_eq!(count(NetworkConfig::Vit(vit), image), whole);
+    let dnn = DnnConfig { hidden: vec![7], ..Default::default() };
+    assert_eq!(count(NetworkConfig::Dnn(dnn), image), product(5, 2 * 6 * 4, 7) + product(5, 7, 3));
 }
 
 #[test]

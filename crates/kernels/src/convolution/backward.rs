@@ -1,15 +1,14 @@
 //! The backward pass of a convolution: its gradients, and that of the input.
 
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
-use super::planes::{Planes, copy_row};
-use super::product::Product;
+use super::kernels::Kernels;
+use super::pass::{Part, Pass, Vectors};
+use super::planes::Planes;
 use super::weight_gradient::weight_gradient;
-use super::{ConvolutionShape, is_parallel};
+use super::{ConvolutionShape, winograd};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
-use crate::scratch::Scratch;
 
 /// Where the gradients of a convolution are written; `None` for those that are not wanted.
 #[derive(Debug, Default)]
@@ -118,99 +117,48 @@ impl WithSimd for InputGradient<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { shape, output, planes, weight, grad, out } = self;
-        let mut phases = Vec::new();
+        let Self { shape, output, planes, weight, grad: images, out } = self;
+        let ConvolutionShape { batch, input, kernel, padding, .. } = shape;
+        let kernels = Kernels::new(shape, weight).swapped();
+        if winograd::applies(shape, output) {
+            let padding = [0, 1].map(|axis| kernel[axis] - 1 - padding[axis]);
+            let (input, output) = (output, input);
+            let images =
+                winograd::Images { batch, input, padding, output, x: images, kernels, turned: true, start: None };
+            return winograd::images(simd, images, out);
+        }
+        let mut parts = Vec::new();
         for row in Phase::along(shape, 0).filter(|phase| phase.count > 0) {
             for column in Phase::along(shape, 1).filter(|phase| phase.count > 0) {
-                phases.push(([row, column], phase_product::<S>(shape, &planes, weight, [row, column])));
+                parts.push(phase_part(shape, &planes, [row, column]));
             }
         }
-        let grad_len = shape.out_channels * output[0] * output[1];
-        let (image_len, phases) = (shape.input_len(), &phases[..]);
-        let image = |(n, out): (usize, &mut [f32])| {
-            simd.vectorize(Image { shape, planes, phases, grad: &grad[n * grad_len..][..grad_len], out });
-        };
-        if is_parallel(shape.batch, grad.len() * shape.taps()) {
-            out.par_chunks_mut(image_len).enumerate().with_max_len(1).for_each(image);
-        } else {
-            out.chunks_mut(image_len).enumerate().for_each(image);
-        }
+        let terms = parts.iter().map(|part| part.taps.len()).sum::<usize>().div_ceil(parts.len().max(1));
+        let size = [0, 1].map(|axis| parts.iter().map(|part| part.size[axis]).max().unwrap_or(1));
+        let vectors = Vectors::faster::<S>(shape.in_channels, terms, size, planes.size[1]);
+        Pass { batch, images, planes, kernels, vectors, parts, start: None }.run(simd, out);
     }
 }
 
 /// Returns the convolution of stride 1 that gives the gradient at one phase of the input.
-fn phase_product<S: Simd>(
-    shape: ConvolutionShape,
-    planes: &Planes,
-    weight: &[f32],
-    [row, column]: [Phase; 2],
-) -> Product {
-    let ConvolutionShape { in_channels, out_channels, kernel: [height, width], stride, .. } = shape;
-    let mut taps = Vec::new();
+fn phase_part(shape: ConvolutionShape, planes: &Planes, [row, column]: [Phase; 2]) -> Part {
+    let ConvolutionShape { input, kernel, stride, .. } = shape;
+    let mut offsets = Vec::new();
     let mut places = Vec::new();
-    for o in 0..out_channels {
-        for i in 0..row.taps {
-            for j in 0..column.taps {
-                let y = (row.first as isize - i as isize - planes.origin[0]) as usize;
-                let x = (column.first as isize - j as isize - planes.origin[1]) as usize;
-                taps.push(planes.phase(o, [0, 0]) + y * planes.size[1] + x);
-                let place = (row.phase + stride[0] * i) * width + column.phase + stride[1] * j;
-                places.push(o * in_channels * height * width + place);
-            }
+    for i in 0..row.taps {
+        for j in 0..column.taps {
+            let y = (row.first as isize - i as isize - planes.origin[0]) as usize;
+            let x = (column.first as isize - j as isize - planes.origin[1]) as usize;
+            offsets.push(y * planes.size[1] + x);
+            places.push((row.phase + stride[0] * i) * kernel[1] + column.phase + stride[1] * j);
         }
     }
-    let positions = (row.count - 1) * planes.size[1] + column.count;
-    Product::new::<S>(in_channels, positions, taps, |channel, t| weight[places[t] + channel * height * width])
-}
-
-/// The gradient of one image.
-struct Image<'a> {
-    shape: ConvolutionShape,
-    planes: Planes,
-    phases: &'a [([Phase; 2], Product)],
-    grad: &'a [f32],
-    out: &'a mut [f32],
-}
-
-impl WithSimd for Image<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { shape, planes, phases, grad, out } = self;
-        let [height, width] = shape.input;
-        let [source_len, tile_len] = [Product::source_len, Product::tile_len]
-            .map(|len| phases.iter().map(|(_, product)| len(product)).max().unwrap_or(0));
-        let source_len = source_len.max(planes.phase(planes.channels, [0, 0]));
-        let mut scratch = Scratch::new(source_len + tile_len);
-        let (source, sums) = scratch.split_at_mut(source_len);
-        source.fill(0.0);
-        planes.copy(grad, source);
-        if shape.stride[0] > shape.kernel[0] || shape.stride[1] > shape.kernel[1] {
-            // No window reaches some of the inputs.
-            out.fill(0.0);
-        }
-        for ([row, column], product) in phases {
-            for tile in 0..product.tiles() {
-                product.run(simd, tile, source, None, sums);
-                let (first, count) = product.rows_of(tile);
-                let out = out[first * height * width..][..count * height * width].chunks_exact_mut(height * width);
-                for (sums, out) in sums.chunks(product.row_stride()).zip(out) {
-                    for y in 0..row.count {
-                        let sums = &sums[y * planes.size[1]..][..column.count];
-                        let out = &mut out[row.input(shape, 0, y) * width..][..width];
-                        let out = &mut out[column.input(shape, 1, 0)..];
-                        match shape.stride[1] {
-                            1 => copy_row(sums, &mut out[..column.count]),
-                            stride => {
-                                for (out, sum) in out.iter_mut().step_by(stride).zip(sums) {
-                                    *out = *sum;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+    let channel = |o: usize| offsets.iter().map(move |offset| planes.phase(o, [0, 0]) + offset);
+    Part {
+        size: [row.count, column.count],
+        source: [planes.size[1], 1],
+        out: (row.input(shape, 0, 0) * input[1] + column.input(shape, 1, 0), [stride[0] * input[1], stride[1]]),
+        taps: (0..shape.out_channels).flat_map(channel).collect(),
+        places,
     }
 }

@@ -1,14 +1,13 @@
 //! The forward pass of a convolution.
 
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
-use super::planes::{Planes, copy_row};
-use super::product::Product;
-use super::{ConvolutionShape, is_parallel};
+use super::kernels::Kernels;
+use super::pass::{Part, Pass, Vectors};
+use super::planes::Planes;
+use super::{ConvolutionShape, winograd};
 use crate::error::{KernelError, check_len};
 use crate::isa::dispatch;
-use crate::scratch::Scratch;
 
 /// Computes `out`, the convolution of `input` with `weight` plus `bias`. The sums of an image do not depend on the others.
 ///
@@ -27,19 +26,32 @@ pub fn convolution_forward(
     if out.is_empty() {
         return Ok(());
     }
-    let planes = input_planes(shape, output);
-    planes.len()?;
-    dispatch(Forward { shape, output, planes, input, weight, bias, out });
+    phase_planes(shape, output).len()?;
+    input_planes(shape, output).0.len()?;
+    dispatch(Forward { shape, output, input, weight, bias, out });
     Ok(())
 }
 
+/// Returns a layout of the input with its zeros, and the distance in it from a row and from a column of outputs to the next.
+pub(super) fn input_planes(shape: ConvolutionShape, output: [usize; 2]) -> (Planes, [usize; 2]) {
+    let ConvolutionShape { input, kernel, stride, padding, .. } = shape;
+    if stride[0] > kernel[0] || stride[1] > kernel[1] {
+        // Some inputs are never seen.
+        let planes = phase_planes(shape, output);
+        return (planes, [planes.size[1], 1]);
+    }
+    let size = [0, 1].map(|axis| input[axis] + 2 * padding[axis]);
+    let planes = Planes { stride: [1, 1], phases: [1, 1], size, ..phase_planes(shape, output) };
+    (planes, [stride[0] * size[1], stride[1]])
+}
+
 /// Returns the layout in which each place of the kernel reads consecutive elements for consecutive outputs.
-pub(super) fn input_planes(shape: ConvolutionShape, output: [usize; 2]) -> Planes {
-    let ConvolutionShape { kernel, stride, padding, .. } = shape;
+fn phase_planes(shape: ConvolutionShape, output: [usize; 2]) -> Planes {
+    let ConvolutionShape { kernel, stride, .. } = shape;
     Planes {
         channels: shape.in_channels,
         image: shape.input,
-        origin: padding.map(|padding| -(padding as isize)),
+        origin: shape.padding.map(|padding| -(padding as isize)),
         stride,
         phases: [0, 1].map(|axis| stride[axis].min(kernel[axis])),
         size: [0, 1].map(|axis| output[axis] + (kernel[axis] - 1) / stride[axis]),
@@ -48,7 +60,7 @@ pub(super) fn input_planes(shape: ConvolutionShape, output: [usize; 2]) -> Plane
 
 /// Returns the offset in the planes of each place of the kernel, in the order of the weights.
 pub(super) fn input_taps(shape: ConvolutionShape, planes: &Planes) -> Vec<usize> {
-    let ConvolutionShape { kernel: [height, width], stride, .. } = shape;
+    let ([height, width], stride) = (shape.kernel, planes.stride);
     let mut taps = Vec::with_capacity(shape.taps());
     for channel in 0..shape.in_channels {
         for i in 0..height {
@@ -64,7 +76,6 @@ pub(super) fn input_taps(shape: ConvolutionShape, planes: &Planes) -> Vec<usize>
 struct Forward<'a> {
     shape: ConvolutionShape,
     output: [usize; 2],
-    planes: Planes,
     input: &'a [f32],
     weight: &'a [f32],
     bias: Option<&'a [f32]>,
@@ -76,56 +87,26 @@ impl WithSimd for Forward<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { shape, output, planes, input, weight, bias, out } = self;
-        let terms = shape.taps();
-        let positions = (output[0] - 1) * planes.size[1] + output[1];
-        let product = Product::new::<S>(shape.out_channels, positions, input_taps(shape, &planes), |row, t| {
-            weight[row * terms + t]
-        });
-        let image_len = out.len() / shape.batch;
-        let multiply_adds = out.len() * terms;
-        let (product, input_len) = (&product, shape.input_len());
-        let image = |(n, out): (usize, &mut [f32])| {
-            simd.vectorize(Image { planes, product, image: &input[n * input_len..][..input_len], bias, output, out });
+        let Self { shape, output, input: images, weight, bias: start, out } = self;
+        let ConvolutionShape { batch, input, padding, .. } = shape;
+        let kernels = Kernels::new(shape, weight);
+        if winograd::applies(shape, output) {
+            let images = winograd::Images { batch, input, padding, output, x: images, kernels, turned: false, start };
+            return winograd::images(simd, images, out);
+        }
+        let planes = phase_planes(shape, output);
+        let vectors = Vectors::faster::<S>(shape.out_channels, shape.taps(), output, planes.size[1]);
+        let (planes, source) = match vectors {
+            Vectors::Positions => (planes, [planes.size[1], 1]),
+            Vectors::Channels => input_planes(shape, output),
         };
-        if is_parallel(shape.batch, multiply_adds) {
-            out.par_chunks_mut(image_len).enumerate().with_max_len(1).for_each(image);
-        } else {
-            out.chunks_mut(image_len).enumerate().for_each(image);
-        }
-    }
-}
-
-/// The convolution of one image.
-struct Image<'a> {
-    planes: Planes,
-    product: &'a Product,
-    image: &'a [f32],
-    bias: Option<&'a [f32]>,
-    output: [usize; 2],
-    out: &'a mut [f32],
-}
-
-impl WithSimd for Image<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { planes, product, image, bias, output: [height, width], out } = self;
-        let source_len = product.source_len().max(planes.phase(planes.channels, [0, 0]));
-        let mut scratch = Scratch::new(source_len + product.tile_len());
-        let (source, sums) = scratch.split_at_mut(source_len);
-        source.fill(0.0);
-        planes.copy(image, source);
-        for tile in 0..product.tiles() {
-            product.run(simd, tile, source, bias, sums);
-            let (first, count) = product.rows_of(tile);
-            let out = out[first * height * width..][..count * height * width].chunks_exact_mut(height * width);
-            for (sums, out) in sums.chunks(product.row_stride()).zip(out) {
-                for (y, out) in out.chunks_exact_mut(width).enumerate() {
-                    copy_row(&sums[y * planes.size[1]..][..width], out);
-                }
-            }
-        }
+        let part = Part {
+            size: output,
+            source,
+            out: (0, [output[1], 1]),
+            taps: input_taps(shape, &planes),
+            places: (0..kernels.places).collect(),
+        };
+        Pass { batch, images, planes, kernels, vectors, parts: vec![part], start }.run(simd, out);
     }
 }

@@ -13,15 +13,24 @@
 //! consecutive outputs reads the copy at one offset for each place of the kernel (`product.rs`).
 
 mod backward;
+mod by_channel;
+mod by_position;
+mod channels_last;
 mod forward;
+mod kernels;
+mod pass;
 mod planes;
-mod product;
 #[cfg(test)]
 mod tests;
 mod weight_gradient;
+mod winograd;
 
 pub use backward::{ConvolutionGradients, convolution_backward};
 pub use forward::convolution_forward;
+
+use std::ops::Range;
+
+use rayon::prelude::*;
 
 use crate::error::{KernelError, check_product, check_sizes};
 use crate::parallel::is_crowded;
@@ -115,7 +124,48 @@ impl ConvolutionShape {
 /// Number of multiply-adds up to which one thread is faster than several.
 const SERIAL_MULTIPLY_ADDS: usize = 192 * 1024;
 
-/// Returns whether work on `pieces` pieces, of so many multiply-adds in all, is split over the threads.
-fn is_parallel(pieces: usize, multiply_adds: usize) -> bool {
-    pieces > 1 && multiply_adds > SERIAL_MULTIPLY_ADDS && !is_crowded()
+/// Returns whether work of so many multiply-adds is split over the threads.
+fn is_parallel(multiply_adds: usize) -> bool {
+    multiply_adds > SERIAL_MULTIPLY_ADDS && !is_crowded()
+}
+
+/// How the images of a batch and their output channels are split over the threads. No sum depends on it.
+#[derive(Debug, Clone, Copy)]
+struct Split {
+    batch: usize,
+    /// Number of images in a unit of work.
+    images: usize,
+    /// Number of units for the output channels of an image.
+    parts: usize,
+}
+
+impl Split {
+    /// Splits a batch of at least 1 image.
+    fn new(batch: usize, multiply_adds: usize) -> Self {
+        if !is_parallel(multiply_adds) {
+            return Self { batch, images: batch, parts: 1 };
+        }
+        let threads = rayon::current_num_threads();
+        // A few units for each thread, since some cores are slower than others at times.
+        Self { batch, images: batch.div_ceil(4 * threads), parts: threads.div_ceil(batch) }
+    }
+
+    /// Returns the number of output channels in a panel: whole vectors, at most `most`, and a panel for each part.
+    fn panel(&self, channels: usize, lanes: usize, most: usize) -> usize {
+        channels.div_ceil(self.parts).next_multiple_of(lanes).min(most)
+    }
+
+    /// Calls `f(images, panels)` for all images and panels of output channels, each of them once.
+    fn for_each(&self, panels: usize, f: impl Fn(Range<usize>, Range<usize>) + Sync) {
+        let parts = self.parts.min(panels);
+        let unit = |unit: usize| {
+            let (images, part) = (unit / parts * self.images, unit % parts);
+            f(images..self.batch.min(images + self.images), panels * part / parts..panels * (part + 1) / parts);
+        };
+        match self.batch.div_ceil(self.images) * parts {
+            0 => {}
+            1 => unit(0),
+            units => (0..units).into_par_iter().with_max_len(1).for_each(unit),
+        }
+    }
 }

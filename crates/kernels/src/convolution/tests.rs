@@ -138,8 +138,41 @@ fn agrees_with_plain_loops_for_many_shapes() {
     check(ConvolutionShape { batch: 35, in_channels: 1, out_channels: 17, ..PLAIN });
     check(ConvolutionShape { batch: 3, in_channels: 9, out_channels: 33, input: [15, 19], ..PLAIN });
     check(ConvolutionShape { in_channels: 32, out_channels: 64, input: [28, 28], stride: [2, 2], ..PLAIN });
+    // Few channels of many terms, and places of the kernel that some inputs do not see.
+    check(ConvolutionShape {
+        in_channels: 20,
+        out_channels: 2,
+        input: [12, 11],
+        kernel: [7, 7],
+        padding: [3; 2],
+        ..PLAIN
+    });
+    check(ConvolutionShape {
+        in_channels: 21,
+        out_channels: 40,
+        input: [9, 9],
+        kernel: [1, 1],
+        stride: [2, 2],
+        ..PLAIN
+    });
     // Padding beyond the kernel: the outer outputs see zeros alone.
     check(ConvolutionShape { padding: [4, 5], stride: [2, 3], ..PLAIN });
+}
+
+#[test]
+fn tiles_agree_with_plain_loops() {
+    let tiles = |shape: ConvolutionShape| {
+        assert!(winograd::applies(shape, shape.output().unwrap()), "{shape:?}");
+        check(shape);
+    };
+    for padding in 0..=2 {
+        tiles(ConvolutionShape { in_channels: 16, out_channels: 18, input: [10, 9], padding: [padding; 2], ..PLAIN });
+    }
+    // Panels, blocks of several images, blocks within an image, and a last row and column of half tiles.
+    tiles(ConvolutionShape { batch: 9, in_channels: 70, out_channels: 130, input: [7, 7], ..PLAIN });
+    tiles(ConvolutionShape { batch: 3, in_channels: 17, out_channels: 33, input: [15, 19], padding: [1, 2], ..PLAIN });
+    tiles(ConvolutionShape { in_channels: 32, out_channels: 64, input: [28, 28], ..PLAIN });
+    tiles(ConvolutionShape { in_channels: 16, out_channels: 16, input: [4, 120], ..PLAIN });
 }
 
 fn any_shape() -> impl Strategy<Value = ConvolutionShape> {
@@ -178,14 +211,20 @@ fn reference_gradients_are_finite_differences() {
 
 #[test]
 fn an_image_has_the_same_bits_in_any_batch_and_with_any_number_of_threads() {
-    let shape = ConvolutionShape { batch: 19, in_channels: 8, out_channels: 24, input: [14, 14], ..PLAIN };
-    let data = data(shape);
-    let one = pool(1).install(|| compute(shape, &data));
-    assert!(one == pool(3).install(|| compute(shape, &data)), "the number of threads changes a result");
-    let (image, out) = (shape.input_len(), out_len(shape) / 19);
-    let last = Data { input: data.input[18 * image..].to_vec(), grad: data.grad[18 * out..].to_vec(), ..data };
-    let alone = compute(ConvolutionShape { batch: 1, ..shape }, &last);
-    assert!(alone[0] == one[0][18 * out..] && alone[1] == one[1][18 * image..], "the batch changes an image");
+    for (in_channels, out_channels, side, stride) in [(8, 24, 14, 1), (24, 40, 14, 1), (17, 35, 14, 2), (90, 70, 7, 1)]
+    {
+        let (input, stride) = ([side; 2], [stride; 2]);
+        let shape = ConvolutionShape { batch: 19, in_channels, out_channels, input, stride, ..PLAIN };
+        let data = data(shape);
+        let one = pool(1).install(|| compute(shape, &data));
+        assert!(one == pool(3).install(|| compute(shape, &data)), "the number of threads changes a result: {shape:?}");
+        let (image, out) = (shape.input_len(), out_len(shape) / 19);
+        let last = Data { input: data.input[18 * image..].to_vec(), grad: data.grad[18 * out..].to_vec(), ..data };
+        for threads in 1..4 {
+            let alone = pool(threads).install(|| compute(ConvolutionShape { batch: 1, ..shape }, &last));
+            assert!(alone[0] == one[0][18 * out..] && alone[1] == one[1][18 * image..], "{threads} threads: {shape:?}");
+        }
+    }
 }
 
 #[test]
@@ -211,6 +250,22 @@ fn nan_reaches_the_outputs_that_see_it_and_no_other() {
     let mut sees = vec![false; out.len()];
     each_product(PLAIN, |o, i, _| sees[o] |= i == 0);
     assert!(out.iter().zip(&sees).all(|(out, &sees)| out.is_nan() == sees));
+}
+
+#[test]
+fn tiles_never_hide_a_nan() {
+    let shape = ConvolutionShape { in_channels: 16, out_channels: 16, input: [9, 8], ..PLAIN };
+    let mut data = data(shape);
+    data.input[100] = f32::NAN;
+    data.grad[200] = f32::INFINITY;
+    let [out, grad_input, grad_weight, grad_bias] = compute(shape, &data);
+    each_product(shape, |o, i, w| {
+        assert!(i != 100 || (out[o].is_nan() && grad_weight[w].is_nan()));
+        assert!(o != 200 || !(grad_input[i].is_finite() || grad_weight[w].is_finite()));
+    });
+    assert!(grad_bias[channel(shape, 200)] == f32::INFINITY);
+    // The other image is not touched.
+    assert!(out[out.len() / 2..].iter().chain(&grad_input[grad_input.len() / 2..]).all(|x| x.is_finite()));
 }
 
 #[test]

@@ -6,9 +6,10 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
+use super::channels_last::ChannelsLast;
 use super::forward::{input_planes, input_taps};
 use super::planes::Planes;
-use super::{ConvolutionShape, is_parallel};
+use super::{ConvolutionShape, is_parallel, winograd};
 use crate::error::{KernelError, check_product};
 use crate::isa::dispatch;
 use crate::matmul::{Matrix, transpose};
@@ -17,8 +18,15 @@ use crate::scratch::Scratch;
 use crate::tile::{TILE_ROWS, panel_width, round_to_lanes};
 use crate::vector::{MAX_LANES, add_in_place};
 
-/// Largest number of pieces of a batch. It is fixed, so that the number of threads does not change the sums.
+/// Largest number of pieces of a batch. It does not depend on the number of threads, which therefore does not change the sums.
 const PIECES: usize = 16;
+
+/// Number of outputs whose products are added before the sums go back to memory: 24 KiB of gradients with AVX-512, which
+/// stay in the first cache.
+const BLOCK: usize = 96;
+
+/// Number of elements of the sums of all pieces above which there are fewer pieces: adding them up would take too long.
+const SUMS: usize = 1024 * 1024;
 
 /// Computes the gradients of weight and bias, of which either may be left out; the sizes have been checked.
 pub(super) fn weight_gradient(
@@ -33,11 +41,11 @@ pub(super) fn weight_gradient(
         weight.into_iter().chain(bias).for_each(|gradient| gradient.fill(0.0));
         return Ok(());
     }
-    let planes = input_planes(shape, output);
+    let (planes, step) = input_planes(shape, output);
     planes.len()?;
     let places = check_product("convolution weight", PIECES, shape.taps() + 1)?;
     check_product("convolution weight", places, shape.out_channels.saturating_add(MAX_LANES))?;
-    dispatch(WeightGradient { shape, output, planes, input, grad, weight, bias });
+    dispatch(WeightGradient { shape, output, planes, step, input, grad, weight, bias });
     Ok(())
 }
 
@@ -45,6 +53,8 @@ struct WeightGradient<'a> {
     shape: ConvolutionShape,
     output: [usize; 2],
     planes: Planes,
+    /// Distance in the planes from a row and from a column of outputs to the next.
+    step: [usize; 2],
     input: &'a [f32],
     grad: &'a [f32],
     weight: Option<&'a mut [f32]>,
@@ -56,20 +66,24 @@ impl WithSimd for WeightGradient<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { shape, output, planes, input, grad, weight, bias } = self;
+        let Self { shape, output, planes, step, input, grad, weight, bias } = self;
         let taps = if weight.is_some() { input_taps(shape, &planes) } else { Vec::new() };
         let channels = round_to_lanes::<S>(shape.out_channels);
-        let images = shape.batch.div_ceil(PIECES);
         // Sums for each place of the kernel and then those of the bias, by output channel.
         let len = (taps.len() + 1) * channels;
+        let images = shape.batch.div_ceil((SUMS / len).clamp(4, PIECES));
         let mut sums = vec![0.0; shape.batch.div_ceil(images) * len];
         let (input_len, grad_len) = (shape.input_len(), shape.out_channels * output[0] * output[1]);
         let piece = |(piece, sums): (usize, &mut [f32])| {
             let (first, end) = (piece * images, shape.batch.min((piece + 1) * images));
             let (input, grad) = (&input[first * input_len..end * input_len], &grad[first * grad_len..end * grad_len]);
-            simd.vectorize(Piece { shape, output, planes, taps: &taps, channels, input, grad, sums });
+            if !taps.is_empty() && winograd::applies(shape, output) {
+                simd.vectorize(winograd::Piece { shape, output, input, grad, sums });
+            } else {
+                simd.vectorize(Piece { shape, output, planes, step, taps: &taps, channels, input, grad, sums });
+            }
         };
-        if is_parallel(shape.batch, grad.len() * (taps.len() + 1)) {
+        if is_parallel(grad.len() * (taps.len() + 1)) {
             sums.par_chunks_mut(len).enumerate().with_max_len(1).for_each(piece);
         } else {
             sums.chunks_mut(len).enumerate().for_each(piece);
@@ -98,6 +112,8 @@ struct Piece<'a> {
     shape: ConvolutionShape,
     output: [usize; 2],
     planes: Planes,
+    /// Distance in the planes from a row and from a column of outputs to the next.
+    step: [usize; 2],
     taps: &'a [usize],
     /// Number of output channels, rounded up to whole vectors.
     channels: usize,
@@ -111,18 +127,23 @@ impl WithSimd for Piece<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { shape, output, planes, taps, channels, input, grad, sums } = self;
-        let positions = output[0] * output[1];
+        let Self { shape, output: [height, width], planes, step, taps, channels, input, grad, sums } = self;
+        let grad_layout = ChannelsLast {
+            channels: shape.out_channels,
+            width: channels,
+            // One row, since no zeros are between them.
+            image: [1, height * width],
+            padding: [0, 0],
+            size: [1, height * width],
+        };
         let source_len = if taps.is_empty() { 0 } else { planes.phase(planes.channels, [0, 0]) };
-        let mut scratch = Scratch::new(source_len + positions * channels);
+        let mut scratch = Scratch::new(source_len + grad_layout.len());
         let (source, columns) = scratch.split_at_mut(source_len);
-        // Zeros around the images, and in the lanes past the last channel, stay for all images.
+        // Zeros around the images stay for all of them.
         source.fill(0.0);
-        columns.fill(0.0);
         let (weights, bias) = sums.split_at_mut(taps.len() * channels);
-        for n in 0..grad.len() / (shape.out_channels * positions) {
-            let grad = &grad[n * shape.out_channels * positions..][..shape.out_channels * positions];
-            transpose_into(grad, positions, columns, channels);
+        for (n, grad) in grad.chunks_exact(shape.out_channels * height * width).enumerate() {
+            grad_layout.copy(grad, columns);
             for column in columns.chunks_exact(channels) {
                 add_in_place(simd, bias, column);
             }
@@ -130,38 +151,31 @@ impl WithSimd for Piece<'_> {
                 continue;
             }
             planes.copy(&input[n * shape.input_len()..][..shape.input_len()], source);
-            let image = ImageSums { output, row_len: planes.size[1], source, grad: columns, channels };
-            let tiles = taps.len().div_ceil(TILE_ROWS);
-            for tile in 0..tiles {
-                let (first, end) = (taps.len() * tile / tiles, taps.len() * (tile + 1) / tiles);
-                image.add(simd, &taps[first..end], &mut weights[first * channels..end * channels]);
-            }
-        }
-    }
-}
-
-/// Writes `out[p, o] = x[o, p]` with rows of `out` `row_len` elements apart.
-#[inline(always)]
-fn transpose_into(x: &[f32], positions: usize, out: &mut [f32], row_len: usize) {
-    // Squares of 16: a cache line of each side.
-    for (block, x) in x.chunks(16 * positions).enumerate() {
-        for first in (0..positions).step_by(16) {
-            for p in first..positions.min(first + 16) {
-                let out = &mut out[p * row_len + 16 * block..][..x.len() / positions];
-                for (o, out) in out.iter_mut().enumerate() {
-                    *out = x[o * positions + p];
+            for first in (0..height).step_by((BLOCK / width).max(1)) {
+                let rows = (BLOCK / width).max(1).min(height - first);
+                let image = ImageSums {
+                    output: [rows, width],
+                    step,
+                    source: &source[first * step[0]..],
+                    grad: &columns[first * width * channels..],
+                    channels,
+                };
+                let tiles = taps.len().div_ceil(TILE_ROWS);
+                for tile in 0..tiles {
+                    let (first, end) = (taps.len() * tile / tiles, taps.len() * (tile + 1) / tiles);
+                    image.add(simd, &taps[first..end], &mut weights[first * channels..end * channels]);
                 }
             }
         }
     }
 }
 
-/// One image: `Σ_p source[tap + p] · grad[p, o]` for outputs `p` and channels `o`.
+/// Some rows of an image: `Σ_p source[tap + p] · grad[p, o]` for outputs `p` and channels `o`.
 #[derive(Clone, Copy)]
 struct ImageSums<'a> {
     output: [usize; 2],
-    /// Distance in `source` between rows of outputs.
-    row_len: usize,
+    /// Distance in `source` from a row and from a column of outputs to the next.
+    step: [usize; 2],
     source: &'a [f32],
     grad: &'a [f32],
     channels: usize,
@@ -214,7 +228,7 @@ impl ImageSums<'_> {
             return;
         }
         let [height, width] = self.output;
-        let last = (height - 1) * self.row_len + width - 1;
+        let last = (height - 1) * self.step[0] + (width - 1) * self.step[1];
         assert!(taps.iter().all(|tap| tap + last < self.source.len()));
         let end = first + V * S::F32_LANES;
         assert!(end <= self.channels && self.grad.len() >= height * width * self.channels);
@@ -223,7 +237,7 @@ impl ImageSums<'_> {
         let mut tile = [[zero; V]; R];
         let mut grad = self.grad.as_ptr().wrapping_add(first);
         for y in 0..height {
-            let source = taps.map(|tap| self.source.as_ptr().wrapping_add(tap + y * self.row_len));
+            let source = taps.map(|tap| self.source.as_ptr().wrapping_add(tap + y * self.step[0]));
             for x in 0..width {
                 // SAFETY: `y < height` and `x < width`, so both are inside by the assertions. Vectors need no alignment.
                 unsafe {
@@ -232,7 +246,7 @@ impl ImageSums<'_> {
                         *column = grad.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
                     }
                     for (tile, source) in tile.iter_mut().zip(source) {
-                        let factor = simd.splat_f32s(*source.add(x));
+                        let factor = simd.splat_f32s(*source.add(x * self.step[1]));
                         for (sum, column) in tile.iter_mut().zip(columns) {
                             *sum = simd.mul_add_e_f32s(factor, column, *sum);
                         }

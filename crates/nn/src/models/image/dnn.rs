@@ -46,6 +46,7 @@ impl DnnConfig {
     /// Builds the hidden layers.
     pub fn init(&self, image: ImageShape, init: &Init) -> Result<Mlp, ConfigError> {
         self.validate()?;
+        image.validate().map_err(|error| error.within("image"))?;
         let ImageShape { channels, height, width } = image;
         let sizes: Vec<usize> = [channels * height * width].into_iter().chain(self.hidden.iter().copied()).collect();
         let Self { activation, dropout, .. } = *self;

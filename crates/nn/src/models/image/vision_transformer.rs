@@ -122,6 +122,7 @@ impl Default for VisionTransformerConfig {
 impl VisionTransformerConfig {
     /// Returns an error if the configuration is invalid for images of this size.
     pub fn validate(&self, image: ImageShape) -> Result<(), ConfigError> {
+        image.validate().map_err(|error| error.within("image"))?;
         check_positive("patch", self.patch)?;
         let ImageShape { height, width, .. } = image;
         if !height.is_multiple_of(self.patch) || !width.is_multiple_of(self.patch) {

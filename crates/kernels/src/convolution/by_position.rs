@@ -1,7 +1,11 @@
-//! The sums of a convolution for one image: `out[r, p] = start[r] + Σ_t weights[r, t] · source[taps[t] + p]`.
+//! The sums of a convolution in vectors of neighbouring outputs of a channel.
+//!
+//! The zeros between the rows of the copy are multiplied, too: they are positions like any other. The sums are ready to be
+//! copied, and few channels waste no lanes.
 
 use pulp::{Simd, WithSimd};
 
+use super::pass::Part;
 use crate::tile::round_to_lanes;
 
 /// Number of vectors of positions in a register tile.
@@ -13,103 +17,68 @@ const fn most_rows<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { 8 } else { 4 }
 }
 
-/// The weights and offsets of a convolution, laid out for one instruction set.
-pub(super) struct Product {
-    rows: usize,
-    /// Number of positions that are computed for each row, whole vectors.
+/// The sums of some channels at all positions of a part: `sums[r, p] = start[r] + Σ_t weights[t, r] · source[taps[t] + p]`.
+pub(super) struct PositionSums<'a> {
+    /// Number of positions, whole vectors.
     positions: usize,
     most_rows: usize,
-    /// Offset in the source for each term.
-    taps: Vec<usize>,
-    /// For each tile of rows, its weights for each term in turn.
-    weights: Vec<f32>,
-    /// Number of elements that a source must have.
+    taps: &'a [usize],
+    /// Number of elements that the source must have.
     source_len: usize,
 }
 
-impl Product {
-    /// Lays out `weight(row, term)` for sums at `positions` consecutive positions.
-    pub(super) fn new<S: Simd>(
-        rows: usize,
-        positions: usize,
-        taps: Vec<usize>,
-        weight: impl Fn(usize, usize) -> f32,
-    ) -> Self {
-        let positions = round_to_lanes::<S>(positions);
-        let mut product = Self {
-            rows,
-            positions,
-            most_rows: most_rows::<S>(),
-            weights: Vec::with_capacity(rows * taps.len()),
-            source_len: taps.iter().max().map_or(0, |last| last + positions),
-            taps,
-        };
-        for tile in 0..product.tiles() {
-            let (first, count) = product.rows_of(tile);
-            for t in 0..product.taps.len() {
-                product.weights.extend((first..first + count).map(|row| weight(row, t)));
-            }
-        }
-        product
+impl<'a> PositionSums<'a> {
+    /// Prepares the sums of a part whose neighbouring columns are neighbours in the source.
+    pub(super) fn new<S: Simd>(part: &'a Part) -> Self {
+        let positions = round_to_lanes::<S>((part.size[0] - 1) * part.source[0] + part.size[1]);
+        let source_len = part.taps.iter().max().map_or(0, |last| last + positions);
+        Self { positions, most_rows: most_rows::<S>(), taps: &part.taps, source_len }
     }
 
-    /// Returns the number of tiles of rows.
-    pub(super) fn tiles(&self) -> usize {
-        self.rows.div_ceil(self.most_rows)
-    }
-
-    /// Returns the first row of a tile and the number of its rows.
-    pub(super) fn rows_of(&self, tile: usize) -> (usize, usize) {
-        let first = |tile: usize| self.rows * tile / self.tiles();
-        (first(tile), first(tile + 1) - first(tile))
+    /// Returns the largest number of channels.
+    pub(super) const fn most_rows<S: Simd>() -> usize {
+        most_rows::<S>()
     }
 
     /// Returns the distance between rows of sums.
-    pub(super) fn row_stride(&self) -> usize {
+    pub(super) fn row_len(&self) -> usize {
         self.positions
     }
 
-    /// Returns the number of elements of the sums of one tile.
-    pub(super) fn tile_len(&self) -> usize {
+    /// Returns the number of elements of the sums.
+    pub(super) fn sums_len(&self) -> usize {
         self.most_rows * self.positions
     }
 
-    /// Returns the number of elements that `source` must have.
+    /// Returns the number of elements that the source must have.
     pub(super) fn source_len(&self) -> usize {
         self.source_len
     }
 
-    /// Writes the sums of the rows of a tile to `out`, each from its `start` or from 0.
+    /// Writes the sums of the channels of `start`; `weights` are `[taps, channels]`.
     #[inline(always)]
-    pub(super) fn run<S: Simd>(&self, simd: S, tile: usize, source: &[f32], start: Option<&[f32]>, out: &mut [f32]) {
+    pub(super) fn run<S: Simd>(&self, simd: S, weights: &[f32], start: &[f32], source: &[f32], sums: &mut [f32]) {
         // A function of its own for each instruction set, so that its 24 tile shapes are compiled once.
-        struct Call<'a>(&'a Product, usize, &'a [f32], Option<&'a [f32]>, &'a mut [f32]);
+        struct Call<'a>(&'a PositionSums<'a>, &'a [f32], &'a [f32], &'a [f32], &'a mut [f32]);
         impl WithSimd for Call<'_> {
             type Output = ();
             #[inline(always)]
             fn with_simd<S: Simd>(self, simd: S) {
-                let Self(product, tile, source, start, out) = self;
-                product.rows(simd, tile, source, start, out);
+                let Self(product, weights, start, source, sums) = self;
+                match start.len() {
+                    0 => {}
+                    1 => product.columns::<S, 1>(simd, weights, start, source, sums),
+                    2 => product.columns::<S, 2>(simd, weights, start, source, sums),
+                    3 => product.columns::<S, 3>(simd, weights, start, source, sums),
+                    4 => product.columns::<S, 4>(simd, weights, start, source, sums),
+                    5 => product.columns::<S, 5>(simd, weights, start, source, sums),
+                    6 => product.columns::<S, 6>(simd, weights, start, source, sums),
+                    7 => product.columns::<S, 7>(simd, weights, start, source, sums),
+                    _ => product.columns::<S, 8>(simd, weights, start, source, sums),
+                }
             }
         }
-        Simd::vectorize(simd, Call(self, tile, source, start, out));
-    }
-
-    #[inline(always)]
-    fn rows<S: Simd>(&self, simd: S, tile: usize, source: &[f32], start: Option<&[f32]>, out: &mut [f32]) {
-        let (first, count) = self.rows_of(tile);
-        let weights = &self.weights[first * self.taps.len()..][..count * self.taps.len()];
-        let start = start.map(|start| &start[first..][..count]);
-        match count {
-            1 => self.columns::<S, 1>(simd, weights, source, start, out),
-            2 => self.columns::<S, 2>(simd, weights, source, start, out),
-            3 => self.columns::<S, 3>(simd, weights, source, start, out),
-            4 => self.columns::<S, 4>(simd, weights, source, start, out),
-            5 => self.columns::<S, 5>(simd, weights, source, start, out),
-            6 => self.columns::<S, 6>(simd, weights, source, start, out),
-            7 => self.columns::<S, 7>(simd, weights, source, start, out),
-            _ => self.columns::<S, 8>(simd, weights, source, start, out),
-        }
+        Simd::vectorize(simd, Call(self, weights, start, source, sums));
     }
 
     #[inline(always)]
@@ -117,18 +86,17 @@ impl Product {
         &self,
         simd: S,
         weights: &[f32],
+        start: &[f32],
         source: &[f32],
-        start: Option<&[f32]>,
         out: &mut [f32],
     ) {
         if R > most_rows::<S>() {
             return;
         }
+        assert_eq!(start.len(), R);
         let mut sums = [simd.splat_f32s(0.0); R];
-        if let Some(start) = start {
-            for (sum, start) in sums.iter_mut().zip(start) {
-                *sum = simd.splat_f32s(*start);
-            }
+        for (sum, start) in sums.iter_mut().zip(start) {
+            *sum = simd.splat_f32s(*start);
         }
         let mut position = 0;
         while position < self.positions {
@@ -161,7 +129,7 @@ impl Product {
             *sums = [start; V];
         }
         let (mut weight, source) = (weights.as_ptr(), source.as_ptr().wrapping_add(position));
-        for &tap in &self.taps {
+        for &tap in self.taps {
             // SAFETY: the vectors end at most `self.positions` after `tap`, so before `source_len`, and there are R weights
             // for each tap. Vectors need no alignment.
             unsafe {

@@ -1,0 +1,87 @@
+//! Random changes of training examples, so that a model learns what does not matter.
+
+use rand::distr::{Distribution, StandardUniform};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+use regard_nn::ConfigError;
+use regard_nn::config::check_dropout;
+use serde::{Deserialize, Serialize};
+
+/// The keys of `[data]` that change training examples. All are 0 by default: no change.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Augment {
+    /// Probability that a vector is left out.
+    pub drop: f32,
+    /// Deviation of the entries of a random matrix `G`; all vectors of an example are multiplied by `I + G`.
+    pub mix: f32,
+    /// Deviation of the noise that is added to each scaled feature.
+    pub noise: f32,
+}
+
+impl Augment {
+    /// Returns an error if a value is invalid.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_dropout("drop", self.drop)?;
+        for (field, value) in [("mix", self.mix), ("noise", self.noise)] {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(ConfigError::new(field, value, "a finite number, 0 or more"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses the vectors of an example that stay, in order. The last one always does, since a forecast starts from it.
+    pub fn kept(&self, length: usize, random: &mut ChaCha8Rng) -> Vec<usize> {
+        let mut stays = |at: usize| {
+            let drawn: f32 = StandardUniform.sample(random);
+            at + 1 == length || drawn >= self.drop
+        };
+        (0..length).filter(|&at| stays(at)).collect()
+    }
+
+    /// Changes scaled vectors `[length, width]` in place.
+    pub fn apply(&self, vectors: &mut [f32], width: usize, random: &mut ChaCha8Rng) {
+        let mut normal = |deviation: f32| deviation * Distribution::<f32>::sample(&StandardNormal, random);
+        if self.mix > 0.0 {
+            let matrix: Vec<f32> = (0..width * width).map(|_| normal(self.mix)).collect();
+            for vector in vectors.chunks_exact_mut(width) {
+                let added: Vec<f32> =
+                    matrix.chunks_exact(width).map(|row| row.iter().zip(&*vector).map(|(g, x)| g * x).sum()).collect();
+                vector.iter_mut().zip(added).for_each(|(x, added)| *x += added);
+            }
+        }
+        if self.noise > 0.0 {
+            vectors.iter_mut().for_each(|x| *x += normal(self.noise));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn changes_have_their_sizes() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let augment = Augment { drop: 0.25, mix: 0.0, noise: 0.0 };
+        let kept = augment.kept(4_000, &mut random);
+        assert!((2_900..3_100).contains(&kept.len()) && kept.last() == Some(&3_999), "{}", kept.len());
+        let mut same = vec![1.0, 2.0, 3.0, 4.0];
+        augment.apply(&mut same, 2, &mut random);
+        assert_eq!(same, [1.0, 2.0, 3.0, 4.0]);
+        // One matrix for all vectors of an example: equal vectors stay equal, and the change is linear.
+        let mut mixed = vec![1.0, 2.0, 1.0, 2.0, 2.0, 4.0];
+        Augment { mix: 0.1, ..augment }.apply(&mut mixed, 2, &mut random);
+        assert_eq!(mixed[..2], mixed[2..4]);
+        assert!(mixed[0] != 1.0 && (mixed[4] - 2.0 * mixed[0]).abs() < 1e-6);
+        let mut noisy = vec![0.0; 10_000];
+        Augment { noise: 0.5, ..augment }.apply(&mut noisy, 2, &mut random);
+        let square = noisy.iter().map(|x| x * x).sum::<f32>() / 10_000.0;
+        assert!((square - 0.25).abs() < 0.02, "{square}");
+        assert!(Augment { noise: f32::NAN, ..augment }.validate().is_err());
+        assert!(Augment { drop: 1.0, ..augment }.validate().is_err());
+    }
+}

@@ -1,0 +1,553 @@
+//! Sets and sequences of real vectors: a label or a number for each example (n → 1) or for each vector (n → n), or the vectors
+//! that come next.
+//!
+//! A Transformer sees them in order or, without positions, as a set; recurrent networks read them; a dense network on their
+//! mean is the baseline.
+
+mod augment;
+mod config;
+mod examples;
+mod forecast;
+mod picture;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use regard_data::builtin::{self, Sizes};
+use regard_data::{
+    Scaler, Series, Source, Split, Splits, Target, Unlike, Vectors, batches, excerpt, in_order, is_jsonl, load_series,
+    load_vectors, read_series, read_vectors, vectors_from_json,
+};
+use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
+use regard_inspect::show::position::Trained;
+use regard_nn::layers::linear::Bias;
+use regard_nn::layers::pooling::PoolingConfig;
+use regard_nn::layers::recurrent::Direction;
+use regard_nn::models::target;
+use regard_nn::models::vectors::{AnswerPer, VectorModel, VectorModelConfig};
+use regard_nn::{AttentionKind, Init, Pass};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use self::config::{Aim, Config, DataConfig, ModelConfig};
+pub use self::examples::Part;
+use self::examples::{Example, Goal, Scaling, padded};
+use self::forecast::{Forecast, Forecasted};
+use crate::answers::{Answer, Answers, TargetKind};
+use crate::error::TaskError;
+use crate::folder::Files;
+use crate::input::{Given, InputKind, check_length};
+use crate::model::{lookup, positions, sizes};
+use crate::notes;
+use crate::rows::{SCORING, device_of, spread};
+use crate::survey::RawExample;
+use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
+
+/// File with the scales and the kind of answer.
+const FILE: &str = "vectors.json";
+/// Name of the random numbers that change training examples.
+const AUGMENT: &str = "augment";
+const BUILT_IN_SEED: u64 = 1;
+const BUILT_IN_SIZES: Sizes = Sizes { train: 2_400, dev: 300, test: 600 };
+
+/// The content of [`FILE`]; labels have a file of their own.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Learnt {
+    scaler: Scaler,
+    goal: LearntGoal,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LearntGoal {
+    Label(AnswerPer),
+    Value(AnswerPer),
+    Next(Forecast),
+}
+
+/// Vectors to predict from, `[length, width]`.
+#[derive(Debug, Clone)]
+pub struct Typed(Vec<f32>);
+
+/// The task of vectors; see the [module](self).
+#[derive(Debug)]
+pub struct VectorTask {
+    config: Config,
+    scaling: Scaling,
+    goal: Goal,
+}
+
+impl VectorTask {
+    /// Reads the series of the run.
+    fn series(config: &Config) -> Result<Splits<Series>, TaskError> {
+        let DataConfig { path, fold, target, .. } = &config.data;
+        let Some(path) = path else {
+            return Ok(builtin::motions(BUILT_IN_SIZES, BUILT_IN_SEED).map(Series::whole));
+        };
+        let source = Source { path: path.clone(), fold: *fold };
+        Ok(match target {
+            Aim::Given => load_vectors(&source)?.map(Series::whole),
+            Aim::Next => load_series(&source)?,
+        })
+    }
+
+    fn width(&self) -> usize {
+        self.scaling.scaler.width()
+    }
+
+    /// Makes the examples of the dev and test splits and the notes on all.
+    fn completed(&self, train: Part, counts: [usize; 3], rest: Splits<Series>) -> Result<Parts<Part>, TaskError> {
+        let data = &self.config.data;
+        let (dev, test) = (self.goal.part(data, rest.dev, false)?, self.goal.part(data, rest.test, false)?);
+        let mut told = rest.notes;
+        let [trained, chosen, tested] = counts;
+        let what = if data.target == Aim::Next { "series" } else { "examples" };
+        told.push(notes::sizes(what, trained, chosen, Some(tested)));
+        match &self.goal {
+            Goal::Given(answers, per) => {
+                let all = train.examples.iter().flat_map(|example| &example.answers);
+                let labels: Vec<String> = all.map(|answer| answers.text(answer, &train.unseen)).collect();
+                told.extend(answers.note(labels.iter().map(String::as_str)));
+                if *per == AnswerPer::Vector {
+                    told.push("each vector has its own answer".to_string());
+                }
+            }
+            Goal::Next(forecast) => {
+                let windows =
+                    notes::sizes("windows", train.examples.len(), dev.examples.len(), Some(test.examples.len()));
+                told.push(format!("{windows}; {} of {} features", forecast.features.len(), self.width()));
+            }
+        }
+        if train.cut > 0 {
+            let most = data.max_length;
+            told.push(format!(
+                "{} of {trained} examples are longer than {most} vectors (data.max_length): left out of training",
+                train.cut
+            ));
+        }
+        for (split, part) in [(Split::Dev, &dev), (Split::Test, &test)] {
+            if part.cut > 0 {
+                let (cut, all, most) = (part.cut, part.examples.len(), data.max_length);
+                told.push(format!(
+                    "{cut} of {all} {split} examples are scored by their first {most} vectors (data.max_length)"
+                ));
+            }
+            told.extend(notes::unseen(split, "labels", &part.unseen));
+        }
+        Ok(Parts { train, dev, test: Some(test), notes: told })
+    }
+
+    fn network(&self) -> VectorModelConfig {
+        let (target, answers) = match &self.goal {
+            Goal::Given(answers, per) => (answers.target(), *per),
+            Goal::Next(_) => (target::Target::Value, AnswerPer::Example),
+        };
+        let network = self.config.model.network();
+        VectorModelConfig { width: self.width(), outputs: self.goal.outputs(), target, answers, ..network }
+    }
+
+    /// Computes the outputs of the network for each example, row by row.
+    fn outputs(&self, model: &VectorModel, windows: &[&[f32]], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
+        let device = device_of(model);
+        let lengths: Vec<usize> = windows.iter().map(|window| window.len() / self.width()).collect();
+        let mut outputs = vec![Vec::new(); windows.len()];
+        let batches = in_order(&lengths, SCORING);
+        for (done, batch) in batches.iter().enumerate() {
+            pass.report(done, batches.len())?;
+            let scaled: Vec<Vec<f32>> = batch.iter().map(|&row| self.scaling.apply(windows[row])).collect();
+            let (x, lengths) = padded(&scaled, self.width(), &device);
+            let found: Vec<f32> = model.predict(x, &lengths, pass)?.into_data().iter::<f32>().collect();
+            let mut rest = found.as_slice();
+            for (&row, &length) in batch.iter().zip(&lengths) {
+                let rows = if matches!(self.goal, Goal::Given(_, AnswerPer::Vector)) { length } else { 1 };
+                let (own, after) = rest.split_at(rows * self.goal.outputs());
+                outputs[row] = own.to_vec();
+                rest = after;
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Returns the last vector of a window.
+    fn last<'a>(&self, window: &'a [f32]) -> &'a [f32] {
+        &window[window.len() - self.width()..]
+    }
+
+    /// Forecasts from windows, beside the truth that follows each.
+    fn forecasted(&self, forecast: &Forecast, part: &Part, example: &Example, output: Vec<f32>) -> Forecasted {
+        let (width, series) = (self.width(), &part.series[example.series]);
+        let last = self.last(part.window(example, width));
+        let next = series[example.to * width..(example.to + forecast.horizon) * width].chunks_exact(width);
+        Forecasted {
+            last: forecast.chosen(last),
+            truth: next.flat_map(|vector| forecast.chosen(vector)).collect(),
+            found: forecast.restored(output, last),
+        }
+    }
+
+    /// Puts an answer into words and into the fields of a prediction.
+    fn prediction(&self, window: &[f32], output: &[f32]) -> Prediction {
+        match &self.goal {
+            Goal::Given(answers, AnswerPer::Example) => {
+                Prediction::new(answers.text(&answers.decide(output), &[]), answers.document(output))
+            }
+            Goal::Given(answers, AnswerPer::Vector) => {
+                let found: Vec<Answer> =
+                    output.chunks_exact(answers.outputs()).map(|output| answers.decide(output)).collect();
+                let texts: Vec<String> = found.iter().map(|answer| answers.text(answer, &[])).collect();
+                let (key, value) = match answers {
+                    Answers::Number(_) => ("values", found.iter().map(Answer::number).collect::<Vec<_>>().into()),
+                    Answers::One(_) | Answers::Several(_) => ("labels", Value::from(texts.clone())),
+                };
+                Prediction::new(texts.join(" "), BTreeMap::from([(key.to_string(), value)]))
+            }
+            Goal::Next(forecast) => {
+                let found = forecast.restored(output.to_vec(), self.last(window));
+                Prediction::new(
+                    written(&found, forecast.features.len()),
+                    BTreeMap::from([("values".to_string(), nested(&found, forecast.features.len()))]),
+                )
+            }
+        }
+    }
+
+    /// Returns the expected answer in the words of a prediction.
+    fn expected(&self, part: &Part, example: &Example) -> String {
+        match &self.goal {
+            Goal::Given(answers, _) => {
+                let texts: Vec<String> =
+                    example.answers.iter().map(|answer| answers.text(answer, &part.unseen)).collect();
+                texts.join(" ")
+            }
+            Goal::Next(forecast) => {
+                let found = vec![0.0; self.goal.outputs()];
+                written(&self.forecasted(forecast, part, example, found).truth, forecast.features.len())
+            }
+        }
+    }
+
+    /// Returns the windows of an input that the network sees: all of it, or the end that a forecast looks back on.
+    fn seen<'a>(&self, Typed(vectors): &'a Typed) -> &'a [f32] {
+        match &self.goal {
+            Goal::Given(..) => vectors,
+            Goal::Next(_) => &vectors[vectors.len().saturating_sub(self.config.data.window * self.width())..],
+        }
+    }
+}
+
+/// Formats rows of numbers, `1 2; 3 4`.
+fn written(numbers: &[f32], width: usize) -> String {
+    let rows = numbers
+        .chunks_exact(width.max(1))
+        .map(|row| row.iter().map(|&x| regard_figures::number(f64::from(x), 4)).collect::<Vec<_>>().join(" "));
+    rows.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns rows of numbers as lists, or a list of numbers if a row has only one.
+fn nested(numbers: &[f32], width: usize) -> Value {
+    match width {
+        1 => json!(numbers),
+        _ => numbers.chunks_exact(width.max(1)).map(|row| json!(row)).collect(),
+    }
+}
+
+/// Returns vectors as the input of a prediction, `{"vectors": [[…], …]}`.
+fn given(vectors: &[f32], width: usize) -> Given {
+    let rows: Value = vectors.chunks_exact(width.max(1)).map(|row| json!(row)).collect();
+    Given::Json(json!({ InputKind::Vectors.key(): rows }))
+}
+
+impl Task for VectorTask {
+    const NAME: &'static str = "vectors";
+    const CONFIG: &'static str = include_str!("../../../../configs/vectors.toml");
+    type Config = Config;
+    type Model = VectorModel;
+    type Part = Part;
+    type Input = Typed;
+    const INPUT: InputKind = InputKind::Vectors;
+
+    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
+        let mut all = Self::series(&config)?;
+        let counts = [all.train.len(), all.dev.len(), all.test.len()];
+        let width = all.train.first().map_or(1, |series| series.vectors.width);
+        let goal = Goal::learn(&config.data, &all.train)?;
+        if matches!(&goal, Goal::Given(Answers::Number(_), _)) && config.train.label_smoothing != 0.0 {
+            let got = config.train.label_smoothing.to_string();
+            return Err(TaskError::input("train.label_smoothing", "0 for data with numbers as targets", got));
+        }
+        let train = goal.part(&config.data, std::mem::take(&mut all.train), true)?;
+        let scaling = Scaling::learn(config.data.normalise, width, &train);
+        let task = Self { config, scaling, goal };
+        task.config.validate()?;
+        let parts = task.completed(train, counts, all)?;
+        Ok((task, parts))
+    }
+
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let goal = match &self.goal {
+            Goal::Given(Answers::Number(_), per) => LearntGoal::Value(*per),
+            Goal::Given(_, per) => LearntGoal::Label(*per),
+            Goal::Next(forecast) => LearntGoal::Next(forecast.clone()),
+        };
+        let learnt = Learnt { scaler: self.scaling.scaler.clone(), goal };
+        let learnt = serde_json::to_vec_pretty(&learnt).expect("plain values can be written as JSON");
+        let mut files = BTreeMap::from([(FILE.to_string(), learnt)]);
+        if let Goal::Given(answers, _) = &self.goal {
+            files.extend([answers.file()]);
+        }
+        files
+    }
+
+    fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
+        let Learnt { scaler, goal } = files.json(FILE)?;
+        let goal = match goal {
+            LearntGoal::Label(per) => Goal::Given(Answers::open(TargetKind::Label, files)?, per),
+            LearntGoal::Value(per) => Goal::Given(Answers::open(TargetKind::Value, files)?, per),
+            LearntGoal::Next(forecast) => {
+                let fits = forecast.features.iter().all(|&feature| feature < scaler.width())
+                    && forecast.features.len().checked_mul(forecast.horizon) == Some(forecast.changes.width());
+                if !fits || forecast.horizon == 0 {
+                    return Err(files.damaged(FILE, "the forecast does not fit the width of the vectors"));
+                }
+                Goal::Next(forecast)
+            }
+        };
+        let scaling = Scaling { normalise: config.data.normalise, scaler };
+        Ok(Self { config, scaling, goal })
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parts(&self) -> Result<Parts<Part>, TaskError> {
+        let mut all = Self::series(&self.config)?;
+        let counts = [all.train.len(), all.dev.len(), all.test.len()];
+        let train = self.goal.part(&self.config.data, std::mem::take(&mut all.train), true)?;
+        self.completed(train, counts, all)
+    }
+
+    fn part(&self, path: &Path) -> Result<Part, TaskError> {
+        let all: Vec<Series> = match &self.goal {
+            Goal::Given(..) => read_vectors(path)?.examples.into_iter().map(Series::whole).collect(),
+            Goal::Next(_) => read_series(path)?,
+        };
+        if let Some(other) = all.iter().find(|series| series.vectors.width != self.width()) {
+            let expected = format!("{} numbers in each vector, as in training", self.width());
+            let got = other.vectors.width.to_string();
+            return Err(TaskError::input(path.display().to_string(), expected, got));
+        }
+        self.goal.part(&self.config.data, all, false)
+    }
+
+    fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
+        let raw = |Series { vectors, .. }: Series| {
+            let answer = match &vectors.target {
+                Some(Target::Label(label)) => label.clone(),
+                Some(Target::Labels(labels)) => labels.join(" "),
+                Some(Target::Value(value)) => value.to_string(),
+                Some(Target::Values(values)) => written(values, values.len()),
+                None => String::new(),
+            };
+            let labels = match &vectors.target {
+                Some(Target::Label(label)) => vec![label.clone()],
+                Some(Target::Labels(labels)) => labels.clone(),
+                Some(Target::Value(_) | Target::Values(_)) | None => Vec::new(),
+            };
+            RawExample { input: written(&vectors.features, vectors.width), answer, labels }
+        };
+        Ok(Some(Self::series(config)?.map(raw)))
+    }
+
+    fn described(&self) -> Option<Description> {
+        let network = self.network();
+        let (architecture, width) = match (&self.config.model, self.config.model.recurrent()) {
+            (ModelConfig::Transformer(keys), _) => (Architecture::Encoder(keys.base.transformer(1)), keys.base.d_model),
+            (_, Some(layers)) => {
+                let layers = RecurrentModel { direction: Direction::Both, d_in: network.width, ..layers };
+                (Architecture::Recurrent(layers), network.d_model)
+            }
+            (_, None) => (lookup(1, network.width), network.width),
+        };
+        let mut extra = vec![Extra::linear("input", network.width, width, Rows::Tokens)];
+        if let (PoolingConfig::Attention { d_hidden }, AnswerPer::Example) = (network.pooling, network.answers) {
+            let hidden = d_hidden.unwrap_or(width);
+            extra.push(Extra::linear("pooling.hidden", width, hidden, Rows::Tokens));
+            let query = ExtraKind::Linear { d_in: hidden, d_out: 1, bias: Bias::None, rows: Rows::Tokens };
+            extra.push(Extra { name: "pooling.query".to_string(), part: query });
+        }
+        let rows = if network.answers == AnswerPer::Vector { Rows::Tokens } else { Rows::Sequences };
+        let mut below = width;
+        for (number, &layer) in network.hidden.iter().chain([&network.outputs]).enumerate() {
+            extra.push(Extra::linear(&format!("answer.{number}"), below, layer, rows));
+            below = layer;
+        }
+        let longest = match &self.goal {
+            Goal::Given(..) => self.config.data.max_length,
+            Goal::Next(_) => self.config.data.window,
+        };
+        let sizes = sizes(self.config.train.batch_tokens, longest);
+        Some(Description { sizes, extra, ..Description::new(architecture) })
+    }
+
+    fn model(&self, init: &Init) -> Result<VectorModel, TaskError> {
+        Ok(self.network().init(init)?)
+    }
+
+    fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = train.examples.iter().map(Example::length).collect();
+        batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
+    }
+
+    fn loss(
+        &self,
+        train: &Part,
+        batch: &[usize],
+        model: &VectorModel,
+        _: &mut Value,
+        pass: &Pass,
+    ) -> Result<Loss, TaskError> {
+        let device = device_of(model);
+        let augment = &self.config.data.augment;
+        let mut random = pass.random(&AUGMENT.into());
+        let (mut examples, mut scaled) = (Vec::new(), Vec::new());
+        for example in batch.iter().map(|&index| &train.examples[index]) {
+            let window = train.window(example, self.width());
+            let Some(random) = &mut random else {
+                scaled.push(self.scaling.apply(window));
+                examples.push((example, (0..example.length()).collect()));
+                continue;
+            };
+            let kept = augment.kept(example.length(), random);
+            let vectors = kept.iter().flat_map(|at| &window[at * self.width()..(at + 1) * self.width()]).copied();
+            let mut shown = self.scaling.apply(&vectors.collect::<Vec<f32>>());
+            augment.apply(&mut shown, self.width(), random);
+            scaled.push(shown);
+            examples.push((example, kept));
+        }
+        let (x, lengths) = padded(&scaled, self.width(), &device);
+        let answers = self.goal.tensor(train, &examples, self.width(), &device);
+        let mean = model.loss(x, &lengths, answers, self.config.train.label_smoothing, pass)?;
+        let tokens = lengths.iter().sum();
+        let targets = if matches!(self.goal, Goal::Given(_, AnswerPer::Vector)) { tokens } else { batch.len() };
+        Ok(Loss { mean, targets, tokens })
+    }
+
+    fn evaluate(
+        &self,
+        part: &Part,
+        model: &VectorModel,
+        limit: Option<usize>,
+        pass: &Pass,
+    ) -> Result<Evaluation, TaskError> {
+        let examples: Vec<&Example> = spread(part.examples.len(), limit).map(|at| &part.examples[at]).collect();
+        let windows: Vec<&[f32]> = examples.iter().map(|example| part.window(example, self.width())).collect();
+        let outputs = self.outputs(model, &windows, pass)?;
+        let mut evaluation = match &self.goal {
+            Goal::Given(answers, _) => {
+                let truth: Vec<&Answer> = examples.iter().flat_map(|example| &example.answers).collect();
+                let rows: Vec<&[f32]> =
+                    outputs.iter().flat_map(|output| output.chunks_exact(answers.outputs())).collect();
+                let (main, better) = answers.main();
+                let mut evaluation = Evaluation::new(answers.scores(&truth, &rows, &part.unseen), main, better);
+                evaluation.contents = answers.contents(&truth, &rows, &part.unseen)?;
+                evaluation
+            }
+            Goal::Next(forecast) => {
+                let found = examples.iter().zip(outputs);
+                let found: Vec<Forecasted> =
+                    found.map(|(example, output)| self.forecasted(forecast, part, example, output)).collect();
+                let mut evaluation = Evaluation::new(forecast.scores(&found), "mae", Better::Lower);
+                evaluation.contents = forecast.contents(&found);
+                if let (Some(window), Some(one)) = (windows.get(windows.len() / 2), found.get(found.len() / 2)) {
+                    let figure = forecast.figure(window, self.width(), &one.found, Some(&one.truth));
+                    evaluation.contents.push(regard_figures::Content::Figure(figure));
+                }
+                evaluation
+            }
+        };
+        evaluation.examples = examples.len();
+        Ok(evaluation)
+    }
+
+    fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
+        if is_jsonl(path) {
+            return Ok(None);
+        }
+        let all: Vec<Vectors> = match &self.goal {
+            Goal::Given(..) => read_vectors(path)?.examples,
+            Goal::Next(_) => read_series(path)?.into_iter().map(|series| series.vectors).collect(),
+        };
+        let inputs = all.iter().map(|vectors| given(&vectors.features, vectors.width)).collect();
+        Ok(Some(Questions { inputs, written: None }))
+    }
+
+    fn input(&self, given: &Given) -> Result<Typed, TaskError> {
+        let wrong = |Unlike { expected, found }: Unlike| TaskError::input("input", expected, found);
+        let vectors = match given {
+            Given::Json(value @ Value::Array(_)) => vectors_from_json(value, Some(self.width())).map_err(wrong)?.0,
+            _ => match given.value(Self::INPUT)? {
+                Some(value) => vectors_from_json(value, Some(self.width())).map_err(wrong)?.0,
+                None => {
+                    let expected = format!("vectors of {} numbers, such as {{\"vectors\": [[…], …]}}", self.width());
+                    return Err(TaskError::input("input", expected, excerpt(&given.to_string())));
+                }
+            },
+        };
+        if matches!(self.goal, Goal::Given(..)) {
+            check_length(given, vectors.len() / self.width(), self.config.data.max_length, "vectors")?;
+        }
+        Ok(Typed(vectors))
+    }
+
+    fn predict(&self, model: &VectorModel, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
+        let windows: Vec<&[f32]> = inputs.iter().map(|input| self.seen(input)).collect();
+        let outputs = self.outputs(model, &windows, pass)?;
+        Ok(windows.iter().zip(&outputs).map(|(window, output)| self.prediction(window, output)).collect())
+    }
+
+    fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        let step = (part.examples.len() / count.max(1)).max(1);
+        let sample = |example: &Example| Sample {
+            given: given(part.window(example, self.width()), self.width()),
+            expected: self.expected(part, example),
+        };
+        part.examples.iter().step_by(step).take(count).map(sample).collect()
+    }
+
+    fn telling(&self, _: &VectorModel) -> Result<Typed, TaskError> {
+        if self.config.data.path.is_some() {
+            let what = "choose an input unless the data are built in; give it vectors".to_string();
+            return Err(TaskError::Unsupported { task: Self::NAME, what });
+        }
+        let mut parts = Self::series(&self.config)?;
+        let Series { vectors, .. } = parts.test.swap_remove(0);
+        let most = self.config.data.max_length * self.width();
+        let end = vectors.features.len().min(most);
+        Ok(Typed(vectors.features[..end].to_vec()))
+    }
+
+    fn positions<'a>(&self, model: &'a VectorModel) -> Vec<Trained<'a>> {
+        positions(None, &model.body, self.config.data.max_length)
+    }
+
+    fn look(&self, model: &VectorModel, input: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
+        let window = self.seen(input).to_vec();
+        let output = self.outputs(model, &[&window], pass)?.remove(0);
+        let prediction = self.prediction(&window, &output);
+        let length = window.len() / self.width();
+        let answer = prediction.output.clone();
+        let title = format!("{length} vectors → {}{}", excerpt(&answer), prediction.certainty());
+        let tokens: Vec<String> = (1..=length).map(|at| at.to_string()).collect();
+        let legend = Legend::new(title, move |map| {
+            let pools = map.site.kind == AttentionKind::Pooling;
+            let queries = if pools { vec![answer.clone()] } else { tokens.clone() };
+            (queries, tokens.clone(), map.site.words())
+        });
+        let sketch = self.sketch(&window, &output);
+        Ok(legend.drawn(move |view| sketch.picture(view)))
+    }
+}

@@ -1,0 +1,138 @@
+//! Tests of the task with data of every kind of answer.
+
+use std::path::PathBuf;
+
+use regard_nn::Init;
+use tempfile::TempDir;
+
+use super::*;
+use crate::folder::testing::with_files;
+use crate::task::testing::configured;
+
+fn file(name: &str, content: &str) -> (TempDir, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    (place, path)
+}
+
+fn start(path: &Path, sets: &[&str]) -> Result<(VectorTask, Parts<Part>), TaskError> {
+    let path = format!("data.path={}", path.display());
+    let sets: Vec<&str> = sets.iter().copied().chain([path.as_str()]).collect();
+    VectorTask::start(configured::<VectorTask>(&sets)?)
+}
+
+fn model(task: &VectorTask) -> VectorModel {
+    task.model(&Init::new(1, &Default::default())).unwrap()
+}
+
+/// Lines of vectors whose target is `target(n)`.
+fn lines(count: usize, target: impl Fn(usize) -> String) -> String {
+    (0..count).map(|n| format!("{{\"vectors\": [[{n}, 1], [2, {n}], [3, 4]], {}}}\n", target(n))).collect()
+}
+
+#[test]
+fn each_kind_of_target_is_learnt_saved_and_predicted() {
+    for (key, target, rows) in [
+        ("label", "\"label\": \"a\"", 1),
+        ("labels", "\"labels\": [\"a\", \"b\", \"a\"]", 3),
+        ("value", "\"value\": 2.5", 1),
+        ("values", "\"values\": [1, 2, 3]", 3),
+    ] {
+        let other = target.replace("\"a\"", "\"c\"").replace("2.5", "7").replace("[1, ", "[9, ");
+        let text = lines(60, |n| if n % 2 == 0 { target.to_string() } else { other.clone() });
+        let (_place, path) = file("data.jsonl", &text);
+        let (task, parts) = start(&path, &["model.d_model=8", "model.n_heads=2"]).unwrap();
+        let answers: usize = parts.train.examples.iter().map(|example| example.answers.len()).sum();
+        assert_eq!(answers, rows * parts.train.examples.len(), "{key}");
+        let model = model(&task);
+        let loss = task.loss(&parts.train, &[0, 1, 2], &model, &mut Value::Null, &Pass::inference()).unwrap();
+        assert_eq!((loss.targets, loss.tokens), (3 * rows, 9), "{key}");
+        let opened = with_files(task.files(), |files| VectorTask::open(task.config().clone(), files)).unwrap();
+        assert_eq!((&opened.goal, &opened.scaling), (&task.goal, &task.scaling));
+        let input = task.input(&Given::json("[[1, 2], [3, 4], [5, 6]]").unwrap()).unwrap();
+        let found = opened.predict(&model, &[input], &Pass::inference()).unwrap().remove(0);
+        match rows {
+            1 => assert!(!found.more[key].is_array(), "{found:?}"),
+            _ => assert_eq!(found.more[key].as_array().map(Vec::len), Some(3), "{found:?}"),
+        }
+        let evaluation = task.evaluate(&parts.test.unwrap(), &model, None, &Pass::inference()).unwrap();
+        assert!(evaluation.scores.contains_key(evaluation.main), "{key}");
+    }
+}
+
+#[test]
+fn forecasts_are_scored_beside_the_last_vector() {
+    // A line through the plane: the next vector is the last one plus (1, 2).
+    let rows: String = (0..200).map(|n| format!("{n},{}\n", 2 * n)).collect();
+    let (_place, path) = file("series.csv", &format!("x,y\n{rows}"));
+    let sets = ["data.target=next", "data.window=5", "data.horizon=3", "model.kind=dnn"];
+    let (task, parts) = start(&path, &sets).unwrap();
+    assert_eq!(parts.train.examples.len(), 160 - 5 - 3 + 1, "all whole windows of the first eight tenths");
+    let test = parts.test.unwrap();
+    assert_eq!(test.examples.len(), 20 - 3 + 1, "windows reach back, forecasts lie in the last tenth");
+    let model = model(&task);
+    let scores = task.evaluate(&test, &model, None, &Pass::inference()).unwrap().scores;
+    // Steps 1 to 3 ahead, by 1 and by 2.
+    assert!((scores["mae_last"] - (1.0 + 2.0 + 3.0) / 3.0 * 1.5).abs() < 1e-5, "{scores:?}");
+    // All changes are alike, so the scale of the changes alone is a perfect forecast.
+    let Goal::Next(forecast) = &task.goal else { panic!("a forecast") };
+    assert_eq!(forecast.restored(vec![0.0; 6], &[10.0, 20.0]), [11.0, 22.0, 12.0, 24.0, 13.0, 26.0]);
+    let input = task.input(&Given::json("{\"vectors\": [[1, 2], [2, 4]]}").unwrap()).unwrap();
+    let found = task.predict(&model, &[input], &Pass::inference()).unwrap().remove(0);
+    assert_eq!(found.more["values"].as_array().map(Vec::len), Some(3));
+
+    let one = [&sets[..], &["data.features=[2]"]].concat();
+    let (task, _) = start(&path, &one).unwrap();
+    assert_eq!(task.goal.outputs(), 3);
+    let error = start(&path, &[&sets[..], &["data.features=[3]"]].concat()).unwrap_err().to_string();
+    assert!(error.contains("features from 1 to 2"), "{error}");
+    let twice = configured::<VectorTask>(&["data.features=[1,1]"]).unwrap();
+    assert!(twice.validate().unwrap_err().to_string().contains("data.features"));
+    let short = [&sets[..], &["data.horizon=50"]].concat();
+    assert!(start(&path, &short).unwrap_err().to_string().contains("data.horizon"));
+}
+
+#[test]
+fn wrong_inputs_are_named() {
+    let text = lines(60, |n| format!("\"label\": \"{}\"", n % 3));
+    let (_place, path) = file("data.jsonl", &text);
+    let (task, _) = start(&path, &["data.max_length=4"]).unwrap();
+    for (input, told) in [
+        ("[[1, 2], [3]]", "2 numbers in vectors[1]"),
+        ("[[1, 2, 3]]", "2 numbers in vectors[0]"),
+        ("[]", "at least one vector"),
+        ("[[1, null]]", "a number in vectors[0][1]"),
+        ("[[1, 1e300]]", "below 3.4e38"),
+        ("{\"image\": \"x\"}", "vectors"),
+        ("\"hello\"", "vectors of 2 numbers"),
+        ("[[1,1],[1,1],[1,1],[1,1],[1,1]]", "1 to 4 vectors"),
+    ] {
+        let error = Given::json(input).and_then(|given| task.input(&given)).unwrap_err().to_string();
+        assert!(error.contains(told), "{input}: {error}");
+    }
+    assert!(Given::json("[[NaN, 1]]").is_err());
+    let (_place, other) = file("other.jsonl", "{\"vectors\": [[1, 2, 3]], \"label\": \"1\"}\n");
+    assert!(task.part(&other).unwrap_err().to_string().contains("2 numbers in each vector"));
+    let (_place, other) = file("other.jsonl", "{\"vectors\": [[1, 2]], \"value\": 1}\n");
+    assert!(task.part(&other).unwrap_err().to_string().contains("label, which this model predicts"));
+    let (_place, other) = file("other.jsonl", "{\"vectors\": [[1, 2]], \"label\": \"new\"}\n");
+    assert_eq!(task.part(&other).unwrap().unseen, ["new"]);
+    let (_place, none) = file("none.jsonl", &lines(60, |n| format!("\"note\": {n}")));
+    let error = start(&none, &[]).unwrap_err().to_string();
+    assert!(error.contains("data.target=next"), "{error}");
+}
+
+#[test]
+fn scores_of_a_set_do_not_depend_on_its_order() {
+    let sets = ["model.position=none", "model.d_model=8", "model.n_heads=2"];
+    let (task, _) = VectorTask::start(configured::<VectorTask>(&sets).unwrap()).unwrap();
+    let model = model(&task);
+    let predict = |text: &str| {
+        let input = task.input(&Given::json(text).unwrap()).unwrap();
+        let found = task.predict(&model, &[input], &Pass::inference()).unwrap().remove(0);
+        found.more["probabilities"]["circle left"].as_f64().unwrap()
+    };
+    let (one, other) = (predict("[[1, 2], [3, 4], [0, 1]]"), predict("[[0, 1], [1, 2], [3, 4]]"));
+    assert!((one - other).abs() < 1e-6, "{one} {other}");
+}
