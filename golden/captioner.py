@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from image_models import Cnn
+from image_models import Cnn, Normed
 from recurrent_layers import KINDS
 from recurrent_translator import fill, finish, score
 from reference import File
@@ -24,10 +24,15 @@ SHAPE = [2, 8, 11]
 
 
 class Picture(Cnn):
-    """The features of the cells, `[batch, cells, D_HIDDEN]`: a linear layer over squares of the last stage, and positions."""
+    """The features of the cells, `[batch, cells, D_HIDDEN]`: a linear layer over squares of the last stage, and positions.
+    Without norms, the convolutions have biases."""
 
-    def __init__(self, cell):
+    def __init__(self, cell, norms):
         super().__init__(SHAPE[0], [4, 8], 1, 2, False, 1)
+        for part in [] if norms else [part for part in self.modules() if isinstance(part, Normed)]:
+            old = part.conv
+            part.conv = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, old.stride, old.padding)
+            part.norm = nn.Identity()
         self.output = nn.Conv2d(8, D_HIDDEN, cell, cell)
         self.place = nn.Parameter(torch.zeros(24 // cell**2, D_HIDDEN))
 
@@ -53,7 +58,7 @@ def keep(case, model, cell, x, logits, targets, **kept):
 def recurrent(file, kind, attend):
     case = file.case(f"lstm_{kind}_{attend}", attention=kind, attend=attend)
     before = attend == "before"
-    model = Picture(2)
+    model = Picture(2, norms=False)
     parts = nn.ModuleDict({
         "embedding": nn.Embedding(VOCAB, D_MODEL), "logits": nn.Linear(D_MODEL, VOCAB),
         "decoder": KINDS["lstm"][0](D_MODEL + before * D_HIDDEN, D_HIDDEN, batch_first=True),
@@ -90,7 +95,7 @@ def recurrent(file, kind, attend):
 
 def transformer(file):
     case = file.case("transformer")
-    model = Picture(1)
+    model = Picture(1, norms=True)
     model.embedding, model.logits = nn.Embedding(VOCAB, D_HIDDEN), nn.Linear(D_HIDDEN, VOCAB)
     layer = lambda: nn.TransformerDecoderLayer(D_HIDDEN, 2, 12, 0.0, batch_first=True, norm_first=True)  # noqa: E731
     model.decoder, model.norm = nn.ModuleList(layer() for _ in range(2)), nn.LayerNorm(D_HIDDEN)

@@ -24,15 +24,15 @@ use crate::support::{close, gradient, training, values};
 const SMOOTHING: CrossEntropyOptions = CrossEntropyOptions { label_smoothing: 0.1, ignore_index: Some(-100) };
 
 /// Pictures of 8 × 11 pixels; the network has 4 × 6 positions.
-fn picture(cell: usize) -> PictureFeaturesConfig {
-    let cnn = CnnConfig { channels: vec![4, 8], blocks: 1, groups: 2, ..CnnConfig::default() };
+fn picture(cell: usize, groups: usize) -> PictureFeaturesConfig {
+    let cnn = CnnConfig { channels: vec![4, 8], blocks: 1, groups, ..CnnConfig::default() };
     PictureFeaturesConfig { shape: ImageShape { channels: 2, height: 8, width: 11 }, cnn, cell }
 }
 
 fn recurrent(attention: Alignment, attend: Attend, selection: Selection) -> RecurrentCaptionerConfig {
     RecurrentCaptionerConfig {
         vocab: 6,
-        picture: picture(2),
+        picture: picture(2, 0),
         cell: Cell::lstm(),
         n_layers: 1,
         d_model: 4,
@@ -56,7 +56,7 @@ fn transformer() -> TransformerCaptionerConfig {
         dropout: 0.0,
         ..TransformerConfig::default()
     };
-    TransformerCaptionerConfig { picture: picture(1), decoder }
+    TransformerCaptionerConfig { picture: picture(1, 2), decoder }
 }
 
 fn link_picture(link: &Link, picture: &mut PictureFeatures) {
@@ -185,6 +185,25 @@ fn hard_attention_can_begin_softly() {
     }
 }
 
+/// Without norms, a cell does not change with pixels that are far from it; norms carry them to all cells.
+#[test]
+fn a_cell_without_norms_sees_only_what_is_around_it() {
+    for (groups, is_local) in [(0, true), (2, false)] {
+        let config =
+            PictureFeaturesConfig { shape: ImageShape { channels: 2, height: 8, width: 40 }, ..picture(2, groups) };
+        let features = config.init(4, &Init::new(1, &training())).unwrap();
+        let plain: Tensor<4> = Tensor::ones([1, 2, 8, 40], &training());
+        let [rows, columns] = features.grid();
+        assert_eq!([rows, columns], [2, 10]);
+        let last = Tensor::ones([1, 2, 8, 1], &training()) * 3.0;
+        let changed = Tensor::cat(vec![plain.clone().narrow(3, 0, 39), last], 3);
+        let [before, after] = [plain, changed].map(|x| values(features.forward(x, &Pass::inference()).unwrap()));
+        let differs = |cell: usize| before[cell * 4..cell * 4 + 4] != after[cell * 4..cell * 4 + 4];
+        assert!(differs(columns - 1));
+        assert_eq!(differs(0), !is_local);
+    }
+}
+
 /// A picture is described alike alone and in a batch.
 #[test]
 fn pictures_of_a_batch_are_independent() {
@@ -213,6 +232,8 @@ fn bad_fields_and_pictures_are_named() {
     assert!(message(RecurrentCaptionerConfig { d_hidden: 0, ..good() }).starts_with("d_hidden = 0"));
     let mut odd = good();
     odd.picture.cnn.channels = vec![4, 7];
+    assert!(odd.validate().is_ok(), "without norms, channels need not be divided");
+    odd.picture.cnn.groups = 2;
     assert!(message(odd).starts_with("channels[1] = 7"));
     let mut coarse = good();
     coarse.picture.cell = 5;

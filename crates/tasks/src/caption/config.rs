@@ -97,7 +97,7 @@ pub struct PictureKeys {
     pub blocks: usize,
     /// Height and width of a cell, in positions of the last stage.
     pub cell: usize,
-    /// Number of groups of channels in the norms.
+    /// Number of groups of channels in the norms; 0 for no norms.
     pub groups: usize,
     /// Attention blocks between the stages.
     #[serde(deserialize_with = "name_or_table")]
@@ -106,8 +106,7 @@ pub struct PictureKeys {
 
 impl Default for PictureKeys {
     fn default() -> Self {
-        let CnnConfig { blocks, groups, .. } = CnnConfig::default();
-        Self { channels: vec![16, 48], blocks, cell: 3, groups, blocks_attention: AttentionBlocks::None }
+        Self { channels: vec![16, 48], blocks: 1, cell: 3, groups: 0, blocks_attention: AttentionBlocks::None }
     }
 }
 

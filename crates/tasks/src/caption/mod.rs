@@ -9,6 +9,7 @@ mod examples;
 mod gaze;
 mod network;
 mod scoring;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,7 @@ use regard_data::{
     END, Image, PAD, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, lacks_spaces, load_captions,
     read_captioned_names, read_captions,
 };
-use regard_inspect::count::{Architecture, Description, RecurrentModel};
+use regard_inspect::count::Description;
 use regard_inspect::show::position::Trained;
 use regard_nn::models::captioner::{RecurrentCaptioner, TransformerCaptioner};
 use regard_nn::models::recurrent_writer::RecurrentLoss;
@@ -40,7 +41,6 @@ use crate::decode::Hypothesis;
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind};
-use crate::model::sizes;
 use crate::notes;
 use crate::pictures::{GivenPicture, built_in_name, pictures_tensor, read_picture};
 use crate::rewards;
@@ -240,22 +240,11 @@ impl Task for Captions {
     }
 
     fn described(&self) -> Option<Description> {
-        let vocab = self.tokenizer.vocab();
-        let architecture = match NetworkConfig::of(&self.config.model, vocab, self.config.data.image_size()) {
-            // The blocks of a decoder with attention to a source cost as much as one and a half without.
-            NetworkConfig::Transformer(config) => Architecture::Decoder(config.decoder),
-            NetworkConfig::Recurrent(model) => Architecture::Recurrent(RecurrentModel {
-                cell: model.cell,
-                d_in: model.d_model,
-                d_hidden: model.d_hidden,
-                n_layers: model.n_layers,
-                vocab: Some(vocab),
-                outputs: Some(vocab),
-                ..RecurrentModel::default()
-            }),
-        };
-        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length);
-        Some(Description { sizes, ..Description::new(architecture) })
+        let train = &self.config.train;
+        let tokens = self.config.data.max_length.min(train.batch_tokens).max(1);
+        let batch = train.batch_examples.min(train.batch_tokens / tokens).max(1);
+        let network = NetworkConfig::of(&self.config.model, self.tokenizer.vocab(), self.config.data.image_size());
+        Some(size::described(&network, batch, tokens))
     }
 
     fn model(&self, init: &Init) -> Result<Captioner, TaskError> {
