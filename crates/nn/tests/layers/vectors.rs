@@ -50,8 +50,8 @@ fn the_vectors_of_words_give_the_numbers_of_the_classifier() {
         let ids = Tensor::<2, Int>::from_data([[3, 1, 4, 1], [5, 2, 0, 0]], &training());
         let x = texts.words.as_ref().unwrap().forward(ids.clone()).unwrap();
         let pass = Pass::inference();
-        let expected = values(&texts.logits(ids, &[4, 2], &pass).unwrap());
-        close("logits", &values(&vectors.logits(x, &[4, 2], &pass).unwrap()), &expected, 1e-6);
+        let expected = values(texts.logits(ids, &[4, 2], &pass).unwrap());
+        close("logits", &values(vectors.logits(x, &[4, 2], &pass).unwrap()), &expected, 1e-6);
     }
 }
 
@@ -61,12 +61,12 @@ fn each_vector_within_its_length_has_an_answer() {
     let model = model(&config);
     let pass = Pass::inference();
     let x = numbers(24);
-    let all = values(&model.logits(tensor(x.clone(), [2, 3, 4]), &[3, 1], &pass).unwrap());
-    let first = values(&model.logits(tensor(x[..12].to_vec(), [1, 3, 4]), &[3], &pass).unwrap());
-    let second = values(&model.logits(tensor(x[12..16].to_vec(), [1, 1, 4]), &[1], &pass).unwrap());
+    let all = values(model.logits(tensor(x.clone(), [2, 3, 4]), &[3, 1], &pass).unwrap());
+    let first = values(model.logits(tensor(x[..12].to_vec(), [1, 3, 4]), &[3], &pass).unwrap());
+    let second = values(model.logits(tensor(x[12..16].to_vec(), [1, 1, 4]), &[1], &pass).unwrap());
     close("rows", &all, &[first, second].concat(), 1e-5);
     let labels = Answers::One(Tensor::<1, Int>::from_data([0, 2, 1, 1], &training()));
-    let loss = values(&model.loss(tensor(x, [2, 3, 4]), &[3, 1], labels, 0.0, &pass).unwrap());
+    let loss = values(model.loss(tensor(x, [2, 3, 4]), &[3, 1], labels, 0.0, &pass).unwrap());
     let mean = all.chunks(3).zip([0, 2, 1, 1]).map(|(row, label)| {
         let sum: f64 = row.iter().map(|&x| f64::from(x).exp()).sum();
         sum.ln() - f64::from(row[label])
@@ -80,8 +80,7 @@ fn without_positions_the_vectors_are_a_set() {
     let turned: Vec<f32> = x.chunks(4).rev().flatten().copied().collect();
     for (position, is_set) in [(Position::None, true), (Position::Sinusoidal, false)] {
         let model = model(&config(transformer(position)));
-        let logits =
-            |x: &[f32]| values(&model.logits(tensor(x.to_vec(), [1, 3, 4]), &[3], &Pass::inference()).unwrap());
+        let logits = |x: &[f32]| values(model.logits(tensor(x.to_vec(), [1, 3, 4]), &[3], &Pass::inference()).unwrap());
         let (one, other) = (logits(&x), logits(&turned));
         let distance = one.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert_eq!(distance < 1e-5, is_set, "{position:?} {distance}");
