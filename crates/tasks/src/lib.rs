@@ -97,6 +97,9 @@ mod tests {
     #[test]
     fn configs_of_the_results_have_no_unused_keys() {
         for (task, file) in [
+            ("caption", "caption-hard"),
+            ("caption", "caption-gumbel"),
+            ("caption", "caption-transformer"),
             ("classify", "classify-polarity"),
             ("classify", "classify-polarity-bag"),
             ("generate", "generate-shakespeare"),
