@@ -1,5 +1,6 @@
 //! Pictures with their sentences, read and tokenised.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ impl Described {
 /// Groups pictures with one sentence each by picture, which may have several.
 pub(super) fn described(examples: Vec<Raw>, tokenizer: &Tokenizer) -> Vec<Described> {
     let mut all: Vec<Described> = Vec::new();
-    let mut known: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for raw in examples {
         match known.get(&raw.name) {
             Some(&at) => all[at].references.push(raw.sentence),

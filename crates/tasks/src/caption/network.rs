@@ -24,6 +24,7 @@ pub enum Captioner {
 
 /// The features of a batch of pictures, with the writer that describes them.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "a batch has only one")]
 pub(super) enum Seen<'a> {
     Transformer(TransformerWriter<'a>, TransformerSource),
     Recurrent(RecurrentWriter<'a>, RecurrentSource),

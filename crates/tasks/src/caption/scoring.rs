@@ -1,7 +1,6 @@
 //! The scores of a captioner, with pictures and captions for the report.
 
-use regard_data::END;
-use regard_data::START;
+use regard_data::{END, START};
 use regard_figures::{Content, Figure, Pictures, Table};
 use regard_nn::{AttentionMap, Capture, Pass};
 
