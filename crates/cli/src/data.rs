@@ -55,7 +55,7 @@ enum Action {
     /// Write the built-in data of a task as files, to read, change or use elsewhere
     Make {
         /// Task whose data to write
-        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "caption"])]
+        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption"])]
         task: String,
         /// Folder to write to
         #[arg(long, value_name = "DIR")]
@@ -170,6 +170,7 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
             let line = |opinion: Opinion| format!("{}\t{}\n", opinion.text, opinion.label.name());
             parts("tsv", "text\tlabel\n", opinions.map(line))
         }
+        "image" => return make_digits(&out, seed),
         "caption" => return make_scenes(&out, seed),
         _ => vec![("text.txt".to_string(), builtin::text(seed))],
     };
@@ -178,6 +179,22 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
         let path = out.join(name);
         save_atomically(&path, content.as_bytes())?;
         print(&format!("wrote {}\n", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Writes the built-in digits as folders of pictures, one for each label.
+fn make_digits(out: &Path, seed: u64) -> Result<()> {
+    let digits = builtin::digits(builtin::DIGITS, seed);
+    for split in Split::ALL {
+        let folder = out.join(split.to_string());
+        for (at, digit) in digits.get(split).iter().enumerate() {
+            let class = folder.join(digit.label.as_deref().unwrap_or_default());
+            std::fs::create_dir_all(&class).with_context(|| class.display().to_string())?;
+            let path = class.join(format!("{at}.png"));
+            std::fs::write(&path, digit.image.to_png()).with_context(|| path.display().to_string())?;
+        }
+        print(&format!("wrote {} with {} pictures\n", folder.display(), digits.get(split).len()))?;
     }
     Ok(())
 }

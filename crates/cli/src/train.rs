@@ -163,7 +163,7 @@ fn summary(finished: &Finished) -> String {
     if first.is_some_and(|(sample, _)| sample.given.brief() != input) {
         // The input is too long for a command.
         let file = "FILE, with an input such as those above in each line";
-        return text + &format!("  regard {command} {folder} --file {file}\n");
+        return text + &format!("  regard {command} {folder} --input {file}\n");
     }
     text += &format!("  regard {command} {folder} {input:?}\n");
     if finished.is_seen {

@@ -28,6 +28,7 @@ const SETTINGS: [&str; 9] = [
 fn more(task: &str) -> &'static [&'static str] {
     match task {
         "compose" => &["data.size=6", "data.test=50", "model.dropout=0.1"],
+        "image" => &["data.limit=500", "model.dropout=0.1"],
         "translate" => &["model.dropout=0.1"],
         // Hard attention counts its soft steps and keeps a running mean of the reward between steps.
         "caption" => &[

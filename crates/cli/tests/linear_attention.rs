@@ -24,6 +24,7 @@ fn every_task_with_one_stack_trains_predicts_and_shows_its_weights() {
         ("generate", "The king", &["data.block=32"]),
         ("pretrain", "The king lost his <mask>.", &["data.tokenizer.vocab=300"]),
         ("compose", "", &["data.size=4", "data.dev=8", "data.test=8"]),
+        ("image", "builtin:test/3", &["data.limit=100"]),
     ] {
         let train = ["train", task, "--steps", "6", "--out", task, "--json"];
         let settings = [&SMALL[..], more].concat();

@@ -29,7 +29,7 @@ fn a_model_answers_for_each_input() {
     let inputs = place.path().join("inputs.jsonl");
     let lines = ["{\"vectors\": [[1, 2], [3, 4]]}", "{\"vectors\": [[1, 2], [3]]}", "[[5, 6]]", "[[1, NaN]]"];
     fs::write(&inputs, lines.join("\n")).unwrap();
-    let output = regard(&["predict", path(&model), "--file", path(&inputs), "--json"]);
+    let output = regard(&["predict", path(&model), "--input", path(&inputs), "--json"]);
     let found = documents(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(output.status.code(), Some(1), "two inputs are wrong");
     let told: Vec<bool> = found.iter().map(|one| one.get("label").is_some()).collect();
@@ -37,7 +37,7 @@ fn a_model_answers_for_each_input() {
     assert!(found[1]["error"].to_string().contains("vectors[1]"), "{}", found[1]);
 
     // A file of vectors is a file of inputs, too.
-    let found = documents(&done(&regard(&["predict", path(&model), "--file", path(&data), "--json"])));
+    let found = documents(&done(&regard(&["predict", path(&model), "--input", path(&data), "--json"])));
     assert_eq!(found.len(), 60);
     assert_eq!(found[0]["input"], json!({"vectors": [[0.0, 0.5], [1.0, 0.5], [2.0, 0.5], [3.0, 0.5]]}));
 

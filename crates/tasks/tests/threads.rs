@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use regard_tasks::run::UnusedKeys;
 use regard_tasks::train::{Event, Observer, Origin, Stop};
 use regard_tasks::weights::{self, Tensors};
 use regard_tasks::{Kind, Request};
@@ -28,13 +29,14 @@ impl Observer for FirstStep<'_> {
     }
 }
 
-/// Returns settings that switch all dropout off, because each part of a batch would draw its own.
-fn without_dropout(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
-    let request = Request { sets: sets.to_vec(), ..Request::default() };
+/// Returns settings that switch dropout and random shifts of pictures off, because each part of a batch would draw its own.
+fn without_chance(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
+    let request = Request { sets: sets.to_vec(), unused: UnusedKeys::Dropped, ..Request::default() };
     let Value::Object(sections) = kind.configured(&request).unwrap().config else { panic!("sections") };
     let keys = sections.iter().filter_map(|(name, section)| Some((name, section.as_object()?)));
-    let dropouts =
-        keys.flat_map(|(name, keys)| keys.keys().filter(|key| key.contains("dropout")).map(move |key| (name, key)));
+    let dropouts = keys.flat_map(|(name, keys)| {
+        keys.keys().filter(|key| key.contains("dropout") || *key == "shift").map(move |key| (name, key))
+    });
     dropouts.map(|(section, key)| format!("{section}.{key}=0")).collect()
 }
 
@@ -68,10 +70,12 @@ fn stepped(kind: &dyn Kind, threads: usize, more: &[&str]) -> (Tensors, Vec<f32>
         "model.d_model=32",
     ];
     let mut sets: Vec<String> = sets.iter().chain(more).map(|set| set.to_string()).collect();
-    sets.extend(without_dropout(kind, &sets));
+    sets.extend(without_chance(kind, &sets));
     let folder = tempfile::tempdir().unwrap();
     let data = (kind.name() == "translate").then(|| pairs(folder.path()));
-    let request = Request { sets, data, out: Some(folder.path().join("run")), ..Request::default() };
+    // Not every network has `d_model`.
+    let unused = UnusedKeys::Dropped;
+    let request = Request { sets, data, out: Some(folder.path().join("run")), unused, ..Request::default() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let stop = Stop::default();
     let mut first = FirstStep { stop: &stop, losses: Vec::new() };
@@ -124,6 +128,9 @@ fn a_shared_batch_makes_the_same_step_in_other_networks() {
     let translate = regard_tasks::kind("translate").unwrap();
     check(translate, &["model.kind=gru"]);
     // The baseline of rewards depends on the whole batch, so the batch is not divided.
+    let image = regard_tasks::kind("image").unwrap();
+    check(image, &["model.kind=attention_cnn", "model.channels=[8,16]"]);
+    check(image, &["model.kind=dnn", "model.hidden=[16]"]);
     let hard = "model.selection={ kind = \"hard\", estimator = \"score_function\" }";
     let hard = ["model.kind=gru", hard];
     assert!(stepped(translate, 3, &hard) == stepped(translate, 3, &hard), "not the same bits again");

@@ -181,7 +181,7 @@ impl Answers<'_> {
                     },
                     Some((_, (Ok(whole), Some(Ok(less))))) => self.line(whole, Some(less))?,
                     Some((given, (Err(error), _) | (_, Some(Err(error))))) => {
-                        if !matches!(error, TaskError::Input { .. }) {
+                        if !matches!(error, TaskError::Input { .. } | TaskError::Data(_)) {
                             return Err(failure(error));
                         }
                         let line = self.refusal(&error, given.to_json());

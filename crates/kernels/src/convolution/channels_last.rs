@@ -31,21 +31,34 @@ impl ChannelsLast {
     #[inline(always)]
     pub(super) fn copy(&self, image: &[f32], out: &mut [f32]) {
         let Self { channels, width, image: [height, columns], padding: [top, left], size } = *self;
+        let out = &mut out[..self.len()];
         if channels < width {
             out.fill(0.0);
+        } else {
+            self.fill_around(out);
         }
-        for (row, out) in out.chunks_exact_mut(size[1] * width).enumerate() {
-            let Some(y) = row.checked_sub(top).filter(|&y| y < height) else {
-                out.fill(0.0);
-                continue;
-            };
-            let (before, out) = out.split_at_mut(left * width);
-            let (inside, after) = out.split_at_mut(columns * width);
-            before.fill(0.0);
-            after.fill(0.0);
-            let image = image.get(y * columns..).unwrap_or(&[]);
-            transpose(image, height * columns, [channels, columns], inside, width);
+        // Some channels at a time: the processor fetches ahead along each of them, but not along many.
+        for first in (0..channels).step_by(BLOCK) {
+            let count = BLOCK.min(channels - first);
+            for y in 0..height {
+                let from = &image[(first * height + y) * columns..];
+                let to = &mut out[((top + y) * size[1] + left) * width + first..];
+                transpose(from, height * columns, [count, columns], to, width);
+            }
         }
+    }
+
+    /// Writes the zeros around the image.
+    #[inline(always)]
+    fn fill_around(&self, out: &mut [f32]) {
+        let Self { width, image: [height, columns], padding: [top, left], size, .. } = *self;
+        let mut rows = out.chunks_exact_mut(size[1] * width);
+        rows.by_ref().take(top).for_each(|row| row.fill(0.0));
+        for row in rows.by_ref().take(height) {
+            row[..left * width].fill(0.0);
+            row[(left + columns) * width..].fill(0.0);
+        }
+        rows.for_each(|row| row.fill(0.0));
     }
 }
 
@@ -66,21 +79,15 @@ pub(super) fn transpose(x: &[f32], x_row: usize, [rows, columns]: [usize; 2], ou
         return;
     }
     let (x, out) = (x.as_ptr(), out.as_mut_ptr());
-    let mut i = 0;
-    while i < rows {
-        let mut j = 0;
-        while j < columns {
-            for i in (i..rows.min(i + BLOCK)).step_by(SQUARE) {
-                for j in (j..columns.min(j + BLOCK)).step_by(SQUARE) {
-                    // The last squares overlap those before.
-                    let (i, j) = (i.min(rows - SQUARE), j.min(columns - SQUARE));
-                    // SAFETY: a whole square from there is inside both by the assertions.
-                    unsafe { transpose_square(x.add(i * x_row + j), x_row, out.add(j * out_row + i), out_row) };
-                }
+    for first in (0..columns).step_by(BLOCK) {
+        for i in (0..rows).step_by(SQUARE) {
+            for j in (first..columns.min(first + BLOCK)).step_by(SQUARE) {
+                // The last squares overlap those before.
+                let (i, j) = (i.min(rows - SQUARE), j.min(columns - SQUARE));
+                // SAFETY: a whole square from there is inside both by the assertions.
+                unsafe { transpose_square(x.add(i * x_row + j), x_row, out.add(j * out_row + i), out_row) };
             }
-            j += BLOCK;
         }
-        i += BLOCK;
     }
 }
 

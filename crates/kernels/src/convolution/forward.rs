@@ -35,8 +35,8 @@ pub fn convolution_forward(
 /// Returns a layout of the input with its zeros, and the distance in it from a row and from a column of outputs to the next.
 pub(super) fn input_planes(shape: ConvolutionShape, output: [usize; 2]) -> (Planes, [usize; 2]) {
     let ConvolutionShape { input, kernel, stride, padding, .. } = shape;
-    if stride[0] > kernel[0] || stride[1] > kernel[1] {
-        // Some inputs are never seen.
+    if padding != [0, 0] && (stride[0] > kernel[0] || stride[1] > kernel[1]) {
+        // Some inputs are never seen and need not be copied.
         let planes = phase_planes(shape, output);
         return (planes, [planes.size[1], 1]);
     }

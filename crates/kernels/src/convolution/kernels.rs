@@ -55,21 +55,20 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// Lays out some places of the kernels. `bounds` are the first output channel of each panel and the end, which may be
-    /// past the last channel: the weights are zero there.
-    pub(super) fn new<S: Simd>(simd: S, kernels: Kernels<'_>, places: &[usize], bounds: Vec<usize>) -> Self {
-        let (inputs, width) = (kernels.channels[0], bounds.last().copied().unwrap_or(0));
-        let terms = inputs * places.len();
-        let mut data = Scratch::new(terms * width);
-        let out = SharedSlice::new(&mut data);
+    /// Lays out some places of the kernels, for each list of `places`. `bounds` are the first output channel of each panel
+    /// and the end, which may be past the last channel: the weights are zero there.
+    pub(super) fn new<S: Simd>(simd: S, kernels: Kernels<'_>, places: &[&[usize]], bounds: &[usize]) -> Vec<Self> {
+        let (inputs, width) = (kernels.channels[0], bounds[bounds.len() - 1]);
+        let empty = |places: &&[usize]| {
+            let terms = inputs * places.len();
+            Self { bounds: bounds.to_vec(), terms, data: Scratch::new(terms * width) }
+        };
+        let mut all: Vec<Self> = places.iter().map(empty).collect();
+        let out: Vec<SharedSlice<'_>> = all.iter_mut().map(|packed| SharedSlice::new(&mut packed.data)).collect();
         for_each_index(inputs, kernels.places * width, |input| {
-            simd.vectorize(Pack { kernels, places, bounds: &bounds, input, out });
+            simd.vectorize(Pack { kernels, places, bounds, input, out: &out });
         });
-        Self { bounds, terms, data }
-    }
-
-    pub(super) fn panels(&self) -> usize {
-        self.bounds.len() - 1
+        all
     }
 
     /// Returns the first output channel of a panel and the number of its channels.
@@ -86,10 +85,10 @@ impl Packed {
 /// The weights of one input channel.
 struct Pack<'a> {
     kernels: Kernels<'a>,
-    places: &'a [usize],
+    places: &'a [&'a [usize]],
     bounds: &'a [usize],
     input: usize,
-    out: SharedSlice<'a>,
+    out: &'a [SharedSlice<'a>],
 }
 
 impl WithSimd for Pack<'_> {
@@ -98,17 +97,18 @@ impl WithSimd for Pack<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let Self { kernels, places, bounds, input, out } = self;
-        let width = bounds.last().copied().unwrap_or(0);
+        let width = bounds[bounds.len() - 1];
         let mut all = Scratch::new(kernels.places * width);
         kernels.of_input(input, width, &mut all);
-        let terms = kernels.channels[0] * places.len();
-        for panel in bounds.windows(2) {
-            let (first, count) = (panel[0], panel[1] - panel[0]);
-            for (t, place) in places.iter().enumerate() {
-                let from = &all[place * width + first..][..count];
+        for (places, out) in places.iter().zip(out) {
+            let terms = kernels.channels[0] * places.len();
+            for panel in bounds.windows(2) {
+                let (first, count) = (panel[0], panel[1] - panel[0]);
                 // SAFETY: only this call writes the weights of this input channel.
-                let out = unsafe { out.slice(terms * first + (input * places.len() + t) * count, count) };
-                out.copy_from_slice(from);
+                let out = unsafe { out.slice(terms * first + input * places.len() * count, places.len() * count) };
+                for (out, place) in out.chunks_exact_mut(count).zip(*places) {
+                    out.copy_from_slice(&all[place * width + first..][..count]);
+                }
             }
         }
     }

@@ -96,8 +96,8 @@ impl Pass<'_> {
         if let Some(numbers) = self.start {
             start[..channels].copy_from_slice(numbers);
         }
-        let packed: Vec<Packed> =
-            self.parts.iter().map(|part| Packed::new(simd, self.kernels, &part.places, bounds.clone())).collect();
+        let places: Vec<&[usize]> = self.parts.iter().map(|part| &part.places[..]).collect();
+        let packed = Packed::new(simd, self.kernels, &places, &bounds);
         let positions: Vec<Vec<Position>> = match self.vectors {
             Vectors::Channels => self.parts.iter().map(Part::positions).collect(),
             Vectors::Positions => Vec::new(),
@@ -135,7 +135,7 @@ impl WithSimd for Unit<'_> {
         let Pass { images, planes, vectors, ref parts, kernels, .. } = *self.pass;
         let whole = planes.phase(planes.channels, [0, 0]);
         let (source_len, sums_len) = match vectors {
-            Vectors::Channels => (whole, self.channel_len * panel_width::<S>()),
+            Vectors::Channels => (if planes.is_image() { 0 } else { whole }, self.channel_len * panel_width::<S>()),
             Vectors::Positions => {
                 let sums: Vec<PositionSums<'_>> = parts.iter().map(PositionSums::new::<S>).collect();
                 let source_len = sums.iter().map(|sums| sums.source_len()).max().unwrap_or(0);
@@ -149,7 +149,13 @@ impl WithSimd for Unit<'_> {
         let image_len = planes.channels * planes.image[0] * planes.image[1];
         let is_whole = parts.iter().map(|part| part.size[0] * part.size[1]).sum::<usize>() == self.channel_len;
         for n in self.images.clone() {
-            planes.copy(&images[n * image_len..][..image_len], source);
+            let image = &images[n * image_len..][..image_len];
+            let source = if source.is_empty() {
+                image
+            } else {
+                planes.copy(image, source);
+                &*source
+            };
             for panel in self.panels.clone() {
                 let (first, count) = self.packed[0].channels(panel);
                 let count = count.min(kernels.channels[1] - first);

@@ -32,6 +32,11 @@ impl Planes {
         Ok(room / ROOM)
     }
 
+    /// Returns whether the copy would be equal to the image.
+    pub(super) fn is_image(&self) -> bool {
+        self.origin == [0, 0] && self.stride == [1, 1] && self.size == self.image
+    }
+
     /// Returns the index of the first element of a phase.
     pub(super) fn phase(&self, channel: usize, [a, b]: [usize; 2]) -> usize {
         ((channel * self.phases[0] + a) * self.phases[1] + b) * self.size[0] * self.size[1]

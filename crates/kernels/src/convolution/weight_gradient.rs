@@ -136,7 +136,8 @@ impl WithSimd for Piece<'_> {
             padding: [0, 0],
             size: [1, height * width],
         };
-        let source_len = if taps.is_empty() { 0 } else { planes.phase(planes.channels, [0, 0]) };
+        let is_copied = !taps.is_empty() && !planes.is_image();
+        let source_len = if is_copied { planes.phase(planes.channels, [0, 0]) } else { 0 };
         let mut scratch = Scratch::new(source_len + grad_layout.len());
         let (source, columns) = scratch.split_at_mut(source_len);
         // Zeros around the images stay for all of them.
@@ -150,7 +151,13 @@ impl WithSimd for Piece<'_> {
             if taps.is_empty() {
                 continue;
             }
-            planes.copy(&input[n * shape.input_len()..][..shape.input_len()], source);
+            let image = &input[n * shape.input_len()..][..shape.input_len()];
+            let source = if is_copied {
+                planes.copy(image, source);
+                &*source
+            } else {
+                image
+            };
             for first in (0..height).step_by((BLOCK / width).max(1)) {
                 let rows = (BLOCK / width).max(1).min(height - first);
                 let image = ImageSums {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Augment {
     /// Probability that a vector is left out.
     pub drop: f32,
-    /// Deviation of the entries of a random matrix `G`; all vectors of an example are multiplied by `I + G`.
+    /// Deviation of the entries of a random matrix `G`; all vectors of an example are multiplied by `I + G`,
+    /// except for features with at most two values.
     pub mix: f32,
     /// Deviation of the noise that is added to each scaled feature.
     pub noise: f32,
@@ -40,11 +41,17 @@ impl Augment {
         (0..length).filter(|&at| stays(at)).collect()
     }
 
-    /// Changes scaled vectors `[length, width]` in place.
-    pub fn apply(&self, vectors: &mut [f32], width: usize, random: &mut ChaCha8Rng) {
+    /// Changes scaled vectors `[length, width]` in place. The features in `flags` take no part in the linear map.
+    pub fn apply(&self, vectors: &mut [f32], width: usize, flags: &[usize], random: &mut ChaCha8Rng) {
         let mut normal = |deviation: f32| deviation * Distribution::<f32>::sample(&StandardNormal, random);
         if self.mix > 0.0 {
-            let matrix: Vec<f32> = (0..width * width).map(|_| normal(self.mix)).collect();
+            let mut matrix: Vec<f32> = (0..width * width).map(|_| normal(self.mix)).collect();
+            for &flag in flags {
+                (0..width).for_each(|other| {
+                    matrix[flag * width + other] = 0.0;
+                    matrix[other * width + flag] = 0.0;
+                });
+            }
             for vector in vectors.chunks_exact_mut(width) {
                 let added: Vec<f32> =
                     matrix.chunks_exact(width).map(|row| row.iter().zip(&*vector).map(|(g, x)| g * x).sum()).collect();
@@ -70,15 +77,18 @@ mod tests {
         let kept = augment.kept(4_000, &mut random);
         assert!((2_900..3_100).contains(&kept.len()) && kept.last() == Some(&3_999), "{}", kept.len());
         let mut same = vec![1.0, 2.0, 3.0, 4.0];
-        augment.apply(&mut same, 2, &mut random);
+        augment.apply(&mut same, 2, &[], &mut random);
         assert_eq!(same, [1.0, 2.0, 3.0, 4.0]);
         // One matrix for all vectors of an example: equal vectors stay equal, and the change is linear.
         let mut mixed = vec![1.0, 2.0, 1.0, 2.0, 2.0, 4.0];
-        Augment { mix: 0.1, ..augment }.apply(&mut mixed, 2, &mut random);
+        Augment { mix: 0.1, ..augment }.apply(&mut mixed, 2, &[], &mut random);
         assert_eq!(mixed[..2], mixed[2..4]);
         assert!(mixed[0] != 1.0 && (mixed[4] - 2.0 * mixed[0]).abs() < 1e-6);
+        let mut flagged = vec![1.0, 2.0];
+        Augment { mix: 0.1, ..augment }.apply(&mut flagged, 2, &[1], &mut random);
+        assert!(flagged[0] != 1.0 && flagged[1] == 2.0);
         let mut noisy = vec![0.0; 10_000];
-        Augment { noise: 0.5, ..augment }.apply(&mut noisy, 2, &mut random);
+        Augment { noise: 0.5, ..augment }.apply(&mut noisy, 2, &[], &mut random);
         let square = noisy.iter().map(|x| x * x).sum::<f32>() / 10_000.0;
         assert!((square - 0.25).abs() < 0.02, "{square}");
         assert!(Augment { noise: f32::NAN, ..augment }.validate().is_err());

@@ -62,6 +62,8 @@ pub struct DataConfig {
     pub features: Option<Vec<usize>>,
     /// What is taken out of each example before it is scaled.
     pub normalise: Normalise,
+    /// Whether the network also sees the difference of each vector to the one before it.
+    pub differences: bool,
     /// Random changes of training examples.
     pub augment: Augment,
     /// Maximum vectors of an example: longer ones are left out of training, refused in prediction, cut in evaluation.
@@ -78,6 +80,7 @@ impl Default for DataConfig {
             horizon: 1,
             features: None,
             normalise: Normalise::None,
+            differences: false,
             augment: Augment::default(),
             max_length: 512,
         }

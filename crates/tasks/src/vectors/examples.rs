@@ -5,7 +5,7 @@ use regard_data::{Scaler, Series, Target, Vectors};
 use regard_nn::models::target;
 use regard_nn::models::vectors::AnswerPer;
 
-use super::config::{Aim, DataConfig, Normalise};
+use super::config::{Aim, DataConfig};
 use super::forecast::{Forecast, changes};
 use crate::answers::{Answer, Answers};
 use crate::error::TaskError;
@@ -219,41 +219,6 @@ fn learn_changes(data: &DataConfig, train: &[Series]) -> Result<Forecast, TaskEr
     Ok(Forecast { features, horizon, changes })
 }
 
-/// How the vectors of an example are scaled before the network sees them.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scaling {
-    pub normalise: Normalise,
-    pub scaler: Scaler,
-}
-
-impl Scaling {
-    /// Learns the scale of the features from the training examples.
-    pub fn learn(normalise: Normalise, width: usize, part: &Part) -> Self {
-        // Windows overlap; every vector counts once, or nearly so.
-        let mut after = (usize::MAX, 0);
-        let blocks: Vec<Vec<f32>> = part
-            .examples
-            .iter()
-            .filter(|example| {
-                let is_new = after.0 != example.series || example.from >= after.1;
-                if is_new {
-                    after = (example.series, example.to);
-                }
-                is_new
-            })
-            .map(|example| normalised(normalise, part.window(example, width), width))
-            .collect();
-        Self { normalise, scaler: Scaler::learn(width, blocks.iter().map(Vec::as_slice)) }
-    }
-
-    /// Returns the scaled vectors of an example.
-    pub fn apply(&self, vectors: &[f32]) -> Vec<f32> {
-        let mut numbers = normalised(self.normalise, vectors, self.scaler.width());
-        self.scaler.apply(&mut numbers);
-        numbers
-    }
-}
-
 /// Pads scaled examples with zeros to one tensor, `[examples, longest, width]`; also returns their lengths.
 pub(super) fn padded(examples: &[Vec<f32>], width: usize, device: &Device) -> (Tensor<3>, Vec<usize>) {
     let lengths: Vec<usize> = examples.iter().map(|example| example.len() / width).collect();
@@ -264,37 +229,4 @@ pub(super) fn padded(examples: &[Vec<f32>], width: usize, device: &Device) -> (T
     }
     let shape = [examples.len(), longest, width];
     (Tensor::from_data(TensorData::new(numbers, shape), device), lengths)
-}
-
-/// Takes out the mean, and perhaps the size, of an example.
-fn normalised(normalise: Normalise, vectors: &[f32], width: usize) -> Vec<f32> {
-    if normalise == Normalise::None {
-        return vectors.to_vec();
-    }
-    let own = Scaler::learn(width, [vectors]);
-    // The deviation of a constant feature is 1 by definition and must not count as the largest.
-    let varies = |feature: usize| vectors.chunks_exact(width).any(|vector| vector[feature] != vectors[feature]);
-    let largest = (0..width).filter(|&f| varies(f)).map(|f| own.deviation()[f]).fold(0.0, f64::max);
-    let size = if normalise == Normalise::Size && largest > 0.0 { largest } else { 1.0 };
-    let scaled = |(at, &x): (usize, &f32)| ((f64::from(x) - own.mean()[at % width]) / size) as f32;
-    vectors.iter().enumerate().map(scaled).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn normalising_keeps_proportions() {
-        let vectors = [1.0, 10.0, 7.0, 3.0, 10.0, 7.0, 5.0, 40.0, 7.0];
-        assert_eq!(normalised(Normalise::None, &vectors, 3), vectors);
-        let mean = normalised(Normalise::Mean, &vectors, 3);
-        assert_eq!(mean, [-2.0, -10.0, 0.0, 0.0, -10.0, 0.0, 2.0, 20.0, 0.0]);
-        let size = normalised(Normalise::Size, &vectors, 3);
-        let ratio = size[0] / mean[0];
-        assert!(size.iter().zip(&mean).all(|(a, b)| (a - b * ratio).abs() < 1e-6), "{size:?}");
-        let larger: Vec<f32> = vectors.iter().map(|x| 100.0 * x + 3.0).collect();
-        let other = normalised(Normalise::Size, &larger, 3);
-        assert!(size.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-5), "{size:?} {other:?}");
-    }
 }

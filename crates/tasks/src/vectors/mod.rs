@@ -9,6 +9,7 @@ mod config;
 mod examples;
 mod forecast;
 mod picture;
+mod scaling;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +18,7 @@ use std::path::Path;
 
 use regard_data::builtin::{self, Sizes};
 use regard_data::{
-    Scaler, Series, Source, Split, Splits, Target, Unlike, Vectors, batches, excerpt, in_order, is_jsonl, load_series,
+    Series, Source, Split, Splits, Target, Unlike, Vectors, batches, excerpt, in_order, is_jsonl, load_series,
     load_vectors, read_series, read_vectors, vectors_from_json,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
@@ -33,8 +34,9 @@ use serde_json::{Value, json};
 
 pub use self::config::{Aim, Config, DataConfig, ModelConfig};
 pub use self::examples::Part;
-use self::examples::{Example, Goal, Scaling, padded};
+use self::examples::{Example, Goal, padded};
 use self::forecast::{Forecast, Forecasted};
+use self::scaling::Scaling;
 use crate::answers::{Answer, Answers, TargetKind};
 use crate::error::TaskError;
 use crate::folder::Files;
@@ -56,7 +58,7 @@ const BUILT_IN_SIZES: Sizes = Sizes { train: 2_400, dev: 300, test: 600 };
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Learnt {
-    scaler: Scaler,
+    scaling: Scaling,
     goal: LearntGoal,
 }
 
@@ -95,7 +97,7 @@ impl VectorTask {
     }
 
     fn width(&self) -> usize {
-        self.scaling.scaler.width()
+        self.scaling.width()
     }
 
     /// Makes the examples of the dev and test splits and the notes on all.
@@ -146,7 +148,7 @@ impl VectorTask {
             Goal::Next(_) => (target::Target::Value, AnswerPer::Example),
         };
         let network = self.config.model.network();
-        VectorModelConfig { width: self.width(), outputs: self.goal.outputs(), target, answers, ..network }
+        VectorModelConfig { width: self.scaling.seen(), outputs: self.goal.outputs(), target, answers, ..network }
     }
 
     /// Computes the outputs of the network for each example, row by row.
@@ -157,8 +159,8 @@ impl VectorTask {
         let batches = in_order(&lengths, SCORING);
         for (done, batch) in batches.iter().enumerate() {
             pass.report(done, batches.len())?;
-            let scaled: Vec<Vec<f32>> = batch.iter().map(|&row| self.scaling.apply(windows[row])).collect();
-            let (x, lengths) = padded(&scaled, self.width(), &device);
+            let scaled: Vec<Vec<f32>> = batch.iter().map(|&row| self.scaling.apply(windows[row], None)).collect();
+            let (x, lengths) = padded(&scaled, self.scaling.seen(), &device);
             let found: Vec<f32> = model.predict(x, &lengths, pass)?.into_data().iter::<f32>().collect();
             let mut rest = found.as_slice();
             for (&row, &length) in batch.iter().zip(&lengths) {
@@ -279,7 +281,7 @@ impl Task for VectorTask {
             return Err(TaskError::input("train.label_smoothing", "0 for data with numbers as targets", got));
         }
         let train = goal.part(&config.data, std::mem::take(&mut all.train), true)?;
-        let scaling = Scaling::learn(config.data.normalise, width, &train);
+        let scaling = Scaling::learn(&config.data, width, &train);
         let task = Self { config, scaling, goal };
         task.config.validate()?;
         let parts = task.completed(train, counts, all)?;
@@ -292,7 +294,7 @@ impl Task for VectorTask {
             Goal::Given(_, per) => LearntGoal::Label(*per),
             Goal::Next(forecast) => LearntGoal::Next(forecast.clone()),
         };
-        let learnt = Learnt { scaler: self.scaling.scaler.clone(), goal };
+        let learnt = Learnt { scaling: self.scaling.clone(), goal };
         let learnt = serde_json::to_vec_pretty(&learnt).expect("plain values can be written as JSON");
         let mut files = BTreeMap::from([(FILE.to_string(), learnt)]);
         if let Goal::Given(answers, _) = &self.goal {
@@ -302,12 +304,15 @@ impl Task for VectorTask {
     }
 
     fn open(config: Config, files: &Files) -> Result<Self, TaskError> {
-        let Learnt { scaler, goal } = files.json(FILE)?;
+        let Learnt { scaling, goal } = files.json(FILE)?;
+        if !scaling.is_consistent() {
+            return Err(files.damaged(FILE, "the scales differ in width"));
+        }
         let goal = match goal {
             LearntGoal::Label(per) => Goal::Given(Answers::open(TargetKind::Label, files)?, per),
             LearntGoal::Value(per) => Goal::Given(Answers::open(TargetKind::Value, files)?, per),
             LearntGoal::Next(forecast) => {
-                let fits = forecast.features.iter().all(|&feature| feature < scaler.width())
+                let fits = forecast.features.iter().all(|&feature| feature < scaling.width())
                     && forecast.features.len().checked_mul(forecast.horizon) == Some(forecast.changes.width());
                 if !fits || forecast.horizon == 0 {
                     return Err(files.damaged(FILE, "the forecast does not fit the width of the vectors"));
@@ -315,7 +320,6 @@ impl Task for VectorTask {
                 Goal::Next(forecast)
             }
         };
-        let scaling = Scaling { normalise: config.data.normalise, scaler };
         Ok(Self { config, scaling, goal })
     }
 
@@ -417,18 +421,16 @@ impl Task for VectorTask {
         for example in batch.iter().map(|&index| &train.examples[index]) {
             let window = train.window(example, self.width());
             let Some(random) = &mut random else {
-                scaled.push(self.scaling.apply(window));
+                scaled.push(self.scaling.apply(window, None));
                 examples.push((example, (0..example.length()).collect()));
                 continue;
             };
             let kept = augment.kept(example.length(), random);
             let vectors = kept.iter().flat_map(|at| &window[at * self.width()..(at + 1) * self.width()]).copied();
-            let mut shown = self.scaling.apply(&vectors.collect::<Vec<f32>>());
-            augment.apply(&mut shown, self.width(), random);
-            scaled.push(shown);
+            scaled.push(self.scaling.apply(&vectors.collect::<Vec<f32>>(), Some((augment, random))));
             examples.push((example, kept));
         }
-        let (x, lengths) = padded(&scaled, self.width(), &device);
+        let (x, lengths) = padded(&scaled, self.scaling.seen(), &device);
         let answers = self.goal.tensor(train, &examples, self.width(), &device);
         let mean = model.loss(x, &lengths, answers, self.config.train.label_smoothing, pass)?;
         let tokens = lengths.iter().sum();

@@ -1,0 +1,138 @@
+//! The vectors of an example as the network sees them: normalised, scaled, in training changed, with their differences.
+
+use rand_chacha::ChaCha8Rng;
+use regard_data::Scaler;
+use serde::{Deserialize, Serialize};
+
+use super::augment::Augment;
+use super::config::{DataConfig, Normalise};
+use super::examples::Part;
+
+/// How the vectors of an example are prepared, learnt from the training part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scaling {
+    normalise: Normalise,
+    /// Scale of the features.
+    scaler: Scaler,
+    /// Scale of the differences of scaled features, if the network sees them.
+    differences: Option<Scaler>,
+    /// Features with at most two values, such as flags. A random linear map leaves them alone.
+    flags: Vec<usize>,
+}
+
+impl Scaling {
+    /// Learns the scales from the training examples.
+    pub fn learn(data: &DataConfig, width: usize, part: &Part) -> Self {
+        // Windows overlap; every vector counts once, or nearly so.
+        let mut after = (usize::MAX, 0);
+        let is_new = |example: &&super::examples::Example| {
+            let is_new = after.0 != example.series || example.from >= after.1;
+            if is_new {
+                after = (example.series, example.to);
+            }
+            is_new
+        };
+        let examples: Vec<_> = part.examples.iter().filter(is_new).collect();
+        let mut blocks: Vec<Vec<f32>> =
+            examples.iter().map(|example| normalised(data.normalise, part.window(example, width), width)).collect();
+        let scaler = Scaler::learn(width, blocks.iter().map(Vec::as_slice));
+        let differences = data.differences.then(|| {
+            blocks.iter_mut().for_each(|block| scaler.apply(block));
+            let changes: Vec<Vec<f32>> = blocks.iter().map(|block| differences(block, width)).collect();
+            Scaler::learn(width, changes.iter().map(Vec::as_slice))
+        });
+        let is_flag = |feature: &usize| {
+            let all =
+                || examples.iter().flat_map(|example| part.window(example, width).iter().skip(*feature).step_by(width));
+            let (low, high) = all().fold((f32::MAX, f32::MIN), |(low, high), &x| (low.min(x), high.max(x)));
+            all().all(|&x| x == low || x == high)
+        };
+        Self { normalise: data.normalise, scaler, differences, flags: (0..width).filter(is_flag).collect() }
+    }
+
+    /// Number of features of a vector in the data.
+    pub fn width(&self) -> usize {
+        self.scaler.width()
+    }
+
+    /// Number of features that the network sees.
+    pub fn seen(&self) -> usize {
+        self.width() * if self.differences.is_some() { 2 } else { 1 }
+    }
+
+    /// Whether the parts fit each other, as they do unless a file is damaged.
+    pub fn is_consistent(&self) -> bool {
+        self.differences.iter().all(|other| other.width() == self.width())
+            && self.flags.iter().all(|&feature| feature < self.width())
+    }
+
+    /// Prepares the vectors of an example, changed at random in training.
+    pub fn apply(&self, vectors: &[f32], augment: Option<(&Augment, &mut ChaCha8Rng)>) -> Vec<f32> {
+        let width = self.width();
+        let mut numbers = normalised(self.normalise, vectors, width);
+        self.scaler.apply(&mut numbers);
+        if let Some((augment, random)) = augment {
+            augment.apply(&mut numbers, width, &self.flags, random);
+        }
+        let Some(scaler) = &self.differences else { return numbers };
+        let mut changes = differences(&numbers, width);
+        scaler.apply(&mut changes);
+        let rows = numbers.chunks_exact(width).zip(changes.chunks_exact(width));
+        rows.flat_map(|(vector, change)| vector.iter().chain(change)).copied().collect()
+    }
+}
+
+/// Returns the difference of each vector to the one before it; zeros for the first.
+fn differences(vectors: &[f32], width: usize) -> Vec<f32> {
+    let first = std::iter::repeat_n(0.0, width.min(vectors.len()));
+    first.chain(vectors.iter().skip(width).zip(vectors).map(|(x, before)| x - before)).collect()
+}
+
+/// Takes out the mean, and perhaps the size, of an example.
+fn normalised(normalise: Normalise, vectors: &[f32], width: usize) -> Vec<f32> {
+    if normalise == Normalise::None {
+        return vectors.to_vec();
+    }
+    let own = Scaler::learn(width, [vectors]);
+    // The deviation of a constant feature is 1 by definition and must not count as the largest.
+    let varies = |feature: usize| vectors.chunks_exact(width).any(|vector| vector[feature] != vectors[feature]);
+    let largest = (0..width).filter(|&f| varies(f)).map(|f| own.deviation()[f]).fold(0.0, f64::max);
+    let size = if normalise == Normalise::Size && largest > 0.0 { largest } else { 1.0 };
+    let scaled = |(at, &x): (usize, &f32)| ((f64::from(x) - own.mean()[at % width]) / size) as f32;
+    vectors.iter().enumerate().map(scaled).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalising_keeps_proportions() {
+        let vectors = [1.0, 10.0, 7.0, 3.0, 10.0, 7.0, 5.0, 40.0, 7.0];
+        assert_eq!(normalised(Normalise::None, &vectors, 3), vectors);
+        let mean = normalised(Normalise::Mean, &vectors, 3);
+        assert_eq!(mean, [-2.0, -10.0, 0.0, 0.0, -10.0, 0.0, 2.0, 20.0, 0.0]);
+        let size = normalised(Normalise::Size, &vectors, 3);
+        let ratio = size[0] / mean[0];
+        assert!(size.iter().zip(&mean).all(|(a, b)| (a - b * ratio).abs() < 1e-6), "{size:?}");
+        let larger: Vec<f32> = vectors.iter().map(|x| 100.0 * x + 3.0).collect();
+        let other = normalised(Normalise::Size, &larger, 3);
+        assert!(size.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-5), "{size:?} {other:?}");
+    }
+
+    #[test]
+    fn differences_follow_each_vector() {
+        assert_eq!(differences(&[1.0, 10.0, 4.0, 30.0, 2.0, 30.0], 2), [0.0, 0.0, 3.0, 20.0, -2.0, 0.0]);
+        let series = vec![vec![0.0, 1.0, 2.0, 0.0, 6.0, 1.0]];
+        let example = super::super::examples::Example { series: 0, from: 0, to: 3, answers: Vec::new() };
+        let part = Part { series, examples: vec![example], unseen: Vec::new(), cut: 0 };
+        let data = DataConfig { differences: true, ..DataConfig::default() };
+        let scaling = Scaling::learn(&data, 2, &part);
+        assert_eq!((scaling.width(), scaling.seen(), &scaling.flags[..]), (2, 4, &[1][..]));
+        let seen = scaling.apply(&part.series[0], None);
+        assert_eq!(seen.len(), 12);
+        let means = (0..4).map(|feature| seen.iter().skip(feature).step_by(4).sum::<f32>());
+        assert!(means.clone().all(|sum| sum.abs() < 1e-5), "{:?}", means.collect::<Vec<_>>());
+    }
+}
