@@ -118,14 +118,15 @@ fn spatial(config: &SpatialAttentionConfig, image: Image) -> Draft {
     let (positions, channels) = (image.positions(), q(image.channels));
     let (d_key, d_value) = (q(config.d_key), q(config.d_value));
     let keys = q(image.size[0]) * image.size[1];
-    let kept = positions * (d_key * 2 + d_value * 2);
+    let kept = positions * (d_key * 2 + d_value * 3);
     Draft::new("spatial")
         .linear(positions, channels, d_key * 2 + d_value, true)
         .linear(positions, d_value, channels, true)
         .parameters(q(1))
         .flops(positions * keys * (d_key + d_value) * 2)
-        // Queries, keys, values and output; the tokens of each projection; the output before and after the gate.
-        .keeps(image.numbers() * 5)
+        // Queries, keys, values, their output in the order of tokens and of channels, the sum, and the matrices in the order of a
+        // convolution.
+        .keeps(image.numbers() + channels * (d_key + d_value) * 2)
         .keeps_either(kept + positions, kept + positions * keys)
 }
 

@@ -10,7 +10,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::AttentionOptions;
+use regard_ops::{AttentionOptions, ConvolutionOptions, OpError, convolution};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
@@ -39,10 +39,10 @@ impl SkipConnection {
         (self == Self::Gated).then(|| init.constant([1], 0.0))
     }
 
-    fn join<const D: usize>(self, x: Tensor<D>, y: Tensor<D>, gate: Option<&Param<Tensor<1>>>) -> Tensor<D> {
+    fn join(self, x: Tensor<4>, y: Tensor<4>, gate: Option<&Param<Tensor<1>>>) -> Tensor<4> {
         match (self, gate) {
             (Self::None, _) => y,
-            (_, Some(gate)) => y * gate.val().reshape([1; D]) + x,
+            (_, Some(gate)) => y * gate.val().reshape([1; 4]) + x,
             (_, None) => y + x,
         }
     }
@@ -134,17 +134,37 @@ impl SpatialAttention {
         let channels = self.query.weight.dims()[0];
         let any = ["batch", "height", "width"].map(Size::Any);
         check_input("feature map", &x, [any[0], Size::Is(channels), any[1], any[2]])?;
-        let dims @ [batch, _, height, width] = x.dims();
-        let tokens = x.clone().reshape([batch, channels, height * width]).swap_dims(1, 2);
-        let head = |linear: &Linear| linear.forward(tokens.clone()).map(|y| y.unsqueeze_dim::<4>(1));
-        let (q, k, v) = (head(&self.query)?, head(&self.key)?, head(&self.value)?);
-        let attended = self.heads.attend(q, k, v, &options(self.scale), 0, pass)?.squeeze_dim::<3>(1);
-        let y = match self.heads.are_off(pass) {
-            true => x.zeros_like(),
-            false => self.output.forward(attended)?.swap_dims(1, 2).reshape(dims),
+        let [batch, _, height, width] = x.dims();
+        let head = |linear: &Linear| -> Result<Tensor<4>, OpError> {
+            let y = pointwise(x.clone(), linear, None)?;
+            let d = y.dims()[1];
+            Ok(y.reshape([batch, 1, d, height * width]).swap_dims(2, 3))
         };
-        Ok(self.residual.join(x, y, self.gate.as_ref()))
+        let (q, k, v) = (head(&self.query)?, head(&self.key)?, head(&self.value)?);
+        let attended = self.heads.attend(q, k, v, &options(self.scale), 0, pass)?;
+        if self.heads.are_off(pass) {
+            return Ok(if self.residual == SkipConnection::None { x.zeros_like() } else { x });
+        }
+        let d_value = attended.dims()[3];
+        let attended = attended.swap_dims(2, 3).reshape([batch, d_value, height, width]);
+        let y = pointwise(attended, &self.output, self.gate.as_ref())?;
+        Ok(if self.residual == SkipConnection::None { y } else { y + x })
     }
+}
+
+/// Computes `gate · (W x + b)` at each position, as a convolution of size 1, which needs no other order of the map. The gate scales
+/// the weights, which are fewer than the outputs.
+///
+/// # Shapes
+/// `x` `[batch, d_in, height, width]`, `gate` `[1]` → `[batch, d_out, height, width]`.
+fn pointwise(x: Tensor<4>, linear: &Linear, gate: Option<&Param<Tensor<1>>>) -> Result<Tensor<4>, OpError> {
+    let [d_in, d_out] = linear.weight.dims();
+    let (mut weight, mut bias) = (linear.weight.val().transpose(), linear.bias.as_ref().map(Param::val));
+    if let Some(gate) = gate {
+        weight = weight * gate.val().unsqueeze();
+        bias = bias.map(|bias| bias * gate.val());
+    }
+    convolution(x, weight.reshape([d_out, d_in, 1, 1]), bias, &ConvolutionOptions::default())
 }
 
 /// Configuration of a [`ChannelAttention`].
