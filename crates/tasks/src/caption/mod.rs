@@ -52,8 +52,8 @@ use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample
 const SHOWN_OF_TRAINING: usize = 1_000;
 /// Largest number of pixels of all pictures of a batch without gradients.
 const SCORED_PIXELS: usize = 1 << 19;
-/// The built-in scene that is drawn when the user gives no picture: three shapes, two of the same colour.
-const TELLING: usize = 0;
+/// The built-in scene that is drawn when the user gives no picture: three shapes, two of them alike.
+const TELLING: usize = 5;
 
 /// A picture and the tokens of a sentence about it, without `<s>` and `</s>`.
 #[derive(Debug, Clone)]
