@@ -85,20 +85,31 @@ fn a_bad_picture_is_an_error_for_that_input_alone() {
     done(&regard(&[&["train", "caption", "--data", data, "--steps", "1", "--out", model][..], &sets(&SMALL)].concat()));
     let good = place.path().join("0.png");
     let bytes = fs::read(&good).unwrap();
-    for (name, content, message) in [
+    let mut list = format!("{}\n", path(&good));
+    let bad: [(&str, &[u8], &str); 3] = [
         ("half.png", &bytes[..bytes.len() / 2], "truncated"),
         ("huge.png", &huge(), "100000"),
-        ("text.png", b"not a picture".as_slice(), "a PNG or JPEG picture"),
-    ] {
-        let bad = place.path().join(name);
-        fs::write(&bad, content).unwrap();
-        let output = regard(&["predict", model, path(&bad), path(&good), "--json"]);
-        fails_with(&output, 1, &[name, message]);
-        let answers = documents(&text(&output.stdout));
-        assert!(answers.iter().any(|answer| answer["caption"].is_string()), "{name}: {answers:?}");
+        ("text.png", b"not a picture", "a PNG or JPEG picture"),
+    ];
+    for (name, content, _) in bad {
+        let file = place.path().join(name);
+        fs::write(&file, content).unwrap();
+        list += &format!("{}\n", path(&file));
+    }
+    list += &format!("{}\nbuiltin:test/1000\nbuiltin:train/0\n", path(&place.path().join("none.png")));
+    let inputs = place.path().join("list.txt");
+    fs::write(&inputs, list).unwrap();
+    let output = regard(&["predict", model, "--input", path(&inputs), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let answers = documents(&text(&output.stdout));
+    assert_eq!(answers.len(), 7, "{}", text(&output.stderr));
+    assert!(answers[0]["caption"].is_string() && answers[0]["caption"] == answers[6]["caption"], "{answers:?}");
+    let messages = bad.map(|(_, _, message)| message).into_iter().chain(["no such file", "a built-in scene of test"]);
+    for (answer, message) in answers[1..].iter().zip(messages) {
+        assert!(answer["error"].as_str().unwrap().contains(message), "{message}: {answer}");
     }
     fails_with(&regard(&["predict", model, "none.png"]), 1, &["none.png: there is no such file"]);
-    fails_with(&regard(&["predict", model, "builtin:test/1000"]), 1, &["a built-in scene of test"]);
+    assert_eq!(done(&regard(&["predict", model, "--input", path(&good)])).lines().count(), 1);
 }
 
 #[test]

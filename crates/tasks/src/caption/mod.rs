@@ -42,7 +42,7 @@ use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind};
 use crate::notes;
-use crate::pictures::{GivenPicture, built_in_name, pictures_tensor, read_picture};
+use crate::pictures::{GivenPicture, built_in_name, is_picture_file, pictures_tensor, read_picture};
 use crate::rewards;
 use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
@@ -300,7 +300,10 @@ impl Task for Captions {
     }
 
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
-        let names = read_captioned_names(path)?;
+        let names = match is_picture_file(path) {
+            true => Some(vec![path.to_path_buf()]),
+            false => read_captioned_names(path)?,
+        };
         Ok(names.map(|names| Questions::lines(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())))
     }
 
