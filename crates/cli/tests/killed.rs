@@ -30,6 +30,13 @@ fn more(task: &str) -> &'static [&'static str] {
         "compose" => &["data.size=6", "data.test=50", "model.dropout=0.1"],
         "image" => &["data.limit=500", "model.dropout=0.1"],
         "translate" => &["model.dropout=0.1"],
+        // Hard attention counts its soft steps and keeps a running mean of the reward between steps.
+        "caption" => &[
+            "model.channels=[4, 4]",
+            "model.groups=2",
+            "model.selection={ kind = \"hard\", estimator = \"score_function\" }",
+            "model.soft_steps=90",
+        ],
         _ => &[],
     }
 }

@@ -12,7 +12,7 @@ use crate::folder::names_of;
 use crate::images::read_image_files;
 use crate::split::{complete, fingerprint_of, finish, split_given, split_one};
 use crate::{DataError, Fit, Image, Loaded, Source, Split, Splits};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,8 +81,10 @@ pub fn load_captions(source: &Source, fit: &Fit) -> Result<Splits<Caption>, Data
             }
             finish(path, split_one(loaded, *fold, key))
         }
-        Layout::Parts(_) if fold.is_some() => Err(fold.map_or_else(|| missing(path), |fold| fold.of_parts(path))),
         Layout::Parts(files) => {
+            if let Some(fold) = fold {
+                return Err(fold.of_parts(path));
+            }
             let present: Vec<&PathBuf> = files.iter().flatten().collect();
             let read = present.iter().map(|file| lines(file)).collect::<Result<Vec<_>, _>>()?;
             let (parts, notes) = with_images(read, fit)?;
@@ -106,9 +108,9 @@ pub fn fingerprint_captions(path: &Path) -> Result<String, DataError> {
     };
     let mut all = Vec::new();
     for file in files {
-        let pictures: BTreeMap<PathBuf, ()> = lines(&file)?.into_iter().map(|line| (line.file, ())).collect();
+        let pictures: BTreeSet<PathBuf> = lines(&file)?.into_iter().map(|line| line.file).collect();
         all.push(file);
-        all.extend(pictures.into_keys());
+        all.extend(pictures);
     }
     let name = |file: &PathBuf| file.strip_prefix(path).unwrap_or(file).to_string_lossy().into_owned();
     fingerprint_of(all.into_iter().map(|file| (name(&file), file)))

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod caption;
 mod classify;
 pub mod compare;
 mod compose;
@@ -19,7 +20,6 @@ pub mod metrics;
 pub mod model;
 mod notes;
 pub mod opened;
-#[allow(dead_code, reason = "the tasks on pictures follow")]
 mod pictures;
 mod plain_text;
 mod pretrain;
@@ -59,6 +59,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<compose::Compose>(),
         kind_of::<vectors::VectorTask>(),
         kind_of::<image::Images>(),
+        kind_of::<caption::Captions>(),
     ];
     KINDS
 }
@@ -96,6 +97,9 @@ mod tests {
     #[test]
     fn configs_of_the_results_have_no_unused_keys() {
         for (task, file) in [
+            ("caption", "caption-hard"),
+            ("caption", "caption-gumbel"),
+            ("caption", "caption-transformer"),
             ("classify", "classify-polarity"),
             ("classify", "classify-polarity-bag"),
             ("generate", "generate-shakespeare"),
@@ -125,6 +129,7 @@ mod tests {
             assert_eq!(unnamed::<crate::generate::Generate>(kind), none, "generate {kind}");
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
             assert_eq!(unnamed::<crate::vectors::VectorTask>(kind), none, "vectors {kind}");
+            assert_eq!(unnamed::<crate::caption::Captions>(kind), none, "caption {kind}");
         }
         for kind in ["vit", "cnn", "attention_cnn", "dnn"] {
             assert_eq!(unnamed::<crate::image::Images>(kind), none, "image {kind}");

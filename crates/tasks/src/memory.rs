@@ -61,6 +61,7 @@ mod tests {
     use regard_nn::Init;
 
     use super::*;
+    use crate::caption::Captions;
     use crate::classify::Classify;
     use crate::compose::Compose;
     use crate::generate::Generate;
@@ -105,6 +106,8 @@ mod tests {
             error::<Tag>(&[]),
             error::<Tag>(&["model.kind=lstm"]),
             error::<Translate>(&[]),
+            error::<Captions>(&[]),
+            error::<Captions>(&["model.kind=transformer"]),
         ] {
             assert!(near < 0.1, "{near}");
         }
@@ -124,6 +127,7 @@ mod tests {
         refused::<Pretrain>("model.d_model=400000");
         refused::<Words>("model.d_model=4000000");
         refused::<Compose>("model.d_model=400000");
+        refused::<Captions>("model.d_model=400000");
     }
 
     #[test]

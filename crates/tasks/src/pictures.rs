@@ -52,6 +52,12 @@ pub(crate) fn read_picture(given: &Given, size: ImageSize) -> Result<GivenPictur
     Ok(GivenPicture::BuiltIn(split, index))
 }
 
+/// Returns whether a file given as a list of inputs is a picture itself, by its extension.
+pub(crate) fn is_picture_file(path: &Path) -> bool {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    matches!(extension.as_deref(), Some("png" | "jpg" | "jpeg"))
+}
+
 /// Returns the name by which [`read_picture`] finds a built-in picture.
 pub(crate) fn built_in_name(split: Split, index: usize) -> String {
     format!("{BUILT_IN}{split}/{index}")

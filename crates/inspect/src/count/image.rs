@@ -104,11 +104,13 @@ fn convolutions(cnn: &CnnConfig, config: &ImageClassifierConfig, batch: usize) -
     model
 }
 
-/// A convolution without bias and its group norm, which keeps its input and two statistics per group.
+/// A convolution without bias and its group norm, which keeps its input and two statistics per group; or one with a bias.
 fn normed(name: &str, image: Image, kernel: usize, out: Image, groups: usize) -> Draft {
     let taps = q(image.channels) * kernel * kernel;
     let kept = out.numbers() + q(out.batch) * groups * 2;
-    Draft::new(name).linear(out.positions(), taps, q(out.channels), false).parameters(q(out.channels) * 2).keeps(kept)
+    let has_norm = groups > 0;
+    let convolution = Draft::new(name).linear(out.positions(), taps, q(out.channels), !has_norm).keeps(kept);
+    if has_norm { convolution.parameters(q(out.channels) * 2) } else { convolution }
 }
 
 /// Attention between positions: four projections, its two products, and the gate.

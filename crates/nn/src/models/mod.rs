@@ -1,6 +1,7 @@
 //! Complete models, built from the layers.
 
 pub mod body;
+pub mod captioner;
 pub mod classifier;
 pub mod encoder;
 pub mod encoder_decoder;

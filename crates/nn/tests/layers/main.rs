@@ -11,6 +11,7 @@ mod ablation;
 mod backpropagation;
 mod blocks;
 mod body;
+mod captioner;
 mod case;
 mod characters;
 mod classifier;

@@ -36,7 +36,7 @@ use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::notes;
-use crate::pictures::{GivenPicture, built_in_name, read_picture, tile};
+use crate::pictures::{GivenPicture, built_in_name, is_picture_file, read_picture, tile};
 use crate::rows::{device_of, spread};
 use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
@@ -314,9 +314,7 @@ impl Task for Images {
         if let Some(names) = idx_names(path)? {
             return Ok(Some(Questions::lines(names)));
         }
-        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        let is_picture = matches!(extension.as_deref(), Some("png" | "jpg" | "jpeg"));
-        Ok(is_picture.then(|| Questions::lines(vec![path.display().to_string()])))
+        Ok(is_picture_file(path).then(|| Questions::lines(vec![path.display().to_string()])))
     }
 
     fn input(&self, given: &Given) -> Result<Shown, TaskError> {

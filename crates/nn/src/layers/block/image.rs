@@ -6,6 +6,7 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use regard_ops::{Activation, activation};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_dropout;
@@ -71,7 +72,7 @@ pub struct NormedConvolutionConfig {
     pub kernel: usize,
     /// Distance between the windows of neighbouring outputs.
     pub stride: usize,
-    /// Number of groups of channels in the norm.
+    /// Number of groups of channels in the norm; 0 for a bias in place of the norm.
     pub groups: usize,
 }
 
@@ -79,25 +80,26 @@ impl NormedConvolutionConfig {
     /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.convolution().validate()?;
-        self.norm().validate()
+        self.norm().map_or(Ok(()), |norm| norm.validate())
     }
 
     /// Creates the layer.
     pub fn init(&self, init: &Init) -> Result<NormedConvolution, ConfigError> {
         Ok(NormedConvolution {
             convolution: self.convolution().init(&init.enter("convolution"))?,
-            norm: self.norm().init(&init.enter("norm"))?,
+            norm: self.norm().map(|norm| norm.init(&init.enter("norm"))).transpose()?,
         })
     }
 
-    /// Returns the configuration of the convolution, without a bias, which the norm has.
+    /// Returns the configuration of the convolution, without a bias if there is a norm, which has one.
     fn convolution(&self) -> ConvolutionConfig {
-        let Self { in_channels, out_channels, kernel, stride, .. } = *self;
-        ConvolutionConfig::new(in_channels, out_channels, kernel).with_stride(stride).with_bias(Bias::None)
+        let Self { in_channels, out_channels, kernel, stride, groups } = *self;
+        let bias = if groups == 0 { Bias::Learned } else { Bias::None };
+        ConvolutionConfig::new(in_channels, out_channels, kernel).with_stride(stride).with_bias(bias)
     }
 
-    fn norm(&self) -> GroupNormConfig {
-        GroupNormConfig::new(self.out_channels, self.groups)
+    fn norm(&self) -> Option<GroupNormConfig> {
+        (self.groups > 0).then(|| GroupNormConfig::new(self.out_channels, self.groups))
     }
 }
 
@@ -113,13 +115,14 @@ pub struct ResidualBlock {
     dropout: Dropout,
 }
 
-/// Convolution followed by a group norm.
+/// Convolution followed by a group norm. Without a norm, an output depends only on the pixels around it: the statistics of a norm
+/// are those of the whole image.
 #[derive(Module, Debug)]
 pub struct NormedConvolution {
-    /// Convolution without bias.
+    /// Convolution, with a bias if there is no norm.
     pub convolution: Convolution,
     /// Norm of its output.
-    pub norm: GroupNorm,
+    pub norm: Option<GroupNorm>,
 }
 
 impl ResidualBlock {
@@ -129,7 +132,7 @@ impl ResidualBlock {
     /// `x` `[batch, in_channels, height, width]` → `[batch, out_channels, ⌈height / stride⌉, ⌈width / stride⌉]`.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>, NnError> {
         let shortcut = match &self.shortcut {
-            Some(part) => part.norm.forward(part.convolution.forward(x.clone())?)?,
+            Some(part) => part.forward(x.clone())?,
             None => x.clone(),
         };
         let y = self.first.forward_rectified(x, None)?;
@@ -138,11 +141,28 @@ impl ResidualBlock {
 }
 
 impl NormedConvolution {
+    /// Computes `norm(conv(x))`.
+    ///
+    /// # Shapes
+    /// `x` `[batch, in_channels, height, width]` → `[batch, out_channels, out_h, out_w]`.
+    pub fn forward(&self, x: Tensor<4>) -> Result<Tensor<4>, NnError> {
+        let y = self.convolution.forward(x)?;
+        Ok(match &self.norm {
+            Some(norm) => norm.forward(y)?,
+            None => y,
+        })
+    }
+
     /// Computes `relu(norm(conv(x)) + onto)`, or `relu(norm(conv(x)))` without `onto`.
     ///
     /// # Shapes
     /// `x` `[batch, in_channels, height, width]`, `onto` `[batch, out_channels, out_h, out_w]` → as `onto`.
     pub fn forward_rectified(&self, x: Tensor<4>, onto: Option<Tensor<4>>) -> Result<Tensor<4>, NnError> {
-        Ok(self.norm.forward_rectified(self.convolution.forward(x)?, onto)?)
+        let y = self.convolution.forward(x)?;
+        Ok(match (&self.norm, onto) {
+            (Some(norm), onto) => norm.forward_rectified(y, onto)?,
+            (None, Some(onto)) => activation(y + onto, Activation::Relu)?,
+            (None, None) => activation(y, Activation::Relu)?,
+        })
     }
 }

@@ -64,7 +64,8 @@ pub struct CnnConfig {
     pub channels: Vec<usize>,
     /// Number of residual blocks in each stage.
     pub blocks: usize,
-    /// Number of groups of channels in the norms; divides the channels of every stage.
+    /// Number of groups of channels in the norms; divides the channels of every stage. 0 for no norms, so that a feature
+    /// depends only on the pixels around it.
     pub groups: usize,
     /// Dropout probability between the two convolutions of a block.
     pub dropout: f32,
@@ -84,12 +85,11 @@ impl CnnConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_layers("channels", self.channels.len())?;
         check_layers("blocks", self.blocks)?;
-        check_positive("groups", self.groups)?;
         check_dropout("dropout", self.dropout)?;
         for (stage, &channels) in self.channels.iter().enumerate() {
             let field = format!("channels[{stage}]");
             check_positive(&field, channels)?;
-            if !channels.is_multiple_of(self.groups) {
+            if self.groups > 0 && !channels.is_multiple_of(self.groups) {
                 let allowed = format!("a multiple of groups, {}", self.groups);
                 return Err(ConfigError::new(field, channels, allowed));
             }
