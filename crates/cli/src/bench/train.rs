@@ -17,11 +17,14 @@ use super::kernels::values;
 use crate::print::print;
 use crate::progress::Progress;
 
+/// Computes the loss of a model on one batch.
+type BatchLoss<M> = Box<dyn Fn(&M) -> Result<Tensor<1>, NnError>>;
+
 /// A model in training on one batch.
 struct Training<M> {
     model: Option<M>,
     optimiser: AdamW,
-    loss: Box<dyn Fn(&M) -> Result<Tensor<1>, NnError>>,
+    loss: BatchLoss<M>,
 }
 
 impl<M: Module> Training<M> {
