@@ -32,7 +32,7 @@ use regard_nn::models::target;
 use regard_nn::models::vectors::{AnswerPer, VectorModel, VectorModelConfig};
 use regard_nn::{AttentionKind, Init, Pass};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::answer::{given, written};
 pub use self::config::{Aim, Config, DataConfig, ModelConfig};
