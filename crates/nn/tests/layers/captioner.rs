@@ -122,8 +122,8 @@ fn logits_maps_losses_and_all_gradients_of_recurrent_captioners_match_pytorch() 
         close(&case, &values(loss.clone()), &golden.floats(&name("loss")), 1e-5);
         let gradients = loss.backward();
         // Through five layers of large random weights without norms, the terms of a gradient cancel more.
-        compare(&name("x"), &gradient(&x, &gradients), &golden.floats(&name("grad_x")), 1e-4);
-        link_recurrent(&Link { golden: &golden, case: &case, action: Action::Compare(&gradients, 1e-4) }, &mut model);
+        compare(&name("x"), &gradient(&x, &gradients), &golden.floats(&name("grad_x")), 3e-4);
+        link_recurrent(&Link { golden: &golden, case: &case, action: Action::Compare(&gradients, 3e-4) }, &mut model);
     }
 }
 

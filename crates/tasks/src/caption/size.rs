@@ -25,7 +25,7 @@ pub(super) fn described(network: &NetworkConfig, batch: usize, tokens: usize) ->
             ));
             // Query and key of an additive score.
             extra.push(Extra::linear("attention", d_hidden.saturating_mul(2), d_hidden, Rows::Tokens));
-            extra.push(Extra::linear("output", d_model, vocab, Rows::Tokens));
+            extra.push(Extra::linear("words", d_model, vocab, Rows::Tokens));
             extra.push(Extra::table("embedding", vocab, d_model));
             (&config.picture, d_hidden, extra)
         }
@@ -36,7 +36,7 @@ pub(super) fn described(network: &NetworkConfig, batch: usize, tokens: usize) ->
             let width = d_model.saturating_mul(8).saturating_add(decoder.d_ff.saturating_mul(2));
             let layer = |n: usize| Extra::linear(&format!("decoder.{n}"), d_model, width, Rows::Tokens);
             let mut extra: Vec<Extra> = (0..decoder.n_layers).map(layer).collect();
-            extra.push(Extra::linear("output", d_model, decoder.vocab, Rows::Tokens));
+            extra.push(Extra::linear("words", d_model, decoder.vocab, Rows::Tokens));
             extra.push(Extra::table("embedding", decoder.vocab, d_model));
             (&config.picture, d_model, extra)
         }

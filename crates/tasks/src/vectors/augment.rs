@@ -14,7 +14,7 @@ pub struct Augment {
     /// Probability that a vector is left out.
     pub drop: f32,
     /// Deviation of the entries of a random matrix `G`; all vectors of an example are multiplied by `I + G`,
-    /// except for features with at most two values.
+    /// except for features that are only 0 or 1.
     pub mix: f32,
     /// Deviation of the noise that is added to each scaled feature.
     pub noise: f32,

@@ -17,7 +17,7 @@ pub(super) struct Scaling {
     scaler: Scaler,
     /// Scale of the differences of scaled features, if the network sees them.
     differences: Option<Scaler>,
-    /// Features with at most two values, such as flags. A random linear map leaves them alone.
+    /// Features that are only 0 or 1, such as flags. A random linear map leaves them alone.
     flags: Vec<usize>,
 }
 
@@ -44,9 +44,8 @@ impl Scaling {
         });
         let is_flag = |feature: &usize| {
             let all =
-                || examples.iter().flat_map(|example| part.window(example, width).iter().skip(*feature).step_by(width));
-            let (low, high) = all().fold((f32::MAX, f32::MIN), |(low, high), &x| (low.min(x), high.max(x)));
-            all().all(|&x| x == low || x == high)
+                examples.iter().flat_map(|example| part.window(example, width).iter().skip(*feature).step_by(width));
+            all.copied().all(|x| x == 0.0 || x == 1.0)
         };
         Self { normalise: data.normalise, scaler, differences, flags: (0..width).filter(is_flag).collect() }
     }
