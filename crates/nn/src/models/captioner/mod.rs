@@ -1,4 +1,4 @@
-//! Captioners: a picture becomes a set of [features](features), from which an LSTM with soft or hard attention (Xu et al. 2015) or
+//! Captioners: a picture becomes a set of [features], from which an LSTM with soft or hard attention (Xu et al. 2015) or
 //! the decoder of a Transformer writes a sentence.
 //!
 //! The recurrent captioner starts from a state of zeros, so that all it knows about the picture comes through attention; the paper
