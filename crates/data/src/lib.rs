@@ -34,7 +34,7 @@ pub use error::{DataError, excerpt, listed};
 pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};
 pub use hash::hash;
 pub use images::{
-    Colours, Fit, Held, Image, ImageSize, LabelledImage, Side, decode_image, fingerprint_images, idx_names,
+    Colours, Fit, Held, Image, ImageSize, LabelledImage, Side, decode_image, fingerprint_images, idx_names, is_picture,
     limit_images, load_images, read_image, read_image_files, read_images,
 };
 pub use jsonl::read_json;

@@ -12,6 +12,9 @@ use serde_json::Value;
 use crate::error::TaskError;
 use crate::input::{Given, InputKind};
 
+/// Largest height and width that pictures are brought to.
+pub(crate) const LONGEST_SIDE: usize = 1_024;
+
 /// Start of the name of a built-in picture, as in `builtin:test/12`.
 const BUILT_IN: &str = "builtin:";
 
@@ -50,12 +53,6 @@ pub(crate) fn read_picture(given: &Given, size: ImageSize) -> Result<GivenPictur
         return Err(TaskError::input("input", expected, excerpt(text)));
     };
     Ok(GivenPicture::BuiltIn(split, index))
-}
-
-/// Returns whether a file given as a list of inputs is a picture itself, by its extension.
-pub(crate) fn is_picture_file(path: &Path) -> bool {
-    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-    matches!(extension.as_deref(), Some("png" | "jpg" | "jpeg"))
 }
 
 /// Returns the name by which [`read_picture`] finds a built-in picture.

@@ -37,8 +37,8 @@ pub(super) fn entries(folder: &Path) -> Result<Entries, DataError> {
 }
 
 /// Whether the name says PNG or JPEG.
-pub(super) fn is_picture(name: &str) -> bool {
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
+pub fn is_picture(name: impl AsRef<Path>) -> bool {
+    let extension = name.as_ref().extension().map(|extension| extension.to_string_lossy().to_lowercase());
     matches!(extension.as_deref(), Some("png" | "jpg" | "jpeg"))
 }
 

@@ -64,7 +64,7 @@ pub(super) fn find(path: &Path) -> Result<Layout, DataError> {
         _ if folders.is_empty() => {
             let expected =
                 "IDX files such as train-images-idx3-ubyte.gz, or a folder for each class, or train/ with them";
-            let loose = if files.iter().any(|name| is_picture(name)) { "pictures outside of folders: " } else { "" };
+            let loose = if files.iter().any(is_picture) { "pictures outside of folders: " } else { "" };
             let found = format!("{loose}{}", listed(&files));
             Err(DataError::Folder { path: path.to_path_buf(), expected: expected.into(), found })
         }

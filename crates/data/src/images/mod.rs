@@ -20,6 +20,7 @@ mod tests;
 use crate::file::read_bytes;
 use crate::split::{complete, fingerprint_of, finish, split_one};
 use crate::{DataError, Fold, Loaded, Source, Splits, hash};
+pub use classes::is_picture;
 pub use fit::{Colours, Fit, Side};
 use layout::{Layout, Part};
 use serde::{Deserialize, Serialize};

@@ -20,6 +20,7 @@ use crate::decode::BeamOptions;
 use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::model::{Chosen, RecurrentKeys, TransformerKeys, TransformerOrRecurrent};
+use crate::pictures::LONGEST_SIDE;
 use crate::run_config::{DataSection, RunConfig, check_built_in};
 use crate::task::Validate;
 
@@ -244,8 +245,8 @@ impl Validate for Config {
             check_built_in(*fold, &[])?;
         }
         for side in size.iter().flat_map(|size| size.sides()) {
-            if !(1..=MOST_PIXELS).contains(&side) {
-                return Err(ConfigError::new("data.size", side, format!("1 to {MOST_PIXELS}")).into());
+            if !(1..=LONGEST_SIDE).contains(&side) {
+                return Err(ConfigError::new("data.size", side, format!("1 to {LONGEST_SIDE}")).into());
             }
         }
         tokenizer.validate()?;
@@ -255,6 +256,3 @@ impl Validate for Config {
         Ok(())
     }
 }
-
-/// Largest height or width of pictures.
-const MOST_PIXELS: usize = 1_024;

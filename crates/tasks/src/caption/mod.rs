@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 use regard_data::{
-    END, Image, PAD, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, lacks_spaces, load_captions,
-    read_captioned_names, read_captions,
+    END, Image, PAD, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, is_picture, lacks_spaces,
+    load_captions, read_captioned_names, read_captions,
 };
 use regard_inspect::count::Description;
 use regard_inspect::show::position::Trained;
@@ -42,7 +42,7 @@ use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind};
 use crate::notes;
-use crate::pictures::{GivenPicture, built_in_name, is_picture_file, pictures_tensor, read_picture};
+use crate::pictures::{GivenPicture, built_in_name, pictures_tensor, read_picture};
 use crate::rewards;
 use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::RawExample;
@@ -143,8 +143,10 @@ impl Captions {
     fn search(&self, model: &Captioner, images: &[&Image], pass: &Pass) -> Result<Vec<Vec<Hypothesis>>, TaskError> {
         let (device, together) = (device_of(model), self.together());
         let mut found = Vec::with_capacity(images.len());
-        for (done, images) in images.chunks(together).enumerate() {
-            pass.report(done, images.len().div_ceil(together))?;
+        let chunks = images.chunks(together);
+        let count = chunks.len();
+        for (done, images) in chunks.enumerate() {
+            pass.report(done, count)?;
             let seen = model.see(pictures_tensor(images.iter().copied(), &device), pass)?;
             found.extend(seen.search(self.config.data.max_length, &self.config.more.decode, pass)?);
         }
@@ -300,7 +302,7 @@ impl Task for Captions {
     }
 
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
-        let names = match is_picture_file(path) {
+        let names = match is_picture(path) {
             true => Some(vec![path.to_path_buf()]),
             false => read_captioned_names(path)?,
         };

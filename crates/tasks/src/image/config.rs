@@ -14,11 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::augment::Augmentation;
 use crate::error::TaskError;
 use crate::extended::Extended;
+use crate::pictures::LONGEST_SIDE;
 use crate::run_config::{DataSection, RunConfig, check_built_in};
 use crate::task::Validate;
-
-/// Largest height and width that pictures are brought to.
-const LONGEST_SIDE: usize = 1_024;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

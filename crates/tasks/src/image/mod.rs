@@ -18,8 +18,8 @@ use std::path::Path;
 use burn::tensor::Device;
 use regard_data::builtin::{self, DIGITS};
 use regard_data::{
-    Image, ImageSize, LabelledImage, Source, Split, Splits, batches, excerpt, idx_names, limit_images, load_images,
-    read_images,
+    Image, ImageSize, LabelledImage, Source, Split, Splits, batches, excerpt, idx_names, is_picture, limit_images,
+    load_images, read_images,
 };
 use regard_figures::{Content, Figure, Pictures, number};
 use regard_inspect::count::{Architecture, Description, Sizes};
@@ -36,7 +36,7 @@ use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::notes;
-use crate::pictures::{GivenPicture, built_in_name, is_picture_file, read_picture, tile};
+use crate::pictures::{GivenPicture, built_in_name, read_picture, tile};
 use crate::rows::{device_of, spread};
 use crate::survey::RawExample;
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
@@ -314,7 +314,7 @@ impl Task for Images {
         if let Some(names) = idx_names(path)? {
             return Ok(Some(Questions::lines(names)));
         }
-        Ok(is_picture_file(path).then(|| Questions::lines(vec![path.display().to_string()])))
+        Ok(is_picture(path).then(|| Questions::lines(vec![path.display().to_string()])))
     }
 
     fn input(&self, given: &Given) -> Result<Shown, TaskError> {
