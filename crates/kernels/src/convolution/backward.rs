@@ -118,15 +118,10 @@ impl WithSimd for InputGradient<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { shape, output, planes, weight, grad: images, out } = self;
-        let ConvolutionShape { batch, input, kernel, padding, .. } = shape;
-        let kernels = Kernels::new(shape, weight).swapped();
         if winograd::applies(shape, output) {
-            let padding = [0, 1].map(|axis| kernel[axis] - 1 - padding[axis]);
-            let (input, output) = (output, input);
-            let images =
-                winograd::Images { batch, input, padding, output, x: images, kernels, turned: true, start: None };
-            return winograd::images(simd, images, out);
+            return winograd::input_gradient(simd, shape, output, images, weight, out);
         }
+        let (batch, kernels) = (shape.batch, Kernels::new(shape, weight).swapped());
         let mut parts = Vec::new();
         for row in Phase::along(shape, 0).filter(|phase| phase.count > 0) {
             for column in Phase::along(shape, 1).filter(|phase| phase.count > 0) {

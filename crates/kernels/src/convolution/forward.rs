@@ -88,12 +88,10 @@ impl WithSimd for Forward<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { shape, output, input: images, weight, bias: start, out } = self;
-        let ConvolutionShape { batch, input, padding, .. } = shape;
-        let kernels = Kernels::new(shape, weight);
         if winograd::applies(shape, output) {
-            let images = winograd::Images { batch, input, padding, output, x: images, kernels, turned: false, start };
-            return winograd::images(simd, images, out);
+            return winograd::forward(simd, shape, output, images, weight, start, out);
         }
+        let (batch, kernels) = (shape.batch, Kernels::new(shape, weight));
         let planes = phase_planes(shape, output);
         let vectors = Vectors::faster::<S>(shape.out_channels, shape.taps(), output, planes.size[1]);
         let (planes, source) = match vectors {

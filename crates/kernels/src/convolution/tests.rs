@@ -174,6 +174,18 @@ fn tiles_agree_with_plain_loops() {
     tiles(ConvolutionShape { batch: 3, in_channels: 17, out_channels: 33, input: [15, 19], padding: [1, 2], ..PLAIN });
     tiles(ConvolutionShape { in_channels: 32, out_channels: 64, input: [28, 28], ..PLAIN });
     tiles(ConvolutionShape { in_channels: 16, out_channels: 16, input: [4, 120], ..PLAIN });
+    // Stride 2: the last tiles of the output, 2 × 2, and of the gradient, 4 × 4, are whole, half or between.
+    for side in 5..=13 {
+        let (input, stride) = ([side, 26 - side], [2; 2]);
+        let shape = ConvolutionShape { batch: 3, in_channels: 17, out_channels: 18, input, stride, ..PLAIN };
+        let applies = winograd::applies(shape, shape.output().unwrap());
+        assert!(applies || side % 4 != 0, "{shape:?}");
+        check(shape);
+    }
+    let strided = ConvolutionShape { stride: [2; 2], ..PLAIN };
+    tiles(ConvolutionShape { batch: 9, in_channels: 70, out_channels: 130, input: [14, 14], ..strided });
+    tiles(ConvolutionShape { in_channels: 32, out_channels: 64, input: [28, 28], ..strided });
+    tiles(ConvolutionShape { in_channels: 16, out_channels: 16, input: [8, 121], ..strided });
 }
 
 fn any_shape() -> impl Strategy<Value = ConvolutionShape> {
@@ -212,7 +224,8 @@ fn reference_gradients_are_finite_differences() {
 
 #[test]
 fn an_image_has_the_same_bits_in_any_batch_and_with_any_number_of_threads() {
-    for (in_channels, out_channels, side, stride) in [(8, 24, 14, 1), (24, 40, 14, 1), (17, 35, 14, 2), (90, 70, 7, 1)]
+    for (in_channels, out_channels, side, stride) in
+        [(8, 24, 14, 1), (24, 40, 14, 1), (17, 35, 14, 2), (90, 70, 7, 1), (20, 70, 13, 2)]
     {
         let (input, stride) = ([side; 2], [stride; 2]);
         let shape = ConvolutionShape { batch: 19, in_channels, out_channels, input, stride, ..PLAIN };
@@ -255,7 +268,15 @@ fn nan_reaches_the_outputs_that_see_it_and_no_other() {
 
 #[test]
 fn tiles_never_hide_a_nan() {
-    let shape = ConvolutionShape { in_channels: 16, out_channels: 16, input: [9, 8], ..PLAIN };
+    for stride in [1, 2] {
+        let shape =
+            ConvolutionShape { in_channels: 16, out_channels: 16, input: [19, 20], stride: [stride; 2], ..PLAIN };
+        assert!(winograd::applies(shape, shape.output().unwrap()));
+        check_nan(shape);
+    }
+}
+
+fn check_nan(shape: ConvolutionShape) {
     let mut data = data(shape);
     data.input[100] = f32::NAN;
     data.grad[200] = f32::INFINITY;

@@ -2,7 +2,9 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{PLACES, Tiles, kernel_columns, matrix_len, output_rows, read_square, transform_inputs, transposed};
+use super::read_square;
+use super::scheme::{Stride1, Stride2, Transposed, along_both, transposed};
+use super::tiles::{Block, Tiles, first_half, matrix_len, transform_inputs};
 use crate::convolution::ConvolutionShape;
 use crate::convolution::channels_last::ChannelsLast;
 use crate::scratch::Scratch;
@@ -26,21 +28,35 @@ impl WithSimd for Piece<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        match self.shape.stride {
+            [1, 1] => self.add(simd, Stride1),
+            _ => self.add(simd, Stride2),
+        }
+    }
+}
+
+impl Piece<'_> {
+    #[inline(always)]
+    fn add<S, T, const D: usize, const M: usize, const R: usize>(self, simd: S, scheme: T)
+    where
+        S: Simd,
+        T: Transposed<D, M, R>,
+    {
         let Self { shape, output, input, grad, sums } = self;
-        let tiles = Tiles::new(output);
-        let inputs = tiles.inputs::<S>(shape.in_channels, shape.input, shape.padding);
+        let tiles = Tiles::<R>::new(output, M * M);
+        let inputs = tiles.inputs::<S>([D, T::STEP], shape.in_channels, shape.input, shape.padding);
         let grads = tiles.outputs::<S>(shape.out_channels);
         let (input_len, grad_len) = (shape.input_len(), shape.out_channels * output[0] * output[1]);
         let images = grad.len() / grad_len;
         let group = tiles.block_images().min(images);
-        let most_tiles = tiles.block_rows().min(group * tiles.count[0]) * tiles.count[1];
+        let most_tiles = tiles.most(group);
         let sums_len = matrix_len(shape.in_channels, grads.width);
         let lens = [
             group * inputs.len(),
             group * grads.len(),
-            PLACES * matrix_len(most_tiles, inputs.width),
-            PLACES * matrix_len(most_tiles, grads.width),
-            PLACES * sums_len,
+            M * M * matrix_len(most_tiles, inputs.width),
+            M * M * matrix_len(most_tiles, grads.width),
+            M * M * sums_len,
         ];
         let mut scratch = Scratch::new(lens.iter().sum());
         let (source, rest) = scratch.split_at_mut(lens[0]);
@@ -60,18 +76,20 @@ impl WithSimd for Piece<'_> {
                     add_in_place(simd, bias, column);
                 }
             }
-            for rows in tiles.blocks(count * tiles.count[0]) {
-                let depth = rows.len() * tiles.count[1];
-                transform_inputs(simd, &tiles, inputs, rows.clone(), source, a);
-                transform_grads(simd, &tiles, grads, rows, columns, b);
-                for place in 0..PLACES {
-                    let a = &a[place * matrix_len(depth, inputs.width)..][..depth * inputs.width];
-                    let b = &b[place * matrix_len(depth, grads.width)..][..depth * grads.width];
+            for block in tiles.blocks(count) {
+                transform_inputs(simd, scheme, inputs, &block, source, a);
+                transform_grads(simd, scheme, grads, &block, columns, b);
+                for place in 0..M * M {
+                    // The gradients of the outputs that half tiles lack are zero, and with them those of some places.
+                    let depth = block.needing(first_half(scheme, place));
+                    let a = &a[place * block.matrix_len(inputs.width) + depth.start * inputs.width..];
+                    let b = &b[place * block.matrix_len(grads.width) + depth.start * grads.width..];
+                    let (a, b) = (&a[..depth.len() * inputs.width], &b[..depth.len() * grads.width]);
                     let out = &mut places[place * sums_len..][..shape.in_channels * grads.width];
                     let product = TileProduct {
                         rows: shape.in_channels,
                         columns: (0, grads.width),
-                        depth,
+                        depth: depth.len(),
                         a: a.as_ptr(),
                         a_row: 1,
                         a_column: inputs.width,
@@ -87,60 +105,71 @@ impl WithSimd for Piece<'_> {
                 }
             }
         }
-        transform_sums(simd, grads.width, places, sums_len, weight);
+        transform_sums(simd, scheme, grads.width, places, sums_len, weight);
     }
 }
 
 /// Transforms the output gradients of tiles: `out[ξ, tile, channel]` is place `ξ` of `A ∂out Aᵀ`, as in
 /// [`transform_inputs`]; `source` has the images in the layout of [`Tiles::outputs`].
 #[inline(always)]
-fn transform_grads<S: Simd>(
+fn transform_grads<S, T, const D: usize, const M: usize, const R: usize>(
     simd: S,
-    tiles: &Tiles,
+    _: T,
     layout: ChannelsLast,
-    rows: std::ops::Range<usize>,
+    block: &Block,
     source: &[f32],
     out: &mut [f32],
-) {
+) where
+    S: Simd,
+    T: Transposed<D, M, R>,
+{
     let (width, row_len) = (layout.width, layout.size[1] * layout.width);
-    let between = matrix_len(rows.len() * tiles.count[1], width);
-    assert!(rows.is_empty() || tiles.place(rows.end - 1).0 < source.len() / layout.len());
-    assert!(out.len() >= PLACES * between && width.is_multiple_of(S::F32_LANES));
-    let mut to = 0;
-    for row in rows {
-        let (image, y) = tiles.place(row);
-        for x in 0..tiles.count[1] {
-            let from = image * layout.len() + 2 * y * row_len + 2 * x * width;
-            for channel in (0..width).step_by(S::F32_LANES) {
-                // SAFETY: the tile's 2×2 gradients are inside its image, which is inside `source` by the first assertion;
-                // its place in each of the 16 matrices is inside `out` by the second.
-                unsafe {
-                    let d = read_square::<S, 2>(simd, source.as_ptr().add(from + channel), row_len, width);
-                    let d = transposed(output_rows(simd, transposed(output_rows(simd, d))));
-                    let out = out.as_mut_ptr().add(to + channel);
-                    for (place, value) in d.as_flattened().iter().enumerate() {
-                        out.add(place * between).cast::<S::f32s>().write_unaligned(*value);
-                    }
+    let between = block.matrix_len(width);
+    assert!(block.tiles.iter().all(|tile| {
+        let inside = |at: usize, size: usize| R * (at + 1) <= size;
+        tile.image < source.len() / layout.len() && inside(tile.y, layout.size[0]) && inside(tile.x, layout.size[1])
+    }));
+    assert!(out.len() >= M * M * between && width.is_multiple_of(S::F32_LANES));
+    for (row, tile) in block.tiles.iter().enumerate() {
+        let from = tile.image * layout.len() + R * (tile.y * row_len + tile.x * width);
+        for channel in (0..width).step_by(S::F32_LANES) {
+            // SAFETY: the tile's gradients are inside its image, which is inside `source` by the first assertion; its place in
+            // each of the matrices is inside `out` by the second.
+            unsafe {
+                let d = read_square::<S, R>(simd, source.as_ptr().add(from + channel), row_len, width);
+                let d = along_both!(T::grads, simd, d);
+                let out = out.as_mut_ptr().add(row * width + channel);
+                for (place, value) in d.as_flattened().iter().enumerate() {
+                    out.add(place * between).cast::<S::f32s>().write_unaligned(*value);
                 }
             }
-            to += width;
         }
     }
 }
 
-/// Transforms the sums at the 16 places: `out[9 · channel + place of the kernel, output channel] = Gᵀ sums G`.
+/// Transforms the sums of all places: `out[9 · channel + place of the kernel, output channel] = Gᵀ sums G`.
 #[inline(always)]
-fn transform_sums<S: Simd>(simd: S, width: usize, sums: &[f32], between: usize, out: &mut [f32]) {
+fn transform_sums<S, T, const D: usize, const M: usize, const R: usize>(
+    simd: S,
+    _: T,
+    width: usize,
+    sums: &[f32],
+    between: usize,
+    out: &mut [f32],
+) where
+    S: Simd,
+    T: Transposed<D, M, R>,
+{
     assert!(width.is_multiple_of(S::F32_LANES));
     for (channel, out) in out.chunks_exact_mut(9 * width).enumerate() {
         let first = channel * width;
-        assert!((PLACES - 1) * between + first + width <= sums.len());
+        assert!((M * M - 1) * between + first + width <= sums.len());
         for output in (0..width).step_by(S::F32_LANES) {
-            // SAFETY: 16 vectors that are `between` apart, inside by the assertion, and 9 of the kernel's places.
+            // SAFETY: vectors that are `between` apart, inside by the assertion, and 9 of the kernel's places.
             unsafe {
                 let sums = sums.as_ptr().add(first + output);
-                let u = read_square::<S, 4>(simd, sums, 4 * between, between);
-                let g = transposed(kernel_columns(simd, transposed(kernel_columns(simd, u))));
+                let u = read_square::<S, M>(simd, sums, M * between, between);
+                let g = along_both!(T::weights, simd, u);
                 let out = out.as_mut_ptr().add(output);
                 for (place, value) in g.as_flattened().iter().enumerate() {
                     out.add(place * width).cast::<S::f32s>().write_unaligned(*value);

@@ -2,14 +2,15 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{PLACES, kernel_rows, read_square, transposed};
+use super::read_square;
+use super::scheme::{Scheme, along_both, transposed};
 use crate::convolution::kernels::Kernels;
 use crate::parallel::for_each_index;
 use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
 
 /// The weights for each panel of output channels: `[panel, ξ, input channel, output channel]`.
-pub(super) struct Weights {
+pub(super) struct Weights<const M: usize> {
     channels: [usize; 2],
     /// Number of output channels of a panel, whole vectors; the last panel may have fewer.
     panel: usize,
@@ -27,16 +28,28 @@ pub(super) struct Panel<'a> {
     pub(super) weights: &'a [f32],
 }
 
-impl Weights {
+impl<const M: usize> Weights<M> {
+    const PLACES: usize = M * M;
+
     /// Transforms the weights for panels of `panel` channels, a multiple of the lanes.
     /// `turned` kernels are turned by 180°.
-    pub(super) fn new<S: Simd>(simd: S, kernels: Kernels<'_>, turned: bool, panel: usize) -> Self {
+    pub(super) fn new<S, T, const D: usize, const R: usize>(
+        simd: S,
+        scheme: T,
+        kernels: Kernels<'_>,
+        turned: bool,
+        panel: usize,
+    ) -> Self
+    where
+        S: Simd,
+        T: Scheme<D, M, R>,
+    {
         let channels = kernels.channels;
         let width = channels[1].next_multiple_of(S::F32_LANES);
-        let mut data = Scratch::new(PLACES * channels[0] * width);
+        let mut data = Scratch::new(Self::PLACES * channels[0] * width);
         let out = SharedSlice::new(&mut data);
         for_each_index(channels[0], 9 * width, |input| {
-            simd.vectorize(Transform { kernels, turned, panel, width, input, out })
+            simd.vectorize(Transform { scheme, kernels, turned, panel, width, input, out })
         });
         Self { channels, panel, data }
     }
@@ -54,13 +67,14 @@ impl Weights {
         let first = panel * self.panel;
         let count = self.panel.min(self.channels[1] - first);
         let width = count.next_multiple_of(S::F32_LANES);
-        let weights = &self.data[PLACES * self.channels[0] * first..][..PLACES * self.channels[0] * width];
+        let weights = &self.data[Self::PLACES * self.channels[0] * first..][..Self::PLACES * self.channels[0] * width];
         Panel { channels: (first, count), width, weights }
     }
 }
 
 /// The weights of one input channel.
-struct Transform<'a> {
+struct Transform<'a, T, const D: usize, const M: usize, const R: usize> {
+    scheme: T,
     kernels: Kernels<'a>,
     turned: bool,
     panel: usize,
@@ -70,12 +84,12 @@ struct Transform<'a> {
     out: SharedSlice<'a>,
 }
 
-impl WithSimd for Transform<'_> {
+impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSimd for Transform<'_, T, D, M, R> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { kernels, turned, panel, width, input, out } = self;
+        let Self { kernels, turned, panel, width, input, out, .. } = self;
         let inputs = kernels.channels[0];
         let mut places = Scratch::new(9 * width);
         kernels.of_input(input, width, &mut places);
@@ -86,11 +100,11 @@ impl WithSimd for Transform<'_> {
             if turned {
                 g = [[g[2][2], g[2][1], g[2][0]], [g[1][2], g[1][1], g[1][0]], [g[0][2], g[0][1], g[0][0]]];
             }
-            let g = transposed(kernel_rows(simd, transposed(kernel_rows(simd, g))));
+            let g = along_both!(T::kernel, simd, g);
             let first = output / panel * panel;
             let panel_width = panel.min(width - first);
             for (place, value) in g.as_flattened().iter().enumerate() {
-                let row = PLACES * inputs * first + (place * inputs + input) * panel_width;
+                let row = M * M * inputs * first + (place * inputs + input) * panel_width;
                 // SAFETY: only this call writes the vectors of this input channel.
                 unsafe { out.store(simd, row + output - first, S::F32_LANES, *value) };
             }
