@@ -24,7 +24,7 @@ SHAPE = [2, 8, 11]
 
 
 class Picture(Cnn):
-    """The features of the cells, `[batch, cells, D_HIDDEN]`: a linear layer over squares of the last stage, and positions.
+    """The features of the cells, `[batch, cells, D_HIDDEN]`: a linear layer over squares of the last stage, and places.
     Without norms, the convolutions have biases."""
 
     def __init__(self, cell, norms):
@@ -34,13 +34,15 @@ class Picture(Cnn):
             part.conv = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, old.stride, old.padding)
             part.norm = nn.Identity()
         self.output = nn.Conv2d(8, D_HIDDEN, cell, cell)
-        self.place = nn.Parameter(torch.zeros(24 // cell**2, D_HIDDEN))
+        self.rows = nn.Parameter(torch.zeros(4 // cell, D_HIDDEN))
+        self.columns = nn.Parameter(torch.zeros(6 // cell, D_HIDDEN))
 
     def features(self, x):
         x = F.relu(self.stem(x))
         for stage in self.stages:
             x = stage["blocks"](x)
-        return self.output(x).flatten(2).transpose(1, 2) + self.place
+        places = (self.rows[:, None] + self.columns[None]).flatten(0, 1) * math.sqrt(D_HIDDEN)
+        return self.output(x).flatten(2).transpose(1, 2) + places
 
 
 def examples(case):

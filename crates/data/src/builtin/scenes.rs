@@ -1,8 +1,9 @@
 //! Pictures of two or three shapes, with a sentence that names them.
 //!
-//! A scene has shapes in distinct cells of a 3 × 3 grid. The sentence names them row by row: "a small red circle at the top left,
-//! a large blue square at the centre and a small green cross at the right". Dev and test scenes have combinations of
-//! shapes that no training scene has, although training has every single one.
+//! A scene has shapes in distinct cells of a 3 × 3 grid. The sentence names them row by row: "a small red circle at the top left
+//! and a large blue square at the centre and a small green cross at the right". With "and" between all of them, no word
+//! depends on how many shapes are still to come, which one look at one cell could not tell. Dev and test scenes have
+//! combinations of shapes that no training scene has, although training has every single one.
 
 use super::draw::Draw;
 use super::parts::{Sizes, hash};
@@ -209,11 +210,7 @@ fn painted(placed: &[(usize, Kind)], draw: &mut Draw) -> Scene {
     let mut sentence = String::new();
     let mut shapes = Vec::with_capacity(placed.len());
     for (at, &(cell, kind)) in placed.iter().enumerate() {
-        sentence += match at {
-            0 => "",
-            _ if at + 1 == placed.len() => " and ",
-            _ => ", ",
-        };
+        sentence += if at == 0 { "" } else { " and " };
         let start = sentence.len();
         sentence += &format!("a {}", kind.name());
         let end_of_word = sentence.len();
@@ -292,8 +289,7 @@ mod tests {
                 assert!(last < at, "{}", scene.sentence);
                 last = at;
             }
-            let joined = scene.sentence.matches(", ").count() + scene.sentence.matches(" and ").count();
-            assert_eq!(joined + 1, scene.shapes.len());
+            assert_eq!(scene.sentence.matches(" and ").count() + 1, scene.shapes.len());
         }
     }
 

@@ -63,8 +63,10 @@ fn link_picture(link: &Link, picture: &mut PictureFeatures) {
     link_cnn(link, &mut picture.cnn);
     link.plain(&mut picture.projection.weight, "output.weight", None);
     link.plain(picture.projection.bias.as_mut().unwrap(), "output.bias", None);
-    let Positions::Learned(place) = &mut picture.place else { panic!("expected learned positions") };
-    link.plain(&mut place.weight, "place", None);
+    for (places, name) in [(&mut picture.rows, "rows"), (&mut picture.columns, "columns")] {
+        let Positions::Learned(places) = places else { panic!("expected learned positions") };
+        link.plain(&mut places.weight, name, None);
+    }
 }
 
 fn link_recurrent(link: &Link, model: &mut RecurrentCaptioner) {
@@ -165,7 +167,7 @@ fn ids(rows: &[&[i32]]) -> Tensor<2, Int> {
 #[test]
 fn hard_attention_can_begin_softly() {
     let (inputs, targets) = (ids(&[&[1, 2, 3], &[4, 0, 5]]), ids(&[&[2, 3, 1], &[0, 5, 5]]));
-    for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 0.7 }] {
+    for estimator in [Estimator::ScoreFunction { samples: 1 }, Estimator::Gumbel { temperature: 0.7 }] {
         for attend in [Attend::Before, Attend::After] {
             let model = |selection| {
                 let config = recurrent(Alignment::General, attend, selection);
@@ -179,7 +181,7 @@ fn hard_attention_can_begin_softly() {
             };
             let (begun, chosen) = (of(hard.writer().softly()), of(hard.writer()));
             assert!(begun.rewarded.is_none());
-            assert_eq!(chosen.rewarded.is_some(), estimator == Estimator::ScoreFunction);
+            assert_eq!(chosen.rewarded.is_some(), estimator == Estimator::ScoreFunction { samples: 1 });
             close("soft", &values(begun.loss), &values(of(soft.writer()).loss), 1e-6);
             assert!(!values(chosen.loss).is_empty());
         }

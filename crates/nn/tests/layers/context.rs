@@ -98,7 +98,7 @@ fn steps_match_the_whole_sequence() {
 #[test]
 fn hard_attention_chooses_by_the_same_weights() {
     each_case("context_attention", |case| {
-        for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 0.7 }] {
+        for estimator in [Estimator::ScoreFunction { samples: 1 }, Estimator::Gumbel { temperature: 0.7 }] {
             for pass in [Pass::inference(), Pass::training(5)] {
                 let layer = layer(&case, Selection::Hard { estimator });
                 let [queries, keys, items] = ["queries", "keys", "values"].map(|name| case.leaf::<3>(name));
@@ -144,7 +144,7 @@ fn attends_to_the_queried_place_of_an_image() {
     let query = |sequence: usize| features.clone().narrow(0, sequence, 1).narrow(1, asked[sequence], 1) * 20.0;
     let queries = Tensor::cat(vec![query(0), query(1)], 0);
     let score = ScoreConfig { kind: ScoreKind::ScaledDot, d_query: channels, d_key: channels };
-    for selection in [Selection::default(), Selection::Hard { estimator: Estimator::ScoreFunction }] {
+    for selection in [Selection::default(), Selection::Hard { estimator: Estimator::ScoreFunction { samples: 1 } }] {
         let layer = ContextConfig { score, selection }.init(&Init::new(1, &training())).unwrap();
         let sources = layer.prepare(features.clone(), features.clone(), None).unwrap();
         let capture = Capture::default();
@@ -193,7 +193,7 @@ fn bad_fields_are_named() {
     assert!(unknown.contains("unknown field `d_hidden`"), "{unknown}");
     let hard = r#"{"kind": "hard", "estimator": "score_function"}"#;
     let parsed = parse(&format!(r#"{{"score": {{"kind": "dot", {sizes}}}, "selection": {hard}}}"#)).unwrap();
-    assert_eq!(parsed.selection, Selection::Hard { estimator: Estimator::ScoreFunction });
+    assert_eq!(parsed.selection, Selection::Hard { estimator: Estimator::ScoreFunction { samples: 1 } });
     assert_eq!(parsed, parse(&serde_json::to_string(&parsed).unwrap()).unwrap());
     let additive = r#"{"kind": "additive", "d_hidden": 3}"#;
     let parsed = parse(&format!(r#"{{"score": {{"kind": {additive}, {sizes}}}, "selection": "soft"}}"#)).unwrap();
@@ -250,7 +250,7 @@ fn padding_has_no_effect() {
     for kind in [ScoreKind::Additive { d_hidden: 5 }, ScoreKind::General] {
         for selection in [
             Selection::Soft,
-            Selection::Hard { estimator: Estimator::ScoreFunction },
+            Selection::Hard { estimator: Estimator::ScoreFunction { samples: 1 } },
             Selection::Hard { estimator: Estimator::Gumbel { temperature: 1.0 } },
         ] {
             let score = ScoreConfig { kind, d_query: 4, d_key: 6 };

@@ -55,7 +55,7 @@ fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
     let alpha = weights(5);
     let expected: f64 = alpha.iter().zip(REWARDS).map(|(a, r)| a * f64::from(r)).sum();
     let entropy: f64 = -alpha.iter().map(|a| a * a.ln()).sum::<f64>();
-    let layer = layer(Estimator::ScoreFunction);
+    let layer = layer(Estimator::ScoreFunction { samples: 1 });
     let run = |baseline: f32, bonus: f32| {
         let queries = repeated(&SCORES, [samples, 1, 5]).require_grad();
         // The values are the rewards, so that the context is the reward of the choice.
@@ -85,7 +85,7 @@ fn the_score_function_is_unbiased_and_a_baseline_lowers_its_variance() {
 #[test]
 fn choices_follow_their_weights() {
     let samples = 20_000;
-    for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 0.5 }] {
+    for estimator in [Estimator::ScoreFunction { samples: 1 }, Estimator::Gumbel { temperature: 0.5 }] {
         for length in [5, 3] {
             let layer = layer(estimator);
             let sources = layer.prepare(units(1), units(1), Some(vec![length])).unwrap();
@@ -146,7 +146,7 @@ fn straight_through_is_a_choice_forward_and_a_softmax_backward() {
 
 #[test]
 fn the_seed_repeats_choices_and_inference_takes_the_most_probable() {
-    for estimator in [Estimator::ScoreFunction, Estimator::Gumbel { temperature: 1.0 }] {
+    for estimator in [Estimator::ScoreFunction { samples: 1 }, Estimator::Gumbel { temperature: 1.0 }] {
         let layer = layer(estimator);
         let sources = layer.prepare(units(1), units(1), None).unwrap();
         let run = |pass: Pass| {
@@ -182,7 +182,7 @@ fn a_baseline_is_a_moving_average_that_resumes_exactly() {
 
 #[test]
 fn rewards_are_per_choice_or_per_sequence() {
-    let layer = layer(Estimator::ScoreFunction);
+    let layer = layer(Estimator::ScoreFunction { samples: 1 });
     let sources = layer.prepare(units(2), units(2), None).unwrap();
     let queries = repeated(&SCORES, [2, 3, 5]).require_grad();
     let choice = layer.forward(queries, &sources, 0, &Pass::training(1)).unwrap().choice.unwrap();

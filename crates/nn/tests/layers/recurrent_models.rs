@@ -214,7 +214,7 @@ proptest! {
 #[test]
 fn hard_attention_learns_by_rewards() {
     for attend in [Attend::Before, Attend::After] {
-        let selection = Selection::Hard { estimator: Estimator::ScoreFunction };
+        let selection = Selection::Hard { estimator: Estimator::ScoreFunction { samples: 1 } };
         let config = RecurrentTranslatorConfig { selection, attend, ..small() };
         let model = RecurrentTranslator::new(&config, &Init::new(3, &training())).unwrap();
         let pass = Pass::training(9);
@@ -250,6 +250,41 @@ fn hard_attention_learns_by_rewards() {
     }
 }
 
+/// With several samples, each is judged by the mean reward of the others, and the moving average is left alone.
+#[test]
+fn samples_of_a_sentence_are_each_others_baseline() {
+    let selection = Selection::Hard { estimator: Estimator::ScoreFunction { samples: 3 } };
+    for attend in [Attend::Before, Attend::After] {
+        let config = RecurrentTranslatorConfig { selection, attend, ..small() };
+        let model = RecurrentTranslator::new(&config, &Init::new(3, &training())).unwrap();
+        let (inputs, targets) = (ids(&[&[1, 2, 3], &[4, 0, 6]]), ids(&[&[2, 3, 1], &[0, 6, -100]]));
+        let run = |pass: &Pass| {
+            let source = model.encode(ids(&[&[1, 5, 2], &[3, 4, 0]]), Some(vec![3, 2]), pass).unwrap();
+            model.loss(&source, inputs.clone(), targets.clone(), SMOOTHING, pass).unwrap()
+        };
+        let pass = Pass::training(9);
+        let found = run(&pass);
+        let (loss, rewarded) = (values(found.loss.clone())[0], found.rewarded.unwrap());
+        let chosen: Vec<i64> = rewarded.choice.keys.clone().into_data().iter().collect();
+        assert!(chosen[..6] != chosen[6..12] || chosen[..6] != chosen[12..], "{chosen:?}");
+        let rewards = values(rewarded.reward.clone());
+        let advantages: Vec<f32> =
+            (0..18).map(|at| rewards[at] - (rewards[(at + 6) % 18] + rewards[(at + 12) % 18]) / 2.0).collect();
+        let advantages = Tensor::<2>::from_data(TensorData::new(advantages, [6, 3]), &training());
+        let each = values(score_function_loss(&rewarded.choice, advantages, 0.0, 0.0).unwrap());
+        let counted = (0..18).filter(|at| at % 6 != 5);
+        let want = loss + counted.map(|at| each[at]).sum::<f32>() / 15.0;
+        let mut baseline = Baseline::new("decay", 0.9).unwrap();
+        let total = run(&pass).total(&mut baseline, 0.0).unwrap();
+        close("total", &values(total), &[want], 1e-5);
+        assert_eq!(baseline, Baseline::new("decay", 0.9).unwrap());
+        assert!(run(&Pass::inference()).rewarded.is_none());
+    }
+    let none = Selection::Hard { estimator: Estimator::ScoreFunction { samples: 0 } };
+    let error = RecurrentTranslatorConfig { selection: none, ..small() }.validate().unwrap_err().to_string();
+    assert!(error.ends_with("samples = 0: expected 1 to 64"), "{error}");
+}
+
 /// The Gumbel estimator needs no reward: the cross-entropy has a gradient with respect to the score.
 #[test]
 fn gumbels_estimator_learns_by_the_loss() {
@@ -275,7 +310,7 @@ fn bad_fields_and_inputs_are_named() {
         message(RecurrentTranslatorConfig { d_hidden: 5, ..small() }),
         "d_hidden = 5: expected an even number when direction is both, half of it for each"
     );
-    let selection = Selection::Hard { estimator: Estimator::ScoreFunction };
+    let selection = Selection::Hard { estimator: Estimator::ScoreFunction { samples: 1 } };
     assert_eq!(
         message(RecurrentTranslatorConfig { attention: Alignment::None, selection, ..small() }),
         "selection = hard: expected soft when attention is none"

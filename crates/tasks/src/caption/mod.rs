@@ -343,7 +343,10 @@ impl Task for Captions {
     fn positions<'a>(&self, model: &'a Captioner) -> Vec<Trained<'a>> {
         let picture = model.picture();
         let [rows, columns] = picture.grid();
-        let mut all = vec![Trained { part: "picture", layer: &picture.place, longest: rows * columns }];
+        let mut all = vec![
+            Trained { part: "rows of the picture", layer: &picture.rows, longest: rows },
+            Trained { part: "columns of the picture", layer: &picture.columns, longest: columns },
+        ];
         if let Captioner::Transformer(model) = model {
             let longest = self.config.data.max_length;
             all.push(Trained { part: "decoder", layer: &model.embedding.position, longest });

@@ -42,7 +42,7 @@ pub(super) fn described(network: &NetworkConfig, batch: usize, tokens: usize) ->
         }
     };
     let [rows, columns] = picture.grid();
-    extra.push(Extra::table("place", rows * columns, d_out));
+    extra.push(Extra::table("place", rows.saturating_add(columns), d_out));
     let PictureFeaturesConfig { shape, cnn, cell } = picture;
     // A cell has the channels of all its positions; those of one are in the output layer of the network.
     extra.push(Extra::table("projection", cnn.d_out().saturating_mul(cell * cell - 1).max(1), d_out));

@@ -89,7 +89,7 @@ impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSim
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { kernels, turned, panel, width, input, out, .. } = self;
+        let Self { scheme, kernels, turned, panel, width, input, out } = self;
         let inputs = kernels.channels[0];
         let mut places = Scratch::new(9 * width);
         kernels.of_input(input, width, &mut places);
@@ -100,7 +100,7 @@ impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSim
             if turned {
                 g = [[g[2][2], g[2][1], g[2][0]], [g[1][2], g[1][1], g[1][0]], [g[0][2], g[0][1], g[0][0]]];
             }
-            let g = along_both!(T::kernel, simd, g);
+            let g = transform_kernel(simd, scheme, g);
             let first = output / panel * panel;
             let panel_width = panel.min(width - first);
             for (place, value) in g.as_flattened().iter().enumerate() {
@@ -110,4 +110,18 @@ impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSim
             }
         }
     }
+}
+
+/// Returns `G g Gᵀ`.
+#[inline(always)]
+fn transform_kernel<S, T, const D: usize, const M: usize, const R: usize>(
+    simd: S,
+    _: T,
+    g: [[S::f32s; 3]; 3],
+) -> [[S::f32s; M]; M]
+where
+    S: Simd,
+    T: Scheme<D, M, R>,
+{
+    along_both!(T::kernel, simd, g)
 }

@@ -12,7 +12,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData};
-use rand_distr::{Distribution, Gumbel, StandardUniform};
+use rand_distr::{Distribution, StandardUniform};
 use regard_ops::{AttentionOptions, log_softmax, softmax};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,9 @@ use crate::init::Init;
 use crate::lengths::Lengths;
 use crate::pass::Pass;
 use crate::rows::{indices, largest, row_indices};
+
+/// Largest number of samples of the score-function estimator.
+const MOST_SAMPLES: usize = 64;
 
 /// Whether the context is a mean of all values or a single value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -47,8 +50,12 @@ pub enum Selection {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Estimator {
     /// Score function: the task adds a loss computed from the [`Choice`] and a reward.
-    #[serde(deserialize_with = "no_settings")]
-    ScoreFunction,
+    ScoreFunction {
+        /// Number of times that a sentence is written in training, each time with choices of its own. With several, the mean
+        /// reward of the others is the baseline of each; with one, it is the mean of earlier rewards.
+        #[serde(default = "one")]
+        samples: usize,
+    },
     /// Straight-through Gumbel-softmax.
     Gumbel {
         /// Temperature `τ`. A smaller value is closer to a discrete choice, but gives gradients of larger variance.
@@ -78,6 +85,7 @@ impl ContextConfig {
         self.score.validate().map_err(|error| error.within("score"))?;
         match self.selection {
             Selection::Hard { estimator: Estimator::Gumbel { temperature } } => check_temperature(temperature),
+            Selection::Hard { estimator: Estimator::ScoreFunction { samples } } => check_samples(samples),
             _ => Ok(()),
         }
     }
@@ -233,13 +241,13 @@ impl ContextAttention {
         let rows = |x: &Tensor<3>| x.clone().into_data().iter::<f32>().collect::<Vec<_>>();
         let (chosen, straight_through) = match (pass.random(self.heads.path()), estimator) {
             (None, _) => (rows(weights).chunks_exact(keys).map(largest).collect::<Vec<_>>(), None),
-            (Some(mut random), Estimator::ScoreFunction) => {
+            (Some(mut random), Estimator::ScoreFunction { .. }) => {
                 let draw = |row: &[f32]| drawn(row, StandardUniform.sample(&mut random));
                 (rows(weights).chunks_exact(keys).map(draw).collect(), None)
             }
             (Some(mut random), Estimator::Gumbel { temperature }) => {
-                let gumbel = Gumbel::new(0.0f32, 1.0).expect("a scale of 1 is valid");
-                let noise: Vec<f32> = (0..batch * queries * keys).map(|_| gumbel.sample(&mut random)).collect();
+                let draw = |_| gumbel(StandardUniform.sample(&mut random));
+                let noise: Vec<f32> = (0..batch * queries * keys).map(draw).collect();
                 let noise = Tensor::<3>::from_data(TensorData::new(noise, shape), &device);
                 let perturbed = (log_weights.clone() + noise) / temperature;
                 (rows(&perturbed).chunks_exact(keys).map(largest).collect(), Some(softmax(perturbed)?))
@@ -295,10 +303,45 @@ fn drawn(row: &[f32], uniform: f64) -> usize {
     row.iter().position(passes).unwrap_or(0)
 }
 
+/// Returns `−ln(−ln u)`, Gumbel noise if `u` is uniform. It is finite for all `u` from 0 to 1: a single infinite number among the
+/// millions that are drawn in training would make all gradients NaN.
+fn gumbel(uniform: f64) -> f32 {
+    let inside = uniform.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
+    -(-inside.ln()).ln() as f32
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Returns an error unless the number of samples is positive and reasonable.
+fn check_samples(samples: usize) -> Result<(), ConfigError> {
+    match samples {
+        1..=MOST_SAMPLES => Ok(()),
+        _ => Err(ConfigError::new("selection.estimator.samples", samples, format!("1 to {MOST_SAMPLES}"))),
+    }
+}
+
 /// Returns an error if dividing by the temperature would overflow `f32`.
 fn check_temperature(value: f32) -> Result<(), ConfigError> {
     if value.is_finite() && value >= 1e-4 {
         return Ok(());
     }
     Err(ConfigError::new("selection.estimator.temperature", value, "a finite number of at least 0.0001"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gumbel;
+
+    #[test]
+    fn gumbel_noise_is_finite_for_every_uniform_number() {
+        assert!((gumbel(0.5) - 0.366_512_9).abs() < 1e-6);
+        assert!(
+            (gumbel(0.0) + 6.56).abs() < 0.01 && (gumbel(1.0) - 36.04).abs() < 0.01,
+            "{} {}",
+            gumbel(0.0),
+            gumbel(1.0)
+        );
+    }
 }

@@ -1,13 +1,15 @@
 //! A picture as a set of features `f_1 … f_L`, one for each cell of a grid over it (Xu et al. 2015).
 //!
-//! `f_i = W c_i + b + p_i`: `c_i` are the outputs of a convolutional network in cell `i`, the cells row by row, and `p_i` is a learned
-//! vector that tells where the cell is. A cell has one position of the network's output, or a square of several: few stages and
+//! `f_i = W c_i + b + √d (r_y + q_x)`: `c_i` are the outputs of a convolutional network in cell `i`, the cells row by row, and
+//! `r_y` and `q_x` are learned vectors of its row and of its column, scaled like the embeddings of words. A cell has one position of the network's output, or a square of several: few stages and
 //! large cells see less around themselves than many stages and small cells do.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use regard_ops::add_rows;
 use serde::{Deserialize, Serialize};
 
+use crate::ablation::Ablation;
 use crate::config::check_product;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
@@ -51,16 +53,19 @@ impl PictureFeaturesConfig {
     /// Creates the features, `d_out` for each cell.
     pub fn init(&self, d_out: usize, init: &Init) -> Result<PictureFeatures, ConfigError> {
         self.validate()?;
-        let cells = self.grid().iter().product();
-        check_product("height", &[cells, d_out])?;
-        let place = Position::Learned(LearnedConfig { max_length: cells, beyond: Beyond::Refuse });
+        let grid @ [rows, columns] = self.grid();
+        check_product("height", &[rows, columns, d_out])?;
         let sizes = PositionSizes { d_model: d_out, n_heads: 1, d_head: d_out };
+        let places = |count, init: &Init| {
+            Position::Learned(LearnedConfig { max_length: count, beyond: Beyond::Refuse }).init(sizes, init)
+        };
         Ok(PictureFeatures {
             cnn: self.cnn.init(self.shape.channels, &init.enter("cnn"))?,
             projection: self.projection(d_out).init(&init.enter("projection"))?,
-            place: place.init(sizes, &init.enter("place"))?,
+            rows: places(rows, &init.enter("rows"))?,
+            columns: places(columns, &init.enter("columns"))?,
             shape: self.shape,
-            grid: self.grid(),
+            grid,
         })
     }
 
@@ -77,8 +82,10 @@ pub struct PictureFeatures {
     pub cnn: Cnn,
     /// `W` and `b`, from the channels of the network in a cell to its features.
     pub projection: Convolution,
-    /// `p`, `[cells, d_out]`.
-    pub place: Positions,
+    /// `r`, `[rows, d_out]`.
+    pub rows: Positions,
+    /// `q`, `[columns, d_out]`.
+    pub columns: Positions,
     #[module(skip)]
     shape: ImageShape,
     #[module(skip)]
@@ -100,6 +107,21 @@ impl PictureFeatures {
         let cells = self.projection.forward(self.cnn.features(pictures, pass)?)?;
         let [batch, d_out, rows, columns] = cells.dims();
         let x = cells.reshape([batch, d_out, rows * columns]).swap_dims(1, 2);
-        Ok(self.place.enter(x, &[(0, rows * columns)], pass)?.0)
+        if pass.ablation().is_some_and(Ablation::without_positions) {
+            return Ok(x);
+        }
+        Ok(add_rows(x, self.places()?)?)
+    }
+
+    /// Returns what is added to the features of each cell, `[cells, d_out]`.
+    fn places(&self) -> Result<Tensor<2>, NnError> {
+        let ([rows, columns], device) = (self.grid, self.projection.weight.val().device());
+        let table = |layer: &Positions, count| Ok::<_, NnError>(layer.table(count, 0, &device)?);
+        let (Some(rows), Some(columns)) = (table(&self.rows, rows)?, table(&self.columns, columns)?) else {
+            return Err(NnError::input("places", "learned positions", "positions that are not added"));
+        };
+        let ([r, d_out], [c, _]) = (rows.dims(), columns.dims());
+        let places = rows.unsqueeze_dim::<3>(1).expand([r, c, d_out]) + columns.unsqueeze_dim::<3>(0);
+        Ok(places.reshape([r * c, d_out]) * (d_out as f32).sqrt())
     }
 }

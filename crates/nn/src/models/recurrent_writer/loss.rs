@@ -29,19 +29,29 @@ pub struct Rewarded {
     /// 1 where the target counts, 0 where it is ignored, `[batch, target]`.
     counted: Tensor<2>,
     count: usize,
+    /// Number of times that each sentence was written: the batch is repeated so often.
+    samples: usize,
 }
 
 impl RecurrentLoss {
     /// Returns the total to minimise: the loss plus the mean of [`score_function_loss`] over the words that count. Updates
-    /// `baseline` with the mean reward if there are rewards.
+    /// `baseline` with the mean reward if there are rewards; with several samples of each sentence, the mean reward of the
+    /// others is the baseline instead.
     pub fn total(self, baseline: &mut Baseline, entropy_bonus: f32) -> Result<Tensor<1>, NnError> {
-        let Some(Rewarded { choice, reward, counted, count }) = self.rewarded.filter(|rewarded| rewarded.count > 0)
-        else {
+        let Some(rewarded) = self.rewarded.filter(|rewarded| rewarded.count > 0) else {
             return Ok(self.loss);
         };
-        let mean: f32 = reward.clone().sum().into_scalar::<f32>() / count as f32;
-        let each = score_function_loss(&choice, reward, baseline.value(), entropy_bonus)?;
-        baseline.update(mean);
+        let others = rewarded.of_others();
+        let Rewarded { choice, reward, counted, count, .. } = rewarded;
+        let each = match others {
+            Some(others) => score_function_loss(&choice, reward - others, 0.0, entropy_bonus)?,
+            None => {
+                let mean: f32 = reward.clone().sum().into_scalar::<f32>() / count as f32;
+                let each = score_function_loss(&choice, reward, baseline.value(), entropy_bonus)?;
+                baseline.update(mean);
+                each
+            }
+        };
         Ok(self.loss + (each * counted).sum() / count as f32)
     }
 }
@@ -67,6 +77,22 @@ impl Rewarded {
         let counted = Tensor::from_data(TensorData::new(weights, [batch, target]), &device);
         let likelihood = log_softmax(logits.detach())?.gather(2, words).squeeze_dim::<2>(2);
         let count = numbers.iter().filter(|n| counts(n)).count();
-        Ok(Self { choice, reward: likelihood * counted.clone(), counted, count })
+        Ok(Self { choice, reward: likelihood * counted.clone(), counted, count, samples: 1 })
+    }
+
+    /// Says that the batch consists of so many samples of each sentence, one batch after the other.
+    pub(super) fn of(self, samples: usize) -> Self {
+        Self { samples, ..self }
+    }
+
+    /// Returns the mean reward of the other samples of each word, `[batch, target]`; `None` if there are none.
+    fn of_others(&self) -> Option<Tensor<2>> {
+        let ([batch, target], samples) = (self.reward.dims(), self.samples);
+        if samples < 2 {
+            return None;
+        }
+        let rewards = self.reward.clone().reshape([samples, batch / samples, target]);
+        let others = rewards.clone().sum_dim(0).expand(rewards.dims()) - rewards;
+        Some(others.reshape([batch, target]) / (samples - 1) as f32)
     }
 }

@@ -73,7 +73,11 @@ struct Decoded {
 impl RecurrentWriter<'_> {
     /// Returns the same writer with soft attention, with which the training of hard attention can begin.
     pub fn softly(self) -> Self {
-        Self { config: RecurrentWriterConfig { selection: Selection::Soft, ..self.config }, ..self }
+        self.with_selection(Selection::Soft)
+    }
+
+    fn with_selection(self, selection: Selection) -> Self {
+        Self { config: RecurrentWriterConfig { selection, ..self.config }, ..self }
     }
 
     /// Computes the logits of the word after each input word.
@@ -97,9 +101,19 @@ impl RecurrentWriter<'_> {
         options: CrossEntropyOptions,
         pass: &Pass,
     ) -> Result<RecurrentLoss, NnError> {
+        let samples = match self.config.selection {
+            Selection::Hard { estimator: Estimator::ScoreFunction { samples } } if pass.is_training() => samples,
+            _ => 0,
+        };
+        if samples > 1 {
+            let rows: Vec<usize> = (0..samples).flat_map(|_| 0..source.batch()).collect();
+            let repeat = |x: Tensor<2, Int>| x.repeat(&[samples, 1]);
+            let once = self.with_selection(Selection::Hard { estimator: Estimator::ScoreFunction { samples: 1 } });
+            let all = once.loss(&source.select(&rows)?, repeat(ids), repeat(targets), options, pass)?;
+            return Ok(RecurrentLoss { rewarded: all.rewarded.map(|rewarded| rewarded.of(samples)), ..all });
+        }
         let (features, choice) = self.decode(source, ids, pass)?;
-        let by_reward = self.config.selection == Selection::Hard { estimator: Estimator::ScoreFunction };
-        let Some(choice) = choice.filter(|_| by_reward && pass.is_training()) else {
+        let Some(choice) = choice.filter(|_| samples == 1) else {
             let loss = self.output.loss(features, self.embedding, targets, options)?;
             return Ok(RecurrentLoss { loss, rewarded: None });
         };
