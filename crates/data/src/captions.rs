@@ -27,6 +27,8 @@ pub struct Caption {
     pub image: Arc<Image>,
     /// The sentence.
     pub sentence: String,
+    /// Hash of the pixels as the file has them. It chooses the split, which therefore does not depend on [`Fit`].
+    pub hash: u64,
     /// The part that the third column names.
     split: Option<Split>,
 }
@@ -68,7 +70,7 @@ pub fn read_captioned_names(path: &Path) -> Result<Option<Vec<PathBuf>>, DataErr
 /// The errors of [`read_captions`]; a data set that cannot be split.
 pub fn load_captions(source: &Source, fit: &Fit) -> Result<Splits<Caption>, DataError> {
     let Source { path, fold } = source;
-    let key = |caption: &Caption| caption.image.hash();
+    let key = |caption: &Caption| caption.hash;
     match Layout::find(path)? {
         Layout::One(file) => {
             let (mut parts, notes) = with_images(vec![lines(&file)?], fit)?;
@@ -241,11 +243,11 @@ fn with_images(parts: Vec<Vec<Line>>, fit: &Fit) -> Result<(Vec<Vec<Caption>>, V
             files.len() - 1
         });
     }
-    let (images, notes) = read_image_files(&files, fit)?;
-    let images: Vec<Arc<Image>> = images.into_iter().map(Arc::new).collect();
+    let Loaded { examples: images, notes } = read_image_files(&files, fit)?;
+    let images: Vec<(Arc<Image>, u64)> = images.into_iter().map(|(image, hash)| (Arc::new(image), hash)).collect();
     let caption = |Line { file, sentence, split }: Line| {
-        let image = images[places[&file]].clone();
-        Caption { file, image, sentence, split }
+        let (image, hash) = images[places[&file]].clone();
+        Caption { file, image, sentence, hash, split }
     };
     Ok((parts.into_iter().map(|lines| lines.into_iter().map(caption).collect()).collect(), notes))
 }
@@ -254,6 +256,7 @@ fn with_images(parts: Vec<Vec<Line>>, fit: &Fit) -> Result<(Vec<Vec<Caption>>, V
 mod tests {
     use super::*;
     use crate::testing::{png, write};
+    use crate::{Colours, Side};
     use std::fs;
     use tempfile::{TempDir, tempdir};
 
@@ -286,6 +289,21 @@ mod tests {
         let names = read_captioned_names(&dir.path().join(NAME)).unwrap().unwrap();
         assert_eq!((names.len(), &names[3]), (400, &dir.path().join("3.png")));
         assert_eq!(read_captioned_names(&write(&dir, "list.txt", b"a.png\n")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_split_does_not_depend_on_the_size_or_the_colours() {
+        let dir = pictures(250);
+        let lines: String = (0..250).map(|at| format!("{at}.png\tnumber {at}\n")).collect();
+        write(&dir, NAME, lines.as_bytes());
+        let held_out = |fit: &Fit| {
+            let splits = load_captions(&Source { path: dir.path().to_path_buf(), fold: None }, fit).unwrap();
+            [splits.dev, splits.test].map(|part| part.into_iter().map(|caption| caption.sentence).collect::<Vec<_>>())
+        };
+        let own = held_out(&Fit::default());
+        for colours in [Colours::Grey, Colours::Rgb] {
+            assert_eq!(held_out(&Fit { size: Some(Side::Square(5)), colours }), own);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ const PRIME: u64 = 0x0000_0100_0000_01b3;
 pub fn hash(bytes: &[u8]) -> u64 {
     let mut state = Fnv::default();
     state.write(bytes);
-    mix(state.0)
+    state.finish()
 }
 
 /// State of the 64-bit FNV-1a hash.
@@ -25,6 +25,11 @@ impl Fnv {
     /// Adds bytes to the hash.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |state, &byte| (state ^ u64::from(byte)).wrapping_mul(PRIME));
+    }
+
+    /// The hash of all bytes so far, as [`hash`] returns it.
+    pub(crate) fn finish(&self) -> u64 {
+        mix(self.0)
     }
 }
 

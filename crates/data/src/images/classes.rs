@@ -1,7 +1,7 @@
 //! A folder per class with PNG and JPEG files in it.
 
 use super::decode::Header;
-use super::{ImageSize, LabelledImage, fit, read_image};
+use super::{ImageSize, LabelledImage, fit, read_hashed};
 use crate::error::listed;
 use crate::{DataError, Loaded};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,8 @@ impl Pictures {
     pub(super) fn read(self, size: ImageSize) -> Result<Loaded<LabelledImage>, DataError> {
         let read = |(path, label): (PathBuf, String)| {
             let name = path.display().to_string();
-            Ok(LabelledImage { image: read_image(&path, size)?, label: Some(label), name })
+            let (image, hash) = read_hashed(&path, size)?;
+            Ok(LabelledImage { image, label: Some(label), name, hash })
         };
         Ok(Loaded { examples: self.files.into_iter().map(read).collect::<Result<_, _>>()?, notes: self.notes })
     }

@@ -1,6 +1,6 @@
 //! PNG and JPEG pictures. The header is checked before memory is allocated for the pixels.
 
-use super::{Image, ImageSize, resize};
+use super::{Image, ImageSize, hash_of, resize};
 use std::io::Cursor;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::errors::DecodeErrors;
@@ -181,6 +181,15 @@ fn decode_jpeg(bytes: &[u8]) -> Result<Decoded, Wrong> {
 }
 
 impl Decoded {
+    /// Hash of the picture in its own size. Without colours it is the same whether the file is in grey or in colour.
+    pub(super) fn hash(&self) -> u64 {
+        let is_coloured = |pixel: &[u8]| pixel.iter().any(|&value| value != pixel[0]);
+        let has_colours = self.pixels.chunks_exact(self.channels).any(is_coloured);
+        let channels = if has_colours { self.channels } else { 1 };
+        let planes = (0..channels).flat_map(|channel| self.pixels.iter().skip(channel).step_by(self.channels).copied());
+        hash_of(ImageSize { channels, height: self.height, width: self.width }, planes)
+    }
+
     /// The picture in another size, grey or in colour.
     pub(super) fn fitted(self, size: ImageSize) -> Image {
         let coloured = self.with_channels(size.channels);

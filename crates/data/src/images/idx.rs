@@ -216,10 +216,15 @@ impl Pair {
     pub(super) fn read(self, size: ImageSize) -> Loaded<LabelledImage> {
         let [_, height, width] = self.sizes;
         let mut labels = self.labels.map(Vec::into_iter);
-        let images = self.bytes[16..].chunks_exact(height * width).enumerate().map(|(at, pixels)| LabelledImage {
-            image: Decoded { channels: 1, height, width, pixels: pixels.to_vec() }.fitted(size),
-            label: labels.as_mut().and_then(Iterator::next),
-            name: format!("{}{NUMBER}{at}", self.path.display()),
+        let images = self.bytes[16..].chunks_exact(height * width).enumerate().map(|(at, pixels)| {
+            let stored = Decoded { channels: 1, height, width, pixels: pixels.to_vec() };
+            let hash = stored.hash();
+            LabelledImage {
+                image: stored.fitted(size),
+                label: labels.as_mut().and_then(Iterator::next),
+                name: format!("{}{NUMBER}{at}", self.path.display()),
+                hash,
+            }
         });
         Loaded { examples: images.collect(), notes: Vec::new() }
     }

@@ -18,9 +18,11 @@ mod resize;
 mod tests;
 
 use crate::file::read_bytes;
+use crate::hash::Fnv;
 use crate::split::{complete, fingerprint_of, finish, split_one};
-use crate::{DataError, Fold, Loaded, Source, Splits, hash};
+use crate::{DataError, Fold, Loaded, Source, Splits};
 pub use classes::is_picture;
+use decode::Decoded;
 pub use fit::{Colours, Fit, Side};
 use layout::{Layout, Part};
 use serde::{Deserialize, Serialize};
@@ -63,12 +65,18 @@ pub struct Image {
 }
 
 impl Image {
-    /// Hash of the size and the pixels, which chooses the split.
+    /// Hash of the size and the pixels.
     pub fn hash(&self) -> u64 {
-        let ImageSize { channels, height, width } = self.size;
-        let size = [channels, height, width].into_iter().flat_map(|n| (n as u64).to_le_bytes());
-        hash(&size.chain(self.pixels.iter().copied()).collect::<Vec<u8>>())
+        hash_of(self.size, self.pixels.iter().copied())
     }
+}
+
+/// Hash of a size and of values `[channels, height, width]`.
+fn hash_of(ImageSize { channels, height, width }: ImageSize, values: impl Iterator<Item = u8>) -> u64 {
+    let mut state = Fnv::default();
+    [channels, height, width].into_iter().for_each(|n| state.write(&(n as u64).to_le_bytes()));
+    values.for_each(|value| state.write(&[value]));
+    state.finish()
 }
 
 /// A picture and its class.
@@ -80,6 +88,8 @@ pub struct LabelledImage {
     pub label: Option<String>,
     /// Where the picture comes from, as [`read_image`] takes it: its file, or the IDX file and the number, `FILE#12`.
     pub name: String,
+    /// Hash of the pixels as the file has them. It chooses the split, which therefore does not depend on [`Fit`].
+    pub hash: u64,
 }
 
 /// The number of training examples and of those held out.
@@ -100,8 +110,11 @@ pub struct Held {
 /// # Errors
 /// Bytes that are neither PNG nor JPEG, truncated or damaged ones, and a header that says too many pixels.
 pub fn decode_image(bytes: &[u8], what: &Path, size: ImageSize) -> Result<Image, DataError> {
-    let wrong = |(expected, found): decode::Wrong| DataError::format(what, expected, found);
-    Ok(decode::decode(bytes).map_err(wrong)?.fitted(size))
+    Ok(decode_as_stored(bytes, what)?.fitted(size))
+}
+
+fn decode_as_stored(bytes: &[u8], what: &Path) -> Result<Decoded, DataError> {
+    decode::decode(bytes).map_err(|(expected, found)| DataError::format(what, expected, found))
 }
 
 /// Reads a PNG or JPEG file as [`decode_image`] does, or one image of an IDX file: `t10k-images-idx3-ubyte.gz#12`, from 0.
@@ -109,21 +122,32 @@ pub fn decode_image(bytes: &[u8], what: &Path, size: ImageSize) -> Result<Image,
 /// # Errors
 /// The errors of [`decode_image`]; a file that cannot be read; an IDX file with fewer images.
 pub fn read_image(path: &Path, size: ImageSize) -> Result<Image, DataError> {
-    if let Some((path, index)) = idx::numbered(path) {
-        return Ok(idx::read_one(&path, index)?.fitted(size));
-    }
-    decode_image(&read_bytes(path)?, path, size)
+    Ok(read_as_stored(path)?.fitted(size))
 }
 
-/// Reads PNG and JPEG files, all in the size that [`Fit`] finds for them. Also returns the notes for the user.
+fn read_as_stored(path: &Path) -> Result<Decoded, DataError> {
+    match idx::numbered(path) {
+        Some((path, index)) => idx::read_one(&path, index),
+        None => decode_as_stored(&read_bytes(path)?, path),
+    }
+}
+
+/// Reads a picture with the hash of its pixels as the file has them.
+fn read_hashed(path: &Path, size: ImageSize) -> Result<(Image, u64), DataError> {
+    let stored = read_as_stored(path)?;
+    let hash = stored.hash();
+    Ok((stored.fitted(size), hash))
+}
+
+/// Reads PNG and JPEG files, all in the size that [`Fit`] finds for them, each with the hash of its pixels as the file has them.
 ///
 /// # Errors
 /// The errors of [`read_image`].
-pub fn read_image_files(files: &[PathBuf], fit: &Fit) -> Result<(Vec<Image>, Vec<String>), DataError> {
+pub fn read_image_files(files: &[PathBuf], fit: &Fit) -> Result<Loaded<(Image, u64)>, DataError> {
     let headers = files.iter().map(|file| fit::header(file)).collect::<Result<Vec<_>, _>>()?;
     let (size, note) = fit.resolve(&headers);
-    let images = files.iter().map(|file| read_image(file, size)).collect::<Result<_, _>>()?;
-    Ok((images, note.into_iter().collect()))
+    let examples = files.iter().map(|file| read_hashed(file, size)).collect::<Result<_, _>>()?;
+    Ok(Loaded { examples, notes: note.into_iter().collect() })
 }
 
 /// Reads one part: the pair of an IDX file of images, or a folder per class. A pair without labels gives pictures without
@@ -146,7 +170,7 @@ pub fn read_images(path: &Path, fit: &Fit) -> Result<Loaded<LabelledImage>, Data
     Ok(loaded)
 }
 
-/// Reads a data set of pictures. One part alone is split by the hash of the pixels.
+/// Reads a data set of pictures. One part alone is split by the hash of the pixels as the files have them.
 ///
 /// # Errors
 /// Files and folders of another layout; IDX files with another magic number, or of another length than their header says;
@@ -184,7 +208,7 @@ pub fn load_images(source: &Source, fit: &Fit, held: Held) -> Result<Splits<Labe
         let notes = vec![format!("dev is the last {count} training images")];
         dev = Some(Loaded { examples: train.examples.split_off(all - count), notes });
     }
-    let key = |example: &LabelledImage| example.image.hash();
+    let key = |example: &LabelledImage| example.hash;
     let splits = match is_one && held.dev.is_none() {
         true => split_one(train, *fold, key),
         false => complete(train, [dev, test], key, "part"),
@@ -251,7 +275,7 @@ pub fn limit_images(splits: &mut Splits<LabelledImage>, limit: usize) -> Result<
         return Err(DataError::Setting { field: "data.limit", expected, found: limit.to_string() });
     }
     let mut order: Vec<(u64, usize)> =
-        splits.train.iter().enumerate().map(|(at, example)| (example.image.hash(), at)).collect();
+        splits.train.iter().enumerate().map(|(at, example)| (example.hash, at)).collect();
     order.sort_unstable();
     let mut kept = vec![false; all];
     order[..limit].iter().for_each(|&(_, at)| kept[at] = true);

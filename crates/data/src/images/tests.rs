@@ -227,6 +227,40 @@ fn a_folder_per_class() {
 }
 
 #[test]
+fn splits_and_limits_do_not_depend_on_the_size_or_the_colours() {
+    let dir = tempdir().unwrap();
+    pairs(&dir, &[("train", 400)]);
+    let path = dir.path().join("train-images-idx3-ubyte.gz");
+    let chosen = |fit: Fit| {
+        let source = Source { path: path.clone(), fold: None };
+        let splits = load_images(&source, &fit, Held { dev: None, limit: Some(50) }).unwrap();
+        Split::ALL.map(|split| splits.get(split).iter().map(|example| example.name.clone()).collect::<Vec<_>>())
+    };
+    let own = chosen(Fit::default());
+    // All pictures of one pixel in grey look alike, or nearly so.
+    for fit in [fitted(1, Colours::Grey), fitted(5, Colours::Rgb), fitted(None, Colours::Rgb)] {
+        assert_eq!(chosen(fit), own);
+    }
+}
+
+#[test]
+fn the_hash_of_a_picture_is_that_of_its_pixels() {
+    let hash = |name: &str| read_hashed(&golden(name), ImageSize { channels: 1, height: 2, width: 2 }).unwrap().1;
+    let as_stored = |name: &str| read_image(&golden(name), expected(name).size).unwrap().hash();
+    assert_eq!(hash("rgb.png"), as_stored("rgb.png"));
+    assert_eq!(hash("grey.png"), as_stored("grey.png"));
+    // The same picture in grey and in colour.
+    let grey = read_image(&golden("grey.png"), expected("grey.png").size).unwrap();
+    let coloured = Image {
+        size: ImageSize { channels: 3, ..grey.size },
+        pixels: [&grey.pixels[..], &grey.pixels, &grey.pixels].concat(),
+    };
+    let dir = tempdir().unwrap();
+    let path = write(&dir, "coloured.png", &coloured.to_png());
+    assert_eq!(read_hashed(&path, grey.size).unwrap(), (grey, hash("grey.png")));
+}
+
+#[test]
 fn settings_are_read_as_numbers_or_pairs() {
     assert_eq!(serde_json::from_str::<Side>("28").unwrap().sides(), [28, 28]);
     assert_eq!(serde_json::from_str::<Side>("[28, 20]").unwrap().sides(), [28, 20]);

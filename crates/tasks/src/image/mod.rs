@@ -110,7 +110,7 @@ impl Images {
     /// Reads the answers of pictures.
     fn part_of(&self, pictures: Vec<LabelledImage>) -> Result<Part, TaskError> {
         let unseen = self.answers.unseen(pictures.iter().filter_map(|picture| picture.label.as_deref()));
-        let example = |LabelledImage { image, label, name }: LabelledImage| {
+        let example = |LabelledImage { image, label, name, .. }: LabelledImage| {
             let label = label.ok_or_else(|| TaskError::input(name.as_str(), "a picture with a label", "none"))?;
             Ok(Example { image, answer: Answer::One(self.answers.index(&label, &unseen)), name })
         };
@@ -237,8 +237,8 @@ impl Task for Images {
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
         // The same pixels are the same input, whatever the file is called: each is named as where it was first seen.
         let mut first: HashMap<u64, String> = HashMap::new();
-        let raw = |LabelledImage { image, label, name }: LabelledImage| {
-            let input = first.entry(image.hash()).or_insert(name).clone();
+        let raw = |LabelledImage { label, name, hash, .. }: LabelledImage| {
+            let input = first.entry(hash).or_insert(name).clone();
             let label = label.unwrap_or_default();
             RawExample { input, answer: label.clone(), labels: vec![label] }
         };

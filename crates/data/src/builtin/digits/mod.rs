@@ -41,7 +41,8 @@ pub fn digit(split: Split, index: usize, seed: u64) -> LabelledImage {
     let digit = random.random_range(0..SHAPES.len());
     let size = ImageSize { channels: 1, height: SIDE, width: SIDE };
     let image = Image { size, pixels: picture(digit, &mut random) };
-    LabelledImage { image, label: Some(digit.to_string()), name: format!("built-in {split} digit {index}") }
+    let (hash, name) = (image.hash(), format!("built-in {split} digit {index}"));
+    LabelledImage { image, label: Some(digit.to_string()), name, hash }
 }
 
 /// A hash of the built-in digits. It changes if a version of this crate draws others.
