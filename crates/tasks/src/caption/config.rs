@@ -61,17 +61,19 @@ impl DataConfig {
         Fit { size: self.size, colours: self.colours }
     }
 
-    /// Sets size and colours to those of the pictures, so that later ones are brought to the same.
-    pub(super) fn settle(&mut self, ImageSize { channels, height, width }: ImageSize) {
-        self.size = Some(if height == width { Side::Square(height) } else { Side::Sides([height, width]) });
-        self.colours = if channels == 1 { Colours::Grey } else { Colours::Rgb };
-    }
-
     /// Returns the size of pictures, once it is settled; before, that of built-in scenes for what is not set.
     pub(super) fn image_size(&self) -> ImageSize {
         let [height, width] = self.size.map_or([SCENE_SIZE.height, SCENE_SIZE.width], Side::sides);
         let channels = if self.colours == Colours::Grey { 1 } else { 3 };
         ImageSize { channels, height, width }
+    }
+
+    /// Returns the size of pictures, or the largest one while that of the user's pictures is not known.
+    fn largest_size(&self) -> ImageSize {
+        match (&self.path, self.size) {
+            (Some(_), None) => ImageSize { height: LONGEST_SIDE, width: LONGEST_SIDE, ..self.image_size() },
+            _ => self.image_size(),
+        }
     }
 }
 
@@ -209,6 +211,14 @@ impl NetworkConfig {
         }
     }
 
+    /// The part of the network that depends on the size of pictures.
+    fn picture(&self) -> &PictureFeaturesConfig {
+        match self {
+            Self::Transformer(config) => &config.picture,
+            Self::Recurrent(config) => &config.picture,
+        }
+    }
+
     fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Transformer(config) if config.decoder.sight != Sight::Full => {
@@ -237,6 +247,25 @@ pub(super) fn hard(model: &ModelConfig) -> Option<u64> {
     }
 }
 
+impl Config {
+    /// Sets size and colours to those of the pictures, so that later ones are brought to the same. Returns an error if the
+    /// network cannot see pictures of this size.
+    pub(super) fn settle(&mut self, size: ImageSize) -> Result<(), ConfigError> {
+        let ImageSize { channels, height, width } = size;
+        if height.max(width) > LONGEST_SIDE {
+            let allowed = format!("1 to {LONGEST_SIDE}; set it, and larger pictures are resized");
+            return Err(ConfigError::new("data.size", format!("{height} × {width}, as the pictures are"), allowed));
+        }
+        self.data.size = Some(if height == width { Side::Square(height) } else { Side::Sides([height, width]) });
+        self.data.colours = if channels == 1 { Colours::Grey } else { Colours::Rgb };
+        let network = NetworkConfig::of(&self.model, 1, size);
+        network.picture().validate().map_err(|mut error| {
+            error.allowed += &format!(", for pictures of {size}");
+            error.within("model")
+        })
+    }
+}
+
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         let DataConfig { path, fold, size, tokenizer, max_length, .. } = &self.data;
@@ -251,7 +280,7 @@ impl Validate for Config {
         }
         tokenizer.validate()?;
         self.more.decode.validate().map_err(|error| error.within("decode"))?;
-        let network = NetworkConfig::of(&self.model, 1, self.data.image_size());
+        let network = NetworkConfig::of(&self.model, 1, self.data.largest_size());
         network.validate().map_err(|error| error.within("model"))?;
         Ok(())
     }

@@ -207,7 +207,7 @@ impl Task for Captions {
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let splits = Self::read(&config.data)?;
         if let Some(first) = splits.train.first() {
-            config.data.settle(first.image.size);
+            config.settle(first.image.size)?;
         }
         let sentences = splits.train.iter().map(|raw| raw.sentence.as_str());
         let tokenizer = config.data.tokenizer.train(sentences)?;

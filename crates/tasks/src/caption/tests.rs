@@ -125,6 +125,45 @@ fn hard_attention_begins_with_soft_steps() {
     }
 }
 
+/// Writes a folder with a picture of this size for each split.
+fn pictures_of(height: usize, width: usize) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let size = regard_data::ImageSize { channels: 1, height, width };
+    let mut lines = String::new();
+    for (at, split) in ["train", "dev", "test"].iter().enumerate() {
+        let image = Image { size, pixels: vec![at as u8; size.values()] };
+        std::fs::write(place.path().join(format!("{at}.png")), image.to_png()).unwrap();
+        lines += &format!("{at}.png\tnumber {at}\t{split}\n");
+    }
+    std::fs::write(place.path().join("captions.tsv"), lines).unwrap();
+    place
+}
+
+#[test]
+fn settings_are_checked_with_the_size_of_the_pictures() {
+    let started = |place: &tempfile::TempDir, sets: &[&str]| {
+        let path = format!("data.path={}", place.path().display());
+        let config = config(&[sets, &[path.as_str()]].concat())?;
+        config.validate()?;
+        Captions::start(config)
+    };
+    // The second stage halves 48 pixels to 24, and 120 to 60.
+    let large = pictures_of(120, 120);
+    let (task, _) = started(&large, &["model.cell=30"]).unwrap();
+    assert_eq!(task.model(&Init::new(1, &Device::flex())).unwrap().picture().grid(), [2, 2]);
+    task.config().validate().unwrap();
+    let small = pictures_of(4, 8);
+    let error = started(&small, &["model.cell=3"]).unwrap_err().to_string();
+    let expected = "model.cell = 3: expected 1 to 2, the output of the network, for pictures of 4 × 8 in grey";
+    assert_eq!(error, expected);
+    started(&small, &["model.cell=2"]).unwrap();
+    // The configuration in a model folder must be valid.
+    let long = pictures_of(2, 1_025);
+    let error = started(&long, &[]).unwrap_err().to_string();
+    assert!(error.contains("data.size = 2 × 1025, as the pictures are: expected 1 to 1024; set it"), "{error}");
+    started(&long, &["data.size=[6, 64]"]).unwrap();
+}
+
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     for (set, field) in [
@@ -140,6 +179,11 @@ fn settings_that_make_no_sense_are_refused() {
     ] {
         let error = config(&[set]).and_then(|config| config.validate()).unwrap_err().to_string();
         assert!(error.contains(field), "{set}: {error}");
+    }
+    // How large a cell may be is known once the pictures are.
+    let path = "data.path=.";
+    for (set, is_valid) in [("model.cell=25", true), ("model.cell=513", false), ("model.groups=3", false)] {
+        assert_eq!(config(&[set, path]).unwrap().validate().is_ok(), is_valid, "{set}");
     }
     let windowed = config(&["model.kind=transformer", "model.sight=causal"]).and_then(|config| config.validate());
     assert!(windowed.unwrap_err().to_string().contains("model.sight"));
