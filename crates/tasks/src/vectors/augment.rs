@@ -14,7 +14,7 @@ pub struct Augment {
     /// Probability that a vector is left out.
     pub drop: f32,
     /// Deviation of the entries of a random matrix `G`; all vectors of an example are multiplied by `I + G`,
-    /// except for features that are only 0 or 1.
+    /// except for features that are only 0 or 1. A forecast is multiplied by the same matrix as its window.
     pub mix: f32,
     /// Deviation of the noise that is added to each scaled feature.
     pub noise: f32,
@@ -41,25 +41,48 @@ impl Augment {
         (0..length).filter(|&at| stays(at)).collect()
     }
 
-    /// Changes scaled vectors `[length, width]` in place. The features in `flags` take no part in the linear map.
-    pub fn apply(&self, vectors: &mut [f32], width: usize, flags: &[usize], random: &mut ChaCha8Rng) {
-        let mut normal = |deviation: f32| deviation * Distribution::<f32>::sample(&StandardNormal, random);
-        if self.mix > 0.0 {
-            let mut matrix: Vec<f32> = (0..width * width).map(|_| normal(self.mix)).collect();
-            for &flag in flags {
-                (0..width).for_each(|other| {
-                    matrix[flag * width + other] = 0.0;
-                    matrix[other * width + flag] = 0.0;
-                });
-            }
-            for vector in vectors.chunks_exact_mut(width) {
-                let added: Vec<f32> =
-                    matrix.chunks_exact(width).map(|row| row.iter().zip(&*vector).map(|(g, x)| g * x).sum()).collect();
-                vector.iter_mut().zip(added).for_each(|(x, added)| *x += added);
-            }
+    /// Draws the linear map of an example; `None` if `mix` is 0. The features in `flags` take no part in it.
+    pub fn draw_mix(&self, width: usize, flags: &[usize], random: &mut ChaCha8Rng) -> Option<Mix> {
+        if self.mix == 0.0 {
+            return None;
         }
+        let mut matrix: Vec<f32> = (0..width * width).map(|_| normal(self.mix, random)).collect();
+        for &flag in flags {
+            (0..width).for_each(|other| {
+                matrix[flag * width + other] = 0.0;
+                matrix[other * width + flag] = 0.0;
+            });
+        }
+        Some(Mix { matrix, width })
+    }
+
+    /// Adds noise to scaled features.
+    pub fn add_noise(&self, vectors: &mut [f32], random: &mut ChaCha8Rng) {
         if self.noise > 0.0 {
-            vectors.iter_mut().for_each(|x| *x += normal(self.noise));
+            vectors.iter_mut().for_each(|x| *x += normal(self.noise, random));
+        }
+    }
+}
+
+fn normal(deviation: f32, random: &mut ChaCha8Rng) -> f32 {
+    deviation * Distribution::<f32>::sample(&StandardNormal, random)
+}
+
+/// A random linear map `I + G` of the scaled vectors of an example.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mix {
+    /// `G`, `[width, width]`.
+    matrix: Vec<f32>,
+    width: usize,
+}
+
+impl Mix {
+    /// Multiplies scaled vectors `[length, width]` in place.
+    pub fn apply(&self, vectors: &mut [f32]) {
+        for vector in vectors.chunks_exact_mut(self.width) {
+            let rows = self.matrix.chunks_exact(self.width);
+            let added: Vec<f32> = rows.map(|row| row.iter().zip(&*vector).map(|(g, x)| g * x).sum()).collect();
+            vector.iter_mut().zip(added).for_each(|(x, added)| *x += added);
         }
     }
 }
@@ -77,18 +100,19 @@ mod tests {
         let kept = augment.kept(4_000, &mut random);
         assert!((2_900..3_100).contains(&kept.len()) && kept.last() == Some(&3_999), "{}", kept.len());
         let mut same = vec![1.0, 2.0, 3.0, 4.0];
-        augment.apply(&mut same, 2, &[], &mut random);
-        assert_eq!(same, [1.0, 2.0, 3.0, 4.0]);
+        augment.add_noise(&mut same, &mut random);
+        assert_eq!((same, augment.draw_mix(2, &[], &mut random)), (vec![1.0, 2.0, 3.0, 4.0], None));
         // One matrix for all vectors of an example: equal vectors stay equal, and the change is linear.
         let mut mixed = vec![1.0, 2.0, 1.0, 2.0, 2.0, 4.0];
-        Augment { mix: 0.1, ..augment }.apply(&mut mixed, 2, &[], &mut random);
+        let mixing = Augment { mix: 0.1, ..augment };
+        mixing.draw_mix(2, &[], &mut random).unwrap().apply(&mut mixed);
         assert_eq!(mixed[..2], mixed[2..4]);
         assert!(mixed[0] != 1.0 && (mixed[4] - 2.0 * mixed[0]).abs() < 1e-6);
         let mut flagged = vec![1.0, 2.0];
-        Augment { mix: 0.1, ..augment }.apply(&mut flagged, 2, &[1], &mut random);
+        mixing.draw_mix(2, &[1], &mut random).unwrap().apply(&mut flagged);
         assert!(flagged[0] != 1.0 && flagged[1] == 2.0);
         let mut noisy = vec![0.0; 10_000];
-        Augment { noise: 0.5, ..augment }.apply(&mut noisy, 2, &[], &mut random);
+        Augment { noise: 0.5, ..augment }.add_noise(&mut noisy, &mut random);
         let square = noisy.iter().map(|x| x * x).sum::<f32>() / 10_000.0;
         assert!((square - 0.25).abs() < 0.02, "{square}");
         assert!(Augment { noise: f32::NAN, ..augment }.validate().is_err());

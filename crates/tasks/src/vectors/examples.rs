@@ -5,8 +5,10 @@ use regard_data::{Scaler, Series, Target, Vectors};
 use regard_nn::models::target;
 use regard_nn::models::vectors::AnswerPer;
 
+use super::augment::Mix;
 use super::config::{Aim, DataConfig};
 use super::forecast::{Forecast, changes};
+use super::scaling::Scaling;
 use crate::answers::{Answer, Answers};
 use crate::error::TaskError;
 
@@ -33,6 +35,15 @@ impl Example {
     pub fn length(&self) -> usize {
         self.to - self.from
     }
+}
+
+/// An example as the network sees it in training.
+pub(super) struct Shown<'a> {
+    pub example: &'a Example,
+    /// Indices of the vectors that are not left out.
+    pub kept: Vec<usize>,
+    /// The linear map of the vectors.
+    pub mix: Option<Mix>,
 }
 
 /// The examples of a split.
@@ -129,17 +140,11 @@ impl Goal {
         Ok(part)
     }
 
-    /// Returns the answers of some examples for the loss; `kept` has the indices of the vectors that each example shows.
-    pub fn tensor(
-        &self,
-        part: &Part,
-        examples: &[(&Example, Vec<usize>)],
-        width: usize,
-        device: &Device,
-    ) -> target::Answers {
+    /// Returns the answers of some examples for the loss.
+    pub fn tensor(&self, part: &Part, examples: &[Shown], scaling: &Scaling, device: &Device) -> target::Answers {
         match self {
             Self::Given(answers, per) => {
-                let own = |(example, kept): &(&'_ Example, Vec<usize>)| match per {
+                let own = |Shown { example, kept, .. }: &Shown| match per {
                     AnswerPer::Example => example.answers.clone(),
                     AnswerPer::Vector => kept.iter().map(|&at| example.answers[at].clone()).collect(),
                 };
@@ -147,8 +152,8 @@ impl Goal {
                 answers.tensor(&all.iter().collect::<Vec<_>>(), device)
             }
             Self::Next(forecast) => {
-                let wanted = |(example, _): &(&Example, Vec<usize>)| {
-                    forecast.wanted(&part.series[example.series], width, example.to)
+                let wanted = |Shown { example, mix, .. }: &Shown| {
+                    forecast.wanted(&part.series[example.series], example.to, scaling, mix.as_ref())
                 };
                 let values: Vec<f32> = examples.iter().flat_map(wanted).collect();
                 let shape = [examples.len(), self.outputs()];

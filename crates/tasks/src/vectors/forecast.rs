@@ -7,6 +7,9 @@ use regard_data::Scaler;
 use regard_figures::{Axis, Content, Figure, Lines, Series, Table, number};
 use serde::{Deserialize, Serialize};
 
+use super::augment::Mix;
+use super::scaling::Scaling;
+
 /// What is forecast, and the scale of the changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,11 +35,21 @@ impl Forecast {
         self.features.iter().map(|&feature| vector[feature]).collect()
     }
 
-    /// Returns the changes from the last vector of a window to those after it, as the network predicts them.
-    pub fn wanted(&self, series: &[f32], width: usize, to: usize) -> Vec<f32> {
-        let mut changes = changes(series, width, to, &self.features, self.horizon);
-        self.changes.apply(&mut changes);
-        changes
+    /// Returns the changes from the last vector of a window to those after it, as the network predicts them. The linear map of
+    /// the window applies to them, too: it mixes all features, also those that are not forecast.
+    pub fn wanted(&self, series: &[f32], to: usize, scaling: &Scaling, mix: Option<&Mix>) -> Vec<f32> {
+        let width = scaling.width();
+        let mut wanted = match mix {
+            None => changes(series, width, to, &self.features, self.horizon),
+            Some(mix) => {
+                let all: Vec<usize> = (0..width).collect();
+                let mut all = changes(series, width, to, &all, self.horizon);
+                scaling.mix_differences(mix, &mut all);
+                all.chunks_exact(width).flat_map(|vector| self.chosen(vector)).collect()
+            }
+        };
+        self.changes.apply(&mut wanted);
+        wanted
     }
 
     /// Returns the forecast of an output of the network, `[horizon, features]`, from the last vector that it saw.

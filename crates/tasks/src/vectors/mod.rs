@@ -37,7 +37,7 @@ use serde_json::Value;
 use self::answer::{given, written};
 pub use self::config::{Aim, Config, DataConfig, ModelConfig};
 pub use self::examples::Part;
-use self::examples::{Example, Goal, padded};
+use self::examples::{Example, Goal, Shown, padded};
 use self::forecast::{Forecast, Forecasted};
 use self::resample::resampled;
 use self::scaling::Scaling;
@@ -166,7 +166,7 @@ impl VectorTask {
         let batches = in_order(&lengths, SCORING);
         for (done, batch) in batches.iter().enumerate() {
             pass.report(done, batches.len())?;
-            let scaled: Vec<Vec<f32>> = batch.iter().map(|&row| self.scaling.apply(windows[row], None)).collect();
+            let scaled: Vec<Vec<f32>> = batch.iter().map(|&row| self.scaling.apply(windows[row])).collect();
             let (x, lengths) = padded(&scaled, self.scaling.seen(), &device);
             let found: Vec<f32> = model.predict(x, &lengths, pass)?.into_data().iter::<f32>().collect();
             let mut rest = found.as_slice();
@@ -362,17 +362,18 @@ impl Task for VectorTask {
         for example in batch.iter().map(|&index| &train.examples[index]) {
             let window = train.window(example, self.width());
             let Some(random) = &mut random else {
-                scaled.push(self.scaling.apply(window, None));
-                examples.push((example, (0..example.length()).collect()));
+                scaled.push(self.scaling.apply(window));
+                examples.push(Shown { example, kept: (0..example.length()).collect(), mix: None });
                 continue;
             };
             let kept = augment.kept(example.length(), random);
             let vectors = kept.iter().flat_map(|at| &window[at * self.width()..(at + 1) * self.width()]).copied();
-            scaled.push(self.scaling.apply(&vectors.collect::<Vec<f32>>(), Some((augment, random))));
-            examples.push((example, kept));
+            let (changed, mix) = self.scaling.apply_changed(&vectors.collect::<Vec<f32>>(), augment, random);
+            scaled.push(changed);
+            examples.push(Shown { example, kept, mix });
         }
         let (x, lengths) = padded(&scaled, self.scaling.seen(), &device);
-        let answers = self.goal.tensor(train, &examples, self.width(), &device);
+        let answers = self.goal.tensor(train, &examples, &self.scaling, &device);
         let mean = model.loss(x, &lengths, answers, self.config.train.label_smoothing, pass)?;
         let tokens = lengths.iter().sum();
         let targets = if matches!(self.goal, Goal::Given(_, AnswerPer::Vector)) { tokens } else { batch.len() };

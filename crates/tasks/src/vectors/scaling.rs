@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use regard_data::Scaler;
 use serde::{Deserialize, Serialize};
 
-use super::augment::Augment;
+use super::augment::{Augment, Mix};
 use super::config::{DataConfig, Normalise};
 use super::examples::Part;
 
@@ -66,14 +66,46 @@ impl Scaling {
             && self.flags.iter().all(|&feature| feature < self.width())
     }
 
-    /// Prepares the vectors of an example, changed at random in training.
-    pub fn apply(&self, vectors: &[f32], augment: Option<(&Augment, &mut ChaCha8Rng)>) -> Vec<f32> {
-        let width = self.width();
-        let mut numbers = normalised(self.normalise, vectors, width);
+    /// Prepares the vectors of an example.
+    pub fn apply(&self, vectors: &[f32]) -> Vec<f32> {
+        self.with_differences(self.scaled(vectors))
+    }
+
+    /// Prepares the vectors of a training example, changed at random. Also returns the linear map, if there is one.
+    pub fn apply_changed(
+        &self,
+        vectors: &[f32],
+        augment: &Augment,
+        random: &mut ChaCha8Rng,
+    ) -> (Vec<f32>, Option<Mix>) {
+        let mut numbers = self.scaled(vectors);
+        let mix = augment.draw_mix(self.width(), &self.flags, random);
+        mix.iter().for_each(|mix| mix.apply(&mut numbers));
+        augment.add_noise(&mut numbers, random);
+        (self.with_differences(numbers), mix)
+    }
+
+    /// Applies the linear map of an example to differences of its vectors, `[length, width]` in the units of the data. Mean and size
+    /// of the example cancel, because a difference has no mean and the map is linear.
+    pub fn mix_differences(&self, mix: &Mix, differences: &mut [f32]) {
+        let scale = |numbers: &mut [f32], f: fn(f64, f64) -> f64| {
+            let deviations = self.scaler.deviation().iter().cycle();
+            numbers.iter_mut().zip(deviations).for_each(|(x, &deviation)| *x = f(f64::from(*x), deviation) as f32);
+        };
+        scale(differences, |x, deviation| x / deviation);
+        mix.apply(differences);
+        scale(differences, |x, deviation| x * deviation);
+    }
+
+    fn scaled(&self, vectors: &[f32]) -> Vec<f32> {
+        let mut numbers = normalised(self.normalise, vectors, self.width());
         self.scaler.apply(&mut numbers);
-        if let Some((augment, random)) = augment {
-            augment.apply(&mut numbers, width, &self.flags, random);
-        }
+        numbers
+    }
+
+    /// Appends the difference of each scaled vector to the one before it, if the network sees differences.
+    fn with_differences(&self, numbers: Vec<f32>) -> Vec<f32> {
+        let width = self.width();
         let Some(scaler) = &self.differences else { return numbers };
         let mut changes = differences(&numbers, width);
         scaler.apply(&mut changes);
@@ -129,7 +161,7 @@ mod tests {
         let data = DataConfig { differences: true, ..DataConfig::default() };
         let scaling = Scaling::learn(&data, 2, &part);
         assert_eq!((scaling.width(), scaling.seen(), &scaling.flags[..]), (2, 4, &[1][..]));
-        let seen = scaling.apply(&part.series[0], None);
+        let seen = scaling.apply(&part.series[0]);
         assert_eq!(seen.len(), 12);
         let means = (0..4).map(|feature| seen.iter().skip(feature).step_by(4).sum::<f32>());
         assert!(means.clone().all(|sum| sum.abs() < 1e-5), "{:?}", means.collect::<Vec<_>>());

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rand::SeedableRng;
 use regard_nn::Init;
 use tempfile::TempDir;
 
@@ -91,6 +92,42 @@ fn forecasts_are_scored_beside_the_last_vector() {
     assert!(twice.validate().unwrap_err().to_string().contains("data.features"));
     let short = [&sets[..], &["data.horizon=50"]].concat();
     assert!(start(&path, &short).unwrap_err().to_string().contains("data.horizon"));
+}
+
+/// The window and the forecast of a series are multiplied by the same matrix, so that the matrix applied to the whole series gives
+/// the same examples.
+#[test]
+fn a_mixed_window_has_a_mixed_forecast() {
+    let rows: String = (0..60).map(|n| format!("{},{},{}\n", n * n, 100 - n, 7 * (n % 5))).collect();
+    let (_place, path) = file("series.csv", &format!("x,y,z\n{rows}"));
+    let sets = ["data.target=next", "data.window=5", "data.horizon=2", "data.features=[3,1]", "data.normalise=size"];
+    let (task, parts) = start(&path, &[&sets[..], &["data.augment.mix=0.3"]].concat()).unwrap();
+    let (part, example) = (&parts.train, &parts.train.examples[9]);
+    let Goal::Next(forecast) = &task.goal else { panic!("a forecast") };
+    let random = &mut rand_chacha::ChaCha8Rng::seed_from_u64(3);
+    let window = part.window(example, 3);
+    let (changed, mix) = task.scaling.apply_changed(window, &task.config.data.augment, random);
+    let mix = mix.unwrap();
+    let series = &part.series[0];
+    let wanted = forecast.wanted(series, example.to, &task.scaling, Some(&mix));
+    let plain = forecast.wanted(series, example.to, &task.scaling, None);
+    assert!(wanted.iter().zip(&plain).any(|(a, b)| (a - b).abs() > 0.01), "{wanted:?} {plain:?}");
+
+    // The whole series, from its first vector on, multiplied in the units of the data. A shift changes neither what the network
+    // sees nor the forecast.
+    let mut moved: Vec<f32> = series.iter().enumerate().map(|(at, x)| x - series[at % 3]).collect();
+    task.scaling.mix_differences(&mix, &mut moved);
+    let same = |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-3);
+    let again = forecast.wanted(&moved, example.to, &task.scaling, None);
+    assert!(same(&wanted, &again), "{wanted:?} {again:?}");
+    // With size taken out, windows agree up to their size.
+    let ratio = |window: &[f32]| -> Vec<f32> {
+        let differences: Vec<f32> = window.iter().skip(3).zip(window).map(|(b, a)| b - a).collect();
+        let size = differences.iter().map(|x| x * x).sum::<f32>().sqrt();
+        differences.iter().map(|x| x / size).collect()
+    };
+    let seen = task.scaling.apply(&moved[example.from * 3..example.to * 3]);
+    assert!(same(&ratio(&seen), &ratio(&changed)), "{seen:?} {changed:?}");
 }
 
 #[test]
