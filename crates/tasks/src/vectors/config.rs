@@ -30,7 +30,7 @@ pub enum Aim {
     Next,
 }
 
-/// What is taken out of each example before the scaling that is learnt from all of them.
+/// What is taken out of each example before the scaling that is learnt from all of them. Flags keep their values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Normalise {

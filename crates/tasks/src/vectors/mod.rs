@@ -40,7 +40,7 @@ pub use self::examples::Part;
 use self::examples::{Example, Goal, Shown, padded};
 use self::forecast::{Forecast, Forecasted};
 use self::resample::resampled;
-use self::scaling::Scaling;
+use self::scaling::{Scaling, flags};
 use crate::answers::{Answer, Answers, TargetKind};
 use crate::error::TaskError;
 use crate::folder::Files;
@@ -87,20 +87,19 @@ pub struct VectorTask {
 }
 
 impl VectorTask {
-    /// Reads the series of the run.
+    /// Reads the series of the run as they are in the data.
     fn series(config: &Config) -> Result<Splits<Series>, TaskError> {
         let DataConfig { path, fold, target, .. } = &config.data;
-        let all = match path {
-            None => builtin::motions(BUILT_IN_SIZES, BUILT_IN_SEED).map(Series::whole),
-            Some(path) => {
-                let source = Source { path: path.clone(), fold: *fold };
-                match target {
-                    Aim::Given => load_vectors(&source)?.map(Series::whole),
-                    Aim::Next => load_series(&source)?,
-                }
-            }
-        };
-        Ok(all.map(|series| thinned(series, config)))
+        let Some(path) = path else { return Ok(builtin::motions(BUILT_IN_SIZES, BUILT_IN_SEED).map(Series::whole)) };
+        let source = Source { path: path.clone(), fold: *fold };
+        Ok(match target {
+            Aim::Given => load_vectors(&source)?.map(Series::whole),
+            Aim::Next => load_series(&source)?,
+        })
+    }
+
+    fn thinned(&self, series: Series) -> Series {
+        thinned(series, &self.config.data, self.scaling.flags())
     }
 
     fn width(&self) -> usize {
@@ -190,10 +189,10 @@ impl VectorTask {
 }
 
 /// Resamples the vectors of an example if the configuration says so.
-fn thinned(mut series: Series, config: &Config) -> Series {
-    if let Some(count) = config.data.resample {
+fn thinned(mut series: Series, data: &DataConfig, flags: &[usize]) -> Series {
+    if let Some(count) = data.resample {
         let Vectors { features, width, .. } = &mut series.vectors;
-        *features = resampled(features, *width, count);
+        *features = resampled(features, *width, count, flags);
     }
     series
 }
@@ -208,9 +207,11 @@ impl Task for VectorTask {
     const INPUT: InputKind = InputKind::Vectors;
 
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
-        let mut all = Self::series(&config)?;
+        let all = Self::series(&config)?;
         let counts = [all.train.len(), all.dev.len(), all.test.len()];
         let width = all.train.first().map_or(1, |series| series.vectors.width);
+        let flags = flags(width, all.train.iter().map(|series| series.vectors.features.as_slice()));
+        let mut all = all.map(|series| thinned(series, &config.data, &flags));
         let goal = Goal::learn(&config.data, &all.train)?;
         if matches!(&goal, Goal::Given(Answers::Number(_), _)) && config.train.label_smoothing != 0.0 {
             let got = config.train.label_smoothing.to_string();
@@ -221,7 +222,7 @@ impl Task for VectorTask {
             return Err(TaskError::input("data.resample", "data with one answer for each example", got));
         }
         let train = goal.part(&config.data, std::mem::take(&mut all.train), true)?;
-        let scaling = Scaling::learn(&config.data, width, &train);
+        let scaling = Scaling::learn(&config.data, width, flags, &train);
         let task = Self { config, scaling, goal };
         task.config.validate()?;
         let parts = task.completed(train, counts, all)?;
@@ -268,7 +269,7 @@ impl Task for VectorTask {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let mut all = Self::series(&self.config)?;
+        let mut all = Self::series(&self.config)?.map(|series| self.thinned(series));
         let counts = [all.train.len(), all.dev.len(), all.test.len()];
         let train = self.goal.part(&self.config.data, std::mem::take(&mut all.train), true)?;
         self.completed(train, counts, all)
@@ -284,7 +285,7 @@ impl Task for VectorTask {
             let got = other.vectors.width.to_string();
             return Err(TaskError::input(path.display().to_string(), expected, got));
         }
-        let all = all.into_iter().map(|series| thinned(series, &self.config)).collect();
+        let all = all.into_iter().map(|series| self.thinned(series)).collect();
         self.goal.part(&self.config.data, all, false)
     }
 
@@ -442,7 +443,7 @@ impl Task for VectorTask {
             },
         };
         if let Some(count) = self.config.data.resample {
-            return Ok(Typed(resampled(&vectors, self.width(), count)));
+            return Ok(Typed(resampled(&vectors, self.width(), count, self.scaling.flags())));
         }
         if matches!(self.goal, Goal::Given(..)) {
             check_length(given, vectors.len() / self.width(), self.config.data.max_length, "vectors")?;
@@ -471,7 +472,7 @@ impl Task for VectorTask {
             return Err(TaskError::Unsupported { task: Self::NAME, what });
         }
         let mut parts = Self::series(&self.config)?;
-        let Series { vectors, .. } = parts.test.swap_remove(0);
+        let Series { vectors, .. } = self.thinned(parts.test.swap_remove(0));
         let most = self.config.data.max_length * self.width();
         let end = vectors.features.len().min(most);
         Ok(Typed(vectors.features[..end].to_vec()))

@@ -17,13 +17,22 @@ pub(super) struct Scaling {
     scaler: Scaler,
     /// Scale of the differences of scaled features, if the network sees them.
     differences: Option<Scaler>,
-    /// Features that are only 0 or 1, such as flags. A random linear map leaves them alone.
+    /// Features that are flags, see [`flags`]. Resampling, normalising and a random linear map leave them alone.
     flags: Vec<usize>,
 }
 
+/// Returns the features that are only 0 or 1 in all series, such as the end of a stroke.
+pub(super) fn flags<'a>(width: usize, series: impl Iterator<Item = &'a [f32]> + Clone) -> Vec<usize> {
+    let is_flag = |feature: &usize| {
+        let mut all = series.clone().flat_map(|numbers| numbers.iter().skip(*feature).step_by(width));
+        all.all(|&x| x == 0.0 || x == 1.0)
+    };
+    (0..width).filter(is_flag).collect()
+}
+
 impl Scaling {
-    /// Learns the scales from the training examples.
-    pub fn learn(data: &DataConfig, width: usize, part: &Part) -> Self {
+    /// Learns the scales from the training examples. The flags are those of the data before they were resampled.
+    pub fn learn(data: &DataConfig, width: usize, flags: Vec<usize>, part: &Part) -> Self {
         // Windows overlap; every vector counts once, or nearly so.
         let mut after = (usize::MAX, 0);
         let is_new = |example: &&super::examples::Example| {
@@ -34,25 +43,25 @@ impl Scaling {
             is_new
         };
         let examples: Vec<_> = part.examples.iter().filter(is_new).collect();
-        let mut blocks: Vec<Vec<f32>> =
-            examples.iter().map(|example| normalised(data.normalise, part.window(example, width), width)).collect();
+        let normalised = |example| normalised(data.normalise, part.window(example, width), width, &flags);
+        let mut blocks: Vec<Vec<f32>> = examples.into_iter().map(normalised).collect();
         let scaler = Scaler::learn(width, blocks.iter().map(Vec::as_slice));
         let differences = data.differences.then(|| {
             blocks.iter_mut().for_each(|block| scaler.apply(block));
             let changes: Vec<Vec<f32>> = blocks.iter().map(|block| differences(block, width)).collect();
             Scaler::learn(width, changes.iter().map(Vec::as_slice))
         });
-        let is_flag = |feature: &usize| {
-            let all =
-                examples.iter().flat_map(|example| part.window(example, width).iter().skip(*feature).step_by(width));
-            all.copied().all(|x| x == 0.0 || x == 1.0)
-        };
-        Self { normalise: data.normalise, scaler, differences, flags: (0..width).filter(is_flag).collect() }
+        Self { normalise: data.normalise, scaler, differences, flags }
     }
 
     /// Number of features of a vector in the data.
     pub fn width(&self) -> usize {
         self.scaler.width()
+    }
+
+    /// Features that are only 0 or 1 in the training data.
+    pub fn flags(&self) -> &[usize] {
+        &self.flags
     }
 
     /// Number of features that the network sees.
@@ -98,7 +107,7 @@ impl Scaling {
     }
 
     fn scaled(&self, vectors: &[f32]) -> Vec<f32> {
-        let mut numbers = normalised(self.normalise, vectors, self.width());
+        let mut numbers = normalised(self.normalise, vectors, self.width(), &self.flags);
         self.scaler.apply(&mut numbers);
         numbers
     }
@@ -120,17 +129,21 @@ fn differences(vectors: &[f32], width: usize) -> Vec<f32> {
     first.chain(vectors.iter().skip(width).zip(vectors).map(|(x, before)| x - before)).collect()
 }
 
-/// Takes out the mean, and perhaps the size, of an example.
-fn normalised(normalise: Normalise, vectors: &[f32], width: usize) -> Vec<f32> {
+/// Takes out the mean, and perhaps the size, of an example. Flags stay as they are.
+fn normalised(normalise: Normalise, vectors: &[f32], width: usize, flags: &[usize]) -> Vec<f32> {
     if normalise == Normalise::None {
         return vectors.to_vec();
     }
     let own = Scaler::learn(width, [vectors]);
     // The deviation of a constant feature is 1 by definition and must not count as the largest.
     let varies = |feature: usize| vectors.chunks_exact(width).any(|vector| vector[feature] != vectors[feature]);
-    let largest = (0..width).filter(|&f| varies(f)).map(|f| own.deviation()[f]).fold(0.0, f64::max);
+    let counts = |feature: &usize| !flags.contains(feature) && varies(*feature);
+    let largest = (0..width).filter(counts).map(|feature| own.deviation()[feature]).fold(0.0, f64::max);
     let size = if normalise == Normalise::Size && largest > 0.0 { largest } else { 1.0 };
-    let scaled = |(at, &x): (usize, &f32)| ((f64::from(x) - own.mean()[at % width]) / size) as f32;
+    let scaled = |(at, &x): (usize, &f32)| match flags.contains(&(at % width)) {
+        true => x,
+        false => ((f64::from(x) - own.mean()[at % width]) / size) as f32,
+    };
     vectors.iter().enumerate().map(scaled).collect()
 }
 
@@ -141,15 +154,27 @@ mod tests {
     #[test]
     fn normalising_keeps_proportions() {
         let vectors = [1.0, 10.0, 7.0, 3.0, 10.0, 7.0, 5.0, 40.0, 7.0];
-        assert_eq!(normalised(Normalise::None, &vectors, 3), vectors);
-        let mean = normalised(Normalise::Mean, &vectors, 3);
+        assert_eq!(normalised(Normalise::None, &vectors, 3, &[]), vectors);
+        let mean = normalised(Normalise::Mean, &vectors, 3, &[]);
         assert_eq!(mean, [-2.0, -10.0, 0.0, 0.0, -10.0, 0.0, 2.0, 20.0, 0.0]);
-        let size = normalised(Normalise::Size, &vectors, 3);
+        let size = normalised(Normalise::Size, &vectors, 3, &[]);
         let ratio = size[0] / mean[0];
         assert!(size.iter().zip(&mean).all(|(a, b)| (a - b * ratio).abs() < 1e-6), "{size:?}");
         let larger: Vec<f32> = vectors.iter().map(|x| 100.0 * x + 3.0).collect();
-        let other = normalised(Normalise::Size, &larger, 3);
+        let other = normalised(Normalise::Size, &larger, 3, &[]);
         assert!(size.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-5), "{size:?} {other:?}");
+    }
+
+    #[test]
+    fn flags_are_not_normalised() {
+        // Deviations of 0.01 and, of the flag, of 0.5.
+        let vectors = [1.01, 0.0, 1.03, 1.0];
+        let size = normalised(Normalise::Size, &vectors, 2, &[1]);
+        assert!((size[0] + 1.0).abs() < 1e-4 && (size[2] - 1.0).abs() < 1e-4, "{size:?}");
+        assert_eq!((size[1], size[3]), (0.0, 1.0));
+        let series: [&[f32]; 2] = [&[0.0, 1.0, 0.5, 1.0], &[1.0, 0.0]];
+        assert_eq!(flags(2, series.into_iter()), [1]);
+        assert_eq!(flags(2, series[1..].iter().copied()), [0, 1]);
     }
 
     #[test]
@@ -159,8 +184,8 @@ mod tests {
         let example = super::super::examples::Example { series: 0, from: 0, to: 3, answers: Vec::new() };
         let part = Part { series, examples: vec![example], unseen: Vec::new(), cut: 0 };
         let data = DataConfig { differences: true, ..DataConfig::default() };
-        let scaling = Scaling::learn(&data, 2, &part);
-        assert_eq!((scaling.width(), scaling.seen(), &scaling.flags[..]), (2, 4, &[1][..]));
+        let scaling = Scaling::learn(&data, 2, vec![1], &part);
+        assert_eq!((scaling.width(), scaling.seen()), (2, 4));
         let seen = scaling.apply(&part.series[0]);
         assert_eq!(seen.len(), 12);
         let means = (0..4).map(|feature| seen.iter().skip(feature).step_by(4).sum::<f32>());

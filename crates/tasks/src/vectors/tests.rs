@@ -131,6 +131,24 @@ fn a_mixed_window_has_a_mixed_forecast() {
 }
 
 #[test]
+fn flags_are_found_before_resampling() {
+    let line = |n: usize| {
+        let vectors = format!("[[{n}, 0], [{}, 1], [2, 0], [9, 1]]", n + 3);
+        format!("{{\"vectors\": {vectors}, \"label\": \"{}\"}}\n", n % 2)
+    };
+    let text: String = (0..60).map(line).collect();
+    let (_place, path) = file("pen.jsonl", &text);
+    let (task, parts) = start(&path, &["data.resample=6", "model.kind=dnn"]).unwrap();
+    assert_eq!(task.scaling.flags(), [1]);
+    let is_flag = |numbers: &[f32]| numbers.iter().skip(1).step_by(2).all(|&x| x == 0.0 || x == 1.0);
+    assert!(parts.train.series.iter().all(|series| series.len() == 12 && is_flag(series)));
+    // An input whose first feature happens to be 0 or 1 is a path from 0 to 1.
+    let Typed(points) = task.input(&Given::json("[[0, 0], [1, 0]]").unwrap()).unwrap();
+    let first: Vec<f32> = points.iter().step_by(2).copied().collect();
+    assert!(first.iter().enumerate().all(|(at, x)| (x - at as f32 / 5.0).abs() < 1e-6), "{first:?}");
+}
+
+#[test]
 fn wrong_inputs_are_named() {
     let text = lines(60, |n| format!("\"label\": \"{}\"", n % 3));
     let (_place, path) = file("data.jsonl", &text);
