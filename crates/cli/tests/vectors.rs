@@ -29,13 +29,15 @@ fn a_model_answers_for_each_input() {
     assert!(scored["metrics"]["accuracy"].is_number(), "{scored}");
 
     let inputs = place.path().join("inputs.jsonl");
-    let lines = ["{\"vectors\": [[1, 2], [3, 4]]}", "{\"vectors\": [[1, 2], [3]]}", "[[5, 6]]", "[[1, NaN]]"];
+    let lines =
+        ["{\"vectors\": [[1, 2], [3, 4]]}", "{\"vectors\": [[1, 2], [3]]}", "[[5, 6]]", "[[1, NaN]]", "[[1, 1e38]]"];
     fs::write(&inputs, lines.join("\n")).unwrap();
     let output = regard(&["predict", path(&model), "--input", path(&inputs), "--json"]);
     let found = documents(&String::from_utf8_lossy(&output.stdout));
-    assert_eq!(output.status.code(), Some(1), "two inputs are wrong");
+    assert_eq!(output.status.code(), Some(1), "three inputs are wrong");
     let told: Vec<bool> = found.iter().map(|one| one.get("label").is_some()).collect();
-    assert_eq!(told, [true, false, true, false], "{found:?}");
+    assert_eq!(told, [true, false, true, false, false], "{found:?}");
+    assert!(found[4]["error"].to_string().contains("within 1e12 standard deviations"), "{}", found[4]);
     assert!(found[1]["error"].to_string().contains("vectors[1]"), "{}", found[1]);
 
     // A file of vectors is a file of inputs, too.

@@ -55,6 +55,9 @@ use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions
 const FILE: &str = "vectors.json";
 /// Name of the random numbers that change training examples.
 const AUGMENT: &str = "augment";
+/// Largest number of standard deviations between an input and the training data. Far beyond any data, and small enough that sums
+/// of squares in the network do not overflow.
+const FARTHEST: f32 = 1e12;
 const BUILT_IN_SEED: u64 = 1;
 const BUILT_IN_SIZES: Sizes = Sizes { train: 2_400, dev: 300, test: 600 };
 
@@ -184,6 +187,36 @@ impl VectorTask {
         match &self.goal {
             Goal::Given(..) => vectors,
             Goal::Next(_) => &vectors[vectors.len().saturating_sub(self.config.data.window * self.width())..],
+        }
+    }
+
+    /// Refuses an input that is so far from the training data that the network would overflow.
+    fn check_near(&self, input: &Typed) -> Result<(), TaskError> {
+        let (window, width, seen) = (self.seen(input), self.width(), self.scaling.seen());
+        let scaled = self.scaling.apply(window);
+        let Some(at) = scaled.iter().position(|x| x.is_nan() || x.abs() > FARTHEST) else { return Ok(()) };
+        let (vector, feature) = (at / seen, at % seen % width);
+        let number = window[vector * width + feature];
+        let expected = format!("feature {} within {FARTHEST:e} standard deviations of the training data", feature + 1);
+        Err(TaskError::input("input", expected, format!("{number:e}")))
+    }
+
+    /// Refuses an input whose answer is not a finite number, because the network has overflowed.
+    fn check_answer(&self, window: &[f32], output: &[f32]) -> Result<(), TaskError> {
+        let is_finite = |numbers: &[f32]| numbers.iter().all(|x| x.is_finite());
+        let fits = is_finite(output)
+            && match &self.goal {
+                Goal::Given(..) => true,
+                Goal::Next(forecast) => is_finite(&forecast.restored(output.to_vec(), self.last(window))),
+            };
+        let largest = || window.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+        match fits {
+            true => Ok(()),
+            false => Err(TaskError::input(
+                "input",
+                "numbers that the network can compute with",
+                format!("an overflow; the largest number is {:e}", largest()),
+            )),
         }
     }
 }
@@ -442,19 +475,25 @@ impl Task for VectorTask {
                 }
             },
         };
-        if let Some(count) = self.config.data.resample {
-            return Ok(Typed(resampled(&vectors, self.width(), count, self.scaling.flags())));
+        let input = match self.config.data.resample {
+            Some(count) => Typed(resampled(&vectors, self.width(), count, self.scaling.flags())),
+            None => Typed(vectors),
+        };
+        if self.config.data.resample.is_none() && matches!(self.goal, Goal::Given(..)) {
+            check_length(given, input.0.len() / self.width(), self.config.data.max_length, "vectors")?;
         }
-        if matches!(self.goal, Goal::Given(..)) {
-            check_length(given, vectors.len() / self.width(), self.config.data.max_length, "vectors")?;
-        }
-        Ok(Typed(vectors))
+        self.check_near(&input)?;
+        Ok(input)
     }
 
     fn predict(&self, model: &VectorModel, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let windows: Vec<&[f32]> = inputs.iter().map(|input| self.seen(input)).collect();
         let outputs = self.outputs(model, &windows, pass)?;
-        Ok(windows.iter().zip(&outputs).map(|(window, output)| self.prediction(window, output)).collect())
+        let predicted = |(window, output): (&&[f32], &Vec<f32>)| {
+            self.check_answer(window, output)?;
+            Ok(self.prediction(window, output))
+        };
+        windows.iter().zip(&outputs).map(predicted).collect()
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
@@ -485,6 +524,7 @@ impl Task for VectorTask {
     fn look(&self, model: &VectorModel, input: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
         let window = self.seen(input).to_vec();
         let output = self.outputs(model, &[&window], pass)?.remove(0);
+        self.check_answer(&window, &output)?;
         let prediction = self.prediction(&window, &output);
         let length = window.len() / self.width();
         let answer = prediction.output.clone();

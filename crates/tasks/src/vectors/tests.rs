@@ -149,6 +149,44 @@ fn flags_are_found_before_resampling() {
 }
 
 #[test]
+fn an_input_that_overflows_is_refused_alone() {
+    let text = lines(60, |n| format!("\"label\": \"{}\"", n % 3));
+    let (_place, path) = file("data.jsonl", &text);
+    for kind in ["transformer", "lstm", "dnn"] {
+        let kind = format!("model.kind={kind}");
+        for sets in [&["data.differences=true"][..], &["data.normalise=mean"], &["data.resample=4"], &[]] {
+            let (task, _) = start(&path, &[sets, &[kind.as_str()]].concat()).unwrap();
+            let model = model(&task);
+            for huge in ["[[1, 2], [3, 1e38]]", "[[3e38, 2], [-3e38, 1]]"] {
+                let error = task.input(&Given::json(huge).unwrap()).unwrap_err();
+                assert!(matches!(&error, TaskError::Input { .. }));
+                assert!(error.to_string().contains("within 1e12 standard deviations of the training data"), "{error}");
+            }
+            // Large numbers that do not overflow have an answer.
+            let large = task.input(&Given::json("[[1e9, 2], [3, -1e9]]").unwrap()).unwrap();
+            let found = task.predict(&model, &[large], &Pass::inference()).unwrap().remove(0);
+            let probabilities = found.more["probabilities"].as_object().unwrap();
+            assert!(probabilities.values().all(|p| p.as_f64().is_some_and(f64::is_finite)), "{found:?}");
+        }
+    }
+    // Whatever gets past this check is refused if the network overflows.
+    let (task, _) = start(&path, &["model.kind=dnn"]).unwrap();
+    let inputs = [Typed(vec![1.0, 2.0]), Typed(vec![f32::NAN, f32::MAX])];
+    let error = task.predict(&model(&task), &inputs, &Pass::inference()).unwrap_err();
+    assert!(matches!(&error, TaskError::Input { .. }) && error.to_string().contains("an overflow"), "{error}");
+    // The size of an example is taken out before anything can overflow.
+    let (task, _) = start(&path, &["data.normalise=size"]).unwrap();
+    let huge = task.input(&Given::json("[[1, 2], [3, 1e38]]").unwrap()).unwrap();
+    assert_eq!(task.predict(&model(&task), &[huge], &Pass::inference()).unwrap().len(), 1);
+
+    let rows: String = (0..200).map(|n| format!("{n},{}\n", 2 * n)).collect();
+    let (_place, path) = file("series.csv", &format!("x,y\n{rows}"));
+    let (task, _) = start(&path, &["data.target=next", "data.window=2"]).unwrap();
+    assert!(task.input(&Given::json("[[1, 2], [3, 1e38], [4, 5]]").unwrap()).is_err());
+    assert!(task.input(&Given::json("[[3, 1e38], [4, 5], [6, 7]]").unwrap()).is_ok(), "a forecast looks at the end");
+}
+
+#[test]
 fn wrong_inputs_are_named() {
     let text = lines(60, |n| format!("\"label\": \"{}\"", n % 3));
     let (_place, path) = file("data.jsonl", &text);
