@@ -81,7 +81,7 @@ impl Data {
 
 /// Lists the built-in data of every task.
 fn list(json: bool) -> Result<()> {
-    let mut table = Table::new(["task", "split", "examples", "words", "labels"]);
+    let mut table = Table::new(["task", "split", "examples", "mean length", "labels"]);
     let mut documents = Vec::new();
     for kind in regard_tasks::kinds() {
         let survey = kind.survey(&Request::default()).map_err(failure)?;
@@ -90,13 +90,15 @@ fn list(json: bool) -> Result<()> {
         }
         for split in &survey.splits {
             let labels = if split.labels.is_empty() { String::new() } else { split.labels.len().to_string() };
-            table.push([kind.name(), &split.split, &split.examples.to_string(), &number(split.words, 3), &labels]);
+            let length =
+                split.length.map_or(String::new(), |length| format!("{} {}", number(length.mean, 3), length.unit));
+            table.push([kind.name(), &split.split, &split.examples.to_string(), &length, &labels]);
         }
         documents.push(json!({ "task": kind.name(), "splits": survey.splits }));
     }
     print(&if json { format!("{}\n", json!(documents)) } else { table.to_text() })?;
     if !json {
-        tell!("words: mean number of words of an input. regard data make TASK --out DIR writes the data as files.");
+        tell!("mean length: of an input. regard data make TASK --out DIR writes the data as files.");
     }
     Ok(())
 }
@@ -125,22 +127,18 @@ fn check(kind: &dyn Kind, request: &Request, json: bool) -> Result<()> {
 
 fn text(survey: &Survey) -> String {
     let mut text: String = survey.problems.iter().map(|problem| format!("{problem}\n")).collect();
-    let mut table = Table::new(["split", "examples", "distinct inputs", "words", "longest", "labels"]);
+    let unit = survey.splits.first().and_then(|split| split.length).map(|length| length.unit.to_string());
+    let lengths = unit.into_iter().flat_map(|unit| [unit, "longest".to_string()]);
+    let columns = ["split", "examples", "distinct inputs"].map(str::to_string).into_iter();
+    let mut table = Table::new(columns.chain(lengths).chain(["labels".to_string()]));
     for split in &survey.splits {
         let mut labels: Vec<(&String, &usize)> = split.labels.iter().collect();
         labels.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let labels: Vec<String> = labels.into_iter().map(|(label, count)| format!("{label} {count}")).collect();
-        let counts = [split.examples, split.distinct].map(|count| count.to_string());
-        let [examples, distinct] = counts;
         let labels = if labels.is_empty() { String::new() } else { listed(&labels) };
-        table.push([
-            split.split.clone(),
-            examples,
-            distinct,
-            number(split.words, 3),
-            split.longest.to_string(),
-            labels,
-        ]);
+        let counts = [split.split.clone(), split.examples.to_string(), split.distinct.to_string()];
+        let lengths = split.length.into_iter().flat_map(|length| [number(length.mean, 3), length.longest.to_string()]);
+        table.push(counts.into_iter().chain(lengths).chain([labels]));
     }
     if !survey.splits.is_empty() {
         text += &table.to_text();

@@ -117,6 +117,7 @@ fn data_are_checked_before_training() {
     {
         assert!(said.contains(words), "{words}: {said}");
     }
+    assert!(!said.contains("words") && !said.contains("longest"), "pictures have neither: {said}");
     let cut = data.join("train/left/cut.png");
     fs::write(&cut, &half(true, 1, 8).to_png()[..50]).unwrap();
     fails_with(&regard(&["data", "check", "image", path(&data)]), 1, &["cut.png", "truncated file"]);

@@ -25,6 +25,10 @@ fn a_model_answers_for_each_input() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("2 labels: "), "{told}");
 
+    let checked = done(&regard(&["data", "check", "vectors", path(&data)]));
+    let head = checked.lines().next().unwrap();
+    assert!(head.contains("vectors") && !checked.contains("words"), "{checked}");
+
     let scored = document(&done(&regard(&["eval", path(&model), "--data", path(&data), "--json"])));
     assert!(scored["metrics"]["accuracy"].is_number(), "{scored}");
 

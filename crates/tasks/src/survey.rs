@@ -1,6 +1,7 @@
 //! The content of a data set, split by split, and its mistakes, for `regard data`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +14,65 @@ use crate::run::{Kind, Request};
 /// Maximum number of unreadable lines that are named.
 const MOST_PROBLEMS: usize = 20;
 
+/// An input before it is encoded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RawInput {
+    /// A text, such as a sentence.
+    Text(String),
+    /// Vectors.
+    Vectors {
+        /// The numbers, rounded to be read.
+        shown: String,
+        /// Hash of the exact numbers.
+        hash: u64,
+        /// Number of vectors.
+        length: usize,
+    },
+    /// A picture.
+    Picture {
+        /// Name by which the user finds the picture.
+        name: String,
+        /// Hash of the pixels.
+        hash: u64,
+    },
+}
+
+/// What two inputs have in common if they are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity<'a> {
+    Text(&'a str),
+    Hash(u64),
+}
+
+impl RawInput {
+    fn identity(&self) -> Identity<'_> {
+        match self {
+            Self::Text(text) => Identity::Text(text),
+            Self::Vectors { hash, .. } | Self::Picture { hash, .. } => Identity::Hash(*hash),
+        }
+    }
+
+    /// Returns the text that a message shows.
+    fn shown(&self) -> &str {
+        match self {
+            Self::Text(shown) | Self::Vectors { shown, .. } | Self::Picture { name: shown, .. } => shown,
+        }
+    }
+
+    fn length(&self) -> Option<(usize, Unit)> {
+        match self {
+            Self::Text(text) => Some((text.split_whitespace().count(), Unit::Words)),
+            Self::Vectors { length, .. } => Some((*length, Unit::Vectors)),
+            Self::Picture { .. } => None,
+        }
+    }
+}
+
 /// An example before it is encoded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawExample {
-    /// The input, such as a sentence.
-    pub input: String,
+    /// The input.
+    pub input: RawInput,
     /// The answer, such as its translation; empty for plain text.
     pub answer: String,
     /// The labels in the answer, if answers consist of labels. An input then has one right answer.
@@ -29,7 +84,12 @@ impl RawExample {
     pub fn lines(texts: Splits<String>) -> Splits<Self> {
         let lines = |texts: Vec<String>| -> Vec<Self> {
             let lines = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty());
-            lines.map(|line| Self { input: line.to_string(), answer: String::new(), labels: Vec::new() }).collect()
+            let example = |line: &str| Self {
+                input: RawInput::Text(line.to_string()),
+                answer: String::new(),
+                labels: Vec::new(),
+            };
+            lines.map(example).collect()
         };
         Splits { train: lines(texts.train), dev: lines(texts.dev), test: lines(texts.test), notes: texts.notes }
     }
@@ -57,12 +117,41 @@ pub struct SplitSurvey {
     pub examples: usize,
     /// Number of distinct inputs.
     pub distinct: usize,
-    /// Mean number of words of an input.
-    pub words: f64,
-    /// Number of words of the longest input.
-    pub longest: usize,
+    /// Lengths of the inputs; `None` for pictures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<Lengths>,
     /// Number of examples of each label, or of words of each tag.
     pub labels: BTreeMap<String, usize>,
+}
+
+/// Lengths of the inputs of a split.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Lengths {
+    /// What is counted.
+    pub unit: Unit,
+    /// Mean length of an input.
+    pub mean: f64,
+    /// Length of the longest input.
+    pub longest: usize,
+}
+
+/// What the length of an input counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Words of a text.
+    Words,
+    /// Vectors of a set or sequence.
+    Vectors,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Words => "words",
+            Self::Vectors => "vectors",
+        })
+    }
 }
 
 impl Survey {
@@ -71,29 +160,41 @@ impl Survey {
         let present = Split::ALL.into_iter().filter(|split| !splits.get(*split).is_empty());
         let mut survey =
             Self { splits: present.map(|split| counted(split, splits.get(split))).collect(), ..Self::default() };
-        let inputs = |split| splits.get(split).iter().map(|example| example.input.as_str()).collect::<BTreeSet<_>>();
-        let trained = inputs(Split::Train);
+        let trained = shown(splits.get(Split::Train));
         for split in [Split::Dev, Split::Test] {
-            let both: Vec<&str> = inputs(split).intersection(&trained).copied().collect();
-            if let Some(first) = both.first() {
+            let held_out = shown(splits.get(split));
+            let both: Vec<(&str, &str)> =
+                held_out.iter().filter_map(|(input, shown)| Some((*shown, *trained.get(input)?))).collect();
+            if let Some((first, there)) = both.first() {
                 let (count, such) = (counted_inputs(both.len(), split), excerpt(first));
-                survey.warnings.push(format!("{count} also in train, such as {such}"));
+                let there = if first == there { String::new() } else { format!(", there {}", excerpt(there)) };
+                survey.warnings.push(format!("{count} also in train, such as {such}{there}"));
             }
         }
         for split in Split::ALL {
-            let mut answers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            let shown = shown(splits.get(split));
+            let mut answers: BTreeMap<Identity, BTreeSet<&str>> = BTreeMap::new();
             for example in splits.get(split).iter().filter(|example| !example.labels.is_empty()) {
-                answers.entry(&example.input).or_default().insert(&example.answer);
+                answers.entry(example.input.identity()).or_default().insert(&example.answer);
             }
-            let contradictory: Vec<&str> =
+            let contradictory: Vec<Identity> =
                 answers.into_iter().filter(|(_, answers)| answers.len() > 1).map(|(input, _)| input).collect();
             if let Some(first) = contradictory.first() {
-                let (count, such) = (counted_inputs(contradictory.len(), split), excerpt(first));
+                let (count, such) = (counted_inputs(contradictory.len(), split), excerpt(shown[first]));
                 survey.warnings.push(format!("{count} there with different labels, such as {such}"));
             }
         }
         survey
     }
+}
+
+/// Returns the different inputs, each as its first example shows it.
+fn shown(examples: &[RawExample]) -> BTreeMap<Identity<'_>, &str> {
+    let mut shown = BTreeMap::new();
+    for RawExample { input, .. } in examples {
+        shown.entry(input.identity()).or_insert(input.shown());
+    }
+    shown
 }
 
 /// Returns "1 input of dev is" or "3 inputs of dev are".
@@ -102,19 +203,17 @@ fn counted_inputs(count: usize, split: Split) -> String {
 }
 
 fn counted(split: Split, examples: &[RawExample]) -> SplitSurvey {
-    let lengths: Vec<usize> = examples.iter().map(|example| example.input.split_whitespace().count()).collect();
+    let lengths: Vec<(usize, Unit)> = examples.iter().filter_map(|example| example.input.length()).collect();
+    let length = lengths.first().map(|&(_, unit)| Lengths {
+        unit,
+        mean: lengths.iter().map(|(length, _)| length).sum::<usize>() as f64 / lengths.len() as f64,
+        longest: lengths.iter().map(|(length, _)| *length).max().unwrap_or(0),
+    });
     let mut labels = BTreeMap::new();
     for label in examples.iter().flat_map(|example| &example.labels) {
         *labels.entry(label.clone()).or_default() += 1;
     }
-    SplitSurvey {
-        split: split.to_string(),
-        examples: examples.len(),
-        distinct: examples.iter().map(|example| example.input.as_str()).collect::<BTreeSet<_>>().len(),
-        words: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
-        longest: lengths.into_iter().max().unwrap_or(0),
-        labels,
-    }
+    SplitSurvey { split: split.to_string(), examples: examples.len(), distinct: shown(examples).len(), length, labels }
 }
 
 /// Surveys the data of a request and names every line that cannot be read.
@@ -234,7 +333,8 @@ mod tests {
     use super::*;
 
     fn example(input: &str, label: &str) -> RawExample {
-        RawExample { input: input.to_string(), answer: label.to_string(), labels: vec![label.to_string()] }
+        let input = RawInput::Text(input.to_string());
+        RawExample { input, answer: label.to_string(), labels: vec![label.to_string()] }
     }
 
     #[test]
@@ -242,13 +342,40 @@ mod tests {
         let train = vec![example("a b", "x"), example("a b", "y"), example("c", "x")];
         let survey = Survey::new(&Splits::new(train, vec![example("c", "x")], Vec::new()));
         assert_eq!(survey.splits.len(), 2, "a split without examples is left out");
-        let SplitSurvey { examples, distinct, longest, labels, .. } = &survey.splits[0];
-        assert_eq!((*examples, *distinct, *longest, labels["x"], labels["y"]), (3, 2, 2, 2, 1));
+        let SplitSurvey { examples, distinct, length, labels, .. } = &survey.splits[0];
+        assert_eq!((*examples, *distinct, labels["x"], labels["y"]), (3, 2, 2, 1));
+        assert_eq!(*length, Some(Lengths { unit: Unit::Words, mean: 5.0 / 3.0, longest: 2 }));
         let expected = [
             "1 input of dev is also in train, such as \"c\"",
             "1 input of train is there with different labels, such as \"a b\"",
         ];
         assert_eq!(survey.warnings, expected);
+    }
+
+    #[test]
+    fn inputs_are_compared_by_their_hash() {
+        let vectors = |hash, label| {
+            let input = RawInput::Vectors { shown: "1.235 2".to_string(), hash, length: 4 };
+            RawExample { input, ..example("", label) }
+        };
+        let (train, test) = (vec![vectors(1, "x"), vectors(2, "y")], vec![vectors(3, "x")]);
+        let survey = Survey::new(&Splits::new(train.clone(), Vec::new(), test));
+        assert!(survey.warnings.is_empty(), "what looks the same may differ: {:?}", survey.warnings);
+        assert_eq!(survey.splits[0].distinct, 2);
+        assert_eq!(survey.splits[0].length, Some(Lengths { unit: Unit::Vectors, mean: 4.0, longest: 4 }));
+        let survey = Survey::new(&Splits::new(train, Vec::new(), vec![vectors(2, "x"), vectors(2, "y")]));
+        let expected = [
+            "1 input of test is also in train, such as \"1.235 2\"",
+            "1 input of test is there with different labels, such as \"1.235 2\"",
+        ];
+        assert_eq!(survey.warnings, expected);
+        let picture = |name: &str| {
+            let input = RawInput::Picture { name: name.to_string(), hash: 7 };
+            RawExample { input, ..example("", "x") }
+        };
+        let survey = Survey::new(&Splits::new(vec![picture("a.png")], Vec::new(), vec![picture("b.png")]));
+        assert_eq!(survey.warnings, ["1 input of test is also in train, such as \"b.png\", there \"a.png\""]);
+        assert_eq!(survey.splits[0].length, None);
     }
 
     #[test]

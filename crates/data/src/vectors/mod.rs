@@ -52,8 +52,8 @@ impl Vectors {
         self.features.len() / self.width
     }
 
-    /// Hash of the input, which chooses the part of the data.
-    fn hash(&self) -> u64 {
+    /// Hash of the numbers as they are, which chooses the part of the data.
+    pub fn hash(&self) -> u64 {
         let numbers = self.features.iter().flat_map(|number| number.to_le_bytes());
         hash(&(self.width as u64).to_le_bytes().into_iter().chain(numbers).collect::<Vec<u8>>())
     }

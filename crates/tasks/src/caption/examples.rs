@@ -19,6 +19,8 @@ pub(super) struct Raw {
     /// Path of the picture, or the name of a built-in one.
     pub name: String,
     pub image: Arc<Image>,
+    /// Hash of the pixels before they are brought to a size.
+    pub hash: u64,
     pub sentence: String,
     /// Shapes of a built-in scene.
     pub shapes: Vec<SceneShape>,
@@ -26,17 +28,18 @@ pub(super) struct Raw {
 
 impl Raw {
     fn of_scene(Scene { image, sentence, shapes }: Scene, name: String, size: ImageSize) -> Result<Self, DataError> {
+        let hash = image.hash();
         let image = match size == SCENE_SIZE {
             true => image,
             false => decode_image(&image.to_png(), Path::new(&name), size)?,
         };
-        Ok(Self { name, image: Arc::new(image), sentence, shapes })
+        Ok(Self { name, image: Arc::new(image), hash, sentence, shapes })
     }
 }
 
 impl From<Caption> for Raw {
-    fn from(Caption { file, image, sentence, .. }: Caption) -> Self {
-        Self { name: file.to_string_lossy().into_owned(), image, sentence, shapes: Vec::new() }
+    fn from(Caption { file, image, hash, sentence, .. }: Caption) -> Self {
+        Self { name: file.to_string_lossy().into_owned(), image, hash, sentence, shapes: Vec::new() }
     }
 }
 
@@ -99,7 +102,7 @@ impl Described {
 
     /// Creates a picture with one sentence.
     pub(super) fn new(raw: Raw, tokenizer: &Tokenizer) -> Self {
-        let Raw { name, image, sentence, shapes } = raw;
+        let Raw { name, image, sentence, shapes, .. } = raw;
         let encoded = tokenizer.encode(&sentence);
         let ids: Arc<[u32]> = encoded.ids.clone().into();
         // The tokens that overlap with bytes of the sentence.

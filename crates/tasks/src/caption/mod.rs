@@ -45,7 +45,7 @@ use crate::notes;
 use crate::pictures::{GivenPicture, built_in_name, pictures_tensor, read_picture};
 use crate::rewards;
 use crate::rows::{SCORING, device_of, padded, spread};
-use crate::survey::RawExample;
+use crate::survey::{RawExample, RawInput};
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 /// Number of training pictures that are kept with their sentences, to show some of them.
@@ -233,7 +233,11 @@ impl Task for Captions {
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        let raw = |raw: Raw| RawExample { input: raw.name, answer: raw.sentence, labels: Vec::new() };
+        let raw = |Raw { name, hash, sentence, .. }: Raw| RawExample {
+            input: RawInput::Picture { name, hash },
+            answer: sentence,
+            labels: Vec::new(),
+        };
         Ok(Some(Self::read(&config.data)?.map(raw)))
     }
 

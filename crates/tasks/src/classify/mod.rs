@@ -32,7 +32,7 @@ use crate::model::{lookup, positions, sizes};
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{SCORING, device_of, padded, spread};
-use crate::survey::RawExample;
+use crate::survey::{RawExample, RawInput};
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
 
 /// Seed of the built-in sentences, which are the same in every run.
@@ -240,7 +240,7 @@ impl Task for Classify {
         let numbers = config.data.target == TargetKind::Value;
         let raw = |Labelled { text, label, .. }: Labelled| {
             let labels = label.split('|').filter(|_| !numbers).map(|label| label.trim().to_string()).collect();
-            RawExample { input: text, answer: label, labels }
+            RawExample { input: RawInput::Text(text), answer: label, labels }
         };
         Ok(Some(Self::texts(config)?.map(raw)))
     }

@@ -12,7 +12,7 @@ mod pixels;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::tensor::Device;
@@ -38,7 +38,7 @@ use crate::input::{Given, InputKind};
 use crate::notes;
 use crate::pictures::{GivenPicture, built_in_name, read_picture, tile};
 use crate::rows::{device_of, spread};
-use crate::survey::RawExample;
+use crate::survey::{RawExample, RawInput};
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 /// Seed of the built-in digits, which are the same in every run.
@@ -235,12 +235,9 @@ impl Task for Images {
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        // The same pixels are the same input, whatever the file is called: each is named as where it was first seen.
-        let mut first: HashMap<u64, String> = HashMap::new();
         let raw = |LabelledImage { label, name, hash, .. }: LabelledImage| {
-            let input = first.entry(hash).or_insert(name).clone();
             let label = label.unwrap_or_default();
-            RawExample { input, answer: label.clone(), labels: vec![label] }
+            RawExample { input: RawInput::Picture { name, hash }, answer: label.clone(), labels: vec![label] }
         };
         Ok(Some(Self::pictures(config)?.map(raw)))
     }

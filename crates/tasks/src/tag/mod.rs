@@ -36,7 +36,7 @@ use crate::model::{positions, sizes};
 use crate::notes;
 use crate::pretrained;
 use crate::rows::{SCORING, device_of, spread};
-use crate::survey::RawExample;
+use crate::survey::{RawExample, RawInput};
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 const WORDS: &str = "words.json";
@@ -285,7 +285,7 @@ impl Task for Tag {
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
         let (splits, _) = Self::sentences(config)?;
         let raw = |Tagged { tokens, tags }: Tagged| RawExample {
-            input: tokens.join(" "),
+            input: RawInput::Text(tokens.join(" ")),
             answer: tags.join(" "),
             labels: tags,
         };

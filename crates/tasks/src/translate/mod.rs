@@ -42,7 +42,7 @@ use crate::model::{Chosen, sizes};
 use crate::notes;
 use crate::rewards;
 use crate::rows::{SCORING, device_of, padded, spread};
-use crate::survey::RawExample;
+use crate::survey::{RawExample, RawInput};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 /// Number of training pairs whose text is kept, to show some of them.
@@ -295,7 +295,7 @@ impl Task for Translate {
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
         let raw = |pair: Pair| RawExample {
-            input: pair.source().to_string(),
+            input: RawInput::Text(pair.source().to_string()),
             answer: pair.target().to_string(),
             labels: Vec::new(),
         };

@@ -48,7 +48,7 @@ use crate::input::{Given, InputKind, check_length};
 use crate::model::{lookup, positions, sizes};
 use crate::notes;
 use crate::rows::{SCORING, device_of, spread};
-use crate::survey::RawExample;
+use crate::survey::{RawExample, RawInput};
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task, Validate};
 
 /// File with the scales and the kind of answer.
@@ -336,7 +336,9 @@ impl Task for VectorTask {
                 Some(Target::Labels(labels)) => labels.clone(),
                 Some(Target::Value(_) | Target::Values(_)) | None => Vec::new(),
             };
-            RawExample { input: written(&vectors.features, vectors.width), answer, labels }
+            let (shown, hash) = (written(&vectors.features, vectors.width), vectors.hash());
+            let input = RawInput::Vectors { shown, hash, length: vectors.length() };
+            RawExample { input, answer, labels }
         };
         Ok(Some(Self::series(config)?.map(raw)))
     }

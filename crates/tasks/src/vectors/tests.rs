@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::folder::testing::with_files;
+use crate::survey::Survey;
 use crate::task::testing::configured;
 
 fn file(name: &str, content: &str) -> (TempDir, PathBuf) {
@@ -184,6 +185,20 @@ fn an_input_that_overflows_is_refused_alone() {
     let (task, _) = start(&path, &["data.target=next", "data.window=2"]).unwrap();
     assert!(task.input(&Given::json("[[1, 2], [3, 1e38], [4, 5]]").unwrap()).is_err());
     assert!(task.input(&Given::json("[[3, 1e38], [4, 5], [6, 7]]").unwrap()).is_ok(), "a forecast looks at the end");
+}
+
+#[test]
+fn inputs_are_compared_exactly() {
+    // Rounded to four digits, all inputs are the same.
+    let line = |n: usize| format!("{{\"vectors\": [[{}, 2]], \"label\": \"{}\"}}\n", 1.0 + n as f64 * 1e-6, n % 2);
+    let (_place, path) = file("close.jsonl", &(0..60).map(line).collect::<String>());
+    let path = format!("data.path={}", path.display());
+    let warnings = |sets: &[&str]| {
+        let config = configured::<VectorTask>(&[sets, &[path.as_str()]].concat()).unwrap();
+        Survey::new(&VectorTask::raw(&config).unwrap().unwrap()).warnings
+    };
+    assert_eq!(warnings(&[]), [""; 0]);
+    assert_eq!(warnings(&["data.resample=3"]), [""; 0], "the data are compared, not what becomes of them");
 }
 
 #[test]
