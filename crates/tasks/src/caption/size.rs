@@ -3,6 +3,7 @@
 use regard_inspect::count::{Architecture, Description, Extra, Rows, Sizes};
 use regard_nn::models::captioner::features::PictureFeaturesConfig;
 use regard_nn::models::image::{ImageClassifierConfig, NetworkConfig as ImageNetwork};
+use regard_nn::models::recurrent_writer::Attend;
 
 use super::config::NetworkConfig;
 
@@ -13,7 +14,9 @@ pub(super) fn described(network: &NetworkConfig, batch: usize, tokens: usize) ->
             let (d_model, d_hidden, vocab) = (config.d_model, config.d_hidden, config.vocab);
             let gates = d_hidden.saturating_mul(config.cell.gates());
             let layer = |n: usize| {
-                let d_in = if n == 0 { d_model } else { d_hidden };
+                // The context enters the first layer if attention comes before it.
+                let context = if config.attend == Attend::Before { d_hidden } else { 0 };
+                let d_in = if n == 0 { d_model.saturating_add(context) } else { d_hidden };
                 Extra::linear(&format!("decoder.{n}"), d_in.saturating_add(d_hidden), gates, Rows::Tokens)
             };
             let mut extra: Vec<Extra> = (0..config.n_layers).map(layer).collect();

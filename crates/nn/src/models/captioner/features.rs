@@ -116,7 +116,7 @@ impl PictureFeatures {
     /// Returns what is added to the features of each cell, `[cells, d_out]`.
     fn places(&self) -> Result<Tensor<2>, NnError> {
         let ([rows, columns], device) = (self.grid, self.projection.weight.val().device());
-        let table = |layer: &Positions, count| Ok::<_, NnError>(layer.table(count, 0, &device)?);
+        let table = |layer: &Positions, count| layer.table(count, 0, &device);
         let (Some(rows), Some(columns)) = (table(&self.rows, rows)?, table(&self.columns, columns)?) else {
             return Err(NnError::input("places", "learned positions", "positions that are not added"));
         };
