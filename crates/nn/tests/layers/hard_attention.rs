@@ -1,7 +1,7 @@
 //! Tests of the estimators of hard attention: unbiased, or equal to the gradient of the formula.
 
 use burn::tensor::{Tensor, TensorData};
-use rand_distr::{Distribution, Gumbel};
+use rand_distr::{Distribution, StandardUniform};
 use regard_nn::layers::attention::context::{ContextAttention, ContextConfig, Estimator, Selection};
 use regard_nn::layers::attention::score::{ScoreConfig, ScoreKind};
 use regard_nn::layers::attention::score_function::{Baseline, score_function_loss};
@@ -120,11 +120,11 @@ fn straight_through_is_a_choice_forward_and_a_softmax_backward() {
     let gradients = (found.context.clone() * c.clone().detach()).sum().backward();
 
     let mut random = pass.random(&Init::new(0, &training()).enter("attention").path()).unwrap();
-    let gumbel = Gumbel::new(0.0f32, 1.0).unwrap();
     let (scores, c) = (values(queries.clone()), values(c));
     let (mut want, mut one_hot) = (Vec::new(), Vec::new());
     for (scores, c) in scores.chunks_exact(5).zip(c.chunks_exact(5)) {
-        let noise: Vec<f64> = (0..5).map(|_| f64::from(gumbel.sample(&mut random))).collect();
+        let uniform = (0..5).map(|_| StandardUniform.sample(&mut random));
+        let noise: Vec<f64> = uniform.map(|u: f64| -(-u.ln()).ln()).collect();
         let exp: Vec<f64> = scores.iter().zip(&noise).map(|(&s, g)| ((f64::from(s) + g) / temperature).exp()).collect();
         let sum: f64 = exp.iter().sum();
         let y: Vec<f64> = exp.iter().map(|x| x / sum).collect();
