@@ -98,7 +98,9 @@ fn list(json: bool) -> Result<()> {
     }
     print(&if json { format!("{}\n", json!(documents)) } else { table.to_text() })?;
     if !json {
-        tell!("mean length: of an input. regard data make TASK --out DIR writes the data as files.");
+        tell!(
+            "mean length: mean number of words or vectors of an input. regard data make TASK --out DIR writes the data as files."
+        );
     }
     Ok(())
 }

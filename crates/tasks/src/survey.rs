@@ -37,7 +37,7 @@ pub enum RawInput {
     },
 }
 
-/// What two inputs have in common if they are the same.
+/// Key by which inputs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity<'a> {
     Text(&'a str),
@@ -167,7 +167,7 @@ impl Survey {
                 held_out.iter().filter_map(|(input, shown)| Some((*shown, *trained.get(input)?))).collect();
             if let Some((first, there)) = both.first() {
                 let (count, such) = (counted_inputs(both.len(), split), excerpt(first));
-                let there = if first == there { String::new() } else { format!(", there {}", excerpt(there)) };
+                let there = if first == there { String::new() } else { format!(", where it is {}", excerpt(there)) };
                 survey.warnings.push(format!("{count} also in train, such as {such}{there}"));
             }
         }
@@ -374,7 +374,7 @@ mod tests {
             RawExample { input, ..example("", "x") }
         };
         let survey = Survey::new(&Splits::new(vec![picture("a.png")], Vec::new(), vec![picture("b.png")]));
-        assert_eq!(survey.warnings, ["1 input of test is also in train, such as \"b.png\", there \"a.png\""]);
+        assert_eq!(survey.warnings, ["1 input of test is also in train, such as \"b.png\", where it is \"a.png\""]);
         assert_eq!(survey.splits[0].length, None);
     }
 

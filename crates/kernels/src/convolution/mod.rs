@@ -10,8 +10,8 @@
 //!
 //! The matrix of all windows is never formed, and there are three ways to the sums:
 //!
-//! - Kernels of 3×3 with stride 1 between many channels are convolved in tiles of 2×2 outputs with fewer multiplications
-//!   (`winograd`).
+//! - Kernels of 3×3 with stride 1, or stride 2 and padding 1, between many channels are convolved in tiles of 2×2 outputs
+//!   with fewer multiplications (`winograd`).
 //! - All others read a copy of the image with its zeros (`planes.rs`, `pass.rs`) at one offset for each place of the kernel.
 //!   The vectors of a register tile run over output channels (`by_channel.rs`),
 //! - or over neighbouring outputs where that wastes fewer lanes, as with few channels (`by_position.rs`).

@@ -347,10 +347,11 @@ impl Task for Captions {
     fn positions<'a>(&self, model: &'a Captioner) -> Vec<Trained<'a>> {
         let picture = model.picture();
         let [rows, columns] = picture.grid();
-        let mut all = vec![
-            Trained { part: "rows of the picture", layer: &picture.rows, longest: rows },
-            Trained { part: "columns of the picture", layer: &picture.columns, longest: columns },
-        ];
+        let parts =
+            [("rows of the picture", &picture.rows, rows), ("columns of the picture", &picture.columns, columns)];
+        // A single row or column has nothing to compare.
+        let several = parts.into_iter().filter(|(_, _, count)| *count > 1);
+        let mut all: Vec<_> = several.map(|(part, layer, longest)| Trained { part, layer, longest }).collect();
         if let Captioner::Transformer(model) = model {
             let longest = self.config.data.max_length;
             all.push(Trained { part: "decoder", layer: &model.embedding.position, longest });

@@ -9,6 +9,11 @@ use super::config::NetworkConfig;
 
 /// Describes a network that learns from `batch` pictures with sentences of `tokens` tokens.
 pub(super) fn described(network: &NetworkConfig, batch: usize, tokens: usize) -> Description {
+    // The samples of hard attention are written together.
+    let tokens = match network {
+        NetworkConfig::Recurrent(config) => tokens.saturating_mul(config.selection.samples()),
+        NetworkConfig::Transformer(_) => tokens,
+    };
     let (picture, d_out, mut extra) = match network {
         NetworkConfig::Recurrent(config) => {
             let (d_model, d_hidden, vocab) = (config.d_model, config.d_hidden, config.vocab);

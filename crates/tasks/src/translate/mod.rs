@@ -308,7 +308,13 @@ impl Task for Translate {
 
     fn described(&self) -> Option<Description> {
         let vocab = self.tokenizer.vocab();
-        let architecture = match NetworkConfig::of(&self.config.model, vocab) {
+        let network = NetworkConfig::of(&self.config.model, vocab);
+        // The samples of hard attention are written together.
+        let samples = match &network {
+            NetworkConfig::Transformer(_) => 1,
+            NetworkConfig::Recurrent(model) => model.selection.samples(),
+        };
+        let architecture = match network {
             NetworkConfig::Transformer(config) => Architecture::EncoderDecoder(config),
             // Encoder and decoder as one stack; the parameters of the attention are few in comparison.
             NetworkConfig::Recurrent(model) => Architecture::Recurrent(RecurrentModel {
@@ -321,7 +327,8 @@ impl Task for Translate {
                 ..RecurrentModel::default()
             }),
         };
-        let sizes = sizes(self.config.train.batch_tokens, self.config.data.max_length);
+        let tokens = self.config.train.batch_tokens.saturating_mul(samples);
+        let sizes = sizes(tokens, self.config.data.max_length);
         Some(Description { sizes, ..Description::new(architecture) })
     }
 

@@ -185,7 +185,7 @@ fn transform_outputs<S, T, const D: usize, const M: usize, const R: usize>(
         let to = ((output_row(tile.image, tile.y) - first_row) * width + R * tile.x) * panel.width;
         for channel in (0..panel.width).step_by(S::F32_LANES) {
             // SAFETY: the tile's place in each of the matrices is inside `products`, and its outputs, which are those inside
-            // the image, are inside `sums` by the first assertion.
+            // the image, are inside `sums` by the first assertion; `start` has whole vectors by the second.
             unsafe {
                 let from = products.as_ptr().add(row * panel.width + channel);
                 let m = read_square::<S, M>(simd, from, M * between, between);
@@ -205,8 +205,8 @@ fn transform_outputs<S, T, const D: usize, const M: usize, const R: usize>(
     }
 }
 
-/// Writes the outputs of a panel to their images, with their channels first. The block begins in image `first`, and an image
-/// has `channels`.
+/// Writes the outputs of a panel to their images, with their channels first. `first` is the image from which those of the block
+/// are counted, and an image has `channels`.
 #[inline(always)]
 fn write<const R: usize>(
     tiles: &Tiles<R>,

@@ -1,10 +1,11 @@
-//! Convolution with kernels of 3×3 and stride 1 or 2 by the minimal algorithms of Winograd (Lavin and Gray,
-//! <https://arxiv.org/abs/1509.09308>).
+//! Convolution with kernels of 3×3 and stride 1, or stride 2 and padding 1, by the minimal algorithms of Winograd (Lavin and
+//! Gray, <https://arxiv.org/abs/1509.09308>).
 //!
 //! The outputs are split into tiles of 2×2. With `d` the inputs that a tile sees and `g` the kernel, the tile is
 //! `Aᵀ [Σ_c (G g Gᵀ) ⊙ (Bᵀ d B)] A`. The sums over channels are matrix products, one for each place of the transformed tile:
 //! 16 multiply-adds for a tile, an input and an output channel with stride 1, 25 with stride 2, instead of 36. All transforms
-//! are sums and halves, and errors are those of plain sums; a NaN or infinity reaches all outputs of a tile that sees it.
+//! are sums and halves, and errors are those of plain sums; a NaN or infinity reaches every output that sees it and may reach others
+//! of the same tile.
 //!
 //! The gradient of the input is a convolution of the same kind; with stride 2 its tiles are 4×4. That of the weight is the
 //! transpose of the formula: `Gᵀ [Σ_tiles (Bᵀ d B) ⊙ (A ∂out Aᵀ)] G`.
@@ -40,6 +41,7 @@ pub(super) fn applies(shape: ConvolutionShape, output: [usize; 2]) -> bool {
         1 => side / 2 * 4 + side % 2 * 3,
         _ => side / 2 * 5 + side % 2 * 3,
     };
+    // At least a fifth fewer: the transforms take time, too.
     let is_fewer = |sides: [usize; 2]| 5 * products(sides[0]) * products(sides[1]) < 4 * 9 * sides[0] * sides[1];
     kernel == [3, 3]
         && is_known

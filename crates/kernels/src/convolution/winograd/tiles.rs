@@ -9,7 +9,7 @@ use super::scheme::{Scheme, along_both, transposed};
 use crate::convolution::channels_last::ChannelsLast;
 
 /// Number of transformed places of all tiles that are multiplied together. With 64 channels they take 192 KiB on each side,
-/// which leaves room in a cache of 1 MiB for the weights.
+/// which leaves room in a cache of 1 MiB for the weights: 48 tiles with stride 1, as measured, and 30 with stride 2.
 const BLOCK_PLACES: usize = 768;
 
 /// The tiles of `R × R` outputs of some images. The rows of tiles are numbered image after image.
@@ -94,7 +94,7 @@ impl<const R: usize> Tiles<R> {
     }
 }
 
-/// A tile: its image within the images of a block, its row and column.
+/// A tile: its image, counted from the first that is copied with it, its row and column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tile {
     pub(super) image: usize,
@@ -131,7 +131,7 @@ impl Block {
     }
 }
 
-/// Returns the distance between matrices of so many rows; see [`Block::matrix_len`].
+/// Returns the distance between matrices of `rows` rows; see [`Block::matrix_len`].
 pub(super) const fn matrix_len(rows: usize, width: usize) -> usize {
     rows * width + 16
 }

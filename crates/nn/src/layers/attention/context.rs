@@ -45,6 +45,16 @@ pub enum Selection {
     },
 }
 
+impl Selection {
+    /// Returns how many times a sentence is written in training, which is more than once only for the score function.
+    pub fn samples(&self) -> usize {
+        match self {
+            Self::Hard { estimator: Estimator::ScoreFunction { samples } } => *samples,
+            _ => 1,
+        }
+    }
+}
+
 /// How the gradient of a choice is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]

@@ -1,8 +1,9 @@
 //! A picture as a set of features `f_1 … f_L`, one for each cell of a grid over it (Xu et al. 2015).
 //!
 //! `f_i = W c_i + b + √d (r_y + q_x)`: `c_i` are the outputs of a convolutional network in cell `i`, the cells row by row, and
-//! `r_y` and `q_x` are learned vectors of its row and of its column, scaled like the embeddings of words. A cell has one position of the network's output, or a square of several: few stages and
-//! large cells see less around themselves than many stages and small cells do.
+//! `r_y` and `q_x` are learned vectors of its row and of its column, scaled like the embeddings of words. A cell has one
+//! position of the network's output, or a square of several: few stages and large cells see less around themselves than many
+//! stages and small cells do.
 
 use burn::module::Module;
 use burn::tensor::Tensor;

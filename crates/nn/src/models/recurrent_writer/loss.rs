@@ -29,7 +29,7 @@ pub struct Rewarded {
     /// 1 where the target counts, 0 where it is ignored, `[batch, target]`.
     counted: Tensor<2>,
     count: usize,
-    /// Number of times that each sentence was written: the batch is repeated so often.
+    /// Number of samples of each sentence. The batch holds them one after the other.
     samples: usize,
 }
 
@@ -80,8 +80,8 @@ impl Rewarded {
         Ok(Self { choice, reward: likelihood * counted.clone(), counted, count, samples: 1 })
     }
 
-    /// Says that the batch consists of so many samples of each sentence, one batch after the other.
-    pub(super) fn of(self, samples: usize) -> Self {
+    /// Sets the number of samples of each sentence.
+    pub(super) fn with_samples(self, samples: usize) -> Self {
         Self { samples, ..self }
     }
 

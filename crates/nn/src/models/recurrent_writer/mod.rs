@@ -101,19 +101,17 @@ impl RecurrentWriter<'_> {
         options: CrossEntropyOptions,
         pass: &Pass,
     ) -> Result<RecurrentLoss, NnError> {
-        let samples = match self.config.selection {
-            Selection::Hard { estimator: Estimator::ScoreFunction { samples } } if pass.is_training() => samples,
-            _ => 0,
-        };
-        if samples > 1 {
+        let samples = self.config.selection.samples();
+        if samples > 1 && pass.is_training() {
             let rows: Vec<usize> = (0..samples).flat_map(|_| 0..source.batch()).collect();
             let repeat = |x: Tensor<2, Int>| x.repeat(&[samples, 1]);
             let once = self.with_selection(Selection::Hard { estimator: Estimator::ScoreFunction { samples: 1 } });
             let all = once.loss(&source.select(&rows)?, repeat(ids), repeat(targets), options, pass)?;
-            return Ok(RecurrentLoss { rewarded: all.rewarded.map(|rewarded| rewarded.of(samples)), ..all });
+            return Ok(RecurrentLoss { rewarded: all.rewarded.map(|rewarded| rewarded.with_samples(samples)), ..all });
         }
         let (features, choice) = self.decode(source, ids, pass)?;
-        let Some(choice) = choice.filter(|_| samples == 1) else {
+        let by_reward = matches!(self.config.selection, Selection::Hard { estimator: Estimator::ScoreFunction { .. } });
+        let Some(choice) = choice.filter(|_| by_reward && pass.is_training()) else {
             let loss = self.output.loss(features, self.embedding, targets, options)?;
             return Ok(RecurrentLoss { loss, rewarded: None });
         };
