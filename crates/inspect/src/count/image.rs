@@ -84,13 +84,14 @@ fn convolutions(cnn: &CnnConfig, config: &ImageClassifierConfig, batch: usize) -
     for (stage, &channels) in cnn.channels.iter().enumerate() {
         let mut draft = Draft::new(format!("stages.{stage}"));
         for block in 0..cnn.blocks {
-            let size = if stage > 0 && block == 0 { image.size.map(|size| size.div_ceil(2)) } else { image.size };
+            let is_strided = stage > 0 && block == 0;
+            let size = if is_strided { image.size.map(|size| size.div_ceil(2)) } else { image.size };
             let out = Image { batch, channels, size };
             // Each norm keeps its input and its rectified output, which the next convolution reads.
             let first = normed("first", image, 3, out, cnn.groups).keeps(out.numbers());
             let second = normed("second", out, 3, out, cnn.groups).keeps(out.numbers());
             let dropped = if cnn.dropout > 0.0 { out.numbers() } else { Quantity::ZERO };
-            let changes = (image.channels, image.size) != (out.channels, out.size);
+            let changes = image.channels != out.channels || is_strided;
             let shortcut = changes.then(|| normed("shortcut", image, 1, out, cnn.groups));
             draft = draft.with(
                 Draft::new(format!("blocks.{block}")).with_all([first, second]).with_all(shortcut).keeps(dropped),
