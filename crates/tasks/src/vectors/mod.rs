@@ -9,9 +9,11 @@ mod augment;
 mod config;
 mod examples;
 mod forecast;
+mod overflow;
 mod picture;
 mod resample;
 mod scaling;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -23,11 +25,8 @@ use regard_data::{
     Series, Source, Split, Splits, Target, Unlike, Vectors, batches, excerpt, in_order, is_jsonl, load_series,
     load_vectors, read_series, read_vectors, vectors_from_json,
 };
-use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
+use regard_inspect::count::Description;
 use regard_inspect::show::position::Trained;
-use regard_nn::layers::linear::Bias;
-use regard_nn::layers::pooling::PoolingConfig;
-use regard_nn::layers::recurrent::Direction;
 use regard_nn::models::target;
 use regard_nn::models::vectors::{AnswerPer, VectorModel, VectorModelConfig};
 use regard_nn::{AttentionKind, Init, Pass};
@@ -35,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::answer::{given, written};
-pub use self::config::{Aim, Config, DataConfig, ModelConfig};
+pub use self::config::{Aim, Config, DataConfig};
 pub use self::examples::Part;
 use self::examples::{Example, Goal, Shown, padded};
 use self::forecast::{Forecast, Forecasted};
@@ -45,7 +44,7 @@ use crate::answers::{Answer, Answers, TargetKind};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind, check_length};
-use crate::model::{lookup, positions, sizes};
+use crate::model::positions;
 use crate::notes;
 use crate::rows::{SCORING, device_of, spread};
 use crate::survey::{RawExample, RawInput};
@@ -55,9 +54,6 @@ use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions
 const FILE: &str = "vectors.json";
 /// Name of the random numbers that change training examples.
 const AUGMENT: &str = "augment";
-/// Largest number of standard deviations between an input and the training data. Far beyond any data, and small enough that sums
-/// of squares in the network do not overflow.
-const FARTHEST: f32 = 1e12;
 const BUILT_IN_SEED: u64 = 1;
 const BUILT_IN_SIZES: Sizes = Sizes { train: 2_400, dev: 300, test: 600 };
 
@@ -189,36 +185,6 @@ impl VectorTask {
             Goal::Next(_) => &vectors[vectors.len().saturating_sub(self.config.data.window * self.width())..],
         }
     }
-
-    /// Refuses an input that is so far from the training data that the network would overflow.
-    fn check_near(&self, input: &Typed) -> Result<(), TaskError> {
-        let (window, width, seen) = (self.seen(input), self.width(), self.scaling.seen());
-        let scaled = self.scaling.apply(window);
-        let Some(at) = scaled.iter().position(|x| x.is_nan() || x.abs() > FARTHEST) else { return Ok(()) };
-        let (vector, feature) = (at / seen, at % seen % width);
-        let number = window[vector * width + feature];
-        let expected = format!("feature {} within {FARTHEST:e} standard deviations of the training data", feature + 1);
-        Err(TaskError::input("input", expected, format!("{number:e}")))
-    }
-
-    /// Refuses an input whose answer is not a finite number, because the network has overflowed.
-    fn check_answer(&self, window: &[f32], output: &[f32]) -> Result<(), TaskError> {
-        let is_finite = |numbers: &[f32]| numbers.iter().all(|x| x.is_finite());
-        let fits = is_finite(output)
-            && match &self.goal {
-                Goal::Given(..) => true,
-                Goal::Next(forecast) => is_finite(&forecast.restored(output.to_vec(), self.last(window))),
-            };
-        let largest = || window.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
-        match fits {
-            true => Ok(()),
-            false => Err(TaskError::input(
-                "input",
-                "numbers that the network can compute with",
-                format!("an overflow; the largest number is {:e}", largest()),
-            )),
-        }
-    }
 }
 
 /// Resamples the vectors of an example if the configuration says so.
@@ -344,34 +310,7 @@ impl Task for VectorTask {
     }
 
     fn described(&self) -> Option<Description> {
-        let network = self.network();
-        let (architecture, width) = match (&self.config.model, self.config.model.recurrent()) {
-            (ModelConfig::Transformer(keys), _) => (Architecture::Encoder(keys.base.transformer(1)), keys.base.d_model),
-            (_, Some(layers)) => {
-                let layers = RecurrentModel { direction: Direction::Both, d_in: network.width, ..layers };
-                (Architecture::Recurrent(layers), network.d_model)
-            }
-            (_, None) => (lookup(1, network.width), network.width),
-        };
-        let mut extra = vec![Extra::linear("input", network.width, width, Rows::Tokens)];
-        if let (PoolingConfig::Attention { d_hidden }, AnswerPer::Example) = (network.pooling, network.answers) {
-            let hidden = d_hidden.unwrap_or(width);
-            extra.push(Extra::linear("pooling.hidden", width, hidden, Rows::Tokens));
-            let query = ExtraKind::Linear { d_in: hidden, d_out: 1, bias: Bias::None, rows: Rows::Tokens };
-            extra.push(Extra { name: "pooling.query".to_string(), part: query });
-        }
-        let rows = if network.answers == AnswerPer::Vector { Rows::Tokens } else { Rows::Sequences };
-        let mut below = width;
-        for (number, &layer) in network.hidden.iter().chain([&network.outputs]).enumerate() {
-            extra.push(Extra::linear(&format!("answer.{number}"), below, layer, rows));
-            below = layer;
-        }
-        let longest = match &self.goal {
-            Goal::Given(..) => self.config.data.max_length,
-            Goal::Next(_) => self.config.data.window,
-        };
-        let sizes = sizes(self.config.train.batch_tokens, longest);
-        Some(Description { sizes, extra, ..Description::new(architecture) })
+        Some(size::described(&self.config, &self.network()))
     }
 
     fn model(&self, init: &Init) -> Result<VectorModel, TaskError> {
