@@ -83,13 +83,25 @@ class Cnn(nn.Module):
         return self.output(x.mean((2, 3)))
 
 
-class Vit(nn.Module):
-    """Pre-norm blocks over patches, which a convolution with the stride of a patch embeds."""
+class Halved(nn.Module):
+    """A convolution that halves height and width, and a ReLU."""
 
-    def __init__(self, in_channels, patch, tokens, pooling, outputs):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.conv = nn.Conv2d(d_in, d_out, 3, 2, 1)
+
+    def forward(self, x):
+        return F.relu(self.conv(x))
+
+
+class Vit(nn.Module):
+    """Pre-norm blocks over patches, which a convolution with the stride of a patch embeds, or several with stride 2 before it."""
+
+    def __init__(self, in_channels, patch, tokens, pooling, outputs, stem=()):
         super().__init__()
         d_model, self.pooling = 8, pooling
-        self.embedding = nn.Conv2d(in_channels, d_model, patch, patch)
+        self.stem = nn.Sequential(*(Halved(a, b) for a, b in zip((in_channels, *stem), stem)))
+        self.embedding = nn.Conv2d(stem[-1] if stem else in_channels, d_model, patch, patch)
         if pooling == "class_token":
             self.class_token = nn.Parameter(torch.zeros(1, d_model))
         if pooling == "attention":
@@ -100,7 +112,7 @@ class Vit(nn.Module):
         self.output = nn.Linear(d_model, outputs)
 
     def forward(self, x):
-        x = self.embedding(x).flatten(2).transpose(1, 2)
+        x = self.embedding(self.stem(x)).flatten(2).transpose(1, 2)
         if self.pooling == "class_token":
             x = torch.cat([self.class_token.expand(len(x), 1, -1), x], 1)
         x = x + (sinusoids(x.shape[1], 8) if self.position is None else self.position)
@@ -129,6 +141,7 @@ def image_models():
     add("class_token", Vit(2, 2, 7, "class_token", 3), 3, 2, 6, 4)
     add("mean", Vit(1, 3, 4, "mean", 3), 2, 1, 6, 6)
     add("attention", Vit(1, 2, 6, "attention", 3), 2, 1, 4, 6)
+    add("convolutions", Vit(2, 1, 6, "mean", 3, (4, 8)), 2, 2, 8, 12)
     dnn = nn.Sequential(nn.Flatten(), nn.Linear(24, 6), nn.ReLU(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
     add("dnn", dnn, 3, 2, 3, 4)
     return file

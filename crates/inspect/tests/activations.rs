@@ -15,7 +15,7 @@ use regard_nn::layers::recurrent::{Cell, Direction, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, CnnConfig};
-use regard_nn::models::image::vision_transformer::{PatchPooling, VisionTransformerConfig};
+use regard_nn::models::image::vision_transformer::{PatchPooling, Stem, VisionTransformerConfig};
 use regard_nn::models::image::{ImageClassifierConfig, ImageShape, NetworkConfig};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::target::Answers;
@@ -239,6 +239,7 @@ fn the_estimate_agrees_with_the_bytes_held() {
         ("cnn, attention", NetworkConfig::Cnn(CnnConfig { attention: both(), ..Default::default() })),
         ("vit", NetworkConfig::Vit(vit)),
         ("vit, mean", NetworkConfig::Vit(VisionTransformerConfig { pooling: PatchPooling::Mean, ..vit })),
+        ("vit, stem", NetworkConfig::Vit(VisionTransformerConfig { patch: 4, stem: Stem::Convolutions, ..vit })),
         ("vit, attention", NetworkConfig::Vit(VisionTransformerConfig { pooling: attention, ..vit })),
     ] {
         for (shape, held, estimate) in least(|| compare_images(network.clone())) {

@@ -39,8 +39,17 @@ fn vision_transformer(vit: &VisionTransformerConfig, config: &ImageClassifierCon
     let [rows, columns] = vit.grid(config.image);
     let sizes = Sizes { batch, seq: vit.tokens(config.image), target_seq: None };
     let (patches, d_model) = (q(batch) * rows * columns, q(vit.d_model));
-    let d_in = q(config.image.channels) * vit.patch * vit.patch;
-    let embedding = Draft::new("patches").linear(patches, d_in, d_model, true).keeps(patches * d_in);
+    let d_in = q(vit.d_patch(config.image));
+    let mut embedding = Draft::new("patches").linear(patches, d_in, d_model, true).keeps(patches * d_in);
+    let mut image = Image { batch, channels: config.image.channels, size: [config.image.height, config.image.width] };
+    for (n, convolution) in vit.convolutions(config.image).into_iter().enumerate() {
+        let out = Image { batch, channels: convolution.out_channels, size: image.size.map(|size| size.div_ceil(2)) };
+        // A convolution keeps its input, and the values before its activation.
+        let name = format!("stem.{n}");
+        embedding =
+            embedding.with(normed(&name, image, convolution.kernel, out, convolution.groups).keeps(image.numbers()));
+        image = out;
+    }
     let encoder = Form { config: &transformer, input: Input::Features, sizes: &sizes }.encoder_alone();
     match vit.pooling {
         PatchPooling::ClassToken => encoder.with(embedding).with(Draft::new("class_token").parameters(d_model)),

@@ -19,7 +19,7 @@ use regard_nn::models::encoder::Encoder;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, CnnConfig};
 use regard_nn::models::image::dnn::DnnConfig;
-use regard_nn::models::image::vision_transformer::{PatchPooling, VisionTransformerConfig};
+use regard_nn::models::image::vision_transformer::{PatchPooling, Stem, VisionTransformerConfig};
 use regard_nn::models::image::{ImageClassifierConfig, ImageShape, NetworkConfig};
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::transformer::{Memory, OutputWeights, TransformerConfig};
@@ -104,7 +104,8 @@ fn image_models() -> impl Strategy<Value = ImageClassifierConfig> {
         |(patch, half, n_layers, position, pooling)| {
             let sizes =
                 VisionTransformerConfig { patch, d_model: 4 * half, n_layers, n_heads: 2, ..Default::default() };
-            NetworkConfig::Vit(VisionTransformerConfig { position, pooling, ..sizes })
+            let stem = if patch == 2 && half == 2 { Stem::Convolutions } else { Stem::Patches };
+            NetworkConfig::Vit(VisionTransformerConfig { position, pooling, stem, ..sizes })
         },
     );
     let dnn = prop::collection::vec(1usize..9, 1..4)

@@ -8,7 +8,7 @@ use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::position::Position;
 use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, CnnConfig};
 use regard_nn::models::image::dnn::DnnConfig;
-use regard_nn::models::image::vision_transformer::VisionTransformerConfig;
+use regard_nn::models::image::vision_transformer::{Stem, VisionTransformerConfig};
 use regard_nn::models::image::{ImageClassifierConfig, ImageShape, NetworkConfig};
 use regard_nn::models::transformer::{Sight, TransformerConfig};
 use regard_ops::Mask;
@@ -138,6 +138,10 @@ fn products_of_classifiers_of_images() {
     let image = ImageShape { width: 4, ..image };
     let whole = product(5 * 6, 2 * 4, 8) + 3 * layer + product(5, 8, 3);
     assert_eq!(count(NetworkConfig::Vit(vit), image), whole);
+    // Convolutions read 3 × 3 pixels for each patch, and the embedding their 8 channels.
+    let stem = product(5 * 6, 2 * 9, 8) + product(5 * 6, 8, 8);
+    let convolutions = VisionTransformerConfig { stem: Stem::Convolutions, ..vit };
+    assert_eq!(count(NetworkConfig::Vit(convolutions), image), whole - product(5 * 6, 2 * 4, 8) + stem);
     let dnn = DnnConfig { hidden: vec![7], ..Default::default() };
     assert_eq!(count(NetworkConfig::Dnn(dnn), image), product(5, 2 * 6 * 4, 7) + product(5, 7, 3));
 }

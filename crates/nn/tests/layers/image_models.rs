@@ -8,7 +8,7 @@ use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
 use regard_nn::layers::position::{Position, Positions};
 use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, Cnn, CnnConfig};
 use regard_nn::models::image::dnn::DnnConfig;
-use regard_nn::models::image::vision_transformer::{PatchPooling, VisionTransformer, VisionTransformerConfig};
+use regard_nn::models::image::vision_transformer::{PatchPooling, Stem, VisionTransformer, VisionTransformerConfig};
 use regard_nn::models::image::{ImageClassifier, ImageClassifierConfig, ImageShape, Network, NetworkConfig};
 use regard_nn::models::target::{Answers, Target};
 use regard_nn::{Ablation, Capture, Init, NnError, Pass};
@@ -42,6 +42,11 @@ fn network(case: &str) -> NetworkConfig {
         "mean" => {
             NetworkConfig::Vit(VisionTransformerConfig { position: Position::Sinusoidal, ..vit(3, PatchPooling::Mean) })
         }
+        "convolutions" => NetworkConfig::Vit(VisionTransformerConfig {
+            position: Position::Sinusoidal,
+            stem: Stem::Convolutions,
+            ..vit(4, PatchPooling::Mean)
+        }),
         "attention" => NetworkConfig::Vit(vit(2, PatchPooling::Attention { d_hidden: None })),
         "dnn" => NetworkConfig::Dnn(DnnConfig { hidden: vec![6, 5], dropout: 0.0, ..Default::default() }),
         _ => panic!("{case}"),
@@ -72,17 +77,19 @@ fn link(link: &Link, model: &mut ImageClassifier) {
     link.linear(&mut model.output, "output");
 }
 
+fn link_normed(link: &Link, part: &mut NormedConvolution, name: &str) {
+    link.plain(&mut part.convolution.weight, &format!("{name}.conv.weight"), None);
+    if let Some(bias) = &mut part.convolution.bias {
+        link.plain(bias, &format!("{name}.conv.bias"), None);
+    }
+    if let Some(norm) = &mut part.norm {
+        link.plain(&mut norm.weight, &format!("{name}.norm.weight"), None);
+        link.plain(&mut norm.bias, &format!("{name}.norm.bias"), None);
+    }
+}
+
 pub fn link_cnn(link: &Link, network: &mut Cnn) {
-    let normed = |part: &mut NormedConvolution, name: &str| {
-        link.plain(&mut part.convolution.weight, &format!("{name}.conv.weight"), None);
-        if let Some(bias) = &mut part.convolution.bias {
-            link.plain(bias, &format!("{name}.conv.bias"), None);
-        }
-        if let Some(norm) = &mut part.norm {
-            link.plain(&mut norm.weight, &format!("{name}.norm.weight"), None);
-            link.plain(&mut norm.bias, &format!("{name}.norm.bias"), None);
-        }
-    };
+    let normed = |part: &mut NormedConvolution, name: &str| link_normed(link, part, name);
     normed(&mut network.stem, "stem");
     for (n, stage) in network.stages.iter_mut().enumerate() {
         for (b, block) in stage.blocks.iter_mut().enumerate() {
@@ -109,6 +116,9 @@ pub fn link_cnn(link: &Link, network: &mut Cnn) {
 }
 
 fn link_vit(link: &Link, network: &mut VisionTransformer) {
+    for (n, part) in network.stem.iter_mut().enumerate() {
+        link_normed(link, part, &format!("stem.{n}"));
+    }
     link.linear(&mut network.embedding, "embedding");
     if let Some(token) = &mut network.class_token {
         link.plain(token, "class_token", None);
@@ -297,6 +307,15 @@ fn bad_fields_are_named() {
         refused(with(NetworkConfig::Vit(config)))
     };
     assert_eq!(vit(|config| config.patch = 0), format!("network.patch = 0: {number}"));
+    assert_eq!(
+        vit(|config| (config.patch, config.stem) = (1, Stem::Convolutions)),
+        "network.patch = 1: expected 2, 4, 8 or a larger power of two: each convolution of the stem halves the image"
+    );
+    let odd = VisionTransformerConfig { stem: Stem::Convolutions, d_model: 9, ..self::vit(4, PatchPooling::Mean) };
+    assert_eq!(
+        refused(config(NetworkConfig::Vit(odd), [1, 8, 8])),
+        "network.d_model = 9: expected a multiple of 2: each convolution of the stem doubles the channels"
+    );
     assert!(
         vit(|config| config.n_heads = 3).starts_with("network.n_heads = 3"),
         "{}",

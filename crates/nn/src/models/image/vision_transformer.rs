@@ -1,6 +1,9 @@
 //! Vision Transformer (Dosovitskiy et al. 2021): an image is cut into square patches, each becomes a token by a linear layer,
 //! and a Transformer encoder reads the tokens row by row.
 //!
+//! Convolutions with stride 2 may stand before the linear layer in place of the cut (Xiao et al. 2021): neighbouring patches
+//! then share pixels, and a small network learns in fewer steps.
+//!
 //! The image's vector is the state of a learned class token put before the patches, or a pooling of the patches.
 
 use burn::module::{Module, Param};
@@ -14,6 +17,7 @@ use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::attention::multi_head::Weighing;
 use crate::layers::block::NormPlace;
+use crate::layers::block::image::{NormedConvolution, NormedConvolutionConfig};
 use crate::layers::dropout::Dropout;
 use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::layers::norm::NormKind;
@@ -23,6 +27,18 @@ use crate::layers::position::{Position, Positions};
 use crate::models::stack::Stack;
 use crate::models::transformer::TransformerConfig;
 use crate::pass::Pass;
+
+/// How an image becomes tokens, one for each patch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stem {
+    /// A linear layer reads the pixels of a patch, as published.
+    #[default]
+    Patches,
+    /// Convolutions of 3 × 3 with stride 2 and ReLU shrink the image to one position per patch, and a linear layer reads it. The
+    /// last convolution has `d_model` channels, each one before it half as many.
+    Convolutions,
+}
 
 /// How the states of the tokens become the vector of the image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +79,8 @@ impl PatchPooling {
 pub struct VisionTransformerConfig {
     /// Height and width of a patch; divides those of the image.
     pub patch: usize,
+    /// How an image becomes tokens.
+    pub stem: Stem,
     /// Features per token.
     pub d_model: usize,
     /// Number of blocks.
@@ -101,6 +119,7 @@ impl Default for VisionTransformerConfig {
     fn default() -> Self {
         Self {
             patch: 4,
+            stem: Stem::Patches,
             d_model: 96,
             n_layers: 6,
             n_heads: 4,
@@ -129,8 +148,22 @@ impl VisionTransformerConfig {
             let allowed = format!("a size that divides both sides of the image, {height} × {width}");
             return Err(ConfigError::new("patch", self.patch, allowed));
         }
+        if self.stem == Stem::Convolutions {
+            if self.patch < 2 || !self.patch.is_power_of_two() {
+                let allowed = "2, 4, 8 or a larger power of two: each convolution of the stem halves the image";
+                return Err(ConfigError::new("patch", self.patch, allowed));
+            }
+            if !self.d_model.is_multiple_of(self.patch / 2) {
+                let allowed =
+                    format!("a multiple of {}: each convolution of the stem doubles the channels", self.patch / 2);
+                return Err(ConfigError::new("d_model", self.d_model, allowed));
+            }
+        }
         self.pooling.config().validate().map_err(|error| error.within("pooling"))?;
         self.transformer(image).validate()?;
+        for convolution in self.convolutions(image) {
+            convolution.validate().map_err(|error| ConfigError { field: "d_model".to_string(), ..error })?;
+        }
         self.embedding(image).validate().map_err(|error| ConfigError { field: "patch".to_string(), ..error })
     }
 
@@ -178,26 +211,62 @@ impl VisionTransformerConfig {
         self.validate(image)?;
         let whole = self.transformer(image);
         let has_token = self.pooling == PatchPooling::ClassToken;
+        let stem = self.convolutions(image).into_iter().enumerate();
         Ok(VisionTransformer {
+            stem: stem.map(|(n, config)| config.init(&init.enter("stem").enter(n))).collect::<Result<_, _>>()?,
             embedding: self.embedding(image).init(&init.enter("embedding"))?,
             class_token: has_token.then(|| init.normal("class_token", [1, self.d_model], 0.02)),
             position: whole.position.init(whole.position_sizes(), &init.enter("position"))?,
             stack: Stack::new(&whole, &init.enter("stack"))?,
             pooling: self.pooling.config().init(self.d_model, &init.enter("pooling"))?,
             dropout: Dropout::new("dropout", self.dropout, &init.enter("dropout"))?,
-            patch: self.patch,
+            patch: self.positions_of_patch(),
         })
     }
 
+    /// Returns the convolutions of the stem, of which the first reads the image.
+    pub fn convolutions(&self, image: ImageShape) -> Vec<NormedConvolutionConfig> {
+        let count = match self.stem {
+            Stem::Patches => 0,
+            Stem::Convolutions => self.patch.max(1).ilog2(),
+        };
+        let channels = |n: u32| self.d_model >> (count - n);
+        let layer = |n: u32| NormedConvolutionConfig {
+            in_channels: if n == 0 { image.channels } else { channels(n) },
+            out_channels: channels(n + 1),
+            kernel: 3,
+            stride: 2,
+            // A norm would tell every patch about the whole image.
+            groups: 0,
+        };
+        (0..count).map(layer).collect()
+    }
+
+    /// Returns the number of features that the embedding of a patch reads.
+    pub fn d_patch(&self, image: ImageShape) -> usize {
+        let channels = self.convolutions(image).last().map_or(image.channels, |last| last.out_channels);
+        channels.saturating_mul(self.positions_of_patch()).saturating_mul(self.positions_of_patch())
+    }
+
+    /// Returns height and width of a patch where the embedding reads it: in the image, or after the convolutions.
+    fn positions_of_patch(&self) -> usize {
+        match self.stem {
+            Stem::Patches => self.patch,
+            Stem::Convolutions => 1,
+        }
+    }
+
     fn embedding(&self, image: ImageShape) -> LinearConfig {
-        LinearConfig::new(image.channels * self.patch * self.patch, self.d_model)
+        LinearConfig::new(self.d_patch(image), self.d_model)
     }
 }
 
 /// Vision Transformer; see the [module](self).
 #[derive(Module, Debug)]
 pub struct VisionTransformer {
-    /// Embedding of a patch, `[channels · patch · patch, d_model]`.
+    /// Convolutions before the embedding; none if it reads the pixels themselves.
+    pub stem: Vec<NormedConvolution>,
+    /// Embedding of a patch, `[channels · patch · patch, d_model]`, or `[d_model, d_model]` after convolutions.
     pub embedding: Linear,
     /// Class token, `[1, d_model]`.
     pub class_token: Option<Param<Tensor<2>>>,
@@ -217,6 +286,10 @@ impl VisionTransformer {
     /// # Shapes
     /// `x` `[batch, channels, height, width]` → `[batch, d_model]`.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<2>, NnError> {
+        let mut x = x;
+        for convolution in &self.stem {
+            x = convolution.forward_rectified(x, None)?;
+        }
         let patches = self.embedding.forward(patches(x, self.patch)?)?;
         let [batch, _, d_model] = patches.dims();
         let x = match &self.class_token {
