@@ -1,7 +1,6 @@
 //! Images with their channels last: vectors of channels, one vector after the other for each pixel.
 
-/// Number of rows and columns that are transposed in registers.
-const SQUARE: usize = 4;
+use pulp::Simd;
 
 /// Number of rows and columns that are transposed together: a cache line of each side.
 const BLOCK: usize = 16;
@@ -29,7 +28,7 @@ impl ChannelsLast {
 
     /// Copies an image `[channels, height, width]`; writes every element of `out`.
     #[inline(always)]
-    pub(super) fn copy(&self, image: &[f32], out: &mut [f32]) {
+    pub(super) fn copy<S: Simd>(&self, simd: S, image: &[f32], out: &mut [f32]) {
         let Self { channels, width, image: [height, columns], padding: [top, left], size } = *self;
         let out = &mut out[..self.len()];
         if channels < width {
@@ -43,7 +42,7 @@ impl ChannelsLast {
             for y in 0..height {
                 let from = &image[(first * height + y) * columns..];
                 let to = &mut out[((top + y) * size[1] + left) * width + first..];
-                transpose(from, height * columns, [count, columns], to, width);
+                transpose(simd, from, height * columns, [count, columns], to, width);
             }
         }
     }
@@ -62,68 +61,133 @@ impl ChannelsLast {
     }
 }
 
+/// Transposes a matrix of at least `$n` rows and columns square by square; the last squares overlap those before.
+macro_rules! squares {
+    ($n:literal, $x:expr, $x_row:expr, [$rows:expr, $columns:expr], $out:expr, $out_row:expr, $transpose:ident) => {
+        for first in (0..$columns).step_by(BLOCK) {
+            for i in (0..$rows).step_by($n) {
+                for j in (first..$columns.min(first + BLOCK)).step_by($n) {
+                    let (i, j) = (i.min($rows - $n), j.min($columns - $n));
+                    // SAFETY: a whole square from there is inside both matrices, as the caller has checked.
+                    unsafe { $transpose($x.add(i * $x_row + j), $x_row, $out.add(j * $out_row + i), $out_row) };
+                }
+            }
+        }
+    };
+}
+
 /// Writes `out[j · out_row + i] = x[i · x_row + j]` for the rows `i` and columns `j` of `x`.
 #[inline(always)]
-pub(super) fn transpose(x: &[f32], x_row: usize, [rows, columns]: [usize; 2], out: &mut [f32], out_row: usize) {
+pub(super) fn transpose<S: Simd>(
+    _: S,
+    x: &[f32],
+    x_row: usize,
+    [rows, columns]: [usize; 2],
+    out: &mut [f32],
+    out_row: usize,
+) {
     if rows == 0 || columns == 0 {
         return;
     }
     assert!((rows - 1) * x_row + columns <= x.len());
     assert!((columns - 1) * out_row + rows <= out.len());
-    if rows < SQUARE || columns < SQUARE {
-        for i in 0..rows {
-            for j in 0..columns {
-                out[j * out_row + i] = x[i * x_row + j];
-            }
-        }
-        return;
+    #[cfg(target_arch = "x86_64")]
+    if S::F32_LANES >= 8 && rows >= 8 && columns >= 8 {
+        // Vectors of 8 or 16 lanes are those of AVX2 or AVX-512.
+        return squares!(8, x.as_ptr(), x_row, [rows, columns], out.as_mut_ptr(), out_row, transpose_eight);
     }
-    let (x, out) = (x.as_ptr(), out.as_mut_ptr());
-    for first in (0..columns).step_by(BLOCK) {
-        for i in (0..rows).step_by(SQUARE) {
-            for j in (first..columns.min(first + BLOCK)).step_by(SQUARE) {
-                // The last squares overlap those before.
-                let (i, j) = (i.min(rows - SQUARE), j.min(columns - SQUARE));
-                // SAFETY: a whole square from there is inside both by the assertions.
-                unsafe { transpose_square(x.add(i * x_row + j), x_row, out.add(j * out_row + i), out_row) };
-            }
+    if rows >= 4 && columns >= 4 {
+        return squares!(4, x.as_ptr(), x_row, [rows, columns], out.as_mut_ptr(), out_row, transpose_four);
+    }
+    for i in 0..rows {
+        for j in 0..columns {
+            out[j * out_row + i] = x[i * x_row + j];
         }
     }
 }
 
-/// Transposes [`SQUARE`] rows and columns.
+/// Transposes four rows and columns.
 ///
 /// # Safety
 /// The rows of `x` can be read, those of `out` written.
 #[inline(always)]
-unsafe fn transpose_square(x: *const f32, x_row: usize, out: *mut f32, out_row: usize) {
-    let mut rows = [[0.0; SQUARE]; SQUARE];
+unsafe fn transpose_four(x: *const f32, x_row: usize, out: *mut f32, out_row: usize) {
+    let mut rows = [[0.0; 4]; 4];
     for (i, row) in rows.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
-        *row = unsafe { x.add(i * x_row).cast::<[f32; SQUARE]>().read_unaligned() };
+        *row = unsafe { x.add(i * x_row).cast::<[f32; 4]>().read_unaligned() };
     }
-    for j in 0..SQUARE {
+    for j in 0..4 {
         let [a, b, c, d] = rows;
         // SAFETY: the caller's promise.
-        unsafe { out.add(j * out_row).cast::<[f32; SQUARE]>().write_unaligned([a[j], b[j], c[j], d[j]]) };
+        unsafe { out.add(j * out_row).cast::<[f32; 4]>().write_unaligned([a[j], b[j], c[j], d[j]]) };
+    }
+}
+
+/// Transposes eight rows and columns. The compiler would move their elements one by one.
+///
+/// # Safety
+/// The processor has AVX; the rows of `x` can be read, those of `out` written.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn transpose_eight(x: *const f32, x_row: usize, out: *mut f32, out_row: usize) {
+    use std::arch::x86_64::{
+        _mm_loadu_ps, _mm256_castps128_ps256, _mm256_insertf128_ps, _mm256_shuffle_ps, _mm256_storeu_ps,
+        _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    };
+    for half in [0, 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (x, out) = (x.add(half), out.add(half * out_row));
+            // Four columns of row `i` in the lower half of a vector, and those of row `i + 4` in the upper one.
+            macro_rules! rows {
+                ($i:literal) => {{
+                    let lower = _mm256_castps128_ps256(_mm_loadu_ps(x.add($i * x_row)));
+                    _mm256_insertf128_ps::<1>(lower, _mm_loadu_ps(x.add(($i + 4) * x_row)))
+                }};
+            }
+            let (a, b, c, d) = (rows!(0), rows!(1), rows!(2), rows!(3));
+            let (ab, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let (cd, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            _mm256_storeu_ps(out, _mm256_shuffle_ps::<0x44>(ab, cd));
+            _mm256_storeu_ps(out.add(out_row), _mm256_shuffle_ps::<0xee>(ab, cd));
+            _mm256_storeu_ps(out.add(2 * out_row), _mm256_shuffle_ps::<0x44>(ab_high, cd_high));
+            _mm256_storeu_ps(out.add(3 * out_row), _mm256_shuffle_ps::<0xee>(ab_high, cd_high));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pulp::WithSimd;
+
     use super::*;
+    use crate::isa::{dispatch, on_every_isa};
+
+    struct Transpose<'a>(&'a [f32], usize, [usize; 2], &'a mut [f32], usize);
+
+    impl WithSimd for Transpose<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            transpose(simd, self.0, self.1, self.2, self.3, self.4);
+        }
+    }
 
     #[test]
     fn every_element_is_moved_and_no_other() {
-        for (rows, columns) in [(0, 3), (1, 9), (3, 5), (4, 4), (5, 7), (17, 9), (33, 49)] {
-            let (x_row, out_row) = (columns + 2, rows + 1);
-            let x: Vec<f32> = (0..rows * x_row).map(|x| x as f32).collect();
-            let mut out = vec![-1.0; columns * out_row];
-            transpose(&x, x_row, [rows, columns], &mut out, out_row);
-            for (at, &out) in out.iter().enumerate() {
-                let (j, i) = (at / out_row, at % out_row);
-                assert_eq!(out, if i < rows { x[i * x_row + j] } else { -1.0 }, "({i}, {j})");
+        on_every_isa(|_| {
+            for (rows, columns) in [(0, 3), (1, 9), (3, 5), (4, 4), (5, 7), (8, 8), (8, 4), (17, 9), (33, 49)] {
+                let (x_row, out_row) = (columns + 2, rows + 1);
+                let x: Vec<f32> = (0..rows * x_row).map(|x| x as f32).collect();
+                let mut out = vec![-1.0; columns * out_row];
+                dispatch(Transpose(&x, x_row, [rows, columns], &mut out, out_row));
+                for (at, &out) in out.iter().enumerate() {
+                    let (j, i) = (at / out_row, at % out_row);
+                    assert_eq!(out, if i < rows { x[i * x_row + j] } else { -1.0 }, "({i}, {j})");
+                }
             }
-        }
+        });
     }
 }

@@ -36,12 +36,12 @@ impl<'a> Kernels<'a> {
 
     /// Writes the kernels of an input channel, `out[place, output]`, with `width` outputs of which the last are zero.
     #[inline(always)]
-    pub(super) fn of_input(&self, input: usize, width: usize, out: &mut [f32]) {
+    pub(super) fn of_input<S: Simd>(&self, simd: S, input: usize, width: usize, out: &mut [f32]) {
         let outputs = self.channels[1];
         if outputs < width {
             out.fill(0.0);
         }
-        transpose(&self.weight[input * self.strides[0]..], self.strides[1], [outputs, self.places], out, width);
+        transpose(simd, &self.weight[input * self.strides[0]..], self.strides[1], [outputs, self.places], out, width);
     }
 }
 
@@ -95,11 +95,11 @@ impl WithSimd for Pack<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Self { kernels, places, bounds, input, out } = self;
         let width = bounds[bounds.len() - 1];
         let mut all = Scratch::new(kernels.places * width);
-        kernels.of_input(input, width, &mut all);
+        kernels.of_input(simd, input, width, &mut all);
         for (places, out) in places.iter().zip(out) {
             let terms = kernels.channels[0] * places.len();
             for panel in bounds.windows(2) {

@@ -197,7 +197,7 @@ impl Unit<'_> {
             PanelSums { taps: &part.taps, weights, channels, start, positions, source }.run(simd, sums);
         }
         let count = out.len() / self.channel_len;
-        transpose(sums, channels, [self.channel_len, count], out, self.channel_len);
+        transpose(simd, sums, channels, [self.channel_len, count], out, self.channel_len);
     }
 
     #[inline(always)]

@@ -144,7 +144,7 @@ impl WithSimd for Piece<'_> {
         source.fill(0.0);
         let (weights, bias) = sums.split_at_mut(taps.len() * channels);
         for (n, grad) in grad.chunks_exact(shape.out_channels * height * width).enumerate() {
-            grad_layout.copy(grad, columns);
+            grad_layout.copy(simd, grad, columns);
             for column in columns.chunks_exact(channels) {
                 add_in_place(simd, bias, column);
             }

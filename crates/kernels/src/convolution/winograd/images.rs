@@ -97,7 +97,7 @@ impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSim
         for first in images.clone().step_by(group) {
             let count = group.min(images.end - first);
             for (image, source) in source.chunks_exact_mut(layout.len()).take(count).enumerate() {
-                layout.copy(&x[(first + image) * image_len..][..image_len], source);
+                layout.copy(simd, &x[(first + image) * image_len..][..image_len], source);
             }
             for block in tiles.blocks(count) {
                 transform_inputs(simd, scheme, layout, &block, source, transformed);
@@ -105,7 +105,7 @@ impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSim
                     let panel = weights.panel::<S>(panel);
                     multiply(simd, scheme, &block, layout, panel, transformed, products);
                     transform_outputs(simd, scheme, &tiles, &block, panel, start, products, sums);
-                    write(&tiles, &block, first, panel, weights.outputs(), sums, out);
+                    write(simd, &tiles, &block, first, panel, weights.outputs(), sums, out);
                 }
             }
         }
@@ -208,7 +208,9 @@ fn transform_outputs<S, T, const D: usize, const M: usize, const R: usize>(
 /// Writes the outputs of a panel to their images, with their channels first. `first` is the image from which those of the block
 /// are counted, and an image has `channels`.
 #[inline(always)]
-fn write<const R: usize>(
+#[allow(clippy::too_many_arguments, reason = "the parts of one block")]
+fn write<S: Simd, const R: usize>(
+    simd: S,
     tiles: &Tiles<R>,
     block: &Block,
     first: usize,
@@ -227,7 +229,7 @@ fn write<const R: usize>(
         // SAFETY: the outputs of these channels of the image, which only this unit writes.
         let out = unsafe { out.slice(first, panel.channels.1 * height * width) };
         let size = [end - begin, panel.channels.1];
-        transpose(&sums[from..], panel.width, size, &mut out[begin..], height * width);
+        transpose(simd, &sums[from..], panel.width, size, &mut out[begin..], height * width);
         from += (end - begin) * panel.width;
         row += rows;
     }

@@ -69,9 +69,13 @@ impl Piece<'_> {
             let count = group.min(images - first);
             for image in 0..count {
                 let n = first + image;
-                inputs.copy(&input[n * input_len..][..input_len], &mut source[image * inputs.len()..][..inputs.len()]);
+                inputs.copy(
+                    simd,
+                    &input[n * input_len..][..input_len],
+                    &mut source[image * inputs.len()..][..inputs.len()],
+                );
                 let columns = &mut columns[image * grads.len()..][..grads.len()];
-                grads.copy(&grad[n * grad_len..][..grad_len], columns);
+                grads.copy(simd, &grad[n * grad_len..][..grad_len], columns);
                 for column in columns.chunks_exact(grads.width) {
                     add_in_place(simd, bias, column);
                 }

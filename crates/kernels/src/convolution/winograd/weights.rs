@@ -92,7 +92,7 @@ impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSim
         let Self { scheme, kernels, turned, panel, width, input, out } = self;
         let inputs = kernels.channels[0];
         let mut places = Scratch::new(9 * width);
-        kernels.of_input(input, width, &mut places);
+        kernels.of_input(simd, input, width, &mut places);
         for output in (0..width).step_by(S::F32_LANES) {
             assert!(8 * width + output + S::F32_LANES <= places.len());
             // SAFETY: nine vectors that are `width` apart, inside by the assertion.
