@@ -29,7 +29,8 @@ struct Training<M> {
 
 impl<M: Module> Training<M> {
     fn new(model: M, loss: impl Fn(&M) -> Result<Tensor<1>, NnError> + 'static) -> Self {
-        let options = AdamWOptions { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 };
+        let options =
+            AdamWOptions { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01, l2: 0.0 };
         Self { model: Some(model), optimiser: AdamW::new(options, Some(1.0), Decay::All), loss: Box::new(loss) }
     }
 

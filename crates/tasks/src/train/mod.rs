@@ -436,5 +436,6 @@ fn options(config: &TrainConfig, learning_rate: f32) -> AdamWOptions {
         beta2: config.beta2,
         epsilon: config.epsilon,
         weight_decay: config.weight_decay,
+        l2: config.l2,
     }
 }
