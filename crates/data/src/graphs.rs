@@ -52,6 +52,25 @@ impl NodeGraph {
         Self { nodes, width, edges, has_splits: true }
     }
 
+    /// The graph as the content of `nodes.tsv` and `edges.tsv`.
+    pub fn to_files(&self) -> [(&'static str, String); 2] {
+        let mut nodes = "node\tsplit\tlabel\tfeatures\n".to_string();
+        for Node { name, split, label, features } in &self.nodes {
+            let split = split.map_or("none".to_string(), |split| split.to_string());
+            let feature = |&(number, value): &(u32, f32)| match value == 1.0 {
+                true => number.to_string(),
+                false => format!("{number}:{value}"),
+            };
+            let features: Vec<String> = features.iter().map(feature).collect();
+            nodes += &format!("{name}\t{split}\t{}\t{}\n", label.as_deref().unwrap_or_default(), features.join(" "));
+        }
+        let mut edges = "from\tto\n".to_string();
+        for &(from, to) in &self.edges {
+            edges += &format!("{}\t{}\n", self.nodes[from as usize].name, self.nodes[to as usize].name);
+        }
+        [("nodes.tsv", nodes), ("edges.tsv", edges)]
+    }
+
     /// The labelled nodes of each part, by their indices. Without a column for it, a hash of the name chooses the part. If dev or
     /// test has no node, it is taken from train in the same way.
     ///
@@ -366,6 +385,16 @@ mod tests {
         let first = fingerprint_graph(packed.path()).unwrap();
         write(&packed, "edges.tsv.gz", &gzip(b"x z\n"));
         assert_ne!(fingerprint_graph(packed.path()).unwrap(), first);
+    }
+
+    #[test]
+    fn written_files_give_the_graph_back() {
+        let dir = folder(NODES, "x\ty\ny\tz\n");
+        let graph = read_graph(dir.path(), None).unwrap();
+        for (name, content) in graph.to_files() {
+            write(&dir, name, content.as_bytes());
+        }
+        assert_eq!(read_graph(dir.path(), None).unwrap(), graph);
     }
 
     #[test]

@@ -152,7 +152,8 @@ impl GraphNetworkConfig {
         }
     }
 
-    fn d_model(&self) -> usize {
+    /// Returns the number of features of a hidden layer.
+    pub fn d_model(&self) -> usize {
         match self {
             Self::Gat(config) => config.d_model,
             Self::Gcn(config) | Self::Dnn(config) => config.d_model,
@@ -191,6 +192,10 @@ impl GraphClassifierConfig {
         check_product("d_model", &[self.d_in, d_model])?;
         check_product("d_model", &[d_model, d_model])?;
         check_product("d_model", &[d_model, self.outputs])?;
+        if let GraphNetworkConfig::Gat(config) = self.network {
+            let widest = d_model.max(self.d_in);
+            check_product("network.output_heads", &[widest, config.output_heads, self.outputs])?;
+        }
         self.network.validate().map_err(|error| error.within("network"))
     }
 

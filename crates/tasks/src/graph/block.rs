@@ -90,6 +90,18 @@ impl Block {
     }
 }
 
+/// Returns the largest numbers of nodes and edges of a block around `targets` nodes with so many drawn neighbours.
+pub(super) fn most(targets: usize, neighbours: &[usize]) -> (usize, usize) {
+    let mut last = targets;
+    let (mut nodes, mut edges) = (targets, 0usize);
+    for &count in neighbours {
+        let found = last.saturating_mul(count);
+        (nodes, edges, last) = (nodes.saturating_add(found), edges.saturating_add(found), found);
+    }
+    // Each node also sees itself.
+    (nodes, edges.saturating_add(nodes))
+}
+
 /// The nodes that a node sees, with their weights in graph convolution, or 1.
 struct Seen {
     /// Weight of the node itself, if it sees itself.

@@ -18,9 +18,10 @@ use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Device;
 use regard_data::{NodeGraph, Split, Splits, Vocabulary, batches, excerpt, listed, read_graph};
-use regard_nn::models::graph::{GraphClassifier, GraphClassifierConfig, NodeBatch};
+use regard_inspect::count::{Architecture, Description, GraphModel, Sizes};
+use regard_nn::models::graph::{GraphClassifier, GraphClassifierConfig, GraphNetworkConfig, NodeBatch};
 use regard_nn::models::target;
-use regard_nn::{Init, LayerPath, Pass};
+use regard_nn::{AttentionKind, Init, LayerPath, Pass, Site};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -240,8 +241,36 @@ impl Task for Nodes {
         Ok(Some(data.splits(&place)?.map(|node| raw_example(&data, node))))
     }
 
+    fn described(&self) -> Option<Description> {
+        // An opened model knows the size of its graph once it has read it; its weights do not depend on that.
+        let train = self.source.get().map(|source| &source.train);
+        let (mut nodes, mut edges, mut entries) =
+            train.map_or((1, 1, 1), |batch| (batch.graph.n_nodes(), batch.graph.n_edges(), batch.features.entries()));
+        if !self.config.data.neighbours.is_empty() {
+            let (drawn, seen) = block::most(self.config.train.batch_examples, &self.config.data.neighbours);
+            entries = (entries / nodes.max(1) + 1).saturating_mul(drawn.min(nodes));
+            (nodes, edges) = (drawn.min(nodes), seen.min(edges));
+        }
+        let model = GraphModel { classifier: self.network(), edges: edges.max(1), entries: entries.max(1) };
+        let sizes = Sizes::of(nodes.max(1));
+        Some(Description { sizes, ..Description::new(Architecture::Graph(model)) })
+    }
+
     fn model(&self, init: &Init) -> Result<GraphClassifier, TaskError> {
         Ok(self.network().init(init)?)
+    }
+
+    /// Returns the attention weights of all edges as a table, unless there are very many.
+    fn extras(&self, model: &GraphClassifier) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
+        let whole = &self.source()?.whole;
+        let is_attention = matches!(self.config.model, GraphNetworkConfig::Gat(_));
+        if !is_attention || whole.batch.graph.n_edges() > weights::MOST_WRITTEN {
+            return Ok(BTreeMap::new());
+        }
+        let nodes = whole.names.len();
+        let run = |pass: &Pass| self.outputs(model, &whole.batch, &[0], pass);
+        let (_, edges) = weights::of(nodes, &Pass::inference(), run)?;
+        Ok(BTreeMap::from([(weights::FILE.to_string(), edges.table(&whole.names).into_bytes())]))
     }
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
@@ -366,12 +395,20 @@ impl Task for Nodes {
 
     fn look(&self, model: &GraphClassifier, asked: &Asked, pass: &Pass) -> Result<Legend, TaskError> {
         let whole = self.asked()?;
-        let block = Block::around(&whole.batch, &[asked.node], self.config.model.n_layers())?;
-        let output = self.outputs(model, &block.batch, &[0], pass)?.concat();
+        let n_layers = self.config.model.n_layers();
+        let block = Block::around(&whole.batch, &[asked.node], n_layers)?;
+        let sites = (0..n_layers).map(|layer| Site { side: None, layer, kind: AttentionKind::Edges });
+        let output = match pass.capture() {
+            // Mean outputs of heads are those of all nodes: the outermost nodes of a neighbourhood do not see what they should.
+            Some(capture) if !sites.into_iter().any(|site| capture.wants(&site)) => {
+                self.outputs(model, &whole.batch, &[asked.node], pass)?.concat()
+            }
+            _ => self.outputs(model, &block.batch, &[0], pass)?.concat(),
+        };
         let answer = self.answer(&output);
         let sure = Prediction::new(answer.clone(), self.answers.document(&output)).certainty();
         let title = format!("{} → {answer}{sure}", whole.names[asked.node]);
         let labels = self.answers.labels().map_or(&[][..], Vocabulary::names);
-        Ok(Neighbourhood::new(whole, &block, labels, self.config.model.n_layers()).legend(title))
+        Ok(Neighbourhood::new(whole, &block, labels, n_layers).legend(title))
     }
 }

@@ -7,6 +7,11 @@ use serde_json::{Value, json};
 
 use crate::error::TaskError;
 
+/// File with the weights of all edges.
+pub(super) const FILE: &str = "edges.tsv";
+/// Largest number of edges whose weights are written with a model: more would make a large file of every model.
+pub(super) const MOST_WRITTEN: usize = 200_000;
+
 /// The weights of the edges to the first nodes of a batch, in every head.
 pub(super) struct EdgeWeights {
     /// A map for each head of each layer, in the order of the model.
@@ -47,5 +52,18 @@ impl EdgeWeights {
         let edge = |(from, weight): (usize, Vec<f32>)| json!({"from": name(from), "to": name(node), "weight": weight});
         let edges: Vec<Value> = self.seen(node).into_iter().map(edge).collect();
         BTreeMap::from([("heads".to_string(), json!(self.heads())), ("edges".to_string(), Value::Array(edges))])
+    }
+
+    /// Returns a table with a line for each edge and a column for each head, named as in `regard heads`.
+    pub fn table(&self, names: &[String]) -> String {
+        let mut table = format!("from\tto\t{}\n", self.heads().join("\t"));
+        for (to, name) in names.iter().enumerate() {
+            for (from, weights) in self.seen(to) {
+                table += &format!("{}\t{name}", names[from]);
+                weights.iter().for_each(|weight| table += &format!("\t{weight}"));
+                table.push('\n');
+            }
+        }
+        table
     }
 }
