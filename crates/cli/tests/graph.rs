@@ -5,7 +5,7 @@ mod binary;
 use std::fs;
 use std::path::Path;
 
-use binary::{documents, done, fails_with, last_document, path, regard, sets, text};
+use binary::{document, documents, done, fails_with, last_document, path, regard, sets, text};
 use serde_json::json;
 
 const SMALL: [&str; 4] = ["model.d_model=16", "model.n_heads=2", "train.learning_rate=2e-2", "train.patience=0"];
@@ -74,7 +74,7 @@ fn a_graph_is_learned_and_used() {
         heads["heads"].as_array().unwrap().iter().map(|head| head["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["0.0", "0.1", "1.0"]);
     assert!(heads["heads"][0]["entropy"].as_f64().unwrap() > 0.0 && heads["heads"][0]["distance"].is_null());
-    let counted = last_document(&done(&regard(&["count", model, "--json"])));
+    let counted = document(&done(&regard(&["count", model, "--json"])));
     assert_eq!(counted["parameters"]["total"], 7 * 16 + 2 * 16 + 16 + 16 * 2 + 2 * 2 + 2, "{counted}");
 
     // The model can score another graph, and says what is missing when its own is gone.
@@ -135,7 +135,8 @@ fn built_in_papers_can_be_written_and_read() {
     done(&regard(&["data", "make", "graph", "--out", path(&data)]));
     let small = sets(&["model.d_model=16", "data.neighbours=[3, 2]", "train.evaluate_every=5"]);
     let train = ["train", "graph", "--data", path(&data), "--out", path(&out), "--steps", "20"];
-    let said = done(&regard(&[&train[..], &small].concat()));
+    let told = regard(&[&train[..], &small].concat());
+    let said = done(&told) + &text(&told.stderr);
     assert!(said.contains("accuracy"), "{said}");
     fails_with(&regard(&["look", path(&out), "--positions"]), 1, &["positions"]);
 }

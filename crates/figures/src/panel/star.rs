@@ -8,8 +8,8 @@ use crate::panel::plot::{Legend, MARK};
 use crate::panel::strings;
 use crate::text::{Face, shorten, visible, width};
 
-/// A node in the centre and its neighbours left and right of it, the strongest at the top. The colour of a node is that of its
-/// group.
+/// A node in the centre and its neighbours left and right of it, the strongest at the top. The width of a line is its weight relative
+/// to the largest one. The colour of a node is that of its group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Star {
     centre: Ray,
@@ -37,8 +37,8 @@ const ROW: f64 = 24.0;
 const REACH: f64 = 150.0;
 const RADIUS: f64 = 7.0;
 const CENTRE: f64 = 12.0;
-/// Width of the line of a weight of 1.
-const THICKEST: f64 = 14.0;
+/// Width of the line of the largest weight, beside that of a weight of 0.
+const THICKEST: f64 = 7.0;
 const THINNEST: f64 = 0.7;
 const LONGEST_LABEL: f64 = 170.0;
 /// Room between a circle and its label.
@@ -73,8 +73,9 @@ impl Star {
         let [left, _] = self.columns();
         let middle = (area.x + left + GAP + RADIUS + REACH, top + self.height() / 2.0);
         let places: Vec<(f64, f64)> = (0..self.rays.len()).map(|at| self.place(at, middle, top)).collect();
+        let largest = self.rays.iter().map(size).fold(f32::MIN_POSITIVE, f32::max);
         for (ray, &at) in self.rays.iter().zip(&places) {
-            let weight = f64::from(size(ray)).clamp(0.0, 1.0);
+            let weight = f64::from(size(ray) / largest).clamp(0.0, 1.0);
             let stroke = Stroke { opacity: 0.75, ..Stroke::new(self.colour(ray), THINNEST + weight * THICKEST) };
             canvas.line(middle, at, stroke, Some(&label(ray)));
         }

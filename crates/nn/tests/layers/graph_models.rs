@@ -177,6 +177,6 @@ fn invalid_settings_and_sizes_are_errors() {
     assert!(model.predict(&batch, &[0, 9], &pass).is_err(), "a node that does not exist");
     let other = NodeBatch { graph: Graph::new(4, &[], SelfLoops::Add).unwrap(), ..batch.clone() };
     assert!(model.logits(&other, &pass).unwrap_err().to_string().contains("rows of features"));
-    let narrow = NodeBatch { features: SparseMatrix::new(2, &vec![vec![(0, 1.0)]; 9]).unwrap(), ..batch };
+    let narrow = NodeBatch { features: sparse(&[1.0; 18], 2), ..batch };
     assert!(model.logits(&narrow, &pass).is_err(), "another number of features");
 }

@@ -81,7 +81,8 @@ impl Neighbourhood {
         if !view.groups.is_empty() {
             figure.push("weights in each head, a column each; names as in regard heads", self.by_head(view)?);
         }
-        let note = "A circle has the colour of the node's label in the data; grey if it is unknown.";
+        let note = "A circle has the colour of the node's label in the data; grey if it is unknown. The thickest line of each picture is its \
+                    largest weight.";
         Ok(Picture { figure: figure.note(note), data: self.data(view) })
     }
 
@@ -110,11 +111,13 @@ impl Neighbourhood {
             .collect();
         let cell = |node: usize, row: &[f32]| row.get(node).copied().unwrap_or(0.0);
         let values = seen.iter().flat_map(|&(node, _)| columns.iter().map(move |(_, row)| cell(node, row)));
-        let map = Heatmap::new(seen.len(), columns.len(), values.collect())?
+        let values: Vec<f32> = values.collect();
+        let high = values.iter().copied().filter(|value| value.is_finite()).fold(f32::MIN_POSITIVE, f32::max);
+        let map = Heatmap::new(seen.len(), columns.len(), values)?
             .row_labels(seen.iter().map(|&(node, _)| self.names[node].clone()))
             .column_labels(columns.iter().map(|(name, _)| name.clone()))
             .axes("node that is seen", "head")
-            .scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high: 1.0 }))
+            .scale(ColourScale::sequential(ValueRange::Fixed { low: 0.0, high }))
             .numbers(CellNumbers::WhereTheyFit);
         Ok(map)
     }
