@@ -47,6 +47,18 @@ fn a_graph_is_learned_and_used() {
     let scored = last_document(&done(&regard(&["eval", model, "--json"])));
     assert_eq!(scored["metrics"]["accuracy"], 1.0, "{scored}");
 
+    // The weights are kept that are the best so far by accuracy and by loss.
+    let (mut highest, mut lowest, mut kept) = (f64::NEG_INFINITY, f64::INFINITY, 0);
+    for line in documents(&fs::read_to_string(out.join("metrics.jsonl")).unwrap()) {
+        if line["split"] == "dev" {
+            let [accuracy, loss] = ["accuracy", "loss"].map(|name| line["metrics"][name].as_f64().unwrap());
+            assert_eq!(line["best"], accuracy >= highest && loss <= lowest, "{line}");
+            (highest, lowest) = (highest.max(accuracy), lowest.min(loss));
+            kept = if line["best"] == true { line["step"].as_u64().unwrap() } else { kept };
+        }
+    }
+    assert!(said.contains(&format!("step {kept}, which had the best accuracy and loss")), "{kept}: {said}");
+
     // One unknown node is refused alone, and a node without neighbours is answered.
     let list = place.path().join("list.txt");
     fs::write(&list, "r3\nnobody\n{\"node\": \"b8\"}\nlone\n").unwrap();

@@ -28,6 +28,9 @@ pub enum Keep {
     /// The weights with the best score on the dev split.
     #[default]
     Best,
+    /// The weights that were last the best so far on the dev split by the score and by the loss, as in the published code of GAT.
+    /// Only an evaluation that improves neither counts for `patience`.
+    Both,
     /// The weights after the last step.
     Last,
 }
