@@ -118,6 +118,65 @@ class Cnn(nn.Module):
         return F.cross_entropy(self.head(x.mean((2, 3))), targets)
 
 
+class GraphAttention(nn.Module):
+    """A graph attention layer (GAT) whose softmax over the edges to a node is computed by scatter operations."""
+
+    def __init__(self, d_in, heads, d_head, average):
+        super().__init__()
+        self.values = nn.Parameter(torch.empty(d_in, heads * d_head))
+        self.source, self.target = (nn.Parameter(torch.empty(heads, d_head)) for _ in range(2))
+        self.bias = nn.Parameter(torch.zeros(d_head if average else heads * d_head))
+        self.shape, self.average = (heads, d_head), average
+        for weight in (self.values, self.source, self.target):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, x, sources, targets, nodes):
+        h = (x @ self.values).unflatten(1, self.shape)
+        scores = F.leaky_relu((h * self.source).sum(-1)[sources] + (h * self.target).sum(-1)[targets], 0.2)
+        index = targets[:, None].expand_as(scores)
+        highest = scores.new_full((nodes, scores.shape[1]), -torch.inf)
+        highest = highest.scatter_reduce(0, index, scores.detach(), "amax")
+        powers = (scores - highest[targets]).exp()
+        weights = powers / torch.zeros_like(highest).index_add(0, targets, powers)[targets]
+        weights = F.dropout(weights, 0.6)
+        mixed = torch.zeros_like(h).index_add(0, targets, weights[..., None] * h[sources])
+        return (mixed.mean(1) if self.average else mixed.flatten(1)) + self.bias
+
+
+class Gat(nn.Module):
+    """Two graph attention layers with dropout 0.6 of features and weights. The features are dense, or sparse by rows."""
+
+    def __init__(self, d_in, d_model, heads, labels, edges, nodes):
+        super().__init__()
+        self.first = GraphAttention(d_in, heads, d_model // heads, False)
+        self.second = GraphAttention(d_model, 1, labels, True)
+        self.edges, self.nodes = edges, nodes
+
+    def forward(self, x, labels):
+        if x.layout == torch.sparse_csr:
+            values = F.dropout(x.values(), 0.6)
+            x = torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False)
+        else:
+            x = F.dropout(x, 0.6)
+        x = F.dropout(F.elu(self.first(x, *self.edges, self.nodes)), 0.6)
+        return F.cross_entropy(self.second(x, *self.edges, self.nodes)[: len(labels)], labels)
+
+
+def train_graph(nodes, links, features, own, d_model, heads, labels):
+    """Returns the step with dense and with sparse features."""
+    here, there = torch.arange(nodes).repeat(links), torch.randint(nodes, (nodes * links,))
+    loops = torch.arange(nodes)
+    pairs = torch.stack([torch.cat([here, there, loops]), torch.cat([there, here, loops])])
+    pairs = torch.unique(pairs, dim=1)
+    # Sorted by target, which is the faster order here.
+    edges = pairs[:, pairs[1].argsort(stable=True)].contiguous()
+    x = torch.zeros(nodes, features)
+    x[torch.arange(nodes).repeat_interleave(own), torch.randint(features, (nodes * own,))] = 1 / own
+    answers = torch.arange(nodes // 20) % labels
+    model = lambda: Gat(features, d_model, heads, labels, tuple(edges), nodes)
+    return [training(model(), x, answers), training(model(), x.to_sparse_csr(), answers)]
+
+
 def train(batch, seq, d_model, n_heads, n_layers, d_ff, vocab):
     ids = torch.randint(vocab, (batch, seq + 1))
     # The overhead of oneDNN's calls matters in small models (tiny: 3.51 with, 3.19 without); the large one takes 657 either way.
@@ -296,10 +355,12 @@ def work(name):
     """Returns the work as a list of equivalent calls."""
     kind, _, rest = name.partition("/")
     parts = rest.split("/")
-    named = kind in ("attention", "icl") or parts[0] in ("vit", "cnn")
+    named = kind in ("attention", "icl") or parts[0] in ("vit", "cnn", "gat")
     sizes = [int(n) for n in parts[1 if named else 0].split("x")]
     torch.backends.mkldnn.enabled = True
     if kind == "train":
+        if parts[0] == "gat":
+            return train_graph(*sizes)
         return train_image(parts[0], *sizes) if named else train(*sizes)
     if kind == "lstm":
         return lstm(*sizes)

@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::flex().autodiff();
     let init = Init::new(1, &device);
     let mut model = LearnedBias { bias: init.constant([1, 1, SEQ, SEQ], 0.0) };
-    let options = AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0 };
+    let options =
+        AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0, l2: 0.0 };
     // No limit on the norm of the gradients.
     let mut optimiser = AdamW::new(options, None, Decay::All);
     for step in 0..=200 {

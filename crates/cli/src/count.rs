@@ -247,6 +247,7 @@ fn table(origin: &str, description: &Description, count: &count::Count, stored: 
             format!(", seq {seq}, target {}", thousands(sizes.target_seq() as u128))
         }
         count::Architecture::Image(_) => String::new(),
+        count::Architecture::Graph(model) => format!(", {seq} nodes, {} edges", thousands(model.edges as u128)),
         _ => format!(", seq {seq}"),
     };
     let mut text = format!("{origin}: {kind}, batch {batch}{lengths}\n\n");

@@ -16,6 +16,9 @@ use crate::failure::failure;
 use crate::print::{print, tell};
 use crate::value::{from_zero, task};
 
+/// Number of papers of the built-in graph, as in its configuration.
+const PAPERS: usize = 1_200;
+
 /// The arguments of `regard data`.
 #[derive(Args)]
 pub struct Data {
@@ -55,7 +58,7 @@ enum Action {
     /// Write the built-in data of a task as files, to read, change or use elsewhere
     Make {
         /// Task whose data to write
-        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption"])]
+        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption", "graph"])]
         task: String,
         /// Folder to write to
         #[arg(long, value_name = "DIR")]
@@ -172,6 +175,10 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
         }
         "image" => return make_digits(&out, seed),
         "caption" => return make_scenes(&out, seed),
+        "graph" => {
+            let files = builtin::citations(PAPERS, seed).to_files();
+            files.into_iter().map(|(name, content)| (name.to_string(), content)).collect()
+        }
         _ => vec![("text.txt".to_string(), builtin::text(seed))],
     };
     std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;

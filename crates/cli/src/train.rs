@@ -147,7 +147,9 @@ fn summary(finished: &Finished) -> String {
     finished.samples.iter().for_each(|(sample, prediction)| text += &shown(sample, prediction));
     text += &format!("\n{} split: {}\n", finished.split, scores_text(&finished.scores, ", "));
     if let Some(step) = finished.kept {
-        text += &format!("kept the weights of step {step}, which had the best {} on the dev split\n", finished.main);
+        let loss = if finished.kept_by_loss { " and loss" } else { "" };
+        text +=
+            &format!("kept the weights of step {step}, which had the best {}{loss} on the dev split\n", finished.main);
     }
     text += &format!("{} steps in {:.0} s, {rate:.0} tokens/s\n", finished.step, finished.seconds);
     if finished.out_of_time {

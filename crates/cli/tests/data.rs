@@ -391,8 +391,19 @@ fn check_never_writes_to_the_data() {
 fn built_in_data_are_listed_split_by_split() {
     let found = last_document(&done(&regard(&["data", "list", "--json"])));
     let tasks: Vec<&str> = found.as_array().unwrap().iter().map(|set| set["task"].as_str().unwrap()).collect();
-    let expected =
-        ["translate", "tag", "classify", "generate", "pretrain", "words", "compose", "vectors", "image", "caption"];
+    let expected = [
+        "translate",
+        "tag",
+        "classify",
+        "generate",
+        "pretrain",
+        "words",
+        "compose",
+        "vectors",
+        "image",
+        "caption",
+        "graph",
+    ];
     assert_eq!(tasks, expected);
     assert_eq!(found[1]["splits"].as_array().unwrap().len(), 3);
     assert!(found[2]["splits"][0]["labels"]["positive"].as_u64() > Some(1000), "{found}");

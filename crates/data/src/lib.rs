@@ -11,6 +11,7 @@ mod columns;
 mod error;
 mod file;
 mod folder;
+mod graphs;
 mod hash;
 mod header;
 mod images;
@@ -32,6 +33,7 @@ pub use captions::{Caption, fingerprint_captions, load_captions, read_captioned_
 pub use columns::Column;
 pub use error::{DataError, excerpt, listed};
 pub use file::{TextFile, check_rereadable, is_jsonl, open_text, read_file};
+pub use graphs::{Node, NodeGraph, fingerprint_graph, read_graph};
 pub use hash::hash;
 pub use images::{
     Colours, Fit, Held, Image, ImageSize, LabelledImage, Side, decode_image, fingerprint_images, idx_names, is_picture,

@@ -8,6 +8,7 @@
 //! | [`Activation::Silu`] | `x σ(x)` | `s (1 + x (1 − s))`, `s = σ(x)` |
 //! | [`Activation::Tanh`] | `tanh x` | `1 − tanh² x` |
 //! | [`Activation::Sigmoid`] | `σ(x) = 1/(1 + e⁻ˣ)` | `s (1 − s)` |
+//! | [`Activation::Elu`] | `x` where `x > 0`, else `eˣ − 1` | `1` where `x > 0`, else `eˣ` |
 
 use pulp::{Simd, WithSimd};
 
@@ -31,6 +32,8 @@ pub enum Activation {
     Tanh,
     /// The logistic function.
     Sigmoid,
+    /// The exponential linear unit (Clevert et al. 2016) with `α = 1`.
+    Elu,
 }
 
 /// Computes `out[i] = f(x[i])`.
@@ -135,6 +138,7 @@ impl WithSimd for Backward<'_> {
             Activation::Silu => zip!(silu_derivative),
             Activation::Tanh => zip!(tanh_derivative),
             Activation::Sigmoid => zip!(sigmoid_derivative),
+            Activation::Elu => zip!(elu_derivative),
         }
     }
 }
@@ -154,6 +158,7 @@ fn forward<S: Simd>(simd: S, kind: Activation, x: &[f32], out: &mut [f32]) {
         Activation::Silu => map!(silu),
         Activation::Tanh => map!(vector::tanh),
         Activation::Sigmoid => map!(vector::sigmoid),
+        Activation::Elu => map!(elu),
     }
 }
 
@@ -228,6 +233,20 @@ fn sigmoid_derivative<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.mul_f32s(s, simd.sub_f32s(simd.splat_f32s(1.0), s))
 }
 
+/// `x`, or `eˣ − 1 = 2t / (1 − t)` with `t = tanh(x/2)` for a negative `x`, which does not cancel near zero.
+#[inline(always)]
+fn elu<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let t = vector::tanh(simd, simd.mul_f32s(x, simd.splat_f32s(0.5)));
+    let below = simd.div_f32s(simd.add_f32s(t, t), simd.sub_f32s(simd.splat_f32s(1.0), t));
+    simd.select_f32s(simd.greater_than_f32s(x, simd.splat_f32s(0.0)), x, below)
+}
+
+#[inline(always)]
+fn elu_derivative<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let above = simd.greater_than_f32s(x, simd.splat_f32s(0.0));
+    simd.select_f32s(above, simd.splat_f32s(1.0), vector::exp(simd, x))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -235,13 +254,14 @@ pub(crate) mod tests {
     use crate::test_support::{assert_close, numbers, wide};
     use proptest::prelude::*;
 
-    pub(crate) const ALL: [Activation; 6] = [
+    pub(crate) const ALL: [Activation; 7] = [
         Activation::Relu,
         Activation::Gelu,
         Activation::GeluTanh,
         Activation::Silu,
         Activation::Tanh,
         Activation::Sigmoid,
+        Activation::Elu,
     ];
 
     /// `Φ(x)` by Simpson's rule on the density from 0.
@@ -264,6 +284,13 @@ pub(crate) mod tests {
             Activation::Silu => x * sigmoid(x),
             Activation::Tanh => x.tanh(),
             Activation::Sigmoid => sigmoid(x),
+            Activation::Elu => {
+                if x > 0.0 {
+                    x
+                } else {
+                    x.exp_m1()
+                }
+            }
         }
     }
 

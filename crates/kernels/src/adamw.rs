@@ -2,7 +2,7 @@
 //! of a model at once.
 //!
 //! ```text
-//! g ← gradient · gradient_scale
+//! g ← gradient · gradient_scale + κ p      κ p where the tensor decays
 //! p ← p (1 − lr λ)                        where the tensor decays
 //! m ← β₁ m + (1 − β₁) g,   v ← β₂ v + (1 − β₂) g²
 //! p ← p − lr/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + ε)
@@ -33,6 +33,8 @@ pub struct AdamWOptions {
     pub epsilon: f32,
     /// Decoupled weight decay, `λ`.
     pub weight_decay: f32,
+    /// Weight decay in the gradient, `κ`, as in Adam with an L2 penalty `κ/2 ‖p‖²`.
+    pub l2: f32,
 }
 
 /// A tensor and its optimiser state; all slices have the same length.
@@ -95,6 +97,7 @@ pub fn adamw_step(
         step_length: (f64::from(options.learning_rate) / power(options.beta1)) as f32,
         inverse_root: (1.0 / power(options.beta2).sqrt()) as f32,
         shrink: (1.0 - f64::from(options.learning_rate) * f64::from(options.weight_decay)) as f32,
+        l2: options.l2,
     };
     let total: usize = tensors.iter().map(|tensor| tensor.parameter.len()).sum();
     if total <= SERIAL_TOTAL {
@@ -108,7 +111,7 @@ pub fn adamw_step(
 
 /// Returns the work on one tensor in pieces, so that a large tensor does not keep a single thread busy.
 fn pieces<'a>(tensor: &'a mut AdamWTensor<'_>, constants: &'a Constants) -> impl Iterator<Item = Update<'a>> {
-    let shrink = if tensor.decay { constants.shrink } else { 1.0 };
+    let (shrink, l2) = if tensor.decay { (constants.shrink, constants.l2) } else { (1.0, 0.0) };
     let parameter = tensor.parameter.chunks_mut(SERIAL_ELEMENTS);
     let moments = tensor.first_moment.chunks_mut(SERIAL_ELEMENTS).zip(tensor.second_moment.chunks_mut(SERIAL_ELEMENTS));
     parameter.zip(tensor.gradient.chunks(SERIAL_ELEMENTS)).zip(moments).map(
@@ -118,6 +121,7 @@ fn pieces<'a>(tensor: &'a mut AdamWTensor<'_>, constants: &'a Constants) -> impl
             first,
             second,
             shrink,
+            l2,
             constants,
         },
     )
@@ -134,6 +138,8 @@ struct Constants {
     inverse_root: f32,
     /// `1 − lr λ`.
     shrink: f32,
+    /// `κ`.
+    l2: f32,
 }
 
 struct Update<'a> {
@@ -142,6 +148,7 @@ struct Update<'a> {
     first: &'a mut [f32],
     second: &'a mut [f32],
     shrink: f32,
+    l2: f32,
     constants: &'a Constants,
 }
 
@@ -150,18 +157,18 @@ impl WithSimd for Update<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let c = self.constants;
+        let (c, decay) = (self.constants, (self.shrink, self.l2));
         let (p, p_tail) = S::as_mut_simd_f32s(self.parameter);
         let (g, g_tail) = S::as_simd_f32s(self.gradient);
         let (m, m_tail) = S::as_mut_simd_f32s(self.first);
         let (v, v_tail) = S::as_mut_simd_f32s(self.second);
         for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-            (*p, *m, *v) = update(simd, c, self.shrink, *p, *g, *m, *v);
+            (*p, *m, *v) = update(simd, c, decay, *p, *g, *m, *v);
         }
         if !p_tail.is_empty() {
             let (p, g) = (simd.partial_load_f32s(p_tail), simd.partial_load_f32s(g_tail));
             let (m, v) = (simd.partial_load_f32s(m_tail), simd.partial_load_f32s(v_tail));
-            let (p, m, v) = update(simd, c, self.shrink, p, g, m, v);
+            let (p, m, v) = update(simd, c, decay, p, g, m, v);
             simd.partial_store_f32s(p_tail, p);
             simd.partial_store_f32s(m_tail, m);
             simd.partial_store_f32s(v_tail, v);
@@ -173,13 +180,13 @@ impl WithSimd for Update<'_> {
 fn update<S: Simd>(
     simd: S,
     c: &Constants,
-    shrink: f32,
+    (shrink, l2): (f32, f32),
     p: S::f32s,
     g: S::f32s,
     m: S::f32s,
     v: S::f32s,
 ) -> (S::f32s, S::f32s, S::f32s) {
-    let g = simd.mul_f32s(g, simd.splat_f32s(c.scale));
+    let g = simd.mul_add_e_f32s(p, simd.splat_f32s(l2), simd.mul_f32s(g, simd.splat_f32s(c.scale)));
     let m = simd.mul_add_e_f32s(m, simd.splat_f32s(c.beta1), simd.mul_f32s(g, simd.splat_f32s(1.0 - c.beta1)));
     let squared = simd.mul_f32s(simd.mul_f32s(g, g), simd.splat_f32s(1.0 - c.beta2));
     let v = simd.mul_add_e_f32s(v, simd.splat_f32s(c.beta2), squared);
@@ -214,13 +221,15 @@ mod tests {
     use proptest::prelude::*;
 
     const OPTIONS: AdamWOptions =
-        AdamWOptions { learning_rate: 0.01, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 };
+        AdamWOptions { learning_rate: 0.01, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1, l2: 0.0 };
 
     /// Updates one element by the formula.
-    fn exact(p: &mut f64, m: &mut f64, v: &mut f64, g: f64, t: i32, decay: bool) {
-        let [lr, b1, b2, epsilon, decay_rate] =
-            [OPTIONS.learning_rate, OPTIONS.beta1, OPTIONS.beta2, OPTIONS.epsilon, OPTIONS.weight_decay].map(f64::from);
+    fn exact(options: &AdamWOptions, p: &mut f64, m: &mut f64, v: &mut f64, mut g: f64, t: i32, decay: bool) {
+        let AdamWOptions { learning_rate, beta1, beta2, epsilon, weight_decay, l2 } = *options;
+        let [lr, b1, b2, epsilon, decay_rate, l2] =
+            [learning_rate, beta1, beta2, epsilon, weight_decay, l2].map(f64::from);
         if decay {
+            g += l2 * *p;
             *p *= 1.0 - lr * decay_rate;
         }
         *m = b1 * *m + (1.0 - b1) * g;
@@ -228,7 +237,7 @@ mod tests {
         *p -= lr / (1.0 - b1.powi(t)) * *m / (v.sqrt() / (1.0 - b2.powi(t)).sqrt() + epsilon);
     }
 
-    fn check(sizes: &[usize], scale: f32) {
+    fn check(sizes: &[usize], scale: f32, options: &AdamWOptions) {
         on_every_isa(|isa| {
             let fresh = |seed, range| sizes.iter().map(|&n| numbers(n, seed, range)).collect::<Vec<_>>();
             let mut p = fresh(1, 1.0);
@@ -240,7 +249,8 @@ mod tests {
                 for i in 0..sizes.len() {
                     for j in 0..sizes[i] {
                         let g = f64::from(g[i][j]) * f64::from(scale);
-                        exact(&mut want_p[i][j], &mut want_m[i][j], &mut want_v[i][j], g, t, i % 2 == 0);
+                        let (p, m, v) = (&mut want_p[i][j], &mut want_m[i][j], &mut want_v[i][j]);
+                        exact(options, p, m, v, g, t, i % 2 == 0);
                     }
                 }
                 let state = p.iter_mut().zip(&g).zip(m.iter_mut().zip(&mut v)).enumerate();
@@ -253,7 +263,7 @@ mod tests {
                         decay: i % 2 == 0,
                     })
                     .collect();
-                adamw_step(&mut tensors, &OPTIONS, t as u64, scale).unwrap();
+                adamw_step(&mut tensors, options, t as u64, scale).unwrap();
             }
             for i in 0..sizes.len() {
                 assert_close("parameter", isa, &p[i], &want_p[i], 2e-7, 3e-7);
@@ -265,9 +275,10 @@ mod tests {
 
     #[test]
     fn agrees_with_the_formula() {
-        check(&[1, 0, 17, 64, 5], 1.0);
-        check(&[33], 0.25);
-        check(&[40_000, 3, 30_001], 1.0);
+        check(&[1, 0, 17, 64, 5], 1.0, &OPTIONS);
+        check(&[33], 0.25, &OPTIONS);
+        check(&[40_000, 3, 30_001], 1.0, &OPTIONS);
+        check(&[33, 17, 64], 0.5, &AdamWOptions { weight_decay: 0.0, l2: 0.3, ..OPTIONS });
     }
 
     #[test]
@@ -305,7 +316,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn any_size(a in 0_usize..70, b in 0_usize..70, scale in 0.1_f32..2.0) {
-            check(&[a, b], scale);
+            check(&[a, b], scale, &OPTIONS);
         }
     }
 }

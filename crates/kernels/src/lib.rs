@@ -26,6 +26,7 @@ pub mod rope;
 mod scratch;
 mod shared_slice;
 pub mod softmax;
+pub mod sparse_matmul;
 #[cfg(test)]
 mod test_support;
 mod tile;

@@ -120,6 +120,8 @@ pub enum ActivationName {
     Tanh,
     /// `sigmoid`
     Sigmoid,
+    /// `elu`
+    Elu,
 }
 
 impl ActivationName {

@@ -32,6 +32,12 @@ pub fn activation_fallback<const D: usize>(x: Tensor<D>, kind: Activation) -> Te
         Activation::Silu => burn_activation::silu(x),
         Activation::Tanh => x.tanh(),
         Activation::Sigmoid => burn_activation::sigmoid(x),
+        Activation::Elu => {
+            let above = x.clone().greater_elem(0.0);
+            // The exponential of a large `x` would be infinite, and its gradient NaN.
+            let below = x.clone().clamp_max(0.0).exp() - 1.0;
+            below.mask_where(above, x)
+        }
     }
 }
 

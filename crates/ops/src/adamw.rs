@@ -87,10 +87,12 @@ impl AdamW {
 
     /// Returns an error for options with which a step would make the weights invalid.
     fn check(&self) -> Result<(), OpError> {
-        let AdamWOptions { learning_rate, beta1, beta2, epsilon, weight_decay } = self.options;
+        let AdamWOptions { learning_rate, beta1, beta2, epsilon, weight_decay, l2 } = self.options;
         let refuse =
             |what, got: f32, expected| Err(OpError::Option { what, why: format!("expected {expected}, got {got}") });
-        for (what, value) in [("learning_rate", learning_rate), ("epsilon", epsilon), ("weight_decay", weight_decay)] {
+        let positive =
+            [("learning_rate", learning_rate), ("epsilon", epsilon), ("weight_decay", weight_decay), ("l2", l2)];
+        for (what, value) in positive {
             if !(value >= 0.0 && value.is_finite()) {
                 return refuse(what, value, "a finite number of at least 0");
             }

@@ -24,6 +24,7 @@ mod recurrent;
 mod rms_norm;
 mod rope;
 mod softmax;
+mod sparse_matmul;
 mod trajectory;
 
 pub use activation::{activation, activation_fallback};
@@ -39,7 +40,8 @@ pub use dropout::{dropout, dropout_fallback};
 pub use embedding::{embedding, embedding_fallback};
 pub use error::OpError;
 pub use graph_attention::{
-    Graph, GraphAttentionOptions, SelfLoops, graph_attention, graph_attention_fallback, graph_attention_weights,
+    Graph, GraphAttentionOptions, SelfLoops, edge_attention, edge_attention_fallback, edge_attention_weights,
+    edge_scores, edge_scores_fallback, graph_attention, graph_attention_fallback, graph_attention_weights,
 };
 pub use group_norm::{GroupNormOptions, group_norm, group_norm_fallback};
 pub use layer_norm::{layer_norm, layer_norm_fallback};
@@ -63,4 +65,5 @@ pub use regard_kernels::rope::Pairing;
 pub use rms_norm::{rms_norm, rms_norm_fallback};
 pub use rope::{rope, rope_angles, rope_fallback, rope_packed, rope_packed_fallback};
 pub use softmax::{log_softmax, log_softmax_fallback, softmax, softmax_fallback};
+pub use sparse_matmul::{SparseMatrix, sparse_matmul, sparse_matmul_fallback};
 pub use trajectory::{TrajectoryOptions, TrajectoryWeights, trajectory, trajectory_fallback};

@@ -135,9 +135,11 @@ impl Heads {
             loss_without: without.scores.get("loss").copied(),
             cost,
             entropy: look.map(Look::entropy),
-            // A pooling query has no position.
+            // A pooling query has no position, and neither channels nor nodes are in an order.
             distance: look
-                .filter(|_| !matches!(site.kind, AttentionKind::Pooling | AttentionKind::Channels))
+                .filter(|_| {
+                    !matches!(site.kind, AttentionKind::Pooling | AttentionKind::Channels | AttentionKind::Edges)
+                })
                 .map(Look::distance),
             pattern,
             mass,
@@ -265,7 +267,8 @@ impl Look {
 
 /// Returns the position of a query among the keys. If queries and keys are two sequences, it is scaled to the length of the keys.
 fn own_place(group: &MapGroup, query: usize) -> f64 {
-    let of_itself = group.site.is_none_or(|site| site.kind == AttentionKind::SelfAttention);
+    let of_itself = |site: Site| matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
+    let of_itself = group.site.is_none_or(of_itself);
     match (of_itself, group.queries.len()) {
         (true, _) | (_, ..2) => query as f64,
         (false, queries) => query as f64 * (group.keys.len().max(1) - 1) as f64 / (queries - 1) as f64,
@@ -274,6 +277,10 @@ fn own_place(group: &MapGroup, query: usize) -> f64 {
 
 fn is_of(pattern: Pattern, group: &MapGroup, query: usize, place: f64, key: usize) -> bool {
     let own = place.round() as usize;
+    // The nodes of a graph are in no order: only the query's own place means something.
+    if group.site.is_some_and(|site| site.kind == AttentionKind::Edges) {
+        return pattern == Pattern::Itself && key == own;
+    }
     // A pooling query has no position.
     let stands = group.site.is_none_or(|site| site.kind != AttentionKind::Pooling);
     match pattern {

@@ -11,6 +11,7 @@ mod error;
 pub mod extended;
 pub mod folder;
 mod generate;
+mod graph;
 pub mod heads;
 mod image;
 pub mod input;
@@ -60,6 +61,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<vectors::VectorTask>(),
         kind_of::<image::Images>(),
         kind_of::<caption::Captions>(),
+        kind_of::<graph::Nodes>(),
     ];
     KINDS
 }
@@ -103,6 +105,7 @@ mod tests {
             ("classify", "classify-polarity"),
             ("classify", "classify-polarity-bag"),
             ("generate", "generate-shakespeare"),
+            ("graph", "graph-cora"),
             ("image", "image-fashion-vit"),
             ("image", "image-fashion-cnn"),
             ("image", "image-fashion-attention-cnn"),
@@ -133,6 +136,9 @@ mod tests {
         }
         for kind in ["vit", "cnn", "attention_cnn", "dnn"] {
             assert_eq!(unnamed::<crate::image::Images>(kind), none, "image {kind}");
+        }
+        for kind in ["gat", "gcn", "dnn"] {
+            assert_eq!(unnamed::<crate::graph::Nodes>(kind), none, "graph {kind}");
         }
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");

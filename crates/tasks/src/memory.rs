@@ -65,6 +65,7 @@ mod tests {
     use crate::classify::Classify;
     use crate::compose::Compose;
     use crate::generate::Generate;
+    use crate::graph::Nodes;
     use crate::pretrain::Pretrain;
     use crate::tag::Tag;
     use crate::task::Task;
@@ -97,6 +98,9 @@ mod tests {
             error::<Compose>(&["model.kind=lstm"]),
             error::<Classify>(&[]),
             error::<Classify>(&["model.kind=gru", "model.pooling=mean"]),
+            error::<Nodes>(&[]),
+            error::<Nodes>(&["model.scoring=dynamic", "model.output_heads=3"]),
+            error::<Nodes>(&["model.kind=gcn"]),
         ] {
             assert_eq!(exact, 0.0);
         }
@@ -128,6 +132,7 @@ mod tests {
         refused::<Words>("model.d_model=4000000");
         refused::<Compose>("model.d_model=400000");
         refused::<Captions>("model.d_model=400000");
+        refused::<Nodes>("model.d_model=4000000");
     }
 
     #[test]

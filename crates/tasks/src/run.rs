@@ -91,6 +91,8 @@ pub struct Finished {
     pub parameters: usize,
     /// Step whose weights were kept because they scored best; `None` if the last weights were kept.
     pub kept: Option<u64>,
+    /// Whether the loss decided as well which weights were kept.
+    pub kept_by_loss: bool,
     /// Whether `regard look` has something to show of the model.
     pub is_seen: bool,
     /// Examples of the scored split with the model's predictions.
@@ -412,7 +414,8 @@ fn finish<T: Task>(
         main: "",
         better: Better::Higher,
         parameters: model.num_params(),
-        kept: state.best.filter(|_| task.config().train().keep == Keep::Best).map(|best| best.step),
+        kept: state.best.filter(|_| task.config().train().keep != Keep::Last).map(|best| best.step),
+        kept_by_loss: task.config().train().keep == Keep::Both,
         is_seen: false,
         samples: Vec::new(),
         seen: Vec::new(),

@@ -35,6 +35,11 @@ pub enum RawInput {
         /// Hash of the pixels.
         hash: u64,
     },
+    /// A node of a graph.
+    Node {
+        /// Name of the node.
+        name: String,
+    },
 }
 
 /// Key by which inputs are compared.
@@ -47,7 +52,7 @@ enum Identity<'a> {
 impl RawInput {
     fn identity(&self) -> Identity<'_> {
         match self {
-            Self::Text(text) => Identity::Text(text),
+            Self::Text(text) | Self::Node { name: text } => Identity::Text(text),
             Self::Vectors { hash, .. } | Self::Picture { hash, .. } => Identity::Hash(*hash),
         }
     }
@@ -55,7 +60,10 @@ impl RawInput {
     /// Returns the text that a message shows.
     fn shown(&self) -> &str {
         match self {
-            Self::Text(shown) | Self::Vectors { shown, .. } | Self::Picture { name: shown, .. } => shown,
+            Self::Text(shown)
+            | Self::Vectors { shown, .. }
+            | Self::Picture { name: shown, .. }
+            | Self::Node { name: shown } => shown,
         }
     }
 
@@ -63,7 +71,7 @@ impl RawInput {
         match self {
             Self::Text(text) => Some((text.split_whitespace().count(), Unit::Words)),
             Self::Vectors { length, .. } => Some((*length, Unit::Vectors)),
-            Self::Picture { .. } => None,
+            Self::Picture { .. } | Self::Node { .. } => None,
         }
     }
 }

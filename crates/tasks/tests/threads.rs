@@ -131,6 +131,9 @@ fn a_shared_batch_makes_the_same_step_in_other_networks() {
     let image = regard_tasks::kind("image").unwrap();
     check(image, &["model.kind=attention_cnn", "model.channels=[8,16]"]);
     check(image, &["model.kind=dnn", "model.hidden=[16]"]);
+    // More neighbours than there are, so that none is drawn by chance.
+    let graph = regard_tasks::kind("graph").unwrap();
+    check(graph, &["data.papers=200", "data.neighbours=[999, 999]"]);
     let hard = "model.selection={ kind = \"hard\", estimator = \"score_function\" }";
     let hard = ["model.kind=gru", hard];
     assert!(stepped(translate, 3, &hard) == stepped(translate, 3, &hard), "not the same bits again");

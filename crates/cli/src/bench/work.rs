@@ -6,8 +6,9 @@ use anyhow::{Result, bail};
 use regard_system::available_memory;
 
 use super::gpt::GptShape;
+use super::graph::GraphModel;
 use super::image::ImageModel;
-use super::{Subject, icl, kernels, train};
+use super::{Subject, graph, icl, kernels, train};
 
 /// A benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Work {
     /// `train/vit/BATCHxSIDExPATCHxD_MODELxN_HEADSxN_LAYERSxD_FF` or `train/cnn/BATCHxSIDExGROUPSxCHANNELSxCHANNELSxCHANNELS`:
     /// one step of a classifier of images.
     TrainImage(ImageModel),
+    /// `train/gat/NODESxLINKSxFEATURESxOWNxD_MODELxN_HEADSxLABELS`: one step of a graph attention network.
+    TrainGraph(GraphModel),
     /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
     Icl { step: IclStep, sizes: [usize; 3] },
 }
@@ -68,7 +71,8 @@ pub enum Phase {
     "`{name}` is not a benchmark here: {why}\n  \
      examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
      backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, group_norm/64x32x28x8/forward, \
-     train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, icl/node/20x100x10000"
+     train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, \
+     train/gat/2708x2x1433x18x64x8x7, icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
     name: String,
@@ -142,7 +146,8 @@ impl Work {
     /// Returns the training benchmarks of the speed table.
     pub fn training() -> Vec<Self> {
         let gpt = [GptShape::REFERENCE, GptShape::TINY].map(Work::Train);
-        gpt.into_iter().chain([ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage)).collect()
+        let images = [ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage);
+        gpt.into_iter().chain(images).chain([Work::TrainGraph(GraphModel::CORA)]).collect()
     }
 
     /// Returns the in-context-learning benchmarks of the speed table.
@@ -156,7 +161,7 @@ impl Work {
             Work::Attention { .. } | Work::Lstm { .. } | Work::Convolution { .. } | Work::GroupNorm { .. } => {
                 Subject::Kernels
             }
-            Work::Train(_) | Work::TrainImage(_) => Subject::Train,
+            Work::Train(_) | Work::TrainImage(_) | Work::TrainGraph(_) => Subject::Train,
             Work::Icl { .. } => Subject::Icl,
         }
     }
@@ -177,6 +182,7 @@ impl Work {
                 let (name, sizes) = model.name_and_sizes();
                 format!("train/{name}/{}", joined(sizes))
             }
+            Work::TrainGraph(GraphModel(sizes)) => format!("train/gat/{}", joined(sizes)),
             Work::Icl { step, sizes } => {
                 let step = STEPS.iter().find(|s| s.1 == *step).map_or("", |s| s.0);
                 format!("icl/{step}/{}", joined(sizes))
@@ -215,6 +221,7 @@ impl Work {
                 float(batch) * (4.0 * float(channels) * float(side) * float(side) + 2.0 * float(groups))
             }
             Work::TrainImage(model) => model.numbers(),
+            Work::TrainGraph(model) => model.numbers(),
             Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
                 let d = float(d_model);
                 let weights =
@@ -252,6 +259,7 @@ impl Work {
             Work::GroupNorm { sizes, phase } => kernels::group_norm(*sizes, *phase),
             Work::Train(shape) => train::step(*shape),
             Work::TrainImage(model) => train::image_step(*model),
+            Work::TrainGraph(model) => graph::step(*model),
             Work::Icl { step: IclStep::Fields, sizes } => icl::fields(*sizes),
             Work::Icl { step: IclStep::Node, sizes } => icl::node(*sizes),
         }
@@ -286,6 +294,10 @@ impl FromStr for Work {
                     _ => sizes(shape).map(ImageModel::Cnn),
                 };
                 Ok(Work::TrainImage(model.and_then(ImageModel::checked).map_err(|why| unknown(&why))?))
+            }
+            ["train", "gat", shape] => {
+                let model = sizes(shape).map(GraphModel).and_then(GraphModel::checked);
+                Ok(Work::TrainGraph(model.map_err(|why| unknown(&why))?))
             }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
             ["train", shape] => {
@@ -333,6 +345,7 @@ mod tests {
             ("train/1x8x10x3x1x4x5", "n_heads"),
             ("train/vit/1x8x3x8x2x1x16", "patch = 3"),
             ("train/cnn/1x8x3x6x6x7", "channels[2] = 7"),
+            ("train/gat/50x2x9x3x10x3x2", "n_heads = 3"),
             ("nothing", "expected attention"),
         ] {
             let error = name.parse::<Work>().unwrap_err().to_string();

@@ -8,7 +8,9 @@
 //! - [`motions()`]: points on the way around a shape, in one of two directions.
 //! - [`text()`]: short stories for language models and word vectors.
 //! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
+//! - [`citations()`]: a graph of papers that cite each other.
 
+mod citations;
 mod clause;
 mod digits;
 mod draw;
@@ -30,6 +32,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use citations::{citations, citations_fingerprint};
 pub use digits::{DIGITS, digit, digits, digits_fingerprint};
 pub use motions::{motions, motions_fingerprint};
 pub use parts::Sizes;

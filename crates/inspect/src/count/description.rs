@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::error::CountError;
 use super::extra::Extra;
+use super::graph::GraphModel;
 use super::part::{Draft, FLOAT};
 use super::quantity::Quantity;
 use super::recurrent::RecurrentModel;
@@ -28,6 +29,8 @@ pub enum Architecture {
     Recurrent(RecurrentModel),
     /// [`regard_nn::models::image::ImageClassifier`]. Of the sizes, only the batch matters.
     Image(ImageClassifierConfig),
+    /// [`regard_nn::models::graph::GraphClassifier`], with nodes as tokens.
+    Graph(GraphModel),
 }
 
 /// The kind of input of the lowest layer.
@@ -99,6 +102,7 @@ enum Kind {
     EncoderDecoder,
     Recurrent,
     Image,
+    Graph,
 }
 
 /// The top level of a file. `model` is parsed once the architecture is known.
@@ -134,6 +138,7 @@ impl Description {
             Kind::EncoderDecoder => Architecture::EncoderDecoder(read(&model, "model")?),
             Kind::Recurrent => Architecture::Recurrent(read(&model, "model")?),
             Kind::Image => Architecture::Image(read(&model, "model")?),
+            Kind::Graph => Architecture::Graph(read(&model, "model")?),
         };
         Ok(Self { architecture, input: document.input, extra: document.extra, sizes: document.sizes })
     }
@@ -153,6 +158,7 @@ impl Description {
             Architecture::EncoderDecoder(config) => (Kind::EncoderDecoder, serde_json::to_value(config)),
             Architecture::Recurrent(config) => (Kind::Recurrent, serde_json::to_value(config)),
             Architecture::Image(config) => (Kind::Image, serde_json::to_value(config)),
+            Architecture::Graph(config) => (Kind::Graph, serde_json::to_value(config)),
         };
         let model = model.expect("configurations serialise to JSON");
         let document =
@@ -168,6 +174,7 @@ impl Description {
             Architecture::Decoder(config) => config.validate().and(config.sight.causal_mask().map(|_| ())),
             Architecture::Recurrent(config) => config.validate(),
             Architecture::Image(config) => config.validate(),
+            Architecture::Graph(config) => config.validate(),
         }
         .map_err(|error| error.within("model"))?;
         self.validate_input()?;
@@ -205,6 +212,7 @@ impl Description {
             Architecture::EncoderDecoder(config) => self.form(config).encoder_decoder(),
             Architecture::Recurrent(config) => config.draft(&self.sizes),
             Architecture::Image(config) => super::image::draft(config, self.sizes.batch),
+            Architecture::Graph(config) => config.draft(&self.sizes),
         };
         model.with_all(self.extra.iter().map(|extra| extra.draft(&self.sizes)))
     }
@@ -214,6 +222,7 @@ impl Description {
         let numbers = match &self.architecture {
             Architecture::Encoder(_) => Quantity::ZERO,
             Architecture::Image(config) => Quantity::from(self.sizes.batch) * config.outputs,
+            Architecture::Graph(config) => self.sizes.tokens() * config.classifier.outputs,
             Architecture::Decoder(config) => self.form(config).logits(false),
             Architecture::EncoderDecoder(config) => self.form(config).logits(true),
             Architecture::Recurrent(config) => config.logits(&self.sizes),
@@ -284,6 +293,7 @@ fn plain_words(why: &str) -> String {
         .replace("struct TransformerConfig", "a table")
         .replace("struct RecurrentModel", "a table")
         .replace("struct ImageClassifierConfig", "a table")
+        .replace("struct GraphModel", "a table")
         .replace("struct Sizes", "a table")
 }
 

@@ -18,7 +18,8 @@
 //!   its output and the log-sum-exp of each query (linear attention its denominator); RoPE with learned angles q, k and v once more; ALiBi its distances; the output
 //!   layer with its loss the gradient of its input (that of its matrix is counted in `gradients`); an embedding its 8-byte ids, a
 //!   loss its targets. Dropout and residual sums keep nothing. A convolution keeps its input, group norm its input and two numbers per
-//!   group and image, and a ReLU after it its output. Not counted: buffers that live within one operation, and the nodes
+//!   group and image, and a ReLU after it its output. Graph attention keeps the projected nodes, their scores and the log-sum-exp;
+//!   the product of sparse features with a matrix the features. Not counted: buffers that live within one operation, and the nodes
 //!   of the graph, some kilobytes per layer.
 //! - `activations_dense`: the same for an attention that keeps the weights of every head, `queries · keys` numbers, instead of
 //!   the log-sum-exp. Linear attention has no weights to keep.
@@ -31,6 +32,7 @@
 mod description;
 mod error;
 mod extra;
+mod graph;
 mod hugging_face;
 mod image;
 mod part;
@@ -44,6 +46,7 @@ mod transformer;
 pub use description::{Architecture, Description, Input, Sizes};
 pub use error::CountError;
 pub use extra::{Extra, ExtraKind, Rows};
+pub use graph::GraphModel;
 pub use hugging_face::from_hugging_face;
 pub use part::{Figures, Part};
 pub use preset::{PRESETS, Preset, preset};

@@ -108,7 +108,8 @@ impl Cells {
         let parameters = recurrent.num_params();
         let output = LinearConfig::new(self.d_hidden, SYMBOLS).init(&init.enter("output"))?;
         let mut model = Recaller { recurrent, output };
-        let options = AdamWOptions { learning_rate: 5e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 };
+        let options =
+            AdamWOptions { learning_rate: 5e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0, l2: 0.0 };
         let mut optimiser = AdamW::new(options, Some(1.0), Decay::All);
         let mut sequences = random(self.seed);
         let (mut shortest, mut sum, mut loss) = (f64::INFINITY, 0.0, Vec::new());

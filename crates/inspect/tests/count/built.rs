@@ -3,8 +3,9 @@
 use burn::module::Module;
 use burn::tensor::Device;
 use proptest::prelude::*;
-use regard_inspect::count::{Architecture, Description, RecurrentModel};
+use regard_inspect::count::{Architecture, Description, GraphModel, RecurrentModel};
 use regard_nn::Init;
+use regard_nn::layers::attention::graph::Scoring;
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::linear::Bias;
@@ -17,6 +18,7 @@ use regard_nn::layers::position::rope::{Frequencies, RopeConfig};
 use regard_nn::layers::recurrent::{Cell, Direction, RecurrentConfig};
 use regard_nn::models::encoder::Encoder;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
+use regard_nn::models::graph::{GatConfig, GcnConfig, GraphClassifierConfig, GraphNetworkConfig};
 use regard_nn::models::image::cnn::{AttentionBlocks, AttentionBlocksConfig, CnnConfig};
 use regard_nn::models::image::dnn::DnnConfig;
 use regard_nn::models::image::vision_transformer::{PatchPooling, Stem, VisionTransformerConfig};
@@ -117,6 +119,32 @@ fn image_models() -> impl Strategy<Value = ImageClassifierConfig> {
     })
 }
 
+fn graph_models() -> impl Strategy<Value = GraphClassifierConfig> {
+    let scoring = prop::sample::select(vec![Scoring::Static, Scoring::Dynamic]);
+    let gat = (1usize..4, 1usize..4, 1usize..4, 1usize..3, scoring).prop_map(
+        |(n_heads, d_head, n_layers, output_heads, scoring)| {
+            let d_model = n_heads * d_head;
+            GraphNetworkConfig::Gat(GatConfig {
+                d_model,
+                n_layers,
+                n_heads,
+                output_heads,
+                scoring,
+                ..GatConfig::default()
+            })
+        },
+    );
+    let others = (1usize..9, 1usize..4, any::<bool>()).prop_map(|(d_model, n_layers, convolves)| {
+        let config = GcnConfig { d_model, n_layers, ..GcnConfig::default() };
+        if convolves { GraphNetworkConfig::Gcn(config) } else { GraphNetworkConfig::Dnn(config) }
+    });
+    (1usize..9, 2usize..5, prop_oneof![gat, others]).prop_map(|(d_in, outputs, network)| GraphClassifierConfig {
+        d_in,
+        outputs,
+        network,
+    })
+}
+
 fn total(architecture: Architecture) -> usize {
     usize::try_from(counted(&Description::new(architecture)).parameters()).unwrap()
 }
@@ -138,6 +166,12 @@ proptest! {
     fn classifiers_of_images_agree_with_built_models(config in image_models()) {
         let built = config.init(&Init::new(1, &Device::flex())).unwrap().num_params();
         prop_assert_eq!(total(Architecture::Image(config)), built);
+    }
+
+    #[test]
+    fn classifiers_of_nodes_agree_with_built_models(classifier in graph_models()) {
+        let built = classifier.init(&Init::new(1, &Device::flex())).unwrap().num_params();
+        prop_assert_eq!(total(Architecture::Graph(GraphModel { classifier, ..GraphModel::default() })), built);
     }
 
     #[test]

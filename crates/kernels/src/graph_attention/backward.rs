@@ -13,6 +13,7 @@ use super::edges::Edges;
 use super::{
     GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Problem, load_part, shift, weighted_sum,
 };
+use crate::attention::Dropout;
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_product, check_sizes};
 use crate::isa::dispatch;
@@ -46,21 +47,56 @@ pub fn graph_attention_backward(
     gradients: GraphAttentionGradients<'_>,
 ) -> Result<(), KernelError> {
     let problem = Problem::new(edges, shape, options, inputs)?;
-    let GraphAttentionShape { n_heads, d_head } = shape;
-    let GraphAttentionGradients { h: grad_h, source_scores: grad_sources, target_scores: grad_targets } = gradients;
+    let n_heads = shape.n_heads;
+    let GraphAttentionGradients { h, source_scores, target_scores } = gradients;
+    check_sizes("grad of source scores", source_scores.len(), &[edges.n_sources(), n_heads])?;
+    check_sizes("grad of target scores", target_scores.len(), &[edges.n_targets(), n_heads])?;
+    let size = check_product("edges", edges.len(), n_heads)?;
+    backward(&problem, log_sum_exp, grad, h, &mut Scratch::new(size), Some((source_scores, target_scores)))
+}
+
+/// [`graph_attention_backward`] for scores of the edges: writes the gradients of features and scores.
+///
+/// # Shapes
+/// The shapes of [`edge_attention_forward`](super::edge_attention_forward), with its `log_sum_exp`; `grad` is like its `out`.
+#[allow(clippy::too_many_arguments, reason = "the inputs of the forward pass and the gradients of each")]
+pub fn edge_attention_backward(
+    edges: &Edges,
+    shape: GraphAttentionShape,
+    dropout: Option<Dropout>,
+    h: &[f32],
+    scores: &[f32],
+    log_sum_exp: &[f32],
+    grad: &[f32],
+    (grad_h, grad_scores): (&mut [f32], &mut [f32]),
+) -> Result<(), KernelError> {
+    let problem = Problem::of_edges(edges, shape, dropout, h, scores)?;
+    check_sizes("grad of edge scores", grad_scores.len(), &[edges.len(), shape.n_heads])?;
+    backward(&problem, log_sum_exp, grad, grad_h, grad_scores, None)
+}
+
+/// Writes the gradients of the features, of the sums `p` or scores of the edges, `[edges, n_heads]`, and of the scores of the
+/// nodes as sources and targets, if there are any.
+fn backward(
+    problem: &Problem<'_>,
+    log_sum_exp: &[f32],
+    grad: &[f32],
+    grad_h: &mut [f32],
+    grad_scores: &mut [f32],
+    of_nodes: Option<(&mut [f32], &mut [f32])>,
+) -> Result<(), KernelError> {
+    let Problem { edges, n_heads, d_head, .. } = *problem;
     check_sizes("log-sum-exp", log_sum_exp.len(), &[edges.n_targets(), n_heads])?;
     check_sizes("graph attention grad", grad.len(), &[edges.n_targets(), n_heads, d_head])?;
     check_sizes("grad of h", grad_h.len(), &[edges.n_sources(), n_heads, d_head])?;
-    check_sizes("grad of source scores", grad_sources.len(), &[edges.n_sources(), n_heads])?;
-    check_sizes("grad of target scores", grad_targets.len(), &[edges.n_targets(), n_heads])?;
-    let size = check_product("edges", edges.len(), n_heads)?;
     if n_heads == 0 {
         return Ok(());
     }
-    // drop(α) and ∂p, `[edges, n_heads]` each, which the pass over targets hands to the pass over sources.
-    let (mut kept, mut grad_scores) = (Scratch::new(size), Scratch::new(size));
-    let grad_targets = SharedSlice::new(grad_targets);
-    let (kept_parts, grad_parts) = (SharedSlice::new(&mut kept), SharedSlice::new(&mut grad_scores));
+    // drop(α), `[edges, n_heads]`, which the pass over targets hands to the pass over sources, as it does ∂p.
+    let mut kept = Scratch::new(grad_scores.len());
+    let (grad_sources, grad_targets) = of_nodes.unzip();
+    let (grad_sources, grad_targets) = (grad_sources.map(SharedSlice::new), grad_targets.map(SharedSlice::new));
+    let (kept_parts, grad_parts) = (SharedSlice::new(&mut kept), SharedSlice::new(grad_scores));
     problem.for_each_block(edges.by_target(), |targets| {
         let entries = edges.by_target().entries_of(targets.clone());
         let (start, len) = (entries.start * n_heads, entries.len() * n_heads);
@@ -69,22 +105,22 @@ pub fn graph_attention_backward(
             (
                 kept_parts.slice(start, len),
                 grad_parts.slice(start, len),
-                grad_targets.slice(targets.start * n_heads, targets.len() * n_heads),
+                grad_targets.as_ref().map(|all| all.slice(targets.start * n_heads, targets.len() * n_heads)),
             )
         };
-        dispatch(Targets { problem: &problem, targets, log_sum_exp, grad, kept, grad_scores, grad_targets });
+        dispatch(Targets { problem, targets, log_sum_exp, grad, kept, grad_scores, grad_targets });
     });
-    let (grad_h, grad_sources) = (SharedSlice::new(grad_h), SharedSlice::new(grad_sources));
+    let (grad_h, grad_scores) = (SharedSlice::new(grad_h), &*grad_scores);
     problem.for_each_block(edges.by_source(), |sources| {
         // SAFETY: each source is in one block.
         let (grad_h, grad_sources) = unsafe {
             (
                 grad_h.slice(sources.start * n_heads * d_head, sources.len() * n_heads * d_head),
-                grad_sources.slice(sources.start * n_heads, sources.len() * n_heads),
+                grad_sources.as_ref().map(|all| all.slice(sources.start * n_heads, sources.len() * n_heads)),
             )
         };
-        let (kept, grad_scores) = (&kept, &grad_scores);
-        dispatch(Sources { problem: &problem, sources, grad, kept, grad_scores, grad_h, grad_sources });
+        let kept = &kept;
+        dispatch(Sources { problem, sources, grad, kept, grad_scores, grad_h, grad_sources });
     });
     Ok(())
 }
@@ -101,8 +137,8 @@ struct Targets<'a> {
     kept: &'a mut [f32],
     /// Gradients of the scores of the same edges.
     grad_scores: &'a mut [f32],
-    /// Gradients of the scores of these targets, `[targets, n_heads]`.
-    grad_targets: &'a mut [f32],
+    /// Gradients of the scores of these targets, `[targets, n_heads]`, if they have scores.
+    grad_targets: Option<&'a mut [f32]>,
 }
 
 impl WithSimd for Targets<'_> {
@@ -110,7 +146,7 @@ impl WithSimd for Targets<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { problem, targets, log_sum_exp, grad, kept: weights, grad_scores, grad_targets } = self;
+        let Self { problem, targets, log_sum_exp, grad, kept: weights, grad_scores, mut grad_targets } = self;
         let Problem { edges, n_heads, d_head, .. } = *problem;
         let entries = edges.by_target().entries_of(targets.clone());
         let mut memory = Scratch::new(weights.len() + n_heads);
@@ -130,7 +166,7 @@ impl WithSimd for Targets<'_> {
                 let source = edges.sources()[edge] as usize;
                 for (head, out) in out.iter_mut().enumerate() {
                     let (a, b) = ((target * n_heads + head) * d_head, (source * n_heads + head) * d_head);
-                    *out = product(simd, (grad, a), (problem.inputs.h, b), d_head);
+                    *out = product(simd, (grad, a), (problem.h, b), d_head);
                 }
             }
         }
@@ -139,7 +175,8 @@ impl WithSimd for Targets<'_> {
         if let Some(dropout) = problem.dropout {
             drop_in_place(simd, grad_weights, entries.start * n_heads, dropout.probability, dropout.seed);
         }
-        for (target, grad_target) in targets.zip(grad_targets.chunks_exact_mut(n_heads)) {
+        let first = targets.start;
+        for target in targets {
             let part = local(edges.incoming(target), entries.start, n_heads);
             let (weights, grad_weights) = (&weights[part.clone()], &grad_weights[part.clone()]);
             mean.fill(0.0);
@@ -148,19 +185,21 @@ impl WithSimd for Targets<'_> {
                     *mean += weight * grad;
                 }
             }
-            grad_target.fill(0.0);
-            let target_scores = problem.target_scores(target);
+            let grad_scores = &mut grad_scores[part];
+            problem.derivatives(target, grad_scores);
             let rows = weights.chunks_exact(n_heads).zip(grad_weights.chunks_exact(n_heads));
-            let rows = rows.zip(grad_scores[part].chunks_exact_mut(n_heads));
-            for (edge, ((weights, grads), out)) in edges.incoming(target).zip(rows) {
-                for (out, (s, t)) in out.iter_mut().zip(problem.source_scores(edge).iter().zip(target_scores)) {
-                    *out = if s + t > 0.0 { 1.0 } else { problem.slope };
-                }
+            for ((weights, grads), out) in rows.zip(grad_scores.chunks_exact_mut(n_heads)) {
                 for (((out, weight), grad), mean) in out.iter_mut().zip(weights).zip(grads).zip(&*mean) {
                     *out *= weight * (grad - mean);
                 }
-                for (sum, grad) in grad_target.iter_mut().zip(&*out) {
-                    *sum += grad;
+            }
+            if let Some(grad_targets) = &mut grad_targets {
+                let grad_target = &mut grad_targets[(target - first) * n_heads..(target - first + 1) * n_heads];
+                grad_target.fill(0.0);
+                for grads in grad_scores.chunks_exact(n_heads) {
+                    for (sum, grad) in grad_target.iter_mut().zip(grads) {
+                        *sum += grad;
+                    }
                 }
             }
         }
@@ -180,8 +219,8 @@ struct Sources<'a> {
     grad_scores: &'a [f32],
     /// Gradients of the features of these sources, `[sources, n_heads, d_head]`.
     grad_h: &'a mut [f32],
-    /// Gradients of the scores of these sources, `[sources, n_heads]`.
-    grad_sources: &'a mut [f32],
+    /// Gradients of the scores of these sources, `[sources, n_heads]`, if they have scores.
+    grad_sources: Option<&'a mut [f32]>,
 }
 
 impl WithSimd for Sources<'_> {
@@ -191,7 +230,8 @@ impl WithSimd for Sources<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { problem, sources, grad, kept, grad_scores, grad_h, grad_sources } = self;
         let Problem { edges, n_heads, d_head, .. } = *problem;
-        for (source, grad_source) in sources.clone().zip(grad_sources.chunks_exact_mut(n_heads)) {
+        let sums = grad_sources.into_iter().flat_map(|sums| sums.chunks_exact_mut(n_heads));
+        for (source, grad_source) in sources.clone().zip(sums) {
             grad_source.fill(0.0);
             for &(edge, _) in edges.outgoing(source) {
                 for (sum, grad) in grad_source.iter_mut().zip(&grad_scores[edge * n_heads..(edge + 1) * n_heads]) {

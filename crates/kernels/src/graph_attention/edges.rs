@@ -87,47 +87,47 @@ impl Edges {
         &self.sources
     }
 
-    pub(super) fn by_target(&self) -> &Rows {
+    pub(crate) fn by_target(&self) -> &Rows {
         &self.by_target
     }
 
-    pub(super) fn by_source(&self) -> &Rows {
+    pub(crate) fn by_source(&self) -> &Rows {
         &self.by_source
     }
 
     /// Returns number and target of each edge that leaves a source.
     #[inline(always)]
-    pub(super) fn outgoing(&self, source: usize) -> &[(usize, u32)] {
+    pub(crate) fn outgoing(&self, source: usize) -> &[(usize, u32)] {
         &self.outgoing[self.by_source.entries(source)]
     }
 }
 
 /// The offsets of compressed rows, one more than the number of rows; they never fall.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rows(Vec<usize>);
+pub(crate) struct Rows(Vec<usize>);
 
 impl Rows {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len() - 1
     }
 
     #[inline(always)]
-    pub(super) fn entries(&self, row: usize) -> Range<usize> {
+    pub(crate) fn entries(&self, row: usize) -> Range<usize> {
         self.0[row]..self.0[row + 1]
     }
 
     /// Returns the entries of consecutive rows.
-    pub(super) fn entries_of(&self, rows: Range<usize>) -> Range<usize> {
+    pub(crate) fn entries_of(&self, rows: Range<usize>) -> Range<usize> {
         self.0[rows.start]..self.0[rows.end]
     }
 
     /// Returns the number of blocks of consecutive rows with about `entries` each; a row belongs to the block of its first entry.
-    pub(super) fn blocks(&self, entries: usize) -> usize {
+    pub(crate) fn blocks(&self, entries: usize) -> usize {
         self.0[self.len()] / entries + 1
     }
 
     /// Returns the rows of a block. Each row is in exactly one block; a block may be empty.
-    pub(super) fn block(&self, entries: usize, block: usize) -> Range<usize> {
+    pub(crate) fn block(&self, entries: usize, block: usize) -> Range<usize> {
         let first = |entry: usize| self.0.partition_point(|&offset| offset < entry).min(self.len());
         first(block * entries)..first((block + 1) * entries)
     }

@@ -6,6 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::edges::Edges;
 use super::{GraphAttentionInputs, GraphAttentionOptions, GraphAttentionShape, Problem, shift, weighted_sum};
+use crate::attention::Dropout;
 use crate::dropout::drop_in_place;
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
@@ -27,8 +28,24 @@ pub fn graph_attention_forward(
     out: &mut [f32],
     log_sum_exp: &mut [f32],
 ) -> Result<(), KernelError> {
-    let problem = Problem::new(edges, shape, options, inputs)?;
-    let GraphAttentionShape { n_heads, d_head } = shape;
+    forward(&Problem::new(edges, shape, options, inputs)?, out, log_sum_exp)
+}
+
+/// [`graph_attention_forward`] with any scores of the edges, `[edges, n_heads]`, in place of those of the nodes.
+pub fn edge_attention_forward(
+    edges: &Edges,
+    shape: GraphAttentionShape,
+    dropout: Option<Dropout>,
+    h: &[f32],
+    scores: &[f32],
+    out: &mut [f32],
+    log_sum_exp: &mut [f32],
+) -> Result<(), KernelError> {
+    forward(&Problem::of_edges(edges, shape, dropout, h, scores)?, out, log_sum_exp)
+}
+
+fn forward(problem: &Problem<'_>, out: &mut [f32], log_sum_exp: &mut [f32]) -> Result<(), KernelError> {
+    let Problem { edges, n_heads, d_head, .. } = *problem;
     check_sizes("graph attention out", out.len(), &[edges.n_targets(), n_heads, d_head])?;
     check_sizes("log-sum-exp", log_sum_exp.len(), &[edges.n_targets(), n_heads])?;
     if n_heads == 0 {
@@ -45,8 +62,8 @@ pub fn graph_attention_forward(
             )
         };
         let mut weights = Scratch::new(edges.by_target().entries_of(targets.clone()).len() * n_heads);
-        dispatch(Weights { problem: &problem, targets: targets.clone(), weights: &mut weights, log_sum_exp });
-        dispatch(Sum { problem: &problem, targets, weights: &mut weights, out });
+        dispatch(Weights { problem, targets: targets.clone(), weights: &mut weights, log_sum_exp });
+        dispatch(Sum { problem, targets, weights: &mut weights, out });
     });
     Ok(())
 }
@@ -66,7 +83,24 @@ pub fn graph_attention_weights(
     // Weights do not depend on the features.
     let shape = GraphAttentionShape { n_heads, d_head: 0 };
     let inputs = GraphAttentionInputs { h: &[], source_scores, target_scores };
-    let problem = Problem::new(edges, shape, GraphAttentionOptions { slope, dropout: None }, inputs)?;
+    weights(&Problem::new(edges, shape, GraphAttentionOptions { slope, dropout: None }, inputs)?, out)
+}
+
+/// Computes the weights of all edges from their scores, before dropout.
+///
+/// # Shapes
+/// `scores` and `out` `[edges, n_heads]`.
+pub fn edge_attention_weights(
+    edges: &Edges,
+    n_heads: usize,
+    scores: &[f32],
+    out: &mut [f32],
+) -> Result<(), KernelError> {
+    weights(&Problem::of_edges(edges, GraphAttentionShape { n_heads, d_head: 0 }, None, &[], scores)?, out)
+}
+
+fn weights(problem: &Problem<'_>, out: &mut [f32]) -> Result<(), KernelError> {
+    let Problem { edges, n_heads, .. } = *problem;
     check_sizes("graph attention weights", out.len(), &[edges.len(), n_heads])?;
     if n_heads == 0 {
         return Ok(());
@@ -77,7 +111,7 @@ pub fn graph_attention_weights(
         // SAFETY: each target is in one block, and so is each of its edges.
         let weights = unsafe { out.slice(entries.start * n_heads, entries.len() * n_heads) };
         let mut log_sum_exp = Scratch::new(targets.len() * n_heads);
-        dispatch(Weights { problem: &problem, targets, weights, log_sum_exp: &mut log_sum_exp });
+        dispatch(Weights { problem, targets, weights, log_sum_exp: &mut log_sum_exp });
     });
     Ok(())
 }
@@ -168,7 +202,7 @@ impl WithSimd for Sum<'_> {
             let incoming = edges.incoming(target);
             let sources = &edges.sources()[incoming.clone()];
             let terms = (incoming.start - first..).zip(sources).map(|(weight, &source)| (weight, source as usize));
-            weighted_sum(simd, (n_heads, d_head), terms, weights, problem.inputs.h, out);
+            weighted_sum(simd, (n_heads, d_head), terms, weights, problem.h, out);
         }
     }
 }

@@ -5,7 +5,8 @@
 //! α_ij = exp(e_ij − L_i),  L_i = log Σ_j exp e_ij
 //! o_i  = Σ_j drop(α_ij) h_j
 //! ```
-//! `s` and `t` are scores of the nodes as source and as target, products of `h` with learned vectors.
+//! `s` and `t` are scores of the nodes as source and as target, products of `h` with learned vectors. The functions
+//! `edge_attention_…` take any score `e` of each edge instead, such as those of [`edge_scores_forward`].
 //!
 //! Besides `o` only `L` is stored, `[targets, n_heads]`: it is smaller than the weights `[edges, n_heads]` by the average
 //! number of edges to a node, and one vector exponential gives the weights back. The backward pass goes over the targets
@@ -18,6 +19,7 @@
 //! Dropout acts on the weights `[edges, n_heads]` as [`dropout_forward`](crate::dropout::dropout_forward) does.
 
 mod backward;
+mod edge_scores;
 mod edges;
 mod forward;
 #[cfg(test)]
@@ -28,11 +30,14 @@ use std::ops::Range;
 use pulp::Simd;
 use rayon::prelude::*;
 
-pub use self::backward::{GraphAttentionGradients, graph_attention_backward};
+pub use self::backward::{GraphAttentionGradients, edge_attention_backward, graph_attention_backward};
+pub use self::edge_scores::{EdgeScoreGradients, EdgeScoreInputs, edge_scores_backward, edge_scores_forward};
 pub use self::edges::Edges;
-pub use self::forward::{graph_attention_forward, graph_attention_weights};
+pub use self::forward::{
+    edge_attention_forward, edge_attention_weights, graph_attention_forward, graph_attention_weights,
+};
 
-use self::edges::Rows;
+pub(crate) use self::edges::Rows;
 use crate::attention::Dropout;
 use crate::error::{KernelError, check_sizes};
 
@@ -78,9 +83,19 @@ struct Problem<'a> {
     edges: &'a Edges,
     n_heads: usize,
     d_head: usize,
-    slope: f32,
     dropout: Option<Dropout>,
-    inputs: GraphAttentionInputs<'a>,
+    /// Features of the sources, `[sources, n_heads, d_head]`.
+    h: &'a [f32],
+    scores: Scores<'a>,
+}
+
+/// The scores of the edges.
+#[derive(Clone, Copy)]
+enum Scores<'a> {
+    /// `LeakyReLU(s_j + t_i)` from the scores of sources `[sources, n_heads]` and targets `[targets, n_heads]`.
+    Nodes { sources: &'a [f32], targets: &'a [f32], slope: f32 },
+    /// The scores themselves, `[edges, n_heads]`.
+    Edges(&'a [f32]),
 }
 
 impl<'a> Problem<'a> {
@@ -90,23 +105,44 @@ impl<'a> Problem<'a> {
         options: GraphAttentionOptions,
         inputs: GraphAttentionInputs<'a>,
     ) -> Result<Self, KernelError> {
-        let GraphAttentionShape { n_heads, d_head } = shape;
+        let n_heads = shape.n_heads;
         let GraphAttentionOptions { slope, dropout } = options;
         let GraphAttentionInputs { h, source_scores, target_scores } = inputs;
-        let invalid = |what, why| Err(KernelError::Invalid { what, why });
-        if !slope.is_finite() {
-            return invalid("slope of graph attention", format!("{slope} is not finite"));
-        }
+        check_slope(slope)?;
+        check_sizes("source scores", source_scores.len(), &[edges.n_sources(), n_heads])?;
+        check_sizes("target scores", target_scores.len(), &[edges.n_targets(), n_heads])?;
+        let scores = Scores::Nodes { sources: source_scores, targets: target_scores, slope };
+        Self::with_scores(edges, shape, dropout, h, scores)
+    }
+
+    /// A call with scores of the edges, `[edges, n_heads]`.
+    fn of_edges(
+        edges: &'a Edges,
+        shape: GraphAttentionShape,
+        dropout: Option<Dropout>,
+        h: &'a [f32],
+        scores: &'a [f32],
+    ) -> Result<Self, KernelError> {
+        check_sizes("edge scores", scores.len(), &[edges.len(), shape.n_heads])?;
+        Self::with_scores(edges, shape, dropout, h, Scores::Edges(scores))
+    }
+
+    fn with_scores(
+        edges: &'a Edges,
+        GraphAttentionShape { n_heads, d_head }: GraphAttentionShape,
+        dropout: Option<Dropout>,
+        h: &'a [f32],
+        scores: Scores<'a>,
+    ) -> Result<Self, KernelError> {
         if let Some(Dropout { probability, .. }) = dropout
             && !(0.0..1.0).contains(&probability)
         {
-            return invalid("dropout", format!("probability {probability} is not in [0, 1)"));
+            let why = format!("probability {probability} is not in [0, 1)");
+            return Err(KernelError::Invalid { what: "dropout", why });
         }
         check_sizes("h", h.len(), &[edges.n_sources(), n_heads, d_head])?;
-        check_sizes("source scores", source_scores.len(), &[edges.n_sources(), n_heads])?;
-        check_sizes("target scores", target_scores.len(), &[edges.n_targets(), n_heads])?;
         let dropout = dropout.filter(|dropout| dropout.probability > 0.0);
-        Ok(Self { edges, n_heads, d_head, slope, dropout, inputs })
+        Ok(Self { edges, n_heads, d_head, dropout, h, scores })
     }
 
     /// Calls `f` on all threads with blocks of rows that hold about the same number of edges.
@@ -119,34 +155,62 @@ impl<'a> Problem<'a> {
         (0..rows.blocks(entries)).into_par_iter().for_each(|block| f(rows.block(entries, block)));
     }
 
-    /// Returns the scores `s_j` of an edge's source.
-    #[inline(always)]
-    fn source_scores(&self, edge: usize) -> &'a [f32] {
-        let source = self.edges.sources()[edge] as usize;
-        &self.inputs.source_scores[source * self.n_heads..(source + 1) * self.n_heads]
-    }
-
-    /// Returns the scores `t_i` of a target.
-    #[inline(always)]
-    fn target_scores(&self, target: usize) -> &'a [f32] {
-        &self.inputs.target_scores[target * self.n_heads..(target + 1) * self.n_heads]
-    }
-
     /// Computes the scores `e` of the edges to a target, `[edges, n_heads]`.
     ///
     /// This and the other loops over the heads of an edge are plain Rust: usually there are fewer heads than lanes, and
     /// partial loads and stores of vectors cost more than such a loop.
     #[inline(always)]
     fn scores(&self, target: usize, out: &mut [f32]) {
-        let target_scores = self.target_scores(target);
-        for (edge, out) in self.edges.incoming(target).zip(out.chunks_exact_mut(self.n_heads)) {
-            for ((out, s), t) in out.iter_mut().zip(self.source_scores(edge)).zip(target_scores) {
-                let sum = s + t;
+        self.sums(target, out);
+        if let Scores::Nodes { slope, .. } = self.scores {
+            for sum in out {
                 // A NaN is not above zero and comes through the product.
-                *out = if sum > 0.0 { sum } else { sum * self.slope };
+                *sum = if *sum > 0.0 { *sum } else { *sum * slope };
             }
         }
     }
+
+    /// Replaces `out` by the derivatives of the scores of the edges to a target, `[edges, n_heads]`: those of the leaky ReLU,
+    /// or 1 for scores of edges.
+    #[inline(always)]
+    fn derivatives(&self, target: usize, out: &mut [f32]) {
+        match self.scores {
+            Scores::Edges(_) => out.fill(1.0),
+            Scores::Nodes { slope, .. } => {
+                self.sums(target, out);
+                for sum in out {
+                    *sum = if *sum > 0.0 { 1.0 } else { slope };
+                }
+            }
+        }
+    }
+
+    /// Computes `s_j + t_i` for the edges to a target, or copies their own scores, `[edges, n_heads]`.
+    #[inline(always)]
+    fn sums(&self, target: usize, out: &mut [f32]) {
+        let (n_heads, incoming) = (self.n_heads, self.edges.incoming(target));
+        match self.scores {
+            Scores::Edges(scores) => out.copy_from_slice(&scores[incoming.start * n_heads..incoming.end * n_heads]),
+            Scores::Nodes { sources, targets, .. } => {
+                let target_scores = &targets[target * n_heads..(target + 1) * n_heads];
+                for (edge, out) in incoming.zip(out.chunks_exact_mut(n_heads)) {
+                    let source = self.edges.sources()[edge] as usize;
+                    let source_scores = &sources[source * n_heads..(source + 1) * n_heads];
+                    for ((out, s), t) in out.iter_mut().zip(source_scores).zip(target_scores) {
+                        *out = s + t;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns an error unless the slope of the leaky ReLU is finite.
+fn check_slope(slope: f32) -> Result<(), KernelError> {
+    if slope.is_finite() {
+        return Ok(());
+    }
+    Err(KernelError::Invalid { what: "slope of graph attention", why: format!("{slope} is not finite") })
 }
 
 /// Returns the number to subtract from scores for a maximum or log-sum-exp: itself, or 0 for −∞, so that the weights of
@@ -173,7 +237,7 @@ fn load_part<S: Simd>(simd: S, data: &[f32], start: usize, len: usize) -> S::f32
 /// One head at a time, so that the sums stay in registers: with few features, loads and stores of the output would
 /// otherwise take most of the time.
 #[inline(always)]
-fn weighted_sum<S: Simd>(
+pub(crate) fn weighted_sum<S: Simd>(
     simd: S,
     (n_heads, d_head): (usize, usize),
     terms: impl Iterator<Item = (usize, usize)> + Clone,

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
-use regard_nn::layers::attention::graph::{GraphAttention, GraphAttentionConfig, Join};
+use regard_nn::layers::attention::graph::{GraphAttention, GraphAttentionConfig, Join, Score, Scoring};
 use regard_nn::{AttentionKind, Capture, Init, Pass, Wanted};
 use regard_ops::{Graph, SelfLoops};
 
@@ -13,28 +13,35 @@ const EDGES: [(usize, usize); 11] =
     [(0, 1), (1, 0), (2, 1), (3, 1), (1, 3), (4, 5), (5, 4), (2, 5), (0, 5), (6, 0), (2, 3)];
 
 fn layer(join: Join) -> GraphAttention {
-    let config = GraphAttentionConfig { join, ..GraphAttentionConfig::new(5, 3, 4) };
+    scored(join, Scoring::Static)
+}
+
+fn scored(join: Join, scoring: Scoring) -> GraphAttention {
+    let config = GraphAttentionConfig { join, scoring, ..GraphAttentionConfig::new(5, 3, 4) };
     config.init(&Init::new(3, &training()).enter("gat")).unwrap()
 }
 
-/// Computes the formula edge by edge, with the parameters `x, W, a_source, a_target, b`.
-fn reference(graph: &Graph, join: Join, [x, w, source, target, bias]: [&[f64]; 5]) -> Vec<f64> {
+/// Computes the formula edge by edge, with the parameters `x, W, a_source, a_target, b`, or `x, W, a, W_target, b` for dynamic
+/// scores.
+fn reference(graph: &Graph, join: Join, scoring: Scoring, [x, w, source, target, bias]: [&[f64]; 5]) -> Vec<f64> {
     let (heads, d) = (3, 4);
-    let h = |node: usize, head: usize, f: usize| -> f64 {
+    let project = |w: &[f64], node: usize, head: usize, f: usize| -> f64 {
         (0..5).map(|i| x[node * 5 + i] * w[i * heads * d + head * d + f]).sum()
     };
+    let h = |node, head, f| project(w, node, head, f);
+    let leaky = |e: f64| if e > 0.0 { e } else { f64::from(0.2f32) * e };
     let score = |a: &[f64], node, head| -> f64 { (0..d).map(|f| a[head * d + f] * h(node, head, f)).sum() };
+    let energy = |j: usize, i: usize, head: usize| match scoring {
+        Scoring::Static => leaky(score(source, j, head) + score(target, i, head)),
+        Scoring::Dynamic => {
+            (0..d).map(|f| source[head * d + f] * leaky(h(j, head, f) + project(target, i, head, f))).sum()
+        }
+    };
     let mut out = vec![0.0; NODES * bias.len()];
     for node in 0..NODES {
         out[node * bias.len()..(node + 1) * bias.len()].copy_from_slice(bias);
         for head in 0..heads {
-            let energies: Vec<(usize, f64)> = graph
-                .sources(node)
-                .map(|j| {
-                    let e = score(source, j, head) + score(target, node, head);
-                    (j, if e > 0.0 { e } else { f64::from(0.2f32) * e })
-                })
-                .collect();
+            let energies: Vec<(usize, f64)> = graph.sources(node).map(|j| (j, energy(j, node, head))).collect();
             let total: f64 = energies.iter().map(|(_, e)| e.exp()).sum();
             for (j, e) in energies {
                 for f in 0..d {
@@ -52,9 +59,18 @@ fn reference(graph: &Graph, join: Join, [x, w, source, target, bias]: [&[f64]; 5
 
 #[test]
 fn outputs_and_all_gradients_match_the_formula() {
-    for (join, loops) in [(Join::Concat, SelfLoops::Add), (Join::Mean, SelfLoops::AsGiven)] {
+    for (join, loops, scoring) in [
+        (Join::Concat, SelfLoops::Add, Scoring::Static),
+        (Join::Mean, SelfLoops::AsGiven, Scoring::Static),
+        (Join::Concat, SelfLoops::Add, Scoring::Dynamic),
+        (Join::Mean, SelfLoops::AsGiven, Scoring::Dynamic),
+    ] {
         let graph = Graph::new(NODES, &EDGES, loops).unwrap();
-        let layer = layer(join);
+        let layer = scored(join, scoring);
+        let [source, target] = match &layer.score {
+            Score::Static(score) => [score.source.val(), score.target.val()],
+            Score::Dynamic(score) => [score.vector.val(), score.target.weight.val()],
+        };
         let x: Tensor<2> = leaf([NODES, 5], 1);
         let y = layer.forward(x.clone(), &graph, &Pass::inference()).unwrap();
         let weights: Tensor<2> = leaf(y.dims(), 2);
@@ -64,19 +80,20 @@ fn outputs_and_all_gradients_match_the_formula() {
         let mut parameters = [
             wide(values(x.clone())),
             wide(values(w.clone())),
-            wide(values(layer.source.val())),
-            wide(values(layer.target.val())),
+            wide(values(source.clone())),
+            wide(values(target.clone())),
             wide(values(bias.clone())),
         ];
         let weights = wide(values(weights));
-        let run = |parameters: &[Vec<f64>; 5]| reference(&graph, join, parameters.each_ref().map(Vec::as_slice));
+        let run =
+            |parameters: &[Vec<f64>; 5]| reference(&graph, join, scoring, parameters.each_ref().map(Vec::as_slice));
         let narrow = |data: Vec<f64>| data.into_iter().map(|x| x as f32).collect::<Vec<_>>();
         close("output", &values(y), &narrow(run(&parameters)), 1e-5);
         let got = [
             gradient(&x, &gradients),
             gradient(&w, &gradients),
-            gradient(&layer.source.val(), &gradients),
-            gradient(&layer.target.val(), &gradients),
+            gradient(&source, &gradients),
+            gradient(&target, &gradients),
             gradient(&bias, &gradients),
         ];
         for (part, got) in got.iter().enumerate() {

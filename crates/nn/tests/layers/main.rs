@@ -21,6 +21,7 @@ mod density;
 mod feed_forward;
 mod gaussian_window;
 mod graph;
+mod graph_models;
 mod hard_attention;
 mod image;
 mod image_models;

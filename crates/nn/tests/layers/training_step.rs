@@ -32,7 +32,8 @@ fn trained(device: &Device) -> (Vec<f32>, Vec<f32>) {
     };
     let mut model = LanguageModel::new(&config, &Init::new(1, device)).unwrap();
     // With so large an ε, steps are proportional to the gradients.
-    let options = AdamWOptions { learning_rate: 1e2, beta1: 0.9, beta2: 0.98, epsilon: 1e2, weight_decay: 1e-4 };
+    let options =
+        AdamWOptions { learning_rate: 1e2, beta1: 0.9, beta2: 0.98, epsilon: 1e2, weight_decay: 1e-4, l2: 0.0 };
     let mut adamw = AdamW::new(options, Some(1.0), Decay::Matrices);
     let ids = |shift: i64| {
         let ids = (0..12i64).map(|n| (n * n + shift * (2 * n + 1)) % 13).collect::<Vec<_>>();

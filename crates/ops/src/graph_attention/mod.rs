@@ -4,11 +4,12 @@
 //! `o_i = Σ_j drop(softmax_j LeakyReLU(s_j + t_i)) h_j` over the edges `j → i`; see [`regard_kernels::graph_attention`]
 //! for the formulas. A node without incoming edges outputs zeros.
 
+mod edges;
 mod graph;
 
 use std::sync::Arc;
 
-use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use regard_kernels::attention::Dropout;
 use regard_kernels::graph_attention::{
@@ -17,9 +18,9 @@ use regard_kernels::graph_attention::{
 };
 use regard_kernels::unwritten;
 
+pub use edges::{edge_attention, edge_attention_fallback, edge_attention_weights, edge_scores, edge_scores_fallback};
 pub use graph::{Graph, SelfLoops};
 
-use crate::dropout::dropout_fallback;
 use crate::error::{OpError, check_probability, check_shape};
 use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, host, is_fused, sizes, tensor};
 
@@ -106,28 +107,20 @@ pub fn graph_attention_fallback(
     graph: &Graph,
     options: &GraphAttentionOptions,
 ) -> Tensor<3> {
-    let [nodes, n_heads, d_head] = h.dims();
     let device = h.device();
-    if graph.n_edges() == 0 || n_heads == 0 || d_head == 0 {
+    if graph.n_edges() == 0 || h.shape().num_elements() == 0 {
         return h.zeros_like();
     }
     let sources = indices(graph.edges().map(|(source, _)| source), &device);
     let targets = indices(graph.edges().map(|(_, target)| target), &device);
-    let sum = source_scores.select(0, sources.clone()) + target_scores.select(0, targets.clone());
-    let negative = sum.clone().lower_equal_elem(0.0);
-    let scores = sum.clone().mask_where(negative, sum * options.slope);
-    let shift = largest(scores.clone().detach(), graph);
-    let exponentials = (scores - shift).exp();
-    let total = Tensor::<2>::zeros([nodes, n_heads], &device);
-    let total = total.select_assign(0, targets.clone(), exponentials.clone(), IndexingUpdateOp::Add);
-    // A total of 1 in place of 0 avoids NaN for a node whose scores are all −∞.
-    let empty = total.clone().equal_elem(0.0);
-    let mut weights = exponentials / total.mask_fill(empty, 1.0).select(0, targets.clone());
-    if let Some(dropout) = options.dropout {
-        weights = dropout_fallback(weights, dropout.probability, dropout.seed);
-    }
-    let messages = h.select(0, sources) * weights.unsqueeze_dim(2);
-    Tensor::zeros([nodes, n_heads, d_head], &device).select_assign(0, targets, messages, IndexingUpdateOp::Add)
+    let sum = source_scores.select(0, sources) + target_scores.select(0, targets);
+    edge_attention_fallback(h, leaky(sum, options.slope), graph, options.dropout)
+}
+
+/// The leaky ReLU with this slope below zero, in plain Burn operations.
+fn leaky<const D: usize>(x: Tensor<D>, slope: f32) -> Tensor<D> {
+    let negative = x.clone().lower_equal_elem(0.0);
+    x.clone().mask_where(negative, x * slope)
 }
 
 /// Returns for each edge the largest of the `scores` `[edges, n_heads]` with the same target, or 0 if that is −∞.
@@ -149,7 +142,7 @@ fn largest(mut scores: Tensor<2>, graph: &Graph) -> Tensor<2> {
     largest.mask_fill(infinite, 0.0)
 }
 
-fn indices(values: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
+pub(crate) fn indices(values: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
     let values: Vec<i64> = values.map(|value| value as i64).collect();
     let count = values.len();
     Tensor::from_data(TensorData::new(values, [count]), &device.clone().without_autodiff())
@@ -167,10 +160,16 @@ fn check(
     check_f32("target scores", target_scores)?;
     check_shape("source scores", source_scores.dims(), [graph.n_nodes(), n_heads])?;
     check_shape("target scores", target_scores.dims(), [graph.n_nodes(), n_heads])?;
-    if !options.slope.is_finite() {
-        return Err(OpError::Option { what: "slope", why: format!("expected a finite number, got {}", options.slope) });
-    }
+    check_slope(options.slope)?;
     options.dropout.map_or(Ok(()), |dropout| check_probability(dropout.probability))
+}
+
+/// Returns an error unless the slope of the leaky ReLU is finite.
+fn check_slope(slope: f32) -> Result<(), OpError> {
+    if slope.is_finite() {
+        return Ok(());
+    }
+    Err(OpError::Option { what: "slope", why: format!("expected a finite number, got {slope}") })
 }
 
 /// The fused operation. Its inputs are the features, the source scores and the target scores.

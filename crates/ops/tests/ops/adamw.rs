@@ -23,6 +23,7 @@ fn three_steps_agree_with_pytorch() {
             beta2: number("beta2"),
             epsilon: number("epsilon"),
             weight_decay: number("weight_decay"),
+            l2: 0.0,
         };
         let mut adamw = AdamW::new(options, settings["max_norm"].as_f64().map(|x| x as f32), Decay::All);
         let name = |step: usize, name: &str| format!("{case}/step_{step}/{name}");
@@ -49,7 +50,7 @@ fn three_steps_agree_with_pytorch() {
 }
 
 fn options() -> AdamWOptions {
-    AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.5 }
+    AdamWOptions { learning_rate: 0.1, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.5, l2: 0.0 }
 }
 
 #[test]

@@ -2,6 +2,7 @@ use burn::tensor::{DType, Tensor, TensorData, activation};
 use proptest::prelude::*;
 use regard_ops::{
     AttentionOptions, Dropout, Graph, GraphAttentionOptions, OpError, SelfLoops, SparseRows, attention, dropout,
+    edge_attention, edge_attention_fallback, edge_attention_weights, edge_scores, edge_scores_fallback,
     graph_attention, graph_attention_fallback, graph_attention_weights,
 };
 
@@ -89,6 +90,69 @@ proptest! {
         let fallback = results(|h, s, t| graph_attention_fallback(h, s, t, &graph, &options), &inputs);
         all_close(&fused, &fallback, 2e-5);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn dynamic_scores_agree_with_their_fallback(nodes in 1usize..30, n_heads in 1usize..9, d_head in 1usize..20,
+                                                share in 0.0..1.0, seed: u64, slope in 0.0_f32..1.0) {
+        let graph = random_graph(nodes, share, seed, SelfLoops::Add);
+        let run = |is_fused: bool| {
+            let (s, t) = (leaf::<3>([nodes, n_heads, d_head], 1), leaf::<3>([nodes, n_heads, d_head], 2));
+            let a = leaf::<2>([n_heads, d_head], 3);
+            let out = match is_fused {
+                true => edge_scores(s.clone(), t.clone(), a.clone(), &graph, slope).unwrap(),
+                false => edge_scores_fallback(s.clone(), t.clone(), a.clone(), &graph, slope),
+            };
+            let gradients = loss(&out, &leaf(out.dims(), 4));
+            [values(out), gradient(&s, &gradients), gradient(&t, &gradients), gradient(&a, &gradients)]
+        };
+        let names = [("scores", FLOOR), ("grad_s", SCORES), ("grad_t", SCORES), ("grad_a", 4.0)];
+        for ((name, floor), (got, want)) in names.into_iter().zip(run(true).iter().zip(&run(false))) {
+            close_above(floor, name, got, want, 2e-5);
+        }
+    }
+
+    #[test]
+    fn attention_with_given_scores_agrees_with_its_fallback(nodes in 1usize..30, n_heads in 1usize..9, d_head in 1usize..20,
+                                                           share in 0.01..1.0, seed: u64, probability in 0.0_f32..0.9) {
+        let graph = random_graph(nodes, share, seed, SelfLoops::Add);
+        let dropout = Some(Dropout { probability, seed });
+        let run = |is_fused: bool| {
+            let (h, e) = (leaf::<3>([nodes, n_heads, d_head], 1), leaf::<2>([graph.n_edges(), n_heads], 2));
+            let out = match is_fused {
+                true => edge_attention(h.clone(), e.clone(), &graph, dropout).unwrap(),
+                false => edge_attention_fallback(h.clone(), e.clone(), &graph, dropout),
+            };
+            let gradients = loss(&out, &leaf(out.dims(), 4));
+            [values(out), gradient(&h, &gradients), gradient(&e, &gradients)]
+        };
+        let names = [("out", FLOOR), ("grad_h", FLOOR), ("grad_scores", SCORES)];
+        for ((name, floor), (got, want)) in names.into_iter().zip(run(true).iter().zip(&run(false))) {
+            close_above(floor, name, got, want, 2e-5);
+        }
+    }
+}
+
+#[test]
+fn given_scores_are_those_of_the_nodes() {
+    let graph = random_graph(9, 0.4, 3, SelfLoops::Add);
+    let Inputs { h, s, t } = inputs(9, 2, 4);
+    let options = GraphAttentionOptions { slope: 0.2, dropout: Some(Dropout { probability: 0.3, seed: 5 }) };
+    let (from, to) = (values(s.clone()), values(t.clone()));
+    let score = |sum: f32| if sum > 0.0 { sum } else { 0.2 * sum };
+    let scores: Vec<f32> =
+        graph.edges().flat_map(|(a, b)| [0, 1].map(|head| score(from[2 * a + head] + to[2 * b + head]))).collect();
+    let scores = Tensor::<2>::from_data(TensorData::new(scores, [graph.n_edges(), 2]), &training());
+    let weights = edge_attention_weights(scores.clone(), &graph).unwrap();
+    let same = graph_attention_weights(s.clone(), t.clone(), &graph, &options).unwrap();
+    close("weights", &values(weights), &values(same), 1e-6);
+    let out = edge_attention(h.clone(), scores.clone(), &graph, options.dropout).unwrap();
+    close("out", &values(out), &values(graph_attention(h.clone(), s, t, &graph, &options).unwrap()), 1e-6);
+    assert!(edge_attention(h.clone(), leaf([3, 2], 1), &graph, None).is_err(), "a score for each edge");
+    assert!(edge_scores(h.clone(), h.clone(), leaf([2, 3], 1), &graph, 0.2).is_err(), "a number for each feature");
+    assert!(edge_scores(h.clone(), h, leaf([2, 4], 1), &graph, f32::NAN).is_err(), "a finite slope");
 }
 
 #[test]

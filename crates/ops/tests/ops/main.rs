@@ -19,5 +19,6 @@ mod recurrent;
 mod rms_norm;
 mod rope;
 mod softmax;
+mod sparse_matmul;
 mod support;
 mod trajectory;

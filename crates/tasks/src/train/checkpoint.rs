@@ -42,6 +42,9 @@ pub struct State {
     pub since_point: LossSum,
     /// Best score so far and its step.
     pub best: Option<Best>,
+    /// Best score and lowest loss so far, which may belong to different steps, if the run keeps weights by both.
+    #[serde(default)]
+    pub extremes: Option<Extremes>,
     /// Number of evaluations since the best score.
     pub stale: u32,
     /// Number of steps of the optimiser; fewer than `step` if some gradients were not finite.
@@ -137,6 +140,15 @@ pub struct Best {
     pub step: u64,
     /// Bits of the main score as `f64`, with its sign chosen so that larger is better.
     pub worth_bits: u64,
+}
+
+/// The best score and the lowest loss so far.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Extremes {
+    /// Bits of the best main score as `f64`, with its sign chosen so that larger is better.
+    pub worth_bits: u64,
+    /// Bits of the lowest loss as `f64`.
+    pub loss_bits: u64,
 }
 
 /// A run in memory, to be saved.

@@ -28,6 +28,9 @@ pub enum Keep {
     /// The weights with the best score on the dev split.
     #[default]
     Best,
+    /// The weights that were last the best so far on the dev split by the score and by the loss, as in the published code of GAT.
+    /// Only an evaluation that improves neither counts for `patience`.
+    Both,
     /// The weights after the last step.
     Last,
 }
@@ -62,6 +65,8 @@ pub struct TrainConfig {
     pub epsilon: f32,
     /// Weight decay of matrices; biases and norms do not decay.
     pub weight_decay: f32,
+    /// Factor of an L2 penalty on matrices, whose gradient is added to that of the loss as in Adam; 0 for none.
+    pub l2: f32,
     /// Largest norm of the gradients, to which larger ones are scaled down; 0 for no limit.
     pub clip: f32,
     /// Share of the target's probability that is spread evenly over all labels.
@@ -94,6 +99,7 @@ impl Default for TrainConfig {
             beta2: 0.98,
             epsilon: 1e-8,
             weight_decay: 0.01,
+            l2: 0.0,
             clip: 1.0,
             label_smoothing: 0.0,
             evaluate_every: 250,
@@ -140,7 +146,7 @@ impl TrainConfig {
         {
             check_dropout(field, value)?;
         }
-        for (field, value) in [("weight_decay", self.weight_decay), ("clip", self.clip)] {
+        for (field, value) in [("weight_decay", self.weight_decay), ("l2", self.l2), ("clip", self.clip)] {
             if !(value >= 0.0 && value.is_finite()) {
                 return Err(ConfigError::new(field, value, "a finite number, 0 or more"));
             }

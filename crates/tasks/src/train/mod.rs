@@ -18,7 +18,7 @@ use regard_nn::{NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
 use serde_json::{Value, json};
 
-use self::checkpoint::{Best, Snapshot};
+use self::checkpoint::{Best, Extremes, Snapshot};
 pub(crate) use self::checkpoint::{Checkpoints, newest_weights};
 pub use self::checkpoint::{Conditions, State};
 pub use self::config::{Keep, Schedule, TrainConfig};
@@ -331,13 +331,17 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.evaluation_due = false;
         let step = self.state.step;
         let worth = evaluation.worth();
-        let best = self.state.best.is_none_or(|best| worth > f64::from_bits(best.worth_bits));
+        let (improves, best) = match self.config.keep {
+            Keep::Both => self.compare_both(worth, &evaluation)?,
+            Keep::Best | Keep::Last => {
+                let best = self.state.best.is_none_or(|best| worth > f64::from_bits(best.worth_bits));
+                (best, best)
+            }
+        };
+        self.state.stale = if improves { 0 } else { self.state.stale + 1 };
         if best {
             self.state.best = Some(Best { step, worth_bits: worth.to_bits() });
-            self.state.stale = 0;
-            self.best = (self.config.keep == Keep::Best).then_some(model);
-        } else {
-            self.state.stale += 1;
+            self.best = (self.config.keep != Keep::Last).then_some(model);
         }
         let loss = self.state.since_evaluation.take_mean();
         let mut line = self.line("dev", loss);
@@ -347,6 +351,23 @@ impl<'a, T: Task> Run<'a, T> {
         let main = evaluation.main;
         observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, main, best });
         Ok(true)
+    }
+
+    /// Compares a score and its loss with the best of each so far. Returns whether one of them is as good, and whether both are.
+    fn compare_both(&mut self, worth: f64, evaluation: &Evaluation) -> Result<(bool, bool), TaskError> {
+        let Some(loss) = evaluation.scores.get("loss").copied() else {
+            let problem = "the scores of these data have no loss; use best or last".to_string();
+            return Err(TaskError::Settings { place: "train.keep".to_string(), problem });
+        };
+        let Extremes { worth_bits, loss_bits } = self
+            .state
+            .extremes
+            .unwrap_or(Extremes { worth_bits: f64::NEG_INFINITY.to_bits(), loss_bits: f64::INFINITY.to_bits() });
+        let (highest, lowest) = (f64::from_bits(worth_bits), f64::from_bits(loss_bits));
+        let (is_higher, is_lower) = (worth >= highest, loss <= lowest);
+        let extremes = Extremes { worth_bits: highest.max(worth).to_bits(), loss_bits: lowest.min(loss).to_bits() };
+        self.state.extremes = Some(extremes);
+        Ok((is_higher || is_lower, is_higher && is_lower))
     }
 
     /// Writes a point of the loss curve: the mean training loss since the previous point.
@@ -436,5 +457,6 @@ fn options(config: &TrainConfig, learning_rate: f32) -> AdamWOptions {
         beta2: config.beta2,
         epsilon: config.epsilon,
         weight_decay: config.weight_decay,
+        l2: config.l2,
     }
 }

@@ -140,6 +140,7 @@ impl GraphSeen {
 mod tests {
     use burn::module::Param;
     use burn::tensor::Tensor;
+    use regard_nn::layers::attention::graph::Score;
 
     use super::*;
 
@@ -149,7 +150,8 @@ mod tests {
         let layer = layer(seed).unwrap();
         let h = features(seed).times(&Matrix::of(layer.values.weight.val()));
         let score = |a: &Param<Tensor<2>>| h.times(&Matrix::of(a.val()).transposed());
-        let (sources, targets) = (score(&layer.source), score(&layer.target));
+        let Score::Static(scores) = &layer.score else { panic!("static scores") };
+        let (sources, targets) = (score(&scores.source), score(&scores.target));
         let sees = |i: usize, j: usize| i == j || seen.edges.contains(&(j, i));
         let power = |i: usize, j: usize| {
             let sum = sources.at(j, 0) + targets.at(i, 0);
