@@ -1,4 +1,4 @@
-//! Data for the tasks: readers of text formats, vectors and pictures, splits, tokenisers, batches and built-in data.
+//! Data for the tasks: readers of text formats, vectors, pictures and sounds, splits, tokenisers, batches and built-in data.
 //!
 //! This crate knows no tensors. The same files and the same seed give the same examples in the same order. Data that
 //! cannot be read give a [`DataError`] that names the file and the line.
@@ -19,6 +19,7 @@ mod jsonl;
 mod labelled;
 mod pairs;
 mod script;
+mod sounds;
 mod split;
 mod tagged;
 #[cfg(test)]
@@ -43,6 +44,10 @@ pub use jsonl::read_json;
 pub use labelled::{LabelColumn, Labelled, LabelledColumns, load_labelled, read_labelled, read_texts};
 pub use pairs::{Pair, PairColumns, load_pairs, read_pairs, read_sources};
 pub use script::{is_east_asian, is_han, is_unspaced, lacks_spaces};
+pub use sounds::{
+    HeldRecordings, Indices, JOINED, LogMel, MelConfig, Recording, Sound, Voice, decode_wav, encode_wav,
+    fingerprint_recordings, is_wav, joined, load_recordings, read_recordings, read_sound, recording_names,
+};
 pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
 pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};

@@ -8,6 +8,7 @@
 //! - [`motions()`]: points on the way around a shape, in one of two directions.
 //! - [`text()`]: short stories for language models and word vectors.
 //! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
+//! - [`spoken()`]: digits said by synthesised voices, one by one or in strings.
 
 mod clause;
 mod digits;
@@ -24,6 +25,7 @@ mod pronoun;
 mod scenes;
 mod sentence;
 mod sentiment;
+mod spoken;
 mod story_words;
 mod text;
 
@@ -35,6 +37,7 @@ pub use motions::{motions, motions_fingerprint};
 pub use parts::Sizes;
 pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};
 pub use sentiment::{Label, Opinion, sentiment};
+pub use spoken::{SPOKEN, spoken, spoken_digit, spoken_fingerprint, spoken_string, spoken_strings};
 pub use text::{analogies, related, text};
 
 use crate::Splits;
