@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use regard_data::builtin::{self, Opinion, Scene, Sizes};
-use regard_data::{Split, Splits, listed};
+use regard_data::{JOINED, Recording, Split, Splits, encode_wav, joined, listed, read_recordings};
 use regard_figures::{Table, number};
 use regard_system::save_atomically;
 use regard_tasks::survey::{self, Survey};
@@ -15,6 +15,9 @@ use serde_json::json;
 use crate::failure::{failure, wrong_use};
 use crate::print::{print, tell};
 use crate::value::{from_zero, task};
+
+/// Samples per second of strings that are joined from recordings.
+const STRINGS_RATE: u32 = 8_000;
 
 /// The arguments of `regard data`.
 #[derive(Args)]
@@ -55,7 +58,7 @@ enum Action {
     /// Write the built-in data of a task as files, to read, change or use elsewhere, or convert recordings to training files
     Make {
         /// Task whose data to write
-        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption"])]
+        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption", "speech"])]
         task: String,
         /// Recordings to convert instead of the built-in data: a file, a folder or an archive
         #[arg(long, value_name = "PATH")]
@@ -176,13 +179,17 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
         }
         "image" => return make_digits(&out, seed),
         "caption" => return make_scenes(&out, seed),
+        "speech" => return write_recordings(&out, builtin::spoken(builtin::SPOKEN, seed)),
         _ => vec![("text.txt".to_string(), builtin::text(seed))],
     };
     write_all(&out, files)
 }
 
 /// Converts recordings of a task to its training files.
-fn convert(task: &str, from: &Path, _out: &Path, _seed: u64) -> Result<()> {
+fn convert(task: &str, from: &Path, out: &Path, seed: u64) -> Result<()> {
+    if task == "speech" {
+        return join_recordings(from, out, seed);
+    }
     Err(wrong_use(anyhow!("--from {}: the task {task} has no recordings to convert", from.display())))
 }
 
@@ -230,6 +237,33 @@ fn make_scenes(out: &Path, seed: u64) -> Result<()> {
         let path = folder.join("captions.tsv");
         save_atomically(&path, lines.as_bytes())?;
         print(&format!("wrote {} with {} pictures\n", path.display(), scenes.get(split).len()))?;
+    }
+    Ok(())
+}
+
+/// Joins recordings of single labels to strings, and writes them.
+fn join_recordings(from: &Path, out: &Path, seed: u64) -> Result<()> {
+    let recordings = read_recordings(from, STRINGS_RATE)?.examples;
+    let strings = joined(&recordings, JOINED, seed).with_context(|| from.display().to_string())?;
+    write_recordings(out, strings)
+}
+
+/// Writes recordings as WAV files, with a manifest for each part.
+fn write_recordings(out: &Path, recordings: Splits<Recording>) -> Result<()> {
+    for split in Split::ALL {
+        let folder = out.join(split.to_string());
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let mut lines = "path\ttext\n".to_string();
+        for (at, recording) in recordings.get(split).iter().enumerate() {
+            let name = format!("{split}/{at}.wav");
+            let path = out.join(&name);
+            std::fs::write(&path, encode_wav(&recording.sound)).with_context(|| path.display().to_string())?;
+            lines += &format!("{name}\t{}\n", recording.answer);
+        }
+        // Last, so that it names only recordings that are there.
+        let path = out.join(format!("{split}.tsv"));
+        save_atomically(&path, lines.as_bytes())?;
+        print(&format!("wrote {} with {} recordings\n", path.display(), recordings.get(split).len()))?;
     }
     Ok(())
 }

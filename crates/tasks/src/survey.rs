@@ -35,6 +35,13 @@ pub enum RawInput {
         /// Hash of the pixels.
         hash: u64,
     },
+    /// A sound.
+    Sound {
+        /// Name by which the user finds the sound.
+        name: String,
+        /// Hash of the samples.
+        hash: u64,
+    },
 }
 
 /// Key by which inputs are compared.
@@ -48,14 +55,15 @@ impl RawInput {
     fn identity(&self) -> Identity<'_> {
         match self {
             Self::Text(text) => Identity::Text(text),
-            Self::Vectors { hash, .. } | Self::Picture { hash, .. } => Identity::Hash(*hash),
+            Self::Vectors { hash, .. } | Self::Picture { hash, .. } | Self::Sound { hash, .. } => Identity::Hash(*hash),
         }
     }
 
     /// Returns the text that a message shows.
     fn shown(&self) -> &str {
         match self {
-            Self::Text(shown) | Self::Vectors { shown, .. } | Self::Picture { name: shown, .. } => shown,
+            Self::Text(shown) | Self::Vectors { shown, .. } => shown,
+            Self::Picture { name, .. } | Self::Sound { name, .. } => name,
         }
     }
 
@@ -63,7 +71,7 @@ impl RawInput {
         match self {
             Self::Text(text) => Some((text.split_whitespace().count(), Unit::Words)),
             Self::Vectors { length, .. } => Some((*length, Unit::Vectors)),
-            Self::Picture { .. } => None,
+            Self::Picture { .. } | Self::Sound { .. } => None,
         }
     }
 }
@@ -117,7 +125,7 @@ pub struct SplitSurvey {
     pub examples: usize,
     /// Number of distinct inputs.
     pub distinct: usize,
-    /// Lengths of the inputs; `None` for pictures.
+    /// Lengths of the inputs; `None` for pictures and sounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<Lengths>,
     /// Number of examples of each label, or of words of each tag.
