@@ -4,6 +4,7 @@ mod gpt;
 mod icl;
 mod image;
 mod kernels;
+mod speech;
 mod train;
 mod work;
 
@@ -39,9 +40,9 @@ pub struct Bench {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Attention, windows, recurrent layers, convolutions and group norm, forward and backward
+    /// Attention, windows, recurrent layers, convolutions, group norm and CTC, forward and backward
     Kernels,
-    /// A training step of a GPT, a Vision Transformer and a residual network of convolutions
+    /// A training step of a GPT, a Vision Transformer, a residual network of convolutions and a transcriber of speech
     Train,
     /// In-context learning: drawing the fields, and the node iteration on them
     Icl,
