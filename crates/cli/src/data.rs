@@ -2,22 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use regard_data::builtin::{self, Opinion, Scene, Sizes};
-use regard_data::{Split, Splits, listed};
+use regard_data::{JOINED, Recording, Split, Splits, encode_wav, joined, listed, read_recordings};
 use regard_figures::{Table, number};
 use regard_system::save_atomically;
 use regard_tasks::survey::{self, Survey};
 use regard_tasks::{Kind, Request, TaskError};
 use serde_json::json;
 
-use crate::failure::failure;
+use crate::failure::{failure, wrong_use};
 use crate::print::{print, tell};
 use crate::value::{from_zero, task};
 
 /// Number of papers of the built-in graph, as in its configuration.
 const PAPERS: usize = 1_200;
+/// Samples per second of strings that are joined from recordings.
+const STRINGS_RATE: u32 = 8_000;
 
 /// The arguments of `regard data`.
 #[derive(Args)]
@@ -55,15 +57,18 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Write the built-in data of a task as files, to read, change or use elsewhere
+    /// Write the built-in data of a task as files, to read, change or use elsewhere, or convert recordings to training files
     Make {
         /// Task whose data to write
-        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption", "graph"])]
+        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption", "graph", "speech"])]
         task: String,
+        /// Recordings to convert instead of the built-in data: a file, a folder or an archive
+        #[arg(long, value_name = "PATH")]
+        from: Option<PathBuf>,
         /// Folder to write to
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Seed that selects the sentences
+        /// Seed of the random choices
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_zero::<u64>)]
         seed: u64,
     },
@@ -77,7 +82,8 @@ impl Data {
             Action::Check { task, data, sets, json } => {
                 check(task, &Request { data, sets, ..Request::default() }, json)
             }
-            Action::Make { task, out, seed } => make(&task, out, seed),
+            Action::Make { task, from: Some(from), out, seed } => convert(&task, &from, &out, seed),
+            Action::Make { task, from: None, out, seed } => make(&task, out, seed),
         }
     }
 }
@@ -179,9 +185,23 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
             let files = builtin::citations(PAPERS, seed).to_files();
             files.into_iter().map(|(name, content)| (name.to_string(), content)).collect()
         }
+        "speech" => return write_recordings(&out, builtin::spoken(builtin::SPOKEN, seed)),
         _ => vec![("text.txt".to_string(), builtin::text(seed))],
     };
-    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    write_all(&out, files)
+}
+
+/// Converts recordings of a task to its training files.
+fn convert(task: &str, from: &Path, out: &Path, seed: u64) -> Result<()> {
+    if task == "speech" {
+        return join_recordings(from, out, seed);
+    }
+    Err(wrong_use(anyhow!("--from {}: the task {task} has no recordings to convert", from.display())))
+}
+
+/// Writes files to a folder, which is created if needed.
+fn write_all(out: &Path, files: Vec<(String, String)>) -> Result<()> {
+    std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     for (name, content) in files {
         let path = out.join(name);
         save_atomically(&path, content.as_bytes())?;
@@ -223,6 +243,33 @@ fn make_scenes(out: &Path, seed: u64) -> Result<()> {
         let path = folder.join("captions.tsv");
         save_atomically(&path, lines.as_bytes())?;
         print(&format!("wrote {} with {} pictures\n", path.display(), scenes.get(split).len()))?;
+    }
+    Ok(())
+}
+
+/// Joins recordings of single labels to strings, and writes them.
+fn join_recordings(from: &Path, out: &Path, seed: u64) -> Result<()> {
+    let recordings = read_recordings(from, STRINGS_RATE)?.examples;
+    let strings = joined(&recordings, JOINED, seed).with_context(|| from.display().to_string())?;
+    write_recordings(out, strings)
+}
+
+/// Writes recordings as WAV files, with a manifest for each part.
+fn write_recordings(out: &Path, recordings: Splits<Recording>) -> Result<()> {
+    for split in Split::ALL {
+        let folder = out.join(split.to_string());
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let mut lines = "path\ttext\n".to_string();
+        for (at, recording) in recordings.get(split).iter().enumerate() {
+            let name = format!("{split}/{at}.wav");
+            let path = out.join(&name);
+            std::fs::write(&path, encode_wav(&recording.sound)).with_context(|| path.display().to_string())?;
+            lines += &format!("{name}\t{}\n", recording.answer);
+        }
+        // Last, so that it names only recordings that are there.
+        let path = out.join(format!("{split}.tsv"));
+        save_atomically(&path, lines.as_bytes())?;
+        print(&format!("wrote {} with {} recordings\n", path.display(), recordings.get(split).len()))?;
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! Data for the tasks: readers of text formats, vectors and pictures, splits, tokenisers, batches and built-in data.
+//! Data for the tasks: readers of text formats, vectors, pictures and sounds, splits, tokenisers, batches and built-in data.
 //!
 //! This crate knows no tensors. The same files and the same seed give the same examples in the same order. Data that
 //! cannot be read give a [`DataError`] that names the file and the line.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod batch;
 pub mod builtin;
 mod captions;
@@ -19,6 +20,7 @@ mod jsonl;
 mod labelled;
 mod pairs;
 mod script;
+mod sounds;
 mod split;
 mod tagged;
 #[cfg(test)]
@@ -28,6 +30,7 @@ mod tokenizer;
 mod vectors;
 mod vocabulary;
 
+pub use archive::{Member, is_archive, member_name, member_of, read_archive, read_member};
 pub use batch::{Budget, Padded, batches, in_order, pad};
 pub use captions::{Caption, fingerprint_captions, load_captions, read_captioned_names, read_captions};
 pub use columns::Column;
@@ -43,6 +46,10 @@ pub use jsonl::read_json;
 pub use labelled::{LabelColumn, Labelled, LabelledColumns, load_labelled, read_labelled, read_texts};
 pub use pairs::{Pair, PairColumns, load_pairs, read_pairs, read_sources};
 pub use script::{is_east_asian, is_han, is_unspaced, lacks_spaces};
+pub use sounds::{
+    HeldRecordings, Indices, JOINED, LogMel, MelConfig, Recording, Sound, Voice, decode_wav, encode_wav,
+    fingerprint_recordings, is_wav, joined, load_recordings, read_recordings, read_sound, recording_names,
+};
 pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
 pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};

@@ -9,6 +9,7 @@ pub mod attention;
 mod buffer;
 pub mod convolution;
 pub mod cross_entropy;
+pub mod ctc;
 pub mod dropout;
 pub mod embedding;
 mod error;

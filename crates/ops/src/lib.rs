@@ -10,6 +10,7 @@ mod add_rows;
 mod attention;
 mod convolution;
 mod cross_entropy;
+mod ctc;
 mod dropout;
 mod embedding;
 mod error;
@@ -36,6 +37,7 @@ pub use attention::{
 };
 pub use convolution::{ConvolutionOptions, convolution, convolution_fallback};
 pub use cross_entropy::{cross_entropy, cross_entropy_fallback};
+pub use ctc::{CtcTargets, ctc_loss, ctc_loss_fallback};
 pub use dropout::{dropout, dropout_fallback};
 pub use embedding::{embedding, embedding_fallback};
 pub use error::OpError;

@@ -32,6 +32,7 @@ pub mod run;
 pub mod run_config;
 mod seal;
 pub mod settings;
+pub mod speech;
 pub mod survey;
 mod tag;
 pub mod task;
@@ -62,6 +63,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<image::Images>(),
         kind_of::<caption::Captions>(),
         kind_of::<graph::Nodes>(),
+        kind_of::<speech::Speech>(),
     ];
     KINDS
 }
@@ -133,6 +135,7 @@ mod tests {
             assert_eq!(unnamed::<crate::compose::Compose>(kind), none, "compose {kind}");
             assert_eq!(unnamed::<crate::vectors::VectorTask>(kind), none, "vectors {kind}");
             assert_eq!(unnamed::<crate::caption::Captions>(kind), none, "caption {kind}");
+            assert_eq!(unnamed::<crate::speech::Speech>(kind), none, "speech {kind}");
         }
         for kind in ["vit", "cnn", "attention_cnn", "dnn"] {
             assert_eq!(unnamed::<crate::image::Images>(kind), none, "image {kind}");

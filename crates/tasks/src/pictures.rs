@@ -39,20 +39,26 @@ pub(crate) fn read_picture(given: &Given, size: ImageSize) -> Result<GivenPictur
             return Ok(GivenPicture::Image(decode_image(&bytes, Path::new("image"), size)?));
         }
     };
-    let Some(name) = text.strip_prefix(BUILT_IN) else {
-        // Text that cannot be a path, such as a whole sentence, gets a short message.
-        const LONGEST_PATH: usize = 4_096;
-        if text.trim().is_empty() || text.len() > LONGEST_PATH || text.contains('\0') {
-            return Err(TaskError::input("input", "the path of a PNG or JPEG picture", excerpt(text)));
-        }
-        return Ok(GivenPicture::Image(read_image(Path::new(text), size)?));
-    };
+    if let Some((split, index)) = built_in(text)? {
+        return Ok(GivenPicture::BuiltIn(split, index));
+    }
+    // Text that cannot be a path, such as a whole sentence, gets a short message.
+    const LONGEST_PATH: usize = 4_096;
+    if text.trim().is_empty() || text.len() > LONGEST_PATH || text.contains('\0') {
+        return Err(TaskError::input("input", "the path of a PNG or JPEG picture", excerpt(text)));
+    }
+    Ok(GivenPicture::Image(read_image(Path::new(text), size)?))
+}
+
+/// Reads the split and the index of a built-in example from its name; `None` for another name.
+pub(crate) fn built_in(text: &str) -> Result<Option<(Split, usize)>, TaskError> {
+    let Some(name) = text.strip_prefix(BUILT_IN) else { return Ok(None) };
     let parts = name.split_once('/').and_then(|(split, index)| Some((split.parse().ok()?, index.parse().ok()?)));
-    let Some((split, index)) = parts else {
+    if parts.is_none() {
         let expected = format!("{BUILT_IN}SPLIT/NUMBER, such as {BUILT_IN}test/12");
         return Err(TaskError::input("input", expected, excerpt(text)));
-    };
-    Ok(GivenPicture::BuiltIn(split, index))
+    }
+    Ok(parts)
 }
 
 /// Returns the name by which [`read_picture`] finds a built-in picture.

@@ -40,6 +40,13 @@ pub enum RawInput {
         /// Name of the node.
         name: String,
     },
+    /// A sound.
+    Sound {
+        /// Name by which the user finds the sound.
+        name: String,
+        /// Hash of the samples.
+        hash: u64,
+    },
 }
 
 /// Key by which inputs are compared.
@@ -53,17 +60,15 @@ impl RawInput {
     fn identity(&self) -> Identity<'_> {
         match self {
             Self::Text(text) | Self::Node { name: text } => Identity::Text(text),
-            Self::Vectors { hash, .. } | Self::Picture { hash, .. } => Identity::Hash(*hash),
+            Self::Vectors { hash, .. } | Self::Picture { hash, .. } | Self::Sound { hash, .. } => Identity::Hash(*hash),
         }
     }
 
     /// Returns the text that a message shows.
     fn shown(&self) -> &str {
         match self {
-            Self::Text(shown)
-            | Self::Vectors { shown, .. }
-            | Self::Picture { name: shown, .. }
-            | Self::Node { name: shown } => shown,
+            Self::Text(shown) | Self::Vectors { shown, .. } => shown,
+            Self::Picture { name, .. } | Self::Node { name } | Self::Sound { name, .. } => name,
         }
     }
 
@@ -71,7 +76,7 @@ impl RawInput {
         match self {
             Self::Text(text) => Some((text.split_whitespace().count(), Unit::Words)),
             Self::Vectors { length, .. } => Some((*length, Unit::Vectors)),
-            Self::Picture { .. } | Self::Node { .. } => None,
+            Self::Picture { .. } | Self::Node { .. } | Self::Sound { .. } => None,
         }
     }
 }
@@ -125,7 +130,7 @@ pub struct SplitSurvey {
     pub examples: usize,
     /// Number of distinct inputs.
     pub distinct: usize,
-    /// Lengths of the inputs; `None` for pictures.
+    /// Lengths of the inputs; `None` for pictures and sounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<Lengths>,
     /// Number of examples of each label, or of words of each tag.

@@ -5,6 +5,7 @@ mod graph;
 mod icl;
 mod image;
 mod kernels;
+mod speech;
 mod train;
 mod work;
 
@@ -40,9 +41,9 @@ pub struct Bench {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Attention, windows, recurrent layers, convolutions and group norm, forward and backward
+    /// Attention, windows, recurrent layers, convolutions, group norm and CTC, forward and backward
     Kernels,
-    /// A training step of a GPT, a Vision Transformer, a residual network of convolutions and a graph attention network
+    /// A training step of a GPT, a Vision Transformer, a residual network of convolutions, a graph attention network and a transcriber of speech
     Train,
     /// In-context learning: drawing the fields, and the node iteration on them
     Icl,

@@ -8,6 +8,7 @@ use regard_system::available_memory;
 use super::gpt::GptShape;
 use super::graph::GraphModel;
 use super::image::ImageModel;
+use super::speech::{self, SpeechShape};
 use super::{Subject, graph, icl, kernels, train};
 
 /// A benchmark.
@@ -22,6 +23,8 @@ pub enum Work {
     Convolution { sizes: [usize; 6], phase: Phase },
     /// `group_norm/BATCHxCHANNELSxSIDExGROUPS/PHASE`: square images, with ReLU.
     GroupNorm { sizes: [usize; 4], phase: Phase },
+    /// `ctc/BATCHxFRAMESxVOCABxLABELS`: softmax, loss and gradient of texts without equal neighbours.
+    Ctc { sizes: [usize; 4] },
     /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`: one step of a GPT.
     Train(GptShape),
     /// `train/vit/BATCHxSIDExPATCHxD_MODELxN_HEADSxN_LAYERSxD_FF` or `train/cnn/BATCHxSIDExGROUPSxCHANNELSxCHANNELSxCHANNELS`:
@@ -29,6 +32,8 @@ pub enum Work {
     TrainImage(ImageModel),
     /// `train/gat/NODESxLINKSxFEATURESxOWNxD_MODELxN_HEADSxLABELS`: one step of a graph attention network.
     TrainGraph(GraphModel),
+    /// `train/speech/BATCHxSEQxWIDTHxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCABxLABELSxWINDOW`: one step of a transcriber.
+    TrainSpeech(SpeechShape),
     /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
     Icl { step: IclStep, sizes: [usize; 3] },
 }
@@ -72,7 +77,7 @@ pub enum Phase {
      examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
      backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, group_norm/64x32x28x8/forward, \
      train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, \
-     train/gat/2708x2x1433x18x64x8x7, icl/node/20x100x10000"
+     train/gat/2708x2x1433x18x64x8x7, train/speech/32x120x160x96x4x3x256x11x5x12, ctc/32x120x11x5, icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
     name: String,
@@ -140,6 +145,7 @@ impl Work {
         for sizes in [[64, 32, 28, 8], [64, 128, 7, 8]] {
             works.extend([Phase::Forward, Phase::Backward].map(|phase| Work::GroupNorm { sizes, phase }));
         }
+        works.extend([[32, 120, 11, 5], [16, 400, 30, 60]].map(|sizes| Work::Ctc { sizes }));
         works
     }
 
@@ -147,7 +153,8 @@ impl Work {
     pub fn training() -> Vec<Self> {
         let gpt = [GptShape::REFERENCE, GptShape::TINY].map(Work::Train);
         let images = [ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage);
-        gpt.into_iter().chain(images).chain([Work::TrainGraph(GraphModel::CORA)]).collect()
+        let others = [Work::TrainGraph(GraphModel::CORA), Work::TrainSpeech(SpeechShape::REFERENCE)];
+        gpt.into_iter().chain(images).chain(others).collect()
     }
 
     /// Returns the in-context-learning benchmarks of the speed table.
@@ -158,10 +165,12 @@ impl Work {
     /// Returns the subject of `regard bench` that the benchmark belongs to.
     pub fn subject(&self) -> Subject {
         match self {
-            Work::Attention { .. } | Work::Lstm { .. } | Work::Convolution { .. } | Work::GroupNorm { .. } => {
-                Subject::Kernels
-            }
-            Work::Train(_) | Work::TrainImage(_) | Work::TrainGraph(_) => Subject::Train,
+            Work::Attention { .. }
+            | Work::Lstm { .. }
+            | Work::Convolution { .. }
+            | Work::GroupNorm { .. }
+            | Work::Ctc { .. } => Subject::Kernels,
+            Work::Train(_) | Work::TrainImage(_) | Work::TrainGraph(_) | Work::TrainSpeech(_) => Subject::Train,
             Work::Icl { .. } => Subject::Icl,
         }
     }
@@ -177,6 +186,8 @@ impl Work {
             Work::Convolution { sizes, phase } => format!("convolution/{}/{}", joined(sizes), phase_name(phase)),
             Work::GroupNorm { sizes, phase } => format!("group_norm/{}/{}", joined(sizes), phase_name(phase)),
             Work::Lstm { sizes } => format!("lstm/{}", joined(sizes)),
+            Work::Ctc { sizes } => format!("ctc/{}", joined(sizes)),
+            Work::TrainSpeech(shape) => format!("train/speech/{}", joined(&shape.sizes())),
             Work::Train(shape) => format!("train/{}", joined(&shape.sizes())),
             Work::TrainImage(model) => {
                 let (name, sizes) = model.name_and_sizes();
@@ -220,8 +231,13 @@ impl Work {
             Work::GroupNorm { sizes: [batch, channels, side, groups], .. } => {
                 float(batch) * (4.0 * float(channels) * float(side) * float(side) + 2.0 * float(groups))
             }
+            Work::Ctc { sizes: [batch, frames, vocab, labels] } => {
+                // The lattice of each sequence has two f64 for each state.
+                float(batch) * float(frames) * (2.0 * float(vocab) + 4.0 * (2.0 * float(labels) + 1.0))
+            }
             Work::TrainImage(model) => model.numbers(),
             Work::TrainGraph(model) => model.numbers(),
+            Work::TrainSpeech(shape) => shape.numbers(),
             Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
                 let d = float(d_model);
                 let weights =
@@ -260,6 +276,8 @@ impl Work {
             Work::Train(shape) => train::step(*shape),
             Work::TrainImage(model) => train::image_step(*model),
             Work::TrainGraph(model) => graph::step(*model),
+            Work::Ctc { sizes } => speech::ctc(*sizes),
+            Work::TrainSpeech(shape) => speech::step(*shape),
             Work::Icl { step: IclStep::Fields, sizes } => icl::fields(*sizes),
             Work::Icl { step: IclStep::Node, sizes } => icl::node(*sizes),
         }
@@ -299,6 +317,15 @@ impl FromStr for Work {
                 let model = sizes(shape).map(GraphModel).and_then(GraphModel::checked);
                 Ok(Work::TrainGraph(model.map_err(|why| unknown(&why))?))
             }
+            ["train", "speech", shape] => {
+                let shape = sizes(shape).and_then(SpeechShape::new).map_err(|why| unknown(&why))?;
+                Ok(Work::TrainSpeech(shape))
+            }
+            ["ctc", shape] => {
+                let sizes @ [_, frames, vocab, labels] = sizes(shape).map_err(|why| unknown(&why))?;
+                speech::check_texts(frames, vocab, labels).map_err(|why| unknown(&why))?;
+                Ok(Work::Ctc { sizes })
+            }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
             ["train", shape] => {
                 let shape = GptShape::new(sizes(shape).map_err(|why| unknown(&why))?).map_err(|why| unknown(&why))?;
@@ -308,7 +335,7 @@ impl FromStr for Work {
                 let step = STEPS.iter().find(|s| s.0 == *step).ok_or_else(|| unknown("expected fields or node"))?.1;
                 Ok(Work::Icl { step, sizes: sizes(shape).map_err(|why| unknown(&why))? })
             }
-            _ => Err(unknown("expected attention/…, lstm/…, convolution/…, group_norm/…, train/… or icl/…")),
+            _ => Err(unknown("expected attention/…, lstm/…, convolution/…, group_norm/…, ctc/…, train/… or icl/…")),
         }
     }
 }
@@ -346,6 +373,8 @@ mod tests {
             ("train/vit/1x8x3x8x2x1x16", "patch = 3"),
             ("train/cnn/1x8x3x6x6x7", "channels[2] = 7"),
             ("train/gat/50x2x9x3x10x3x2", "n_heads = 3"),
+            ("ctc/1x4x3x5", "no more labels than frames"),
+            ("train/speech/1x8x4x9x2x1x4x3x2x1", "d_model"),
             ("nothing", "expected attention"),
         ] {
             let error = name.parse::<Work>().unwrap_err().to_string();

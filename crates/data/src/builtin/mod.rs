@@ -9,6 +9,7 @@
 //! - [`text()`]: short stories for language models and word vectors.
 //! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
 //! - [`citations()`]: a graph of papers that cite each other.
+//! - [`spoken()`]: digits said by synthesised voices, one by one or in strings.
 
 mod citations;
 mod clause;
@@ -26,6 +27,7 @@ mod pronoun;
 mod scenes;
 mod sentence;
 mod sentiment;
+mod spoken;
 mod story_words;
 mod text;
 
@@ -38,6 +40,7 @@ pub use motions::{motions, motions_fingerprint};
 pub use parts::Sizes;
 pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};
 pub use sentiment::{Label, Opinion, sentiment};
+pub use spoken::{SPOKEN, spoken, spoken_digit, spoken_fingerprint, spoken_string, spoken_strings};
 pub use text::{analogies, related, text};
 
 use crate::Splits;

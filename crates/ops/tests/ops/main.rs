@@ -6,6 +6,7 @@ mod add_rows;
 mod attention;
 mod convolution;
 mod cross_entropy;
+mod ctc;
 mod dropout;
 mod embedding;
 mod golden;

@@ -3,6 +3,7 @@
 //! Both use a model only through [`Decoder`]: a batch of unfinished sequences, each with the log-probabilities of its next token.
 //! Finished sequences leave the batch, so that short ones cost nothing while long ones go on.
 
+pub mod ctc;
 mod models;
 mod sample;
 mod search;

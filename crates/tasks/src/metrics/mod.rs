@@ -7,6 +7,7 @@
 //! | the same for several labels per example | [`label_sets`](mod@label_sets) | scikit-learn |
 //! | errors and correlation of numbers | [`regression`](mod@regression) | scikit-learn |
 //! | F1 of spans in BIO tags | [`spans`] | conlleval |
+//! | character error rate | [`edits`] | the formula |
 //! | perplexity, bits per character, exact matches | [`text`] | the formulas |
 //!
 //! BLEU and chrF are in percent, as usual; all other scores are fractions of 1. This module uses no tensors and no files.
@@ -15,6 +16,7 @@
 pub mod bleu;
 pub mod chrf;
 pub mod classes;
+pub mod edits;
 pub mod label_sets;
 pub mod regression;
 pub mod score;
@@ -28,6 +30,7 @@ mod golden;
 pub use bleu::{Bleu, bleu, sentence_bleu};
 pub use chrf::{ChrfOptions, chrf, sentence_chrf};
 pub use classes::{ClassReport, Confusion};
+pub use edits::character_error_rate;
 pub use label_sets::{LabelSetScores, label_sets};
 pub use regression::{Regression, regression};
 pub use score::Score;

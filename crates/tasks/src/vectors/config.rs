@@ -157,7 +157,7 @@ impl Default for ModelConfig {
 
 impl ModelConfig {
     /// The layers, if the network is recurrent.
-    pub(super) fn recurrent(&self) -> Option<RecurrentModel> {
+    pub(crate) fn recurrent(&self) -> Option<RecurrentModel> {
         match self {
             Self::Rnn(keys) => Some(keys.base.counted(Cell::Rnn)),
             Self::Lstm(keys) => Some(keys.base.counted(Cell::lstm())),
@@ -167,7 +167,7 @@ impl ModelConfig {
     }
 
     /// The configuration of the network; settings that depend on the data keep their defaults.
-    pub(super) fn network(&self) -> VectorModelConfig {
+    pub(crate) fn network(&self) -> VectorModelConfig {
         match self {
             Self::Transformer(Extended { base, more }) => VectorModelConfig {
                 body: BodyConfig::Transformer(body(base)),
@@ -188,7 +188,7 @@ impl ModelConfig {
         }
     }
 
-    fn validate(&self) -> Result<(), ConfigError> {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Transformer(keys) => keys.base.transformer(1).validate(),
             Self::Rnn(keys) | Self::Lstm(keys) | Self::Gru(keys) => keys.base.validate(),

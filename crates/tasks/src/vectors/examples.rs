@@ -225,7 +225,7 @@ fn learn_changes(data: &DataConfig, train: &[Series]) -> Result<Forecast, TaskEr
 }
 
 /// Pads scaled examples with zeros to one tensor, `[examples, longest, width]`; also returns their lengths.
-pub(super) fn padded(examples: &[Vec<f32>], width: usize, device: &Device) -> (Tensor<3>, Vec<usize>) {
+pub(crate) fn padded(examples: &[Vec<f32>], width: usize, device: &Device) -> (Tensor<3>, Vec<usize>) {
     let lengths: Vec<usize> = examples.iter().map(|example| example.len() / width).collect();
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let mut numbers = vec![0.0; examples.len() * longest * width];

@@ -6,14 +6,14 @@
 
 mod answer;
 mod augment;
-mod config;
-mod examples;
+pub(crate) mod config;
+pub(crate) mod examples;
 mod forecast;
 mod overflow;
 mod picture;
 mod resample;
 mod scaling;
-mod size;
+pub(crate) mod size;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +44,7 @@ use crate::answers::{Answer, Answers, TargetKind};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind, check_length};
-use crate::model::positions;
+use crate::model::{positions, sizes};
 use crate::notes;
 use crate::rows::{SCORING, device_of, spread};
 use crate::survey::{RawExample, RawInput};
@@ -310,7 +310,10 @@ impl Task for VectorTask {
     }
 
     fn described(&self) -> Option<Description> {
-        Some(size::described(&self.config, &self.network()))
+        let DataConfig { target, max_length, window, .. } = self.config.data;
+        let longest = if target == Aim::Next { window } else { max_length };
+        let sizes = sizes(self.config.train.batch_tokens, longest);
+        Some(size::described(&self.config.model, &self.network(), sizes))
     }
 
     fn model(&self, init: &Init) -> Result<VectorModel, TaskError> {

@@ -1,17 +1,17 @@
 //! The cost of a network on vectors, as far as it matters for memory.
 
-use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
+use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows, Sizes};
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::recurrent::Direction;
 use regard_nn::models::vectors::{AnswerPer, VectorModelConfig};
 
-use super::config::{Aim, Config, ModelConfig};
-use crate::model::{lookup, sizes};
+use super::config::ModelConfig;
+use crate::model::lookup;
 
-/// Describes the network of a task.
-pub(super) fn described(config: &Config, network: &VectorModelConfig) -> Description {
-    let (architecture, width) = match (&config.model, config.model.recurrent()) {
+/// Describes the network of a task, with the sizes of a batch.
+pub(crate) fn described(model: &ModelConfig, network: &VectorModelConfig, sizes: Sizes) -> Description {
+    let (architecture, width) = match (model, model.recurrent()) {
         (ModelConfig::Transformer(keys), _) => (Architecture::Encoder(keys.base.transformer(1)), keys.base.d_model),
         (_, Some(layers)) => {
             let layers = RecurrentModel { direction: Direction::Both, d_in: network.width, ..layers };
@@ -32,10 +32,5 @@ pub(super) fn described(config: &Config, network: &VectorModelConfig) -> Descrip
         extra.push(Extra::linear(&format!("answer.{number}"), below, layer, rows));
         below = layer;
     }
-    let longest = match config.data.target {
-        Aim::Given => config.data.max_length,
-        Aim::Next => config.data.window,
-    };
-    let sizes = sizes(config.train.batch_tokens, longest);
     Description { sizes, extra, ..Description::new(architecture) }
 }

@@ -1,0 +1,44 @@
+//! Recordings as callers give them.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use regard_data::{Sound, Split, decode_wav, excerpt, read_sound};
+use serde_json::Value;
+
+use crate::error::TaskError;
+use crate::input::{Given, InputKind};
+use crate::pictures::built_in;
+
+/// A recording as a caller has given it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum GivenSound {
+    /// A WAV file, with its name.
+    Sound(Sound, String),
+    /// A recording of the built-in data, by its split and its index from 0.
+    BuiltIn(Split, usize),
+}
+
+/// Reads a recording: the path of a WAV file, `{"audio": base64}` with the content of one, or the name of a built-in recording.
+pub(super) fn read_given(given: &Given) -> Result<GivenSound, TaskError> {
+    let text = match given {
+        Given::Text(text) | Given::Json(Value::String(text)) => text,
+        Given::Json(_) => {
+            let encoded = given.value(InputKind::Sound)?.and_then(Value::as_str);
+            let wrong = |got: String| TaskError::input("audio", "a WAV file as base64", got);
+            let encoded = encoded.ok_or_else(|| wrong("something else than a text".to_string()))?;
+            let bytes = STANDARD.decode(encoded.trim()).map_err(|error| wrong(error.to_string()))?;
+            return Ok(GivenSound::Sound(decode_wav(&bytes, Path::new("audio"))?, "the sound".to_string()));
+        }
+    };
+    if let Some((split, index)) = built_in(text)? {
+        return Ok(GivenSound::BuiltIn(split, index));
+    }
+    // Text that cannot be a path, such as a whole sentence, gets a short message.
+    const LONGEST_PATH: usize = 4_096;
+    if text.trim().is_empty() || text.len() > LONGEST_PATH || text.contains('\0') {
+        return Err(TaskError::input("input", "the path of a WAV file", excerpt(text)));
+    }
+    Ok(GivenSound::Sound(read_sound(Path::new(text))?, text.clone()))
+}
