@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use regard_data::builtin::{self, Opinion, Scene, Sizes};
 use regard_data::{Split, Splits, listed};
@@ -12,7 +12,7 @@ use regard_tasks::survey::{self, Survey};
 use regard_tasks::{Kind, Request, TaskError};
 use serde_json::json;
 
-use crate::failure::failure;
+use crate::failure::{failure, wrong_use};
 use crate::print::{print, tell};
 use crate::value::{from_zero, task};
 
@@ -52,15 +52,18 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Write the built-in data of a task as files, to read, change or use elsewhere
+    /// Write the built-in data of a task as files, to read, change or use elsewhere, or convert recordings to training files
     Make {
         /// Task whose data to write
         #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption"])]
         task: String,
+        /// Recordings to convert instead of the built-in data: a file, a folder or an archive
+        #[arg(long, value_name = "PATH")]
+        from: Option<PathBuf>,
         /// Folder to write to
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Seed that selects the sentences
+        /// Seed of the random choices
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_zero::<u64>)]
         seed: u64,
     },
@@ -74,7 +77,8 @@ impl Data {
             Action::Check { task, data, sets, json } => {
                 check(task, &Request { data, sets, ..Request::default() }, json)
             }
-            Action::Make { task, out, seed } => make(&task, out, seed),
+            Action::Make { task, from: Some(from), out, seed } => convert(&task, &from, &out, seed),
+            Action::Make { task, from: None, out, seed } => make(&task, out, seed),
         }
     }
 }
@@ -174,7 +178,17 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
         "caption" => return make_scenes(&out, seed),
         _ => vec![("text.txt".to_string(), builtin::text(seed))],
     };
-    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    write_all(&out, files)
+}
+
+/// Converts recordings of a task to its training files.
+fn convert(task: &str, from: &Path, _out: &Path, _seed: u64) -> Result<()> {
+    Err(wrong_use(anyhow!("--from {}: the task {task} has no recordings to convert", from.display())))
+}
+
+/// Writes files to a folder, which is created if needed.
+fn write_all(out: &Path, files: Vec<(String, String)>) -> Result<()> {
+    std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     for (name, content) in files {
         let path = out.join(name);
         save_atomically(&path, content.as_bytes())?;
