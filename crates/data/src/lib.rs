@@ -4,6 +4,7 @@
 //! cannot be read give a [`DataError`] that names the file and the line.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod batch;
 pub mod builtin;
 mod captions;
@@ -27,6 +28,7 @@ mod tokenizer;
 mod vectors;
 mod vocabulary;
 
+pub use archive::{Member, is_archive, member_name, member_of, read_archive, read_member};
 pub use batch::{Budget, Padded, batches, in_order, pad};
 pub use captions::{Caption, fingerprint_captions, load_captions, read_captioned_names, read_captions};
 pub use columns::Column;
