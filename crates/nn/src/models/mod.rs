@@ -5,6 +5,7 @@ pub mod captioner;
 pub mod classifier;
 pub mod encoder;
 pub mod encoder_decoder;
+pub mod handwriting;
 pub mod image;
 pub mod language_model;
 pub mod masked_language_model;

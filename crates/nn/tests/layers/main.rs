@@ -21,6 +21,7 @@ mod density;
 mod feed_forward;
 mod gaussian_window;
 mod graph;
+mod handwriting;
 mod hard_attention;
 mod image;
 mod image_models;
