@@ -20,6 +20,7 @@ mod labelled;
 mod pairs;
 mod script;
 mod split;
+mod strokes;
 mod tagged;
 #[cfg(test)]
 mod testing;
@@ -44,6 +45,7 @@ pub use labelled::{LabelColumn, Labelled, LabelledColumns, load_labelled, read_l
 pub use pairs::{Pair, PairColumns, load_pairs, read_pairs, read_sources};
 pub use script::{is_east_asian, is_han, is_unspaced, lacks_spaces};
 pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
+pub use strokes::{Handwritten, Stroke, convert_strokes, load_strokes, read_strokes, strokes_from_json};
 pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
 pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};
