@@ -13,6 +13,7 @@ mod nodes;
 mod pictures;
 mod plot;
 mod scatter;
+mod strokes;
 mod table;
 mod text;
 
@@ -25,6 +26,7 @@ pub use links::Links;
 pub use nodes::Nodes;
 pub use pictures::{Pictures, Tile};
 pub use scatter::{LabelledPoint, Scatter};
+pub use strokes::{PenStroke, Strokes};
 pub use table::Table;
 pub use text::Text;
 
@@ -53,6 +55,8 @@ pub enum PanelKind {
     Nodes(Nodes),
     /// Pictures with captions.
     Pictures(Pictures),
+    /// Strokes of a pen.
+    Strokes(Strokes),
 }
 
 /// How finely the cells of heat maps are drawn.
@@ -84,6 +88,7 @@ impl PanelKind {
             Self::Scatter(panel) => panel.size(),
             Self::Nodes(panel) => panel.size(),
             Self::Pictures(panel) => panel.size(),
+            Self::Strokes(panel) => panel.size(),
         }
     }
 
@@ -99,6 +104,7 @@ impl PanelKind {
             Self::Scatter(panel) => panel.draw(canvas, area),
             Self::Nodes(panel) => panel.draw(canvas, area),
             Self::Pictures(panel) => panel.draw(canvas, area),
+            Self::Strokes(panel) => panel.draw(canvas, area),
         }
     }
 }
@@ -112,7 +118,7 @@ macro_rules! into_panel {
         }
     )*};
 }
-into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter, Nodes, Pictures);
+into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter, Nodes, Pictures, Strokes);
 
 /// Size of a panel that has nothing to show.
 const EMPTY: Size = Size { width: 120.0, height: 40.0 };
