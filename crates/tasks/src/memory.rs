@@ -71,6 +71,7 @@ mod tests {
     use crate::task::testing::configured;
     use crate::translate::Translate;
     use crate::words::Words;
+    use crate::write::WriteTask;
 
     fn started<T: Task>(sets: &[&str]) -> T {
         T::start(configured::<T>(sets).unwrap()).unwrap().0
@@ -97,6 +98,8 @@ mod tests {
             error::<Compose>(&["model.kind=lstm"]),
             error::<Classify>(&[]),
             error::<Classify>(&["model.kind=gru", "model.pooling=mean"]),
+            error::<WriteTask>(&["model.n_layers=3"]),
+            error::<WriteTask>(&["model.kind=prediction"]),
         ] {
             assert_eq!(exact, 0.0);
         }
@@ -128,6 +131,7 @@ mod tests {
         refused::<Words>("model.d_model=4000000");
         refused::<Compose>("model.d_model=400000");
         refused::<Captions>("model.d_model=400000");
+        refused::<WriteTask>("model.d_model=400000");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `regard bench`: measures the speed of Regard; `bench/compare` runs it side by side with PyTorch.
 
 mod gpt;
+mod handwriting;
 mod icl;
 mod image;
 mod kernels;
@@ -41,7 +42,7 @@ pub struct Bench {
 pub enum Subject {
     /// Attention, windows, recurrent layers, convolutions and group norm, forward and backward
     Kernels,
-    /// A training step of a GPT, a Vision Transformer and a residual network of convolutions
+    /// A training step of a GPT, a Vision Transformer, a residual network of convolutions and a handwriting network
     Train,
     /// In-context learning: drawing the fields, and the node iteration on them
     Icl,

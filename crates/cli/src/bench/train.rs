@@ -21,20 +21,21 @@ use crate::progress::Progress;
 type BatchLoss<M> = Box<dyn Fn(&M) -> Result<Tensor<1>, NnError>>;
 
 /// A model in training on one batch.
-struct Training<M> {
+pub struct Training<M> {
     model: Option<M>,
     optimiser: AdamW,
     loss: BatchLoss<M>,
 }
 
 impl<M: Module> Training<M> {
-    fn new(model: M, loss: impl Fn(&M) -> Result<Tensor<1>, NnError> + 'static) -> Self {
+    /// Creates the training of a model on the batch that `loss` holds.
+    pub fn new(model: M, loss: impl Fn(&M) -> Result<Tensor<1>, NnError> + 'static) -> Self {
         let options = AdamWOptions { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 };
         Self { model: Some(model), optimiser: AdamW::new(options, Some(1.0), Decay::All), loss: Box::new(loss) }
     }
 
     /// Runs the forward pass, the backward pass and the update. Returns the loss before the update.
-    fn step(&mut self) -> Result<f32> {
+    pub fn step(&mut self) -> Result<f32> {
         let model = self.model.take().expect("each step puts the model back");
         let loss = (self.loss)(&model)?;
         let gradients = loss.clone().backward();

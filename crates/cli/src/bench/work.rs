@@ -6,8 +6,9 @@ use anyhow::{Result, bail};
 use regard_system::available_memory;
 
 use super::gpt::GptShape;
+use super::handwriting::WritingShape;
 use super::image::ImageModel;
-use super::{Subject, icl, kernels, train};
+use super::{Subject, handwriting, icl, kernels, train};
 
 /// A benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Work {
     /// `train/vit/BATCHxSIDExPATCHxD_MODELxN_HEADSxN_LAYERSxD_FF` or `train/cnn/BATCHxSIDExGROUPSxCHANNELSxCHANNELSxCHANNELS`:
     /// one step of a classifier of images.
     TrainImage(ImageModel),
+    /// `train/write/BATCHxSEQxCHARACTERSxTEXTxD_HIDDENxN_LAYERSxWINDOWxMIXTURE`: one step of a handwriting network.
+    TrainWriting(WritingShape),
     /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
     Icl { step: IclStep, sizes: [usize; 3] },
 }
@@ -68,7 +71,8 @@ pub enum Phase {
     "`{name}` is not a benchmark here: {why}\n  \
      examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
      backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, group_norm/64x32x28x8/forward, \
-     train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, icl/node/20x100x10000"
+     train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, \
+     train/write/32x150x27x8x128x2x5x10, icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
     name: String,
@@ -142,7 +146,8 @@ impl Work {
     /// Returns the training benchmarks of the speed table.
     pub fn training() -> Vec<Self> {
         let gpt = [GptShape::REFERENCE, GptShape::TINY].map(Work::Train);
-        gpt.into_iter().chain([ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage)).collect()
+        let images = [ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage);
+        gpt.into_iter().chain(images).chain([Work::TrainWriting(WritingShape::REFERENCE)]).collect()
     }
 
     /// Returns the in-context-learning benchmarks of the speed table.
@@ -156,7 +161,7 @@ impl Work {
             Work::Attention { .. } | Work::Lstm { .. } | Work::Convolution { .. } | Work::GroupNorm { .. } => {
                 Subject::Kernels
             }
-            Work::Train(_) | Work::TrainImage(_) => Subject::Train,
+            Work::Train(_) | Work::TrainImage(_) | Work::TrainWriting(_) => Subject::Train,
             Work::Icl { .. } => Subject::Icl,
         }
     }
@@ -177,6 +182,7 @@ impl Work {
                 let (name, sizes) = model.name_and_sizes();
                 format!("train/{name}/{}", joined(sizes))
             }
+            Work::TrainWriting(shape) => format!("train/write/{}", joined(&shape.sizes())),
             Work::Icl { step, sizes } => {
                 let step = STEPS.iter().find(|s| s.1 == *step).map_or("", |s| s.0);
                 format!("icl/{step}/{}", joined(sizes))
@@ -215,6 +221,7 @@ impl Work {
                 float(batch) * (4.0 * float(channels) * float(side) * float(side) + 2.0 * float(groups))
             }
             Work::TrainImage(model) => model.numbers(),
+            Work::TrainWriting(shape) => shape.numbers(),
             Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
                 let d = float(d_model);
                 let weights =
@@ -252,6 +259,7 @@ impl Work {
             Work::GroupNorm { sizes, phase } => kernels::group_norm(*sizes, *phase),
             Work::Train(shape) => train::step(*shape),
             Work::TrainImage(model) => train::image_step(*model),
+            Work::TrainWriting(shape) => handwriting::step(*shape),
             Work::Icl { step: IclStep::Fields, sizes } => icl::fields(*sizes),
             Work::Icl { step: IclStep::Node, sizes } => icl::node(*sizes),
         }
@@ -286,6 +294,10 @@ impl FromStr for Work {
                     _ => sizes(shape).map(ImageModel::Cnn),
                 };
                 Ok(Work::TrainImage(model.and_then(ImageModel::checked).map_err(|why| unknown(&why))?))
+            }
+            ["train", "write", shape] => {
+                let shape = sizes(shape).and_then(WritingShape::new).map_err(|why| unknown(&why))?;
+                Ok(Work::TrainWriting(shape))
             }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
             ["train", shape] => {
