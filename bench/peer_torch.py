@@ -10,6 +10,7 @@ model (3.11 against 3.19; both sides have two), `[batch, seq, heads, d_head]` st
 """
 
 import json
+import math
 import os
 import resource
 import sys
@@ -257,6 +258,69 @@ def train_speech(batch, seq, width, d_model, n_heads, n_layers, d_ff, vocab, lab
     return [form(False), form(True)]
 
 
+class Handwriting(nn.Module):
+    """The synthesis network of Graves (2013): the window of a step is an input of the first layer at the next one."""
+
+    def __init__(self, characters, d_hidden, n_layers, window, components):
+        super().__init__()
+        self.characters, self.components = characters, components
+        self.first = nn.LSTMCell(3 + characters, d_hidden)
+        self.window = nn.Linear(d_hidden, 3 * window)
+        self.upper = nn.ModuleList(nn.LSTM(3 + characters + d_hidden, d_hidden, batch_first=True) for _ in range(n_layers - 1))
+        self.output = nn.Linear(n_layers * d_hidden, 6 * components + 1)
+        with torch.no_grad():
+            self.window.bias[2 * window :] = math.log(0.05)
+
+    def forward(self, inputs, targets):
+        points, texts = inputs
+        (batch, seq, _), length = points.shape, texts.shape[1]
+        text = F.one_hot(texts, self.characters).float()
+        places = torch.arange(1, length + 1, dtype=torch.float32)[:, None]
+        state, window, position = None, points.new_zeros(batch, self.characters), 0.0
+        hidden, windows = [], []
+        for point in points.unbind(1):
+            state = self.first(torch.cat([point, window], 1), state)
+            height, sharpness, move = self.window(state[0]).exp().chunk(3, 1)
+            position = position + move
+            # [batch, length, components]
+            distance = position[:, None] - places
+            weights = (height[:, None] * torch.exp(-sharpness[:, None] * distance * distance)).sum(2)
+            window = torch.bmm(weights[:, None], text).squeeze(1)
+            hidden.append(state[0])
+            windows.append(window)
+        states, windows = [torch.stack(hidden, 1)], torch.stack(windows, 1)
+        for layer in self.upper:
+            states.append(layer(torch.cat([points, windows, states[-1]], 2))[0])
+        raw = self.output(torch.cat(states, 2))
+        end, weight, mx, my, sx, sy, correlation = raw.split([1, *[self.components] * 6], 2)
+        u, v = (targets[..., :1] - mx) * torch.exp(-sx), (targets[..., 1:2] - my) * torch.exp(-sy)
+        rho = torch.tanh(correlation)
+        rest = 1 - rho * rho
+        exponent = (u * u + v * v - 2 * rho * u * v) / (2 * rest)
+        movement = F.log_softmax(weight, 2) - sx - sy - 0.5 * torch.log(rest) - exponent - math.log(2 * math.pi)
+        ends = F.binary_cross_entropy_with_logits(end, targets[..., 2:], reduction="sum")
+        return (ends - torch.logsumexp(movement, 2).sum()) / (batch * seq)
+
+
+def train_writing(batch, seq, characters, length, d_hidden, n_layers, window, components):
+    """Returns the step with and without oneDNN."""
+    points = torch.rand(batch, seq + 1, 3) * 2 - 1
+    points[..., 2] = (points[..., 2] > 0.8).float()
+    texts = torch.randint(characters, (batch, length))
+
+    def form(onednn):
+        model = Handwriting(characters, d_hidden, n_layers, window, components)
+        step = training(model, (points[:, :-1].contiguous(), texts), points[:, 1:].contiguous())
+
+        def run():
+            torch.backends.mkldnn.enabled = onednn
+            step()
+
+        return run
+
+    return [form(False), form(True)]
+
+
 def training(model, inputs, targets):
     """Returns a training step of the model on one batch."""
     parameters = list(model.parameters())
@@ -409,7 +473,7 @@ def work(name):
     """Returns the work as a list of equivalent calls."""
     kind, _, rest = name.partition("/")
     parts = rest.split("/")
-    named = kind in ("attention", "icl") or parts[0] in ("vit", "cnn", "gat", "speech")
+    named = kind in ("attention", "icl") or parts[0] in ("vit", "cnn", "gat", "speech", "write")
     sizes = [int(n) for n in parts[1 if named else 0].split("x")]
     torch.backends.mkldnn.enabled = True
     if kind == "train" and parts[0] == "speech":
@@ -417,6 +481,8 @@ def work(name):
     if kind == "train":
         if parts[0] == "gat":
             return train_graph(*sizes)
+        if parts[0] == "write":
+            return train_writing(*sizes)
         return train_image(parts[0], *sizes) if named else train(*sizes)
     if kind == "ctc":
         return ctc(*sizes)

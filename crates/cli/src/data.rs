@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use regard_data::builtin::{self, Opinion, Scene, Sizes};
-use regard_data::{JOINED, Recording, Split, Splits, encode_wav, joined, listed, read_recordings};
+use regard_data::{Handwritten, JOINED, Recording, Split, Splits, encode_wav, joined, listed, read_recordings};
 use regard_figures::{Table, number};
 use regard_system::save_atomically;
 use regard_tasks::survey::{self, Survey};
@@ -60,7 +60,7 @@ enum Action {
     /// Write the built-in data of a task as files, to read, change or use elsewhere, or convert recordings to training files
     Make {
         /// Task whose data to write
-        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption", "graph", "speech"])]
+        #[arg(value_name = "TASK", value_parser = ["translate", "tag", "classify", "generate", "pretrain", "words", "image", "caption", "graph", "speech", "write"])]
         task: String,
         /// Recordings to convert instead of the built-in data: a file, a folder or an archive
         #[arg(long, value_name = "PATH")]
@@ -179,6 +179,7 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
             let line = |opinion: Opinion| format!("{}\t{}\n", opinion.text, opinion.label.name());
             parts("tsv", "text\tlabel\n", opinions.map(line))
         }
+        "write" => handwriting(builtin::handwriting(builtin::LINES, seed)),
         "image" => return make_digits(&out, seed),
         "caption" => return make_scenes(&out, seed),
         "graph" => {
@@ -193,10 +194,16 @@ fn make(task: &str, out: PathBuf, seed: u64) -> Result<()> {
 
 /// Converts recordings of a task to its training files.
 fn convert(task: &str, from: &Path, out: &Path, seed: u64) -> Result<()> {
-    if task == "speech" {
-        return join_recordings(from, out, seed);
+    match task {
+        "speech" => join_recordings(from, out, seed),
+        "write" => write_all(out, handwriting(regard_data::convert_strokes(from, seed)?)),
+        _ => Err(wrong_use(anyhow!("--from {}: the task {task} has no recordings to convert", from.display()))),
     }
-    Err(wrong_use(anyhow!("--from {}: the task {task} has no recordings to convert", from.display())))
+}
+
+/// Returns handwritten lines as files.
+fn handwriting(lines: Splits<Handwritten>) -> Vec<(String, String)> {
+    parts("jsonl", "", lines.map(|line| line.line()))
 }
 
 /// Writes files to a folder, which is created if needed.

@@ -22,6 +22,7 @@ mod pairs;
 mod script;
 mod sounds;
 mod split;
+mod strokes;
 mod tagged;
 #[cfg(test)]
 mod testing;
@@ -51,6 +52,7 @@ pub use sounds::{
     fingerprint_recordings, is_wav, joined, load_recordings, read_recordings, read_sound, recording_names,
 };
 pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
+pub use strokes::{Handwritten, Stroke, convert_strokes, load_strokes, read_strokes, strokes_from_json};
 pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
 pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};

@@ -40,8 +40,8 @@ pub use figure::{Columns, Figure, Format, Panel, Saved};
 pub use html::Interactive;
 pub use number::{fixed, number, thousands};
 pub use panel::{
-    Bars, CellNumbers, Heatmap, LabelledPoint, LineStyle, Lines, Links, Nodes, PanelKind, Pictures, Ray, ScaleBar,
-    Scatter, Series, Star, Table, Text, Tile, confusion_matrix, deviation_text,
+    Bars, CellNumbers, Heatmap, LabelledPoint, LineStyle, Lines, Links, Nodes, PanelKind, PenStroke, Pictures, Ray,
+    ScaleBar, Scatter, Series, Star, Strokes, Table, Text, Tile, confusion_matrix, deviation_text,
 };
 pub use report::{Content, Report, Section};
 pub use text::visible;

@@ -53,8 +53,8 @@ pub use linear_attention::{
 };
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_fallback};
 pub use recurrent::{
-    GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, gru, gru_fallback, lstm, lstm_fallback,
-    lstm_with_lengths, rnn, rnn_fallback,
+    GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, WindowLstmOutput, WindowLstmWeights, gru, gru_fallback,
+    lstm, lstm_fallback, lstm_with_lengths, rnn, rnn_fallback, window_lstm, window_lstm_fallback,
 };
 pub use regard_kernels::activation::Activation;
 pub use regard_kernels::adamw::AdamWOptions;

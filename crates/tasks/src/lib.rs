@@ -14,6 +14,7 @@ mod generate;
 mod graph;
 pub mod heads;
 mod image;
+pub mod ink;
 pub mod input;
 mod looked;
 mod memory;
@@ -41,6 +42,7 @@ mod translate;
 mod vectors;
 pub mod weights;
 mod words;
+mod write;
 
 pub use error::TaskError;
 pub use opened::{Examples, Opened, open};
@@ -64,6 +66,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         kind_of::<caption::Captions>(),
         kind_of::<graph::Nodes>(),
         kind_of::<speech::Speech>(),
+        kind_of::<write::WriteTask>(),
     ];
     KINDS
 }
@@ -114,6 +117,7 @@ mod tests {
             ("tag", "tag-ewt"),
             ("translate", "translate-tatoeba"),
             ("vectors", "vectors-pendigits"),
+            ("write", "write-pendigits"),
         ] {
             let config = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../configs/{file}.toml"));
             // Some keys, such as `data.dev`, need a path; nothing is read from it.
@@ -147,7 +151,10 @@ mod tests {
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
         assert_eq!(unnamed::<crate::vectors::VectorTask>("dnn"), none, "vectors");
         assert_eq!(unnamed::<crate::pretrain::Pretrain>("transformer"), none, "pretrain");
-        // The words task refuses label smoothing.
+        // These tasks refuse label smoothing.
         assert_eq!(unnamed::<crate::words::Words>("cbow"), ["label_smoothing"], "words");
+        for kind in ["synthesis", "prediction"] {
+            assert_eq!(unnamed::<crate::write::WriteTask>(kind), ["label_smoothing"], "write {kind}");
+        }
     }
 }

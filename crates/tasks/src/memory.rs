@@ -72,6 +72,7 @@ mod tests {
     use crate::task::testing::configured;
     use crate::translate::Translate;
     use crate::words::Words;
+    use crate::write::WriteTask;
 
     fn started<T: Task>(sets: &[&str]) -> T {
         T::start(configured::<T>(sets).unwrap()).unwrap().0
@@ -101,6 +102,8 @@ mod tests {
             error::<Nodes>(&[]),
             error::<Nodes>(&["model.scoring=dynamic", "model.output_heads=3"]),
             error::<Nodes>(&["model.kind=gcn"]),
+            error::<WriteTask>(&["model.n_layers=3"]),
+            error::<WriteTask>(&["model.kind=prediction"]),
         ] {
             assert_eq!(exact, 0.0);
         }
@@ -133,6 +136,7 @@ mod tests {
         refused::<Compose>("model.d_model=400000");
         refused::<Captions>("model.d_model=400000");
         refused::<Nodes>("model.d_model=4000000");
+        refused::<WriteTask>("model.d_model=400000");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, MODEL};
 use crate::heads::{self, Heads};
+use crate::ink::{Ink, PenOptions, PenRequest};
 use crate::input::{Given, InputKind};
 use crate::looked::Draw;
 use crate::memory;
@@ -84,6 +85,14 @@ pub trait Opened: Send + Sync {
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError>;
+
+    /// Writes lines by hand. A text that the model cannot write gets an error without affecting the others.
+    fn write_by_hand(
+        &self,
+        lines: &[PenRequest],
+        options: &PenOptions,
+        pass: &Pass,
+    ) -> Result<Vec<Result<Ink, TaskError>>, TaskError>;
 
     /// Returns the number of parameters of the network.
     fn parameters(&self) -> usize;
@@ -359,6 +368,15 @@ impl<T: Task> Opened for Model<T> {
         };
         let prompts = prompts.iter().map(read).collect::<Result<Vec<_>, TaskError>>()?;
         self.task.generate(&self.model, &prompts, options, pass, piece)
+    }
+
+    fn write_by_hand(
+        &self,
+        lines: &[PenRequest],
+        options: &PenOptions,
+        pass: &Pass,
+    ) -> Result<Vec<Result<Ink, TaskError>>, TaskError> {
+        self.task.write_by_hand(&self.model, lines, options, pass)
     }
 
     fn parameters(&self) -> usize {

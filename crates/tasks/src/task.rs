@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::Files;
+use crate::ink::{Ink, PenOptions, PenRequest};
 use crate::input::{Given, InputKind};
 pub use crate::looked::{Draw, Legend, Looked, Picture};
 use crate::survey::RawExample;
@@ -178,6 +179,20 @@ pub trait Task: Sized + Send + Sync + 'static {
         Err(TaskError::Unsupported {
             task: Self::NAME,
             what: "generate text; regard train generate trains a model that can".to_string(),
+        })
+    }
+
+    /// Writes lines by hand. A text that the model cannot write gets an error without affecting the others.
+    fn write_by_hand(
+        &self,
+        _model: &Self::Model,
+        _lines: &[PenRequest],
+        _options: &PenOptions,
+        _pass: &Pass,
+    ) -> Result<Vec<Result<Ink, TaskError>>, TaskError> {
+        Err(TaskError::Unsupported {
+            task: Self::NAME,
+            what: "write by hand; regard train write trains a model that can".to_string(),
         })
     }
 }

@@ -29,13 +29,14 @@ impl Observer for FirstStep<'_> {
     }
 }
 
-/// Returns settings that switch dropout and random shifts of pictures off, because each part of a batch would draw its own.
+/// Returns settings that switch dropout, noise and random shifts of pictures off, because each part of a batch would draw its own.
 fn without_chance(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
     let request = Request { sets: sets.to_vec(), unused: UnusedKeys::Dropped, ..Request::default() };
     let Value::Object(sections) = kind.configured(&request).unwrap().config else { panic!("sections") };
     let keys = sections.iter().filter_map(|(name, section)| Some((name, section.as_object()?)));
     let dropouts = keys.flat_map(|(name, keys)| {
-        keys.keys().filter(|key| key.contains("dropout") || *key == "shift").map(move |key| (name, key))
+        let is_random = |key: &&String| key.contains("dropout") || ["shift", "noise"].contains(&key.as_str());
+        keys.keys().filter(is_random).map(move |key| (name, key))
     });
     dropouts.map(|(section, key)| format!("{section}.{key}=0")).collect()
 }

@@ -2,6 +2,7 @@
 
 mod gpt;
 mod graph;
+mod handwriting;
 mod icl;
 mod image;
 mod kernels;
@@ -43,7 +44,7 @@ pub struct Bench {
 pub enum Subject {
     /// Attention, windows, recurrent layers, convolutions, group norm and CTC, forward and backward
     Kernels,
-    /// A training step of a GPT, a Vision Transformer, a residual network of convolutions, a graph attention network and a transcriber of speech
+    /// A training step of a GPT, of networks for images, graphs, speech and handwriting
     Train,
     /// In-context learning: drawing the fields, and the node iteration on them
     Icl,

@@ -7,9 +7,10 @@ use regard_system::available_memory;
 
 use super::gpt::GptShape;
 use super::graph::GraphModel;
+use super::handwriting::WritingShape;
 use super::image::ImageModel;
 use super::speech::{self, SpeechShape};
-use super::{Subject, graph, icl, kernels, train};
+use super::{Subject, graph, handwriting, icl, kernels, train};
 
 /// A benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub enum Work {
     TrainGraph(GraphModel),
     /// `train/speech/BATCHxSEQxWIDTHxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCABxLABELSxWINDOW`: one step of a transcriber.
     TrainSpeech(SpeechShape),
+    /// `train/write/BATCHxSEQxCHARACTERSxTEXTxD_HIDDENxN_LAYERSxWINDOWxMIXTURE`: one step of a handwriting network.
+    TrainWriting(WritingShape),
     /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
     Icl { step: IclStep, sizes: [usize; 3] },
 }
@@ -77,7 +80,8 @@ pub enum Phase {
      examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
      backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, group_norm/64x32x28x8/forward, \
      train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, \
-     train/gat/2708x2x1433x18x64x8x7, train/speech/32x120x160x96x4x3x256x11x5x12, ctc/32x120x11x5, icl/node/20x100x10000"
+     train/gat/2708x2x1433x18x64x8x7, train/speech/32x120x160x96x4x3x256x11x5x12, train/write/32x150x27x8x128x2x5x10, \
+     ctc/32x120x11x5, icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
     name: String,
@@ -153,7 +157,11 @@ impl Work {
     pub fn training() -> Vec<Self> {
         let gpt = [GptShape::REFERENCE, GptShape::TINY].map(Work::Train);
         let images = [ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage);
-        let others = [Work::TrainGraph(GraphModel::CORA), Work::TrainSpeech(SpeechShape::REFERENCE)];
+        let others = [
+            Work::TrainGraph(GraphModel::CORA),
+            Work::TrainSpeech(SpeechShape::REFERENCE),
+            Work::TrainWriting(WritingShape::REFERENCE),
+        ];
         gpt.into_iter().chain(images).chain(others).collect()
     }
 
@@ -170,7 +178,11 @@ impl Work {
             | Work::Convolution { .. }
             | Work::GroupNorm { .. }
             | Work::Ctc { .. } => Subject::Kernels,
-            Work::Train(_) | Work::TrainImage(_) | Work::TrainGraph(_) | Work::TrainSpeech(_) => Subject::Train,
+            Work::Train(_)
+            | Work::TrainImage(_)
+            | Work::TrainGraph(_)
+            | Work::TrainSpeech(_)
+            | Work::TrainWriting(_) => Subject::Train,
             Work::Icl { .. } => Subject::Icl,
         }
     }
@@ -194,6 +206,7 @@ impl Work {
                 format!("train/{name}/{}", joined(sizes))
             }
             Work::TrainGraph(GraphModel(sizes)) => format!("train/gat/{}", joined(sizes)),
+            Work::TrainWriting(shape) => format!("train/write/{}", joined(&shape.sizes())),
             Work::Icl { step, sizes } => {
                 let step = STEPS.iter().find(|s| s.1 == *step).map_or("", |s| s.0);
                 format!("icl/{step}/{}", joined(sizes))
@@ -238,6 +251,7 @@ impl Work {
             Work::TrainImage(model) => model.numbers(),
             Work::TrainGraph(model) => model.numbers(),
             Work::TrainSpeech(shape) => shape.numbers(),
+            Work::TrainWriting(shape) => shape.numbers(),
             Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
                 let d = float(d_model);
                 let weights =
@@ -278,6 +292,7 @@ impl Work {
             Work::TrainGraph(model) => graph::step(*model),
             Work::Ctc { sizes } => speech::ctc(*sizes),
             Work::TrainSpeech(shape) => speech::step(*shape),
+            Work::TrainWriting(shape) => handwriting::step(*shape),
             Work::Icl { step: IclStep::Fields, sizes } => icl::fields(*sizes),
             Work::Icl { step: IclStep::Node, sizes } => icl::node(*sizes),
         }
@@ -325,6 +340,10 @@ impl FromStr for Work {
                 let sizes @ [_, frames, vocab, labels] = sizes(shape).map_err(|why| unknown(&why))?;
                 speech::check_texts(frames, vocab, labels).map_err(|why| unknown(&why))?;
                 Ok(Work::Ctc { sizes })
+            }
+            ["train", "write", shape] => {
+                let shape = sizes(shape).and_then(WritingShape::new).map_err(|why| unknown(&why))?;
+                Ok(Work::TrainWriting(shape))
             }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
             ["train", shape] => {

@@ -6,6 +6,7 @@
 //! - [`sentiment()`]: opinions whose words alone do not determine the label.
 //! - [`digits()`]: pictures of digits from our own strokes, deformed.
 //! - [`motions()`]: points on the way around a shape, in one of two directions.
+//! - [`handwriting()`]: words as strokes of a pen, from our own letters, in many hands.
 //! - [`text()`]: short stories for language models and word vectors.
 //! - [`scenes()`]: pictures of a few shapes, with sentences that name them.
 //! - [`citations()`]: a graph of papers that cite each other.
@@ -18,6 +19,7 @@ mod draw;
 mod english;
 mod french;
 mod grammar;
+mod letters;
 mod lexicon;
 mod lists;
 mod motions;
@@ -36,6 +38,8 @@ mod tests;
 
 pub use citations::{citations, citations_fingerprint};
 pub use digits::{DIGITS, digit, digits, digits_fingerprint};
+pub use letters::{LINES, handwriting, handwriting_fingerprint};
+pub(crate) use letters::{draw_words, words};
 pub use motions::{motions, motions_fingerprint};
 pub use parts::Sizes;
 pub use scenes::{SCENE_SIZE, Scene, SceneShape, scenes, scenes_fingerprint};

@@ -45,7 +45,7 @@ pub struct Unlike {
 }
 
 impl Unlike {
-    fn new(expected: impl Into<String>, found: impl Into<String>) -> Self {
+    pub(crate) fn new(expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self { expected: expected.into(), found: found.into() }
     }
 }

@@ -17,7 +17,7 @@ mod series;
 mod table;
 #[cfg(test)]
 mod tests;
-mod unipen;
+pub(crate) mod unipen;
 
 use crate::error::counted;
 use crate::file::{format_of, is_jsonl, read_file};

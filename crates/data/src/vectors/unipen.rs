@@ -9,7 +9,7 @@ use crate::{DataError, Loaded};
 /// Features of a point: x, y, and 1 at the last point of a stroke.
 const WIDTH: usize = 3;
 
-pub(super) fn read(file: &TextFile) -> Result<Loaded<Vectors>, DataError> {
+pub(crate) fn read(file: &TextFile) -> Result<Loaded<Vectors>, DataError> {
     let fail =
         |line: usize, expected: &str, found: &str| Err(DataError::line(file.path(), line, expected, excerpt(found)));
     let mut examples: Vec<Vectors> = Vec::new();

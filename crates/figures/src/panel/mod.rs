@@ -14,6 +14,7 @@ mod pictures;
 mod plot;
 mod scatter;
 mod star;
+mod strokes;
 mod table;
 mod text;
 
@@ -27,6 +28,7 @@ pub use nodes::Nodes;
 pub use pictures::{Pictures, Tile};
 pub use scatter::{LabelledPoint, Scatter};
 pub use star::{Ray, Star};
+pub use strokes::{PenStroke, Strokes};
 pub use table::Table;
 pub use text::Text;
 
@@ -57,6 +59,8 @@ pub enum PanelKind {
     Pictures(Pictures),
     /// A node and its neighbours, joined by lines that show weights.
     Star(Star),
+    /// Strokes of a pen.
+    Strokes(Strokes),
 }
 
 /// How finely the cells of heat maps are drawn.
@@ -89,6 +93,7 @@ impl PanelKind {
             Self::Nodes(panel) => panel.size(),
             Self::Pictures(panel) => panel.size(),
             Self::Star(panel) => panel.size(),
+            Self::Strokes(panel) => panel.size(),
         }
     }
 
@@ -105,6 +110,7 @@ impl PanelKind {
             Self::Nodes(panel) => panel.draw(canvas, area),
             Self::Pictures(panel) => panel.draw(canvas, area),
             Self::Star(panel) => panel.draw(canvas, area),
+            Self::Strokes(panel) => panel.draw(canvas, area),
         }
     }
 }
@@ -118,7 +124,7 @@ macro_rules! into_panel {
         }
     )*};
 }
-into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter, Nodes, Pictures, Star);
+into_panel!(Heatmap, Lines, Bars, Table, Text, Links, Scatter, Nodes, Pictures, Star, Strokes);
 
 /// Size of a panel that has nothing to show.
 const EMPTY: Size = Size { width: 120.0, height: 40.0 };

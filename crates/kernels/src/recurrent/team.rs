@@ -54,6 +54,13 @@ impl Team {
         Self::of_threads(shape, d_out, team_threads())
     }
 
+    /// Chooses a split of the rows alone, for a loop whose steps have parts that need all units of a row.
+    pub(super) fn of_rows(shape: &RecurrentShape, d_out: usize) -> Self {
+        let team = Self::new(shape, d_out);
+        let row_groups = (team.row_groups * team.unit_groups).min(team.batch.max(1));
+        Self { row_groups, unit_groups: 1, ..team }
+    }
+
     fn of_threads(shape: &RecurrentShape, d_out: usize, threads: usize) -> Self {
         let batch = shape.batch;
         let step = batch.saturating_mul(shape.d_hidden).saturating_mul(d_out);

@@ -65,13 +65,13 @@ impl<T: UnitCell> Cell<UNIT_VECTORS> for T {
 pub(super) struct Step<'a> {
     /// Number of the step in the sequence.
     pub(super) index: usize,
-    states: StatePair<'a>,
+    pub(super) states: StatePair<'a>,
     /// Number of the state that the step writes.
-    written: usize,
+    pub(super) written: usize,
     /// Sums for each row group, `[row_groups, bias]`; empty in a forward pass.
-    biases: SharedSlice<'a>,
+    pub(super) biases: SharedSlice<'a>,
     /// Where the sums of the part's row group start in `biases`.
-    group_start: usize,
+    pub(super) group_start: usize,
 }
 
 impl Step<'_> {

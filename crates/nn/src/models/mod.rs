@@ -6,6 +6,7 @@ pub mod classifier;
 pub mod encoder;
 pub mod encoder_decoder;
 pub mod graph;
+pub mod handwriting;
 pub mod image;
 pub mod language_model;
 pub mod masked_language_model;

@@ -22,6 +22,7 @@ mod feed_forward;
 mod gaussian_window;
 mod graph;
 mod graph_models;
+mod handwriting;
 mod hard_attention;
 mod image;
 mod image_models;

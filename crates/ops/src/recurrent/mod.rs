@@ -1,4 +1,5 @@
-//! Fused recurrent networks over a sequence: [`lstm`], [`gru`] and the plain tanh network [`rnn`].
+//! Fused recurrent networks over a sequence: [`lstm`], [`gru`], the plain tanh network [`rnn`], and [`window_lstm`], an LSTM
+//! with a window over a text.
 //!
 //! Weights are `[from, to]`, as in `x W`: the transpose of PyTorch's `weight_ih_l0`. See [`regard_kernels::recurrent`]
 //! for how a step is computed.
@@ -6,6 +7,7 @@
 mod gru;
 mod lstm;
 mod rnn;
+mod window;
 
 use burn::tensor::{DType, Tensor};
 use burn_flex::FlexTensor;
@@ -15,6 +17,7 @@ use regard_kernels::unwritten;
 pub use gru::{GruWeights, gru, gru_fallback};
 pub use lstm::{LstmOutput, LstmState, LstmWeights, lstm, lstm_fallback, lstm_with_lengths};
 pub use rnn::{RnnWeights, rnn, rnn_fallback};
+pub use window::{WindowLstmOutput, WindowLstmWeights, window_lstm, window_lstm_fallback};
 
 use crate::error::{OpError, check_shape};
 use crate::fused::{check_f32, tensor};

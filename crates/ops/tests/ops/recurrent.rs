@@ -1,8 +1,8 @@
 use burn::tensor::{DType, Gradients, Tensor};
 use proptest::prelude::*;
 use regard_ops::{
-    GruReset, GruWeights, LstmOutput, LstmState, LstmWeights, OpError, RnnWeights, gru, gru_fallback, lstm,
-    lstm_fallback, lstm_with_lengths, rnn, rnn_fallback,
+    GruReset, GruWeights, LstmOutput, LstmState, LstmWeights, OpError, RnnWeights, WindowLstmOutput, WindowLstmWeights,
+    gru, gru_fallback, lstm, lstm_fallback, lstm_with_lengths, rnn, rnn_fallback, window_lstm, window_lstm_fallback,
 };
 
 use crate::golden::Golden;
@@ -385,4 +385,57 @@ fn bad_input_is_a_typed_error() {
     let leaves = Leaves::new(1, [2, 3, 4, 5]);
     let error = rnn(leaves.x.clone(), leaves.rnn_weights(), Some(leaf([2, 4], 1))).unwrap_err();
     assert!(matches!(error, OpError::Shape { what: "initial state", .. }), "{error}");
+}
+
+/// Reads the texts of a case.
+fn texts(options: &serde_json::Value) -> Vec<Vec<u32>> {
+    serde_json::from_value(options["texts"].clone()).unwrap()
+}
+
+#[test]
+fn a_window_lstm_agrees_with_pytorch() {
+    let golden = Golden::open("window_lstm");
+    for (name, options) in golden.cases() {
+        let case = Case { golden: &golden, case: name };
+        let (x, bias, b_window) = (case.leaf::<3>("x"), case.leaf::<1>("bias"), case.leaf::<1>("b_window"));
+        let (w_ih, w_hh, w_window) = (case.weight("w_ih"), case.weight("w_hh"), case.weight("w_window"));
+        let weights = WindowLstmWeights {
+            lstm: LstmWeights { w_ih: w_ih.clone(), w_hh: w_hh.clone(), bias: bias.clone() },
+            projection: w_window.clone(),
+            projection_bias: b_window.clone(),
+        };
+        let fallback = window_lstm_fallback(x.clone(), &texts(&options), weights.clone());
+        let WindowLstmOutput { hidden, windows } = window_lstm(x.clone(), texts(&options), weights).unwrap();
+        for (hidden, windows) in [(hidden, windows), (fallback.hidden, fallback.windows)] {
+            let loss = weighted(&hidden, case.tensor("grad_hidden")) + weighted(&windows, case.tensor("grad_windows"));
+            let gradients = loss.backward();
+            case.expect("hidden", &values(hidden));
+            case.expect("windows", &values(windows));
+            case.expect("grad_x", &gradient(&x, &gradients));
+            case.expect_weight("grad_w_ih", &w_ih, &gradients);
+            case.expect_weight("grad_w_hh", &w_hh, &gradients);
+            case.expect_weight("grad_w_window", &w_window, &gradients);
+            case.expect("grad_bias", &gradient(&bias, &gradients));
+            case.expect("grad_b_window", &gradient(&b_window, &gradients));
+        }
+    }
+}
+
+#[test]
+fn a_window_lstm_refuses_what_does_not_fit() {
+    let weights = |rows: usize, outputs: usize| WindowLstmWeights {
+        lstm: LstmWeights { w_ih: leaf([rows, 8], 1), w_hh: leaf([2, 8], 2), bias: leaf([8], 3) },
+        projection: leaf([2, outputs], 4),
+        projection_bias: leaf([outputs], 5),
+    };
+    let run = |text: Vec<u32>, rows: usize, outputs: usize| {
+        window_lstm(leaf([1, 2, 3], 6), vec![text], weights(rows, outputs)).err().map(|error| error.to_string())
+    };
+    assert_eq!(run(vec![0, 1], 5, 3), None);
+    assert_eq!(run(Vec::new(), 5, 6), None, "an empty text");
+    let refused = [(run(vec![2], 5, 3), "below 2"), (run(vec![0], 3, 3), "w_ih"), (run(vec![0], 5, 4), "n_components")];
+    for (error, told) in refused {
+        assert!(error.as_ref().is_some_and(|error| error.contains(told)), "{error:?}");
+    }
+    assert!(window_lstm(leaf([1, 2, 3], 6), Vec::new(), weights(5, 3)).is_err(), "one text for each sequence");
 }

@@ -3,7 +3,7 @@
 //! to learn each place by itself.
 
 mod ink;
-mod shapes;
+pub(super) mod shapes;
 
 use super::Sizes;
 use crate::hash::Fnv;

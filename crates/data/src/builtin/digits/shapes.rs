@@ -1,10 +1,10 @@
 //! The shapes of the digits in a square from 0 to 1, with `y` downwards.
 
 /// A point `[x, y]`.
-pub(super) type Point = [f32; 2];
+pub(in crate::builtin) type Point = [f32; 2];
 
 /// One stroke of a digit.
-pub(super) enum Stroke {
+pub(in crate::builtin) enum Stroke {
     /// Straight lines from point to point.
     Lines(&'static [Point]),
     /// A part of an ellipse, with angles in degrees: 0 is right, 90 below.
@@ -19,7 +19,7 @@ const fn arc(centre: Point, radii: Point, from: f32, to: f32) -> Stroke {
 
 impl Stroke {
     /// Points along the stroke, close enough to bend it.
-    pub(super) fn points(&self) -> Vec<Point> {
+    pub(in crate::builtin) fn points(&self) -> Vec<Point> {
         const STEPS: usize = 8;
         match self {
             Self::Lines(corners) => {

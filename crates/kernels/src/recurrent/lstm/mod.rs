@@ -12,6 +12,7 @@ mod backward;
 mod forward;
 #[cfg(test)]
 mod tests;
+pub mod window;
 
 use self::backward::BackwardCell;
 use self::forward::ForwardCell;

@@ -7,11 +7,13 @@
 //! ```
 //!
 //! Writing is finished when `φ(t, U + 1)` exceeds every `φ(t, u)`. A capture gets the weights `φ`, which do not sum to 1.
-//! `α̂`, `β̂` and `κ̂` are clamped at values far above what a text needs ([`MAX_LOG_HEIGHT`], [`MAX_LOG_SHARPNESS`],
-//! [`MAX_LOG_MOVE`]), so that neither the exponentials nor their gradients overflow.
+//! `α̂`, `β̂` and `κ̂` are clamped at values far above what a text needs ([`MAX_LOG_HEIGHT`] for weights of e²⁰,
+//! [`MAX_LOG_SHARPNESS`] for windows about 10⁻⁵ characters wide, [`MAX_LOG_MOVE`] for moves of 22,000 characters), so that
+//! neither the exponentials nor their gradients overflow: after 10⁴ such moves, `β (κ − u)²` is 10²⁵.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
+pub use regard_kernels::recurrent::lstm::window::{MAX_LOG_HEIGHT, MAX_LOG_MOVE, MAX_LOG_SHARPNESS};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Size, check_input};
@@ -22,13 +24,6 @@ use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::lengths::Lengths;
 use crate::pass::Pass;
-
-/// The largest `α̂`, for weights of e²⁰.
-pub const MAX_LOG_HEIGHT: f32 = 20.0;
-/// The largest `β̂`, for windows about 10⁻⁵ characters wide. After 10⁴ moves of [`MAX_LOG_MOVE`], `β (κ − u)²` is 10²⁵.
-pub const MAX_LOG_SHARPNESS: f32 = 20.0;
-/// The largest `κ̂`, for moves of 22,000 characters.
-pub const MAX_LOG_MOVE: f32 = 10.0;
 
 /// Configuration of a [`GaussianWindow`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
