@@ -7,6 +7,7 @@ use crate::layers::linear::Linear;
 
 /// The features of nodes, a row per node.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "a layer has only one input")]
 pub enum NodeFeatures {
     /// All features, `[nodes, d_in]`.
     Dense(Tensor<2>),

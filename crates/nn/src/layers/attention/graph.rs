@@ -230,6 +230,7 @@ impl GraphAttention {
 }
 
 /// The scores that the weights of edges are computed from.
+#[allow(clippy::large_enum_variant, reason = "a forward pass has only one")]
 enum Scores {
     /// Scores of the nodes as sources and as targets, `[nodes, n_heads]`.
     Nodes { sources: Tensor<2>, targets: Tensor<2> },
