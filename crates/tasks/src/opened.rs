@@ -178,6 +178,11 @@ impl<T: Task> Model<T> {
         Ok(Self { task, model, description, inventory: init.inventory() })
     }
 
+    /// Returns the task and its trained network.
+    pub fn into_parts(self) -> (T, T::Model) {
+        (self.task, self.model)
+    }
+
     /// Loads the examples and returns them with the name of the split or the path of the file.
     fn part(&self, examples: Examples) -> Result<(T::Part, String), TaskError> {
         match examples {

@@ -18,7 +18,7 @@ use crate::print::print;
 use crate::progress::Progress;
 
 /// Computes the loss of a model on one batch.
-pub type BatchLoss<M> = Box<dyn Fn(&M) -> Result<Tensor<1>, NnError>>;
+type BatchLoss<M> = Box<dyn Fn(&M) -> Result<Tensor<1>, NnError>>;
 
 /// A model in training on one batch.
 pub struct Training<M> {

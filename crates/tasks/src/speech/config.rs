@@ -135,6 +135,10 @@ impl DataConfig {
         if !(self.floor > 0.0 && self.floor <= 1.0) {
             return Err(ConfigError::new("floor", self.floor, "above 0 and at most 1"));
         }
+        if self.hop > self.window {
+            let allowed = format!("at most data.window, {}: every sample is to be heard", self.window);
+            return Err(ConfigError::new("hop", self.hop, allowed));
+        }
         if self.stride > self.stack {
             let allowed = format!("at most data.stack, {}: every frame is to be heard", self.stack);
             return Err(ConfigError::new("stride", self.stride, allowed));

@@ -18,11 +18,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use burn::tensor::Device;
 use regard_data::builtin::{self, SPOKEN};
 use regard_data::{
-    Recording, Scaler, Source, Split, Splits, batches, excerpt, in_order, load_recordings, read_recordings,
+    Member, Recording, Scaler, Source, Split, Splits, batches, excerpt, in_order, load_recordings, read_recordings,
     recording_names,
 };
 use regard_inspect::count::Description;
@@ -38,8 +39,8 @@ use self::ear::Ear;
 pub use self::examples::Part;
 use self::examples::{BLANK, Example, Goal, Said, check_heard};
 use self::gaze::Heard;
-use self::given::{GivenSound, read_given};
-pub use self::stream::Listener;
+use self::given::GivenSound;
+pub use self::stream::{Listener, Transcriber};
 use crate::answers::Answer;
 use crate::decode::ctc::{Spelt, spell, spell_with_beam};
 use crate::error::TaskError;
@@ -74,12 +75,14 @@ pub struct Speech {
     ear: Ear,
     /// Stream of the random numbers of augmentation.
     augmentation: LayerPath,
+    /// Recordings of the data set if it is an archive, which is unpacked when the first of them is an input.
+    archive: OnceLock<Vec<Member>>,
 }
 
 impl Speech {
     fn new(config: Config, goal: Goal, ear: Ear) -> Self {
         let augmentation = Init::for_weights(&Device::flex()).enter("augmentation").path();
-        Self { config, goal, ear, augmentation }
+        Self { config, goal, ear, augmentation, archive: OnceLock::new() }
     }
 
     /// Reads the recordings of the run.
@@ -338,7 +341,7 @@ impl Task for Speech {
 
     fn input(&self, given: &Given) -> Result<Sounding, TaskError> {
         let data = &self.config.data;
-        let (sound, name) = match read_given(given)? {
+        let (sound, name) = match self.read_given(given)? {
             GivenSound::Sound(sound, name) => (sound, name),
             GivenSound::BuiltIn(split, index) => {
                 let count = match (split, &data.path) {

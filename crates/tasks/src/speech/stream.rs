@@ -3,6 +3,23 @@
 //! With `n` layers whose attention sees `left` vectors back and `right` ahead, an output depends on `n · left` vectors before
 //! it and `n · right` after it. The listener keeps that many, so that its outputs are those of the whole recording, and its
 //! memory and its work for each second do not grow.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), regard_tasks::TaskError> {
+//! # let microphone: Vec<Vec<f32>> = Vec::new();
+//! let transcriber = regard_tasks::speech::Transcriber::open("runs/strings".as_ref())?;
+//! let mut listener = transcriber.listen()?;
+//! let pass = regard_nn::Pass::inference();
+//! for samples in microphone {
+//!     listener.hear(&samples, &pass)?;
+//!     println!("{}", listener.text());
+//! }
+//! listener.finish(&pass)?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::path::Path;
 
 use regard_nn::Pass;
 use regard_nn::layers::position::Position;
@@ -14,8 +31,45 @@ use super::config::{Aim, ModelConfig};
 use super::{BLANK, Speech, padded};
 use crate::decode::ctc::best_labels;
 use crate::error::TaskError;
+use crate::folder::Folder;
+use crate::opened::Model;
 use crate::rows::device_of;
 use crate::task::Task;
+
+/// A trained model that transcribes recordings while they go on.
+#[derive(Debug)]
+pub struct Transcriber {
+    task: Speech,
+    model: VectorModel,
+}
+
+impl Transcriber {
+    /// Opens a model folder.
+    ///
+    /// # Errors
+    /// A folder that cannot be read, or a model of another task.
+    pub fn open(path: &Path) -> Result<Self, TaskError> {
+        let (folder, description) = Folder::open(path)?;
+        if description.task != Speech::NAME {
+            return Err(TaskError::folder(path, format!("a model of {}, not of {}", description.task, Speech::NAME)));
+        }
+        let (task, model) = Model::<Speech>::open(folder, description)?.into_parts();
+        Ok(Self { task, model })
+    }
+
+    /// Returns the number of samples per second that a recording must have.
+    pub fn rate(&self) -> u32 {
+        self.task.config.data.rate
+    }
+
+    /// Begins to hear a recording.
+    ///
+    /// # Errors
+    /// A model that predicts labels, that sees the whole recording, or whose positions count from its start.
+    pub fn listen(&self) -> Result<Listener<'_>, TaskError> {
+        self.task.listen(&self.model)
+    }
+}
 
 /// A recording that is being heard; see the [module](self). Samples are at the rate of the model, `data.rate`.
 pub struct Listener<'a> {
@@ -37,11 +91,8 @@ pub struct Listener<'a> {
 }
 
 impl Speech {
-    /// Begins to hear a recording.
-    ///
-    /// # Errors
-    /// A model that predicts labels, that sees the whole recording, or whose positions count from its start.
-    pub fn listen<'a>(&'a self, model: &'a VectorModel) -> Result<Listener<'a>, TaskError> {
+    /// Begins to hear a recording with a network; see [`Transcriber::listen`].
+    pub(super) fn listen<'a>(&'a self, model: &'a VectorModel) -> Result<Listener<'a>, TaskError> {
         let unsupported = |why: &str| {
             Err(TaskError::Unsupported { task: Self::NAME, what: format!("listen to pieces of a recording: {why}") })
         };
@@ -116,7 +167,8 @@ impl Listener<'_> {
         }
         self.told = until;
         let first = until.saturating_sub(self.context[0]).max(self.first);
-        self.features.drain(..(first - self.first) * ear.stride() * ear.bands());
+        let gone = (first - self.first) * ear.stride() * ear.bands();
+        self.features.drain(..gone.min(self.features.len()));
         self.first = first;
         Ok(new.to_vec())
     }

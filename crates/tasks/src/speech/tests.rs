@@ -36,6 +36,7 @@ fn settings_are_checked() {
         (&["data.high=5000"], "data.low and high"),
         (&["data.floor=0"], "data.floor"),
         (&["data.stride=5"], "data.stride"),
+        (&["data.hop=30"], "data.hop"),
         (&["data.max_seconds=0"], "data.max_seconds"),
         (&["data.augment.speed=2"], "data.augment.speed"),
         (&["data.test_index=0-4"], "data.test_index"),
@@ -135,7 +136,7 @@ fn a_sound_too_short_for_its_text_is_named() {
     fs::write(place.path().join("test.tsv"), "short.wav\t1111\n").unwrap();
     fs::write(place.path().join("train.tsv"), "long.wav\t12\nother.wav\t1\n").unwrap();
     let path = format!("data.path={:?}", place.path().display().to_string());
-    let sets = [&SMALL[..], &[&path, "data.target=text"]].concat();
+    let sets = [&SMALL[..], &[path.as_str(), "data.target=text"]].concat();
     let config = || configured::<Speech>(&sets).unwrap();
     let (task, parts) = Speech::start(config()).unwrap();
     // What is only to be transcribed needs no length.
@@ -156,7 +157,7 @@ fn hearing_in_pieces_gives_the_outputs_of_the_whole() {
         &["data.stack=7", "data.stride=3", "model.position=alibi", "data.hop=7"],
         &["data.stack=3", "data.stride=3", "model.position=none"],
     ] {
-        let (task, _, model) = started(&[&["data.target=text", sight], more].concat());
+        let (task, _, model) = started(&[&["data.target=text", sight][..], more].concat());
         let pass = Pass::inference();
         for (length, piece) in [(16_000, 1_600), (16_000, 37), (4_321, 4_321), (9_999, 800), (200, 1), (250, 300)] {
             let samples = tune(length);
@@ -204,7 +205,9 @@ fn attention_is_drawn_over_the_sound() {
             assert_eq!(data["probabilities"].as_object().unwrap().len(), 10);
         } else {
             let characters = data["characters"].as_array().unwrap().len();
-            assert_eq!(data["attention"].as_array().unwrap().len(), 2 * characters);
+            // Two layers; without characters, their two heads each.
+            let rows = if characters == 0 { 4 } else { 2 * characters.min(24) };
+            assert_eq!(data["attention"].as_array().unwrap().len(), rows);
         }
         let sums = data["attention"]
             .as_array()
