@@ -207,7 +207,7 @@ mod tests {
         let expected =
             [[0.0, 0.5, 0.0], [0.0, 0.5, 0.0], [0.0, 0.5, 0.0], [0.0, 0.5, 1.0], [1.0, 0.0, 1.0], [1.0, 0.0, 1.0]];
         assert_eq!(moves, expected.concat());
-        assert_eq!(movements(&[vec![[1.0, 1.0]]], 1.0, 0.1), [], "a dot does not move");
+        assert!(movements(&[vec![[1.0, 1.0]]], 1.0, 0.1).is_empty(), "a dot does not move");
         let huge = movements(&[vec![[f32::MAX, 0.0], [f32::MIN, 0.0], [0.0, 0.0]]], 1e-3, 0.1);
         assert!(huge.len() < 400_000, "{}", huge.len());
     }
