@@ -66,6 +66,7 @@ mod tests {
     use crate::compose::Compose;
     use crate::generate::Generate;
     use crate::pretrain::Pretrain;
+    use crate::speech::Speech;
     use crate::tag::Tag;
     use crate::task::Task;
     use crate::task::testing::configured;
@@ -108,6 +109,8 @@ mod tests {
             error::<Translate>(&[]),
             error::<Captions>(&[]),
             error::<Captions>(&["model.kind=transformer"]),
+            error::<Speech>(&[]),
+            error::<Speech>(&["data.target=text"]),
         ] {
             assert!(near < 0.1, "{near}");
         }
@@ -128,6 +131,7 @@ mod tests {
         refused::<Words>("model.d_model=4000000");
         refused::<Compose>("model.d_model=400000");
         refused::<Captions>("model.d_model=400000");
+        refused::<Speech>("model.d_model=400000");
     }
 
     #[test]

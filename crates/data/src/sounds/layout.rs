@@ -274,17 +274,14 @@ impl Part {
     }
 }
 
-/// The names of the sounds in a manifest or a folder, as [`read_sound`](super::read_sound) takes them; none for another file.
+/// The names of the sounds in a manifest, as [`read_sound`](super::read_sound) takes them, or that of a WAV file itself; none
+/// for another file.
 ///
 /// # Errors
-/// A manifest or folder that cannot be read.
+/// A manifest that cannot be read.
 pub fn recording_names(path: &Path) -> Result<Option<Vec<String>>, DataError> {
     if is_wav(path) {
         return Ok(Some(vec![path.display().to_string()]));
-    }
-    if path.is_dir() {
-        let files = Files::open(path)?;
-        return Ok(Some(files.names.iter().filter(|name| is_wav(name)).map(|name| files.shown(name)).collect()));
     }
     if format_of(path) != "tsv" || !first_line(path)?.contains('\t') {
         return Ok(None);

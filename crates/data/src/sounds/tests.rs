@@ -104,7 +104,7 @@ fn a_manifest_lists_paths_and_texts() {
     assert_eq!(answers(&read_recordings(&manifest, 8_000).unwrap().examples), ["one two", "three"]);
     let names = recording_names(&manifest).unwrap().unwrap();
     assert!(names.len() == 2 && names[0].ends_with("a/1.wav") && read_sound(names[0].as_ref()).is_ok());
-    assert_eq!(recording_names(dir.path()).unwrap().unwrap().len(), 3);
+    assert_eq!(recording_names(&dir.path().join("3.wav")).unwrap().unwrap().len(), 1);
     for (line, words) in [
         (
             "a/9.wav\tx",

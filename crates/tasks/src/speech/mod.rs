@@ -334,7 +334,7 @@ impl Task for Speech {
         self.scores(part, &examples, &outputs)
     }
 
-    /// Reads the names in a manifest or a folder, or a recording itself.
+    /// Reads the names in a manifest, or a recording itself.
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
         Ok(recording_names(path)?.map(Questions::lines))
     }
