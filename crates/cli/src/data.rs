@@ -16,9 +16,6 @@ use crate::failure::{failure, wrong_use};
 use crate::print::{print, tell};
 use crate::value::{from_zero, task};
 
-/// Samples per second of strings that are joined from recordings.
-const STRINGS_RATE: u32 = 8_000;
-
 /// The arguments of `regard data`.
 #[derive(Args)]
 pub struct Data {
@@ -243,7 +240,7 @@ fn make_scenes(out: &Path, seed: u64) -> Result<()> {
 
 /// Joins recordings of single labels to strings, and writes them.
 fn join_recordings(from: &Path, out: &Path, seed: u64) -> Result<()> {
-    let recordings = read_recordings(from, STRINGS_RATE)?.examples;
+    let recordings = read_recordings(from, None)?.examples;
     let strings = joined(&recordings, JOINED, seed).with_context(|| from.display().to_string())?;
     write_recordings(out, strings)
 }

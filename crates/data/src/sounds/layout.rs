@@ -260,15 +260,20 @@ fn lines(path: &Path) -> Result<Vec<(usize, String, String)>, DataError> {
 }
 
 impl Part {
-    /// Reads all sounds at a rate.
-    pub(super) fn read(self, rate: u32) -> Result<Loaded<Recording>, DataError> {
+    /// Reads all sounds, at a rate or each at its own.
+    pub(super) fn read(self, rate: Option<u32>) -> Result<Loaded<Recording>, DataError> {
         let Self { files, recordings, notes } = self;
         let read = |Named { file, answer }: Named| {
             let name = files.shown(&file);
             let sound = decode_wav(&files.read(&file)?, Path::new(&name))?;
             let (speaker, index) =
                 fields(&file).map_or((None, None), |(_, speaker, index)| (Some(speaker.to_string()), Some(index)));
-            Ok(Recording { hash: sound.hash(), sound: sound.at_rate(rate), answer, speaker, index, name })
+            let hash = sound.hash();
+            let sound = match rate {
+                Some(rate) => sound.at_rate(rate),
+                None => sound,
+            };
+            Ok(Recording { sound, answer, speaker, index, name, hash })
         };
         Ok(Loaded { examples: recordings.into_iter().map(read).collect::<Result<_, _>>()?, notes })
     }

@@ -264,7 +264,7 @@ impl Task for Speech {
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        self.goal.part(read_recordings(path, self.config.data.rate)?.examples, &self.ear, false)
+        self.goal.part(read_recordings(path, Some(self.config.data.rate))?.examples, &self.ear, false)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
