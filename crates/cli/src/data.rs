@@ -18,8 +18,6 @@ use crate::value::{from_zero, task};
 
 /// Number of papers of the built-in graph, as in its configuration.
 const PAPERS: usize = 1_200;
-/// Samples per second of strings that are joined from recordings.
-const STRINGS_RATE: u32 = 8_000;
 
 /// The arguments of `regard data`.
 #[derive(Args)]
@@ -256,7 +254,7 @@ fn make_scenes(out: &Path, seed: u64) -> Result<()> {
 
 /// Joins recordings of single labels to strings, and writes them.
 fn join_recordings(from: &Path, out: &Path, seed: u64) -> Result<()> {
-    let recordings = read_recordings(from, STRINGS_RATE)?.examples;
+    let recordings = read_recordings(from, None)?.examples;
     let strings = joined(&recordings, JOINED, seed).with_context(|| from.display().to_string())?;
     write_recordings(out, strings)
 }

@@ -67,6 +67,7 @@ mod tests {
     use crate::generate::Generate;
     use crate::graph::Nodes;
     use crate::pretrain::Pretrain;
+    use crate::speech::Speech;
     use crate::tag::Tag;
     use crate::task::Task;
     use crate::task::testing::configured;
@@ -115,6 +116,8 @@ mod tests {
             error::<Translate>(&[]),
             error::<Captions>(&[]),
             error::<Captions>(&["model.kind=transformer"]),
+            error::<Speech>(&[]),
+            error::<Speech>(&["data.target=text"]),
         ] {
             assert!(near < 0.1, "{near}");
         }
@@ -137,6 +140,7 @@ mod tests {
         refused::<Captions>("model.d_model=400000");
         refused::<Nodes>("model.d_model=4000000");
         refused::<WriteTask>("model.d_model=400000");
+        refused::<Speech>("model.d_model=400000");
     }
 
     #[test]

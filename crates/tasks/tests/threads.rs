@@ -29,16 +29,19 @@ impl Observer for FirstStep<'_> {
     }
 }
 
-/// Returns settings that switch dropout, noise and random shifts of pictures off, because each part of a batch would draw its own.
+/// Returns settings that switch dropout and random changes of examples off, because each part of a batch would draw its own.
 fn without_chance(kind: &dyn Kind, sets: &[String]) -> Vec<String> {
     let request = Request { sets: sets.to_vec(), unused: UnusedKeys::Dropped, ..Request::default() };
     let Value::Object(sections) = kind.configured(&request).unwrap().config else { panic!("sections") };
     let keys = sections.iter().filter_map(|(name, section)| Some((name, section.as_object()?)));
-    let dropouts = keys.flat_map(|(name, keys)| {
+    let chances = keys.flat_map(|(name, keys)| {
         let is_random = |key: &&String| key.contains("dropout") || ["shift", "noise"].contains(&key.as_str());
-        keys.keys().filter(is_random).map(move |key| (name, key))
+        let own = keys.keys().filter(is_random).cloned();
+        let changes = keys.get("augment").and_then(Value::as_object);
+        let changes = changes.into_iter().flat_map(|changes| changes.keys().map(|key| format!("augment.{key}")));
+        own.chain(changes).map(move |key| format!("{name}.{key}=0"))
     });
-    dropouts.map(|(section, key)| format!("{section}.{key}=0")).collect()
+    chances.collect()
 }
 
 /// Writes sentences of different lengths with translations; the built-in ones take long to read.

@@ -260,31 +260,33 @@ fn lines(path: &Path) -> Result<Vec<(usize, String, String)>, DataError> {
 }
 
 impl Part {
-    /// Reads all sounds at a rate.
-    pub(super) fn read(self, rate: u32) -> Result<Loaded<Recording>, DataError> {
+    /// Reads all sounds, at a rate or each at its own.
+    pub(super) fn read(self, rate: Option<u32>) -> Result<Loaded<Recording>, DataError> {
         let Self { files, recordings, notes } = self;
         let read = |Named { file, answer }: Named| {
             let name = files.shown(&file);
             let sound = decode_wav(&files.read(&file)?, Path::new(&name))?;
             let (speaker, index) =
                 fields(&file).map_or((None, None), |(_, speaker, index)| (Some(speaker.to_string()), Some(index)));
-            Ok(Recording { hash: sound.hash(), sound: sound.at_rate(rate), answer, speaker, index, name })
+            let hash = sound.hash();
+            let sound = match rate {
+                Some(rate) => sound.at_rate(rate),
+                None => sound,
+            };
+            Ok(Recording { sound, answer, speaker, index, name, hash })
         };
         Ok(Loaded { examples: recordings.into_iter().map(read).collect::<Result<_, _>>()?, notes })
     }
 }
 
-/// The names of the sounds in a manifest or a folder, as [`read_sound`](super::read_sound) takes them; none for another file.
+/// The names of the sounds in a manifest, as [`read_sound`](super::read_sound) takes them, or that of a WAV file itself; none
+/// for another file.
 ///
 /// # Errors
-/// A manifest or folder that cannot be read.
+/// A manifest that cannot be read.
 pub fn recording_names(path: &Path) -> Result<Option<Vec<String>>, DataError> {
     if is_wav(path) {
         return Ok(Some(vec![path.display().to_string()]));
-    }
-    if path.is_dir() {
-        let files = Files::open(path)?;
-        return Ok(Some(files.names.iter().filter(|name| is_wav(name)).map(|name| files.shown(name)).collect()));
     }
     if format_of(path) != "tsv" || !first_line(path)?.contains('\t') {
         return Ok(None);

@@ -226,11 +226,11 @@ pub fn read_sound(path: &Path) -> Result<Sound, DataError> {
     decode_wav(&bytes, path)
 }
 
-/// Reads one part of a data set, all of it, at this number of samples per second.
+/// Reads one part of a data set, all of it, at this number of samples per second; by default each sound has its own.
 ///
 /// # Errors
 /// The errors of [`load_recordings`]; a data set of several parts.
-pub fn read_recordings(path: &Path, rate: u32) -> Result<Loaded<Recording>, DataError> {
+pub fn read_recordings(path: &Path, rate: Option<u32>) -> Result<Loaded<Recording>, DataError> {
     match layout::find(path)? {
         Layout::One(part) => part.read(rate),
         Layout::Parts { .. } => {
@@ -251,7 +251,7 @@ pub fn load_recordings(source: &Source, rate: u32, held: &HeldRecordings) -> Res
     let key = |recording: &Recording| recording.hash;
     match layout::find(path)? {
         Layout::One(part) => {
-            let loaded = part.read(rate)?;
+            let loaded = part.read(Some(rate))?;
             match (held.given(), fold) {
                 (None, _) => finish(path, split_one(loaded, *fold, key)),
                 (Some((field, found)), Some(_)) => {
@@ -272,8 +272,8 @@ pub fn load_recordings(source: &Source, rate: u32, held: &HeldRecordings) -> Res
                 let expected = "nothing: the data have parts of their own".to_string();
                 return Err(DataError::Setting { field, expected, found });
             }
-            let read = |part: Option<Part>| part.map(|part| part.read(rate)).transpose();
-            finish(path, complete(train.read(rate)?, [read(dev)?, read(test)?], key, "part"))
+            let read = |part: Option<Part>| part.map(|part| part.read(Some(rate))).transpose();
+            finish(path, complete(train.read(Some(rate))?, [read(dev)?, read(test)?], key, "part"))
         }
     }
 }

@@ -264,7 +264,7 @@ impl Task for Speech {
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        self.goal.part(read_recordings(path, self.config.data.rate)?.examples, &self.ear, false)
+        self.goal.part(read_recordings(path, Some(self.config.data.rate))?.examples, &self.ear, false)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
@@ -334,7 +334,7 @@ impl Task for Speech {
         self.scores(part, &examples, &outputs)
     }
 
-    /// Reads the names in a manifest or a folder, or a recording itself.
+    /// Reads the names in a manifest, or a recording itself.
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
         Ok(recording_names(path)?.map(Questions::lines))
     }
