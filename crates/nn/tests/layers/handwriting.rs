@@ -119,7 +119,7 @@ fn a_network_without_its_window_reads_no_text() {
     let device = Device::flex();
     let init = Init::new(3, &device);
     let model = Handwriting::new(&config, &init).unwrap();
-    let site = init.inventory().layers[0].site;
+    let site = init.inventory().layers[0].0;
     assert_eq!(site.kind, AttentionKind::Alignment);
     let points = Tensor::<3>::from_data([[[0.5f32, -0.2, 0.0], [0.1, 0.3, 1.0], [0.2, 0.2, 0.0]]], &device);
     let without = Ablation::of(site, Some(0), Mode::Zero);

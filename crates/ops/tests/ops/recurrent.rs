@@ -394,6 +394,8 @@ fn texts(options: &serde_json::Value) -> Vec<Vec<u32>> {
 
 #[test]
 fn a_window_lstm_agrees_with_pytorch() {
+    // Exponentials of positions that add up over the steps make rounding errors grow; the fallback in plain f32 has them, too.
+    const TOLERANCE: f32 = 1e-5;
     let golden = Golden::open("window_lstm");
     for (name, options) in golden.cases() {
         let case = Case { golden: &golden, case: name };
@@ -409,14 +411,17 @@ fn a_window_lstm_agrees_with_pytorch() {
         for (hidden, windows) in [(hidden, windows), (fallback.hidden, fallback.windows)] {
             let loss = weighted(&hidden, case.tensor("grad_hidden")) + weighted(&windows, case.tensor("grad_windows"));
             let gradients = loss.backward();
-            case.expect("hidden", &values(hidden));
-            case.expect("windows", &values(windows));
-            case.expect("grad_x", &gradient(&x, &gradients));
-            case.expect_weight("grad_w_ih", &w_ih, &gradients);
-            case.expect_weight("grad_w_hh", &w_hh, &gradients);
-            case.expect_weight("grad_w_window", &w_window, &gradients);
-            case.expect("grad_bias", &gradient(&bias, &gradients));
-            case.expect("grad_b_window", &gradient(&b_window, &gradients));
+            let near = |name: &str, got: &[f32]| close(&case.name(name), got, &case.floats(name), TOLERANCE);
+            near("hidden", &values(hidden));
+            near("windows", &values(windows));
+            near("grad_x", &gradient(&x, &gradients));
+            for (name, weight) in [("grad_w_ih", &w_ih), ("grad_w_hh", &w_hh), ("grad_w_window", &w_window)] {
+                let [from, to] = weight.dims();
+                let want = transposed(&case.floats(name), to, from);
+                close(&case.name(name), &gradient(weight, &gradients), &want, TOLERANCE);
+            }
+            near("grad_bias", &gradient(&bias, &gradients));
+            near("grad_b_window", &gradient(&b_window, &gradients));
         }
     }
 }
