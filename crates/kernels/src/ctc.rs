@@ -313,7 +313,7 @@ mod tests {
         ] {
             let logits = numbers(frames * vocab, 7);
             let wide: Vec<f64> = logits.iter().map(|&x| f64::from(x)).collect();
-            let (losses, grad) = run(&logits, vocab, &[frames], &[text.clone()], blank);
+            let (losses, grad) = run(&logits, vocab, &[frames], std::slice::from_ref(&text), blank);
             let want = by_paths(&wide, vocab, &text, blank);
             assert!((f64::from(losses[0]) - want).abs() < 1e-5 * want.max(1.0), "{text:?}: {losses:?}, {want}");
             for (at, &grad) in grad.iter().enumerate() {

@@ -81,7 +81,7 @@ pub fn ctc_loss_fallback(logits: Tensor<2>, targets: &CtcTargets) -> Tensor<1> {
     let log_probabilities = burn_activation::log_softmax(logits, 1);
     let mut start = 0;
     let losses = targets.frames.iter().zip(&targets.texts).map(|(&frames, text)| {
-        let own = log_probabilities.clone().slice([start..start + frames]);
+        let own = log_probabilities.clone().narrow(0, start, frames);
         start += frames;
         sequence(own, text, targets.blank)
     });
@@ -108,7 +108,7 @@ fn sequence(log_probabilities: Tensor<2>, text: &[u32], blank: u32) -> Tensor<1>
     let ends = closed(&|s| s + 2 >= count);
     let index = Tensor::<1, Int>::from_data(TensorData::new(states.clone(), [count]), &device);
     let emissions = log_probabilities.select(1, index);
-    let at = |t: usize| emissions.clone().slice([t..t + 1]);
+    let at = |t: usize| emissions.clone().narrow(0, t, 1);
     let shifted = |alpha: &Tensor<2>, by: usize| match by < count {
         true => {
             let before = Tensor::full([1, by], IMPOSSIBLE, &device);

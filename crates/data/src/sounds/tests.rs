@@ -34,7 +34,7 @@ fn answers(recordings: &[Recording]) -> Vec<&str> {
 
 /// Names of many recordings of two speakers.
 fn many() -> Vec<String> {
-    let name = |at: usize| format!("{}_{}_{}.wav", at % 3, if at % 2 == 0 { "ann" } else { "bob" }, at / 6);
+    let name = |at: usize| format!("{}_{}_{}.wav", at % 3, if at.is_multiple_of(2) { "ann" } else { "bob" }, at / 6);
     (0..120).map(name).collect()
 }
 

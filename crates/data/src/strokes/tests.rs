@@ -15,7 +15,7 @@ fn lines_are_read_as_they_were_written() {
     let example =
         Handwritten { text: "a \"b\"".into(), strokes: vec![vec![[0.1, -2.0], [3.25, 1e-3]], vec![[7.0, 7.0]]] };
     let (_dir, path) = file(&example.line());
-    assert_eq!(read_strokes(&path).unwrap().examples, [example.clone()]);
+    assert_eq!(read_strokes(&path).unwrap().examples, std::slice::from_ref(&example));
     assert!(example.line().contains("[0.1,-2.0]"), "{}", example.line());
     let moved = Handwritten { strokes: vec![vec![[0.1, -2.0]], vec![[3.25, 1e-3], [7.0, 7.0]]], ..example.clone() };
     assert_ne!(moved.hash(), example.hash());

@@ -59,11 +59,11 @@ impl Layer for WindowLstm {
                 h = (0..n).map(|u| sigmoid(before(3, u)) * c[u].tanh()).collect();
                 let raw = |j: usize| column_dot(&h, projection, 3 * k, j) + projection_bias[j];
                 w = vec![0.0; CHARACTERS];
-                for component in 0..k {
-                    kappa[component] += raw(2 * k + component).min(10.0).exp();
+                for (component, kappa) in kappa.iter_mut().enumerate() {
+                    *kappa += raw(2 * k + component).min(10.0).exp();
                     let (height, beta) = (raw(component).min(20.0), raw(k + component).min(20.0).exp());
                     for (u, &character) in text.iter().enumerate() {
-                        let distance = kappa[component] - (u + 1) as f64;
+                        let distance = *kappa - (u + 1) as f64;
                         w[character as usize] += (height - beta * distance * distance).exp();
                     }
                 }
