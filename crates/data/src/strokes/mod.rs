@@ -1,7 +1,7 @@
 //! Handwriting: texts with the strokes of a pen, as JSON Lines `{"text": "on", "strokes": [[[x, y], …], …]}`.
 //!
-//! A stroke is the points between two lifts of the pen, at least one; `y` grows downwards, as on a screen. [`convert`] makes
-//! such examples from recordings of single characters and from stroke fonts.
+//! A stroke is the points between two lifts of the pen, at least one; `y` grows downwards, as on a screen. [`convert_strokes`]
+//! makes such examples from recordings of single characters and from stroke fonts.
 
 mod convert;
 mod fonts;

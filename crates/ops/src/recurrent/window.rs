@@ -161,7 +161,7 @@ struct Saved {
     positions: Vec<f32>,
 }
 
-fn weights<'a>([w_ih, w_hh, bias, projection, projection_bias]: [&'a [f32]; 5]) -> kernel::WindowWeights<'a> {
+fn weights([w_ih, w_hh, bias, projection, projection_bias]: [&[f32]; 5]) -> kernel::WindowWeights<'_> {
     kernel::WindowWeights { lstm: Gates { w_ih, w_hh, bias }, projection, projection_bias }
 }
 

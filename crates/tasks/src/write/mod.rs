@@ -163,10 +163,14 @@ impl WriteTask {
 
     /// Checks a text to write.
     fn typed(&self, text: &str) -> Result<Typed, TaskError> {
-        if !self.config.model.reads_text() {
-            return Ok(Typed { text: text.to_string(), ids: Vec::new(), points: None });
-        }
         let text = text.trim();
+        if !self.config.model.reads_text() {
+            let expected = "none: this model writes without a text (model.kind=prediction)";
+            return match text.is_empty() {
+                true => Ok(Typed { text: String::new(), ids: Vec::new(), points: None }),
+                false => Err(TaskError::input("text", expected, excerpt(text))),
+            };
+        }
         let most = self.config.data.max_length;
         check_length(&text, text.chars().count(), most, "characters")?;
         Ok(Typed { text: text.to_string(), ids: self.learnt.ids(text)?, points: None })
@@ -366,6 +370,10 @@ impl Task for WriteTask {
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
+        if !self.config.model.reads_text() {
+            // A line without a text; there is nothing to choose from.
+            return vec![Sample { given: "".into(), expected: String::new() }];
+        }
         let known = |example: &&Example| self.typed(&example.text).is_ok() && example.text.chars().count() <= SHOWN;
         let usable: Vec<&Example> = part.examples.iter().filter(known).collect();
         let sample = |at: usize| Sample { given: usable[at].text.as_str().into(), expected: String::new() };
@@ -373,7 +381,7 @@ impl Task for WriteTask {
     }
 
     fn telling(&self, _: &Handwriting) -> Result<Typed, TaskError> {
-        match ["attention", "0123456789"].iter().find_map(|text| self.typed(text).ok()) {
+        match ["", "attention", "0123456789"].iter().find_map(|text| self.typed(text).ok()) {
             Some(typed) => Ok(typed),
             None => self.typed(&self.learnt.alphabet.chars().take(8).collect::<String>()),
         }
