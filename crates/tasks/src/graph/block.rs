@@ -77,8 +77,8 @@ impl Block {
             first = within[hop];
             within.push(nodes.len());
         }
-        for at in first..nodes.len() {
-            let own = Seen::of(whole, nodes[at]).own;
+        for (at, &node) in nodes.iter().enumerate().skip(first) {
+            let own = Seen::of(whole, node).own;
             edges.extend(own.map(|_| (at, at)));
             weights.push(own.map(|weight| (at, weight)).into_iter().collect());
         }
