@@ -150,5 +150,5 @@ fn built_in_papers_can_be_written_and_read() {
     let told = regard(&[&train[..], &small].concat());
     let said = done(&told) + &text(&told.stderr);
     assert!(said.contains("accuracy"), "{said}");
-    fails_with(&regard(&["look", path(&out), "--positions"]), 1, &["positions"]);
+    fails_with(&regard(&["look", path(&out), "--positions"]), 2, &["positions"]);
 }
