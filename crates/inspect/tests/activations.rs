@@ -239,7 +239,10 @@ fn the_estimate_agrees_with_the_bytes_held() {
         ("cnn, attention", NetworkConfig::Cnn(CnnConfig { attention: both(), ..Default::default() })),
         ("vit", NetworkConfig::Vit(vit)),
         ("vit, mean", NetworkConfig::Vit(VisionTransformerConfig { pooling: PatchPooling::Mean, ..vit })),
-        ("vit, stem", NetworkConfig::Vit(VisionTransformerConfig { patch: 4, stem: Stem::Convolutions, ..vit })),
+        (
+            "vit, stem",
+            NetworkConfig::Vit(VisionTransformerConfig { patch: 4, d_model: 256, stem: Stem::Convolutions, ..vit }),
+        ),
         ("vit, attention", NetworkConfig::Vit(VisionTransformerConfig { pooling: attention, ..vit })),
     ] {
         for (shape, held, estimate) in least(|| compare_images(network.clone())) {

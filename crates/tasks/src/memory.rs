@@ -138,7 +138,7 @@ mod tests {
         refused::<Words>("model.d_model=4000000");
         refused::<Compose>("model.d_model=400000");
         refused::<Captions>("model.d_model=400000");
-        refused::<Nodes>("model.d_model=4000000");
+        refused::<Nodes>("model.d_model=40000000");
         refused::<WriteTask>("model.d_model=400000");
         refused::<Speech>("model.d_model=400000");
     }

@@ -184,7 +184,9 @@ fn hearing_in_pieces_gives_the_outputs_of_the_whole() {
     assert!(refused(&["data.target=label"]).contains("data.target = \"text\""));
     assert!(refused(&["data.target=text", "model.sight=full"]).contains("model.sight"));
     assert!(refused(&["data.target=text", "model.position=sinusoidal"]).contains("positions must be relative"));
-    let (task, _, model) = started(&["data.target=text", "model.kind=gru", "model.d_model=8"]);
+    let recurrent = configured::<Speech>(&["data.target=text", "model.kind=gru", "model.d_model=8"]).unwrap();
+    let (task, _) = Speech::start(recurrent).unwrap();
+    let model = task.model(&Init::new(1, &Device::flex())).unwrap();
     assert!(task.listen(&model).err().unwrap().to_string().contains("only a Transformer"));
 }
 

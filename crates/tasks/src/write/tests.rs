@@ -4,6 +4,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::folder::testing::with_files;
 use crate::opened::viewed;
+use crate::task::Validate;
 use crate::task::testing::configured;
 
 /// Zigzags of one stroke for each character, with a point over every `i`.
@@ -30,7 +31,9 @@ fn start(content: &str, sets: &[&str]) -> Result<(WriteTask, Parts<Part>, TempDi
     std::fs::write(&path, content).unwrap();
     let path = format!("data.path={}", path.display());
     let sets: Vec<&str> = sets.iter().copied().chain([path.as_str(), "model.d_model=8"]).collect();
-    let (task, parts) = WriteTask::start(configured::<WriteTask>(&sets)?)?;
+    let config = configured::<WriteTask>(&sets)?;
+    config.validate()?;
+    let (task, parts) = WriteTask::start(config)?;
     Ok((task, parts, place))
 }
 
