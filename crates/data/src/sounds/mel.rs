@@ -61,7 +61,7 @@ struct Band {
     weights: Vec<f32>,
 }
 
-/// Computes log-mel features; see the [module](self).
+/// Computes log-mel features.
 #[derive(Clone, Debug)]
 pub struct LogMel {
     config: MelConfig,

@@ -6,7 +6,7 @@
 //! p(x_{t+1}) = density(V [h¹_t; …; hᴺ_t] + c)
 //! ```
 //! A point `x` is a movement `(Δx, Δy)` and 1 at the end of a stroke. The density is a
-//! [`StrokeMixture`](crate::layers::density::StrokeMixture).
+//! [`StrokeMixture`].
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};

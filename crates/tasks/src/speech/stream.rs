@@ -71,7 +71,7 @@ impl Transcriber {
     }
 }
 
-/// A recording that is being heard; see the [module](self). Samples are at the rate of the model, `data.rate`.
+/// A recording that is being heard. Samples are at the rate of the model, `data.rate`.
 pub struct Listener<'a> {
     task: &'a Speech,
     model: &'a VectorModel,
