@@ -47,6 +47,8 @@ fn a_model_writes_by_hand() {
     let (svg, html) = (place.path().join("a.svg"), place.path().join("a.html"));
     for out in [&svg, &html] {
         done(&regard(&["generate", path(&model), "on", "--out", path(out), "--bias", "1", "--times", "2"]));
+        let many = ["generate", path(&model), "on", "--out", path(out), "--times", "100000000000"];
+        fails_with(&regard(&many), 2, &["--times 100000000000", "at most 10000 lines"]);
     }
     assert!(fs::read_to_string(&svg).unwrap().starts_with("<svg"));
     let page = fs::read_to_string(&html).unwrap();

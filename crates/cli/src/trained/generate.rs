@@ -22,6 +22,8 @@ use crate::value::{from_one, from_zero, number, take_negatives};
 
 /// Task whose models write by hand.
 const BY_HAND: &str = "write";
+/// Largest number of lines that one call writes by hand.
+const MOST_LINES: u64 = 10_000;
 
 /// The arguments of `regard generate`.
 #[derive(Args)]
@@ -177,8 +179,11 @@ impl Generate {
         if texts.is_empty() {
             texts.push("");
         }
-        let last = self.seed.checked_add(self.pen.times.unwrap_or(1));
-        let last = last.context("--seed and --times together are too large")?;
+        let times = self.pen.times.unwrap_or(1);
+        if times.saturating_mul(texts.len() as u64) > MOST_LINES {
+            return Err(wrong_use(anyhow!("--times {times}: expected at most {MOST_LINES} lines in all")));
+        }
+        let last = self.seed.checked_add(times).context("--seed and --times together are too large")?;
         let lines: Vec<PenRequest> = texts
             .iter()
             .flat_map(|text| (self.seed..last).map(|seed| PenRequest { text: text.to_string(), seed }))

@@ -114,10 +114,17 @@ pub(super) fn find(path: &Path) -> Result<Layout, DataError> {
         }
     }
     let files = Rc::new(Files::open(path)?);
-    if files.packed.is_none()
-        && let Some(layout) = manifests(&files)?
-    {
-        return Ok(layout);
+    let is_manifest = |name: &&String| format_of(Path::new(name)) == "tsv";
+    match files.packed.as_ref().and_then(|_| files.names.iter().find(is_manifest)) {
+        Some(name) => {
+            let expected = "an archive without manifests; unpack it to use them";
+            return Err(DataError::format(path, expected, excerpt(name)));
+        }
+        None => {
+            if let Some(layout) = manifests(&files)? {
+                return Ok(layout);
+            }
+        }
     }
     let sounds: Vec<&str> = files.names.iter().map(String::as_str).filter(|name| is_wav(name)).collect();
     if sounds.is_empty() {
@@ -174,14 +181,17 @@ fn manifests(files: &Rc<Files>) -> Result<Option<Layout>, DataError> {
 
 /// The folders that all names begin with, with a `/` at the end.
 fn common_folder<'a>(names: &[&'a str]) -> &'a str {
-    let Some(first) = names.first() else { return "" };
-    let Some((folder, _)) = first.split_once('/') else { return "" };
-    let folder = &first[..=folder.len()];
-    let is_part = Split::ALL.iter().any(|&split| names_of(split).contains(&folder.trim_end_matches('/')));
-    match !is_part && names.iter().all(|name| name.starts_with(folder)) {
-        true => folder,
-        false => "",
+    let Some(&first) = names.first() else { return "" };
+    let mut end = 0;
+    while let Some(length) = first[end..].find('/') {
+        let (folder, next) = (&first[end..end + length], end + length + 1);
+        let is_part = Split::ALL.iter().any(|&split| names_of(split).contains(&folder));
+        if is_part || !names.iter().all(|name| name.starts_with(&first[..next])) {
+            break;
+        }
+        end = next;
     }
+    &first[..end]
 }
 
 /// Recordings whose folders or names tell the answers. `outer` is the length of the folders around all of them.

@@ -4,7 +4,7 @@
 //! - files named `{label}_{speaker}_{index}.wav`, such as `7_anna_0.wav`;
 //! - a folder per label, `yes/1.wav`;
 //! - either of them in `train`, `dev` (or `val`) and `test`;
-//! - a manifest of lines `path<TAB>label` (or text): a file by itself, or `train.tsv`, `dev.tsv` and `test.tsv`.
+//! - a manifest of lines `path<TAB>label` (or text), in a folder only: a file by itself, or `train.tsv`, `dev.tsv` and `test.tsv`.
 
 mod fft;
 mod join;

@@ -79,6 +79,11 @@ fn folders_are_labels_and_parts() {
     assert!(read_recordings(dir.path(), Some(8_000)).unwrap_err().to_string().contains("several parts"));
     let held = HeldRecordings { test_speaker: Some("x".into()), ..HeldRecordings::default() };
     assert!(load(dir.path(), &held).unwrap_err().contains("the data have parts of their own"));
+    let dir = folder(&["corpus-1/data/train/yes/1.wav", "corpus-1/data/dev/no/2.wav", "corpus-1/data/test/no/3.wav"]);
+    let splits = load(dir.path(), &HeldRecordings::default()).unwrap();
+    assert_eq!([splits.train, splits.dev, splits.test].map(|part| part[0].answer.clone()), ["yes", "no", "no"]);
+    let dir = folder(&["corpus-1/wav/yes_ann_1.wav", "corpus-1/wav/no_bob_2.wav"]);
+    assert_eq!(answers(&read_recordings(dir.path(), None).unwrap().examples), ["no", "yes"]);
     let dir = folder(&["1.wav", "2.wav"]);
     let error = read_recordings(dir.path(), Some(8_000)).unwrap_err().to_string();
     assert!(error.contains("1.wav: expected a name {label}_{speaker}_{index}.wav"), "{error}");
@@ -123,19 +128,25 @@ fn a_manifest_lists_paths_and_texts() {
 #[test]
 fn archives_are_folders() {
     let dir = tempdir().unwrap();
-    let mut builder = tar::Builder::new(Vec::new());
-    for (at, name) in ["recordings/0_ann_0.wav", "recordings/1_ann_1.wav", "recordings/README"].iter().enumerate() {
-        let content = wav(at);
-        let mut header = tar::Header::new_gnu();
-        header.set_size(content.len() as u64);
-        builder.append_data(&mut header, name, content.as_slice()).unwrap();
-    }
-    let path = write(&dir, "sounds.tar", &builder.into_inner().unwrap());
+    let archive = |file: &str, names: &[&str]| {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (at, name) in names.iter().enumerate() {
+            let content = wav(at);
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            builder.append_data(&mut header, name, content.as_slice()).unwrap();
+        }
+        write(&dir, file, &builder.into_inner().unwrap())
+    };
+    let path = archive("sounds.tar", &["recordings/0_ann_0.wav", "recordings/1_ann_1.wav", "recordings/README"]);
     let loaded = read_recordings(&path, Some(8_000)).unwrap().examples;
     assert_eq!(answers(&loaded), ["0", "1"]);
     assert!(loaded[1].name.ends_with("sounds.tar#recordings/1_ann_1.wav"));
     assert_eq!(read_sound(loaded[1].name.as_ref()).unwrap(), loaded[1].sound);
     assert!(fingerprint_recordings(&path).is_ok());
+    let listed = archive("listed.tar", &["all/0_ann_0.wav", "all/train.tsv"]);
+    let error = read_recordings(&listed, Some(8_000)).unwrap_err().to_string();
+    assert!(error.contains("an archive without manifests") && error.contains("all/train.tsv"), "{error}");
     let error = read_recordings(&write(&dir, "a.mp3", b"x"), Some(8_000)).unwrap_err().to_string();
     assert!(error.contains("expected a folder or an archive of WAV files"), "{error}");
 }

@@ -145,5 +145,6 @@ fn line(
     }
     let written = written.trim().to_string();
     let line = Hand::draw(variety, &mut random).write(&written, glyphs, &mut random);
-    (!line.strokes.is_empty()).then_some(line)
+    let is_finite = line.strokes.iter().flatten().flatten().all(|x| x.is_finite());
+    (!line.strokes.is_empty() && is_finite).then_some(line)
 }

@@ -42,7 +42,7 @@ fn font(path: &Path) -> Result<Characters, DataError> {
     // The highest point of a small letter is the top of the line.
     let small = glyphs.iter().filter(|(character, ..)| character.is_ascii_lowercase());
     let top = small.flat_map(|(_, strokes, _)| strokes.iter().flatten()).map(|point| point[1]).fold(0.0f32, f32::max);
-    if top <= 0.0 {
+    if top <= 0.0 || !(1.0 / top).is_finite() {
         return Err(DataError::format(path, "an SVG font with small letters", "none"));
     }
     let scale = 1.0 / top;

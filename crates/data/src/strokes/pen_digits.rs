@@ -75,7 +75,7 @@ fn names(file: &TextFile) -> Vec<String> {
         let mut words = line.split_whitespace();
         match (words.next(), words.next(), words.next()) {
             (Some(".WRITER_ID"), Some(writer), _) => current = writer.to_string(),
-            (Some(".SEGMENT"), ..) => {
+            (Some(keyword), ..) if keyword.starts_with(".SEGMENT") => {
                 label = line.split('"').nth(1).unwrap_or_default().to_string();
                 names.push(current.clone());
             }

@@ -28,7 +28,7 @@ impl Block {
     }
 
     /// Draws at most `neighbours[hop]` neighbours of each node that is `hop` edges away from `targets`, which must be different.
-    /// `random` returns the random numbers of a node; the choice for a node therefore does not depend on the other targets.
+    /// `random` returns the random numbers of a node; the choice for a node does not depend on the other targets of this call.
     pub fn drawn(
         whole: &NodeBatch,
         targets: &[usize],

@@ -30,19 +30,20 @@ pub(super) struct Whole {
 impl Whole {
     /// Scales the features of a graph and turns its edges into what each node sees.
     pub fn new(data: &NodeGraph, config: &Config) -> Result<Self, TaskError> {
-        let scale = |features: &[(u32, f32)]| match config.data.normalise {
+        let total = |features: &[(u32, f32)]| match config.data.normalise {
             Normalise::None => 1.0,
             Normalise::Rows => {
                 let sum: f64 = features.iter().map(|(_, value)| f64::from(value.abs())).sum();
-                if sum > 0.0 { (1.0 / sum) as f32 } else { 1.0 }
+                if sum > 0.0 { sum } else { 1.0 }
             }
         };
         let rows: Vec<Vec<(usize, f32)>> = data
             .nodes
             .iter()
             .map(|node| {
-                let scale = scale(&node.features);
-                node.features.iter().map(|&(number, value)| (number as usize, value * scale)).collect()
+                let total = total(&node.features);
+                let scaled = |value: f32| (f64::from(value) / total) as f32;
+                node.features.iter().map(|&(number, value)| (number as usize, scaled(value))).collect()
             })
             .collect();
         let features = SparseMatrix::new(data.width, &rows)?;

@@ -150,7 +150,9 @@ fn movements(strokes: &[Stroke], unit: f64, spacing: f32) -> Vec<f32> {
         for (index, point) in points.iter().enumerate() {
             if let Some(before) = last {
                 let end = if index + 1 == points.len() { 1.0 } else { 0.0 };
-                moves.extend([(point[0] - before[0]) as f32, (point[1] - before[1]) as f32, end]);
+                // Finite coordinates may be further apart than the largest number.
+                let moved = |axis: usize| (point[axis] - before[axis]).clamp(f32::MIN.into(), f32::MAX.into()) as f32;
+                moves.extend([moved(0), moved(1), end]);
             }
             last = Some(*point);
         }
@@ -208,6 +210,8 @@ mod tests {
             [[0.0, 0.5, 0.0], [0.0, 0.5, 0.0], [0.0, 0.5, 0.0], [0.0, 0.5, 1.0], [1.0, 0.0, 1.0], [1.0, 0.0, 1.0]];
         assert_eq!(moves, expected.concat());
         assert!(movements(&[vec![[1.0, 1.0]]], 1.0, 0.1).is_empty(), "a dot does not move");
+        let apart = movements(&[vec![[f32::MAX, 0.0]], vec![[f32::MIN, 0.0]]], 1e-3, 0.1);
+        assert_eq!(apart, [f32::MIN, 0.0, 1.0]);
         let huge = movements(&[vec![[f32::MAX, 0.0], [f32::MIN, 0.0], [0.0, 0.0]]], 1e-3, 0.1);
         assert!(huge.len() < 400_000, "{}", huge.len());
     }
