@@ -25,8 +25,9 @@ const PIECES: usize = 16;
 /// stay in the first cache.
 const BLOCK: usize = 96;
 
-/// Number of elements of the sums of all pieces above which there are fewer pieces: adding them up would take too long.
-const SUMS: usize = 1024 * 1024;
+/// Number of elements of the sums of all pieces above which there are fewer pieces: clearing, transforming and adding them up
+/// would take too long. On two cores of a Xeon, 64→128 channels at 14×14 with stride 2 take 4.6 ms with 2²⁰ and 3.0 ms with this.
+const SUMS: usize = 300 * 1024;
 
 /// Computes the gradients of weight and bias, of which either may be left out; the sizes have been checked.
 pub(super) fn weight_gradient(
