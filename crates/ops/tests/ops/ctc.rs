@@ -31,8 +31,9 @@ fn agrees_with_pytorch() {
         let out = ctc_loss(logits.clone(), texts(&settings)).unwrap();
         close(&name("losses"), &values(out.clone()), &golden.floats(&name("losses")), 1e-6);
         let gradients = loss(&out, &golden.tensor::<1>(&name("grad_losses"), &device));
-        // Twice the error of the plain recursion in f32, which other backends use: 1.2e-6.
-        close(&name("grad_logits"), &gradient(&logits, &gradients), &golden.floats(&name("grad_logits")), 2.4e-6);
+        // The plain recursion in f32, which other backends use, has an error of 4e-6.
+        let tolerance = if cfg!(feature = "ndarray") { 8e-6 } else { 1e-6 };
+        close(&name("grad_logits"), &gradient(&logits, &gradients), &golden.floats(&name("grad_logits")), tolerance);
     }
 }
 
