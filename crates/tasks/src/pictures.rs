@@ -42,12 +42,17 @@ pub(crate) fn read_picture(given: &Given, size: ImageSize) -> Result<GivenPictur
     if let Some((split, index)) = built_in(text)? {
         return Ok(GivenPicture::BuiltIn(split, index));
     }
-    // Text that cannot be a path, such as a whole sentence, gets a short message.
-    const LONGEST_PATH: usize = 4_096;
-    if text.trim().is_empty() || text.len() > LONGEST_PATH || text.contains('\0') {
-        return Err(TaskError::input("input", "the path of a PNG or JPEG picture", excerpt(text)));
-    }
+    check_path(text, "the path of a PNG or JPEG picture")?;
     Ok(GivenPicture::Image(read_image(Path::new(text), size)?))
+}
+
+/// Returns an error with a short message for text that cannot be a path, such as a whole sentence.
+pub(crate) fn check_path(text: &str, expected: &str) -> Result<(), TaskError> {
+    const LONGEST_PATH: usize = 4_096;
+    match text.trim().is_empty() || text.len() > LONGEST_PATH || text.contains('\0') {
+        true => Err(TaskError::input("input", expected, excerpt(text))),
+        false => Ok(()),
+    }
 }
 
 /// Reads the split and the index of a built-in example from its name; `None` for another name.

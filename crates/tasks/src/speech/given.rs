@@ -4,13 +4,13 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use regard_data::{Sound, Split, decode_wav, excerpt, is_wav, member_of, read_archive, read_sound};
+use regard_data::{Sound, Split, decode_wav, is_wav, member_of, read_archive, read_sound};
 use serde_json::Value;
 
 use super::Speech;
 use crate::error::TaskError;
 use crate::input::{Given, InputKind};
-use crate::pictures::built_in;
+use crate::pictures::{built_in, check_path};
 
 /// A recording as a caller has given it.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,11 +38,7 @@ impl Speech {
         if let Some((split, index)) = built_in(text)? {
             return Ok(GivenSound::BuiltIn(split, index));
         }
-        // Text that cannot be a path, such as a whole sentence, gets a short message.
-        const LONGEST_PATH: usize = 4_096;
-        if text.trim().is_empty() || text.len() > LONGEST_PATH || text.contains('\0') {
-            return Err(TaskError::input("input", "the path of a WAV file", excerpt(text)));
-        }
+        check_path(text, "the path of a WAV file")?;
         Ok(GivenSound::Sound(self.read_path(Path::new(text))?, text.clone()))
     }
 
