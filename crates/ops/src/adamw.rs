@@ -212,10 +212,15 @@ impl ParameterGradients {
         for (sum, new) in self.0.iter_mut().zip(other.0) {
             match (sum.as_mut(), new) {
                 (Some(sum), Some(new)) => {
-                    let pieces = sum.storage_mut::<f32>().par_chunks_mut(PIECE).zip(elements(&new).par_chunks(PIECE));
-                    pieces.for_each(|(sum, new)| {
+                    let (sum, new) = (sum.storage_mut::<f32>(), elements(&new));
+                    let add = |(sum, new): (&mut [f32], &[f32])| {
                         sum.iter_mut().zip(new).for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
-                    });
+                    };
+                    // Handing a small gradient to another thread takes longer than adding it.
+                    match sum.len() <= PIECE {
+                        true => add((sum, new)),
+                        false => sum.par_chunks_mut(PIECE).zip(new.par_chunks(PIECE)).for_each(add),
+                    }
                 }
                 (Some(sum), None) => sum.storage_mut::<f32>().iter_mut().for_each(|sum| *sum *= own),
                 (None, Some(mut new)) => {

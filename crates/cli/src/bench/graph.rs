@@ -1,6 +1,8 @@
 //! The graph attention network of the speed table, the same as in `bench/peer_torch.py`: two layers with dropout 0.6 on a random
 //! graph with sparse features, learning from a twentieth of its nodes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use anyhow::Result;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_nn::models::graph::{GatConfig, GraphClassifier, GraphClassifierConfig, GraphNetworkConfig, NodeBatch};
@@ -68,10 +70,11 @@ pub fn step(model: GraphModel) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let targets: Vec<usize> = (0..nodes / 20).collect();
     let answers: Vec<i64> = targets.iter().map(|target| (target % labels) as i64).collect();
     let answers = Tensor::<1, Int>::from_data(TensorData::new(answers, [targets.len()]), &device);
-    let seed = std::cell::Cell::new(0u64);
-    let mut training = Training::new(model.config().init(&Init::new(0, &device))?, move |model: &GraphClassifier| {
-        seed.set(seed.get() + 1);
-        model.loss(&batch, &targets, answers.clone(), 0.0, &Pass::training(seed.get()))
+    let seed = AtomicU64::new(0);
+    let model = model.config().init(&Init::new(0, &device))?;
+    let mut training = Training::new(model, vec![()], move |model: &GraphClassifier, ()| {
+        let pass = Pass::training(seed.fetch_add(1, Ordering::Relaxed));
+        model.loss(&batch, &targets, answers.clone(), 0.0, &pass)
     });
     Ok(Box::new(move || training.step().map(|_| ())))
 }

@@ -1,12 +1,14 @@
 //! The handwriting network of the speed table, the same as in `bench/peer_torch.py`.
 
+use std::ops::Range;
+
 use anyhow::Result;
 use burn::tensor::{Device, Tensor, TensorData};
 use regard_nn::models::handwriting::{Handwriting, HandwritingConfig, TextWindow};
 use regard_nn::{Init, Pass};
 
 use super::kernels::values;
-use super::train::Training;
+use super::train::{Training, examples_of_parts};
 
 /// The sizes of a synthesis network and its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,16 +73,20 @@ pub fn step(shape: WritingShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let model = Handwriting::new(&shape.config(), &Init::new(0, &device))?;
     let mut points = values(batch * (seq + 1) * 3, 1);
     points.iter_mut().skip(2).step_by(3).for_each(|end| *end = if *end > 0.8 { 1.0 } else { 0.0 });
-    let part = |offset: usize| {
-        let rows = points.chunks_exact((seq + 1) * 3).flat_map(|row| &row[offset * 3..(offset + seq) * 3]);
-        Tensor::<3>::from_data(TensorData::new(rows.copied().collect::<Vec<f32>>(), [batch, seq, 3]), &device)
+    let movements = |examples: &Range<usize>, offset: usize| {
+        let rows = points.chunks_exact((seq + 1) * 3).map(|row| &row[offset * 3..(offset + seq) * 3]);
+        let rows: Vec<f32> = rows.skip(examples.start).take(examples.len()).flatten().copied().collect();
+        Tensor::<3>::from_data(TensorData::new(rows, [examples.len(), seq, 3]), &device)
     };
-    let (read, wanted) = (part(0), part(1));
     let text = |row: usize| (0..length).map(|place| ((row * 7 + place * 5) % characters) as u32).collect();
-    let texts = model.texts((0..batch).map(text).collect(), &device)?;
-    let lengths = vec![seq; batch];
-    let mut training = Training::new(model, move |model: &Handwriting| {
-        model.loss(read.clone(), wanted.clone(), Some(&texts), &lengths, &Pass::inference())
+    let part = |examples: Range<usize>| {
+        let texts = model.texts(examples.clone().map(text).collect(), &device)?;
+        Ok((movements(&examples, 0), movements(&examples, 1), texts))
+    };
+    let parts = examples_of_parts(batch, seq).into_iter().map(part).collect::<Result<Vec<_>>>()?;
+    let mut training = Training::new(model, parts, move |model: &Handwriting, (read, wanted, texts)| {
+        let lengths = vec![seq; read.dims()[0]];
+        model.loss(read.clone(), wanted.clone(), Some(texts), &lengths, &Pass::inference())
     });
     Ok(Box::new(move || training.step().map(|_| ())))
 }

@@ -1,5 +1,7 @@
 //! CTC and the transcriber of the speed table, the same as in `bench/peer_torch.py`.
 
+use std::ops::Range;
+
 use anyhow::Result;
 use burn::tensor::{Device, Tensor, TensorData};
 use regard_kernels::ctc::{CtcTexts, ctc_backward, ctc_forward};
@@ -11,7 +13,7 @@ use regard_nn::{ConfigError, Init, Pass};
 use regard_ops::{Activation, CtcTargets, ctc_loss};
 
 use super::kernels::values;
-use super::train::Training;
+use super::train::{Training, examples_of_parts};
 
 /// The sizes of a transcriber and its batch: a Transformer with truncated attention, without positions, trained by CTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,12 +130,21 @@ pub fn ctc([batch, frames, vocab, labels]: [usize; 4]) -> Result<Box<dyn FnMut()
 pub fn step(shape: SpeechShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
     let device = Device::flex().autodiff();
     let SpeechShape { batch, seq, width, vocab, labels, .. } = shape;
-    let x = Tensor::<3>::from_data(TensorData::new(values(batch * seq * width, 1), [batch, seq, width]), &device);
-    let targets = CtcTargets { frames: vec![seq; batch], texts: texts(batch, vocab, labels), blank: 0 };
+    let texts = texts(batch, vocab, labels);
+    let part = |examples: Range<usize>| {
+        let size = [examples.len(), seq, width];
+        let x = values(size.iter().product(), 1 + examples.start as u64);
+        let texts = texts[examples].to_vec();
+        (
+            Tensor::<3>::from_data(TensorData::new(x, size), &device),
+            CtcTargets { frames: vec![seq; size[0]], texts, blank: 0 },
+        )
+    };
+    let parts = examples_of_parts(batch, seq).into_iter().map(part).collect();
     let model = shape.config().init(&Init::new(0, &device))?;
-    let mut training = Training::new(model, move |model: &VectorModel| {
+    let mut training = Training::new(model, parts, move |model: &VectorModel, (x, targets): &(_, CtcTargets)| {
         let logits = model.logits(x.clone(), &targets.frames, &Pass::inference())?;
-        Ok(ctc_loss(logits, targets.clone())?.sum() / (batch * labels) as f32)
+        Ok(ctc_loss(logits, targets.clone())?.sum() / (targets.texts.len() * labels) as f32)
     });
     Ok(Box::new(move || training.step().map(|_| ())))
 }

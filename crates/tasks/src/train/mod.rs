@@ -9,13 +9,14 @@ mod config;
 mod journal;
 mod observer;
 mod share;
+mod step_gradients;
 
 use std::sync::Mutex;
 use std::time::Instant;
 
 use burn::module::Module;
 use regard_nn::{NnError, Pass};
-use regard_ops::{AdamW, AdamWOptions, Decay, ParameterGradients};
+use regard_ops::{AdamW, AdamWOptions, Decay};
 use serde_json::{Value, json};
 
 use self::checkpoint::{Best, Extremes, Snapshot};
@@ -24,12 +25,11 @@ pub use self::checkpoint::{Conditions, State};
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
-pub(crate) use self::share::parts;
-use self::share::share;
+pub use self::share::parts;
+pub use self::step_gradients::StepGradients;
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
-use crate::rows::device_of;
-use crate::task::{Evaluation, Loss, Parts, Settings, Task};
+use crate::task::{Evaluation, Parts, Settings, Task};
 use crate::weights;
 
 /// Approximate number of points of the loss curve that a run writes to its metrics.
@@ -245,8 +245,7 @@ impl<'a, T: Task> Run<'a, T> {
         let step = self.state.step + 1;
         let rate = self.config.rate(step, self.steps);
         let pass = Pass::training(self.seed).at("step", step as usize);
-        let mut sum: Option<ParameterGradients> = None;
-        let (mut loss, mut targets, mut tokens) = (0.0f64, 0usize, 0usize);
+        let mut sum = StepGradients::default();
         for part in 0..self.config.accumulate {
             if part > 0 && stop.is_asked() {
                 self.state = before.expect("there are several batches");
@@ -254,21 +253,10 @@ impl<'a, T: Task> Run<'a, T> {
                 return Ok(false);
             }
             let batch = self.next_batch();
-            let pass = pass.at("batch", part);
-            for Share { gradients, loss: mean, targets: new, tokens: more } in self.shares(&batch, &pass)? {
-                // The mean over all targets of the step, whatever the sizes of its batches.
-                let all = (targets + new).max(1) as f64;
-                let (own, theirs) = (targets as f64 / all, new as f64 / all);
-                loss = loss * own + mean * theirs;
-                match &mut sum {
-                    None => sum = Some(gradients),
-                    Some(sum) => sum.combine(own as f32, gradients, theirs as f32),
-                }
-                targets += new;
-                tokens += more;
-            }
+            self.add_gradients(&mut sum, &batch, &pass.at("batch", part))?;
         }
-        let gradients = sum.expect("at least one batch");
+        let (loss, tokens) = (sum.loss, sum.tokens);
+        let gradients = sum.into_gradients().expect("at least one batch");
         self.optimiser.options = options(self.config, rate);
         let model = self.model.take().expect("put back after each step");
         let (model, norm) = self.optimiser.step_with(model, gradients)?;
@@ -283,24 +271,19 @@ impl<'a, T: Task> Run<'a, T> {
         Ok(true)
     }
 
-    /// Computes the gradients of a batch, divided among the threads.
-    fn shares(&mut self, batch: &[usize], pass: &Pass) -> Result<Vec<Share>, TaskError> {
+    /// Adds the gradients of a batch, divided among the threads.
+    fn add_gradients(&mut self, sum: &mut StepGradients, batch: &[usize], pass: &Pass) -> Result<(), TaskError> {
         let (task, train) = (self.task, &self.parts.train);
         let model = self.model.as_ref().expect("put back after each step");
         if parts() == 1 || !task.is_divisible() {
-            let found = task.loss(train, batch, model, &mut self.state.memory, pass)?;
-            return Ok(vec![Share::new(found, model)]);
+            let loss = task.loss(train, batch, model, &mut self.state.memory, pass)?;
+            sum.add_batch(loss, model);
+            return Ok(());
         }
-        let device = device_of(model);
-        let pieces = batch.chunks(batch.len().div_ceil(parts()).max(1));
-        // Each part has its own copy of the parameters, because all parts would share the lock of a single graph.
-        let inputs = pieces.map(|part| (part, model.clone().fork(&device))).collect();
-        let shares = share(inputs, |part, (examples, model)| {
-            let pass = pass.at("share", part);
-            let found = task.loss(train, examples, &model, &mut Value::Null, &pass)?;
-            Ok(Share::new(found, &model))
-        });
-        shares.into_iter().collect()
+        let pieces = batch.chunks(batch.len().div_ceil(parts()).max(1)).collect();
+        sum.add_parts(model, pieces, |part, examples, model| {
+            task.loss(train, examples, model, &mut Value::Null, &pass.at("share", part))
+        })
     }
 
     /// Counts steps without finite gradients; returns an error after too many in a row.
@@ -432,21 +415,6 @@ pub(crate) fn scored<T: Task>(
     match task.evaluate(part, model, limit, &Pass::inference().until(stop.flag()).with_progress(&tell)) {
         Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
         evaluation => evaluation.map(Some),
-    }
-}
-
-/// The contribution of a part of a batch to a step.
-struct Share {
-    gradients: ParameterGradients,
-    loss: f64,
-    targets: usize,
-    tokens: usize,
-}
-
-impl Share {
-    fn new(Loss { mean, targets, tokens }: Loss, model: &impl Module) -> Self {
-        let gradients = ParameterGradients::new(model, mean.backward());
-        Self { gradients, loss: f64::from(mean.into_scalar::<f32>()), targets, tokens }
     }
 }
 

@@ -13,7 +13,7 @@ use regard_kernels::PartGuard;
 const MOST_PARTS: usize = 8;
 
 /// Returns the number of parts that a batch is cut into in the current pool.
-pub(crate) fn parts() -> usize {
+pub fn parts() -> usize {
     rayon::current_num_threads().min(MOST_PARTS)
 }
 
