@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+pub mod auto;
 mod caption;
 mod classify;
 pub mod compare;
@@ -41,6 +42,7 @@ pub mod train;
 mod translate;
 mod vectors;
 pub mod weights;
+mod word_vectors;
 mod words;
 mod write;
 

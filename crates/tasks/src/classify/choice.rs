@@ -1,0 +1,51 @@
+//! Settings of a classifier that follow the data.
+
+use super::Config;
+use crate::answers::TargetKind;
+use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, share};
+
+/// Chooses the settings of a classifier by the number of training texts.
+pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
+    let texts = facts.examples as f64;
+    let words = facts.words as f64;
+    let kind = asked.kind("transformer");
+    let d_model = asked.width(by_size(texts, &[(500.0, 64.0), (1e4, 128.0), (1e6, 192.0)]));
+    let dropout = share(by_size(texts, &[(1e4, 0.4), (1e5, 0.2), (1e6, 0.1)]));
+    // Words that occur once teach nothing, but they train the unknown word.
+    let min_count = if facts.new_words() > 0.02 { 2 } else { 1 };
+    let vocab = rounded(by_size(words, &[(1e4, 2e4), (1e7, 4e4)]), 1000);
+
+    let about = format!(
+        "{} texts of {:.0} words, {:.0} % of the words of new text will be unknown",
+        count(facts.examples),
+        facts.mean_words(),
+        100.0 * facts.new_words()
+    );
+    let text = Reason::new(about)
+        .count("data.tokenizer.min_count", min_count)
+        .count("data.tokenizer.vocab", vocab);
+    let labels = match asked.config.data.target {
+        TargetKind::Value => "numbers to predict".to_string(),
+        _ => format!("{} labels, {:.0} texts for each", facts.labels.len(), facts.per_label()),
+    };
+    let model = Reason::new(labels)
+        .set("model.kind", kind.as_str())
+        .count("model.d_model", d_model)
+        .count("model.n_layers", 1)
+        .count("model.d_ff", d_model)
+        .number("model.dropout", dropout)
+        .number("model.word_dropout", share(by_size(texts, &[(1e4, 0.2), (1e5, 0.1), (1e6, 0.0)])));
+
+    let batch = rounded(by_size(texts, &[(200.0, 8.0), (1e4, 48.0), (1e6, 128.0)]), 4);
+    let weights = (if kind == "bag" { 1.0 } else { 8.0 }) * (d_model * d_model) as f64;
+    let work = Work { batches: texts / batch as f64, seconds: words * 1.2 * (6.0 * weights / 5e10 + 1.5e-5) };
+    let passes = by_size(texts, &[(200.0, 40.0), (1e4, 10.0), (1e5, 5.0), (1e6, 2.0)]);
+    let length = Length::new(work, passes, 300.0, asked);
+    let smoothing = if asked.config.data.target == TargetKind::Value { 0.0 } else { 0.1 };
+    let training = Reason::new(length.words())
+        .count("train.batch_examples", batch)
+        .count("train.batch_tokens", 4096)
+        .number("train.learning_rate", if kind == "bag" { 3e-3 } else { 1e-3 })
+        .number("train.label_smoothing", smoothing);
+    Choice(vec![text, model, length.settings(training)])
+}
