@@ -82,12 +82,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn text(
-        mut self,
-        reader: &mut impl BufRead,
-        first: usize,
-        width: Option<usize>,
-    ) -> Result<WordVectors, DataError> {
+    fn text(mut self, reader: &mut impl BufRead, first: usize, width: Option<usize>) -> Result<WordVectors, DataError> {
         self.found.width = width.unwrap_or(0);
         let mut values = Vec::new();
         for number in first.. {
@@ -121,9 +116,9 @@ impl Reading<'_> {
             })?;
             values.clear();
             for part in parts.iter().rev() {
-                let value: f32 = part
-                    .parse()
-                    .map_err(|_| DataError::line(self.path, number, expected(), format!("{} among them", excerpt(part))))?;
+                let value: f32 = part.parse().map_err(|_| {
+                    DataError::line(self.path, number, expected(), format!("{} among them", excerpt(part)))
+                })?;
                 values.push(value);
             }
             // "1 2 3 4" among lines of three numbers: the word has swallowed a number.
@@ -145,11 +140,13 @@ impl Reading<'_> {
 
     fn binary(mut self, reader: &mut impl BufRead, count: usize, width: usize) -> Result<WordVectors, DataError> {
         self.found.width = width;
-        let fail = |expected: String, found: String| DataError::Format { path: self.path.to_path_buf(), expected, found };
+        let fail =
+            |expected: String, found: String| DataError::Format { path: self.path.to_path_buf(), expected, found };
         let (mut bytes, mut word, mut values) = (vec![0; 4 * width], Vec::new(), vec![0.0f32; width]);
         for number in 0..count {
             word.clear();
-            let truncated = || fail(format!("{count} vectors, as its first line says"), format!("{number}: it ends too early"));
+            let truncated =
+                || fail(format!("{count} vectors, as its first line says"), format!("{number}: it ends too early"));
             let read = reader.by_ref().take(LONGEST).read_until(b' ', &mut word);
             read.map_err(|cause| unpack_error(self.path, &cause))?;
             if word.pop() != Some(b' ') || reader.read_exact(&mut bytes).is_err() {
@@ -214,7 +211,9 @@ fn looks_like_text(bytes: &[u8]) -> bool {
     };
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
-        Err(error) if error.error_len().is_none() => std::str::from_utf8(&line[..error.valid_up_to()]).unwrap_or_default(),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&line[..error.valid_up_to()]).unwrap_or_default()
+        }
         Err(_) => return false,
     };
     let is_number = |part: &str| part.parse::<f32>().is_ok();
@@ -293,7 +292,10 @@ mod tests {
         for (bytes, expected) in [
             (&b"a 1 2\nb 1\n"[..], "F, line 2: expected a word and 2 numbers, as in the lines before, found 1 numbers"),
             (b"a 1 2\nb 1 2 3\n", "F, line 2: expected a word and 2 numbers, as in the lines before, found 3 numbers"),
-            (b"2 2\na 1 2\nb 1 x\n", "line 3: expected a word and 2 numbers, as in the lines before, found \"x\" among them"),
+            (
+                b"2 2\na 1 2\nb 1 x\n",
+                "line 3: expected a word and 2 numbers, as in the lines before, found \"x\" among them",
+            ),
             (b"a 1 2\nb nan 2\n", "F, line 2: expected finite numbers, found NaN in the vector of \"b\""),
             (b"a 1 inf\n", "line 1: expected finite numbers, found inf in the vector of \"a\""),
             (b"a\n", "F, line 1: expected a word and its vector, separated by spaces"),
@@ -307,7 +309,10 @@ mod tests {
         let whole = binary(&[("a", NUMBERS), ("b", NUMBERS)], "\n");
         for end in [whole.len() - 2, whole.len() - 14, whole.len() - 15] {
             let error = read(&whole[..end]).unwrap_err();
-            assert!(error.contains("expected 2 vectors, as its first line says, found 1: it ends too early"), "{error}");
+            assert!(
+                error.contains("expected 2 vectors, as its first line says, found 1: it ends too early"),
+                "{error}"
+            );
         }
         let error = read(&binary(&[("a", [1.0, f32::NAN, 0.0])], "\n")).unwrap_err();
         assert!(error.contains("expected finite numbers, found NaN in vector 1, of \"a\""), "{error}");

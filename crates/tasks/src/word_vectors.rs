@@ -122,7 +122,8 @@ impl FileVectors {
 
     /// Adds the words to a vocabulary. Returns it with a note on how many of its own words have vectors.
     pub fn extend(&self, vocabulary: Vocabulary, specials: usize) -> Result<(Vocabulary, String), TaskError> {
-        let note = self.note(vocabulary.len() - specials, |word| vocabulary.get(word).is_some_and(|id| id >= specials))?;
+        let note =
+            self.note(vocabulary.len() - specials, |word| vocabulary.get(word).is_some_and(|id| id >= specials))?;
         let mut names: Vec<String> = vocabulary.clone().into();
         names.extend(self.words().filter(|word| vocabulary.get(word).is_none()).map(str::to_string));
         Ok((Vocabulary::from_names(names)?, note))
@@ -233,6 +234,9 @@ mod tests {
         let own = vocabulary(&["<unk>", "un"]);
         let read = keys.read(Case::Lower, |word| own.get(word).is_some()).unwrap().unwrap();
         let error = read.extend(own, 1).unwrap_err().to_string();
-        assert!(error.contains("vectors of the 1 words of the training data") && error.contains("none of them"), "{error}");
+        assert!(
+            error.contains("vectors of the 1 words of the training data") && error.contains("none of them"),
+            "{error}"
+        );
     }
 }

@@ -10,8 +10,8 @@ use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::normalizers::utils::Lowercase;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{
-    AddedToken, DecoderWrapper, Model, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential,
-    OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
+    AddedToken, DecoderWrapper, Model, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper,
+    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
 /// Trains a tokeniser with a validated configuration.

@@ -88,9 +88,16 @@ impl Facts {
         self.words as f64 / self.examples.max(1) as f64
     }
 
-    /// Number of examples, or of words, for each label.
-    pub fn per_label(&self) -> f64 {
-        self.labels.values().sum::<usize>() as f64 / self.labels.len().max(1) as f64
+    /// Mean number of examples, or of words, for each label, rounded.
+    pub fn per_label(&self) -> usize {
+        self.labels.values().sum::<usize>().div_ceil(self.labels.len().max(1))
+    }
+
+    /// Says how many words of new text will be unknown: `6 % of the words of new text will be unknown`.
+    pub(crate) fn news(&self) -> String {
+        let percent = 100.0 * self.new_words();
+        let share = if percent < 1.0 { "less than 1".to_string() } else { format!("{percent:.0}") };
+        format!("{share} % of the words of new text will be unknown")
     }
 }
 
@@ -115,7 +122,7 @@ mod tests {
         let facts = Facts::of(&Splits::new(train, vec![example("b", "x", &["x"])], Vec::new()));
         assert_eq!((facts.examples, facts.dev, facts.words, facts.distinct, facts.once), (2, 1, 6, 4, 2));
         assert_eq!((facts.labels.len(), facts.answer_words, facts.is_spaced), (2, 0, true));
-        assert_eq!((facts.new_words(), facts.mean_words(), facts.per_label()), (2.0 / 6.0, 3.0, 1.0));
+        assert_eq!((facts.new_words(), facts.mean_words(), facts.per_label()), (2.0 / 6.0, 3.0, 1));
         let facts = Facts::of(&Splits::new(vec![example("one two", "un deux", &[])], Vec::new(), Vec::new()));
         assert_eq!((facts.answer_words, facts.answer_characters, facts.labels.len()), (2, 7, 0));
     }
@@ -123,6 +130,6 @@ mod tests {
     #[test]
     fn no_examples_give_finite_numbers() {
         let facts = Facts::of(&Splits::new(Vec::new(), Vec::new(), Vec::new()));
-        assert!([facts.new_words(), facts.mean_words(), facts.per_label()].iter().all(|value| value.is_finite()));
+        assert!([facts.new_words(), facts.mean_words()].iter().all(|value| value.is_finite()));
     }
 }

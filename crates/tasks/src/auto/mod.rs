@@ -7,12 +7,14 @@
 mod choice;
 mod facts;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::choice::{Asked, Choice, Reason};
 pub use self::facts::Facts;
-pub(crate) use self::rules::{Length, Work, by_size, count, rounded, share, significant};
+pub(crate) use self::rules::{Length, Work, by_size, count, rounded, seconds, share, significant};
 
 /// Whether a run chooses settings by its data: the key `auto` of every configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::answers::TargetKind;
-use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, share};
+use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, seconds, share};
 
 /// Chooses the settings of a classifier by the number of training texts.
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
@@ -15,18 +15,11 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let min_count = if facts.new_words() > 0.02 { 2 } else { 1 };
     let vocab = rounded(by_size(words, &[(1e4, 2e4), (1e7, 4e4)]), 1000);
 
-    let about = format!(
-        "{} texts of {:.0} words, {:.0} % of the words of new text will be unknown",
-        count(facts.examples),
-        facts.mean_words(),
-        100.0 * facts.new_words()
-    );
-    let text = Reason::new(about)
-        .count("data.tokenizer.min_count", min_count)
-        .count("data.tokenizer.vocab", vocab);
+    let about = format!("{} texts of {:.0} words, {}", count(facts.examples), facts.mean_words(), facts.news());
+    let text = Reason::new(about).count("data.tokenizer.min_count", min_count).count("data.tokenizer.vocab", vocab);
     let labels = match asked.config.data.target {
         TargetKind::Value => "numbers to predict".to_string(),
-        _ => format!("{} labels, {:.0} texts for each", facts.labels.len(), facts.per_label()),
+        _ => format!("{} labels, {} texts for each", facts.labels.len(), count(facts.per_label())),
     };
     let model = Reason::new(labels)
         .set("model.kind", kind.as_str())
@@ -38,7 +31,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
 
     let batch = rounded(by_size(texts, &[(200.0, 8.0), (1e4, 48.0), (1e6, 128.0)]), 4);
     let weights = (if kind == "bag" { 1.0 } else { 8.0 }) * (d_model * d_model) as f64;
-    let work = Work { batches: texts / batch as f64, seconds: words * 1.2 * (6.0 * weights / 5e10 + 1.5e-5) };
+    let work = Work { batches: texts / batch as f64, seconds: seconds(1.3 * words, 2.0 * weights) };
     let passes = by_size(texts, &[(200.0, 40.0), (1e4, 10.0), (1e5, 5.0), (1e6, 2.0)]);
     let length = Length::new(work, passes, 300.0, asked);
     let smoothing = if asked.config.data.target == TargetKind::Value { 0.0 } else { 0.1 };

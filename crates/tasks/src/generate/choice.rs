@@ -1,7 +1,7 @@
 //! Settings of a language model that follow the data.
 
 use super::Config;
-use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, share, significant};
+use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, seconds, share, significant};
 
 /// Number of characters from which on a text is cut into pieces of several characters.
 const LARGE: f64 = 2e7;
@@ -31,19 +31,17 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .count("model.d_ff", 4 * d_model)
         .number("model.dropout", dropout);
 
-    let work = Work { batches: tokens / batch as f64, seconds: tokens / speed(d_model, n_layers, if is_large { vocab } else { 100 }) };
+    let output = d_model * if is_large { vocab } else { 100 };
+    let weights = n_layers as f64 * 12.0 * (d_model * d_model) as f64 + output as f64;
+    let work = Work { batches: tokens / batch as f64, seconds: seconds(tokens, weights) };
     let passes = by_size(tokens, &[(1e4, 40.0), (1e5, 30.0), (1e6, 12.0), (1e7, 1.0)]);
     let length = Length::new(work, passes, 500.0, asked);
     let training = Reason::new(length.words())
         .count("train.batch_tokens", batch)
         .count("train.batch_examples", (batch / block).max(1))
-        .number("train.learning_rate", significant(by_size(d_model as f64, &[(64.0, 3e-3), (128.0, 2e-3), (256.0, 1e-3)])));
+        .number(
+            "train.learning_rate",
+            significant(by_size(d_model as f64, &[(64.0, 3e-3), (128.0, 2e-3), (256.0, 1e-3)])),
+        );
     Choice(vec![text, model, length.settings(training).count("train.evaluate_examples", 200)])
-}
-
-/// Tokens per second of training on two cores.
-fn speed(d_model: usize, n_layers: usize, vocab: usize) -> f64 {
-    let d_model = d_model as f64;
-    let weights = n_layers as f64 * 12.0 * d_model * d_model + d_model * vocab as f64;
-    1.0 / (6.0 * weights / 7e10 + 1e-5)
 }

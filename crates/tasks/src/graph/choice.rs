@@ -10,7 +10,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let data = Reason::new(about);
     // Few labels need strong dropout; many can be learnt by heart without harm.
     let dropout = share(by_size(nodes, &[(1e3, 0.6), (1e5, 0.3)]));
-    let what = format!("{} labels, {:.0} nodes for each", facts.labels.len(), facts.per_label());
+    let what = format!("{} labels, {} nodes for each", facts.labels.len(), count(facts.per_label()));
     let model = Reason::new(what)
         .count("model.d_model", if nodes < 2e3 { 64 } else { 128 })
         .number("model.dropout", dropout)

@@ -14,13 +14,13 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
 
     let about = format!("{} pictures of {} values", count(facts.examples), count(facts.pixels));
     let data = Reason::new(about).count("data.shift", (side / 14.0).round() as usize);
-    let what = format!("{} labels, {:.0} pictures for each", facts.labels.len(), facts.per_label());
+    let what = format!("{} labels, {} pictures for each", facts.labels.len(), count(facts.per_label()));
     let dropout = share(by_size(pictures, &[(500.0, 0.3), (1e4, 0.1), (1e6, 0.0)]));
     let mut model = Reason::new(what).set("model.kind", kind.as_str()).number("model.dropout", dropout);
     model = match kind.as_str() {
-        "cnn" | "attention_cnn" => model
-            .set("model.channels", vec![first as i64, 2 * first as i64, 4 * first as i64])
-            .count("model.blocks", 1),
+        "cnn" | "attention_cnn" => {
+            model.set("model.channels", vec![first as i64, 2 * first as i64, 4 * first as i64]).count("model.blocks", 1)
+        }
         "vit" => model.set("model.stem", "convolutions").set("model.position", "rope").set("model.pooling", "mean"),
         _ => model,
     };

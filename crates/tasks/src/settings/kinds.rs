@@ -31,7 +31,11 @@ impl Kinds {
     }
 
     /// Sets the kind of network in the table.
-    pub(super) fn choose<C: Serialize + DeserializeOwned>(&self, kind: GivenKey, table: &mut Table) -> Result<(), TaskError> {
+    pub(super) fn choose<C: Serialize + DeserializeOwned>(
+        &self,
+        kind: GivenKey,
+        table: &mut Table,
+    ) -> Result<(), TaskError> {
         if let Some((_, name)) = kind.of_model() {
             keys_of::<C>(name).map_err(|problem| self.refused(&kind, &problem, table))?;
         }

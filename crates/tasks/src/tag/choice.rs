@@ -3,7 +3,7 @@
 use regard_nn::models::tagger::TagOutput;
 
 use super::Config;
-use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, share};
+use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, share, significant};
 use crate::metrics::is_bio;
 
 /// Chooses the settings of a tagger by the number of training words.
@@ -19,8 +19,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let dropout = share(by_size(words, &[(2e5, 0.5), (5e6, 0.3), (5e7, 0.1)]));
     let batch = rounded(by_size(words, &[(3e3, 96.0), (2e4, 256.0), (2e5, 768.0), (1e7, 2048.0)]), 32);
 
-    let new = format!("{:.0} % of the words of new text will be unknown", 100.0 * facts.new_words());
-    let about = format!("{} words in {} sentences, {new}", count(facts.words), count(facts.examples));
+    let about = format!("{} words in {} sentences, {}", count(facts.words), count(facts.examples), facts.news());
     let characters = format!("{{ kind = \"recurrent\", cell = \"lstm\", d_char = 48, d_hidden = {d_hidden} }}");
     let mut text = Reason::new(about)
         .count("words.d_word", d_word)
@@ -46,7 +45,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let smoothing = if spans || asked.config.more.tags.output == TagOutput::Crf { 0.0 } else { 0.1 };
     let training = Reason::new(length.words()).count("train.batch_tokens", batch).number(
         "train.learning_rate",
-        if kind == "transformer" { 1.5e-3 } else { by_size(words, &[(2e5, 3e-3), (1e7, 1e-3)]) },
+        if kind == "transformer" { 1.5e-3 } else { significant(by_size(words, &[(2e5, 3e-3), (1e7, 1e-3)])) },
     );
     let training = length.settings(training).number("train.label_smoothing", smoothing);
     Choice(vec![text, model, training])

@@ -25,8 +25,8 @@ use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{Init, Pass, Side};
 use serde_json::{Value, json};
 
-use self::config::{Sizes, WordsConfig};
 pub use self::config::{Config, ModelConfig};
+use self::config::{Sizes, WordsConfig};
 use self::encoded::{Encoded, Lexicon, SPECIALS, UNKNOWN, tag_tensor};
 use self::pieces::PieceEncoder;
 use self::scores::{Outcome, evaluation};

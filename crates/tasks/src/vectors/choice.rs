@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::config::Aim;
-use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, share};
+use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, seconds, share};
 
 /// Chooses the settings of a model of vectors by the number of examples, or of vectors to forecast.
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
@@ -20,7 +20,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     }
     let what = match facts.labels.len() {
         0 => "numbers to predict".to_string(),
-        labels => format!("{labels} labels, {:.0} examples for each", facts.per_label()),
+        labels => format!("{labels} labels, {} examples for each", count(facts.per_label())),
     };
     let model = Reason::new(what)
         .count("model.d_model", d_model)
@@ -32,7 +32,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let seen = if is_forecast { asked.config.data.window as f64 } else { length };
     let tokens = examples * seen;
     let weights = n_layers as f64 * 8.0 * (d_model * d_model) as f64;
-    let work = Work { batches: examples / batch as f64, seconds: tokens * (6.0 * weights / 5e10 + 1e-5) };
+    let work = Work { batches: examples / batch as f64, seconds: seconds(tokens, 2.0 * weights) };
     let passes = by_size(examples, &[(200.0, 100.0), (5e3, 30.0), (1e5, 6.0), (1e6, 1.0)]);
     let length = Length::new(work, passes, 600.0, asked);
     let training = Reason::new(length.words())
