@@ -31,58 +31,59 @@ def chance(text):
     return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
 
 
-def some_lines(source, target, share, key=lambda line: line, header=False):
-    with opened(source) as lines, open(target, "w", encoding="utf-8") as part:
-        for number, line in enumerate(lines):
-            if (header and number == 0) or chance(key(line)) < share:
-                part.write(line)
+def split_of(text):
+    """The split of an example: 5 % dev and 5 % test, by a hash that does not depend on the part."""
+    place = chance("split\t" + text)
+    return "dev" if place < 0.05 else "test" if place < 0.1 else "train"
 
 
-def beginning(source, target, share):
-    with opened(source) as file:
-        text = file.read()
-    target.write_text(text[: int(len(text) * share)], encoding="utf-8")
-
-
-def part_of_file(make, name):
-    """A data set of one file; the part is a smaller file."""
+def lines_by_hash(name, key=lambda line: line, header=False):
+    """A data set of one file of lines, cut into a folder with three files; dev and test are the same for all parts."""
 
     def part(source, folder, share):
-        target = folder / name
-        make(source, target, share)
-        return target
-
-    return part
-
-
-def part_of_train(make, name):
-    """A data set of a folder; only its training file gets smaller."""
-
-    def part(source, folder, share):
-        for path in source.iterdir():
-            if path.name.startswith("train."):
-                make(path, folder / name, share)
-            elif path.is_file():
-                (folder / path.name).write_bytes(path.read_bytes())
+        with opened(source) as file:
+            lines = file.read().splitlines(keepends=True)
+        head, lines = (lines[:1], lines[1:]) if header else ([], lines)
+        for split in ("train", "dev", "test"):
+            kept = [line for line in lines if split_of(key(line)) == split and (split != "train" or chance(key(line)) < share)]
+            (folder / f"{split}.{name}").write_text("".join(head + kept), encoding="utf-8")
         return folder
 
     return part
 
 
-def fewer_sentences(source, target, share):
-    """Sentences in the lines of a tagged file, separated by empty lines."""
+def beginning(source, folder, share):
+    """A book: the last tenth is dev and test, the part is the beginning of the rest."""
     with opened(source) as file:
-        sentences = file.read().split("\n\n")
-    target.write_text("\n\n".join(s for s in sentences if chance(s) < share) + "\n\n", encoding="utf-8")
+        text = file.read()
+    ends = [int(len(text) * at) for at in (0.9, 0.95, 1)]
+    for split, (start, end) in dict(train=(0, int(ends[0] * share)), dev=ends[:2], test=ends[1:]).items():
+        (folder / f"{split}.txt").write_text(text[start:end], encoding="utf-8")
+    return folder
+
+
+def fewer_rows(source, folder, share):
+    """Rows of a table in a folder; only its training file gets smaller."""
+    for path in source.iterdir():
+        with opened(path) as file:
+            head, *rows = file.read().splitlines(keepends=True)
+        kept = [row for row in rows if not path.name.startswith("train.") or chance(row) < share]
+        (folder / path.with_suffix("").name).write_text("".join([head, *kept]), encoding="utf-8")
+    return folder
 
 
 def fewer_segments(source, folder, share):
-    """Digits of a UNIPEN file; the test file stays."""
+    """Digits of UNIPEN files; a twentieth of those to train on is dev for all parts."""
     for path in source.iterdir():
         with opened(path) as file:
             head, *segments = file.read().split(".SEGMENT")
-        kept = [s for s in segments if "train" not in path.name or chance(s) < share]
-        (folder / path.with_suffix("").name).write_text(".SEGMENT".join([head, *kept]))
+        splits = {"test": segments}
+        if "train" in path.name:
+            dev = [segment for segment in segments if split_of(segment) == "dev"]
+            rest = [segment for segment in segments if split_of(segment) != "dev" and chance(segment) < share]
+            splits = {"train": rest, "dev": dev}
+        for split, kept in splits.items():
+            (folder / f"{split}.unipen").write_text(".SEGMENT".join([head, *kept]))
     return folder
 
 
@@ -118,33 +119,30 @@ def fewer_recordings(source, folder, share):
     return target
 
 
-def first_column(line):
-    return line.split("\t")[0]
+def column(number):
+    return lambda line: line.rstrip("\n").split("\t")[number]
 
 
 def sets(data, fashion):
     """All data sets: name, task, path, further arguments, main score, and how a part is made (by a flag or as a file)."""
-    lines = part_of_file(lambda s, t, p: some_lines(s, t, p, first_column), "fra.txt")
+    english, french = lines_by_hash("tsv", column(0)), lines_by_hash("tsv", column(1))
     share = lambda part: ["--set", f"data.share={part}"]
     limit = lambda part: ["--set", f"data.limit={round(55000 * part)}"]
     held = ["--set", "data.test_index=0-4", "--set", "data.dev_index=5-9"]
-    french = ["--set", "data.source=2", "--set", "data.target=1"]
-    table = part_of_file(lambda s, t, p: some_lines(s, t, p, header=True), "polarity.tsv")
-    intents = part_of_train(lambda s, t, p: some_lines(s, t, p, header=True), "train.csv")
-    names = part_of_file(some_lines, "names.txt")
-    book = part_of_file(beginning, "input.txt")
+    backwards = ["--set", "data.source=2", "--set", "data.target=1"]
+    table, names = lines_by_hash("tsv", header=True), lines_by_hash("txt")
     return [
         ("finnish", "tag", data / "ud-finnish-tdt-small", [], "accuracy", share),
         ("snips slots", "tag", data / "snips/slots", [], "f1", share),
         ("ewt", "tag", data / "ud-english-ewt", [], "accuracy", share),
-        ("snips intents", "classify", data / "snips/intents", [], "accuracy", intents),
+        ("snips intents", "classify", data / "snips/intents", [], "accuracy", fewer_rows),
         ("polarity", "classify", data / "sentence-polarity/polarity.tsv.gz", [], "accuracy", table),
-        ("tatoeba en→fr", "translate", data / "tatoeba-fra-eng/fra.txt.gz", [], "bleu", lines),
-        ("tatoeba fr→en", "translate", data / "tatoeba-fra-eng/fra.txt.gz", french, "bleu", lines),
-        ("tinyshakespeare", "generate", data / "tinyshakespeare/input.txt", [], "bits_per_character", book),
+        ("tatoeba en→fr", "translate", data / "tatoeba-fra-eng/fra.txt.gz", [], "bleu", english),
+        ("tatoeba fr→en", "translate", data / "tatoeba-fra-eng/fra.txt.gz", backwards, "bleu", french),
+        ("tinyshakespeare", "generate", data / "tinyshakespeare/input.txt", [], "bits_per_character", beginning),
         ("names", "generate", data / "names/names.txt", [], "bits_per_character", names),
-        ("tinyshakespeare", "pretrain", data / "tinyshakespeare/input.txt", [], "loss", book),
-        ("tinyshakespeare", "words", data / "tinyshakespeare/input.txt", [], "loss", book),
+        ("tinyshakespeare", "pretrain", data / "tinyshakespeare/input.txt", [], "loss", beginning),
+        ("tinyshakespeare", "words", data / "tinyshakespeare/input.txt", [], "loss", beginning),
         ("pendigits", "vectors", data / "pendigits", [], "accuracy", fewer_segments),
         ("spoken digits", "speech", data / "free-spoken-digits/recordings.tar.xz", held, "accuracy", fewer_recordings),
         ("cora", "graph", data / "cora", [], "accuracy", fewer_nodes),
@@ -219,7 +217,7 @@ def main():
             data, own = source, list(flags)
             if make.__name__ == "<lambda>":
                 own += make(part)
-            elif part < 1 or task == "speech":
+            elif part < 1 or make in (fewer_segments, fewer_recordings) or not source.is_dir():
                 folder = place / "data"
                 folder.mkdir(exist_ok=True)
                 data = make(source, folder, part)
