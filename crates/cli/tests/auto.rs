@@ -31,12 +31,12 @@ fn what_was_chosen_is_printed_saved_and_reported() {
     let place = tempfile::tempdir().unwrap();
     let data = write(&place, "tagged.tsv", sentences());
     let out = place.path().join("run");
-    let (saved, said) = trained(&out, &data, &["--set", "model.dropout=0.15"]);
+    let (saved, said) = trained(&out, &data, &["--set", "model.dropout=0.25"]);
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("auto: ")).collect();
     assert_eq!(lines.len(), 3, "{said}");
     assert_eq!(saved["chosen"], Value::from(lines.clone()));
     assert_eq!((&saved["config"]["auto"], &saved["config"]["model"]["kind"]), (&"on".into(), &"lstm".into()));
-    assert_eq!(saved["config"]["model"]["dropout"], 0.15);
+    assert_eq!(saved["config"]["model"]["dropout"], 0.25);
     assert!(lines[1].contains("model.kind=lstm") && !lines[1].contains("model.dropout"), "{lines:?}");
     assert!(!lines[2].contains("train.steps="), "set by hand: {lines:?}");
     let report = fs::read_to_string(out.join("report.html")).unwrap();
@@ -126,5 +126,5 @@ fn a_wrong_value_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let data = write(&place, "tagged.tsv", sentences());
     let output = regard(&["train", "tag", "--data", &data, "--set", "auto=maybe"]);
-    fails_with(&output, 1, &["auto", "maybe", "on", "off"]);
+    fails_with(&output, 2, &["auto", "maybe", "on", "off"]);
 }

@@ -140,9 +140,9 @@ fn bad_files_are_named() {
     let missing = train("tag", &data, "no-such-file.vec", &place.path().join("run"), &[]);
     fails_with(&missing, 1, &["no-such-file.vec"]);
     let freeze = regard(&["train", "tag", "--data", &data, "--set", "words.freeze=true"]);
-    fails_with(&freeze, 1, &["words.freeze", "words.vectors"]);
+    fails_with(&freeze, 2, &["words.freeze", "words.vectors"]);
     let texts = write(&place, "texts.tsv", texts());
     let file = write(&place, "plain.vec", plain());
     let pieces = train("classify", &texts, &file, &place.path().join("run"), &["--set", "data.tokenizer.kind=bpe"]);
-    fails_with(&pieces, 1, &["words.vectors", "data.tokenizer.kind is word"]);
+    fails_with(&pieces, 2, &["words.vectors", "data.tokenizer.kind is word"]);
 }

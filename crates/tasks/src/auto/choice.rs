@@ -21,6 +21,16 @@ pub struct Reason {
     pub settings: Vec<(String, Value)>,
 }
 
+impl Choice {
+    /// Leaves keys to what decides them instead, such as a model to start from.
+    pub(crate) fn without(mut self, keys: &[&str]) -> Self {
+        for reason in &mut self.0 {
+            reason.settings.retain(|(key, _)| !keys.iter().any(|left| is_under(key, left)));
+        }
+        self
+    }
+}
+
 impl Reason {
     /// Creates a reason without settings.
     pub fn new(because: impl Into<String>) -> Self {
@@ -101,10 +111,41 @@ impl<'a, C: Serialize + DeserializeOwned> Asked<'a, C> {
         if self.has("model.kind") || !fits { own.to_string() } else { wanted.to_string() }
     }
 
-    /// Returns a width near `wanted` that the user's number of heads divides, or one that 8 divides.
+    /// Returns the count that the user has set for a key, or else `wanted`.
+    pub fn count(&self, key: &str, wanted: usize) -> usize {
+        self.number(key).map_or(wanted, |count| count as usize)
+    }
+
+    /// Returns the user's `d_model`, or else one near `wanted` that the user's number of heads divides, or that 8 divides.
     pub fn width(&self, wanted: f64) -> usize {
+        if let Some(width) = self.number("model.d_model") {
+            return (width as usize).clamp(1, 1 << 20);
+        }
         let heads = self.number("model.n_heads").map_or(4, |heads| heads as usize).clamp(1, 1 << 16);
         // Rotary positions need an even width of each head.
         super::rounded(wanted, 2 * heads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_shows_the_settings_that_are_used() {
+        let reason = Reason::new("9 texts").set("a.kind", "bpe").count("a.size", 8).number("a.rate", 0.1 + 0.2);
+        assert_eq!(reason.line(|_| true), "auto: 9 texts: a.kind=bpe, a.size=8, a.rate=0.3");
+        assert_eq!(reason.line(|key| key == "a.size"), "auto: 9 texts: a.size=8");
+        assert_eq!(reason.line(|_| false), "auto: 9 texts: all set by hand");
+        assert_eq!(Reason::new("9 texts").line(|_| true), "auto: 9 texts");
+        let table = Reason::new("b").table("a.b", "{ kind = \"x\", n = 2 }");
+        assert_eq!(table.line(|_| true), "auto: b: a.b={ kind = \"x\", n = 2 }");
+    }
+
+    #[test]
+    fn settings_that_something_else_decides_are_left_out() {
+        let choice = Choice(vec![Reason::new("r").count("a.b", 1).count("a.b.c", 2).count("a.bc", 3)]);
+        let keys: Vec<String> = choice.without(&["a.b"]).0[0].settings.iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(keys, ["a.bc"]);
     }
 }

@@ -1,6 +1,6 @@
 //! What the rules of all tasks share: sizes that grow smoothly with the data, and the length of a training.
 
-use super::{Asked, Reason};
+use super::{Asked, Facts, Reason};
 
 /// Seconds that the training of a chosen run should take at most on two cores of a common machine. Scoring, a slower machine and
 /// estimates that are wrong must still fit into ten minutes.
@@ -111,10 +111,15 @@ impl Length {
         Self { steps: steps.max(1.0) as u64, passes, minutes: passes * work.seconds / 60.0 }
     }
 
-    /// Adds the number of steps, and what follows from it, to a reason: warm-up, evaluations and when to stop early.
-    pub fn settings(self, reason: Reason) -> Reason {
+    /// Adds the number of steps, and what follows from it, to a reason: warm-up, evaluations and when to stop early. If the dev
+    /// split has many more than `most` examples, only so many are scored each time.
+    pub fn settings(self, reason: Reason, facts: &Facts, most: usize) -> Reason {
         let Self { steps, .. } = self;
         let every = (steps / EVALUATIONS).max(1);
+        let reason = match facts.dev > 2 * most {
+            true => reason.count("train.evaluate_examples", most),
+            false => reason,
+        };
         reason
             .count("train.steps", steps as usize)
             .count("train.warmup", (steps / 20).clamp(1, 400) as usize)

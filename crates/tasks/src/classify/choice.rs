@@ -28,7 +28,8 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .number("model.dropout", if kind == "transformer" { share(0.7 * dropout) } else { dropout })
         .number("model.word_dropout", share(by_size(texts, &[(1e4, 0.2), (1e5, 0.1), (1e6, 0.0)])));
 
-    let batch = rounded(by_size(texts, &[(200.0, 8.0), (1e4, 48.0), (1e6, 128.0)]), 4);
+    let batch =
+        asked.count("train.batch_examples", rounded(by_size(texts, &[(200.0, 8.0), (1e4, 48.0), (1e6, 128.0)]), 4));
     let weights = (if kind == "bag" { 1.0 } else { 8.0 }) * (d_model * d_model) as f64;
     let work = Work { batches: texts / batch as f64, seconds: seconds(1.3 * words, 2.0 * weights) };
     let passes = by_size(texts, &[(200.0, 40.0), (1e4, 10.0), (1e5, 5.0), (1e6, 2.0)]);
@@ -44,5 +45,13 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .count("train.batch_tokens", 4096)
         .number("train.learning_rate", rate)
         .number("train.label_smoothing", smoothing);
-    Choice(vec![text, model, length.settings(training)])
+    let choice = Choice(vec![text, model, length.settings(training, facts, 2_000)]);
+    match (asked.has("model.from"), asked.has("words.vectors")) {
+        // The pre-trained model has its own tokeniser and sizes, and forgets what it knows at a high rate.
+        (true, _) => {
+            choice.without(&["data.tokenizer", "model.d_model", "model.n_layers", "model.d_ff", "model.word_dropout"])
+        }
+        (false, true) => choice.without(&["model.d_model"]),
+        (false, false) => choice,
+    }
 }

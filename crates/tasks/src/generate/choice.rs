@@ -14,11 +14,15 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let vocab = rounded(by_size(characters, &[(LARGE, 4e3), (1e9, 1.6e4)]), 1000);
     let tokens = if is_large { characters / 4.0 } else { characters };
     let d_model = asked.width(by_size(tokens, &[(1e4, 64.0), (1e5, 128.0), (1e6, 192.0), (1e8, 256.0)]));
-    let n_layers = by_size(tokens, &[(1e4, 2.0), (1e5, 3.0), (1e6, 4.0)]).round() as usize;
+    let n_layers =
+        asked.count("model.n_layers", by_size(tokens, &[(1e4, 2.0), (1e5, 3.0), (1e6, 4.0)]).round() as usize);
     let dropout = share(by_size(tokens, &[(1e4, 0.3), (1e5, 0.2), (1e6, 0.1), (1e7, 0.0)]));
     // A model looks back over a few lines, and further in prose than in lists of names.
-    let block = rounded((6.0 * line).clamp(48.0, 128.0).min(tokens / 40.0), 16);
-    let batch = rounded(by_size(tokens, &[(1e4, 512.0), (1e6, 2048.0), (1e8, 4096.0)]), 128).max(block);
+    let block = asked.count("data.block", rounded((6.0 * line).clamp(48.0, 128.0).min(tokens / 40.0), 16));
+    let batch = asked.count(
+        "train.batch_tokens",
+        rounded(by_size(tokens, &[(1e4, 512.0), (1e6, 2048.0), (1e8, 4096.0)]), 128).max(block),
+    );
 
     let about = format!("{} characters in {} lines", count(characters as usize), count(facts.examples));
     let mut text = Reason::new(about).count("data.block", block);
@@ -43,5 +47,5 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
             "train.learning_rate",
             significant(by_size(d_model as f64, &[(64.0, 3e-3), (128.0, 2e-3), (256.0, 1e-3)])),
         );
-    Choice(vec![text, model, length.settings(training).count("train.evaluate_examples", 200)])
+    Choice(vec![text, model, length.settings(training, facts, 200)])
 }

@@ -12,7 +12,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let dropout = share(by_size(nodes, &[(1e3, 0.6), (1e5, 0.3)]));
     let what = format!("{} labels, {} nodes for each", facts.labels.len(), count(facts.per_label()));
     let model = Reason::new(what)
-        .count("model.d_model", if nodes < 2e3 { 64 } else { 128 })
+        .count("model.d_model", asked.width(if nodes < 2e3 { 64.0 } else { 128.0 }))
         .number("model.dropout", dropout)
         .number("model.attention_dropout", dropout);
     // 2.4 million edges with both directions take 1.2 s.

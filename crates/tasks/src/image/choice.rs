@@ -25,7 +25,10 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         _ => model,
     };
 
-    let batch = rounded(by_size(pictures, &[(200.0, 16.0), (5e3, 32.0), (5e4, 64.0), (1e6, 128.0)]), 8);
+    let batch = asked.count(
+        "train.batch_examples",
+        rounded(by_size(pictures, &[(200.0, 16.0), (5e3, 32.0), (5e4, 64.0), (1e6, 128.0)]), 8),
+    );
     // 1,100 pictures of 784 values per second on two cores with 32 channels.
     let seconds = pictures * pixels / 784.0 * (first as f64 / 32.0).powf(1.7) / 1_100.0;
     let work = Work { batches: pictures / batch as f64, seconds };
@@ -35,5 +38,5 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .count("train.batch_examples", batch)
         .number("train.learning_rate", if kind == "vit" { 2e-3 } else { 3e-3 })
         .number("train.weight_decay", 0.05);
-    Choice(vec![data, model, length.settings(training).count("train.evaluate_examples", 2000)])
+    Choice(vec![data, model, length.settings(training, facts, 2_000)])
 }

@@ -10,7 +10,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let letters = by_size(vocab as f64, &[(300.0, 2.0), (4e3, 3.8), (2e4, 4.6)]);
     let pieces = facts.characters as f64 / letters + facts.examples as f64;
     let d_model = asked.width(by_size(words, &[(1e4, 96.0), (2e5, 128.0), (1e7, 256.0)]));
-    let n_layers = by_size(words, &[(1e6, 2.0), (1e7, 3.0)]).round() as usize;
+    let n_layers = asked.count("model.n_layers", by_size(words, &[(1e6, 2.0), (1e7, 3.0)]).round() as usize);
 
     let about = format!("{} words in {} lines", count(facts.words), count(facts.examples));
     let text = Reason::new(about).count("data.tokenizer.vocab", vocab);
@@ -20,7 +20,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .count("model.d_ff", 4 * d_model)
         .number("model.dropout", share(by_size(words, &[(1e4, 0.1), (2e5, 0.0)])));
 
-    let batch = rounded(by_size(words, &[(1e4, 1024.0), (2e5, 4096.0)]), 256);
+    let batch = asked.count("train.batch_tokens", rounded(by_size(words, &[(1e4, 1024.0), (2e5, 4096.0)]), 256));
     let weights = n_layers as f64 * 12.0 * (d_model * d_model) as f64 + 0.15 * (d_model * vocab) as f64;
     let passes = by_size(words, &[(1e4, 150.0), (2e5, 60.0), (1e7, 4.0)]);
     let length = Length::new(
@@ -32,5 +32,5 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let training = Reason::new(length.words())
         .count("train.batch_tokens", batch)
         .number("train.learning_rate", significant(by_size(d_model as f64, &[(128.0, 3e-3), (256.0, 1.5e-3)])));
-    Choice(vec![text, model, length.settings(training)])
+    Choice(vec![text, model, length.settings(training, facts, 2_000)])
 }

@@ -17,7 +17,10 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let d_hidden = rounded(by_size(words, &[(3e3, 48.0), (2e5, 64.0), (1e7, 96.0)]), 8);
     let d_model = asked.width(by_size(words, &[(3e3, 128.0), (2e5, 256.0), (1e7, 512.0)]));
     let dropout = share(by_size(words, &[(2e5, 0.5), (5e6, 0.3), (5e7, 0.1)]));
-    let batch = rounded(by_size(words, &[(3e3, 96.0), (2e4, 256.0), (2e5, 768.0), (1e7, 2048.0)]), 32);
+    let batch = asked.count(
+        "train.batch_tokens",
+        rounded(by_size(words, &[(3e3, 96.0), (2e4, 256.0), (2e5, 768.0), (1e7, 2048.0)]), 32),
+    );
 
     let about = format!("{} words in {} sentences, {}", count(facts.words), count(facts.examples), facts.news());
     let characters = format!("{{ kind = \"recurrent\", cell = \"lstm\", d_char = 48, d_hidden = {d_hidden} }}");
@@ -47,8 +50,9 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         "train.learning_rate",
         if kind == "transformer" { 1.5e-3 } else { significant(by_size(words, &[(2e5, 3e-3), (1e7, 1e-3)])) },
     );
-    let training = length.settings(training).number("train.label_smoothing", smoothing);
-    Choice(vec![text, model, training])
+    let training = length.settings(training, facts, 2_000).number("train.label_smoothing", smoothing);
+    let choice = Choice(vec![text, model, training]);
+    if asked.has("words.vectors") { choice.without(&["words.d_word"]) } else { choice }
 }
 
 /// Words per second of training on two cores: about 20,000 with the sizes of a treebank of 200,000 words.

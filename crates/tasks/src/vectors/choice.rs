@@ -10,7 +10,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let examples = if is_forecast { facts.vectors } else { facts.examples } as f64;
     let length = facts.vectors as f64 / facts.examples.max(1) as f64;
     let d_model = asked.width(by_size(examples, &[(200.0, 32.0), (5e3, 64.0), (1e6, 128.0)]));
-    let n_layers = by_size(examples, &[(500.0, 2.0), (5e3, 3.0)]).round() as usize;
+    let n_layers = asked.count("model.n_layers", by_size(examples, &[(500.0, 2.0), (5e3, 3.0)]).round() as usize);
 
     let about = format!("{} examples of {length:.0} vectors", count(facts.examples));
     let noise = share(by_size(examples, &[(200.0, 0.05), (1e4, 0.02), (1e6, 0.0)]));
@@ -28,7 +28,8 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .count("model.d_ff", 2 * d_model)
         .number("model.dropout", share(by_size(examples, &[(200.0, 0.2), (5e3, 0.1), (1e6, 0.0)])));
 
-    let batch = rounded(by_size(examples, &[(200.0, 8.0), (5e3, 32.0), (1e6, 128.0)]), 4);
+    let batch =
+        asked.count("train.batch_examples", rounded(by_size(examples, &[(200.0, 8.0), (5e3, 32.0), (1e6, 128.0)]), 4));
     let seen = if is_forecast { asked.config.data.window as f64 } else { length };
     let tokens = examples * seen;
     let weights = n_layers as f64 * 8.0 * (d_model * d_model) as f64;
@@ -38,5 +39,5 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let training = Reason::new(length.words())
         .count("train.batch_examples", batch)
         .number("train.label_smoothing", if facts.labels.is_empty() { 0.0 } else { 0.1 });
-    Choice(vec![data, model, length.settings(training)])
+    Choice(vec![data, model, length.settings(training, facts, 2_000)])
 }

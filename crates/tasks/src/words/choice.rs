@@ -7,7 +7,7 @@ use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, ro
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let words = facts.words as f64;
     let d_model = rounded(by_size(words, &[(1e4, 32.0), (1e6, 64.0), (1e8, 200.0)]), 8);
-    let batch = rounded(by_size(words, &[(1e4, 512.0), (1e7, 4096.0)]), 128);
+    let batch = asked.count("train.batch_tokens", rounded(by_size(words, &[(1e4, 512.0), (1e7, 4096.0)]), 128));
 
     let about = format!("{} words, {} of them distinct", count(facts.words), count(facts.distinct));
     let text = Reason::new(about).count("train.batch_tokens", batch);
@@ -18,7 +18,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let passes = by_size(words, &[(1e4, 60.0), (1e6, 20.0), (1e8, 2.0)]);
     let length = Length::new(work, passes, 200.0, asked);
     // The last weights are kept: the dev loss says little about the vectors, so the run does not stop by it either.
-    let mut training = length.settings(Reason::new(length.words()));
+    let mut training = length.settings(Reason::new(length.words()), facts, 2_000);
     training.settings.retain(|(key, _)| key != "train.patience");
     Choice(vec![text, model, training])
 }
