@@ -92,7 +92,7 @@ impl Default for WordsConfig {
 
 impl WordsConfig {
     /// The keys about vectors from a file.
-    pub(super) fn from_file(&self) -> VectorKeys {
+    pub(super) fn vector_keys(&self) -> VectorKeys {
         VectorKeys { vectors: self.vectors.clone(), freeze: self.freeze, most: self.most }
     }
 }
@@ -272,7 +272,7 @@ impl Config {
 
     fn check_words(&self) -> Result<(), ConfigError> {
         check_positive("min_count", self.more.words.min_count)?;
-        self.more.words.from_file().validate()?;
+        self.more.words.vector_keys().validate()?;
         self.more.words.characters.validate().map_err(|error| error.within("characters"))?;
         let nothing = self.more.words.d_word == 0 && self.more.words.characters == CharactersConfig::None;
         match nothing && self.model.from().is_none() {

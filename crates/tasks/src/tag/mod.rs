@@ -238,7 +238,7 @@ impl Task for Tag {
         let train: Vec<&Tagged> = splits.train.iter().collect();
         let words = &mut config.more.words;
         let mut lexicon = Lexicon::learn(&train, words.min_count, words.case);
-        let mut from_file = words.from_file();
+        let mut from_file = words.vector_keys();
         from_file.make_absolute()?;
         if let Some(vectors) = from_file.read(words.case, |word| lexicon.words.get(word).is_some())? {
             let (all, note) = vectors.extend(std::mem::take(&mut lexicon.words), SPECIALS.len())?;
@@ -320,7 +320,7 @@ impl Task for Tag {
         let mut model = self.tagger().init(init).map_err(|error| error.within("model"))?;
         model.encoder =
             model.encoder.map(|encoder| pretrained::tracked(encoder, self.config.model.tagger_keys().freeze));
-        let from_file = self.config.more.words.from_file();
+        let from_file = self.config.more.words.vector_keys();
         model.words = model.words.map(|words| from_file.tracked(words));
         Ok(model)
     }
@@ -330,7 +330,7 @@ impl Task for Tag {
             model.encoder = Some(pretrained::warm(path, encoder)?);
         }
         let WordsConfig { case, .. } = self.config.more.words;
-        let from_file = self.config.more.words.from_file();
+        let from_file = self.config.more.words.vector_keys();
         let warm = |words| from_file.warm(words, case, |word| self.lexicon.words.get(word));
         model.words = model.words.map(warm).transpose()?;
         Ok(model)

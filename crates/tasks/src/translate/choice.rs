@@ -8,9 +8,9 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let pairs = facts.examples as f64;
     let kind = asked.kind("transformer");
     // Few pairs show a piece often enough only if there are few pieces.
-    let vocab = rounded(by_size(pairs, &[(200.0, 500.0), (8e3, 2e3), (1.2e5, 4e3), (2e6, 1.6e4)]), 100);
-    let d_model = asked.width(by_size(pairs, &[(500.0, 128.0), (2e4, 256.0), (2e5, 256.0), (5e6, 384.0)]));
-    let dropout = share(by_size(pairs, &[(1e4, 0.3), (5e4, 0.15), (1.5e5, 0.05), (1e6, 0.0)]));
+    let vocab = rounded(by_size(pairs, &[(200.0, 500.0), (8e3, 2e3), (1.2e5, 4e3), (2e6, 8e3)]), 100);
+    let d_model = asked.width(by_size(pairs, &[(500.0, 128.0), (8e3, 192.0), (1e6, 224.0), (5e6, 256.0)]));
+    let dropout = share(by_size(pairs, &[(1e4, 0.3), (5e4, 0.1), (1.5e5, 0.0)]));
     let batch = asked.count(
         "train.batch_tokens",
         rounded(by_size(pairs, &[(200.0, 256.0), (8e3, 768.0), (2e5, 1536.0), (5e6, 4096.0)]), 128),
