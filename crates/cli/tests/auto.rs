@@ -112,10 +112,10 @@ fn variants_of_a_comparison_are_chosen_around_the_varied_key() {
     let out = place.path().join("compare");
     let vary = ["--vary", "model.n_heads=2,3", "--steps", "2", "--threads", "1"];
     done(&regard(&[&["compare", "tag", "--data", &data, "--out", path(&out)], &vary[..]].concat()));
-    for heads in ["2", "3"] {
+    for heads in [2, 3] {
         let found = fs::read_dir(&out).unwrap().flatten().map(|entry| entry.path().join("seed-1/config.json"));
         let saved: Vec<Value> = found.filter(|path| path.exists()).map(|path| read_document(&path)).collect();
-        let of = saved.iter().find(|saved| saved["config"]["model"]["n_heads"].to_string() == heads).unwrap();
+        let of = saved.iter().find(|saved| saved["config"]["model"]["n_heads"] == heads).unwrap();
         assert_eq!(of["config"]["model"]["kind"], "transformer");
         assert_eq!(of["chosen"].as_array().unwrap().len(), 3);
     }
