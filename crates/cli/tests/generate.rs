@@ -89,7 +89,7 @@ fn texts_that_cannot_be_learnt_are_refused() {
     };
     refuses("empty.txt", b"", &[], 1, &["empty.txt"]);
     refuses("binary.txt", &[0, 159, 146, 150, 255], &[], 1, &["binary.txt"]);
-    refuses("short.txt", b"Only a few words.", &[], 1, &["data.block, 128", "15"]);
+    refuses("short.txt", b"Only a few words.", &[], 1, &["data.block, 16", "15"]);
     refuses("good.txt", &b"word ".repeat(100), &["--set", "model.posision=rope"], 2, &["posision", "position"]);
     refuses("good.txt", &b"word ".repeat(100), &["--set", "model.kind=bag"], 2, &["transformer"]);
 }

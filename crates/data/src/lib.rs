@@ -30,6 +30,7 @@ mod text;
 mod tokenizer;
 mod vectors;
 mod vocabulary;
+mod word_vectors;
 
 pub use archive::{Member, is_archive, member_name, member_of, read_archive, read_member};
 pub use batch::{Budget, Padded, batches, in_order, pad};
@@ -61,3 +62,4 @@ pub use vectors::{
     vectors_from_json,
 };
 pub use vocabulary::Vocabulary;
+pub use word_vectors::{WordVectors, read_word_vectors};

@@ -60,6 +60,9 @@ pub struct Description {
     pub step: u64,
     /// Configuration of the run, with all defaults.
     pub config: serde_json::Value,
+    /// What was chosen for the data when the run began and why, as lines; empty if nothing was chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chosen: Vec<String>,
     /// Fingerprint of the data that the model was trained on.
     pub data: String,
     /// Scores on the held-out split by name, once training has finished.
@@ -282,6 +285,7 @@ impl Description {
             finished: false,
             step: 0,
             config,
+            chosen: Vec::new(),
             data: String::new(),
             scores: None,
             files: BTreeMap::new(),

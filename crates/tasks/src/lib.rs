@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+pub mod auto;
 mod caption;
 mod classify;
 pub mod compare;
@@ -41,6 +42,7 @@ pub mod train;
 mod translate;
 mod vectors;
 pub mod weights;
+mod word_vectors;
 mod words;
 mod write;
 
@@ -107,14 +109,18 @@ mod tests {
             ("caption", "caption-hard"),
             ("caption", "caption-gumbel"),
             ("caption", "caption-transformer"),
+            ("classify", "classify-intents"),
             ("classify", "classify-polarity"),
             ("classify", "classify-polarity-bag"),
+            ("generate", "generate-book"),
             ("generate", "generate-shakespeare"),
             ("graph", "graph-cora"),
             ("image", "image-fashion-vit"),
             ("image", "image-fashion-cnn"),
             ("image", "image-fashion-attention-cnn"),
+            ("tag", "tag-entities"),
             ("tag", "tag-ewt"),
+            ("translate", "translate-small"),
             ("translate", "translate-tatoeba"),
             ("vectors", "vectors-pendigits"),
             ("write", "write-pendigits"),

@@ -19,6 +19,8 @@ pub(crate) struct Story<'a, T: Task> {
     pub evaluation: Evaluation,
     pub journal: &'a str,
     pub finished: &'a Finished,
+    /// What was chosen for the data and why.
+    pub chosen: &'a [String],
 }
 
 /// Builds a table of inputs, expected answers and predictions.
@@ -32,7 +34,7 @@ fn predictions(samples: &[(Sample, Prediction)]) -> Table {
 
 /// Builds the page; also returns whether it shows attention maps or a picture of the model.
 pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskError> {
-    let Story { task, model, evaluation, journal, finished } = story;
+    let Story { task, model, evaluation, journal, finished, chosen } = story;
     let (seconds, split) = (finished.seconds.max(1e-9), finished.split);
     let mut report = Report::new(format!("regard train {}", T::NAME))
         .fact("steps", finished.step.to_string())
@@ -93,7 +95,11 @@ pub(crate) fn page<T: Task>(story: Story<'_, T>) -> Result<(String, bool), TaskE
         report = report.section(section);
     }
     let config = serde_json::to_string_pretty(task.config()).expect("plain values");
-    report = report.section(Section::new("Configuration").content(Content::Code(config)));
+    let mut section = Section::new("Configuration");
+    if !chosen.is_empty() {
+        section = section.text("Chosen for these data:").content(Content::Code(chosen.join("\n")));
+    }
+    report = report.section(section.content(Content::Code(config)));
     Ok((report.to_html(), is_seen))
 }
 

@@ -13,6 +13,7 @@ use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, Pass};
 
+use crate::auto::{Asked, Auto, Choice, Facts};
 use crate::error::{TaskError, path_text};
 use crate::folder::{Description, Files, Folder, METRICS, MODEL, REPORT, sha256};
 use crate::memory;
@@ -153,8 +154,8 @@ impl<T: Task> Kind for Of<T> {
     }
 
     fn configured(&self, request: &Request) -> Result<Resolved<serde_json::Value>, TaskError> {
-        let Resolved { config, unused } = configured::<T>(request)?;
-        Ok(Resolved { config: serde_json::to_value(config).expect("plain values"), unused })
+        let Resolved { config, unused, given, chosen } = configured::<T>(request, &Choice::default())?;
+        Ok(Resolved { config: serde_json::to_value(config).expect("plain values"), unused, given, chosen })
     }
 
     fn fingerprint(&self, config: &serde_json::Value) -> Result<String, TaskError> {
@@ -176,6 +177,9 @@ impl<T: Task> Kind for Of<T> {
             Origin::Scratch => begin::<T>(request)?,
             Origin::Checkpoint => resume::<T>(request)?,
         };
+        if from == Origin::Scratch {
+            description.chosen.iter().for_each(|line| observer.hear(&Event::Note(line.clone())));
+        }
         parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
         if from == Origin::Scratch {
             model = task.warm(model)?;
@@ -203,17 +207,39 @@ impl<T: Task> Kind for Of<T> {
     }
 
     fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
-        let config = configured::<T>(request)?.all_used()?;
+        let config = configured::<T>(request, &Choice::default())?.all_used()?;
         Ok(T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits)))
     }
 
     fn notes(&self, request: &Request) -> Result<Vec<String>, TaskError> {
-        Ok(started::<T>(configured::<T>(request)?.all_used()?)?.1.notes)
+        let resolved = chosen::<T>(request)?;
+        let lines = resolved.chosen.clone();
+        Ok([lines, started::<T>(resolved.all_used()?)?.1.notes].concat())
     }
 }
 
-/// Resolves and validates the configuration of a request.
-fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
+/// Resolves the configuration of a new run. Given data decide what the user has not set, unless `auto` is off.
+fn chosen<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
+    let plain = configured::<T>(request, &Choice::default())?;
+    if plain.config.auto() == Auto::Off || plain.config.data_path().is_none() {
+        return Ok(plain);
+    }
+    // The data are read once more when the task starts. That takes a small part of a run, and a task that kept them would hold
+    // them twice while it encodes them.
+    let raw = T::raw(&plain.config).map_err(TaskError::in_file(plain.config.data_path()))?;
+    let choice = raw.and_then(|splits| {
+        let facts = Facts::of(&splits);
+        drop(splits);
+        T::choose(&facts, &Asked::new(&plain.config, &plain.given))
+    });
+    match choice {
+        Some(choice) => configured::<T>(request, &choice),
+        None => Ok(plain),
+    }
+}
+
+/// Resolves and validates the configuration of a request, with the settings of `choice` in place of the defaults.
+fn configured<T: Task>(request: &Request, choice: &Choice) -> Result<Resolved<T::Config>, TaskError> {
     let flags = [
         (
             "--data",
@@ -223,7 +249,8 @@ fn configured<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskErr
         ("--steps", "train.steps", request.steps.map(number).transpose()?),
         ("--seed", "seed", request.seed.map(number).transpose()?),
     ];
-    let resolved: Resolved<T::Config> = resolve_loosely(T::CONFIG, request.config.as_deref(), &request.sets, &flags)?;
+    let resolved: Resolved<T::Config> =
+        resolve_loosely(T::CONFIG, choice, request.config.as_deref(), &request.sets, &flags)?;
     resolved.config.train().validate()?;
     resolved.config.validate()?;
     Ok(resolved)
@@ -275,7 +302,8 @@ fn untrained<T: Task>(task: &T, from: Origin) -> Result<T::Model, TaskError> {
 
 /// Prepares a new run. Its folder is created last, when nothing in the request can be refused any more.
 fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
-    let resolved = configured::<T>(request)?;
+    let resolved = chosen::<T>(request)?;
+    let lines = resolved.chosen.clone();
     let config = match request.unused {
         UnusedKeys::Refused => resolved.all_used()?,
         UnusedKeys::Dropped => resolved.config,
@@ -291,7 +319,7 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let folder = Folder::create(&path)?;
-    let mut description = Description { data: data.clone(), ..Description::new(T::NAME, described) };
+    let mut description = Description { data: data.clone(), chosen: lines, ..Description::new(T::NAME, described) };
     folder.commit(&mut description, &task.files())?;
     let checkpoints = Checkpoints::new(folder.path())?;
     Ok(Start { task, parts, model, folder, checkpoints, from, description, data })
@@ -435,7 +463,8 @@ fn finish<T: Task>(
         observer.hear(&Event::Doing("writing the report".to_string()));
         let metrics = folder.file(METRICS);
         let journal = fs::read_to_string(&metrics).map_err(TaskError::io(&metrics))?;
-        let story = Story { task, model: &model, evaluation, journal: &journal, finished: &done };
+        let chosen = &description.chosen;
+        let story = Story { task, model: &model, evaluation, journal: &journal, finished: &done, chosen };
         let (report, is_seen) = page(story)?;
         files.insert(REPORT.to_string(), report.into_bytes());
         done.is_seen = is_seen;

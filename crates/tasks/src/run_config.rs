@@ -9,6 +9,7 @@ use regard_nn::config::check_positive;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::auto::Auto;
 use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::task::{Settings, Validate};
@@ -63,6 +64,8 @@ pub fn check_built_in(fold: Option<Fold>, columns: &[(&str, &Option<Column>)]) -
 pub struct RunConfig<Data, Model, More = NoMore> {
     /// Seed of the initial weights, the order of examples and dropout.
     pub seed: u64,
+    /// Whether settings that are not given follow the data.
+    pub auto: Auto,
     /// The `[data]` section: where the examples come from.
     pub data: Data,
     /// The `[model]` section: the network.
@@ -84,6 +87,7 @@ pub struct NoMore {}
 #[serde(deny_unknown_fields, default)]
 struct Shared<Data, Model> {
     seed: u64,
+    auto: Auto,
     data: Data,
     model: Model,
     train: TrainConfig,
@@ -91,8 +95,8 @@ struct Shared<Data, Model> {
 
 impl<Data, Model, More> From<Extended<Shared<Data, Model>, More>> for RunConfig<Data, Model, More> {
     fn from(read: Extended<Shared<Data, Model>, More>) -> Self {
-        let Extended { base: Shared { seed, data, model, train }, more } = read;
-        Self { seed, data, model, train, more }
+        let Extended { base: Shared { seed, auto, data, model, train }, more } = read;
+        Self { seed, auto, data, model, train, more }
     }
 }
 
@@ -106,6 +110,10 @@ where
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn auto(&self) -> Auto {
+        self.auto
     }
 
     fn data_path(&self) -> Option<&Path> {

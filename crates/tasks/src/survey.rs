@@ -34,11 +34,15 @@ pub enum RawInput {
         name: String,
         /// Hash of the pixels.
         hash: u64,
+        /// Number of pixels, all channels together.
+        pixels: usize,
     },
     /// A node of a graph.
     Node {
         /// Name of the node.
         name: String,
+        /// Number of nodes and of edges of the graph.
+        graph: (usize, usize),
     },
     /// A sound.
     Sound {
@@ -46,6 +50,8 @@ pub enum RawInput {
         name: String,
         /// Hash of the samples.
         hash: u64,
+        /// Length in seconds.
+        seconds: f64,
     },
 }
 
@@ -59,7 +65,7 @@ enum Identity<'a> {
 impl RawInput {
     fn identity(&self) -> Identity<'_> {
         match self {
-            Self::Text(text) | Self::Node { name: text } => Identity::Text(text),
+            Self::Text(text) | Self::Node { name: text, .. } => Identity::Text(text),
             Self::Vectors { hash, .. } | Self::Picture { hash, .. } | Self::Sound { hash, .. } => Identity::Hash(*hash),
         }
     }
@@ -68,7 +74,7 @@ impl RawInput {
     fn shown(&self) -> &str {
         match self {
             Self::Text(shown) | Self::Vectors { shown, .. } => shown,
-            Self::Picture { name, .. } | Self::Node { name } | Self::Sound { name, .. } => name,
+            Self::Picture { name, .. } | Self::Node { name, .. } | Self::Sound { name, .. } => name,
         }
     }
 
@@ -383,7 +389,7 @@ mod tests {
         ];
         assert_eq!(survey.warnings, expected);
         let picture = |name: &str| {
-            let input = RawInput::Picture { name: name.to_string(), hash: 7 };
+            let input = RawInput::Picture { name: name.to_string(), hash: 7, pixels: 1 };
             RawExample { input, ..example("", "x") }
         };
         let survey = Survey::new(&Splits::new(vec![picture("a.png")], Vec::new(), vec![picture("b.png")]));

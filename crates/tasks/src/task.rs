@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::auto::{Asked, Auto, Choice, Facts};
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::Files;
@@ -37,6 +38,11 @@ pub trait Settings: Validate + Serialize + DeserializeOwned + Debug + Clone {
 
     /// Returns the seed of the initial weights, the order of examples and dropout.
     fn seed(&self) -> u64;
+
+    /// Returns whether settings that are not given follow the data. By default they do not.
+    fn auto(&self) -> Auto {
+        Auto::Off
+    }
 
     /// Returns the path of the examples; `None` for built-in data.
     fn data_path(&self) -> Option<&Path>;
@@ -61,6 +67,12 @@ pub trait Task: Sized + Send + Sync + 'static {
     const INPUT: InputKind;
     /// Encoded examples of one split.
     type Part: Sync;
+
+    /// Chooses settings for data that the user has given, which suit them better than the defaults. `None`, the default, keeps
+    /// the defaults.
+    fn choose(_facts: &Facts, _asked: &Asked<Self::Config>) -> Option<Choice> {
+        None
+    }
 
     /// Creates the task of a new run from its data: learns tokenisers and labels, and encodes the examples.
     fn start(config: Self::Config) -> Result<(Self, Parts<Self::Part>), TaskError>;

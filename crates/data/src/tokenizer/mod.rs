@@ -142,6 +142,15 @@ impl Tokenizer {
         Ok(Self::finish(inner, config.kind))
     }
 
+    /// Returns a word tokeniser with these words as further tokens.
+    ///
+    /// # Errors
+    /// A tokeniser of another kind.
+    pub fn with_words<'a>(&self, words: impl Iterator<Item = &'a str>) -> Result<Self, DataError> {
+        let inner = train::with_words(&self.inner, words)?;
+        Ok(Self::finish(inner, self.kind))
+    }
+
     /// Reads a `tokenizer.json` that [`Tokenizer::to_json`] wrote.
     ///
     /// # Errors

@@ -10,8 +10,8 @@ use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::normalizers::utils::Lowercase;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{
-    AddedToken, DecoderWrapper, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential,
-    OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
+    AddedToken, DecoderWrapper, Model, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper,
+    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
 /// Trains a tokeniser with a validated configuration.
@@ -64,6 +64,27 @@ fn assemble(
     tokenizer.with_decoder(Some(decoder));
     tokenizer.add_special_tokens(SPECIALS.map(|special| AddedToken::from(special, true)))?;
     Ok(tokenizer)
+}
+
+/// Adds words to a word tokeniser.
+pub(super) fn with_words<'a>(
+    tokenizer: &tokenizers::Tokenizer,
+    words: impl Iterator<Item = &'a str>,
+) -> Result<tokenizers::Tokenizer, DataError> {
+    let fail = |e: tokenizers::Error| DataError::Train { why: e.to_string() };
+    let ModelWrapper::WordLevel(model) = tokenizer.get_model() else {
+        return Err(DataError::Train { why: "words can be added to a word tokeniser only".into() });
+    };
+    let mut vocab = model.get_vocab();
+    for word in words {
+        let next = vocab.len() as u32;
+        vocab.entry(word.to_string()).or_insert(next);
+    }
+    let unk = SPECIALS[UNK as usize].to_string();
+    let vocab = vocab.into_iter().collect();
+    let mut extended = tokenizer.clone();
+    extended.with_model(WordLevel::builder().vocab(vocab).unk_token(unk).build().map_err(fail)?);
+    Ok(extended)
 }
 
 /// Cuts a text into the pieces that are counted.

@@ -233,8 +233,8 @@ impl Task for Captions {
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        let raw = |Raw { name, hash, sentence, .. }: Raw| RawExample {
-            input: RawInput::Picture { name, hash },
+        let raw = |Raw { name, hash, sentence, image, .. }: Raw| RawExample {
+            input: RawInput::Picture { name, hash, pixels: image.pixels.len() },
             answer: sentence,
             labels: Vec::new(),
         };

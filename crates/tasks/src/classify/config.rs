@@ -20,6 +20,7 @@ use crate::model::{RecurrentKeys, TransformerKeys};
 use crate::pretrained;
 use crate::run_config::{DataSection, RunConfig, check_built_in, check_lengths};
 use crate::task::Validate;
+use crate::word_vectors::VectorKeys;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -155,6 +156,15 @@ impl ModelConfig {
         }
     }
 
+    /// Sets the width of the tokens' vectors.
+    pub(super) fn set_width(&mut self, width: usize) {
+        match self {
+            Self::Transformer(keys) => keys.base.d_model = width,
+            Self::Rnn(keys) | Self::Lstm(keys) | Self::Gru(keys) => keys.base.d_model = width,
+            Self::Bag(keys) => keys.d_model = width,
+        }
+    }
+
     /// The layers, if the network is recurrent.
     pub(super) fn recurrent(&self) -> Option<RecurrentModel> {
         match self {
@@ -239,8 +249,16 @@ fn reading(body: BodyConfig, keys: &Extended<RecurrentKeys, ReaderKeys>, vocab: 
     }
 }
 
+/// Sections that only this task has.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WordsSection {
+    /// Word vectors from a file.
+    pub words: VectorKeys,
+}
+
 /// The configuration of `classify`.
-pub type Config = RunConfig<DataConfig, ModelConfig>;
+pub type Config = RunConfig<DataConfig, ModelConfig, WordsSection>;
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
@@ -257,6 +275,16 @@ impl Validate for Config {
             return Err(ConfigError::new("train.label_smoothing", smoothing, "0 when data.target is value").into());
         }
         self.data.tokenizer.validate()?;
+        self.more.words.validate().map_err(|error| error.within("words"))?;
+        if let Some(path) = &self.more.words.vectors {
+            let refused = |expected| ConfigError::new("words.vectors", path.display(), expected).into();
+            if self.model.pretrained().is_some() {
+                return Err(refused("no file when model.from has vectors of its own"));
+            }
+            if self.data.tokenizer.kind.is_some_and(|kind| kind != TokenizerKind::Word) {
+                return Err(refused("no file unless data.tokenizer.kind is word"));
+            }
+        }
         Ok(self.model.validate().map_err(|error| error.within("model"))?)
     }
 }

@@ -3,6 +3,7 @@
 //! The tokens of a text go through a Transformer encoder or a recurrent network, and attention pooling reduces them to one
 //! vector. The baseline, `model.kind=bag`, is a dense network on the mean of the embeddings and ignores word order.
 
+mod choice;
 mod config;
 
 use std::borrow::Cow;
@@ -11,11 +12,12 @@ use std::path::Path;
 
 use regard_data::builtin::{Opinion, sentiment};
 use regard_data::{
-    Column, END, Labelled, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, in_order,
+    Column, END, Labelled, SPECIALS, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, in_order,
     lacks_spaces, load_labelled, read_labelled, read_texts,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_inspect::show::position::Trained;
+use regard_nn::layers::embedding::Embedding;
 use regard_nn::layers::linear::Bias;
 use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::recurrent::Direction;
@@ -25,6 +27,7 @@ use serde_json::Value;
 
 pub use self::config::{Config, DataConfig, EncoderKeys, ModelConfig};
 use crate::answers::{Answer, Answers, TargetKind};
+use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind, check_length};
@@ -193,6 +196,36 @@ impl Classify {
     }
 }
 
+/// Adds the words of `words.vectors`, if there are any, to the tokeniser, and takes over the width of the vectors. Returns a note on
+/// them.
+fn with_vectors(config: &mut Config, tokenizer: Tokenizer) -> Result<(Tokenizer, Option<String>), TaskError> {
+    let keys = &mut config.more.words;
+    keys.make_absolute()?;
+    let is_own = |word: &str| tokenizer.id(word).is_some_and(|id| id as usize >= SPECIALS.len());
+    let Some(vectors) = keys.read(config.data.tokenizer.case, is_own)? else { return Ok((tokenizer, None)) };
+    if tokenizer.kind() != TokenizerKind::Word {
+        let problem = "vectors of words need data.tokenizer.kind=word".to_string();
+        return Err(TaskError::Settings { place: "words.vectors".to_string(), problem });
+    }
+    let note = vectors.note(tokenizer.vocab() - SPECIALS.len(), is_own)?;
+    config.model.set_width(vectors.width());
+    Ok((tokenizer.with_words(vectors.words())?, Some(note)))
+}
+
+/// Changes the table of the tokens' vectors, wherever the network has it.
+fn with_table(
+    model: &mut Classifier,
+    change: impl FnOnce(Embedding) -> Result<Embedding, TaskError>,
+) -> Result<(), TaskError> {
+    let table = match (&mut model.words, &mut model.encoder) {
+        (Some(words), _) => words,
+        (None, Some(encoder)) => &mut encoder.embedding.tokens,
+        (None, None) => return Ok(()),
+    };
+    *table = change(table.clone())?;
+    Ok(())
+}
+
 impl Task for Classify {
     const NAME: &'static str = "classify";
     const CONFIG: &'static str = include_str!("../../../../configs/classify.toml");
@@ -201,6 +234,10 @@ impl Task for Classify {
     type Part = Part;
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
+
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let texts = Self::texts(&config)?;
@@ -213,9 +250,11 @@ impl Task for Classify {
             }
             None => config.data.tokenizer.train(texts.train.iter().map(|example| example.text.as_str()))?,
         };
+        let (tokenizer, note) = with_vectors(&mut config, tokenizer)?;
         config.validate()?;
         let task = Self { config, tokenizer, answers };
-        let parts = task.encoded_parts(texts)?;
+        let mut parts = task.encoded_parts(texts)?;
+        parts.notes.extend(note);
         Ok((task, parts))
     }
 
@@ -281,6 +320,7 @@ impl Task for Classify {
         if let Some((keys, _)) = self.config.model.pretrained() {
             model.encoder = model.encoder.map(|encoder| pretrained::tracked(encoder, keys.more.freeze));
         }
+        with_table(&mut model, |table| Ok(self.config.more.words.tracked(table)))?;
         Ok(model)
     }
 
@@ -288,6 +328,8 @@ impl Task for Classify {
         if let Some((_, path)) = self.config.model.pretrained() {
             model.encoder = model.encoder.map(|encoder| pretrained::warm(path, encoder)).transpose()?;
         }
+        let id = |word: &str| self.tokenizer.id(word).map(|id| id as usize);
+        with_table(&mut model, |table| self.config.more.words.warm(table, self.config.data.tokenizer.case, id))?;
         Ok(model)
     }
 

@@ -4,6 +4,7 @@
 //! A training example is a block of text from a random place. A score covers the whole text of a split in blocks that do
 //! not overlap: every token but the first is predicted once, from the tokens before it in its block.
 
+mod choice;
 mod config;
 mod network;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use self::config::Config;
 use self::config::NetworkConfig;
 pub use self::network::Network;
 use self::writing::Writing;
+use crate::auto::{Asked, Choice, Facts};
 use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
@@ -206,6 +208,10 @@ impl Task for Generate {
     type Part = Part;
     type Input = Vec<u32>;
     const INPUT: InputKind = InputKind::Text;
+
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
 
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;

@@ -5,6 +5,7 @@
 //! Scores are always computed on the whole graph.
 
 mod block;
+mod choice;
 mod config;
 mod picture;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use self::config::Config;
 use self::picture::Neighbourhood;
 use self::whole::{Source, Whole};
 use crate::answers::{Answer, Answers, TargetKind};
+use crate::auto::{Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
@@ -189,7 +191,8 @@ impl Nodes {
 fn raw_example(data: &NodeGraph, node: usize) -> RawExample {
     let found = &data.nodes[node];
     let label = found.label.clone().unwrap_or_default();
-    RawExample { input: RawInput::Node { name: found.name.clone() }, answer: label.clone(), labels: vec![label] }
+    let input = RawInput::Node { name: found.name.clone(), graph: (data.nodes.len(), data.edges.len()) };
+    RawExample { input, answer: label.clone(), labels: vec![label] }
 }
 
 impl Task for Nodes {
@@ -200,6 +203,10 @@ impl Task for Nodes {
     type Part = Part;
     type Input = Asked;
     const INPUT: InputKind = InputKind::Node;
+
+    fn choose(facts: &Facts, asked: &crate::auto::Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
 
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let source = Source::load(&config, None)?;

@@ -5,6 +5,7 @@
 //! deviation of the training pixels.
 
 mod augment;
+mod choice;
 mod config;
 mod gaze;
 mod pixels;
@@ -32,6 +33,7 @@ pub use self::config::Config;
 use self::gaze::Gaze;
 use self::pixels::Pixels;
 use crate::answers::{Answer, Answers, TargetKind};
+use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
@@ -200,6 +202,10 @@ impl Task for Images {
     type Input = Shown;
     const INPUT: InputKind = InputKind::Picture;
 
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
+
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let pictures = Self::pictures(&config)?;
         let labels = pictures.train.iter().filter_map(|picture| picture.label.as_deref());
@@ -235,9 +241,10 @@ impl Task for Images {
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        let raw = |LabelledImage { label, name, hash, .. }: LabelledImage| {
+        let raw = |LabelledImage { label, name, hash, image }: LabelledImage| {
             let label = label.unwrap_or_default();
-            RawExample { input: RawInput::Picture { name, hash }, answer: label.clone(), labels: vec![label] }
+            let input = RawInput::Picture { name, hash, pixels: image.pixels.len() };
+            RawExample { input, answer: label.clone(), labels: vec![label] }
         };
         Ok(Some(Self::pictures(config)?.map(raw)))
     }

@@ -4,6 +4,7 @@
 //! A line is an example, `<s> … </s>`; a line that is too long makes several. Which tokens are masked depends on the seed, the
 //! epoch and the example; in the dev and test splits on the example alone, so that scores are comparable.
 
+mod choice;
 mod config;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use regard_ops::{CrossEntropyOptions, cross_entropy, softmax};
 use serde_json::{Value, json};
 
 pub use self::config::{Config, ModelConfig};
+use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind, check_length};
@@ -239,6 +241,10 @@ impl Task for Pretrain {
     type Part = Part;
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
+
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
 
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let text = plain_text::load(config.data.path.as_deref())?;

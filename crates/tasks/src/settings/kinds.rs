@@ -14,7 +14,7 @@ use crate::error::TaskError;
 pub(super) const KIND: &str = "kind";
 
 /// The kinds of networks of a task, each with its keys of `[model]`.
-pub(super) struct Kinds(Vec<(String, BTreeSet<String>)>);
+pub(crate) struct Kinds(Vec<(String, BTreeSet<String>)>);
 
 impl Kinds {
     /// Returns the kinds of the task whose configuration is `C`.
@@ -25,8 +25,17 @@ impl Kinds {
         Self(expected_names(&message).filter_map(keys).collect())
     }
 
+    /// Returns whether a kind of network has a key of `[model]`; `kind` itself is in all of them.
+    pub fn has(&self, kind: &str, key: &str) -> bool {
+        self.0.iter().any(|(name, keys)| name == kind && keys.contains(key))
+    }
+
     /// Sets the kind of network in the table.
-    pub fn choose<C: Serialize + DeserializeOwned>(&self, kind: GivenKey, table: &mut Table) -> Result<(), TaskError> {
+    pub(super) fn choose<C: Serialize + DeserializeOwned>(
+        &self,
+        kind: GivenKey,
+        table: &mut Table,
+    ) -> Result<(), TaskError> {
         if let Some((_, name)) = kind.of_model() {
             keys_of::<C>(name).map_err(|problem| self.refused(&kind, &problem, table))?;
         }
@@ -35,7 +44,7 @@ impl Kinds {
     }
 
     /// Sets a key in the table. Other settings beside it stay if the configuration can be read that way; otherwise they go.
-    pub fn lay<C: DeserializeOwned>(&self, one: GivenKey, table: &mut Table) -> Result<(), TaskError> {
+    pub(super) fn lay<C: DeserializeOwned>(&self, one: GivenKey, table: &mut Table) -> Result<(), TaskError> {
         let with = |others| {
             let mut laid = table.clone();
             lay_over(&mut laid, one.over.clone(), others);
@@ -69,7 +78,7 @@ impl Kinds {
     }
 
     /// Returns the key as unused if only kinds other than the table's have it.
-    pub fn unused(&self, table: &Table, one: &GivenKey) -> Option<Unused> {
+    pub(super) fn unused(&self, table: &Table, one: &GivenKey) -> Option<Unused> {
         let (key, _) = one.of_model()?;
         if self.keys(table)?.contains(key) {
             return None;

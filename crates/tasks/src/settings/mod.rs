@@ -1,14 +1,18 @@
-//! Resolution of configurations: the task's commented TOML file, overridden by the user's file, overridden by single keys.
+//! Resolution of configurations: the task's commented TOML file, overridden by what the task chooses for the data, overridden by
+//! the user's file, overridden by single keys.
 
 mod kinds;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use self::kinds::{KIND, Kinds};
+use self::kinds::KIND;
+pub(crate) use self::kinds::Kinds;
+use crate::auto::Choice;
 use crate::error::{TaskError, path_text};
 
 /// A configuration, and the given keys that it does not use.
@@ -18,6 +22,10 @@ pub struct Resolved<C> {
     pub config: C,
     /// Given keys that only other kinds of networks have.
     pub unused: Vec<Unused>,
+    /// All given keys, down to those of inner tables.
+    pub given: BTreeSet<String>,
+    /// What was chosen for the data and why, as lines.
+    pub chosen: Vec<String>,
 }
 
 /// A key of `[model]` that was given although the chosen kind of network does not have it.
@@ -58,18 +66,28 @@ pub fn resolve<C: Serialize + DeserializeOwned>(
     sets: &[String],
     flags: &[(&str, &str, Option<Value>)],
 ) -> Result<C, TaskError> {
-    resolve_loosely(defaults, file, sets, flags)?.all_used()
+    resolve_loosely(defaults, &Choice::default(), file, sets, flags)?.all_used()
 }
 
-/// Does the same as [`resolve`], but drops and lists the keys that the chosen kind of network does not have.
+/// Does the same as [`resolve`], but drops and lists the keys that the chosen kind of network does not have. The settings of
+/// `choice` come after the defaults and before what is given.
 pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
     defaults: &str,
+    choice: &Choice,
     file: Option<&Path>,
     sets: &[String],
     flags: &[(&str, &str, Option<Value>)],
 ) -> Result<Resolved<C>, TaskError> {
     let mut table: Table = defaults.parse().expect("the default configuration is valid TOML");
     let given = given(file, &table, sets, flags)?;
+    let keys: BTreeSet<String> = given.iter().flat_map(|one| leaves(&one.over, "")).collect();
+    let is_free = |key: &str| !keys.iter().any(|given| is_under(given, key) || is_under(key, given));
+    for (key, value) in choice.0.iter().flat_map(|reason| &reason.settings).filter(|(key, _)| is_free(key)) {
+        put(&mut table, key, value.clone());
+        if let ("train.steps", Some(Value::Table(train))) = (key.as_str(), table.get_mut("train")) {
+            train.remove("epochs");
+        }
+    }
     leave_the_end_to(&given, &mut table);
     let kinds = Kinds::of::<C>();
     // The kind comes first wherever it is given, because the other keys depend on it.
@@ -78,6 +96,8 @@ pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
         kinds.choose::<C>(kind, &mut table)?;
     }
     kinds.keep_known(&mut table);
+    let is_used = |key: &str| is_free(key) && at(&table, key).is_some();
+    let chosen = choice.0.iter().map(|reason| reason.line(is_used)).collect();
     let mut unused = Vec::new();
     for one in others {
         match kinds.unused(&table, &one) {
@@ -88,7 +108,44 @@ pub fn resolve_loosely<C: Serialize + DeserializeOwned>(
     make_absolute(&mut table)?;
     let config =
         read(&table).map_err(|Problem { path, message }| settings("configuration", format!("{path}: {message}")))?;
-    Ok(Resolved { config, unused })
+    Ok(Resolved { config, unused, given: keys, chosen })
+}
+
+/// Returns whether `key` is `other` or a key inside it.
+pub(crate) fn is_under(key: &str, other: &str) -> bool {
+    key.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Returns the keys of all values in a table that are not tables themselves.
+fn leaves(table: &Table, before: &str) -> Vec<String> {
+    let inner = |(key, value): (&String, &Value)| match value {
+        Value::Table(table) if !table.is_empty() => leaves(table, &format!("{before}{key}.")),
+        _ => vec![format!("{before}{key}")],
+    };
+    table.iter().flat_map(inner).collect()
+}
+
+/// Returns the value of a key.
+fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+    match key.split_once('.') {
+        Some((section, rest)) => at(table.get(section)?.as_table()?, rest),
+        None => table.get(key),
+    }
+}
+
+/// Sets a key; missing tables on the way to it are created.
+fn put(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        Some((section, rest)) => {
+            let inner = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+        None => {
+            table.insert(key.to_string(), value);
+        }
+    }
 }
 
 /// Makes the path to the data absolute; returns an error for a pipe, which cannot be read again.
@@ -112,7 +169,8 @@ struct GivenKey {
 }
 
 /// Returns all keys of the file, of `sets` and of `flags`, in this order. A file with all keys of the default `[model]` is taken
-/// for an edited copy of it: unchanged keys are left out, because the defaults have keys of several kinds of networks.
+/// for an edited copy of it: unchanged keys are left out, because nobody has set them, and because the defaults have keys of
+/// several kinds of networks. The end of the training is given by `steps` and `epochs` together.
 fn given(
     file: Option<&Path>,
     defaults: &Table,
@@ -125,10 +183,12 @@ fn given(
         let text = std::fs::read_to_string(path).map_err(|error| settings(&place, error))?;
         let over: Table = text.parse().map_err(|error: toml::de::Error| settings(&place, error))?;
         let keys = |table: &Table| table.get("model").and_then(Value::as_table).cloned().unwrap_or_default();
-        let (defaults, own) = (keys(defaults), keys(&over));
-        let is_copy = defaults.keys().all(|key| own.contains_key(key));
-        let repeats =
-            |one: &GivenKey| is_copy && one.of_model().is_some_and(|(key, value)| defaults.get(key) == Some(value));
+        let own = keys(&over);
+        let is_copy = keys(defaults).keys().all(|key| own.contains_key(key));
+        let repeats = |one: &GivenKey| {
+            let is_end = matches!(one.key.as_str(), "train.steps" | "train.epochs");
+            is_copy && !is_end && at(&one.over, &one.key) == at(defaults, &one.key)
+        };
         all.extend(single_keys(over, &place).into_iter().filter(|one| !repeats(one)));
     }
     for set in sets {

@@ -6,6 +6,7 @@
 //! see [`Listener`].
 
 mod augment;
+mod choice;
 mod config;
 mod ear;
 mod examples;
@@ -42,6 +43,7 @@ use self::gaze::Heard;
 use self::given::GivenSound;
 pub use self::stream::{Listener, Transcriber};
 use crate::answers::Answer;
+use crate::auto::{Asked, Choice, Facts};
 use crate::decode::ctc::{Spelt, spell, spell_with_beam};
 use crate::error::TaskError;
 use crate::folder::Files;
@@ -231,6 +233,10 @@ impl Task for Speech {
     type Input = Sounding;
     const INPUT: InputKind = InputKind::Sound;
 
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
+
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let all = Self::trained_on(&config.data)?;
         let goal = Goal::learn(config.data.target, &all.train)?;
@@ -269,9 +275,9 @@ impl Task for Speech {
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
         let aim = config.data.target;
-        let raw = |Recording { answer, name, hash, .. }: Recording| {
+        let raw = |Recording { answer, name, hash, sound, .. }: Recording| {
             let labels = if aim == Aim::Label { vec![answer.clone()] } else { Vec::new() };
-            RawExample { input: RawInput::Sound { name, hash }, answer, labels }
+            RawExample { input: RawInput::Sound { name, hash, seconds: sound.seconds() }, answer, labels }
         };
         Ok(Some(Self::recordings(&config.data)?.map(raw)))
     }

@@ -16,6 +16,7 @@ use crate::model::{RecurrentKeys, TransformerKeys};
 use crate::pretrained;
 use crate::run_config::{DataSection, RunConfig, check_built_in, check_lengths};
 use crate::task::Validate;
+use crate::word_vectors::VectorKeys;
 
 /// The `[data]` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +67,12 @@ pub struct WordsConfig {
     pub characters: CharactersConfig,
     /// How the states of a word's pieces become one vector, with `model.from`.
     pub pieces: PieceUse,
+    /// File with the vectors of words that embeddings start from, or model folder of `words`.
+    pub vectors: Option<PathBuf>,
+    /// Whether embeddings from a file stay as they are.
+    pub freeze: bool,
+    /// Number of words of the file that get an embedding, beside those of the training data.
+    pub most: usize,
 }
 
 impl Default for WordsConfig {
@@ -76,7 +83,17 @@ impl Default for WordsConfig {
             case: Case::Lower,
             characters: CharactersConfig::convolution(),
             pieces: PieceUse::First,
+            vectors: None,
+            freeze: false,
+            most: VectorKeys::default().most,
         }
+    }
+}
+
+impl WordsConfig {
+    /// The keys about vectors from a file.
+    pub(super) fn vector_keys(&self) -> VectorKeys {
+        VectorKeys { vectors: self.vectors.clone(), freeze: self.freeze, most: self.most }
     }
 }
 
@@ -255,6 +272,7 @@ impl Config {
 
     fn check_words(&self) -> Result<(), ConfigError> {
         check_positive("min_count", self.more.words.min_count)?;
+        self.more.words.vector_keys().validate()?;
         self.more.words.characters.validate().map_err(|error| error.within("characters"))?;
         let nothing = self.more.words.d_word == 0 && self.more.words.characters == CharactersConfig::None;
         match nothing && self.model.from().is_none() {

@@ -3,6 +3,7 @@
 //! Words that are rare in training have no embedding: their tags come from their characters and the context. `model.from`
 //! adds the states of a word's pieces in a pre-trained encoder.
 
+mod choice;
 mod config;
 mod encoded;
 mod pieces;
@@ -24,11 +25,12 @@ use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{Init, Pass, Side};
 use serde_json::{Value, json};
 
-use self::config::Sizes;
 pub use self::config::{Config, ModelConfig};
-use self::encoded::{Encoded, Lexicon, UNKNOWN, tag_tensor};
+use self::config::{Sizes, WordsConfig};
+use self::encoded::{Encoded, Lexicon, SPECIALS, UNKNOWN, tag_tensor};
 use self::pieces::PieceEncoder;
 use self::scores::{Outcome, evaluation};
+use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind, check_length};
@@ -226,11 +228,24 @@ impl Task for Tag {
     type Input = Encoded;
     const INPUT: InputKind = InputKind::Text;
 
-    fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
+
+    fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let encoder = config.model.from().map(PieceEncoder::of).transpose()?;
-        let (splits, notes) = Self::sentences(&config)?;
+        let (splits, mut notes) = Self::sentences(&config)?;
         let train: Vec<&Tagged> = splits.train.iter().collect();
-        let lexicon = Lexicon::learn(&train, config.more.words.min_count, config.more.words.case);
+        let words = &mut config.more.words;
+        let mut lexicon = Lexicon::learn(&train, words.min_count, words.case);
+        let mut from_file = words.vector_keys();
+        from_file.make_absolute()?;
+        if let Some(vectors) = from_file.read(words.case, |word| lexicon.words.get(word).is_some())? {
+            let (all, note) = vectors.extend(std::mem::take(&mut lexicon.words), SPECIALS.len())?;
+            lexicon.words = all;
+            (words.d_word, words.vectors) = (vectors.width(), from_file.vectors);
+            notes.push(note);
+        }
         if lexicon.labels.len() < 2 {
             let got = lexicon.labels.names().first().map_or("none", String::as_str);
             return Err(TaskError::input("training data", "two or more different tags", format!("only {got}")));
@@ -305,6 +320,8 @@ impl Task for Tag {
         let mut model = self.tagger().init(init).map_err(|error| error.within("model"))?;
         model.encoder =
             model.encoder.map(|encoder| pretrained::tracked(encoder, self.config.model.tagger_keys().freeze));
+        let from_file = self.config.more.words.vector_keys();
+        model.words = model.words.map(|words| from_file.tracked(words));
         Ok(model)
     }
 
@@ -312,6 +329,10 @@ impl Task for Tag {
         if let (Some(path), Some(encoder)) = (self.config.model.from(), model.encoder.take()) {
             model.encoder = Some(pretrained::warm(path, encoder)?);
         }
+        let WordsConfig { case, .. } = self.config.more.words;
+        let from_file = self.config.more.words.vector_keys();
+        let warm = |words| from_file.warm(words, case, |word| self.lexicon.words.get(word));
+        model.words = model.words.map(warm).transpose()?;
         Ok(model)
     }
 

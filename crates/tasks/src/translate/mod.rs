@@ -4,6 +4,7 @@
 //! Source and target share one tokeniser and one embedding. The encoder reads the source and `</s>`; the decoder reads `<s>`
 //! and the target, and predicts the target and `</s>`.
 
+mod choice;
 mod config;
 mod encoded;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::{DataConfig, NetworkConfig};
 use self::encoded::{Encoded, Pairs, Sentence, sentences};
+use crate::auto::{Asked, Choice, Facts};
 use crate::decode::{Hypothesis, RecurrentDecoder, TransformerDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
@@ -268,6 +270,10 @@ impl Task for Translate {
     type Part = Part;
     type Input = Typed;
     const INPUT: InputKind = InputKind::Text;
+
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let pairs = Self::pairs(&config)?;

@@ -6,6 +6,7 @@
 
 mod answer;
 mod augment;
+mod choice;
 pub(crate) mod config;
 pub(crate) mod examples;
 mod forecast;
@@ -41,6 +42,7 @@ use self::forecast::{Forecast, Forecasted};
 use self::resample::resampled;
 use self::scaling::{Scaling, flags};
 use crate::answers::{Answer, Answers, TargetKind};
+use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind, check_length};
@@ -204,6 +206,10 @@ impl Task for VectorTask {
     type Part = Part;
     type Input = Typed;
     const INPUT: InputKind = InputKind::Vectors;
+
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
 
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let all = Self::series(&config)?;

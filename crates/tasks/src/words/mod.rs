@@ -4,6 +4,7 @@
 //! ([`draws`]).
 
 mod ask;
+mod choice;
 mod config;
 mod draws;
 mod lexicon;
@@ -29,6 +30,7 @@ use self::ask::{Question, SHOWN, Section, Table, known, read_analogies};
 pub use self::config::{Config, Kind, ModelConfig};
 use self::draws::{Draws, generator};
 use self::lexicon::{Lexicon, Part, plain, words};
+use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
@@ -42,7 +44,7 @@ use crate::train::TrainConfig;
 const VOCABULARY: &str = "vocabulary.json";
 const ANALOGIES: &str = "analogies.json";
 /// File with the vectors in the text format of word2vec, for other programs.
-const VECTORS: &str = "vectors.txt";
+pub(crate) const VECTORS: &str = "vectors.txt";
 /// Words of a batch when no gradients are kept.
 const SCORED_WORDS: usize = 4_096;
 /// Seed of all evaluations, independent of the seed of the run, so that losses are comparable.
@@ -195,6 +197,10 @@ impl Task for Words {
     type Part = Part;
     type Input = String;
     const INPUT: InputKind = InputKind::Text;
+
+    fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
+        Some(choice::choose(facts, asked))
+    }
 
     fn start(config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let texts = Self::texts(&config)?;
