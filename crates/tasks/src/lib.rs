@@ -13,6 +13,7 @@ pub mod folder;
 mod generate;
 mod graph;
 pub mod heads;
+pub mod hugging_face;
 mod image;
 pub mod ink;
 pub mod input;
