@@ -5,7 +5,7 @@ mod binary;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use binary::{documents, done, fails_with, last_document, path, regard, text, write};
+use binary::{document, documents, done, fails_with, path, regard, text, write};
 use serde_json::Value;
 
 fn golden(name: &str) -> String {
@@ -14,7 +14,7 @@ fn golden(name: &str) -> String {
 }
 
 fn json(arguments: &[&str]) -> Value {
-    last_document(&done(&regard(&[arguments, &["--json"]].concat())))
+    document(&done(&regard(&[arguments, &["--json"]].concat())))
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub struct Verify {
     #[arg(long, value_name = "F.safetensors")]
     reference: PathBuf,
     /// Largest difference that is allowed, as a share of the largest value of a tensor
-    #[arg(long, value_name = "T", default_value = "0.0001", value_parser = number)]
+    #[arg(long, value_name = "T", default_value = "0.0001", allow_negative_numbers = true, value_parser = number)]
     tolerance: f64,
     /// Print one JSON document instead of a table
     #[arg(long)]

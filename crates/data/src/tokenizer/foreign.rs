@@ -77,8 +77,8 @@ pub(super) fn read_published(content: &[u8]) -> Result<(tokenizers::Tokenizer, O
     if !matches!(&model["dropout"], Value::Null) && model["dropout"].as_f64() != Some(0.0) {
         return refused("a model without dropout of merges", model["dropout"].to_string());
     }
-    let numbers = model["vocab"].as_object().into_iter().flat_map(Map::values);
-    if let Some(number) = numbers.filter(|number| number.as_u64().is_none_or(|id| id >= MOST_TOKENS)).next() {
+    let mut numbers = model["vocab"].as_object().into_iter().flat_map(Map::values);
+    if let Some(number) = numbers.find(|number| number.as_u64().is_none_or(|id| id >= MOST_TOKENS)) {
         return refused("tokens with numbers below 2³¹", number.to_string());
     }
     for key in ["truncation", "padding"] {

@@ -209,7 +209,7 @@ mod tests {
             (deep.into_bytes(), "recursion"),
             (b"[]".to_vec(), "expected"),
             (br#"{"model": {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.5}}"#.to_vec(), "0.5"),
-            (br#"{"model": {"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": 7}}"#.to_vec(), "unk"),
+            (br#"{"model": {"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": 7}}"#.to_vec(), "UnkId"),
             (br#"{"model": {"type": "WordPiece", "vocab": [1]}}"#.to_vec(), "tokenizer.json"),
             (
                 br#"{"model": {"type": "WordPiece", "vocab": {"a": 4294967295}, "unk_token": "a"}}"#.to_vec(),
