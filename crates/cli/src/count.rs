@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use regard_figures::thousands;
-use regard_inspect::count::{
-    self, CountError, Description, HEADER_LIMIT, Part, Stored, from_hugging_face, preset, shards,
-};
+use regard_inspect::count::{self, CountError, Description, HEADER_LIMIT, Part, Stored, preset, shards};
+use regard_tasks::hugging_face;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -145,7 +144,7 @@ fn from_folder(folder: &Path) -> Result<Given, CountFailure> {
     let origin = path.display().to_string();
     let config = json(&path)?;
     let description = if config.get("model_type").is_some() {
-        from_hugging_face(&config)
+        hugging_face::describe(&config)
     } else if config.get("architecture").is_some() {
         Description::from_model_folder(&config)
     } else {

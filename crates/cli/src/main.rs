@@ -59,6 +59,7 @@ Regard: train, look inside and use attention models on the CPU you have.
   train, compare                   train models on your data file or on built-in data
   predict, eval, generate          use a trained model, and measure how good it is
   look, heads                      see where a model looks, and which of its heads matter
+  embed, dump, verify, export      use published checkpoints, prove them, write them again
   show, count, icl                 see how attention works, what a model costs, why it learns in context
 
 Three commands to try first:
@@ -80,6 +81,14 @@ enum Command {
     Look(trained::Look),
     /// Measure how much each attention head of a trained model matters and what it looks at
     Heads(trained::Heads),
+    /// Print the vectors of texts, computed by a checkpoint of transformers or sentence-transformers
+    Embed(trained::Embed),
+    /// Print logits, hidden states and attention weights of a checkpoint for an input
+    Dump(trained::Dump),
+    /// Compare the outputs of a checkpoint with reference outputs
+    Verify(trained::Verify),
+    /// Write a checkpoint as a folder that transformers loads
+    Export(trained::Export),
     /// Train several variants of a model and show their scores side by side
     Compare(compare::Compare),
     /// Write text with a trained language model
@@ -128,6 +137,10 @@ fn run(cli: Cli) -> Result<()> {
         Command::Predict(predict) => predict.run(),
         Command::Look(look) => look.run(),
         Command::Heads(heads) => heads.run(),
+        Command::Embed(embed) => embed.run(),
+        Command::Dump(dump) => dump.run(),
+        Command::Verify(verify) => verify.run(),
+        Command::Export(export) => export.run(),
         Command::Compare(compare) => compare.run(),
         Command::Generate(generate) => generate.run(),
         Command::Data(data) => data.run(),

@@ -56,7 +56,10 @@ pub use split::{Fold, Loaded, Source, Split, Splits, fingerprint};
 pub use strokes::{Handwritten, Stroke, convert_strokes, load_strokes, read_strokes, strokes_from_json};
 pub use tagged::{TagColumn, Tagged, Untagged, load_tagged, read_tagged};
 pub use text::{read_text, split_text};
-pub use tokenizer::{Case, END, Encoded, MASK, PAD, SPECIALS, START, Tokenizer, TokenizerConfig, TokenizerKind, UNK};
+pub use tokenizer::{
+    Around, Case, END, Encoded, MASK, PAD, PublishedText, PublishedTokenizer, SPECIALS, START, Tokenizer,
+    TokenizerConfig, TokenizerKind, UNK,
+};
 pub use vectors::{
     Scaler, Series, Target, TargetKind, Unlike, Vectors, by_time, load_series, load_vectors, read_series, read_vectors,
     vectors_from_json,

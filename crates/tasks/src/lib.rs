@@ -14,6 +14,7 @@ pub mod folder;
 mod generate;
 mod graph;
 pub mod heads;
+pub mod hugging_face;
 mod image;
 pub mod ink;
 pub mod input;

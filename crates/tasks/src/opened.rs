@@ -16,6 +16,7 @@ use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, MODEL};
 use crate::heads::{self, Heads};
+use crate::hugging_face::Checkpoint;
 use crate::ink::{Ink, PenOptions, PenRequest};
 use crate::input::{Given, InputKind};
 use crate::looked::Draw;
@@ -96,10 +97,18 @@ pub trait Opened: Send + Sync {
 
     /// Returns the number of parameters of the network.
     fn parameters(&self) -> usize;
+
+    /// Returns the checkpoint that the model is, if it is one of another program. By default it is none.
+    fn checkpoint(&self) -> Option<&Checkpoint> {
+        None
+    }
 }
 
-/// Opens a model folder of any task.
+/// Opens a model folder of any task, or a checkpoint of `transformers`.
 pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
+    if let Some(checkpoint) = Checkpoint::open(path)? {
+        return Ok(Arc::new(checkpoint));
+    }
     let (folder, description) = Folder::open(path)?;
     let Some(kind) = crate::kind(&description.task) else {
         let problem = format!("this version of Regard does not know its task, {:?}", description.task);

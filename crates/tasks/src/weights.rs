@@ -102,11 +102,27 @@ pub fn not_finite(tensors: &Tensors) -> Option<&str> {
 
 /// Replaces all parameters of a module by `tensors`, which were read from `path`. Names and shapes must match exactly.
 pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, TaskError> {
-    let mut fill = Fill { path: Vec::new(), tensors, problem: None };
+    let mut tensors = tensors;
+    let module = load_with(module, |name, expected| match tensors.remove(name) {
+        Some((shape, values)) if shape == expected => Ok(values),
+        Some((shape, _)) => Err(TaskError::folder(path, format!("{name} has shape {shape:?}, expected {expected:?}"))),
+        None => Err(TaskError::folder(path, format!("{name} is missing"))),
+    })?;
+    match tensors.into_keys().next() {
+        Some(name) => Err(TaskError::folder(path, format!("{name} is not a parameter of this model"))),
+        None => Ok(module),
+    }
+}
+
+/// Replaces all parameters of a module by what `read` returns for their names and shapes, one after the other.
+pub fn load_with<M: Module>(
+    module: M,
+    read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+) -> Result<M, TaskError> {
+    let mut fill = Fill { path: Vec::new(), read, problem: None };
     let module = module.map(&mut fill);
-    let left = fill.tensors.into_keys().next().map(|name| format!("{name} is not a parameter of this model"));
-    match fill.problem.or(left) {
-        Some(problem) => Err(TaskError::folder(path, problem)),
+    match fill.problem {
+        Some(problem) => Err(problem),
         None => Ok(module),
     }
 }
@@ -133,13 +149,13 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-struct Fill {
+struct Fill<R> {
     path: Vec<String>,
-    tensors: Tensors,
-    problem: Option<String>,
+    read: R,
+    problem: Option<TaskError>,
 }
 
-impl ModuleMapper for Fill {
+impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>> ModuleMapper for Fill<R> {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_string());
     }
@@ -151,19 +167,14 @@ impl ModuleMapper for Fill {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let name = self.path.join(".");
         let (id, value, mapper) = param.consume();
-        let (tracked, device) = (value.is_require_grad(), value.device());
-        let value = match self.tensors.remove(&name) {
-            Some((shape, values)) if shape == value.dims() => {
-                let new = Tensor::from_data(TensorData::new(values, shape), &device);
-                new.set_require_grad(tracked)
-            }
-            Some((shape, _)) => {
-                let problem = format!("{name} has shape {shape:?}, expected {:?}", value.dims());
-                self.problem.get_or_insert(problem);
-                value
-            }
-            None => {
-                self.problem.get_or_insert(format!("{name} is missing"));
+        let (tracked, device, shape) = (value.is_require_grad(), value.device(), value.dims());
+        if self.problem.is_some() {
+            return Param::from_mapped_value(id, value, mapper);
+        }
+        let value = match (self.read)(&name, &shape) {
+            Ok(values) => Tensor::from_data(TensorData::new(values, shape), &device).set_require_grad(tracked),
+            Err(problem) => {
+                self.problem = Some(problem);
                 value
             }
         };

@@ -520,8 +520,8 @@ fn prompts_of_different_lengths_are_read_together() {
     let positions = [
         Position::None,
         Position::Sinusoidal,
-        Position::Learned(LearnedConfig { max_length: 12, beyond: Beyond::Refuse }),
-        Position::Relative(RelativeConfig { max_distance: 3 }),
+        Position::Learned(LearnedConfig { max_length: 12, beyond: Beyond::Refuse, first: 0 }),
+        Position::Relative(RelativeConfig { max_distance: 3, ..Default::default() }),
         Position::Rope(RopeConfig::default()),
         Position::Alibi,
         Position::Floater(FloaterConfig::default()),

@@ -56,7 +56,7 @@ impl GptShape {
             d_ff,
             activation: Activation::Gelu,
             norm_place: NormPlace::Pre,
-            position: Position::Learned(LearnedConfig { max_length: seq, beyond: Beyond::Refuse }),
+            position: Position::Learned(LearnedConfig { max_length: seq, beyond: Beyond::Refuse, first: 0 }),
             embedding_scale: EmbeddingScale::None,
             dropout: 0.0,
             ..TransformerConfig::default()

@@ -1,10 +1,14 @@
 //! The commands that use a trained model, one file each.
 
+mod dump;
+mod embed;
 mod eval;
+mod export;
 mod generate;
 mod heads;
 mod look;
 mod predict;
+mod verify;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +17,18 @@ use anyhow::Result;
 use clap::Args;
 use regard_data::Split;
 use regard_nn::{Ablation, Pass};
-use regard_tasks::{Examples, Opened, open};
+use regard_tasks::hugging_face::Checkpoint;
+use regard_tasks::{Examples, Opened, TaskError, open};
 
+pub use dump::Dump;
+pub use embed::Embed;
 pub use eval::Eval;
+pub use export::Export;
 pub use generate::Generate;
 pub use heads::Heads;
 pub use look::Look;
 pub use predict::Predict;
+pub use verify::Verify;
 
 use crate::failure::failure;
 use crate::print::tell;
@@ -31,6 +40,16 @@ fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
         tell!("note: {} is at step {}; its training has not ended", folder.display(), description.step);
     }
     Ok(model)
+}
+
+/// Loads a checkpoint of another program; a folder of `regard train` is refused.
+fn checkpoint(folder: &Path) -> Result<Checkpoint> {
+    let found = Checkpoint::open(folder).map_err(failure)?;
+    found.ok_or_else(|| {
+        let problem = "expected a checkpoint folder, with config.json (model_type) and model.safetensors; models of regard \
+                       train cannot be used here yet";
+        failure(TaskError::folder(folder, problem))
+    })
 }
 
 /// The flag `--without`, which names parts of the model to switch off for comparison.

@@ -16,6 +16,8 @@ use super::{SPECIALS, UNK, bytes};
 
 /// Largest size of a file, in bytes: three times that of the largest vocabularies in use (a quarter of a million tokens).
 pub(super) const MOST_BYTES: u64 = 100_000_000;
+/// Largest number of a token, plus one: ids in tensors are 32-bit integers.
+const MOST_TOKENS: u64 = 1 << 31;
 /// Decoders that return text for any tokens.
 const DECODERS: [&str; 3] = ["ByteLevel", "Fuse", "Replace"];
 
@@ -33,23 +35,56 @@ fn refused<T>(expected: &'static str, found: impl Into<String>) -> Result<T, Ref
 /// Reads a tokeniser from the content of a file. Settings of padding, truncation and special tokens around a text are
 /// ignored: batches are made elsewhere, and texts are never truncated.
 pub(super) fn read(content: &[u8]) -> Result<tokenizers::Tokenizer, Refused> {
-    if content.len() as u64 > MOST_BYTES {
-        return refused("a tokenizer.json of at most 100 MB", format!("{} bytes", content.len()));
-    }
-    let no_tokenizer = |error: String| Refused { expected: "a tokenizer.json", found: error };
-    // The parser refuses values nested deeper than 128 levels.
-    let mut file: Map<String, Value> =
-        serde_json::from_slice(content).map_err(|error| no_tokenizer(error.to_string()))?;
+    let mut file = parsed(content)?;
     check(&file)?;
     for key in ["truncation", "padding", "post_processor"] {
         file.insert(key.to_string(), Value::Null);
     }
-    // The library reads the checked values, not the file, which may have duplicate keys.
-    let checked = serde_json::to_vec(&file).expect("JSON values can be written");
+    built(&file)
+}
+
+/// Parses the content of a file.
+fn parsed(content: &[u8]) -> Result<Map<String, Value>, Refused> {
+    if content.len() as u64 > MOST_BYTES {
+        return refused("a tokenizer.json of at most 100 MB", format!("{} bytes", content.len()));
+    }
+    // The parser refuses values nested deeper than 128 levels.
+    serde_json::from_slice(content).map_err(|error| no_tokenizer(error.to_string()))
+}
+
+/// Gives the checked values to the library: not the file itself, which may have duplicate keys.
+fn built(file: &Map<String, Value>) -> Result<tokenizers::Tokenizer, Refused> {
+    let checked = serde_json::to_vec(file).expect("JSON values can be written");
     match guarded(|| tokenizers::Tokenizer::from_bytes(&checked)) {
         Ok(read) => read.map_err(|error| no_tokenizer(error.to_string())),
         Err(panic) => Err(no_tokenizer(format!("a file that makes the tokenizers library panic: {panic}"))),
     }
+}
+
+fn no_tokenizer(error: String) -> Refused {
+    Refused { expected: "a tokenizer.json", found: error.replace('\n', " ") }
+}
+
+/// Reads the tokeniser of a published model, with any parts that the library knows, and the length of its truncation. Settings
+/// of padding and truncation have no effect on what it encodes.
+pub(super) fn read_published(content: &[u8]) -> Result<(tokenizers::Tokenizer, Option<usize>), Refused> {
+    let mut file = parsed(content)?;
+    let part = |key: &str| file.get(key).unwrap_or(&Value::Null);
+    check_setting::<PaddingParams>("settings of padding, or null", part("padding"))?;
+    check_setting::<TruncationParams>("settings of truncation, or null", part("truncation"))?;
+    let truncation = part("truncation")["max_length"].as_u64().and_then(|length| usize::try_from(length).ok());
+    let model = part("model");
+    if !matches!(&model["dropout"], Value::Null) && model["dropout"].as_f64() != Some(0.0) {
+        return refused("a model without dropout of merges", model["dropout"].to_string());
+    }
+    let mut numbers = model["vocab"].as_object().into_iter().flat_map(Map::values);
+    if let Some(number) = numbers.find(|number| number.as_u64().is_none_or(|id| id >= MOST_TOKENS)) {
+        return refused("tokens with numbers below 2³¹", number.to_string());
+    }
+    for key in ["truncation", "padding"] {
+        file.insert(key.to_string(), Value::Null);
+    }
+    Ok((built(&file)?, truncation))
 }
 
 fn check(file: &Map<String, Value>) -> Result<(), Refused> {

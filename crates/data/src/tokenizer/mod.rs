@@ -6,6 +6,7 @@
 mod byte_pairs;
 mod bytes;
 mod foreign;
+mod published;
 mod train;
 mod words;
 
@@ -13,6 +14,8 @@ use crate::file::read_bytes;
 use crate::{DataError, Vocabulary, lacks_spaces};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+pub use self::published::{Around, PublishedText, PublishedTokenizer};
 use tokenizers::{ModelWrapper, PreTokenizerWrapper};
 
 /// Number of the padding token, which fills rows to equal length.
@@ -156,13 +159,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that is missing, damaged or not supported.
     pub fn open(path: &Path) -> Result<Self, DataError> {
-        // Checked first: a huge file must not be read into memory only to be refused.
-        let size = std::fs::metadata(path).map_or(0, |file| file.len());
-        if size > foreign::MOST_BYTES {
-            let (path, found) = (path.to_path_buf(), format!("{size} bytes"));
-            return Err(DataError::Tokenizer { path, expected: "a tokenizer.json of at most 100 MB", found });
-        }
-        Self::from_json(&read_bytes(path)?, path)
+        Self::from_json(&open_limited(path)?, path)
     }
 
     /// Reads the content of a `tokenizer.json`; `path` is for error messages. Settings of padding and truncation are ignored.
@@ -271,6 +268,16 @@ impl Tokenizer {
         let tokens = ids.iter().map(|&id| self.tokens[id as usize].clone()).collect();
         Encoded { ids, tokens, offsets: encoding.get_offsets().to_vec() }
     }
+}
+
+/// Reads a `tokenizer.json`. Its size is checked first: a huge file must not be read into memory only to be refused.
+fn open_limited(path: &Path) -> Result<Vec<u8>, DataError> {
+    let size = std::fs::metadata(path).map_or(0, |file| file.len());
+    if size > foreign::MOST_BYTES {
+        let (path, found) = (path.to_path_buf(), format!("{size} bytes"));
+        return Err(DataError::Tokenizer { path, expected: "a tokenizer.json of at most 100 MB", found });
+    }
+    read_bytes(path)
 }
 
 /// A vocabulary of the special tokens and the most frequent others, at most `vocab` in all.

@@ -240,6 +240,6 @@ fn vit_base() -> Description {
 }
 
 /// Returns learned positions for at most `max_length` tokens.
-pub(super) fn learned(max_length: usize) -> Position {
+fn learned(max_length: usize) -> Position {
     Position::Learned(LearnedConfig { max_length, ..LearnedConfig::default() })
 }

@@ -1,12 +1,14 @@
 //! Cost of the three kinds of Transformer: encoder, decoder and encoder-decoder.
 
-use regard_nn::layers::attention::multi_head::{MultiHeadConfig, Weighing};
+use regard_nn::layers::attention::multi_head::{MultiHeadConfig, QueryKeyNorm, Weighing};
 use regard_nn::layers::block::NormPlace;
 use regard_nn::layers::feed_forward::Gate;
 use regard_nn::layers::linear::Bias;
+use regard_nn::layers::norm::NormKind;
 use regard_nn::layers::position::Position;
+use regard_nn::layers::position::relative::RelativeConfig;
 use regard_nn::layers::position::rope::Frequencies;
-use regard_nn::models::transformer::{OutputWeights, TransformerConfig};
+use regard_nn::models::transformer::{EmbeddingNorm, OutputWeights, TransformerConfig};
 use regard_ops::Mask;
 
 use super::description::{Input, Sizes};
@@ -84,7 +86,9 @@ impl Form<'_> {
         let (root, encoder, decoder) = match (self.input, config.target_vocab) {
             // One embedding serves both sides. Ids are kept, and positions computed, once for each.
             (Input::Tokens, None) => {
-                let again = self.positions(target).map(Draft::without_parameters);
+                let again = self.positions(target);
+                // Relative positions in buckets have one table for each side.
+                let again = again.map(|draft| if has_buckets(config) { draft } else { draft.without_parameters() });
                 (root.with_all(self.bottom()), encoder, decoder.keeps_bytes(ids(target)).with_all(again))
             }
             (Input::Tokens, Some(_)) | (Input::Features, _) => {
@@ -133,8 +137,14 @@ impl Form<'_> {
     }
 
     fn embedding(&self, vocab: usize, side: Side) -> Vec<Draft> {
-        let tokens = Draft::new("embedding").parameters(q(vocab) * self.config.d_model).keeps_bytes(ids(side));
-        std::iter::once(tokens).chain(self.positions(side)).collect()
+        let d_model = self.config.d_model;
+        let tokens = Draft::new("embedding").parameters(q(vocab) * d_model).keeps_bytes(ids(side));
+        let types = Draft::new("token_types").parameters(q(self.config.token_types) * d_model);
+        let norm = || norm_draft(Draft::new("embedding_norm"), self.config.norm, d_model, side.tokens());
+        let mut parts: Vec<Draft> = std::iter::once(tokens).chain(self.positions(side)).collect();
+        parts.extend((self.config.token_types > 0).then_some(types));
+        parts.extend((self.config.embedding_norm == EmbeddingNorm::Norm).then(norm));
+        parts
     }
 
     fn positions(&self, side: Side) -> Option<Draft> {
@@ -143,7 +153,7 @@ impl Form<'_> {
         match self.config.position {
             Position::None | Position::Sinusoidal | Position::Alibi => None,
             Position::Learned(table) => Some(draft.parameters(q(table.max_length) * sizes.d_model)),
-            Position::Relative(table) => Some(draft.parameters((q(table.max_distance) * 2 + 1) * sizes.n_heads)),
+            Position::Relative(table) => Some(draft.parameters(biases(table) * sizes.n_heads)),
             Position::Rope(rope) => {
                 let pairs = sizes.d_head / 2;
                 let learned = match rope.frequencies {
@@ -220,11 +230,26 @@ impl Form<'_> {
             Weighing::Linear => self.linear_products(side),
         };
         let products = products.keeps(tokens * packed + positions);
-        Draft::new("attention").with_all([
-            Draft::new("qkv").linear(tokens, d_model, packed, self.bias()).keeps(tokens * d_model),
-            products,
-            Draft::new("output").linear(tokens, all_q, d_model, self.bias()),
-        ])
+        Draft::new("attention")
+            .with_all([
+                Draft::new("qkv").linear(tokens, d_model, packed, self.qkv_bias()).keeps(tokens * d_model),
+                products,
+                Draft::new("output").linear(tokens, all_q, d_model, self.bias()),
+            ])
+            .with_all(self.query_key_norms(tokens))
+    }
+
+    /// The norms of queries and keys, of which each keeps its input.
+    fn query_key_norms(&self, tokens: Quantity) -> Vec<Draft> {
+        let attention = self.attention();
+        let norm =
+            |name: &str, heads: usize| norm_draft(Draft::new(name), NormKind::Rms, attention.d_head(), tokens * heads);
+        match attention.query_key_norm {
+            QueryKeyNorm::None => Vec::new(),
+            QueryKeyNorm::Rms => {
+                vec![norm("query_norm", attention.n_heads), norm("key_norm", attention.kv_heads())]
+            }
+        }
     }
 
     fn cross_attention(&self, source: Side, target: Side) -> Draft {
@@ -232,8 +257,8 @@ impl Form<'_> {
         let (tokens, keys) = (target.tokens(), source.tokens());
         let both = all_k * 2;
         Draft::new("cross_attention").with_all([
-            Draft::new("query").linear(tokens, d_model, all_q, self.bias()).keeps(tokens * d_model),
-            Draft::new("key_value").linear(keys, d_model, both, self.bias()).caches(keys * both),
+            Draft::new("query").linear(tokens, d_model, all_q, self.qkv_bias()).keeps(tokens * d_model),
+            Draft::new("key_value").linear(keys, d_model, both, self.qkv_bias()).caches(keys * both),
             self.products(target, source.seq, q(target.seq) * source.seq).keeps(tokens * all_q + keys * both),
             Draft::new("output").linear(tokens, all_q, d_model, self.bias()),
         ])
@@ -298,6 +323,19 @@ impl Form<'_> {
     fn bias(&self) -> bool {
         self.config.bias == Bias::Learned
     }
+
+    fn qkv_bias(&self) -> bool {
+        self.attention().bias == Bias::Learned
+    }
+}
+
+/// Returns the number of biases of a head by distance.
+fn biases(table: RelativeConfig) -> Quantity {
+    table.buckets.map_or_else(|| q(table.max_distance) * 2 + 1, q)
+}
+
+fn has_buckets(config: &TransformerConfig) -> bool {
+    matches!(config.position, Position::Relative(RelativeConfig { buckets: Some(_), .. }))
 }
 
 /// Returns the bytes of 8-byte token ids, kept by an embedding or as the targets of a loss.

@@ -31,7 +31,8 @@ use super::counted;
 fn positions() -> impl Strategy<Value = Position> {
     let learned =
         (1usize..9).prop_map(|max_length| Position::Learned(LearnedConfig { max_length, ..LearnedConfig::default() }));
-    let relative = (1usize..9).prop_map(|max_distance| Position::Relative(RelativeConfig { max_distance }));
+    let relative = (1usize..9)
+        .prop_map(|max_distance| Position::Relative(RelativeConfig { max_distance, ..RelativeConfig::default() }));
     let rope = prop_oneof![Just(Frequencies::Fixed), Just(Frequencies::Learned)]
         .prop_map(|frequencies| Position::Rope(RopeConfig { frequencies, ..RopeConfig::default() }));
     let floater =

@@ -2,7 +2,6 @@
 
 mod built;
 mod describe;
-mod hugging_face;
 mod operations;
 mod published;
 mod pytorch;

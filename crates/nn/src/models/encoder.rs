@@ -37,8 +37,42 @@ impl Encoder {
     /// # Shapes
     /// `ids` `[batch, seq]`, `lengths` `[batch]` → `[batch, seq, d_model]`.
     pub fn forward(&self, ids: Tensor<2, Int>, lengths: Option<Vec<usize>>, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        let options = AttentionOptions { mask: self.sight.mask(), lengths, ..AttentionOptions::default() };
-        let (x, places) = self.embedding.forward(ids, 0, pass)?;
-        self.stack.forward(x, None, &options, &places, pass)
+        self.forward_typed(ids, None, lengths, pass)
+    }
+
+    /// Same as [`forward`](Self::forward) with the type of each token; `None` gives all tokens type 0.
+    ///
+    /// # Shapes
+    /// `ids` and `types` `[batch, seq]`, `lengths` `[batch]` → `[batch, seq, d_model]`.
+    pub fn forward_typed(
+        &self,
+        ids: Tensor<2, Int>,
+        types: Option<Tensor<2, Int>>,
+        lengths: Option<Vec<usize>>,
+        pass: &Pass,
+    ) -> Result<Tensor<3>, NnError> {
+        let (x, places) = self.embedding.forward_typed(ids, types, pass)?;
+        self.stack.forward(x, None, &self.options(lengths), &places, pass)
+    }
+
+    /// Returns the embedded tokens and the states after every block, the lowest first.
+    ///
+    /// # Shapes
+    /// `ids` and `types` `[batch, seq]`, `lengths` `[batch]` → `n_layers + 1` tensors `[batch, seq, d_model]`.
+    pub fn forward_all(
+        &self,
+        ids: Tensor<2, Int>,
+        types: Option<Tensor<2, Int>>,
+        lengths: Option<Vec<usize>>,
+        pass: &Pass,
+    ) -> Result<Vec<Tensor<3>>, NnError> {
+        let (x, places) = self.embedding.forward_typed(ids, types, pass)?;
+        let mut all = vec![x.clone()];
+        all.extend(self.stack.forward_all(x, &self.options(lengths), &places, pass)?);
+        Ok(all)
+    }
+
+    fn options(&self, lengths: Option<Vec<usize>>) -> AttentionOptions {
+        AttentionOptions { mask: self.sight.mask(), lengths, ..AttentionOptions::default() }
     }
 }

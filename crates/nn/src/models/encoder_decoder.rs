@@ -13,6 +13,8 @@ use crate::init::Init;
 use crate::layers::attention::cache::AttentionCache;
 use crate::layers::block::decoder::DecoderBlock;
 use crate::layers::norm::Norm;
+use crate::layers::position::relative::{RelativeConfig, Sides};
+use crate::layers::position::{Position, Positions};
 use crate::pass::Pass;
 
 /// Transformer with encoder and decoder; see the [module](self).
@@ -24,6 +26,8 @@ pub struct EncoderDecoder {
     pub target_embedding: Option<TokenEmbedding>,
     /// Encoder stack, which reads the source.
     pub encoder: Stack,
+    /// Positions of the target, if they differ from those of its embedding: relative positions in buckets look back only.
+    pub decoder_position: Option<Positions>,
     /// Decoder blocks, which write the target, the lowest first.
     pub decoder: Vec<DecoderBlock>,
     /// Norm after the last block of the decoder.
@@ -45,7 +49,15 @@ impl EncoderDecoder {
         let block = config.block();
         let decoder = |i| DecoderBlock::new(&block, &init.enter("decoder").enter(i).on(Side::Decoder).layer(i));
         let layers = config.n_decoder_layers.unwrap_or(config.n_layers);
+        let decoder_position = match config.position {
+            Position::Relative(relative @ RelativeConfig { buckets: Some(_), .. }) => {
+                let back = Position::Relative(RelativeConfig { sides: Sides::Before, ..relative });
+                Some(back.init(config.position_sizes(), &init.enter("decoder_position"))?)
+            }
+            _ => None,
+        };
         Ok(Self {
+            decoder_position,
             source_embedding: TokenEmbedding::new(config, config.vocab, &init.enter("source_embedding"))?,
             target_embedding: config.target_vocab.map(target).transpose()?,
             encoder: Stack::new(config, &init.enter("encoder").on(Side::Encoder))?,
@@ -88,6 +100,7 @@ impl EncoderDecoder {
     pub fn writer(&self) -> TransformerWriter<'_> {
         TransformerWriter {
             embedding: self.target_embedding.as_ref().unwrap_or(&self.source_embedding),
+            position: self.decoder_position.as_ref(),
             blocks: &self.decoder,
             norm: self.decoder_norm.as_ref(),
             output: &self.output,

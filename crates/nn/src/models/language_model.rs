@@ -46,6 +46,18 @@ impl LanguageModel {
         self.stack.forward(x, None, &self.options(), &places, pass)
     }
 
+    /// Returns the embedded tokens and the states after every block, the lowest first. The last ones are normalised in a pre-norm
+    /// model, as in [`states`](Self::states).
+    ///
+    /// # Shapes
+    /// `ids` `[batch, seq]` → `n_layers + 1` tensors `[batch, seq, d_model]`.
+    pub fn states_all(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Vec<Tensor<3>>, NnError> {
+        let (x, places) = self.embedding.forward(ids, 0, pass)?;
+        let mut all = vec![x.clone()];
+        all.extend(self.stack.forward_all(x, &self.options(), &places, pass)?);
+        Ok(all)
+    }
+
     /// Computes the logits of the token after each input token.
     ///
     /// # Shapes

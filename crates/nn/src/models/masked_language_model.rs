@@ -73,9 +73,25 @@ impl MaskedLanguageModel {
         positions: &[usize],
         pass: &Pass,
     ) -> Result<Tensor<2>, NnError> {
-        let hidden = self.hidden(ids, lengths, positions, pass)?;
+        self.logits_of(self.hidden(ids, lengths, positions, pass)?)
+    }
+
+    /// Computes the logits of the tokens with these states, which are those of the encoder.
+    ///
+    /// # Shapes
+    /// `states` `[n, d_model]` → `[n, vocab]`.
+    pub fn logits_from(&self, states: Tensor<2>) -> Result<Tensor<2>, NnError> {
+        self.logits_of(self.transformed(states)?)
+    }
+
+    fn logits_of(&self, hidden: Tensor<2>) -> Result<Tensor<2>, NnError> {
         let weight = self.encoder.embedding.tokens.weight.val().transpose();
         Ok(linear(hidden, weight, Some(self.bias.val()), None)?)
+    }
+
+    /// Computes the features that enter the output from the states of the encoder, `[n, d_model]`.
+    fn transformed(&self, states: Tensor<2>) -> Result<Tensor<2>, NnError> {
+        Ok(self.norm.forward(self.transform.forward_activated(states, Activation::Gelu)?)?)
     }
 
     /// Computes the features at `positions` that enter the output, `[n, d_model]`.
@@ -94,8 +110,7 @@ impl MaskedLanguageModel {
         }
         let states = self.encoder.forward(ids, lengths, pass)?;
         let (d_model, rows) = (states.dims()[2], indices(positions.iter().copied(), &states.device()));
-        let states = states.reshape([last, d_model]).select(0, rows);
-        Ok(self.norm.forward(self.transform.forward_activated(states, Activation::Gelu)?)?)
+        self.transformed(states.reshape([last, d_model]).select(0, rows))
     }
 }
 

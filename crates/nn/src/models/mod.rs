@@ -7,6 +7,7 @@ pub mod encoder;
 pub mod encoder_decoder;
 pub mod graph;
 pub mod handwriting;
+pub mod headed;
 pub mod image;
 pub mod language_model;
 pub mod masked_language_model;

@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use regard_ops::{AttentionOptions, CrossEntropyOptions, OpError, linear_cross_entropy};
 
-use super::transformer::{EmbeddingScale, OutputWeights, TransformerConfig};
+use super::transformer::{EmbeddingNorm, EmbeddingScale, OutputScale, OutputWeights, TransformerConfig};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::attention::cache::Cached;
@@ -22,8 +22,12 @@ use crate::pass::Pass;
 pub struct TokenEmbedding {
     /// Embedding table of the tokens.
     pub tokens: Embedding,
+    /// Vectors of the token types, if there are any.
+    pub types: Option<Embedding>,
     /// Positions, shared by all layers above.
     pub position: Positions,
+    /// Norm of the sum, if there is one.
+    pub norm: Option<Norm>,
     dropout: Dropout,
     scale: f32,
 }
@@ -36,9 +40,13 @@ impl TokenEmbedding {
             EmbeddingScale::Root => (d_model as f32).sqrt(),
             EmbeddingScale::None => 1.0,
         };
+        let types = (config.token_types > 0).then_some(EmbeddingConfig { vocab: config.token_types, d_model });
+        let norm = (config.embedding_norm == EmbeddingNorm::Norm).then(|| config.block().norm());
         Ok(Self {
             tokens: EmbeddingConfig { vocab, d_model }.init(&init.enter("tokens"))?,
+            types: types.map(|types| types.init(&init.enter("types"))).transpose()?,
             position: config.position.init(config.position_sizes(), &init.enter("position"))?,
+            norm: norm.map(|norm| norm.init(&init.enter("norm"))).transpose()?,
             dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
             scale,
         })
@@ -63,12 +71,70 @@ impl TokenEmbedding {
         runs: &[(usize, usize)],
         pass: &Pass,
     ) -> Result<(Tensor<3>, Places), NnError> {
+        let x = self.tokens(ids, None)?;
+        self.placed(x, &self.position, runs, pass)
+    }
+
+    /// Same as [`forward`](Self::forward) from position 0, with the type of each token; `None` gives all tokens type 0.
+    ///
+    /// # Shapes
+    /// `ids` and `types` `[batch, seq]` → `[batch, seq, d_model]`.
+    pub fn forward_typed(
+        &self,
+        ids: Tensor<2, Int>,
+        types: Option<Tensor<2, Int>>,
+        pass: &Pass,
+    ) -> Result<(Tensor<3>, Places), NnError> {
+        let seq = ids.dims()[1];
+        let x = self.tokens(ids, types)?;
+        self.placed(x, &self.position, &[(0, seq)], pass)
+    }
+
+    /// Same as [`forward`](Self::forward) with other positions than the embedding's own.
+    pub(super) fn forward_at(
+        &self,
+        ids: Tensor<2, Int>,
+        position: &Positions,
+        offset: usize,
+        pass: &Pass,
+    ) -> Result<(Tensor<3>, Places), NnError> {
+        let seq = ids.dims()[1];
+        let x = self.tokens(ids, None)?;
+        self.placed(x, position, &[(offset, seq)], pass)
+    }
+
+    /// Returns the vectors of tokens and types, without positions.
+    fn tokens(&self, ids: Tensor<2, Int>, types: Option<Tensor<2, Int>>) -> Result<Tensor<3>, NnError> {
         check_tokens("tokens", &ids)?;
+        let shape = ids.dims();
         let mut x = self.tokens.forward(ids)?;
         if self.scale != 1.0 {
             x = x * self.scale;
         }
-        let (x, places) = self.position.enter(x, runs, pass)?;
+        match (&self.types, types) {
+            (Some(_), Some(types)) if types.dims() != shape => {
+                Err(NnError::input("token types", format!("{shape:?}, one per token"), format!("{:?}", types.dims())))
+            }
+            (Some(table), Some(types)) => Ok(x + table.forward(types)?),
+            (Some(table), None) => Ok(x + table.weight.val().narrow(0, 0, 1).unsqueeze_dim::<3>(0)),
+            (None, Some(_)) => Err(NnError::input("token types", "none: this model has no token types", "some")),
+            (None, None) => Ok(x),
+        }
+    }
+
+    /// Adds positions, then applies norm and dropout.
+    fn placed(
+        &self,
+        x: Tensor<3>,
+        position: &Positions,
+        runs: &[(usize, usize)],
+        pass: &Pass,
+    ) -> Result<(Tensor<3>, Places), NnError> {
+        let (x, places) = position.enter(x, runs, pass)?;
+        let x = match &self.norm {
+            Some(norm) => norm.forward(x)?,
+            None => x,
+        };
         Ok((self.dropout.forward(x, pass)?, places))
     }
 }
@@ -101,15 +167,41 @@ impl Stack {
         places: &Places,
         pass: &Pass,
     ) -> Result<Vec<Tensor<3>>, NnError> {
+        let mut outputs = self.forward_blocks(x, options, places, pass)?;
+        if let Some(last) = outputs.last_mut() {
+            *last = self.normed(last.clone())?;
+        }
+        Ok(outputs)
+    }
+
+    /// Returns the output of every block, the lowest first. None is normalised.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → one tensor of the same shape per block.
+    pub fn forward_blocks(
+        &self,
+        x: Tensor<3>,
+        options: &AttentionOptions,
+        places: &Places,
+        pass: &Pass,
+    ) -> Result<Vec<Tensor<3>>, NnError> {
         let mut outputs: Vec<Tensor<3>> = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
             let below = outputs.last().cloned().unwrap_or_else(|| x.clone());
             outputs.push(layer.forward(below, None, options, places, pass)?);
         }
-        if let (Some(norm), Some(last)) = (&self.norm, outputs.last_mut()) {
-            *last = norm.forward(last.clone())?;
-        }
         Ok(outputs)
+    }
+
+    /// Applies the norm after the last block, if there is one.
+    ///
+    /// # Shapes
+    /// `x` `[batch, seq, d_model]` → the same.
+    pub fn normed(&self, x: Tensor<3>) -> Result<Tensor<3>, NnError> {
+        Ok(match &self.norm {
+            Some(norm) => norm.forward(x)?,
+            None => x,
+        })
     }
 
     /// Returns the output of the last block, normalised in a pre-norm model. New tokens follow those in `caches`, one per block,
@@ -132,10 +224,7 @@ impl Stack {
         for layer in &self.layers {
             x = layer.forward(x, caches.next(), options, places, pass)?;
         }
-        Ok(match &self.norm {
-            Some(norm) => norm.forward(x)?,
-            None => x,
-        })
+        self.normed(x)
     }
 }
 
@@ -162,25 +251,27 @@ pub struct Output {
     pub linear: Option<Linear>,
     /// Bias `[vocab]`, if the weight is that of the embedding.
     pub bias: Option<Param<Tensor<1>>>,
+    scale: f32,
 }
 
 impl Output {
     /// Builds the output layer of a Transformer over `vocab` tokens.
     pub fn new(config: &TransformerConfig, vocab: usize, init: &Init) -> Result<Self, ConfigError> {
-        Self::of(
-            LinearConfig { d_in: config.d_model, d_out: vocab, bias: config.output_bias },
-            config.output_weights,
-            init,
-        )
+        let linear = LinearConfig { d_in: config.d_model, d_out: vocab, bias: config.output_bias };
+        let scale = match config.output_scale {
+            OutputScale::None => 1.0,
+            OutputScale::InverseRoot => 1.0 / (config.d_model as f32).sqrt(),
+        };
+        Ok(Self { scale, ..Self::of(linear, config.output_weights, init)? })
     }
 
     /// Builds an output layer of the given sizes. If it uses the embedding's weights, only its bias is created.
     pub fn of(config: LinearConfig, weights: OutputWeights, init: &Init) -> Result<Self, ConfigError> {
         Ok(match weights {
-            OutputWeights::Own => Self { linear: Some(config.init(init)?), bias: None },
+            OutputWeights::Own => Self { linear: Some(config.init(init)?), bias: None, scale: 1.0 },
             OutputWeights::Embedding => {
                 let bias = (config.bias == Bias::Learned).then(|| init.constant([config.d_out], 0.0));
-                Self { linear: None, bias }
+                Self { linear: None, bias, scale: 1.0 }
             }
         })
     }
@@ -191,7 +282,7 @@ impl Output {
     /// `x` `[batch, seq, d_model]` → `[batch, seq, vocab]`.
     pub fn logits(&self, x: Tensor<3>, embedding: &Embedding) -> Result<Tensor<3>, OpError> {
         let (weight, bias) = self.parameters(embedding);
-        regard_ops::linear(x, weight, bias, None)
+        regard_ops::linear(self.scaled(x), weight, bias, None)
     }
 
     /// Computes the mean cross-entropy of `targets` without storing all logits.
@@ -211,7 +302,12 @@ impl Output {
             let expected = format!("[{batch}, {seq}]");
             return Err(OpError::Shape { what: "targets", expected, got: targets.dims().to_vec() });
         }
-        linear_cross_entropy(x.reshape([batch * seq, d_model]), weight, bias, targets.reshape([batch * seq]), options)
+        let x = self.scaled(x).reshape([batch * seq, d_model]);
+        linear_cross_entropy(x, weight, bias, targets.reshape([batch * seq]), options)
+    }
+
+    fn scaled(&self, x: Tensor<3>) -> Tensor<3> {
+        if self.scale == 1.0 { x } else { x * self.scale }
     }
 
     fn parameters(&self, embedding: &Embedding) -> (Tensor<2>, Option<Tensor<1>>) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{ActivationName, check_dropout, check_positive, name_or_table, no_settings};
 use crate::error::ConfigError;
-use crate::layers::attention::multi_head::Weighing;
+use crate::layers::attention::multi_head::{QueryKeyNorm, ScoreScale, Weighing};
 use crate::layers::block::{BlockConfig, NormPlace};
 use crate::layers::feed_forward::Gate;
 use crate::layers::linear::Bias;
@@ -66,6 +66,28 @@ pub enum EmbeddingScale {
     None,
 }
 
+/// Norm of the embedded tokens, after positions and types are added.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmbeddingNorm {
+    /// No norm.
+    #[default]
+    None,
+    /// A norm of the kind of the blocks, as in BERT.
+    Norm,
+}
+
+/// Factor on the states before the output layer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputScale {
+    /// No scaling.
+    #[default]
+    None,
+    /// `1/√d_model`, as in T5.
+    InverseRoot,
+}
+
 /// Source of the output layer's matrix.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,6 +145,12 @@ pub struct TransformerConfig {
     pub norm_place: NormPlace,
     /// Bias of all linear layers except the output.
     pub bias: Bias,
+    /// Bias of the projections to queries, keys and values; `bias` by default.
+    pub qkv_bias: Option<Bias>,
+    /// Factor on the attention scores.
+    pub score_scale: ScoreScale,
+    /// Norm of queries and keys in self-attention.
+    pub query_key_norm: QueryKeyNorm,
     /// Position encoding.
     #[serde(deserialize_with = "name_or_table")]
     pub position: Position,
@@ -133,10 +161,16 @@ pub struct TransformerConfig {
     pub attention: Weighing,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
+    /// Number of token types, such as the two sentences of a pair, each with a vector that is added to its tokens; 0 for none.
+    pub token_types: usize,
+    /// Norm of the embedded tokens.
+    pub embedding_norm: EmbeddingNorm,
     /// Source of the output layer's matrix.
     pub output_weights: OutputWeights,
     /// Bias of the output layer.
     pub output_bias: Bias,
+    /// Factor on the states before the output layer.
+    pub output_scale: OutputScale,
     /// Encoder output that a translator's decoder attends to.
     pub memory: Memory,
     /// Dropout probability of embeddings and of the output of each part of a block.
@@ -167,12 +201,18 @@ impl Default for TransformerConfig {
             epsilon: block.epsilon,
             norm_place: block.norm_place,
             bias: block.bias,
+            qkv_bias: block.qkv_bias,
+            score_scale: block.score_scale,
+            query_key_norm: block.query_key_norm,
             position: Position::Sinusoidal,
             sight: Sight::Full,
             attention: Weighing::Softmax,
             embedding_scale: EmbeddingScale::Root,
+            token_types: 0,
+            embedding_norm: EmbeddingNorm::None,
             output_weights: OutputWeights::Own,
             output_bias: Bias::Learned,
+            output_scale: OutputScale::None,
             memory: Memory::Last,
             dropout: 0.1,
             attention_dropout: 0.0,
@@ -255,6 +295,9 @@ impl TransformerConfig {
             epsilon: self.epsilon,
             norm_place: self.norm_place,
             bias: self.bias,
+            qkv_bias: self.qkv_bias,
+            score_scale: self.score_scale,
+            query_key_norm: self.query_key_norm,
             weighing: self.attention,
             dropout: self.dropout,
             attention_dropout: self.attention_dropout,

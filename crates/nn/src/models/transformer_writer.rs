@@ -9,7 +9,7 @@ use crate::layers::attention::cache::AttentionCache;
 use crate::layers::attention::cross_attention::Source;
 use crate::layers::block::decoder::{DecoderBlock, DecoderView};
 use crate::layers::norm::Norm;
-use crate::layers::position::Places;
+use crate::layers::position::{Places, Positions};
 use crate::pass::Pass;
 use crate::rows::row_indices;
 
@@ -18,6 +18,8 @@ use crate::rows::row_indices;
 pub struct TransformerWriter<'a> {
     /// Embedding of the words.
     pub(super) embedding: &'a TokenEmbedding,
+    /// Positions, if they are not those of the embedding.
+    pub(super) position: Option<&'a Positions>,
     /// Decoder blocks, the lowest first.
     pub(super) blocks: &'a [DecoderBlock],
     /// Norm after the last block.
@@ -73,8 +75,36 @@ impl TransformerWriter<'_> {
     /// # Shapes
     /// `ids` `[batch, target]` → `[batch, target, d_model]`.
     pub fn decode(&self, source: &TransformerSource, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        let (x, places) = self.embedding.forward(ids, 0, &target_pass(pass))?;
-        self.decoded(source, x, None, &places, pass)
+        let (x, places) = self.embedded(ids, 0, pass)?;
+        self.decoded(source, x, None, &places, pass, |_| {})
+    }
+
+    /// Returns the embedded tokens and the states after every block, the lowest first. The last ones are those of
+    /// [`decode`](Self::decode), normalised in a pre-norm model.
+    ///
+    /// # Shapes
+    /// `ids` `[batch, target]` → one tensor `[batch, target, d_model]` more than there are blocks.
+    pub fn decode_all(
+        &self,
+        source: &TransformerSource,
+        ids: Tensor<2, Int>,
+        pass: &Pass,
+    ) -> Result<Vec<Tensor<3>>, NnError> {
+        let (x, places) = self.embedded(ids, 0, pass)?;
+        let mut all = vec![x.clone()];
+        let last = self.decoded(source, x, None, &places, pass, |x| all.push(x.clone()))?;
+        if let Some(end) = all.last_mut() {
+            *end = last;
+        }
+        Ok(all)
+    }
+
+    /// Computes the logits of the tokens with these states.
+    ///
+    /// # Shapes
+    /// `states` `[batch, target, d_model]` → `[batch, target, vocab]`.
+    pub fn logits_from(&self, states: Tensor<3>) -> Result<Tensor<3>, NnError> {
+        Ok(self.output.logits(states, &self.embedding.tokens)?)
     }
 
     /// Computes the mean cross-entropy of the token after each input token.
@@ -120,11 +150,17 @@ impl TransformerWriter<'_> {
     ) -> Result<Tensor<3>, NnError> {
         check_caches(caches.len(), self.blocks.len())?;
         let offset = caches.first().map_or(0, AttentionCache::len);
-        let (x, places) = self.embedding.forward(ids, offset, &target_pass(pass))?;
-        let states = self.decoded(source, x, Some(caches), &places, pass)?;
+        let (x, places) = self.embedded(ids, offset, pass)?;
+        let states = self.decoded(source, x, Some(caches), &places, pass, |_| {})?;
         Ok(self.output.logits(states, &self.embedding.tokens)?)
     }
 
+    fn embedded(&self, ids: Tensor<2, Int>, offset: usize, pass: &Pass) -> Result<(Tensor<3>, Places), NnError> {
+        let position = self.position.unwrap_or(&self.embedding.position);
+        self.embedding.forward_at(ids, position, offset, &target_pass(pass))
+    }
+
+    /// Computes the states after the last block, normalised in a pre-norm model, and calls `after` with those of each block.
     fn decoded(
         &self,
         source: &TransformerSource,
@@ -132,6 +168,7 @@ impl TransformerWriter<'_> {
         mut caches: Option<&mut [AttentionCache]>,
         places: &Places,
         pass: &Pass,
+        mut after: impl FnMut(&Tensor<3>),
     ) -> Result<Tensor<3>, NnError> {
         if source.blocks.len() != self.blocks.len() {
             let expected = format!("a source encoded by this model, for {} blocks", self.blocks.len());
@@ -143,6 +180,7 @@ impl TransformerWriter<'_> {
         let view = DecoderView { target: &target, source: &over, places };
         for (i, (block, source)) in self.blocks.iter().zip(&source.blocks).enumerate() {
             x = block.forward(x, source, caches.as_mut().map(|caches| &mut caches[i]), view, pass)?;
+            after(&x);
         }
         Ok(match self.norm {
             Some(norm) => norm.forward(x)?,

@@ -145,7 +145,7 @@ fn the_translators_loss_logits_and_all_gradients_match_pytorch() {
 #[test]
 fn the_language_models_loss_logits_and_all_gradients_match_pytorch() {
     let golden = Golden::open("tiny_gpt");
-    let learned = LearnedConfig { max_length: 8, beyond: Beyond::Refuse };
+    let learned = LearnedConfig { max_length: 8, beyond: Beyond::Refuse, first: 0 };
     let config = TransformerConfig {
         vocab: 23,
         n_layers: 2,

@@ -247,7 +247,7 @@ fn patches_have_positions_of_any_kind() {
 #[test]
 fn learned_positions_have_a_row_per_token() {
     let rows = |max_length| {
-        let position = Position::Learned(LearnedConfig { max_length, beyond: Beyond::Last });
+        let position = Position::Learned(LearnedConfig { max_length, beyond: Beyond::Last, first: 0 });
         let network = NetworkConfig::Vit(VisionTransformerConfig { position, ..vit(2, PatchPooling::ClassToken) });
         let (model, _) = model(&config(network, [1, 6, 4]));
         let Some(Positions::Learned(position)) = model.position() else { panic!() };

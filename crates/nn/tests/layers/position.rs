@@ -110,7 +110,7 @@ fn alibi_has_the_published_slopes() {
 
 #[test]
 fn a_learned_table_repeats_its_last_entry_or_refuses() {
-    let table = |beyond| init(Position::Learned(LearnedConfig { max_length: 4, beyond }));
+    let table = |beyond| init(Position::Learned(LearnedConfig { max_length: 4, beyond, first: 0 }));
     let last = table(Beyond::Last);
     let four = values(last.table(4, 0, &training()).unwrap().unwrap());
     let six = values(last.table(3, 2, &training()).unwrap().unwrap());
@@ -160,7 +160,7 @@ fn sizes_that_do_not_fit_a_kind_are_named() {
 fn every_kind_works_in_a_model_at_any_length() {
     for mut position in Position::all() {
         match &mut position {
-            Position::Learned(learned) => *learned = LearnedConfig { max_length: 8, beyond: Beyond::Last },
+            Position::Learned(learned) => *learned = LearnedConfig { max_length: 8, beyond: Beyond::Last, first: 0 },
             Position::Rope(rope) => rope.frequencies = Frequencies::Learned,
             _ => {}
         }
@@ -191,7 +191,9 @@ fn every_kind_works_in_a_model_at_any_length() {
 /// The learned bias of a distance gets the sum of the gradients of all scores at that distance.
 #[test]
 fn a_relative_table_gets_the_gradient_of_its_scores() {
-    let Positions::Relative(mut relative) = init(Position::Relative(RelativeConfig { max_distance: 2 })) else {
+    let Positions::Relative(mut relative) =
+        init(Position::Relative(RelativeConfig { max_distance: 2, ..Default::default() }))
+    else {
         panic!("expected relative positions");
     };
     relative.weight = Param::from_tensor(leaf([4, 5], 9));
@@ -202,7 +204,7 @@ fn a_relative_table_gets_the_gradient_of_its_scores() {
         (values(y.clone()), (y * weights.clone().detach()).sum().backward())
     };
     let table = relative.weight.val();
-    let places = Places { rotation: None, distance: relative.distance() };
+    let places = Places { distance: relative.distance(), ..Places::default() };
     let (got, gradients) = run(&AttentionOptions::default(), &places);
     let got_table = gradient(&table, &gradients);
     // A dense bias gives the same; its gradient is summed by distance.

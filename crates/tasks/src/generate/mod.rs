@@ -9,7 +9,7 @@ mod config;
 mod network;
 #[cfg(test)]
 mod tests;
-mod writing;
+pub(crate) mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -140,8 +140,10 @@ impl Generate {
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
-        let mut writings: Vec<Writing> =
-            prompts.iter().map(|(prompt, _)| Writing::after(&self.tokenizer, prompt)).collect();
+        let mut writings: Vec<Writing> = prompts
+            .iter()
+            .map(|(prompt, _)| Writing::after(|ids: &[u32]| self.tokenizer.decode(ids), prompt))
+            .collect();
         model.draw(prompts, self.config.window(), options, pass, |prompt, token| {
             writings[prompt].add(token).iter().for_each(|text| piece(prompt, text));
         })?;

@@ -1,7 +1,5 @@
 //! Decoding of generated tokens into text, piece by piece.
 
-use regard_data::Tokenizer;
-
 /// Maximum tokens of a character, one for each of its four bytes.
 const LONGEST_CHARACTER: usize = 4;
 /// Maximum tokens kept while a character stays incomplete.
@@ -10,9 +8,9 @@ const MOST_TOKENS: usize = 64;
 /// A text that is being generated. The text of a token can depend on the token before it (a space between words) and can
 /// end within a character (one of its bytes). A piece is therefore the difference between two decoded texts, and an
 /// incomplete character at the end is held back.
-#[derive(Debug)]
-pub(super) struct Writing<'a> {
-    tokenizer: &'a Tokenizer,
+pub(crate) struct Writing<'a> {
+    /// Function that returns the text of tokens.
+    decode: Box<dyn Fn(&[u32]) -> String + 'a>,
     /// The last tokens, including those of the prompt.
     recent: Vec<u32>,
     /// Number of characters of their text that have been returned.
@@ -25,8 +23,9 @@ pub(super) struct Writing<'a> {
 
 impl<'a> Writing<'a> {
     /// Starts after `prompt`, whose text is not returned.
-    pub fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
-        let mut writing = Self { tokenizer, recent: prompt.to_vec(), out: 0, characters: 0, same: 0 };
+    pub fn after(decode: impl Fn(&[u32]) -> String + 'a, prompt: &[u32]) -> Self {
+        let decode = Box::new(decode);
+        let mut writing = Self { decode, recent: prompt.to_vec(), out: 0, characters: 0, same: 0 };
         writing.forget();
         writing
     }
@@ -56,7 +55,7 @@ impl<'a> Writing<'a> {
     }
 
     fn text(&self) -> String {
-        self.tokenizer.decode(&self.recent)
+        (self.decode)(&self.recent)
     }
 
     /// Drops all tokens that the text of the next one cannot depend on, and marks the rest as returned.
@@ -70,7 +69,7 @@ impl<'a> Writing<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use regard_data::{Case, TokenizerConfig, TokenizerKind};
+    use regard_data::{Case, Tokenizer, TokenizerConfig, TokenizerKind};
 
     use super::*;
 
@@ -80,7 +79,7 @@ mod tests {
     }
 
     fn written(tokenizer: &Tokenizer, prompt: &[u32], tokens: &[u32]) -> Vec<String> {
-        let mut writing = Writing::after(tokenizer, prompt);
+        let mut writing = Writing::after(|ids: &[u32]| tokenizer.decode(ids), prompt);
         let mut pieces: Vec<String> = tokens.iter().filter_map(|&token| writing.add(token)).collect();
         pieces.push(writing.rest());
         pieces

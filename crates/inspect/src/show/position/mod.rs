@@ -51,7 +51,7 @@ impl Default for Position {
 pub(super) fn kinds(length: usize) -> Vec<Kind> {
     let fitted = |kind| match kind {
         Kind::Learned(config) => Kind::Learned(LearnedConfig { max_length: length, ..config }),
-        Kind::Relative(_) => Kind::Relative(RelativeConfig { max_distance: 16 }),
+        Kind::Relative(_) => Kind::Relative(RelativeConfig { max_distance: 16, ..RelativeConfig::default() }),
         Kind::None | Kind::Sinusoidal | Kind::Rope(_) | Kind::Alibi | Kind::Floater(_) | Kind::Rnn(_) => kind,
     };
     Kind::all().map(fitted).collect()

@@ -261,7 +261,7 @@ mod tests {
         for (asked, length) in [(None, 9), (Some(5), 5), (Some(100), 9)] {
             assert_eq!(shown(&learned, asked).json["positions"][0]["length"], length);
         }
-        let relative = layer(Kind::Relative(RelativeConfig { max_distance: 3 }));
+        let relative = layer(Kind::Relative(RelativeConfig { max_distance: 3, ..RelativeConfig::default() }));
         let curve = &shown(&relative, None).json["positions"][0]["curves"][0];
         assert_eq!(curve["distances"], json!([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0]));
         let one = layer(Kind::Learned(LearnedConfig { max_length: 1, ..LearnedConfig::default() }));

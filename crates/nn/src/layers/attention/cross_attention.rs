@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, OpError, attention_crossed, join_heads, split_heads};
 
-use super::multi_head::{MultiHeadConfig, Weighing};
+use super::multi_head::{MultiHeadConfig, ScoreScale, Weighing};
 use crate::config::check_positive;
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
@@ -26,6 +26,8 @@ pub struct CrossAttention {
     d_head: usize,
     dropout: f32,
     #[module(skip)]
+    scale: ScoreScale,
+    #[module(skip)]
     heads: Heads,
 }
 
@@ -44,7 +46,7 @@ impl CrossAttention {
         if config.weighing == Weighing::Linear {
             return Err(ConfigError::new("weighing", "linear", "softmax in cross-attention"));
         }
-        let MultiHeadConfig { d_model, n_heads, bias, output_bias, dropout, .. } = *config;
+        let MultiHeadConfig { d_model, n_heads, bias, output_bias, scale, dropout, .. } = *config;
         let (kv_heads, d_head) = (config.kv_heads(), config.d_head());
         let query = LinearConfig { d_in: d_model, d_out: n_heads * d_head, bias };
         let key_value = LinearConfig { d_in: d_source, d_out: 2 * kv_heads * d_head, bias };
@@ -57,6 +59,7 @@ impl CrossAttention {
             kv_heads,
             d_head,
             dropout,
+            scale,
             heads: init.heads(AttentionKind::Cross, n_heads),
         })
     }
@@ -99,7 +102,8 @@ impl CrossAttention {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let dropout = pass.dropout(self.heads.path(), self.dropout).or(options.dropout);
-        let options = AttentionOptions { dropout, ..options.clone() };
+        let scale = self.scale.of(options.scale, 1.0, self.d_head);
+        let options = AttentionOptions { scale, dropout, ..options.clone() };
         let shape = x.dims();
         let (q, kv) = (self.query.forward(x)?, source.keys_values.clone());
         let apart = || {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{check_dropout, check_positive, check_product};
+use crate::config::{check_above_zero, check_dropout, check_positive, check_product};
 use crate::error::ConfigError;
 use crate::layers::linear::Bias;
 
@@ -20,6 +20,40 @@ pub enum Weighing {
     /// linear in the number of tokens, and a running state of fixed size for decoding. RoPE rotates queries and keys before
     /// `φ`, so that a product depends on both positions and not on their distance alone.
     Linear,
+}
+
+/// Factor on the scores `q·k` before the softmax.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScoreScale {
+    /// `1/√d_head`, as published.
+    #[default]
+    Root,
+    /// No scaling, as in T5, which scales its initial weights instead.
+    None,
+}
+
+impl ScoreScale {
+    /// Returns the scale of a layer for [`AttentionOptions`](regard_ops::AttentionOptions), where `None` means `1/√d_head`. A
+    /// caller's own scale replaces that of the layer, and `factor`, such as that of YaRN, multiplies it.
+    pub(crate) fn of(self, given: Option<f32>, factor: f32, d_head: usize) -> Option<f32> {
+        let own = match self {
+            Self::Root => given,
+            Self::None => given.or(Some(1.0)),
+        };
+        if factor == 1.0 { own } else { Some(own.unwrap_or(1.0 / (d_head as f32).sqrt()) * factor) }
+    }
+}
+
+/// Norm of each query and of each key, before rotations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueryKeyNorm {
+    /// No norm.
+    #[default]
+    None,
+    /// RMS norm over the features of a head, with one weight per feature for all queries and one for all keys (Qwen3).
+    Rms,
 }
 
 /// Configuration of multi-head attention.
@@ -45,17 +79,40 @@ pub struct MultiHeadConfig {
     /// How a query weighs the keys.
     #[serde(default)]
     pub weighing: Weighing,
+    /// Factor on the scores.
+    #[serde(default)]
+    pub scale: ScoreScale,
+    /// Norm of queries and keys; cross-attention has none.
+    #[serde(default)]
+    pub query_key_norm: QueryKeyNorm,
+    /// `ε` of the norm of queries and keys.
+    #[serde(default = "default_epsilon")]
+    pub epsilon: f32,
     /// Dropout probability of the attention weights; linear attention has none.
     #[serde(default)]
     pub dropout: f32,
 }
 
+fn default_epsilon() -> f32 {
+    1e-5
+}
+
 impl MultiHeadConfig {
     /// Returns the published configuration: heads of `d_model / n_heads` features, biases, no dropout.
     pub fn new(d_model: usize, n_heads: usize) -> Self {
-        let (bias, output_bias) = (Bias::Learned, Bias::Learned);
-        let weighing = Weighing::Softmax;
-        Self { d_model, n_heads, kv_heads: None, d_head: None, bias, output_bias, weighing, dropout: 0.0 }
+        Self {
+            d_model,
+            n_heads,
+            kv_heads: None,
+            d_head: None,
+            bias: Bias::Learned,
+            output_bias: Bias::Learned,
+            weighing: Weighing::Softmax,
+            scale: ScoreScale::Root,
+            query_key_norm: QueryKeyNorm::None,
+            epsilon: default_epsilon(),
+            dropout: 0.0,
+        }
     }
 
     /// Returns an error if a field has an invalid value.
@@ -78,6 +135,10 @@ impl MultiHeadConfig {
         }
         check_product("n_heads", &[self.n_heads, 3, self.d_head(), self.d_model])?;
         check_dropout("dropout", self.dropout)?;
+        check_above_zero("epsilon", self.epsilon)?;
+        if (self.weighing, self.scale) == (Weighing::Linear, ScoreScale::None) {
+            return Err(ConfigError::new("scale", "none", "root when weighing is linear, which has no scores"));
+        }
         match self.weighing {
             Weighing::Linear if self.dropout != 0.0 => {
                 Err(ConfigError::new("dropout", self.dropout, "0 when weighing is linear, which has no single weights"))

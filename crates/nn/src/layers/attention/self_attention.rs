@@ -9,11 +9,12 @@ use regard_ops::{
 
 use super::cache::{AttentionCache, Cached};
 use super::linear_heads::LinearHeads;
-use super::multi_head::{MultiHeadConfig, Weighing};
+use super::multi_head::{MultiHeadConfig, QueryKeyNorm, ScoreScale, Weighing};
 use crate::error::{ConfigError, NnError};
 use crate::heads::{AttentionKind, Heads};
 use crate::init::Init;
 use crate::layers::linear::{Linear, LinearConfig};
+use crate::layers::norm::{Norm, NormConfig, NormKind};
 use crate::layers::position::{Places, Rotation};
 use crate::pass::Pass;
 
@@ -24,12 +25,18 @@ pub struct SelfAttention {
     pub qkv: Linear,
     /// Output projection, `[n_heads · d_head, d_model]`.
     pub output: Linear,
+    /// Norm of each query, `[d_head]`, if there is one.
+    pub query_norm: Option<Norm>,
+    /// Norm of each key, `[d_head]`, if there is one.
+    pub key_norm: Option<Norm>,
     n_heads: usize,
     kv_heads: usize,
     d_head: usize,
     dropout: f32,
     #[module(skip)]
     weighing: Weighing,
+    #[module(skip)]
+    scale: ScoreScale,
     #[module(skip)]
     heads: Heads,
 }
@@ -38,18 +45,28 @@ impl SelfAttention {
     /// Creates the layer.
     pub fn new(config: &MultiHeadConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
-        let MultiHeadConfig { d_model, n_heads, bias, output_bias, weighing, dropout, .. } = *config;
+        let MultiHeadConfig { d_model, n_heads, bias, output_bias, weighing, scale, dropout, .. } = *config;
         let (kv_heads, d_head) = (config.kv_heads(), config.d_head());
         let qkv = LinearConfig { d_in: d_model, d_out: (n_heads + 2 * kv_heads) * d_head, bias };
         let output = LinearConfig { d_in: n_heads * d_head, d_out: d_model, bias: output_bias };
+        let norm = |name| match config.query_key_norm {
+            QueryKeyNorm::None => Ok(None),
+            QueryKeyNorm::Rms => {
+                let norm = NormConfig { d_model: d_head, kind: NormKind::Rms, epsilon: config.epsilon };
+                norm.init(&init.enter(name)).map(Some)
+            }
+        };
         Ok(Self {
             qkv: qkv.init(&init.enter("qkv"))?,
             output: output.init(&init.enter("output").into_stream())?,
+            query_norm: norm("query_norm")?,
+            key_norm: norm("key_norm")?,
             n_heads,
             kv_heads,
             d_head,
             dropout,
             weighing,
+            scale,
             heads: init.heads(AttentionKind::SelfAttention, n_heads),
         })
     }
@@ -85,7 +102,7 @@ impl SelfAttention {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let (shape, options) = (x.dims(), self.options(options, places, pass)?);
-        let qkv = self.turned(self.qkv.forward(x)?, places)?;
+        let qkv = self.turned(self.normed(self.qkv.forward(x)?)?, places)?;
         let mixed = match cache {
             Some(cache) => self.mixed_cached(qkv, cache, &options, pass)?,
             None => self.mixed(qkv, &options, pass)?,
@@ -179,10 +196,26 @@ impl SelfAttention {
         Ok(LinearHeads { heads: &self.heads, options })
     }
 
-    /// Adds the distance bias of the positions and the dropout of the pass to the options.
+    /// Adds the distance bias of the positions, the scale and the dropout of the pass to the options.
     fn options(&self, options: &AttentionOptions, places: &Places, pass: &Pass) -> Result<AttentionOptions, NnError> {
         let options = places.apply(options)?;
-        Ok(AttentionOptions { dropout: pass.dropout(self.heads.path(), self.dropout).or(options.dropout), ..options })
+        let scale = self.scale.of(options.scale, places.factor, self.d_head);
+        let dropout = pass.dropout(self.heads.path(), self.dropout).or(options.dropout);
+        Ok(AttentionOptions { scale, dropout, ..options })
+    }
+
+    /// Normalises queries and keys if the layer has norms for them.
+    fn normed(&self, qkv: Tensor<3>) -> Result<Tensor<3>, NnError> {
+        let (Some(query_norm), Some(key_norm)) = (&self.query_norm, &self.key_norm) else { return Ok(qkv) };
+        let [batch, seq, _] = qkv.dims();
+        let part = |first: usize, heads: usize| qkv.clone().narrow(2, first * self.d_head, heads * self.d_head);
+        let normed = |x: Tensor<3>, heads: usize, norm: &Norm| -> Result<Tensor<3>, NnError> {
+            let apart = norm.forward(x.reshape([batch, seq, heads, self.d_head]))?;
+            Ok(apart.reshape([batch, seq, heads * self.d_head]))
+        };
+        let q = normed(part(0, self.n_heads), self.n_heads, query_norm)?;
+        let k = normed(part(self.n_heads, self.kv_heads), self.kv_heads, key_norm)?;
+        Ok(Tensor::cat(vec![q, k, part(self.n_heads + self.kv_heads, self.kv_heads)], 2))
     }
 
     /// Rotates queries and keys if the positions use RoPE.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{ActivationName, check_dropout};
 use crate::error::ConfigError;
-use crate::layers::attention::multi_head::{MultiHeadConfig, Weighing};
+use crate::layers::attention::multi_head::{MultiHeadConfig, QueryKeyNorm, ScoreScale, Weighing};
 use crate::layers::feed_forward::{FeedForwardConfig, Gate};
 use crate::layers::linear::Bias;
 use crate::layers::norm::{NormConfig, NormKind};
@@ -61,6 +61,15 @@ pub struct BlockConfig {
     /// Bias of all linear layers.
     #[serde(default)]
     pub bias: Bias,
+    /// Bias of the projections to queries, keys and values; `bias` by default.
+    #[serde(default)]
+    pub qkv_bias: Option<Bias>,
+    /// Factor on the attention scores.
+    #[serde(default)]
+    pub score_scale: ScoreScale,
+    /// Norm of queries and keys in self-attention.
+    #[serde(default)]
+    pub query_key_norm: QueryKeyNorm,
     /// How a query of self-attention weighs the keys.
     #[serde(default)]
     pub weighing: Weighing,
@@ -94,6 +103,9 @@ impl BlockConfig {
             epsilon: default_epsilon(),
             norm_place: NormPlace::Post,
             bias: Bias::Learned,
+            qkv_bias: None,
+            score_scale: ScoreScale::Root,
+            query_key_norm: QueryKeyNorm::None,
             weighing: Weighing::Softmax,
             dropout: 0.0,
             attention_dropout: 0.0,
@@ -113,8 +125,20 @@ impl BlockConfig {
 
     /// Returns the configuration of the attention.
     pub fn attention(&self) -> MultiHeadConfig {
-        let Self { d_model, n_heads, kv_heads, d_head, bias, weighing, attention_dropout: dropout, .. } = *self;
-        MultiHeadConfig { d_model, n_heads, kv_heads, d_head, bias, output_bias: bias, weighing, dropout }
+        let Self { d_model, n_heads, kv_heads, d_head, weighing, query_key_norm, epsilon, .. } = *self;
+        MultiHeadConfig {
+            d_model,
+            n_heads,
+            kv_heads,
+            d_head,
+            bias: self.qkv_bias.unwrap_or(self.bias),
+            output_bias: self.bias,
+            weighing,
+            scale: self.score_scale,
+            query_key_norm,
+            epsilon,
+            dropout: self.attention_dropout,
+        }
     }
 
     /// Returns the configuration of the feed-forward part.

@@ -27,18 +27,24 @@ pub struct LearnedConfig {
     pub max_length: usize,
     /// What happens to positions beyond the end of the table.
     pub beyond: Beyond,
+    /// Row of position 0. The rows before it are not used, as in RoBERTa, where the first of them belongs to padding.
+    pub first: usize,
 }
 
 impl Default for LearnedConfig {
     fn default() -> Self {
-        Self { max_length: 512, beyond: Beyond::Last }
+        Self { max_length: 512, beyond: Beyond::Last, first: 0 }
     }
 }
 
 impl LearnedConfig {
     /// Returns an error if the table is empty.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        check_positive("max_length", self.max_length)
+        check_positive("max_length", self.max_length)?;
+        match self.first < self.max_length {
+            true => Ok(()),
+            false => Err(ConfigError::new("first", self.first, format!("below max_length, {}", self.max_length))),
+        }
     }
 
     /// Creates the table, normal with standard deviation 0.02 as in BERT and GPT-2.
@@ -46,7 +52,8 @@ impl LearnedConfig {
         self.validate()?;
         check_positive("d_model", d_model)?;
         check_product("max_length", &[self.max_length, d_model])?;
-        Ok(LearnedPosition { weight: init.normal("weight", [self.max_length, d_model], 0.02), beyond: self.beyond })
+        let weight = init.normal("weight", [self.max_length, d_model], 0.02);
+        Ok(LearnedPosition { weight, beyond: self.beyond, first: self.first })
     }
 }
 
@@ -57,6 +64,7 @@ pub struct LearnedPosition {
     pub weight: Param<Tensor<2>>,
     #[module(skip)]
     beyond: Beyond,
+    first: usize,
 }
 
 impl LearnedPosition {
@@ -67,6 +75,7 @@ impl LearnedPosition {
     pub fn encode(&self, seq: usize, offset: usize) -> Result<Tensor<2>, NnError> {
         let table = self.weight.val();
         let [max_length, d_model] = table.dims();
+        let offset = offset.saturating_add(self.first);
         let end = offset.saturating_add(seq);
         if (offset, seq) == (0, max_length) {
             return Ok(table);
@@ -75,8 +84,8 @@ impl LearnedPosition {
             return Ok(table.narrow(0, offset, seq));
         }
         if self.beyond == Beyond::Refuse {
-            let expected = format!("at most {max_length} positions (position.max_length)");
-            return Err(NnError::input("sequence", expected, end.to_string()));
+            let expected = format!("at most {} positions (position.max_length)", max_length - self.first);
+            return Err(NnError::input("sequence", expected, (end - self.first).to_string()));
         }
         let last = table.clone().narrow(0, max_length - 1, 1);
         let known = max_length.saturating_sub(offset);

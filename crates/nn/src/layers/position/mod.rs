@@ -230,10 +230,10 @@ impl Positions {
         match self {
             Positions::Rope(layer) => {
                 let rotation = Rotation { angles: layer.angles(seq, offset, device), pairing: layer.pairing() };
-                Places { rotation: Some(rotation), distance: Distance::None }
+                Places { rotation: Some(rotation), factor: layer.score_factor(), ..Places::default() }
             }
-            Positions::Relative(layer) => Places { rotation: None, distance: layer.distance() },
-            Positions::Alibi(layer) => Places { rotation: None, distance: layer.distance() },
+            Positions::Relative(layer) => Places { distance: layer.distance(), ..Places::default() },
+            Positions::Alibi(layer) => Places { distance: layer.distance(), ..Places::default() },
             Positions::None(_)
             | Positions::Sinusoidal(_)
             | Positions::Learned(_)
@@ -244,12 +244,20 @@ impl Positions {
 }
 
 /// The positions of the tokens of a pass, in the form that attention needs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Places {
     /// Rotation of queries and keys.
     pub rotation: Option<Rotation>,
+    /// Factor on the scores of rotated queries and keys, 1 except with YaRN.
+    pub factor: f32,
     /// Bias on the scores by distance.
     pub distance: Distance,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { rotation: None, factor: 1.0, distance: Distance::None }
+    }
 }
 
 /// The angles and pairing of RoPE, for [`regard_ops::rope`].
@@ -266,9 +274,9 @@ impl Places {
     fn in_a_row(all: Vec<Self>) -> Self {
         let angles: Vec<Tensor<2>> =
             all.iter().filter_map(|places| Some(places.rotation.as_ref()?.angles.clone())).collect();
-        let Some(Places { rotation, distance }) = all.into_iter().next() else { return Self::default() };
+        let Some(Places { rotation, factor, distance }) = all.into_iter().next() else { return Self::default() };
         let turned = |rotation: Rotation| Rotation { angles: Tensor::cat(angles, 0), ..rotation };
-        Places { rotation: rotation.map(turned), distance }
+        Places { rotation: rotation.map(turned), factor, distance }
     }
 
     /// Adds the distance bias to `options`. Returns an error if they already have one.

@@ -58,7 +58,7 @@ impl PictureFeaturesConfig {
         check_product("height", &[rows, columns, d_out])?;
         let sizes = PositionSizes { d_model: d_out, n_heads: 1, d_head: d_out };
         let places = |count, init: &Init| {
-            Position::Learned(LearnedConfig { max_length: count, beyond: Beyond::Refuse }).init(sizes, init)
+            Position::Learned(LearnedConfig { max_length: count, beyond: Beyond::Refuse, first: 0 }).init(sizes, init)
         };
         Ok(PictureFeatures {
             cnn: self.cnn.init(self.shape.channels, &init.enter("cnn"))?,

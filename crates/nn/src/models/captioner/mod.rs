@@ -216,6 +216,7 @@ impl TransformerCaptioner {
     pub fn writer(&self) -> TransformerWriter<'_> {
         TransformerWriter {
             embedding: &self.embedding,
+            position: None,
             blocks: &self.decoder,
             norm: self.norm.as_ref(),
             output: &self.output,

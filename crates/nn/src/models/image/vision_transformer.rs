@@ -12,7 +12,7 @@ use regard_ops::{Activation, AttentionOptions};
 use serde::{Deserialize, Serialize};
 
 use super::ImageShape;
-use crate::config::{ActivationName, check_positive, name_or_table, no_settings};
+use crate::config::{ActivationName, check_positive, check_product, name_or_table, no_settings};
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
 use crate::layers::attention::multi_head::Weighing;
@@ -23,7 +23,7 @@ use crate::layers::linear::{Bias, Linear, LinearConfig};
 use crate::layers::norm::NormKind;
 use crate::layers::pooling::{Pooling, PoolingConfig};
 use crate::layers::position::learned::LearnedConfig;
-use crate::layers::position::{Position, Positions};
+use crate::layers::position::{Places, Position, Positions};
 use crate::models::stack::Stack;
 use crate::models::transformer::TransformerConfig;
 use crate::pass::Pass;
@@ -182,8 +182,9 @@ impl VisionTransformerConfig {
     /// positions has a row for each token, or fewer if `max_length` says so.
     pub fn transformer(&self, image: ImageShape) -> TransformerConfig {
         let position = match self.position {
-            Position::Learned(LearnedConfig { max_length, beyond }) => {
-                Position::Learned(LearnedConfig { max_length: max_length.min(self.tokens(image)), beyond })
+            Position::Learned(table) => {
+                let max_length = table.max_length.min(self.tokens(image));
+                Position::Learned(LearnedConfig { max_length, ..table })
             }
             position => position,
         };
@@ -281,11 +282,61 @@ pub struct VisionTransformer {
 }
 
 impl VisionTransformer {
+    /// Builds the network of a published model, which reads the pixels of square patches after a class token. Of `config`, the
+    /// blocks and the positions are used.
+    pub fn of_patches(
+        config: &TransformerConfig,
+        channels: usize,
+        patch: usize,
+        init: &Init,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        check_positive("channels", channels)?;
+        check_positive("patch", patch)?;
+        check_product("patch", &[channels, patch, patch, config.d_model])?;
+        let embedding = LinearConfig::new(channels * patch * patch, config.d_model);
+        Ok(Self {
+            stem: Vec::new(),
+            embedding: embedding.init(&init.enter("embedding"))?,
+            class_token: Some(init.normal("class_token", [1, config.d_model], 0.02)),
+            position: config.position.init(config.position_sizes(), &init.enter("position"))?,
+            stack: Stack::new(config, &init.enter("stack"))?,
+            pooling: PatchPooling::ClassToken.config().init(config.d_model, &init.enter("pooling"))?,
+            dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
+            patch,
+        })
+    }
+
     /// Computes one vector per image. Captured maps list the class token first, then the patches row by row.
     ///
     /// # Shapes
     /// `x` `[batch, channels, height, width]` → `[batch, d_model]`.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<2>, NnError> {
+        let x = self.states(x, pass)?;
+        self.pooling.forward(x, None, pass)
+    }
+
+    /// Computes the state of each token: the class token first, then the patches row by row.
+    ///
+    /// # Shapes
+    /// `x` `[batch, channels, height, width]` → `[batch, tokens, d_model]`.
+    pub fn states(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        let (x, places) = self.embedded(x, pass)?;
+        self.stack.forward(x, None, &AttentionOptions::default(), &places, pass)
+    }
+
+    /// Returns the embedded tokens and the states after every block, the lowest first, none of them normalised.
+    ///
+    /// # Shapes
+    /// `x` `[batch, channels, height, width]` → `n_layers + 1` tensors `[batch, tokens, d_model]`.
+    pub fn states_all(&self, x: Tensor<4>, pass: &Pass) -> Result<Vec<Tensor<3>>, NnError> {
+        let (x, places) = self.embedded(x, pass)?;
+        let mut all = vec![x.clone()];
+        all.extend(self.stack.forward_blocks(x, &AttentionOptions::default(), &places, pass)?);
+        Ok(all)
+    }
+
+    fn embedded(&self, x: Tensor<4>, pass: &Pass) -> Result<(Tensor<3>, Places), NnError> {
         let mut x = x;
         for convolution in &self.stem {
             x = convolution.forward_rectified(x, None)?;
@@ -301,9 +352,7 @@ impl VisionTransformer {
         };
         let seq = x.dims()[1];
         let (x, places) = self.position.enter(x, &[(0, seq)], pass)?;
-        let x = self.dropout.forward(x, pass)?;
-        let x = self.stack.forward(x, None, &AttentionOptions::default(), &places, pass)?;
-        self.pooling.forward(x, None, pass)
+        Ok((self.dropout.forward(x, pass)?, places))
     }
 }
 

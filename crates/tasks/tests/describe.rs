@@ -1,13 +1,12 @@
 //! Tests `config.json` files of published models, shortened to the fields that matter, against their totals.
 
-use regard_inspect::count::{Architecture, from_hugging_face};
+use regard_inspect::count::{Architecture, count};
 use regard_nn::models::transformer::Sight;
+use regard_tasks::hugging_face::describe;
 use serde_json::{Value, json};
 
-use super::counted;
-
 fn total(config: Value) -> u128 {
-    counted(&from_hugging_face(&config).unwrap()).parameters()
+    count(&describe(&config).unwrap()).unwrap().parameters()
 }
 
 fn bert(d_model: usize, layers: usize, heads: usize, d_ff: usize) -> Value {
@@ -73,7 +72,7 @@ fn language_models() {
     assert_eq!(total(qwen), 494_032_768);
     let mistral = with(llama("mistral", [4096, 32, 32, 8, 14_336, 32_000]), "sliding_window", json!(4096));
     assert_eq!(total(mistral.clone()), 7_241_732_096);
-    let Architecture::Decoder(config) = from_hugging_face(&mistral).unwrap().architecture else { panic!() };
+    let Architecture::Decoder(config) = describe(&mistral).unwrap().architecture else { panic!() };
     assert_eq!(config.sight, Sight::Window { left: 4095, right: 0 });
 }
 
@@ -91,7 +90,7 @@ fn translators() {
         "decoder_ffn_dim": 2048, "max_position_embeddings": 512, "scale_embedding": true, "vocab_size": 58101,
     });
     assert_eq!(total(marian.clone()) + 2 * 512 * 512, 74_410_496);
-    let error = from_hugging_face(&with(marian, "decoder_ffn_dim", json!(1))).unwrap_err().to_string();
+    let error = describe(&with(marian, "decoder_ffn_dim", json!(1))).unwrap_err().to_string();
     assert!(error.contains("decoder_ffn_dim"), "{error}");
 }
 
@@ -106,7 +105,7 @@ fn unknown_and_invalid_configurations_are_refused() {
         (json!({"model_type": "t5", "feed_forward_proj": "x"}), "feed_forward_proj"),
         (json!([]), "model_type"),
     ] {
-        let error = from_hugging_face(&config).unwrap_err().to_string();
+        let error = describe(&config).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }

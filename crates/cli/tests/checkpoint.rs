@@ -1,0 +1,250 @@
+//! Tests of checkpoints of transformers: verify, embed, dump, predict, generate, look, count and export, and errors.
+
+mod binary;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use binary::{document, documents, done, fails_with, path, regard, text, write};
+use serde_json::Value;
+
+fn golden(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/hugging_face").join(name);
+    path(&folder).to_string()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    document(&done(&regard(&[arguments, &["--json"]].concat())))
+}
+
+#[test]
+fn verify_prints_a_parity_report() {
+    for (name, reference) in
+        [("bert-masked", "reference"), ("qwen3", "left"), ("t5", "reference"), ("vit", "reference")]
+    {
+        let (folder, reference) = (golden(name), golden(&format!("{name}/{reference}.safetensors")));
+        let told = done(&regard(&["verify", &folder, "--reference", &reference]));
+        assert!(told.contains("hidden_states.1") && told.contains("100.00 %") && !told.contains("differs"), "{told}");
+        let document = json(&["verify", &folder, "--reference", &reference]);
+        assert_eq!(document["equal"], true);
+        for tensor in document["tensors"].as_array().unwrap() {
+            assert!(tensor["largest"].as_f64().unwrap() <= 1e-5, "{name}: {tensor}");
+        }
+    }
+}
+
+#[test]
+fn verify_fails_where_outputs_differ() {
+    let (folder, other) = (golden("qwen2"), golden("llama3/reference.safetensors"));
+    let output = regard(&["verify", &folder, "--reference", &other]);
+    fails_with(&output, 1, &["tensors differ"]);
+    assert!(text(&output.stdout).contains("differs"));
+    let reference = golden("qwen2/reference.safetensors");
+    fails_with(
+        &regard(&["verify", &folder, "--reference", &reference, "--tolerance", "0"]),
+        1,
+        &["differ by more than 0"],
+    );
+    fails_with(&regard(&["verify", &folder, "--reference", &reference, "--tolerance", "-1"]), 2, &["--tolerance"]);
+    fails_with(&regard(&["verify", &folder, "--reference", &golden("vit/reference.safetensors")]), 1, &["input_ids"]);
+    fails_with(&regard(&["verify", &folder, "--reference", "missing.safetensors"]), 1, &["missing.safetensors"]);
+    // Ids that the model does not have.
+    fails_with(
+        &regard(&["verify", &golden("t5"), "--reference", &golden("gpt2/left.safetensors")]),
+        1,
+        &["decoder_input_ids"],
+    );
+}
+
+#[test]
+fn texts_become_vectors() {
+    let (folder, expected) = (golden("sentences"), golden("sentences/embeddings.json"));
+    let expected: Value = serde_json::from_slice(&fs::read(expected).unwrap()).unwrap();
+    let texts: Vec<&str> = expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
+    let document = json(&[&["embed", &folder][..], &texts].concat());
+    assert_eq!(document["model"], folder.as_str());
+    let close = |ours: &Value, theirs: &Value| {
+        let numbers = |row: &Value| row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>();
+        let (ours, theirs) = (numbers(ours), numbers(theirs));
+        assert!(ours.len() == 16 && ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-5), "{ours:?} {theirs:?}");
+    };
+    for (ours, theirs) in
+        document["embeddings"].as_array().unwrap().iter().zip(expected["embeddings"].as_array().unwrap())
+    {
+        close(ours, theirs);
+    }
+    let place = tempfile::tempdir().unwrap();
+    let file = write(&place, "texts.txt", texts.join("\n"));
+    let lines = done(&regard(&["embed", &folder, "--input", &file]));
+    assert_eq!(lines.lines().count(), 3);
+    assert_eq!(lines.lines().next().unwrap().split(' ').count(), 16);
+    fails_with(&regard(&["embed", &golden("bert"), "a text"]), 1, &["tokenizer.json"]);
+    fails_with(&regard(&["embed", &golden("vit"), "a text"]), 1, &["tokenizer.json"]);
+    let latin = write(&place, "latin.txt", b"caf\xe9\n");
+    fails_with(&regard(&["embed", &folder, "--input", &latin]), 1, &["UTF-8"]);
+}
+
+#[test]
+fn a_pass_can_be_dumped() {
+    let folder = golden("gpt2");
+    let document = json(&["dump", &folder, "--text", "the cat"]);
+    assert_eq!(document["tokens"], serde_json::json!(["th", "e", " ca", "t"]));
+    let size = |value: &Value| value.as_array().unwrap().len();
+    assert_eq!((size(&document["logits"]), size(&document["logits"][0])), (4, 262));
+    assert_eq!(
+        (size(&document["attentions"]), size(&document["attentions"][1]), size(&document["attentions"][1][3])),
+        (2, 4, 4)
+    );
+    assert_eq!((size(&document["hidden_states"]), size(&document["last_hidden_state"])), (3, 4));
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("dump.safetensors");
+    done(&regard(&["dump", &folder, "--input-ids", "5,9,11", "--out", path(&out)]));
+    assert!(fs::metadata(&out).unwrap().len() > 1_000);
+    fails_with(&regard(&["dump", &folder, "--input-ids", "5,262"]), 1, &["token", "below 262", "262"]);
+    fails_with(&regard(&["dump", &folder]), 2, &["--text"]);
+    fails_with(&regard(&["dump", &folder, "--text", "a", "--out", "dump.txt"]), 2, &[".safetensors"]);
+    let long = vec!["7"; 41].join(",");
+    fails_with(&regard(&["dump", &folder, "--input-ids", &long]), 1, &["1 to 40 tokens", "41"]);
+}
+
+#[test]
+fn heads_decide_what_is_predicted() {
+    let found = json(&["predict", &golden("bert-masked"), "the [MASK] sat on a [MASK]."]);
+    assert_eq!(found["candidates"].as_array().unwrap().len(), 2);
+    assert_eq!(found["candidates"][0].as_array().unwrap().len(), 5);
+    let label = json(&["predict", &golden("bert-classifier"), "the cat sat"]);
+    let sum: f64 = label["probabilities"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9 && ["sad", "glad", "odd"].contains(&label["label"].as_str().unwrap()), "{label}");
+    let tags = json(&["predict", &golden("bert-tagger"), "the cats sat"]);
+    assert_eq!(tags["tokens"], serde_json::json!(["the", "cat", "##s", "sat"]));
+    assert_eq!(tags["tags"].as_array().unwrap().len(), 4);
+    let without = json(&["predict", &golden("bert-classifier"), "the cat sat", "--without", "0.1,1"]);
+    assert_ne!(without["without"]["probabilities"], without["probabilities"]);
+    // One input without a hidden word does not stop the others.
+    let output = regard(&["predict", &golden("bert-masked"), "the cat", "a [MASK]", "--json"]);
+    fails_with(&output, 1, &["[MASK]"]);
+    let lines = documents(&text(&output.stdout));
+    assert!(lines[0]["error"].is_string() && lines[1]["output"].is_string(), "{lines:?}");
+    fails_with(&regard(&["predict", &golden("sentences"), "the cat"]), 2, &["regard embed"]);
+}
+
+#[test]
+fn a_file_scores_a_checkpoint_and_its_heads() {
+    let place = tempfile::tempdir().unwrap();
+    let labelled = write(&place, "labelled.csv", "text,label\nthe cat sat,sad\na dog ran,glad\nshe saw it,odd\n");
+    let scores = json(&["eval", &golden("bert-classifier"), "--data", &labelled]);
+    assert!(scores["metrics"]["accuracy"].is_number() && scores["examples"] == 3, "{scores}");
+    let heads = json(&["heads", &golden("bert-classifier"), "--data", &labelled]);
+    assert_eq!(heads["heads"].as_array().unwrap().len(), 8);
+    assert!(heads["heads"][0]["entropy"].as_f64().unwrap() > 0.0, "{heads}");
+    let plain = write(&place, "plain.txt", "the cat sat on the mat and the cat ran.\n".repeat(5));
+    let scores = json(&["eval", &golden("gpt2"), "--data", &plain]);
+    let loss = scores["metrics"]["loss"].as_f64().unwrap();
+    assert!((scores["metrics"]["perplexity"].as_f64().unwrap() - loss.exp()).abs() < 1e-6 * loss.exp(), "{scores}");
+    fails_with(&regard(&["eval", &golden("gpt2")]), 2, &["--data"]);
+    fails_with(&regard(&["eval", &golden("bert-masked"), "--data", &plain]), 2, &["only classifiers"]);
+    let other = write(&place, "other.csv", "text,label\nthe cat,furious\n");
+    fails_with(&regard(&["eval", &golden("bert-classifier"), "--data", &other]), 1, &["furious", "sad, glad, odd"]);
+}
+
+#[test]
+fn a_picture_is_classified() {
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/images");
+    let picture = fs::read_dir(pictures).unwrap().flatten().map(|entry| entry.path());
+    let mut pngs: Vec<PathBuf> = picture.filter(|path| path.extension().is_some_and(|end| end == "png")).collect();
+    pngs.sort();
+    let found = json(&["predict", &golden("vit"), path(&pngs[0])]);
+    assert!(found["label"].as_str().unwrap().starts_with("LABEL_"), "{found}");
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("look.json");
+    done(&regard(&["look", &golden("vit"), path(&pngs[0]), "--out", path(&out)]));
+}
+
+#[test]
+fn text_is_generated_and_looked_at() {
+    let folder = golden("gpt2");
+    let greedy = ["generate", &folder, "the cat", "--temperature", "0", "--tokens", "6"];
+    let (once, again) = (done(&regard(&greedy)), done(&regard(&greedy)));
+    assert!(once == again && once.starts_with("the cat"), "{once}");
+    let drawn = |seed: &str| done(&regard(&["generate", &folder, "the cat", "--tokens", "6", "--seed", seed]));
+    assert_eq!(drawn("3"), drawn("3"));
+    // The model has 40 positions; a text ends with them.
+    done(&regard(&["generate", &folder, "the cat", "--tokens", "100"]));
+    fails_with(&regard(&["generate", &golden("bert-masked"), "the cat"]), 2, &["no language model"]);
+    let place = tempfile::tempdir().unwrap();
+    for (name, input) in [("gpt2", "the cat"), ("bert-classifier", "the cat sat"), ("sentences", "the dog")] {
+        let out = place.path().join("look.html");
+        let told = done(&regard(&["look", &golden(name), input, "--out", path(&out)]));
+        assert!(told.contains("8 maps in 2 layers"), "{told}");
+    }
+    fails_with(&regard(&["look", &folder]), 1, &["to look at"]);
+}
+
+#[test]
+fn an_exported_folder_is_the_same_model() {
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("out");
+    let (from, reference) = (golden("sentences"), golden("sentences/reference.safetensors"));
+    done(&regard(&["export", &from, "--to", "hugging-face", path(&to)]));
+    for file in ["model.safetensors", "config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json"] {
+        assert!(fs::read(to.join(file)).unwrap() == fs::read(Path::new(&from).join(file)).unwrap(), "{file}");
+    }
+    done(&regard(&["verify", path(&to), "--reference", &reference]));
+    fails_with(&regard(&["export", &from, "--to", "hugging-face", path(&to)]), 1, &["already holds"]);
+    fails_with(&regard(&["export", &from, "--to", "onnx", path(&to)]), 2, &["hugging-face"]);
+    let bad = write(&place, "model.bin", [1; 40]);
+    let other = place.path().join("other");
+    fails_with(&regard(&["export", &bad, "--to", "hugging-face", path(&other)]), 1, &["llama2.c"]);
+    let counted = json(&["count", path(&to)]);
+    assert!(counted["stored"].get("difference").is_none(), "{}", counted["stored"]);
+}
+
+#[test]
+fn counts_equal_what_the_files_hold() {
+    for name in
+        ["bert-masked", "bert-classifier", "distilbert-masked", "roberta-masked", "gpt2", "qwen2", "qwen3", "t5", "vit"]
+    {
+        let counted = json(&["count", &golden(name)]);
+        assert!(counted["stored"].get("difference").is_none(), "{name}: {}", counted["stored"]);
+    }
+}
+
+/// Returns a folder or file of the published data, or says why the test is skipped.
+fn published(name: &str) -> Option<PathBuf> {
+    let found = std::env::var_os("REGARD_DATA").map(|data| PathBuf::from(data).join(name)).filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: REGARD_DATA does not name a folder with {name}");
+    }
+    found
+}
+
+#[test]
+fn stories_are_written_as_published() {
+    let Some(model) = published("stories260k/stories260K.bin") else { return };
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("stories");
+    done(&regard(&["export", path(&model), "--to", "hugging-face", path(&to)]));
+    let told = done(&regard(&["generate", path(&to), "", "--temperature", "0", "--tokens", "60"]));
+    let published = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park.";
+    assert!(told.trim_start().starts_with(published), "{told}");
+    let told = done(&regard(&["generate", path(&to), "Once upon a time", "--temperature", "0", "--tokens", "60"]));
+    assert!(told.starts_with(published), "{told}");
+}
+
+#[test]
+fn minilm_has_the_embeddings_of_sentence_transformers() {
+    let Some(folder) = published("all-minilm-l6-v2") else { return };
+    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/minilm.json");
+    let expected: Value = serde_json::from_slice(&fs::read(expected).unwrap()).unwrap();
+    let texts: Vec<&str> = expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
+    let document = json(&[&["embed", path(&folder)][..], &texts].concat());
+    for (ours, theirs) in
+        document["embeddings"].as_array().unwrap().iter().zip(expected["embeddings"].as_array().unwrap())
+    {
+        let numbers = |row: &Value| row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<f64>>();
+        let (ours, theirs) = (numbers(ours), numbers(theirs));
+        let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let cosine = product(&ours, &theirs) / (product(&ours, &ours) * product(&theirs, &theirs)).sqrt();
+        assert!(ours.len() == 384 && cosine >= 0.9999, "{cosine}");
+    }
+}

@@ -1,0 +1,416 @@
+//! A checkpoint in use, like a trained model.
+
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use regard_data::{ImageSize, PublishedText, PublishedTokenizer};
+use regard_inspect::show::Shown;
+use regard_nn::{AttentionKind, Capture, Inventory, Means, Pass, Side, Wanted};
+use serde_json::Value;
+
+use super::answer::{Read, joined};
+use super::config::ConfigFile;
+use super::dump::Dump;
+use super::generate::{start_token, write};
+use super::load::Loaded;
+use super::network::{Network, NetworkConfig, Texts};
+use super::sentence::{Sentences, longest};
+use super::store::read_json;
+use super::verify::{self, Comparison, ending};
+use super::{TASK, export};
+use crate::decode::SampleOptions;
+use crate::error::TaskError;
+use crate::folder::{Description, TOKENIZER};
+use crate::generate::writing::Writing;
+use crate::heads::Heads;
+use crate::ink::{Ink, PenOptions, PenRequest};
+use crate::input::{Given, InputKind};
+use crate::looked::{Legend, Looked};
+use crate::opened::{Examples, Opened};
+use crate::pictures::{GivenPicture, read_picture};
+use crate::task::{Evaluation, Prediction, Prompt, Questions};
+
+/// Number of tokens that go through the model together when texts are embedded.
+const TOKENS_TOGETHER: usize = 4_096;
+
+/// A loaded checkpoint with its tokeniser and the settings of its use.
+pub struct Checkpoint {
+    pub(super) loaded: Loaded,
+    tokenizer: Option<PublishedTokenizer>,
+    description: Description,
+}
+
+/// An input of `regard dump`.
+#[derive(Debug, Clone)]
+pub enum DumpInput {
+    /// An input as `predict` takes it.
+    Given(Given),
+    /// The ids of tokens, with nothing put around them.
+    Ids(Vec<u32>),
+}
+
+impl Checkpoint {
+    /// Loads a folder; returns `None` if it is none of `transformers`.
+    pub fn open(folder: &Path) -> Result<Option<Self>, TaskError> {
+        let Some(settings) = super::load::settings(folder)? else { return Ok(None) };
+        let loaded = Loaded::open(folder, settings, &Device::flex())?;
+        let file = folder.join(TOKENIZER);
+        let tokenizer = file.is_file().then(|| PublishedTokenizer::open(&file)).transpose()?;
+        let network = loaded.network.clone().no_grad();
+        let mut description = Description::new(TASK, loaded.settings.clone());
+        description.finished = true;
+        Ok(Some(Self { loaded: Loaded { network, ..loaded }, tokenizer, description }))
+    }
+
+    /// Compares the outputs with reference outputs in a safetensors file.
+    pub fn verify(&self, reference: &Path, pass: &Pass) -> Result<Vec<Comparison>, TaskError> {
+        verify::verify(&self.loaded, reference, pass)
+    }
+
+    /// Writes the checkpoint as a new folder of `transformers`.
+    pub fn export(&self, to: &Path) -> Result<(), TaskError> {
+        export::export(&self.loaded, to)
+    }
+
+    /// Computes the vector of each text, in the order of the texts.
+    pub fn embed(&self, texts: &[&str], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
+        let sentences = Sentences::read(&self.loaded)?;
+        let tokenizer = self.tokenizer()?;
+        let encode = |text: &&str| {
+            let encoded = sentences.encode(text, tokenizer, &self.loaded.config)?;
+            self.checked(&encoded.ids, usize::MAX)?;
+            Ok(encoded)
+        };
+        let encoded = texts.iter().map(encode).collect::<Result<Vec<PublishedText>, TaskError>>()?;
+        // Texts of similar length go together, so that little is spent on padding.
+        let mut order: Vec<usize> = (0..encoded.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(encoded[at].ids.len()));
+        let mut found = vec![Vec::new(); encoded.len()];
+        let (mut first, mut done) = (0, 0);
+        while first < order.len() {
+            let together = (TOKENS_TOGETHER / encoded[order[first]].ids.len()).max(1);
+            let some = &order[first..(first + together).min(order.len())];
+            let batch: Vec<&PublishedText> = some.iter().map(|&at| &encoded[at]).collect();
+            let states = self.loaded.network.last_states(&joined(&batch), &Device::flex(), pass)?;
+            let [_, seq, width] = states.dims();
+            let values: Vec<f32> = states.to_data().iter().collect();
+            for (&at, rows) in some.iter().zip(values.chunks_exact(seq * width)) {
+                found[at] = sentences.pool(&rows[..encoded[at].ids.len() * width], width);
+            }
+            first += some.len();
+            done += some.len();
+            pass.report(done, order.len())?;
+        }
+        Ok(found)
+    }
+
+    /// Computes everything that a pass through the model computes for one input.
+    pub fn dump(&self, input: &DumpInput, pass: &Pass) -> Result<Dump, TaskError> {
+        let capture = Capture::default();
+        let watched = pass.with_capture(&capture);
+        let (tokens, outputs) = match (input, &self.loaded.network) {
+            (DumpInput::Given(given), Network::Image(_)) => {
+                let read = self.read(given)?;
+                (None, self.loaded.network.see(self.pixels(&[read])?, &watched)?)
+            }
+            _ => {
+                let (names, texts) = self.dumped(input)?;
+                let targets = match self.loaded.network {
+                    Network::Translation(_) => Some(Texts::new(vec![vec![start_token(&self.loaded)?]])),
+                    _ => None,
+                };
+                (Some(names), self.loaded.network.run(&texts, targets.as_ref(), &Device::flex(), &watched)?)
+            }
+        };
+        Ok(Dump::new(tokens, outputs, capture.into_maps()))
+    }
+
+    fn dumped(&self, input: &DumpInput) -> Result<(Vec<String>, Texts), TaskError> {
+        match input {
+            DumpInput::Given(given) => {
+                let encoded = self.encoded(given.text()?)?;
+                Ok((encoded.tokens.clone(), joined(&[&encoded])))
+            }
+            DumpInput::Ids(ids) => {
+                self.checked(ids, longest(&self.loaded.config).unwrap_or(usize::MAX))?;
+                let name = |&id: &u32| self.tokenizer.as_ref().and_then(|all| all.token(id)).unwrap_or(id.to_string());
+                Ok((ids.iter().map(name).collect(), Texts::new(vec![ids.clone()])))
+            }
+        }
+    }
+
+    /// Returns the tokeniser, or an error if the folder has none.
+    pub(super) fn tokenizer(&self) -> Result<&PublishedTokenizer, TaskError> {
+        self.tokenizer.as_ref().ok_or_else(|| {
+            let problem = "has no tokenizer.json, which texts need; transformers writes one with save_pretrained";
+            TaskError::folder(&self.loaded.folder, problem)
+        })
+    }
+
+    /// Reads an input.
+    fn read(&self, given: &Given) -> Result<Read, TaskError> {
+        let NetworkConfig::Image { channels, size, .. } = self.loaded.config else {
+            let text = given.text()?;
+            return Ok(Read::Text(text.to_string(), self.encoded(text)?));
+        };
+        let image = match read_picture(given, ImageSize { channels, height: size, width: size })? {
+            GivenPicture::Image(image) => image,
+            GivenPicture::BuiltIn(..) => {
+                return Err(TaskError::input("input", "the path of a PNG or JPEG picture", "a built-in picture"));
+            }
+        };
+        let scaling = Scaling::read(&self.loaded.folder, channels)?;
+        Ok(Read::Picture(scaling.apply(&image.pixels, size * size)))
+    }
+
+    /// Returns pictures as a tensor.
+    pub(super) fn pixels(&self, inputs: &[Read]) -> Result<Tensor<4>, TaskError> {
+        let NetworkConfig::Image { channels, size, .. } = self.loaded.config else {
+            return Err(TaskError::input("input", "texts", "pictures"));
+        };
+        let pictures = inputs.iter().filter_map(|input| match input {
+            Read::Picture(pixels) => Some(pixels),
+            Read::Text(..) => None,
+        });
+        let values: Vec<f32> = pictures.flatten().copied().collect();
+        Ok(Tensor::from_data(TensorData::new(values, [inputs.len(), channels, size, size]), &Device::flex()))
+    }
+
+    /// Runs the model on an input while the pass captures, and returns how to read the maps.
+    pub(super) fn legend(&self, input: &Read, pass: &Pass) -> Result<Legend, TaskError> {
+        let Read::Text(text, encoded) = input else {
+            let seen = self.loaded.network.see(self.pixels(std::slice::from_ref(input))?, pass)?;
+            let tokens = (0..seen.last.dims()[1]).map(|at| if at == 0 { "[CLS]".into() } else { at.to_string() });
+            let answer = self.answers(std::slice::from_ref(input), &pass.without_capture()).ok();
+            let title = answer.and_then(|found| found.first().map(|one| one.output.clone())).unwrap_or_default();
+            return Ok(Legend::of_tokens(title, tokens.collect()));
+        };
+        let source = encoded.tokens.clone();
+        if let Network::Translation(_) = self.loaded.network {
+            let found = self.translated(&[encoded], &pass.without_capture())?;
+            let read: Vec<u32> = std::iter::once(start_token(&self.loaded)?).chain(found[0].iter().copied()).collect();
+            let targets = Texts::new(vec![read.clone()]);
+            self.loaded.network.run(&joined(&[encoded]), Some(&targets), &Device::flex(), pass)?;
+            let tokenizer = self.tokenizer()?;
+            let name = |&id: &u32| tokenizer.token(id).unwrap_or_default();
+            let read: Vec<String> = read.iter().map(name).collect();
+            let end = ending(&self.loaded.settings).first().and_then(|&id| tokenizer.token(id as u32));
+            let written: Vec<String> = read[1..].iter().cloned().chain([end.unwrap_or_default()]).collect();
+            let title = format!("{text} → {}", tokenizer.decode(&found[0])?);
+            return Ok(Legend::new(title, move |map| {
+                let (queries, keys) = match (map.site.kind, map.site.side) {
+                    (AttentionKind::Cross, _) => (&written, &source),
+                    (_, Some(Side::Decoder)) => (&read, &read),
+                    _ => (&source, &source),
+                };
+                (queries.clone(), keys.clone(), map.site.words())
+            }));
+        }
+        self.loaded.network.last_states(&joined(&[encoded]), &Device::flex(), pass)?;
+        let answer = self.answers(std::slice::from_ref(input), &pass.without_capture()).ok();
+        let title = match answer.as_ref().and_then(|found| found.first()) {
+            Some(answer) => format!("{text} → {}{}", answer.output, answer.certainty()),
+            None => text.clone(),
+        };
+        Ok(Legend::of_tokens(title, source))
+    }
+}
+
+/// How the pixels of a picture become the numbers that a model reads, by its `preprocessor_config.json`.
+struct Scaling {
+    mean: Vec<f32>,
+    deviation: Vec<f32>,
+    factor: f32,
+}
+
+impl Scaling {
+    fn read(folder: &Path, channels: usize) -> Result<Self, TaskError> {
+        let path = folder.join("preprocessor_config.json");
+        let settings = if path.is_file() { read_json(&path, 1_000_000)? } else { Value::Null };
+        let file = ConfigFile(&settings);
+        let refuse = |error: regard_inspect::count::CountError| TaskError::folder(&path, error.to_string());
+        let numbers = |key: &str| -> Result<Vec<f32>, TaskError> {
+            let Some(list) = file.get(key) else { return Ok(vec![0.5; channels]) };
+            let numbers: Option<Vec<f32>> =
+                list.as_array().and_then(|list| list.iter().map(|one| one.as_f64().map(|one| one as f32)).collect());
+            numbers
+                .filter(|numbers| numbers.len() == channels)
+                .ok_or_else(|| TaskError::folder(&path, format!("{key}: {list} found, expected {channels} numbers")))
+        };
+        // Pictures are resized as Pillow does with its filter 2, bilinear.
+        let fixed: [(&str, &[Value]); 3] = [
+            ("resample", &[Value::from(2)]),
+            ("do_resize", &[Value::Bool(true)]),
+            ("do_center_crop", &[Value::Bool(false)]),
+        ];
+        for (key, allowed) in fixed {
+            if let Some(value) = file.get(key).filter(|value| !allowed.contains(value)) {
+                return Err(TaskError::folder(&path, format!("{key}: {value} found, expected {}", allowed[0])));
+            }
+        }
+        let normalised = file.flag("do_normalize", true).map_err(refuse)?;
+        let factor = match file.flag("do_rescale", true).map_err(refuse)? {
+            true => file.number("rescale_factor", 1.0 / 255.0).map_err(refuse)?,
+            false => 1.0,
+        };
+        let (mean, deviation) = match normalised {
+            true => (numbers("image_mean")?, numbers("image_std")?),
+            false => (vec![0.0; channels], vec![1.0; channels]),
+        };
+        Ok(Self { mean, deviation, factor })
+    }
+
+    fn apply(&self, pixels: &[u8], of_a_channel: usize) -> Vec<f32> {
+        let scaled = |(at, &pixel): (usize, &u8)| {
+            let channel = at / of_a_channel;
+            (f32::from(pixel) * self.factor - self.mean[channel]) / self.deviation[channel]
+        };
+        pixels.iter().enumerate().map(scaled).collect()
+    }
+}
+
+fn cannot<T>(what: &str) -> Result<T, TaskError> {
+    Err(TaskError::Unsupported { task: TASK, what: what.to_string() })
+}
+
+impl Opened for Checkpoint {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn input_kind(&self) -> InputKind {
+        match self.loaded.config {
+            NetworkConfig::Image { .. } => InputKind::Picture,
+            _ => InputKind::Text,
+        }
+    }
+
+    fn inventory(&self) -> &Inventory {
+        &self.loaded.inventory
+    }
+
+    fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError> {
+        self.scored(examples, pass)
+    }
+
+    fn questions(&self, _: &Path) -> Result<Option<Questions>, TaskError> {
+        Ok(None)
+    }
+
+    fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError> {
+        let mut found = Vec::with_capacity(inputs.len());
+        let read: Vec<Result<Read, TaskError>> = inputs.iter().map(|given| self.read(given)).collect();
+        let good: Vec<Read> = read.iter().flatten().cloned().collect();
+        let mut together = match self.answers(&good, pass) {
+            Ok(answers) => Some(answers.into_iter()),
+            // One of the inputs is refused; answering each by itself tells which.
+            Err(TaskError::Input { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        for (given, read) in inputs.iter().zip(read) {
+            let answer = read.and_then(|input| match &mut together {
+                Some(answers) => Ok(answers.next()),
+                None => Ok(self.answers(std::slice::from_ref(&input), pass)?.pop()),
+            });
+            let none = || TaskError::input("prediction", "one per input", "none");
+            let answer = answer.and_then(|found| found.ok_or_else(none));
+            found.push(answer.map(|answer| Prediction { input: given.to_json(), ..answer }));
+        }
+        Ok(found)
+    }
+
+    fn look(&self, input: Option<&Given>, wanted: Wanted, pass: &Pass) -> Result<Looked, TaskError> {
+        let Some(given) = input else {
+            return Err(TaskError::input("input", "a text or the path of a picture to look at", "none"));
+        };
+        let read = self.read(given)?;
+        let capture = Capture::new(wanted);
+        let legend = self.legend(&read, &pass.with_capture(&capture))?;
+        Ok(legend.view(&capture.into_maps())?.into())
+    }
+
+    fn positions(&self, _: Option<usize>) -> Result<Shown, TaskError> {
+        cannot("show positions")
+    }
+
+    fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError> {
+        self.mean_outputs(examples, pass)
+    }
+
+    fn heads(
+        &self,
+        examples: Examples,
+        limit: usize,
+        pass: &Pass,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Heads, TaskError> {
+        self.measured(examples, limit, pass, progress)
+    }
+
+    fn generate(
+        &self,
+        prompts: &[Prompt<Given>],
+        options: &SampleOptions,
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
+    ) -> Result<(), TaskError> {
+        let tokenizer = self.tokenizer()?;
+        let mut ids = Vec::with_capacity(prompts.len());
+        for prompt in prompts {
+            ids.push(match &prompt.input {
+                Some(given) => self.encoded(given.text()?)?.ids,
+                None => self.beginning()?,
+            });
+        }
+        let ends = ending(&self.loaded.settings).into_iter().filter_map(|id| u32::try_from(id).ok());
+        let stop = options.stop.iter().copied().chain(ends).collect();
+        let is_translator = matches!(self.loaded.network, Network::Translation(_));
+        let taken = if is_translator { 1 } else { ids.iter().map(Vec::len).max().unwrap_or(0) };
+        let room = longest(&self.loaded.config).unwrap_or(usize::MAX).saturating_sub(taken);
+        let options = SampleOptions { stop, max_len: options.max_len.min(room), ..options.clone() };
+        let decode = |ids: &[u32]| tokenizer.decode(ids).unwrap_or_default();
+        let before = |ids: &Vec<u32>| if is_translator { Vec::new() } else { ids.clone() };
+        let mut writings: Vec<Writing> = ids.iter().map(|ids| Writing::after(decode, &before(ids))).collect();
+        let seeds: Vec<u64> = prompts.iter().map(|prompt| prompt.seed).collect();
+        write(&self.loaded, &Texts::new(ids), &seeds, &options, pass, |row, token| {
+            if let Some(text) = writings[row].add(token) {
+                piece(row, &text);
+            }
+        })?;
+        for (row, writing) in writings.into_iter().enumerate() {
+            let rest = writing.rest();
+            if !rest.is_empty() {
+                piece(row, &rest);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_by_hand(
+        &self,
+        _: &[PenRequest],
+        _: &PenOptions,
+        _: &Pass,
+    ) -> Result<Vec<Result<Ink, TaskError>>, TaskError> {
+        cannot("write by hand")
+    }
+
+    fn parameters(&self) -> usize {
+        self.loaded.network.num_params()
+    }
+
+    fn checkpoint(&self) -> Option<&Checkpoint> {
+        Some(self)
+    }
+}
+
+impl Checkpoint {
+    /// Returns the token that a text without a prompt begins with.
+    fn beginning(&self) -> Result<Vec<u32>, TaskError> {
+        let settings = &self.loaded.settings;
+        let id = ["bos_token_id", "eos_token_id"].iter().find_map(|key| settings[*key].as_u64());
+        let id = id.and_then(|id| u32::try_from(id).ok());
+        id.map(|id| vec![id]).ok_or_else(|| TaskError::input("prompt", "the beginning of a text", "none"))
+    }
+}

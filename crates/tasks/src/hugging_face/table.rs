@@ -1,0 +1,238 @@
+//! The table of a family: which tensors of a checkpoint make up which parameter of our model. The same table loads and exports.
+
+use std::collections::BTreeSet;
+
+use regard_nn::layers::linear::Bias;
+
+use super::store::Store;
+use crate::error::TaskError;
+
+/// How the values of a tensor are ordered in our parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// In the same order.
+    Same,
+    /// Transposed: `[d_out, d_in]`, or `[d_out, …]` with the rest as one axis, is our `[d_in, d_out]`.
+    Transposed,
+}
+
+/// A tensor of the checkpoint that is a part of one of our parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub name: String,
+    pub shape: Vec<usize>,
+    pub layout: Layout,
+}
+
+impl Piece {
+    /// Returns the rows and columns that the tensor has in our parameter.
+    fn matrix(&self) -> [usize; 2] {
+        let all: usize = self.shape.iter().product();
+        match self.layout {
+            Layout::Same => {
+                let columns = self.shape.last().copied().unwrap_or(1);
+                [all.checked_div(columns).unwrap_or(0), columns]
+            }
+            Layout::Transposed => {
+                let columns = self.shape.first().copied().unwrap_or(1);
+                [all.checked_div(columns).unwrap_or(0), columns]
+            }
+        }
+    }
+}
+
+/// A parameter of our model and the tensors that make it up, side by side along its last axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub ours: String,
+    pub pieces: Vec<Piece>,
+}
+
+/// A parameter that a formula gives, such as fixed positions.
+pub(super) struct Computed {
+    pub ours: String,
+    pub values: Box<dyn Fn() -> Vec<f32> + Send + Sync>,
+}
+
+/// The table of one checkpoint.
+#[derive(Default)]
+pub(super) struct Table {
+    pub entries: Vec<Entry>,
+    /// Parameters that are computed, not stored.
+    pub computed: Vec<Computed>,
+    /// Tensors that may be stored although they repeat another: the name, and the name of the other.
+    pub ties: Vec<(String, String)>,
+    /// Tensors that the model does not use: masks and numbers that are computed, and heads for other tasks.
+    pub unused: Vec<String>,
+}
+
+/// Builds the table of a checkpoint whose names are known.
+pub(super) struct Builder<'a> {
+    store: &'a Store,
+    table: Table,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(store: &'a Store) -> Self {
+        Self { store, table: Table::default() }
+    }
+
+    /// Returns whether the checkpoint has a tensor.
+    pub fn has(&self, name: &str) -> bool {
+        self.store.tensors().contains_key(name)
+    }
+
+    /// Adds a parameter that is one tensor in the same order.
+    pub fn same(&mut self, ours: impl Into<String>, theirs: impl Into<String>, shape: &[usize]) {
+        self.add(ours, vec![Piece { name: theirs.into(), shape: shape.to_vec(), layout: Layout::Same }]);
+    }
+
+    /// Adds a parameter that is one tensor, transposed.
+    pub fn transposed(&mut self, ours: impl Into<String>, theirs: impl Into<String>, shape: &[usize]) {
+        self.add(ours, vec![Piece { name: theirs.into(), shape: shape.to_vec(), layout: Layout::Transposed }]);
+    }
+
+    /// Adds a linear layer `[d_in, d_out]` that PyTorch stores as `[d_out, d_in]`.
+    pub fn linear(&mut self, ours: &str, theirs: &str, sizes: [usize; 2], bias: Bias) {
+        let [d_in, d_out] = sizes;
+        self.side_by_side(ours, &[(theirs.to_string(), d_out)], d_in, bias);
+    }
+
+    /// Adds a linear layer whose columns are several layers of the checkpoint, each with its number of outputs.
+    pub fn side_by_side(&mut self, ours: &str, theirs: &[(String, usize)], d_in: usize, bias: Bias) {
+        let weight = |(name, d_out): &(String, usize)| Piece {
+            name: format!("{name}.weight"),
+            shape: vec![*d_out, d_in],
+            layout: Layout::Transposed,
+        };
+        self.add(format!("{ours}.weight"), theirs.iter().map(weight).collect());
+        if bias == Bias::Learned {
+            let bias = |(name, d_out): &(String, usize)| Piece {
+                name: format!("{name}.bias"),
+                shape: vec![*d_out],
+                layout: Layout::Same,
+            };
+            self.add(format!("{ours}.bias"), theirs.iter().map(bias).collect());
+        }
+    }
+
+    /// Adds a norm over `width` features. Old checkpoints call weight and bias `gamma` and `beta`.
+    pub fn norm(&mut self, ours: &str, theirs: &str, width: usize, bias: Bias) {
+        let name = |new: &str, old: &str| {
+            let old = format!("{theirs}.{old}");
+            if self.has(&old) { old } else { format!("{theirs}.{new}") }
+        };
+        let (weight, shift) = (name("weight", "gamma"), name("bias", "beta"));
+        self.same(format!("{ours}.weight"), weight, &[width]);
+        if bias == Bias::Learned {
+            self.same(format!("{ours}.bias"), shift, &[width]);
+        }
+    }
+
+    /// Adds a parameter that `values` computes.
+    pub fn computed(&mut self, ours: impl Into<String>, values: impl Fn() -> Vec<f32> + Send + Sync + 'static) {
+        self.table.computed.push(Computed { ours: ours.into(), values: Box::new(values) });
+    }
+
+    /// Says that the checkpoint may also store `name`, which must equal `other`.
+    pub fn tied(&mut self, name: impl Into<String>, other: impl Into<String>) {
+        let name = name.into();
+        if self.has(&name) {
+            self.table.ties.push((name, other.into()));
+        }
+    }
+
+    /// Says that the model does not use the tensors that `is_unused` selects.
+    pub fn unused(&mut self, is_unused: impl Fn(&str) -> bool) {
+        let names = self.store.tensors().keys().filter(|name| is_unused(name)).cloned();
+        self.table.unused.extend(names);
+    }
+
+    /// Returns the table, or an error if the checkpoint has other tensors, other shapes or other types than the model needs.
+    pub fn finish(self) -> Result<Table, TaskError> {
+        let Self { store, table } = self;
+        let refuse = |problem: String| Err(TaskError::folder(store.path(), problem));
+        let mut used: BTreeSet<&str> = table.unused.iter().map(String::as_str).collect();
+        for piece in table.entries.iter().flat_map(|entry| &entry.pieces) {
+            used.insert(&piece.name);
+            let Some(info) = store.tensors().get(&piece.name) else {
+                return refuse(format!("{} is missing, expected with shape {:?}", piece.name, piece.shape));
+            };
+            if info.shape != piece.shape {
+                let (found, expected) = (&info.shape, &piece.shape);
+                return refuse(format!("{} has shape {found:?}, expected {expected:?} by config.json", piece.name));
+            }
+            if info.float().is_none() {
+                return refuse(format!("{} has element type {}, expected F32, F16 or BF16", piece.name, info.dtype));
+            }
+        }
+        for (name, other) in &table.ties {
+            used.insert(name);
+            let shapes = [name, other].map(|name| store.tensors().get(name).map(|info| (&info.shape, &info.dtype)));
+            if shapes[0] != shapes[1] {
+                return refuse(format!("{name} should repeat {other}, but has another shape or type"));
+            }
+        }
+        if let Some((name, info)) = store.tensors().iter().find(|(name, _)| !used.contains(name.as_str())) {
+            let problem =
+                format!("{name} with shape {:?} is no part of the model that config.json describes", info.shape);
+            return refuse(problem);
+        }
+        Ok(table)
+    }
+
+    fn add(&mut self, ours: impl Into<String>, pieces: Vec<Piece>) {
+        self.table.entries.push(Entry { ours: ours.into(), pieces });
+    }
+}
+
+impl Entry {
+    /// Reads the values of our parameter.
+    pub fn read(&self, store: &Store) -> Result<Vec<f32>, TaskError> {
+        if let [Piece { name, layout: Layout::Same, .. }] = self.pieces.as_slice() {
+            return store.read(name);
+        }
+        let columns: usize = self.pieces.iter().map(|piece| piece.matrix()[1]).sum();
+        let rows = self.pieces.first().map_or(0, |piece| piece.matrix()[0]);
+        let mut values = vec![0.0; rows * columns];
+        let mut first = 0;
+        for piece in &self.pieces {
+            let found = store.read(&piece.name)?;
+            piece.visit(|theirs, row, column| values[row * columns + first + column] = found[theirs]);
+            first += piece.matrix()[1];
+        }
+        Ok(values)
+    }
+
+    /// Returns the values of the tensor with index `at` among the pieces, from those of our parameter.
+    pub fn piece(&self, at: usize, values: &[f32]) -> Vec<f32> {
+        let columns: usize = self.pieces.iter().map(|piece| piece.matrix()[1]).sum();
+        let first: usize = self.pieces[..at].iter().map(|piece| piece.matrix()[1]).sum();
+        let piece = &self.pieces[at];
+        let mut found = vec![0.0; piece.shape.iter().product()];
+        piece.visit(|theirs, row, column| found[theirs] = values[row * columns + first + column]);
+        found
+    }
+}
+
+impl Piece {
+    /// Calls `with` for each value: its index in the tensor, and its row and column in our parameter. Goes through blocks, so that
+    /// neither side of a transposition skips through memory.
+    fn visit(&self, mut with: impl FnMut(usize, usize, usize)) {
+        const BLOCK: usize = 32;
+        let [rows, columns] = self.matrix();
+        for block_row in (0..rows).step_by(BLOCK) {
+            for block_column in (0..columns).step_by(BLOCK) {
+                for row in block_row..(block_row + BLOCK).min(rows) {
+                    for column in block_column..(block_column + BLOCK).min(columns) {
+                        let theirs = match self.layout {
+                            Layout::Same => row * columns + column,
+                            Layout::Transposed => column * rows + row,
+                        };
+                        with(theirs, row, column);
+                    }
+                }
+            }
+        }
+    }
+}
