@@ -174,7 +174,8 @@ fn file_of(path: &Path) -> Result<PathBuf, TaskError> {
     }
 }
 
-fn folded(word: &str, case: Case) -> String {
+/// A word in the case of a vocabulary.
+pub(crate) fn folded(word: &str, case: Case) -> String {
     match case {
         Case::Keep => word.to_string(),
         Case::Lower => word.to_lowercase(),

@@ -9,6 +9,7 @@ use regard_nn::models::tagger::{TaggerBatch, WordCharacters, WordPieces};
 
 use super::pieces::{PieceEncoder, Pieces};
 use crate::rows::padded;
+use crate::word_vectors::folded;
 
 /// The first entries of the vocabularies of words and characters.
 pub(super) const SPECIALS: [&str; 2] = ["<pad>", "<unk>"];
@@ -126,13 +127,6 @@ pub(super) fn tag_tensor(sentences: &[&Encoded], device: &Device) -> Tensor<2, I
     let rows: Vec<Vec<u32>> =
         sentences.iter().map(|sentence| sentence.tags.iter().map(|&tag| tag as u32).collect()).collect();
     padded(&rows, device).0
-}
-
-fn folded(word: &str, case: Case) -> String {
-    match case {
-        Case::Keep => word.to_string(),
-        Case::Lower => word.to_lowercase(),
-    }
 }
 
 #[cfg(test)]
