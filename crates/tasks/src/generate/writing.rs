@@ -5,12 +5,14 @@ const LONGEST_CHARACTER: usize = 4;
 /// Maximum tokens kept while a character stays incomplete.
 const MOST_TOKENS: usize = 64;
 
+/// A function that returns the text of tokens.
+type Decode<'a> = Box<dyn Fn(&[u32]) -> String + 'a>;
+
 /// A text that is being generated. The text of a token can depend on the token before it (a space between words) and can
 /// end within a character (one of its bytes). A piece is therefore the difference between two decoded texts, and an
 /// incomplete character at the end is held back.
 pub(crate) struct Writing<'a> {
-    /// Function that returns the text of tokens.
-    decode: Box<dyn Fn(&[u32]) -> String + 'a>,
+    decode: Decode<'a>,
     /// The last tokens, including those of the prompt.
     recent: Vec<u32>,
     /// Number of characters of their text that have been returned.

@@ -160,7 +160,7 @@ fn pooling_of(path: &Path) -> Result<Pooling, TaskError> {
         ("pooling_mode_weightedmean_tokens", "weightedmean", None),
     ];
     let is_on = |&&(key, name, _): &&(&str, &str, Option<Pooling>)| {
-        settings[key] == Value::Bool(true) || settings["pooling_mode"] == Value::from(name)
+        settings[key] == Value::Bool(true) || settings["pooling_mode"] == name
     };
     let chosen: Vec<_> = kinds.iter().filter(is_on).collect();
     match chosen.as_slice() {

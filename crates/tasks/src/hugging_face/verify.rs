@@ -55,6 +55,9 @@ fn not_a_token(id: i64) -> TaskError {
     TaskError::input("reference", "token ids, 0 or more", id.to_string())
 }
 
+/// Whole numbers with their rows and columns.
+type Integers = ([usize; 2], Vec<i64>);
+
 /// A reference file.
 struct Reference {
     store: Store,
@@ -65,7 +68,7 @@ impl Reference {
         self.store.tensors().get(name).map(|info| info.shape.as_slice())
     }
 
-    fn matrix(&self, name: &str) -> Result<Option<([usize; 2], Vec<i64>)>, TaskError> {
+    fn matrix(&self, name: &str) -> Result<Option<Integers>, TaskError> {
         match self.shape(name) {
             None => Ok(None),
             Some(&[rows, columns]) if rows > 0 && columns > 0 => {
