@@ -57,9 +57,8 @@ const FIRST_SCREEN: &str = "\
 Regard: train, look inside and use attention models on the CPU you have.
 
   train, compare                   train models on your data file or on built-in data
-  predict, eval, generate          use a trained model, and measure how good it is
-  look, heads                      see where a model looks, and which of its heads matter
-  embed, dump, verify, export      use published checkpoints, prove them, write them again
+  predict, eval, generate, embed   use a trained model or a published checkpoint, and measure how good it is
+  look, heads, dump, verify        see where a model looks, which heads matter, and what it computes
   show, count, icl                 see how attention works, what a model costs, why it learns in context
 
 Three commands to try first:
