@@ -122,6 +122,22 @@ fn variants_of_a_comparison_are_chosen_around_the_varied_key() {
 }
 
 #[test]
+fn sizes_set_by_hand_need_to_fit_the_chosen_model_only() {
+    let place = tempfile::tempdir().unwrap();
+    let pairs = (0..300).fold(String::new(), |pairs, n| pairs + &format!("number {n}\tnombre {n}\n"));
+    let data = write(&place, "pairs.tsv", pairs);
+    let out = place.path().join("run");
+    let train = ["train", "translate", "--data", &data, "--out", path(&out), "--steps", "1", "--json"];
+    // The default width, 128, is no multiple of 3.
+    done(&regard(&[&train[..], &sets(&["model.n_heads=3", "data.tokenizer.kind=word"])].concat()));
+    let saved = read_document(&out.join("config.json"));
+    assert_eq!(saved["config"]["model"]["d_model"].as_u64().unwrap() % 6, 0);
+    assert!(!saved["chosen"].to_string().contains("data.tokenizer.vocab"), "{}", saved["chosen"]);
+    let output = regard(&["train", "translate", "--data", &data, "--set", "model.n_heads=0"]);
+    fails_with(&output, 2, &["n_heads", "0"]);
+}
+
+#[test]
 fn a_wrong_value_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let data = write(&place, "tagged.tsv", sentences());

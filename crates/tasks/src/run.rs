@@ -220,8 +220,18 @@ impl<T: Task> Kind for Of<T> {
 
 /// Resolves the configuration of a new run. Given data decide what the user has not set, unless `auto` is off.
 fn chosen<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
-    let plain = configured::<T>(request, &Choice::default())?;
-    if plain.config.auto() == Auto::Off || plain.config.data_path().is_none() {
+    let plain = resolved::<T>(request, &Choice::default())?;
+    let follows_data = plain.config.auto() == Auto::On && plain.config.data_path().is_some();
+    let valid = validate(&plain.config);
+    // Sizes that the user has set may fit the chosen model, although they do not fit the default one.
+    let is_of_model =
+        |error: &TaskError| matches!(error, TaskError::Config(error) if error.field.starts_with("model."));
+    if let Err(error) = valid
+        && !(follows_data && is_of_model(&error))
+    {
+        return Err(error);
+    }
+    if !follows_data {
         return Ok(plain);
     }
     // The data are read once more when the task starts. That takes a small part of a run, and a task that kept them would hold
@@ -232,14 +242,23 @@ fn chosen<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> 
         drop(splits);
         T::choose(&facts, &Asked::new(&plain.config, &plain.given))
     });
-    match choice {
-        Some(choice) => configured::<T>(request, &choice),
-        None => Ok(plain),
-    }
+    configured::<T>(request, &choice.unwrap_or_default())
 }
 
 /// Resolves and validates the configuration of a request, with the settings of `choice` in place of the defaults.
 fn configured<T: Task>(request: &Request, choice: &Choice) -> Result<Resolved<T::Config>, TaskError> {
+    let resolved = resolved::<T>(request, choice)?;
+    validate(&resolved.config)?;
+    Ok(resolved)
+}
+
+fn validate(config: &impl Settings) -> Result<(), TaskError> {
+    config.train().validate()?;
+    Ok(config.validate()?)
+}
+
+/// Resolves the configuration of a request without a look at its values.
+fn resolved<T: Task>(request: &Request, choice: &Choice) -> Result<Resolved<T::Config>, TaskError> {
     let flags = [
         (
             "--data",
@@ -249,11 +268,7 @@ fn configured<T: Task>(request: &Request, choice: &Choice) -> Result<Resolved<T:
         ("--steps", "train.steps", request.steps.map(number).transpose()?),
         ("--seed", "seed", request.seed.map(number).transpose()?),
     ];
-    let resolved: Resolved<T::Config> =
-        resolve_loosely(T::CONFIG, choice, request.config.as_deref(), &request.sets, &flags)?;
-    resolved.config.train().validate()?;
-    resolved.config.validate()?;
-    Ok(resolved)
+    resolve_loosely(T::CONFIG, choice, request.config.as_deref(), &request.sets, &flags)
 }
 
 /// Returns the time at which a run that began at `start` reaches its limit of `minutes`.

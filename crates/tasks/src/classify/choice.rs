@@ -7,14 +7,18 @@ use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, ro
 /// Chooses the settings of a classifier by the number of training texts.
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let texts = facts.examples as f64;
-    let words = facts.words as f64;
+    // Text without spaces is read character by character.
+    let words = if facts.is_spaced { facts.words } else { facts.characters } as f64;
     // Few texts do not teach the order of words; a bag of words learns more from them.
     let kind = asked.kind(if texts < 1_500.0 { "bag" } else { "lstm" });
     let d_model = asked.width(by_size(texts, &[(500.0, 64.0), (1e4, 128.0), (1e6, 192.0)]));
     let dropout = share(by_size(texts, &[(1e4, 0.5), (1e5, 0.3), (1e6, 0.1)]));
     let vocab = rounded(by_size(words, &[(1e4, 2e4), (1e7, 4e4)]), 1000);
 
-    let about = format!("{} texts of {:.0} words, {}", count(facts.examples), facts.mean_words(), facts.news());
+    let about = match facts.is_spaced {
+        true => format!("{} texts of {:.0} words, {}", count(facts.examples), facts.mean_words(), facts.news()),
+        false => format!("{} texts of {:.0} characters", count(facts.examples), words / texts.max(1.0)),
+    };
     let text = Reason::new(about).count("data.tokenizer.min_count", 1).count("data.tokenizer.vocab", vocab);
     let labels = match asked.config.data.target {
         TargetKind::Value => "numbers to predict".to_string(),

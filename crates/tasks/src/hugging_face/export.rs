@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use regard_system::{create_folder, save_atomically};
+use regard_system::{create_folder, save_atomically, save_streamed};
 
 use super::load::Loaded;
+use super::sentence::module_folders;
 use super::store::{Content, Written, write};
 use crate::error::TaskError;
 use crate::folder::{CONFIG, MODEL, check_free};
@@ -14,6 +15,7 @@ use crate::weights;
 
 /// Files that belong to a checkpoint beside its weights and are copied as they are.
 const COPIED: &[&str] = &[
+    "added_tokens.json",
     "chat_template.jinja",
     "config_sentence_transformers.json",
     "generation_config.json",
@@ -21,11 +23,13 @@ const COPIED: &[&str] = &[
     "modules.json",
     "preprocessor_config.json",
     "sentence_bert_config.json",
+    "sentencepiece.bpe.model",
     "source.spm",
     "special_tokens_map.json",
     "spiece.model",
     "target.spm",
     "tokenizer.json",
+    "tokenizer.model",
     "tokenizer_config.json",
     "vocab.json",
     "vocab.txt",
@@ -65,19 +69,13 @@ pub(super) fn export(loaded: &Loaded, to: &Path) -> Result<(), TaskError> {
         tensors.push(Written { name, dtype: &info.dtype, shape: &info.shape, content });
     }
     let path = to.join(MODEL);
-    let temporary = tempfile::NamedTempFile::new_in(to).map_err(TaskError::io(to))?;
-    let mut file = std::io::BufWriter::new(temporary);
-    write(&tensors, &path, &mut file)?;
-    let temporary = file.into_inner().map_err(|error| TaskError::io(&path)(error.into_error()))?;
-    temporary.as_file().sync_all().map_err(TaskError::io(&path))?;
-    temporary.persist(&path).map_err(|error| TaskError::io(&path)(error.error))?;
+    save_streamed(&path, |file| write(&tensors, &path, file).map_err(std::io::Error::other))?;
     for name in COPIED {
         copy(&loaded.folder.join(name), &to.join(name))?;
     }
-    let pooling = loaded.folder.join("1_Pooling").join(CONFIG);
-    if pooling.is_file() {
-        create_folder(&to.join("1_Pooling")).map_err(TaskError::io(to))?;
-        copy(&pooling, &to.join("1_Pooling").join(CONFIG))?;
+    for module in module_folders(&loaded.folder)? {
+        create_folder(&to.join(&module)).map_err(TaskError::io(to))?;
+        copy(&loaded.folder.join(&module).join(CONFIG), &to.join(&module).join(CONFIG))?;
     }
     // Last, so that a folder without it is known to be incomplete.
     copy(&loaded.folder.join(CONFIG), &to.join(CONFIG))

@@ -1,7 +1,7 @@
 //! Checkpoints of `transformers`: folders with `config.json`, `model.safetensors` and `tokenizer.json` are loaded as our networks,
 //! used like trained models, compared with reference outputs and written again.
 //!
-//! A family of models is one file in [`families`]: how its `config.json` is read, and a table of its tensors that serves loading
+//! A family of models is one file in `families`: how its `config.json` is read, and a table of its tensors that serves loading
 //! and export. A setting or a tensor that we do not know is an error, never ignored.
 
 mod answer;

@@ -10,9 +10,29 @@ use super::load::Loaded;
 use super::network::NetworkConfig;
 use super::store::read_json;
 use crate::error::TaskError;
+use crate::folder::CONFIG;
 
 /// Largest settings file that is read, in bytes.
 const MOST_BYTES: u64 = 1_000_000;
+
+/// Returns the names of the folders with settings that `modules.json` names, none if there is no such file.
+pub(super) fn module_folders(folder: &Path) -> Result<Vec<String>, TaskError> {
+    let modules = folder.join("modules.json");
+    if !modules.is_file() {
+        return Ok(Vec::new());
+    }
+    let list = read_json(&modules, MOST_BYTES)?;
+    let paths = list.as_array().into_iter().flatten().filter_map(|module| module["path"].as_str());
+    Ok(paths
+        .filter(|path| is_folder_name(path) && folder.join(path).join(CONFIG).is_file())
+        .map(str::to_string)
+        .collect())
+}
+
+/// Returns whether a path names a folder directly inside another one.
+fn is_folder_name(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with('.') && !path.contains(['/', '\\'])
+}
 
 /// How the states of the tokens become the vector of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +81,10 @@ impl Sentences {
             match kind.rsplit('.').next().unwrap_or_default() {
                 "Transformer" if path.is_empty() => {}
                 "Pooling" => {
-                    if path.is_empty() || path.starts_with('.') || path.contains(['/', '\\']) {
+                    if !is_folder_name(path) {
                         return Err(refuse(format!("{path:?} is not the name of a folder in this one")));
                     }
-                    found.pooling = pooling_of(&folder.join(path).join("config.json"))?;
+                    found.pooling = pooling_of(&folder.join(path).join(CONFIG))?;
                 }
                 "Normalize" => found.normalised = true,
                 _ => {
@@ -94,6 +114,7 @@ impl Sentences {
     }
 
     /// Encodes a text with the length of the folder's settings, else that of the tokeniser, and never more than the model reads.
+    /// Blanks around the text are left out, as sentence-transformers does.
     pub fn encode(
         &self,
         text: &str,
@@ -102,6 +123,7 @@ impl Sentences {
     ) -> Result<PublishedText, TaskError> {
         let positions = longest(config).unwrap_or(usize::MAX);
         let most = self.max_length.or(tokenizer.truncation()).unwrap_or(usize::MAX).min(positions);
+        let text = text.trim();
         let lowered;
         let text = match self.lower_case {
             true => {

@@ -17,7 +17,11 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     );
 
     let about = format!("{} pairs of {:.0} words, {}", count(facts.examples), facts.mean_words(), facts.news());
-    let text = Reason::new(about).set("data.tokenizer.kind", "bpe").count("data.tokenizer.vocab", vocab);
+    let mut text = Reason::new(about).set("data.tokenizer.kind", "bpe");
+    // The number of pieces says nothing about that of words or characters.
+    if !asked.has("data.tokenizer.kind") {
+        text = text.count("data.tokenizer.vocab", vocab);
+    }
 
     // About four letters make a piece; ends of sentences count too.
     let letters = by_size(vocab as f64, &[(300.0, 2.0), (4e3, 3.8), (2e4, 4.6)]);

@@ -77,7 +77,7 @@ impl Family for DistilBert {
             return Err(wrong("activation", &file.0["activation"], "gelu in a masked language model"));
         }
         // The table of positions is stored also if it holds sinusoids.
-        file.check_settings(READ, &[("sinusoidal_pos_embds", &["false"])])
+        file.check_settings(READ, &[("sinusoidal_pos_embds", &["false"]), ("tie_weights_", &["true"])])
     }
 
     fn plan(&self, file: ConfigFile, table: &mut Builder) -> Result<NetworkConfig, CountError> {

@@ -92,7 +92,12 @@ fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
 /// Reads the sliding window. Mistral always uses it, Qwen only if `use_sliding_window` is set.
 fn sight(file: ConfigFile, kind: &str) -> Result<Sight, CountError> {
     let windowed = kind == "mistral" || file.flag("use_sliding_window", false)?;
-    Ok(match file.optional("sliding_window")?.filter(|_| windowed) {
+    // A missing window is the published one, `null` is none.
+    let window = match file.0.get("sliding_window") {
+        None => Some(4096),
+        Some(_) => file.optional("sliding_window")?,
+    };
+    Ok(match window.filter(|_| windowed) {
         Some(window) => Sight::Window { left: window.saturating_sub(1), right: 0 },
         None => Sight::Causal,
     })
@@ -117,10 +122,10 @@ fn scaling(settings: ConfigFile, file: ConfigFile) -> Result<RopeScaling, CountE
     let kind = settings.text("rope_type", settings.text("type", "default")?)?;
     let (known, scaling): (&[&str], RopeScaling) = match kind {
         "default" => (&[], RopeScaling::None),
-        "linear" => (&["factor"], RopeScaling::Linear { factor: settings.number("factor", 1.0)? }),
+        "linear" => (&["factor"], RopeScaling::Linear { factor: factor(settings)? }),
         "llama3" => {
             let scaling = RopeScaling::Llama3 {
-                factor: settings.number("factor", 1.0)?,
+                factor: factor(settings)?,
                 low: settings.number("low_freq_factor", 1.0)?,
                 high: settings.number("high_freq_factor", 4.0)?,
                 original: original(settings, file)?,
@@ -128,7 +133,7 @@ fn scaling(settings: ConfigFile, file: ConfigFile) -> Result<RopeScaling, CountE
             (&["factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"], scaling)
         }
         "yarn" => {
-            let factor = settings.number("factor", 1.0)?;
+            let factor = factor(settings)?;
             let default = if factor <= 1.0 { 1.0 } else { 0.1 * f64::from(factor).ln() + 1.0 };
             let scaling = RopeScaling::Yarn {
                 factor,
@@ -146,6 +151,14 @@ fn scaling(settings: ConfigFile, file: ConfigFile) -> Result<RopeScaling, CountE
     let all: Vec<&str> = known.iter().copied().chain(["rope_type", "type", "rope_theta"]).collect();
     settings.check_settings(&all, &[("partial_rotary_factor", &["1.0", "1"]), ("truncate", &["true"])])?;
     Ok(scaling)
+}
+
+/// Reads the factor of a scaling, which has no default.
+fn factor(settings: ConfigFile) -> Result<f32, CountError> {
+    match settings.get("factor") {
+        Some(_) => settings.number("factor", 1.0),
+        None => Err(CountError::field("factor", "missing, expected a number")),
+    }
 }
 
 fn original(settings: ConfigFile, file: ConfigFile) -> Result<usize, CountError> {
@@ -173,7 +186,7 @@ impl Family for Llama {
         }
         // All layers must see equally far.
         let windowed = sight(file, file.text("model_type", "")?)? != Sight::Causal;
-        let full = file.size("max_window_layers", 0)?;
+        let full = file.size("max_window_layers", 28)?;
         let types = file.get("layer_types").and_then(Value::as_array);
         let expected = if windowed { "sliding_attention" } else { "full_attention" };
         match types {
@@ -187,7 +200,8 @@ impl Family for Llama {
             }
             None => {}
         }
-        let fixed: &[(&str, &[&str])] = &[("rope_interleaved", &["false"]), ("partial_rotary_factor", &["1.0", "1"])];
+        let fixed: &[(&str, &[&str])] =
+            &[("rope_interleaved", &["false"]), ("partial_rotary_factor", &["1.0", "1"]), ("use_mrope", &["false"])];
         file.check_settings(READ, fixed)
     }
 

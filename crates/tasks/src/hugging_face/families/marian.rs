@@ -11,6 +11,9 @@ use crate::hugging_face::config::{ConfigFile, HeadKind, wrong};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
 
+/// Largest number of positions of a table.
+const MOST_POSITIONS: usize = 1 << 16;
+
 pub(super) struct Marian;
 
 const READ: &[&str] = &[
@@ -120,6 +123,11 @@ impl Family for Marian {
 
     fn plan(&self, file: ConfigFile, table: &mut Builder) -> Result<NetworkConfig, CountError> {
         let positions = file.positive("max_position_embeddings", 1024)?;
+        // The table is computed, so no stored tensor limits it.
+        if positions > MOST_POSITIONS {
+            let expected = format!("at most {MOST_POSITIONS}");
+            return Err(wrong("max_position_embeddings", &file.0["max_position_embeddings"], &expected));
+        }
         let config = TransformerConfig {
             position: learned(positions, 0),
             output_weights: OutputWeights::Embedding,

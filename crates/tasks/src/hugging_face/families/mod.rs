@@ -148,3 +148,42 @@ fn norm(table: &mut Builder, ours: &str, theirs: &str, config: &TransformerConfi
 fn prefix(table: &Builder, prefixes: [&'static str; 2], name: &str) -> &'static str {
     if table.has(&format!("{}{name}", prefixes[0])) { prefixes[0] } else { prefixes[1] }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_of_published_checkpoints_are_known() {
+        let distilbert = json!({
+            "activation": "gelu", "architectures": ["DistilBertForSequenceClassification"], "attention_dropout": 0.1, "dim": 768,
+            "dropout": 0.1, "finetuning_task": "sst-2", "hidden_dim": 3072, "id2label": {"0": "NEGATIVE", "1": "POSITIVE"},
+            "initializer_range": 0.02, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}, "max_position_embeddings": 512,
+            "model_type": "distilbert", "n_heads": 12, "n_layers": 6, "output_past": true, "pad_token_id": 0, "qa_dropout": 0.1,
+            "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": false, "tie_weights_": true, "vocab_size": 30522
+        });
+        let qwen = json!({
+            "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151643,
+            "hidden_act": "silu", "hidden_size": 896, "initializer_range": 0.02, "intermediate_size": 4864,
+            "max_position_embeddings": 32768, "max_window_layers": 24, "model_type": "qwen2", "num_attention_heads": 14,
+            "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+            "sliding_window": 32768, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.40.1",
+            "use_cache": true, "use_mrope": false, "use_sliding_window": false, "vocab_size": 151936
+        });
+        for settings in [distilbert, qwen] {
+            let file = ConfigFile(&settings);
+            family(file).unwrap().check(file).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_scaling_without_its_factor_is_refused() {
+        for kind in ["linear", "llama3", "yarn"] {
+            let settings = json!({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rope_scaling": {"rope_type": kind}});
+            let error = family(ConfigFile(&settings)).unwrap().describe(ConfigFile(&settings)).unwrap_err().to_string();
+            assert!(error.contains("rope_scaling.factor") && error.contains("missing"), "{error}");
+        }
+    }
+}
