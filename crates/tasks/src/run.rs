@@ -254,7 +254,7 @@ fn configured<T: Task>(request: &Request, choice: &Choice) -> Result<Resolved<T:
 
 fn validate(config: &impl Settings) -> Result<(), TaskError> {
     config.train().validate()?;
-    Ok(config.validate()?)
+    config.validate()
 }
 
 /// Resolves the configuration of a request without a look at its values.
