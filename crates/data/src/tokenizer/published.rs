@@ -27,7 +27,7 @@ pub struct PublishedText {
 /// Which tokens a [`PublishedTokenizer`] puts around a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Around {
-    /// Those that its file asks for, such as `[CLS]` and `[SEP]`.
+    /// The special tokens that the tokeniser's file asks for, such as `[CLS]` and `[SEP]`.
     Special,
     /// None.
     Nothing,

@@ -45,8 +45,8 @@ pub enum RopeScaling {
         /// Number of positions that the model was trained on at first.
         original: usize,
     },
-    /// As in Llama 3 with a passage that is linear in the index of the pair; the scores are multiplied by `attention²` (YaRN, Peng
-    /// 2023).
+    /// YaRN (Peng 2023): low frequencies are divided as in Llama 3, with a passage that is linear in the index of the pair, and the
+    /// scores are multiplied by `attention²`.
     Yarn {
         /// Divisor of the low frequencies.
         factor: f32,
