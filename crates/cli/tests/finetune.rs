@@ -14,13 +14,14 @@ fn golden(name: &str) -> String {
 }
 
 /// Settings of a short training.
-const SHORT: [&str; 6] = [
+const SHORT: [&str; 7] = [
     "train.steps=150",
     "train.learning_rate=5e-3",
     "train.warmup=5",
     "train.evaluate_every=20",
     "train.checkpoint_every=20",
     "train.batch_examples=8",
+    "train.keep=last",
 ];
 
 /// Writes texts whose label is whether they have a cat.
@@ -50,16 +51,16 @@ fn a_classifier_learns_predicts_and_goes_back() {
     for (name, more, least) in [
         ("bert-masked", &[][..], 0.9),
         ("bert-masked", &["lora.rank=4", "lora.targets=all-linear", "train.learning_rate=2e-2"][..], 0.9),
-        ("sentences", &["model.kind=embedding", "train.learning_rate=0.1"][..], 0.6),
+        ("sentences", &["model.kind=embedding", "train.learning_rate=0.1"][..], 0.9),
     ] {
         let out = place.path().join(format!("{name}-{}", more.len()));
         let last = trained("classify", name, &data, &out, more);
         assert_eq!(last["finished"], true);
-        assert!(last["metrics"]["accuracy"].as_f64().unwrap() >= least, "{more:?}: {last}");
         let answer = document(&done(&regard(&["predict", path(&out), "the old cat ran", "--json"])));
         assert_eq!(answer["label"], "yes", "{answer}");
         let scores = document(&done(&regard(&["eval", path(&out), "--data", &data, "--json"])));
         assert_eq!((&scores["task"], &scores["examples"]), (&"classify".into(), &72.into()));
+        assert!(scores["metrics"]["accuracy"].as_f64().unwrap() >= least, "{more:?}: {scores}");
         let shown = place.path().join("look.svg");
         done(&regard(&["look", path(&out), "the old cat ran", "--out", path(&shown)]));
         assert!(fs::read_to_string(&shown).unwrap().contains("[CLS]"));
@@ -119,7 +120,7 @@ fn a_tagger_and_a_language_model_learn() {
     assert!(told.contains("the/D old/A cats/N sat/V"), "{told}");
     done(&regard(&["export", path(&out), "--to", "hugging-face", path(&place.path().join("tags-back"))]));
 
-    let data = write(place.path(), "text.txt", &"the cat sat on the mat. the cat ran.\n".repeat(60));
+    let data = write(place.path(), "text.txt", "the cat sat on the mat. the cat ran.\n".repeat(60));
     let out = place.path().join("text");
     let last = trained("generate", "gpt2", &data, &out, &["data.block=16"]);
     assert!(last["metrics"]["loss"].as_f64().unwrap() < 2.0, "{last}");
@@ -170,7 +171,7 @@ fn a_language_model_of_our_own_that_is_a_gpt2_goes_out() {
     for (name, more, fits) in [("gpt2", &gpt2[..], true), ("other", &["model.norm=rms"][..], false)] {
         let (out, back) = (place.path().join(name), place.path().join(format!("{name}-back")));
         let settings = sets(&[&plain[..], more].concat());
-        let arguments = ["train", "generate", "--data", &data, "--out", path(&out), "--steps", "20", "--threads", "1"];
+        let arguments = ["train", "generate", "--data", &data, "--out", path(&out), "--steps", "200", "--threads", "1"];
         done(&regard(&[&arguments[..], &settings].concat()));
         let export = regard(&["export", path(&out), "--to", "hugging-face", path(&back)]);
         if !fits {
