@@ -525,7 +525,7 @@ fn fresh(name: &str) -> PathBuf {
 }
 
 /// Returns the run of a task whose checkpoints were written last.
-fn newest(name: &str) -> Result<PathBuf, TaskError> {
+pub(crate) fn newest(name: &str) -> Result<PathBuf, TaskError> {
     let runs = Path::new("runs");
     let ours = |path: &PathBuf| {
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();

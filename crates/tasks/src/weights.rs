@@ -117,13 +117,49 @@ pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, Ta
 /// Replaces all parameters of a module by what `read` returns for their names and shapes, one after the other.
 pub fn load_with<M: Module>(
     module: M,
-    read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+    mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+) -> Result<M, TaskError> {
+    replace_some(module, |name, shape| read(name, shape).map(Some))
+}
+
+/// Replaces the parameters of a module for which `read` returns values, given their names and shapes.
+pub fn replace_some<M: Module>(
+    module: M,
+    read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
 ) -> Result<M, TaskError> {
     let mut fill = Fill { path: Vec::new(), read, problem: None };
     let module = module.map(&mut fill);
     match fill.problem {
         Some(problem) => Err(problem),
         None => Ok(module),
+    }
+}
+
+/// Excludes all parameters from training but those that `is_trained` selects by their names.
+pub fn track<M: Module>(module: M, is_trained: impl FnMut(&str) -> bool) -> M {
+    module.map(&mut Track { path: Vec::new(), is_trained })
+}
+
+struct Track<F> {
+    path: Vec<String>,
+    is_trained: F,
+}
+
+impl<F: FnMut(&str) -> bool> ModuleMapper for Track<F> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if (self.is_trained)(&self.path.join(".")) {
+            return param;
+        }
+        let (id, value, mapper) = param.consume();
+        Param::from_mapped_value(id, value.set_require_grad(false), mapper)
     }
 }
 
@@ -155,7 +191,7 @@ struct Fill<R> {
     problem: Option<TaskError>,
 }
 
-impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>> ModuleMapper for Fill<R> {
+impl<R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>> ModuleMapper for Fill<R> {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_string());
     }
@@ -172,7 +208,8 @@ impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>> ModuleMapper for F
             return Param::from_mapped_value(id, value, mapper);
         }
         let value = match (self.read)(&name, &shape) {
-            Ok(values) => Tensor::from_data(TensorData::new(values, shape), &device).set_require_grad(tracked),
+            Ok(Some(values)) => Tensor::from_data(TensorData::new(values, shape), &device).set_require_grad(tracked),
+            Ok(None) => value,
             Err(problem) => {
                 self.problem = Some(problem);
                 value

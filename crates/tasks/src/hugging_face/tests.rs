@@ -14,6 +14,7 @@ use super::network::Texts;
 use super::opened::Checkpoint;
 use super::store::Store;
 use super::verify::verify;
+use crate::opened::Opened;
 use crate::weights;
 
 pub(super) const ALL: &[&str] = &[

@@ -119,6 +119,8 @@ pub struct TaggerKeys {
     pub from: Option<PathBuf>,
     /// Whether the weights of that encoder stay fixed.
     pub freeze: bool,
+    /// Factor on the learning rate of that encoder; [`pretrained::RATE`] by default.
+    pub encoder_rate: Option<f32>,
     /// Probability that a training word is replaced by the unknown word.
     pub word_dropout: f32,
 }
@@ -172,8 +174,8 @@ impl ModelConfig {
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
-        let TaggerKeys { freeze, word_dropout, .. } = *self.tagger_keys();
-        pretrained::check_freeze(freeze, self.from())?;
+        let TaggerKeys { freeze, encoder_rate, word_dropout, .. } = *self.tagger_keys();
+        pretrained::check_keys(freeze, encoder_rate, self.from())?;
         check_dropout("word_dropout", word_dropout)?;
         match self {
             Self::Transformer(keys) => keys.base.transformer(1).validate(),
