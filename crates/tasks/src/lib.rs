@@ -48,7 +48,7 @@ mod words;
 mod write;
 
 pub use error::TaskError;
-pub use opened::{Examples, Opened, open};
+pub use opened::{Examples, Opened, open, open_as};
 use run::kind_of;
 pub use run::{Finished, Kind, Request};
 

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
+use half::bf16;
 use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
 
@@ -119,7 +120,17 @@ pub fn load_with<M: Module>(
     module: M,
     read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
 ) -> Result<M, TaskError> {
-    let mut fill = Fill { path: Vec::new(), read, problem: None };
+    load_rounded(module, read, |_, _| false)
+}
+
+/// Same as [`load_with`], with the parameters for whose names and shapes `rounds` returns true stored as bf16. Only inference can
+/// use them, and only as weights of linear layers and as tables of embeddings.
+pub fn load_rounded<M: Module>(
+    module: M,
+    read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+    rounds: impl Fn(&str, &[usize]) -> bool,
+) -> Result<M, TaskError> {
+    let mut fill = Fill { path: Vec::new(), read, rounds, problem: None };
     let module = module.map(&mut fill);
     match fill.problem {
         Some(problem) => Err(problem),
@@ -149,13 +160,16 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-struct Fill<R> {
+struct Fill<R, H> {
     path: Vec<String>,
     read: R,
+    rounds: H,
     problem: Option<TaskError>,
 }
 
-impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>> ModuleMapper for Fill<R> {
+impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>, H: Fn(&str, &[usize]) -> bool> ModuleMapper
+    for Fill<R, H>
+{
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_string());
     }
@@ -172,6 +186,10 @@ impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>> ModuleMapper for F
             return Param::from_mapped_value(id, value, mapper);
         }
         let value = match (self.read)(&name, &shape) {
+            Ok(values) if (self.rounds)(&name, &shape) => {
+                let halves: Vec<bf16> = values.into_iter().map(bf16::from_f32).collect();
+                Tensor::from_data(TensorData::new(halves, shape), (&device, DType::BF16))
+            }
             Ok(values) => Tensor::from_data(TensorData::new(values, shape), &device).set_require_grad(tracked),
             Err(problem) => {
                 self.problem = Some(problem);
