@@ -51,8 +51,14 @@ impl<'a> Matrix<'a> {
         self.col_stride > self.row_stride
     }
 
+    /// Returns the elements if they fill a slice row after row.
+    pub(crate) fn as_rows(self) -> Option<&'a [f32]> {
+        let is_plain = self.col_stride == 1 && self.row_stride == self.cols;
+        is_plain.then(|| &self.data[..self.rows * self.cols])
+    }
+
     /// Returns the columns `first..first + cols`, which must exist.
-    fn columns(self, first: usize, cols: usize) -> Self {
+    pub(crate) fn columns(self, first: usize, cols: usize) -> Self {
         let data = if self.rows == 0 || cols == 0 { &[] } else { &self.data[first * self.col_stride..] };
         Self { data, cols, ..self }
     }

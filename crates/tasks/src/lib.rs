@@ -49,7 +49,7 @@ mod write;
 
 pub use error::TaskError;
 use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag};
-pub use opened::{Examples, Opened, open};
+pub use opened::{Examples, Opened, open, open_as};
 use run::kind_of;
 pub use run::{Finished, Kind, Request};
 
