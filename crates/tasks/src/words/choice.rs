@@ -15,7 +15,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .count("model.d_model", d_model)
         .count("model.negatives", if words < 1e7 { 5 } else { 3 });
     let work = Work { batches: words / batch as f64, seconds: words / (64.0 / d_model as f64 * 60_000.0) };
-    let passes = by_size(words, &[(1e4, 60.0), (1e6, 20.0), (1e8, 2.0)]);
+    let passes = by_size(words, &[(1e4, 40.0), (4e4, 20.0), (2e5, 10.0), (1e8, 2.0)]);
     let length = Length::new(work, passes, 200.0, asked);
     // The last weights are kept: the dev loss says little about the vectors, so the run does not stop by it either.
     let mut training = length.settings(Reason::new(length.words()), facts, 2_000);
