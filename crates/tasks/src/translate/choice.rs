@@ -12,10 +12,8 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     // With more pairs a run ends by time, and a wider model would see fewer of them.
     let d_model = asked.width(by_size(pairs, &[(500.0, 128.0), (8e3, 192.0)]));
     let dropout = share(by_size(pairs, &[(1e4, 0.3), (5e4, 0.1), (1.5e5, 0.0)]));
-    let batch = asked.count(
-        "train.batch_tokens",
-        rounded(by_size(pairs, &[(200.0, 256.0), (8e3, 768.0), (2e5, 1536.0), (5e6, 4096.0)]), 128),
-    );
+    let batch =
+        asked.count("train.batch_tokens", rounded(by_size(pairs, &[(200.0, 256.0), (8e3, 768.0), (2e5, 1536.0)]), 128));
 
     let about = format!("{} pairs of {:.0} words, {}", count(facts.examples), facts.mean_words(), facts.news());
     let mut text = Reason::new(about).set("data.tokenizer.kind", "bpe");
