@@ -7,6 +7,7 @@ mod caption;
 mod classify;
 pub mod compare;
 mod compose;
+mod data_share;
 pub mod decode;
 mod error;
 pub mod extended;
