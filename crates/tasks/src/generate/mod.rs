@@ -380,15 +380,18 @@ impl Task for Generate {
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
         let begin = |prompt: &Prompt<Vec<u32>>| (prompt.input.clone().unwrap_or_else(|| self.beginning()), prompt.seed);
-        if wish.chat.is_some() {
-            let what =
-                "answer messages: it has no chat template, as published models for conversations have".to_string();
-            return Err(TaskError::Unsupported { task: Self::NAME, what });
-        }
-        let defaults = SampleOptions { temperature: 0.8, max_len: 300, ..SampleOptions::default() };
-        let plan = Plan::from(defaults).with(wish)?;
-        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), &plan, pass, piece)
+        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), &plan_for(wish)?, pass, piece)
     }
+}
+
+/// Returns how a trained language model writes what a caller asks for.
+pub(crate) fn plan_for(wish: &Wish) -> Result<Plan, TaskError> {
+    if wish.chat.is_some() {
+        let what = "answer messages: it has no chat template, as published models for conversations have".to_string();
+        return Err(TaskError::Unsupported { task: Generate::NAME, what });
+    }
+    let defaults = SampleOptions { temperature: 0.8, max_len: 300, ..SampleOptions::default() };
+    Ok(Plan::from(defaults).with(wish)?)
 }
 
 /// Returns batches of `size` blocks by their first tokens: a text of `tokens` is cut into blocks from a random offset and shuffled.
