@@ -3,7 +3,8 @@
 A folder `hugging_face/NAME` has what `save_pretrained` writes (`config.json`, `model.safetensors`), a tokeniser where the model
 reads text, and references: `reference.safetensors` for a batch padded on the right, `left.safetensors` for one padded on the
 left. A reference holds `input_ids`, `attention_mask`, and of the outputs `logits`, `last_hidden_state`, `pooler_output`,
-`hidden_states.N`, `attentions.N`, `cross_attentions.N`, `encoder_attentions.N`, `generated_ids`.
+`hidden_states.N`, `attentions.N`, `cross_attentions.N`, `encoder_attentions.N`, `generated_ids`. `generation.json` has what
+`generate` writes with many settings.
 
 Weights are random float32 numbers, rounded to what the file's type holds; PyTorch computes with them in float64, and results are
 rounded to float32 once. With padding on the left, positions count from the first real token, as `generate` counts them.
@@ -160,6 +161,54 @@ def translator(name, kind, config, **more):
     return model, folder
 
 
+def generation(model, folder, prompts, cases):
+    """Tokens that `generate` writes with settings of `generation_config.json`, without the prompt, the end and padding."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    model, config, found = model.float(), model.config, []
+    is_translator = config.is_encoder_decoder
+    ids, mask = padded(prompts, "right" if is_translator else "left", config.pad_token_id or 0)
+    tokens = {key: getattr(config, key, None) for key in ("bos_token_id", "eos_token_id", "decoder_start_token_id")}
+    for settings in cases:
+        plan = transformers.GenerationConfig(**(tokens | {"pad_token_id": config.pad_token_id or 0, "max_new_tokens": 12} | settings))
+        written = model.generate(ids, attention_mask=mask, generation_config=plan)[:, 1 if is_translator else ids.shape[1] :]
+        ends = plan.eos_token_id if isinstance(plan.eos_token_id, list) else [plan.eos_token_id]
+        rows = []
+        for row in written.tolist():
+            end = next((at for at, id in enumerate(row) if id in ends), len(row))
+            rows.append(row[:end])
+        found.append({"settings": {"max_new_tokens": 12} | settings, "written": rows})
+    torch.set_default_dtype(before)
+    (folder / "generation.json").write_text(json.dumps({"prompts": prompts, "cases": found}) + "\n")
+
+
+PROMPTS = [[5, 9, 11, 7, 23, 8, 6], [12, 6, 19, 10], [3]]
+# Ends that are probable enough to be written.
+ENDS = {"eos_token_id": [17, 28, 9]}
+
+
+def plans(**more):
+    """Settings of generation that change what is written."""
+    beam = {"num_beams": 4}
+    plans = [
+        {},
+        ENDS,
+        beam,
+        beam | ENDS,
+        beam | ENDS | {"early_stopping": True, "length_penalty": 0.3},
+        ENDS | {"num_beams": 3, "early_stopping": "never", "length_penalty": 2.0},
+        beam | ENDS | {"length_penalty": -1.0},
+        {"repetition_penalty": 1.7},
+        beam | ENDS | {"repetition_penalty": 1.7},
+        {"no_repeat_ngram_size": 2},
+        beam | {"no_repeat_ngram_size": 1},
+        ENDS | {"min_new_tokens": 4, "suppress_tokens": [2, 8], "begin_suppress_tokens": [4, 6, 10]},
+        beam | ENDS | {"bad_words_ids": [[3], [5, 6], [21]], "min_new_tokens": 3},
+        {"forced_eos_token_id": 9, "max_new_tokens": 5},
+    ]
+    return [plan | more for plan in plans]
+
+
 def word_pieces(folder, before="[CLS]", after="[SEP]", pad="[PAD]", unknown="[UNK]", mask="[MASK]"):
     """A tokeniser like BERT's, with settings of truncation and padding that a reader must not follow."""
     vocab = {token: number for number, token in enumerate([pad, before, after, unknown, mask] + WORDS)}
@@ -272,9 +321,67 @@ def buckets():
     (HERE / "buckets.json").write_text(json.dumps(cases) + "\n")
 
 
+CHATS = {
+    "chatml": (
+        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + '<|im_end|>' + '\\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    ),
+    "blocks": """{{ bos_token }}
+{%- set ns = namespace(first=true, count=0) %}
+{% for message in messages %}
+    {% if message.role == 'system' and loop.first %}
+        {{- '[SYS] ' ~ message.content.strip().upper() ~ ' [/SYS]' }}
+    {% elif message.role == 'user' %}
+        {% set ns.count = ns.count + 1 %}
+        {{- '\\n[USER ' ~ ns.count ~ '] ' ~ message['content'].replace('  ', ' ') }}
+    {% else %}
+        {{- '\\n[BOT] ' + message.content.split('|')[-1].lstrip() + eos_token }}
+    {% endif %}
+{% endfor %}
+{% if add_generation_prompt and messages[-1]['role'] != 'assistant' %}
+[BOT]
+{%- endif %}
+""",
+    "strict": (
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system here, please') }}{% endif %}"
+        "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+        "{% if m.content is string and m.content.startswith('!') %}{% continue %}{% endif %}"
+        "<{{ m.role[0] }}>{{ m.content | tojson }}{% endfor %}{{ {'a': [1, 2.5, none, true], 'b': 'é<x>'} | tojson }}"
+    ),
+    "macro": (
+        "{% macro turn(who, what) -%}<{{ who }}>{{ what }}</{{ who }}>{%- endmacro -%}"
+        "{{ (bos_token if bos_token is defined else '') }}{% for m in messages if m.content %}{{ turn(m.role, m.content | length) }}"
+        "{% if not loop.last %}, {% endif %}{% endfor %}{% if tools is defined and tools %}tools{% endif %}"
+        "{{ messages | map(attribute='role') | join('/') }}{{ messages | selectattr('role', 'equalto', 'user') | list | length }}"
+    ),
+}
+TALKS = [
+    [{"role": "user", "content": " Hello,  you! "}],
+    [{"role": "system", "content": " Be kind. "}, {"role": "user", "content": "Hi <b>\u00e9</b>"}, {"role": "assistant", "content": "think| yes"}, {"role": "user", "content": "!really?"}],
+    [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b\n\nc"}, {"role": "user", "content": "!d"}],
+]
+
+
+def chats():
+    """Conversations written by chat templates, or the messages of errors that templates raise."""
+    found = []
+    tokens = {"bos_token": "<s>", "eos_token": "</s>"}
+    for name, template in CHATS.items():
+        for number, messages in enumerate(TALKS):
+            tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0}, unk_token="a")), **tokens)
+            case = {"name": f"{name} {number}", "template": template, "settings": tokens, "messages": messages}
+            try:
+                case["text"] = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, add_generation_prompt=True)
+            except Exception as error:
+                case["error"] = str(error)
+            found.append(case)
+    (HERE / "chat.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
 def main():
     HERE.mkdir(exist_ok=True)
     buckets()
+    chats()
     encoder("bert", transformers.BertModel, bert())
     model, folder = encoder("bert-masked", transformers.BertForMaskedLM, bert())
     word_pieces(folder)
@@ -287,9 +394,11 @@ def main():
     sentences("sentences", bert())
 
     config = transformers.GPT2Config(vocab_size=262, n_embd=16, n_layer=2, n_head=4, n_positions=40, bos_token_id=0, eos_token_id=0)
-    _, folder = decoder("gpt2", transformers.GPT2LMHeadModel, config)
+    model, folder = decoder("gpt2", transformers.GPT2LMHeadModel, config)
     bytes_pairs(folder)
-    decoder("llama", transformers.LlamaForCausalLM, llama(transformers.LlamaConfig))
+    generation(model, folder, PROMPTS, plans())
+    model, folder = decoder("llama", transformers.LlamaForCausalLM, llama(transformers.LlamaConfig))
+    generation(model, folder, PROMPTS, plans(**ENDS))
     scaled = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
     model, folder = decoder("llama3", transformers.LlamaForCausalLM, llama(transformers.LlamaConfig, tie_word_embeddings=True, **rope(**scaled)))
     gradients(model.double(), folder, input_ids=ids)
@@ -319,10 +428,14 @@ def main():
         vocab_size=40, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
         encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=24, activation_function="swish", scale_embedding=True,
         pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, forced_eos_token_id=None)
-    translator("marian", transformers.MarianMTModel, marian)
+    model, folder = translator("marian", transformers.MarianMTModel, marian)
+    more = [{"num_beams": 4, "bad_words_ids": [[0]], "forced_eos_token_id": 1, "max_length": 9, "max_new_tokens": None}, {"forced_bos_token_id": 7}]
+    generation(model, folder, PROMPTS, plans() + more)
     sizes = dict(vocab_size=30, d_model=16, d_kv=5, d_ff=16, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
                  relative_attention_max_distance=12, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
     model, folder = translator("t5", transformers.T5ForConditionalGeneration, transformers.T5Config(**sizes))
+    generation(model, folder, PROMPTS, plans())
+    model = model.double()
     gradients(model, folder, input_ids=ids, decoder_input_ids=torch.tensor([[0, 8, 13, 9]]))
     gated = dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1)
     translator("t5-gated", transformers.T5ForConditionalGeneration, transformers.T5Config(**(sizes | gated)))

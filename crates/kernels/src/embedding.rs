@@ -4,6 +4,7 @@
 //! out[i] = table[ids[i]]        ∂table[v] = Σ_{i : ids[i] = v} ∂out[i]
 //! ```
 
+use half::bf16;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
@@ -28,6 +29,22 @@ pub fn embedding_forward(table: &[f32], width: usize, ids: &[i64], out: &mut [f3
         for (out, &id) in out.chunks_exact_mut(width).zip(&ids[first..]) {
             let start = id as usize * width;
             out.copy_from_slice(&table[start..start + width]);
+        }
+    });
+    Ok(())
+}
+
+/// Same as [`embedding_forward`] for a table of bf16 numbers.
+///
+/// # Shapes
+/// `table` `[vocab, width]`, `ids` `[n]`, `out` `[n, width]`.
+pub fn embedding_forward_half(table: &[bf16], width: usize, ids: &[i64], out: &mut [f32]) -> Result<(), KernelError> {
+    let vocab = check_rows("embedding table", table.len(), width)?;
+    check_len("embedding out", out.len(), check_product("embedding out", ids.len(), width)?)?;
+    check_ids(ids, vocab)?;
+    for_each_rows(out, width, |first, out| {
+        for (out, &id) in out.chunks_exact_mut(width).zip(&ids[first..]) {
+            out.iter_mut().zip(&table[id as usize * width..]).for_each(|(out, value)| *out = value.to_f32());
         }
     });
     Ok(())

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::activation::{Activation, activate, add_bias_and_activate, differentiate};
 use crate::error::{KernelError, check_len, check_product};
 use crate::isa::dispatch;
+use crate::linear_weight::LinearWeight;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 use crate::parallel::{for_each_rows, rows_per_piece};
 use crate::scratch::Scratch;
@@ -46,15 +47,15 @@ pub struct LinearGradients<'a> {
 /// # Shapes
 /// `x` `[rows, d_in]`, `weight` `[d_in, d_out]` stored by rows or by columns, `bias` `[d_out]`, the pre-activation and
 /// `out` `[rows, d_out]`.
-pub fn linear_forward(
+pub fn linear_forward<'w>(
     shape: LinearShape,
     x: &[f32],
-    weight: Matrix<'_>,
+    weight: impl Into<LinearWeight<'w>>,
     bias: Option<&[f32]>,
     activation: Option<(Activation, &mut [f32])>,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    let LinearShape { rows, d_in, d_out } = shape;
+    let (LinearShape { rows, d_out, .. }, weight) = (shape, weight.into());
     shape.check(x, weight)?;
     check_len("linear bias", bias.map_or(d_out, <[f32]>::len), d_out)?;
     check_len("linear out", out.len(), rows * d_out)?;
@@ -64,19 +65,18 @@ pub fn linear_forward(
     if rows == 0 || d_out == 0 {
         return Ok(());
     }
-    let x = Matrix::new(x, rows, d_in)?;
     // Bias and activation are passes over the finished product. Applying them to pieces of rows as they are finished, or
     // starting the product from the bias, gains nothing: [4096, 256] x [256, 1024] takes 6.6 ms, with a bias 7.3 (pieces 7.4,
     // from the bias 7.6), with bias and GELU 12.0 (pieces 12.2).
     match (activation, bias) {
         (None, bias) => {
-            matmul(x, weight, out, d_out, Output::Replace, Threads::Pool)?;
+            weight.product(shape, x, out)?;
             if let Some(bias) = bias {
                 for_each_rows(out, d_out, |_, out| dispatch(AddBias { bias, out }));
             }
         }
         (Some((kind, pre)), bias) => {
-            matmul(x, weight, pre, d_out, Output::Replace, Threads::Pool)?;
+            weight.product(shape, x, pre)?;
             let finish = |pre: &mut [f32], out: &mut [f32]| match bias {
                 Some(bias) => add_bias_and_activate(kind, bias, pre, out),
                 None => activate(kind, pre, out),
@@ -160,7 +160,8 @@ pub fn linear_activation_backward(
 
 impl LinearShape {
     /// Refuses arguments of other sizes, and sizes whose products overflow.
-    pub(crate) fn check(self, x: &[f32], weight: Matrix<'_>) -> Result<(), KernelError> {
+    pub(crate) fn check<'w>(self, x: &[f32], weight: impl Into<LinearWeight<'w>>) -> Result<(), KernelError> {
+        let weight = weight.into();
         check_len("linear x", x.len(), check_product("linear x", self.rows, self.d_in)?)?;
         if weight.size() != (self.d_in, self.d_out) {
             let (rows, cols) = weight.size();

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_flex::FlexTensor;
-use regard_kernels::embedding::{embedding_backward, embedding_forward};
+use half::bf16;
+use regard_kernels::embedding::{embedding_backward, embedding_forward, embedding_forward_half};
 use regard_kernels::unwritten;
 
 use crate::error::{OpError, check_width};
-use crate::fused::{FusedOp, Purpose, apply, check_f32, contiguous, elements, integers, is_fused, sizes, tensor};
+use crate::fused::{FusedOp, Purpose, apply, check_weight, contiguous, elements, integers, is_fused, sizes, tensor};
 
 /// Returns the rows of `table` at the indices `ids`. An index outside the table is an error that states its position.
 ///
 /// # Shapes
-/// `table` `[vocab, width]`, `ids` `[batch, seq]` → `[batch, seq, width]`.
+/// `table` `[vocab, width]`, f32 or, outside training, bf16, `ids` `[batch, seq]` → `[batch, seq, width]`.
 pub fn embedding(table: Tensor<2>, ids: Tensor<2, Int>) -> Result<Tensor<3>, OpError> {
-    check_f32("table", &table)?;
+    check_weight("table", &table)?;
     check_width("table", &table.dims())?;
     let [vocab, _] = table.dims();
     let [batch, seq] = ids.dims();
@@ -53,8 +54,13 @@ impl FusedOp<1> for Embedding {
         let table = contiguous(table);
         let shape: [usize; 2] = sizes(&table);
         let mut out = unwritten(self.ids.len() * shape[1]);
-        if !out.is_empty() {
-            embedding_forward(elements(&table), shape[1], &self.ids, &mut out)?;
+        match table.dtype() {
+            _ if out.is_empty() => {}
+            DType::BF16 => {
+                let table: &[bf16] = table.as_slice().expect("the table was made contiguous");
+                embedding_forward_half(table, shape[1], &self.ids, &mut out)?;
+            }
+            _ => embedding_forward(elements(&table), shape[1], &self.ids, &mut out)?,
         }
         Ok((tensor(out, [self.batch, self.seq, shape[1]]), shape))
     }

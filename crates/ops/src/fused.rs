@@ -14,7 +14,8 @@ use burn::backend::{
 };
 use burn::tensor::{DType, Int, Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
-use regard_kernels::Matrix;
+use half::bf16;
+use regard_kernels::{HalfMatrix, LinearWeight, Matrix};
 
 use crate::error::OpError;
 
@@ -138,6 +139,14 @@ pub(crate) fn check_f32<const D: usize>(what: &'static str, tensor: &Tensor<D>) 
     }
 }
 
+/// Returns an error unless the elements of a weight are f32, or bf16 on the Flex backend outside training.
+pub(crate) fn check_weight<const D: usize>(what: &'static str, tensor: &Tensor<D>) -> Result<(), OpError> {
+    match tensor.dtype() {
+        DType::BF16 if is_fused(tensor) && !is_tracked(tensor) => Ok(()),
+        _ => check_f32(what, tensor),
+    }
+}
+
 /// Returns the tensor in contiguous memory, without a copy if it already is.
 pub(crate) fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
@@ -168,6 +177,17 @@ impl Weight {
         let [rows, cols] = sizes(&self.stored);
         let matrix = Matrix::new(elements(&self.stored), rows, cols).expect("the sizes are those of the tensor");
         if self.is_transposed { matrix.transposed() } else { matrix }
+    }
+
+    /// Returns the matrix with elements of its type, f32 or bf16.
+    pub(crate) fn of_its_type(&self) -> LinearWeight<'_> {
+        if self.stored.dtype() != DType::BF16 {
+            return self.matrix().into();
+        }
+        let [rows, cols] = sizes(&self.stored);
+        let data: &[bf16] = self.stored.as_slice().expect("the matrix or its transpose is contiguous");
+        let matrix = HalfMatrix::new(data, rows, cols).expect("the sizes are those of the tensor");
+        if self.is_transposed { matrix.transposed().into() } else { matrix.into() }
     }
 
     /// Returns the gradient of the weight, given its elements in the order in which the weight is stored.

@@ -1,6 +1,6 @@
 //! Fused linear layer, `activation(x W + b)`.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use burn_flex::FlexTensor;
 use regard_kernels::activation::Activation;
 use regard_kernels::linear::{
@@ -10,12 +10,14 @@ use regard_kernels::unwritten;
 
 use crate::activation::activation_fallback;
 use crate::error::{OpError, check_shape};
-use crate::fused::{FusedOp, Purpose, Weight, apply, check_f32, contiguous, elements, is_fused, tensor};
+use crate::fused::{
+    FusedOp, Purpose, Weight, apply, check_f32, check_weight, contiguous, elements, is_fused, is_tracked, tensor,
+};
 
 /// Computes `activation(x W + b)` over the last dimension.
 ///
 /// # Shapes
-/// `x` `[…, d_in]`, `weight` `[d_in, d_out]`, `bias` `[d_out]` → `[…, d_out]`.
+/// `x` `[…, d_in]`, `weight` `[d_in, d_out]`, f32 or, outside training, bf16, `bias` `[d_out]` → `[…, d_out]`.
 pub fn linear<const D: usize>(
     x: Tensor<D>,
     weight: Tensor<2>,
@@ -89,7 +91,10 @@ pub(crate) fn check<const D: usize>(
     bias: &Option<Tensor<1>>,
 ) -> Result<LinearShape, OpError> {
     check_f32("input", x)?;
-    check_f32("weight", weight)?;
+    check_weight("weight", weight)?;
+    if weight.dtype() != DType::F32 && is_tracked(x) {
+        check_f32("weight of a layer in training", weight)?;
+    }
     let dims = x.dims();
     let [d_in, d_out] = weight.dims();
     if D == 0 || dims[D - 1] != d_in {
@@ -143,7 +148,7 @@ impl<const N: usize> FusedOp<N> for Linear {
         let mut pre = self.activation.map(|_| unwritten(rows * d_out));
         let activation = self.activation.zip(pre.as_deref_mut());
         let bias = bias.as_ref().map(elements);
-        linear_forward(self.shape, elements(&x), weight.matrix(), bias, activation, &mut out)?;
+        linear_forward(self.shape, elements(&x), weight.of_its_type(), bias, activation, &mut out)?;
         if let Some(residual) = &residual {
             add_to(elements(residual), &mut out)?;
         }

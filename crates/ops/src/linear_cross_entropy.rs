@@ -10,7 +10,7 @@ use regard_kernels::unwritten;
 
 use crate::cross_entropy::{cross_entropy_fallback, fallback};
 use crate::error::{OpError, check_shape};
-use crate::fused::{FusedOp, Purpose, Weight, apply, contiguous, elements, integers, is_fused, tensor};
+use crate::fused::{FusedOp, Purpose, Weight, apply, check_f32, contiguous, elements, integers, is_fused, tensor};
 use crate::linear::{check, linear_fallback};
 
 /// Computes the mean cross-entropy of `x W + b` against `targets`, over the rows whose target is not ignored.
@@ -27,6 +27,7 @@ pub fn linear_cross_entropy(
     options: CrossEntropyOptions,
 ) -> Result<Tensor<1>, OpError> {
     let shape = check(&x, &weight, &bias)?;
+    check_f32("weight", &weight)?;
     check_shape("targets", targets.dims(), [shape.rows])?;
     let targets = integers(targets);
     check_targets(&targets, shape.d_out, options)?;

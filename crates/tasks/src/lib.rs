@@ -7,6 +7,7 @@ mod caption;
 mod classify;
 pub mod compare;
 mod compose;
+mod data_share;
 pub mod decode;
 mod error;
 pub mod extended;
@@ -49,7 +50,7 @@ mod write;
 
 pub use error::TaskError;
 use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag};
-pub use opened::{Examples, Opened, open};
+pub use opened::{Examples, Opened, open, open_as};
 use run::kind_of;
 pub use run::{Finished, Kind, Request};
 

@@ -12,11 +12,11 @@ use regard_inspect::show::Shown;
 use regard_inspect::show::position::show_trained;
 use regard_nn::{Ablation, Capture, Init, Inventory, Means, Mode, Pass, Wanted};
 
-use crate::decode::SampleOptions;
+use crate::decode::Wish;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, MODEL};
 use crate::heads::{self, Heads};
-use crate::hugging_face::Checkpoint;
+use crate::hugging_face::{Checkpoint, Precision};
 use crate::ink::{Ink, PenOptions, PenRequest};
 use crate::input::{Given, InputKind};
 use crate::looked::Draw;
@@ -82,10 +82,15 @@ pub trait Opened: Send + Sync {
     fn generate(
         &self,
         prompts: &[Prompt<Given>],
-        options: &SampleOptions,
+        wish: &Wish,
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError>;
+
+    /// Returns whether a generated text goes on from its prompt; the one of a translator does not. True by default.
+    fn continues_prompts(&self) -> bool {
+        true
+    }
 
     /// Writes lines by hand. A text that the model cannot write gets an error without affecting the others.
     fn write_by_hand(
@@ -109,8 +114,17 @@ pub trait Opened: Send + Sync {
 
 /// Opens a model folder of any task, or a checkpoint of `transformers`.
 pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
-    if let Some(checkpoint) = Checkpoint::open(path)? {
+    open_as(path, Precision::Single)
+}
+
+/// Same as [`open`], with weights stored as `precision` says; only checkpoints of `transformers` can have half precision.
+pub fn open_as(path: &Path, precision: Precision) -> Result<Arc<dyn Opened>, TaskError> {
+    if let Some(checkpoint) = Checkpoint::open_as(path, precision)? {
         return Ok(Arc::new(checkpoint));
+    }
+    if precision != Precision::Single {
+        let problem = "its weights cannot be stored as bf16: only those of checkpoints of transformers can";
+        return Err(TaskError::folder(path, problem));
     }
     let (folder, description) = Folder::open(path)?;
     let Some(kind) = crate::kind(&description.task) else {
@@ -375,7 +389,7 @@ impl<T: Task> Opened for Model<T> {
     fn generate(
         &self,
         prompts: &[Prompt<Given>],
-        options: &SampleOptions,
+        wish: &Wish,
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
@@ -384,7 +398,7 @@ impl<T: Task> Opened for Model<T> {
             Ok(Prompt { input, seed: prompt.seed })
         };
         let prompts = prompts.iter().map(read).collect::<Result<Vec<_>, TaskError>>()?;
-        self.task.generate(&self.model, &prompts, options, pass, piece)
+        self.task.generate(&self.model, &prompts, wish, pass, piece)
     }
 
     fn write_by_hand(

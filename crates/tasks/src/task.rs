@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::auto::{Asked, Auto, Choice, Facts};
-use crate::decode::SampleOptions;
+use crate::decode::Wish;
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::ink::{Ink, PenOptions, PenRequest};
@@ -197,7 +197,7 @@ pub trait Task: Sized + Send + Sync + 'static {
         &self,
         _model: &Self::Model,
         _prompts: &[Prompt<Self::Input>],
-        _options: &SampleOptions,
+        _wish: &Wish,
         _pass: &Pass,
         _piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {

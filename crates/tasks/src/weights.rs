@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
+use half::bf16;
 use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
 
@@ -127,7 +128,25 @@ pub fn replace_some<M: Module>(
     module: M,
     read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
 ) -> Result<M, TaskError> {
-    let mut fill = Fill { path: Vec::new(), read, problem: None };
+    fill(module, read, |_, _| false)
+}
+
+/// Same as [`load_with`], with the parameters for whose names and shapes `rounds` returns true stored as bf16. Only inference can
+/// use them, and only as weights of linear layers and as tables of embeddings.
+pub fn load_rounded<M: Module>(
+    module: M,
+    mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+    rounds: impl Fn(&str, &[usize]) -> bool,
+) -> Result<M, TaskError> {
+    fill(module, |name, shape| read(name, shape).map(Some), rounds)
+}
+
+fn fill<M: Module>(
+    module: M,
+    read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
+    rounds: impl Fn(&str, &[usize]) -> bool,
+) -> Result<M, TaskError> {
+    let mut fill = Fill { path: Vec::new(), read, rounds, problem: None };
     let module = module.map(&mut fill);
     match fill.problem {
         Some(problem) => Err(problem),
@@ -185,13 +204,18 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-struct Fill<R> {
+struct Fill<R, H> {
     path: Vec<String>,
     read: R,
+    rounds: H,
     problem: Option<TaskError>,
 }
 
-impl<R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>> ModuleMapper for Fill<R> {
+impl<R, H> ModuleMapper for Fill<R, H>
+where
+    R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
+    H: Fn(&str, &[usize]) -> bool,
+{
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_string());
     }
@@ -208,6 +232,10 @@ impl<R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>> ModuleMapp
             return Param::from_mapped_value(id, value, mapper);
         }
         let value = match (self.read)(&name, &shape) {
+            Ok(Some(values)) if (self.rounds)(&name, &shape) => {
+                let halves: Vec<bf16> = values.into_iter().map(bf16::from_f32).collect();
+                Tensor::from_data(TensorData::new(halves, shape), (&device, DType::BF16))
+            }
             Ok(Some(values)) => Tensor::from_data(TensorData::new(values, shape), &device).set_require_grad(tracked),
             Ok(None) => value,
             Err(problem) => {

@@ -1,5 +1,6 @@
 //! `regard bench`: measures the speed of Regard; `bench/compare` runs it side by side with PyTorch.
 
+mod checkpoint;
 mod gpt;
 mod graph;
 mod handwriting;
@@ -10,6 +11,7 @@ mod speech;
 mod train;
 mod work;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -18,6 +20,7 @@ use serde_json::json;
 
 use crate::failure::wrong_use;
 use crate::print::{print, tell};
+use crate::trained::WeightType;
 use work::{UnknownWork, Work};
 
 /// The arguments of `regard bench`.
@@ -35,6 +38,15 @@ pub struct Bench {
     /// Number of training steps that `bench train` shows without --only and --json
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
+    /// Folder of the checkpoint that `bench checkpoint` measures
+    #[arg(long, value_name = "FOLDER")]
+    model: Option<PathBuf>,
+    /// File with one text per line that `bench checkpoint` embeds
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// How the checkpoint's weights are stored
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t = WeightType::F32)]
+    weights: WeightType,
     /// Print one JSON document on standard output; times still go to standard error
     #[arg(long)]
     json: bool,
@@ -48,6 +60,8 @@ pub enum Subject {
     Train,
     /// In-context learning: drawing the fields, and the node iteration on them
     Icl,
+    /// A published checkpoint, --model: embed, embed/one, prompt/TOKENS, generate/PROMPTxTOKENS, beam/TEXTSxSOURCExTOKENSxBEAMS
+    Checkpoint,
 }
 
 impl Bench {
@@ -55,6 +69,9 @@ impl Bench {
     pub fn run(self) -> Result<()> {
         if self.subject == Subject::Train && self.only.is_none() && !self.json {
             return train::show(self.steps);
+        }
+        if self.subject == Subject::Checkpoint {
+            return self.run_checkpoint();
         }
         let works = self.works()?;
         let isa = regard_kernels::Isa::current().name();
@@ -83,6 +100,7 @@ impl Bench {
             Subject::Kernels => Work::kernels(),
             Subject::Train => Work::training(),
             Subject::Icl => Work::icl(),
+            Subject::Checkpoint => Vec::new(),
         };
         let Some(only) = &self.only else { return Ok(all) };
         // A complete name is a benchmark of its own, of any shape.

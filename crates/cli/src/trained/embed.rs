@@ -9,7 +9,7 @@ use regard_data::open_text;
 use regard_nn::Pass;
 use serde_json::json;
 
-use super::checkpoint;
+use super::{Weights, checkpoint_as};
 use crate::failure::{failure, wrong_use};
 use crate::print::print;
 
@@ -25,6 +25,8 @@ pub struct Embed {
     /// A file with one text per line; - is standard input
     #[arg(long, value_name = "F", conflicts_with = "texts")]
     input: Option<PathBuf>,
+    #[command(flatten)]
+    weights: Weights,
     /// Print one JSON document instead of a line of numbers per text
     #[arg(long)]
     json: bool,
@@ -32,7 +34,7 @@ pub struct Embed {
 
 impl Embed {
     pub fn run(self) -> Result<()> {
-        let model = checkpoint(&self.model)?;
+        let model = checkpoint_as(&self.model, self.weights.weights)?;
         let texts = self.texts()?;
         if texts.is_empty() {
             return Err(wrong_use(anyhow!("no texts to embed")));

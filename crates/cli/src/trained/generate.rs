@@ -9,13 +9,13 @@ use regard_data::{Handwritten, read_strokes};
 use regard_nn::Pass;
 use regard_system::{check_folder, save_atomically};
 use regard_tasks::Opened;
-use regard_tasks::decode::SampleOptions;
+use regard_tasks::decode::{Chat, Wish};
 use regard_tasks::ink::{self, Ink, PenOptions, PenRequest};
 use regard_tasks::input::Given;
 use regard_tasks::task::Prompt;
 use serde_json::{Value, json};
 
-use super::opened;
+use super::{Weights, opened_as};
 use crate::failure::{failure, wrong_use};
 use crate::print::{print, tell};
 use crate::value::{from_one, from_zero, number, take_negatives};
@@ -29,12 +29,12 @@ const MOST_LINES: u64 = 10_000;
 #[derive(Args)]
 #[command(mut_args(take_negatives))]
 pub struct Generate {
-    /// A model folder written by `regard train generate` or `regard train write`
+    /// A model folder written by `regard train generate` or `regard train write`, or a published language model or translator
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// The text to continue, empty by default; or the text to write by hand, in one or more lines
-    #[arg(value_name = "PROMPT", default_value = "")]
-    prompt: String,
+    /// Texts to continue or to translate, all at once, an empty one by default; or the text to write by hand, in one or more lines
+    #[arg(value_name = "PROMPT")]
+    prompts: Vec<String>,
     #[command(flatten)]
     text: TextFlags,
     #[command(flatten)]
@@ -42,18 +42,21 @@ pub struct Generate {
     /// Seed of the sampling
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
+    #[command(flatten)]
+    weights: Weights,
     /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Flags of language models.
+/// Flags of language models and translators. A published checkpoint has defaults of its own, in generation_config.json.
 #[derive(Args)]
 struct TextFlags {
     /// Number of tokens to write; 300 by default
     #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
     tokens: Option<usize>,
-    /// Sampling temperature: below 1 favours likely tokens, above 1 unlikely ones; 0 always takes the likeliest; 0.8 by default
+    /// Sampling temperature: below 1 favours likely tokens, above 1 unlikely ones; 0 always takes the likeliest. 0.8 by default; a
+    /// checkpoint takes the likeliest unless its folder says otherwise
     #[arg(long, value_name = "T", value_parser = number)]
     temperature: Option<f64>,
     /// Sample only among the K likeliest tokens; among all by default
@@ -62,6 +65,28 @@ struct TextFlags {
     /// Sample only among the likeliest tokens that together have probability P; among all by default
     #[arg(long, value_name = "P", value_parser = number)]
     top_p: Option<f64>,
+    /// Search for the likeliest text with a beam of N hypotheses instead of sampling
+    #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
+    beams: Option<usize>,
+    /// Beam search: divide log-probabilities by length^A; above 0 favours long texts; 1 by default
+    #[arg(long, value_name = "A", value_parser = number)]
+    length_penalty: Option<f64>,
+    /// Make tokens that have occurred less likely: divide positive scores by this, multiply negative ones; 1 by default
+    #[arg(long, value_name = "R", value_parser = number)]
+    repetition_penalty: Option<f64>,
+    /// Never write the same N tokens in a row twice
+    #[arg(long, value_name = "N", value_parser = from_one::<usize>)]
+    no_repeat: Option<usize>,
+    /// End the text before this string; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Answer each prompt as the message of a user, by the checkpoint's chat template; a prompt may also be a JSON list of messages
+    /// with "role" and "content"
+    #[arg(long)]
+    chat: bool,
+    /// With --chat: the message of the system, before all others
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    system: Option<String>,
 }
 
 /// Flags of models of handwriting.
@@ -87,23 +112,35 @@ struct PenFlags {
 impl TextFlags {
     /// Returns the first flag that was given.
     fn given(&self) -> Option<&'static str> {
-        let Self { tokens, temperature, top_k, top_p } = self;
+        let Self { tokens, temperature, top_k, top_p, beams, length_penalty, repetition_penalty, no_repeat, .. } = self;
         let flags = [
             ("--tokens", tokens.is_some()),
             ("--temperature", temperature.is_some()),
             ("--top-k", top_k.is_some()),
             ("--top-p", top_p.is_some()),
+            ("--beams", beams.is_some()),
+            ("--length-penalty", length_penalty.is_some()),
+            ("--repetition-penalty", repetition_penalty.is_some()),
+            ("--no-repeat", no_repeat.is_some()),
+            ("--stop", !self.stop.is_empty()),
+            ("--chat", self.chat),
         ];
         flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
 
-    fn options(&self) -> SampleOptions {
-        SampleOptions {
-            temperature: self.temperature.unwrap_or(0.8) as f32,
+    fn wish(&self) -> Wish {
+        let single = |number: Option<f64>| number.map(|number| number as f32);
+        Wish {
+            max_len: self.tokens,
+            temperature: single(self.temperature),
             top_k: self.top_k,
-            top_p: self.top_p.map(|p| p as f32),
-            max_len: self.tokens.unwrap_or(300),
-            stop: Vec::new(),
+            top_p: single(self.top_p),
+            beams: self.beams,
+            length_penalty: self.length_penalty,
+            repetition_penalty: single(self.repetition_penalty),
+            no_repeat: self.no_repeat,
+            stop: self.stop.clone(),
+            chat: self.chat.then(|| Chat { system: self.system.clone() }),
         }
     }
 }
@@ -125,7 +162,7 @@ impl PenFlags {
 
 impl Generate {
     pub fn run(self) -> Result<()> {
-        let model = opened(&self.model)?;
+        let model = opened_as(&self.model, self.weights.weights)?;
         let by_hand = model.description().task == BY_HAND;
         let (other, kind) = match by_hand {
             true => (self.text.given(), "models of text; this one writes by hand"),
@@ -138,29 +175,45 @@ impl Generate {
     }
 
     fn write_text(&self, model: &dyn Opened) -> Result<()> {
-        let options = self.text.options();
-        options.validate().map_err(failure)?;
-        let mut text = String::new();
-        let live = !self.json;
-        // The prompt is printed with the first piece, once the model has accepted it.
-        let mut prompt = Some(self.prompt.as_str());
-        let mut hear = |_: usize, piece: &str| {
+        let wish = self.text.wish();
+        let none = [String::new()];
+        let prompts = if self.prompts.is_empty() { &none[..] } else { &self.prompts };
+        let mut texts = vec![String::new(); prompts.len()];
+        let live = !self.json && prompts.len() == 1;
+        // The prompt is printed with the first piece, once the model has accepted it. A translator's text does not go on from it.
+        let is_continued = model.continues_prompts() && !self.text.chat;
+        let mut before = is_continued.then_some(prompts[0].as_str());
+        let mut hear = |at: usize, piece: &str| {
             if live {
-                let piece = format!("{}{piece}", prompt.take().unwrap_or_default());
+                let piece = format!("{}{piece}", before.take().unwrap_or_default());
                 let mut out = std::io::stdout().lock();
                 // The last `print` below notices a closed pipe.
                 let _ = out.write_all(piece.as_bytes()).and_then(|()| out.flush());
             } else {
-                text.push_str(piece);
+                texts[at].push_str(piece);
             }
         };
-        let given = (!self.prompt.is_empty()).then(|| Given::argument(&self.prompt, model.input_kind()));
-        let input = given.transpose().map_err(failure)?;
-        let prompts = [Prompt { input, seed: self.seed }];
-        model.generate(&prompts, &options, &Pass::inference(), &mut hear).map_err(failure)?;
-        match self.json {
-            true => print(&format!("{}\n", json!({ "input": self.prompt, "output": text }))),
-            false => print("\n"),
+        let begin = |(at, prompt): (usize, &String)| {
+            let given = (!prompt.is_empty()).then(|| Given::argument(prompt, model.input_kind()));
+            Ok(Prompt { input: given.transpose().map_err(failure)?, seed: self.seed.wrapping_add(at as u64) })
+        };
+        let starts = prompts.iter().enumerate().map(begin).collect::<Result<Vec<_>>>()?;
+        model.generate(&starts, &wish, &Pass::inference(), &mut hear).map_err(failure)?;
+        if live {
+            return print("\n");
+        }
+        let document = |(prompt, text): (&String, &String)| json!({ "input": prompt, "output": text });
+        let mut documents: Vec<Value> = prompts.iter().zip(&texts).map(document).collect();
+        match (self.json, documents.len()) {
+            (true, 1) => print(&format!("{}\n", documents.remove(0))),
+            (true, _) => print(&format!("{}\n", Value::Array(documents))),
+            (false, _) => {
+                let whole = |(prompt, text): (&String, &String)| match is_continued {
+                    true => format!("{prompt}{text}\n"),
+                    false => format!("{text}\n"),
+                };
+                print(&prompts.iter().zip(&texts).map(whole).collect::<Vec<_>>().join("\n"))
+            }
         }
     }
 
@@ -175,7 +228,8 @@ impl Generate {
         }
         let prime = self.pen.prime.as_deref().map(primed).transpose()?;
         let options = PenOptions { bias, prime, points: self.pen.points };
-        let mut texts: Vec<&str> = self.prompt.lines().filter(|line| !line.trim().is_empty()).collect();
+        let mut texts: Vec<&str> =
+            self.prompts.iter().flat_map(|prompt| prompt.lines()).filter(|line| !line.trim().is_empty()).collect();
         if texts.is_empty() {
             texts.push("");
         }

@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use regard_data::Split;
 use regard_nn::{Ablation, Pass};
-use regard_tasks::hugging_face::Checkpoint;
-use regard_tasks::{Examples, Opened, TaskError, open};
+use regard_tasks::hugging_face::{Checkpoint, Precision};
+use regard_tasks::{Examples, Opened, TaskError, open_as};
 
 pub use dump::Dump;
 pub use embed::Embed;
@@ -33,8 +33,35 @@ pub use verify::Verify;
 use crate::failure::failure;
 use crate::print::tell;
 
+/// The flag `--weights`.
+#[derive(Args)]
+struct Weights {
+    /// How a checkpoint's weights are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t = WeightType::F32)]
+    weights: WeightType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WeightType {
+    F32,
+    Bf16,
+}
+
+impl WeightType {
+    pub fn precision(self) -> Precision {
+        match self {
+            Self::F32 => Precision::Single,
+            Self::Bf16 => Precision::Half,
+        }
+    }
+}
+
 fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
-    let model = open(folder).map_err(failure)?;
+    opened_as(folder, WeightType::F32)
+}
+
+fn opened_as(folder: &Path, weights: WeightType) -> Result<Arc<dyn Opened>> {
+    let model = open_as(folder, weights.precision()).map_err(failure)?;
     let description = model.description();
     if !description.finished {
         tell!("note: {} is at step {}; its training has not ended", folder.display(), description.step);
@@ -44,7 +71,12 @@ fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
 
 /// Loads a checkpoint of another program; a folder of `regard train` is refused.
 fn checkpoint(folder: &Path) -> Result<Checkpoint> {
-    let found = Checkpoint::open(folder).map_err(failure)?;
+    checkpoint_as(folder, WeightType::F32)
+}
+
+/// Same as [`checkpoint`], with weights stored as this type.
+pub fn checkpoint_as(folder: &Path, weights: WeightType) -> Result<Checkpoint> {
+    let found = Checkpoint::open_as(folder, weights.precision()).map_err(failure)?;
     found.ok_or_else(|| {
         let problem = "expected a checkpoint folder, with config.json (model_type) and model.safetensors; models of regard \
                        train cannot be used here yet";

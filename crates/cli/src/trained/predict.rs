@@ -12,7 +12,7 @@ use regard_tasks::task::{Prediction, Questions, Written};
 use regard_tasks::{Opened, TaskError};
 use serde_json::{Value, json};
 
-use super::{Without, dev_or, opened};
+use super::{Weights, Without, dev_or, opened_as};
 use crate::failure::failure;
 use crate::print::{print, tell};
 
@@ -40,6 +40,8 @@ pub struct Predict {
     /// Compute the means for --without NAME=mean from this file; from the model's dev split by default
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
+    #[command(flatten)]
+    weights: Weights,
     /// Print one JSON document per input instead of text
     #[arg(long)]
     json: bool,
@@ -47,7 +49,7 @@ pub struct Predict {
 
 impl Predict {
     pub fn run(self) -> Result<()> {
-        let model = opened(&self.model)?;
+        let model = opened_as(&self.model, self.weights.weights)?;
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let mut answers =
             Answers { predict: &self, model: model.as_ref(), ablation, written: None, line: 0, refused: 0 };

@@ -1,18 +1,31 @@
 //! Decoding, token by token: search for the most probable sequence ([`greedy`], [`beam`]) or random sampling ([`sample`]).
 //!
-//! Both use a model only through [`Decoder`]: a batch of unfinished sequences, each with the log-probabilities of its next token.
+//! Both use a model only through [`Decoder`]: a batch of unfinished sequences, each with the logits of its next token.
 //! Finished sequences leave the batch, so that short ones cost nothing while long ones go on.
 
 pub mod ctc;
 mod models;
+mod plan;
+mod rules;
 mod sample;
 mod search;
 
 use regard_nn::NnError;
 
 pub use models::{LanguageModelDecoder, RecurrentDecoder, RecurrentLanguageModelDecoder, TransformerDecoder};
-pub use sample::{SampleOptions, sample};
-pub use search::{BeamOptions, Ending, Hypothesis, beam, greedy};
+pub use plan::{Chat, Plan, Wish};
+pub use rules::Rules;
+pub use sample::{Next, SampleOptions, sample, sample_by_rules};
+pub use search::{BeamOptions, Ending, Hypothesis, Patience, Ranking, SearchOptions, beam, greedy, search};
+
+/// The beginning of a sequence, and how many tokens may follow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Tokens that the model reads first, at least one.
+    pub tokens: Vec<u32>,
+    /// Largest number of tokens that follow.
+    pub limit: usize,
+}
 
 /// Returns an error unless there is one prompt per row and none is empty.
 fn check_prompts(prompts: &[Vec<u32>], rows: usize) -> Result<(), NnError> {
@@ -30,13 +43,14 @@ pub trait Decoder {
     /// Returns the number of rows.
     fn rows(&self) -> usize;
 
-    /// Appends the last token to each row and returns the log-probabilities of the next, `[rows, vocab]` in row-major order.
+    /// Appends the last token to each row and returns the logits of the next, `[rows, vocab]` in row-major order: numbers whose
+    /// softmax is its distribution.
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError>;
 
     /// Keeps only these rows, in this order; a row may be repeated.
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError>;
 
-    /// Appends a prompt to each row and returns the log-probabilities of the next token, as [`next`](Self::next) does. Prompts
+    /// Appends a prompt to each row and returns the logits of the next token, as [`next`](Self::next) does. Prompts
     /// must have the same length unless the decoder supports different ones.
     fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
         check_prompts(prompts, self.rows())?;
@@ -49,5 +63,23 @@ pub trait Decoder {
             found = self.next(&prompts.iter().map(|prompt| prompt[place]).collect::<Vec<_>>())?;
         }
         Ok(found)
+    }
+}
+
+impl<D: Decoder + ?Sized> Decoder for Box<D> {
+    fn rows(&self) -> usize {
+        (**self).rows()
+    }
+
+    fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
+        (**self).next(last)
+    }
+
+    fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
+        (**self).select(rows)
+    }
+
+    fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
+        (**self).begin(prompts)
     }
 }

@@ -8,7 +8,6 @@ use regard_nn::models::recurrent_language_model::RecurrentLanguageModel;
 use regard_nn::models::recurrent_writer::{RecurrentSource, RecurrentWriter, WriterState};
 use regard_nn::models::transformer_writer::{TransformerSource, TransformerWriter};
 use regard_nn::{NnError, Pass, row_indices};
-use regard_ops::log_softmax;
 
 use super::{Decoder, check_prompts};
 use crate::rows::{device_of, matrix};
@@ -41,7 +40,7 @@ impl Decoder for TransformerDecoder<'_> {
         self.pass.check_cancelled()?;
         let ids = column(last, self.rows(), &self.device)?;
         let logits = self.model.logits_cached(&self.sources.current, ids, &mut self.caches, &self.pass)?;
-        log_probabilities(logits)
+        last_logits(logits)
     }
 
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
@@ -79,7 +78,7 @@ impl Decoder for RecurrentDecoder<'_> {
         let ids = column(last, self.rows(), &self.device)?.squeeze_dim(1);
         let logits = self.model.step(&self.sources.current, ids, &mut self.state, &self.pass)?;
         self.state = self.state.clone().detach();
-        log_probabilities(logits.unsqueeze_dim(1))
+        last_logits(logits.unsqueeze_dim(1))
     }
 
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
@@ -161,7 +160,7 @@ impl Decoder for LanguageModelDecoder<'_> {
             let unused = read.len().saturating_sub(self.window.unwrap_or(0));
             read.drain(..unused);
         }
-        log_probabilities(logits.unsqueeze_dim(1))
+        last_logits(logits.unsqueeze_dim(1))
     }
 }
 
@@ -191,7 +190,7 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
         let ids = column(last, self.rows(), &self.device)?;
         let logits = self.model.logits_from(&mut self.state, ids, &self.pass)?;
         self.state = self.state.clone().detach();
-        log_probabilities(logits)
+        last_logits(logits)
     }
 
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
@@ -207,7 +206,7 @@ impl Decoder for RecurrentLanguageModelDecoder<'_> {
             self.pass.check_cancelled()?;
             let mut state = self.state.select(row_indices(&[row], self.rows(), &self.device)?);
             let ids = checked(&[prompt.as_slice()], &self.device)?;
-            found.extend(log_probabilities(self.model.logits_from(&mut state, ids, &self.pass)?)?);
+            found.extend(last_logits(self.model.logits_from(&mut state, ids, &self.pass)?)?);
             states.push(state.detach());
         }
         self.state = RecurrentState::side_by_side(states);
@@ -275,10 +274,10 @@ fn checked(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError
     Ok(matrix(tokens, device))
 }
 
-/// Returns the log-probabilities after the last token: `[rows, tokens, vocab]` → `[rows, vocab]` in row-major order.
-fn log_probabilities(logits: Tensor<3>) -> Result<Vec<f32>, NnError> {
+/// Returns the logits after the last token: `[rows, tokens, vocab]` → `[rows, vocab]` in row-major order.
+fn last_logits(logits: Tensor<3>) -> Result<Vec<f32>, NnError> {
     let [_, tokens, _] = logits.dims();
-    let last = logits.narrow(1, tokens - 1, 1).detach();
-    let numbers = log_softmax(last)?.into_data().try_into_vec_as::<f32>();
-    numbers.map_err(|error| NnError::input("log-probabilities", "numbers", error.to_string()))
+    let last = if tokens == 1 { logits } else { logits.narrow(1, tokens - 1, 1) };
+    let numbers = last.detach().into_data().try_into_vec_as::<f32>();
+    numbers.map_err(|error| NnError::input("logits", "numbers", error.to_string()))
 }

@@ -5,7 +5,7 @@ use rand_distr::{Distribution, StandardUniform};
 use regard_nn::{ConfigError, NnError};
 use serde::{Deserialize, Serialize};
 
-use super::Decoder;
+use super::{Decoder, Rules, Start};
 
 /// How tokens are drawn. The temperature is applied first, then `top_k`, then `top_p`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,15 +78,77 @@ impl SampleOptions {
 
     /// Draws a token; returns `None` if no token is possible, for example if all log-probabilities are NaN.
     pub fn draw(&self, log_probabilities: &[f32], random: &mut impl Rng) -> Option<u32> {
-        let tokens = self.distribution(log_probabilities);
-        let mut left: f64 = StandardUniform.sample(random);
-        let falls_here = |&&(_, p): &&(u32, f64)| {
-            left -= p;
-            left < 0.0
-        };
-        // Rounding may leave a remainder after the last token.
-        tokens.iter().find(falls_here).or(tokens.last()).map(|&(token, _)| token)
+        if self.temperature == 0.0 {
+            return most_probable(log_probabilities);
+        }
+        let drawn: f64 = StandardUniform.sample(random);
+        if self.top_k.is_some() {
+            let tokens = self.distribution(log_probabilities);
+            let mut left = drawn;
+            let falls_here = |&&(_, p): &&(u32, f64)| {
+                left -= p;
+                left < 0.0
+            };
+            // Rounding may leave a remainder after the last token.
+            return tokens.iter().find(falls_here).or(tokens.last()).map(|&(token, _)| token);
+        }
+        self.draw_from_all(log_probabilities, drawn)
     }
+
+    /// Draws from all tokens without sorting those that are less probable than the drawn one.
+    fn draw_from_all(&self, log_probabilities: &[f32], drawn: f64) -> Option<u32> {
+        let largest = log_probabilities[most_probable(log_probabilities)? as usize];
+        let temperature = self.temperature;
+        let weigh = |(token, &x): (usize, &f32)| (token as u32, ((x - largest) / temperature).exp());
+        let mut tokens: Vec<(u32, f32)> =
+            log_probabilities.iter().enumerate().filter(|(_, x)| **x > f32::NEG_INFINITY).map(weigh).collect();
+        let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let total: f64 = tokens.iter().map(|&(_, p)| f64::from(p)).sum();
+        let (mut sorted, mut sum, mut kept) = (0, 0.0, None);
+        let mut goal = drawn * total;
+        for at in 0..tokens.len() {
+            if at == sorted {
+                // The next most probable tokens, in groups that grow.
+                let group = (3 * sorted).max(64).min(tokens.len() - sorted);
+                let rest = &mut tokens[sorted..];
+                if group < rest.len() {
+                    rest.select_nth_unstable_by(group, order);
+                }
+                rest[..group].sort_by(order);
+                sorted += group;
+            }
+            sum += f64::from(tokens[at].1);
+            match self.top_p {
+                // The tokens that may be drawn must be known before one is.
+                Some(top_p) if sum >= f64::from(top_p) * total => {
+                    kept = Some(at + 1);
+                    goal = drawn * sum;
+                    break;
+                }
+                Some(_) => {}
+                None if sum > goal => return Some(tokens[at].0),
+                None => {}
+            }
+        }
+        let kept = &tokens[..kept.unwrap_or(tokens.len())];
+        let mut sum = 0.0;
+        let falls_here = |&&(_, p): &&(u32, f32)| {
+            sum += f64::from(p);
+            sum > goal
+        };
+        kept.iter().find(falls_here).or(kept.last()).map(|&(token, _)| token)
+    }
+}
+
+/// Returns the most probable token, the first of several.
+fn most_probable(log_probabilities: &[f32]) -> Option<u32> {
+    let mut best: Option<(usize, f32)> = None;
+    for (token, &x) in log_probabilities.iter().enumerate() {
+        if x > best.map_or(f32::NEG_INFINITY, |(_, most)| most) {
+            best = Some((token, x));
+        }
+    }
+    best.map(|(token, _)| token as u32)
 }
 
 fn normalise(tokens: &mut [(u32, f64)]) {
@@ -103,31 +165,70 @@ pub fn sample(
     random: &mut [impl Rng],
     mut token: impl FnMut(usize, u32),
 ) -> Result<(), NnError> {
+    let start = |prompt: &Vec<u32>| Start { tokens: prompt.clone(), limit: options.max_len };
+    let starts: Vec<Start> = prompts.iter().map(start).collect();
+    sample_by_rules(decoder, &starts, options, &Rules::default(), random, |prompt, next| {
+        token(prompt, next);
+        Next::Continue
+    })
+}
+
+/// Whether a sequence goes on after a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Another token follows.
+    Continue,
+    /// The sequence is over.
+    Stop,
+}
+
+/// Same as [`sample`] with a limit for each start, which `options.max_len` does not change, with rules about the next token, and
+/// until `token` returns [`Next::Stop`].
+pub fn sample_by_rules(
+    decoder: &mut impl Decoder,
+    starts: &[Start],
+    options: &SampleOptions,
+    rules: &Rules,
+    random: &mut [impl Rng],
+    mut token: impl FnMut(usize, u32) -> Next,
+) -> Result<(), NnError> {
     options.validate()?;
-    if random.len() != prompts.len() {
-        let expected = format!("{}, one per prompt", prompts.len());
+    rules.validate()?;
+    if random.len() != starts.len() {
+        let expected = format!("{}, one per prompt", starts.len());
         return Err(NnError::input("random generators", expected, random.len().to_string()));
     }
-    if options.max_len == 0 || prompts.is_empty() {
+    // The start of each row of the decoder.
+    let mut live: Vec<usize> = (0..starts.len()).filter(|&row| starts[row].limit > 0).collect();
+    if live.is_empty() {
         return Ok(());
     }
-    let mut found = decoder.begin(prompts)?;
-    // The prompt of each row of the decoder.
-    let mut live: Vec<usize> = (0..prompts.len()).collect();
-    for drawn in 1.. {
+    if live.len() < starts.len() {
+        decoder.select(&live)?;
+    }
+    let mut found = decoder.begin(&live.iter().map(|&row| starts[row].tokens.clone()).collect::<Vec<_>>())?;
+    let mut written = vec![Vec::new(); starts.len()];
+    loop {
         let vocab = (found.len() / live.len()).max(1);
         let (mut rows, mut last) = (Vec::new(), Vec::new());
-        for (row, (&prompt, log_probabilities)) in live.iter().zip(found.chunks(vocab)).enumerate() {
-            let Some(next) = options.draw(log_probabilities, &mut random[prompt]) else {
-                return Err(NnError::input("log-probabilities", "at least one possible token", "none"));
+        for (row, (&at, logits)) in live.iter().zip(found.chunks_mut(vocab)).enumerate() {
+            let (start, written) = (&starts[at], &mut written[at]);
+            if !rules.are_none() {
+                rules.apply(&start.tokens, written, start.limit, logits);
+            }
+            let Some(next) = options.draw(logits, &mut random[at]) else {
+                return Err(NnError::input("logits", "at least one possible token", "none"));
             };
-            if !options.stop.contains(&next) {
-                token(prompt, next);
+            if options.stop.contains(&next) {
+                continue;
+            }
+            written.push(next);
+            if token(at, next) == Next::Continue && written.len() < start.limit {
                 rows.push(row);
                 last.push(next);
             }
         }
-        if drawn == options.max_len || rows.is_empty() {
+        if rows.is_empty() {
             return Ok(());
         }
         if rows.len() < live.len() {
@@ -136,5 +237,4 @@ pub fn sample(
         }
         found = decoder.next(&last)?;
     }
-    Ok(())
 }

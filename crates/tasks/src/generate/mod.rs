@@ -31,9 +31,9 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::NetworkConfig;
 pub use self::network::Network;
-use self::writing::Writing;
+use self::writing::{Texting, write};
 use crate::auto::{Asked, Choice, Facts};
-use crate::decode::SampleOptions;
+use crate::decode::{Plan, SampleOptions, Start, Wish};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::hugging_face::export_gpt2;
@@ -138,21 +138,18 @@ impl Generate {
         &self,
         model: &Network,
         prompts: &[(Vec<u32>, u64)],
-        options: &SampleOptions,
+        plan: &Plan,
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
-        let mut writings: Vec<Writing> = prompts
-            .iter()
-            .map(|(prompt, _)| Writing::after(|ids: &[u32]| self.tokenizer.decode(ids), prompt))
-            .collect();
-        model.draw(prompts, self.config.window(), options, pass, |prompt, token| {
-            writings[prompt].add(token).iter().for_each(|text| piece(prompt, text));
-        })?;
-        for (prompt, writing) in writings.into_iter().enumerate() {
-            piece(prompt, &writing.rest());
-        }
-        Ok(())
+        let limit = plan.sampling.max_len;
+        let start = |(tokens, seed): &(Vec<u32>, u64)| (Start { tokens: tokens.clone(), limit }, *seed);
+        let (starts, seeds): (Vec<Start>, Vec<u64>) = prompts.iter().map(start).unzip();
+        let decode = |ids: &[u32]| self.tokenizer.decode(ids);
+        let texting = Texting { decode: &decode, is_continued: true };
+        model.decode(prompts.len(), self.config.window(), pass, |decoder| {
+            write(decoder, &starts, &seeds, plan, &texting, piece)
+        })
     }
 
     /// Computes the loss of all tokens but the first, in blocks of `block` tokens, or of the first `limit` blocks.
@@ -318,7 +315,7 @@ impl Task for Generate {
         let prompts: Vec<(Vec<u32>, u64)> = inputs.iter().map(|prompt| (prompt.clone(), self.config.seed)).collect();
         let mut outputs = vec![String::new(); prompts.len()];
         let mut piece = |prompt: usize, text: &str| outputs[prompt].push_str(text);
-        self.write(model, &prompts, &self.config.more.decode, pass, &mut piece)?;
+        self.write(model, &prompts, &self.config.more.decode.clone().into(), pass, &mut piece)?;
         Ok(outputs.into_iter().map(|output| Prediction::new(output, BTreeMap::new())).collect())
     }
 
@@ -340,8 +337,7 @@ impl Task for Generate {
         let mut ids = self.beginning();
         let most = SHOWN.min(self.config.data.block);
         let options = SampleOptions { max_len: most.saturating_sub(ids.len()), ..self.config.more.decode.clone() };
-        let prompt = [(ids.clone(), self.config.seed)];
-        model.draw(&prompt, self.config.window(), &options, &Pass::inference(), |_, token| ids.push(token))?;
+        model.draw(ids.clone(), self.config.seed, self.config.window(), &options, |token| ids.push(token))?;
         Ok(ids)
     }
 
@@ -379,13 +375,23 @@ impl Task for Generate {
         &self,
         model: &Network,
         prompts: &[Prompt<Vec<u32>>],
-        options: &SampleOptions,
+        wish: &Wish,
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
         let begin = |prompt: &Prompt<Vec<u32>>| (prompt.input.clone().unwrap_or_else(|| self.beginning()), prompt.seed);
-        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), options, pass, piece)
+        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), &plan_for(wish)?, pass, piece)
     }
+}
+
+/// Returns how a trained language model writes what a caller asks for.
+pub(crate) fn plan_for(wish: &Wish) -> Result<Plan, TaskError> {
+    if wish.chat.is_some() {
+        let what = "answer messages: it has no chat template, as published models for conversations have".to_string();
+        return Err(TaskError::Unsupported { task: Generate::NAME, what });
+    }
+    let defaults = SampleOptions { temperature: 0.8, max_len: 300, ..SampleOptions::default() };
+    Ok(Plan::from(defaults).with(wish)?)
 }
 
 /// Returns batches of `size` blocks by their first tokens: a text of `tokens` is cut into blocks from a random offset and shuffled.

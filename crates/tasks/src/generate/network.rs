@@ -51,30 +51,42 @@ impl Network {
         }
     }
 
-    /// Samples the tokens after each prompt, given with its seed, and calls `token` with the prompt's index and each token.
-    /// `window` is the number of tokens that a Transformer may look back on.
+    /// Samples the tokens after a prompt and calls `token` with each. `window` is the number of tokens that a Transformer may look
+    /// back on.
     pub(super) fn draw(
         &self,
-        prompts: &[(Vec<u32>, u64)],
+        prompt: Vec<u32>,
+        seed: u64,
         window: Option<usize>,
         options: &SampleOptions,
-        pass: &Pass,
-        token: impl FnMut(usize, u32),
+        mut token: impl FnMut(u32),
     ) -> Result<(), TaskError> {
-        let (prompts, mut random): (Vec<Vec<u32>>, Vec<ChaCha8Rng>) =
-            prompts.iter().map(|(prompt, seed)| (prompt.clone(), ChaCha8Rng::seed_from_u64(*seed))).unzip();
-        let rows = prompts.len();
-        let go = |decoder: &mut dyn Decoder| sample(&mut Ordinary(decoder), &prompts, options, &mut random, token);
+        let mut random = [ChaCha8Rng::seed_from_u64(seed)];
+        self.decode(1, window, &Pass::inference(), |decoder| {
+            Ok(sample(decoder, &[prompt], options, &mut random, |_, next| token(next))?)
+        })
+    }
+
+    /// Calls `go` with a decoder of `rows` empty sequences that never writes a special token. `window` is the number of tokens that
+    /// a Transformer may look back on.
+    pub(super) fn decode(
+        &self,
+        rows: usize,
+        window: Option<usize>,
+        pass: &Pass,
+        go: impl FnOnce(&mut Ordinary) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
         match self {
-            Network::Transformer(model) => go(&mut LanguageModelDecoder::new(model, rows, window, *pass)?)?,
-            Network::Recurrent(model) => go(&mut RecurrentLanguageModelDecoder::new(model, rows, *pass))?,
+            Network::Transformer(model) => {
+                go(&mut Ordinary(&mut LanguageModelDecoder::new(model, rows, window, *pass)?))
+            }
+            Network::Recurrent(model) => go(&mut Ordinary(&mut RecurrentLanguageModelDecoder::new(model, rows, *pass))),
         }
-        Ok(())
     }
 }
 
 /// A decoder that never generates a special token.
-struct Ordinary<'a>(&'a mut dyn Decoder);
+pub(super) struct Ordinary<'a>(&'a mut dyn Decoder);
 
 impl Decoder for Ordinary<'_> {
     fn rows(&self) -> usize {
@@ -96,10 +108,10 @@ impl Decoder for Ordinary<'_> {
     }
 }
 
-fn without_specials(mut log_probabilities: Vec<f32>, rows: usize) -> Vec<f32> {
-    let vocab = log_probabilities.len() / rows.max(1);
-    for row in log_probabilities.chunks_mut(vocab.max(1)) {
+fn without_specials(mut logits: Vec<f32>, rows: usize) -> Vec<f32> {
+    let vocab = logits.len() / rows.max(1);
+    for row in logits.chunks_mut(vocab.max(1)) {
         row.iter_mut().take(SPECIALS.len()).for_each(|x| *x = f32::NEG_INFINITY);
     }
-    log_probabilities
+    logits
 }

@@ -135,7 +135,7 @@ fn learned_positions_are_those_of_the_block() {
     // Generates far more tokens than the table has rows.
     let model = network(&task);
     let mut text = String::new();
-    let options = SampleOptions { max_len: 50, ..SampleOptions::default() };
+    let options = Wish { max_len: Some(50), temperature: Some(1.0), ..Wish::default() };
     let prompts = [Prompt { input: Some(task.prompt("the cat").unwrap()), seed: 1 }];
     let mut hear = |_: usize, piece: &str| text.push_str(piece);
     task.generate(&model, &prompts, &options, &Pass::inference(), &mut hear).unwrap();
@@ -149,7 +149,7 @@ fn writing_is_a_function_of_the_seed_and_never_special() {
         let model = network(&task);
         let write = |seed, temperature| {
             let mut text = String::new();
-            let options = SampleOptions { temperature, max_len: 200, ..SampleOptions::default() };
+            let options = Wish { temperature: Some(temperature), max_len: Some(200), ..Wish::default() };
             let prompts = [Prompt { input: None, seed }];
             let mut hear = |_: usize, piece: &str| text.push_str(piece);
             task.generate(&model, &prompts, &options, &Pass::inference(), &mut hear).unwrap();

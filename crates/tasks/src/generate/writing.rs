@@ -1,4 +1,10 @@
-//! Decoding of generated tokens into text, piece by piece.
+//! Generated text, piece by piece.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::decode::{Decoder, Next, Plan, Ranking, SearchOptions, Start, sample_by_rules, search};
+use crate::error::TaskError;
 
 /// Maximum tokens of a character, one for each of its four bytes.
 const LONGEST_CHARACTER: usize = 4;
@@ -68,12 +74,144 @@ impl<'a> Writing<'a> {
     }
 }
 
+/// Text that is checked for strings that end it. A piece that may be the beginning of such a string is held back.
+struct Stops<'a> {
+    strings: &'a [String],
+    held: String,
+    is_over: bool,
+}
+
+impl<'a> Stops<'a> {
+    fn new(strings: &'a [String]) -> Self {
+        Self { strings, held: String::new(), is_over: false }
+    }
+
+    /// Adds a piece and returns the text that can be shown now.
+    fn add(&mut self, piece: &str) -> String {
+        if self.is_over {
+            return String::new();
+        }
+        self.held.push_str(piece);
+        if let Some(end) = self.strings.iter().filter_map(|stop| self.held.find(stop.as_str())).min() {
+            self.is_over = true;
+            self.held.truncate(end);
+            return std::mem::take(&mut self.held);
+        }
+        let starts = self.held.char_indices().map(|(at, _)| at);
+        let begins = |at: &usize| self.strings.iter().any(|stop| stop.starts_with(&self.held[*at..]));
+        let kept = starts.into_iter().find(begins).unwrap_or(self.held.len());
+        let rest = self.held.split_off(kept);
+        std::mem::replace(&mut self.held, rest)
+    }
+}
+
+/// What the text of generated tokens depends on.
+pub(crate) struct Texting<'a> {
+    /// Returns the text of tokens.
+    pub decode: &'a dyn Fn(&[u32]) -> String,
+    /// Whether the text goes on from that of the start tokens.
+    pub is_continued: bool,
+}
+
+/// Generates text after each start, each with its own seed, and calls `piece` with the index of a start and the next piece of its
+/// text. A beam search has one piece, at its end.
+pub(crate) fn write(
+    decoder: &mut impl Decoder,
+    starts: &[Start],
+    seeds: &[u64],
+    plan: &Plan,
+    texting: &Texting,
+    piece: &mut dyn FnMut(usize, &str),
+) -> Result<(), TaskError> {
+    plan.validate()?;
+    let mut writers: Vec<(Writing, Stops)> = starts
+        .iter()
+        .map(|start| {
+            let before: &[u32] = if texting.is_continued { &start.tokens } else { &[] };
+            (Writing::after(texting.decode, before), Stops::new(&plan.stop))
+        })
+        .collect();
+    let mut hear = |at: usize, token: u32| -> Next {
+        let (writing, stops) = &mut writers[at];
+        let text = writing.add(token).map(|text| stops.add(&text)).unwrap_or_default();
+        if !text.is_empty() {
+            piece(at, &text);
+        }
+        if stops.is_over { Next::Stop } else { Next::Continue }
+    };
+    if plan.beams > 1 {
+        for (at, tokens) in searched(decoder, starts, plan, texting)?.into_iter().enumerate() {
+            for token in tokens {
+                if hear(at, token) == Next::Stop {
+                    break;
+                }
+            }
+        }
+    } else {
+        let mut random: Vec<ChaCha8Rng> = seeds.iter().map(|&seed| ChaCha8Rng::seed_from_u64(seed)).collect();
+        sample_by_rules(decoder, starts, &plan.sampling, &plan.rules, &mut random, hear)?;
+    }
+    for (at, (writing, mut stops)) in writers.into_iter().enumerate() {
+        if stops.is_over {
+            continue;
+        }
+        let mut text = stops.add(&writing.rest());
+        text.push_str(&stops.held);
+        if !text.is_empty() {
+            piece(at, &text);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the tokens of the best hypothesis after each start.
+pub(crate) fn searched(
+    decoder: &mut impl Decoder,
+    starts: &[Start],
+    plan: &Plan,
+    texting: &Texting,
+) -> Result<Vec<Vec<u32>>, TaskError> {
+    let options = SearchOptions {
+        size: plan.beams,
+        length_penalty: plan.length_penalty,
+        ranking: Ranking::Power(plan.patience),
+        ends: plan.sampling.stop.clone(),
+        rules: plan.rules.clone(),
+    };
+    let longest = plan.stop.iter().map(String::len).max().unwrap_or(0);
+    let is_over = |tokens: &[u32]| {
+        // A token has at least one byte, except for some that have none.
+        let recent = &tokens[tokens.len().saturating_sub(2 * longest + LONGEST_CHARACTER)..];
+        longest > 0 && {
+            let text = (texting.decode)(recent);
+            plan.stop.iter().any(|stop| text.contains(stop.as_str()))
+        }
+    };
+    let found = search(decoder, starts, &options, is_over)?;
+    Ok(found.into_iter().map(|all| all.into_iter().next().map(|one| one.tokens).unwrap_or_default()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use regard_data::{Case, Tokenizer, TokenizerConfig, TokenizerKind};
 
     use super::*;
+
+    #[test]
+    fn text_ends_before_a_stop_string_that_comes_in_pieces() {
+        let strings = ["END".to_string(), "EN\n".to_string()];
+        for (pieces, shown, is_over) in [
+            (vec!["a E", "N", "D b"], vec!["a ", "", ""], true),
+            (vec!["a E", "N", " b"], vec!["a ", "", "EN b"], false),
+            (vec!["EEN", "\nx"], vec!["E", ""], true),
+            (vec!["€E", "€END"], vec!["€", "E€"], true),
+        ] {
+            let mut stops = Stops::new(&strings);
+            let found: Vec<String> = pieces.iter().map(|piece| stops.add(piece)).collect();
+            assert_eq!((found.iter().map(String::as_str).collect::<Vec<_>>(), stops.is_over), (shown, is_over));
+        }
+    }
 
     fn tokenizer(kind: TokenizerKind, texts: &[&str]) -> Tokenizer {
         let config = TokenizerConfig { kind, vocab: 300, case: Case::Keep, min_count: 1 };

@@ -7,12 +7,9 @@ use regard_data::{Around, PublishedText, PublishedTokenizer};
 use regard_nn::Pass;
 use serde_json::{Value, json};
 
-use super::generate::{continued, write};
 use super::network::{Network, NetworkConfig, Texts};
 use super::opened::Checkpoint;
 use super::sentence::longest;
-use super::verify::ending;
-use crate::decode::SampleOptions;
 use crate::error::TaskError;
 use crate::task::Prediction;
 
@@ -65,10 +62,7 @@ impl Checkpoint {
                 rows.map(|(input, values)| self.of_text(input, values, width)).collect()
             }
             Network::Next(_) => {
-                let room = longest(&self.loaded.config).unwrap_or(usize::MAX);
-                let taken = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
-                let count = CONTINUED.min(room.saturating_sub(taken));
-                let written = continued(&self.loaded, &joined(&texts), count, pass)?;
+                let written = self.answered(&texts, CONTINUED, pass)?;
                 let tokenizer = self.tokenizer()?;
                 written.iter().map(|ids| Ok(Prediction::new(tokenizer.decode(ids)?, BTreeMap::new()))).collect()
             }
@@ -83,19 +77,6 @@ impl Checkpoint {
                 written.iter().map(answer).collect()
             }
         }
-    }
-
-    /// Translates texts, with the most probable token at each step until the end.
-    pub(super) fn translated(&self, texts: &[&PublishedText], pass: &Pass) -> Result<Vec<Vec<u32>>, TaskError> {
-        let stop: Vec<u32> = ending(&self.loaded.settings).into_iter().filter_map(|id| id.try_into().ok()).collect();
-        let longest_source = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
-        let room = longest(&self.loaded.config).unwrap_or(usize::MAX) - 1;
-        let max_len = (2 * longest_source + 20).min(room);
-        let options = SampleOptions { temperature: 0.0, max_len, stop, ..SampleOptions::default() };
-        let mut written = vec![Vec::new(); texts.len()];
-        let seeds = vec![0; texts.len()];
-        write(&self.loaded, &joined(texts), &seeds, &options, pass, |row, token| written[row].push(token))?;
-        Ok(written)
     }
 
     fn of_text(&self, input: &Read, logits: &[f32], width: usize) -> Result<Prediction, TaskError> {
@@ -194,7 +175,12 @@ impl Checkpoint {
 
     /// Encodes a text, with the tokens around it that the checkpoint's tokeniser asks for.
     pub(super) fn encoded(&self, text: &str) -> Result<PublishedText, TaskError> {
-        let encoded = self.tokenizer()?.encode(text, Around::Special)?;
+        self.encoded_within(text, Around::Special)
+    }
+
+    /// Encodes a text with these tokens around it.
+    pub(super) fn encoded_within(&self, text: &str, around: Around) -> Result<PublishedText, TaskError> {
+        let encoded = self.tokenizer()?.encode(text, around)?;
         let most = longest(&self.loaded.config).unwrap_or(usize::MAX);
         self.checked(&encoded.ids, most)?;
         Ok(encoded)

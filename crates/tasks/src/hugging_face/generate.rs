@@ -3,44 +3,74 @@
 use burn::tensor::Device;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use regard_data::{Around, PublishedText};
 use regard_nn::Pass;
 
+use super::answer::joined;
+use super::chat::{ChatTemplate, conversation};
+use super::generation::Generation;
 use super::load::Loaded;
 use super::network::{Network, Texts, padded};
-use crate::decode::{LanguageModelDecoder, SampleOptions, TransformerDecoder, sample};
+use super::opened::Checkpoint;
+use super::sentence::longest;
+use crate::decode::{
+    Decoder, LanguageModelDecoder, Next, Plan, SampleOptions, Start, TransformerDecoder, Wish, sample_by_rules,
+};
 use crate::error::TaskError;
+use crate::generate::writing::{Texting, searched, write};
+use crate::input::Given;
+use crate::task::Prompt;
 
-/// Continues each text by at most `count` tokens, always the most probable one, without an end; a translator writes translations
-/// of the texts.
-pub(super) fn continued(loaded: &Loaded, texts: &Texts, count: usize, pass: &Pass) -> Result<Vec<Vec<u32>>, TaskError> {
-    let options = SampleOptions { temperature: 0.0, max_len: count, ..SampleOptions::default() };
-    let mut written = vec![Vec::new(); texts.ids.len()];
-    let seeds = vec![0; texts.ids.len()];
-    write(loaded, texts, &seeds, &options, pass, |row, token| written[row].push(token))?;
-    Ok(written)
-}
+/// Number of tokens that a language model writes if neither the caller nor the folder says how many.
+const TOKENS: usize = 300;
 
-/// Continues each text with its own seed and calls `token` with the index of the text for each token.
-pub(super) fn write(
+/// Continues each text by `count` tokens, or translates it with that many, with a beam or greedily; nothing ends them and no rule
+/// of the folder applies.
+pub(super) fn continued(
     loaded: &Loaded,
     texts: &Texts,
-    seeds: &[u64],
-    options: &SampleOptions,
+    count: usize,
+    beams: usize,
     pass: &Pass,
-    token: impl FnMut(usize, u32),
-) -> Result<(), TaskError> {
-    let mut random: Vec<ChaCha8Rng> = seeds.iter().map(|&seed| ChaCha8Rng::seed_from_u64(seed)).collect();
+) -> Result<Vec<Vec<u32>>, TaskError> {
+    let starts = match &loaded.network {
+        Network::Translation(_) => vec![vec![Generation::read(loaded)?.start_token()?]; texts.ids.len()],
+        _ => texts.ids.clone(),
+    };
+    let starts: Vec<Start> = starts.into_iter().map(|tokens| Start { tokens, limit: count }).collect();
+    let greedy = Plan::from(SampleOptions { temperature: 0.0, ..SampleOptions::default() });
+    written(loaded, texts, &starts, &Plan { beams, ..greedy }, pass)
+}
+
+/// Writes tokens after each start: a translator translations of the texts, a language model what follows. No string ends them.
+pub(super) fn written(
+    loaded: &Loaded,
+    texts: &Texts,
+    starts: &[Start],
+    plan: &Plan,
+    pass: &Pass,
+) -> Result<Vec<Vec<u32>>, TaskError> {
+    let mut decoder = decoder(loaded, texts, pass)?;
+    if plan.beams > 1 {
+        let texting = Texting { decode: &|_| String::new(), is_continued: false };
+        return searched(&mut decoder, starts, &Plan { stop: Vec::new(), ..plan.clone() }, &texting);
+    }
+    let mut found = vec![Vec::new(); starts.len()];
+    let mut random: Vec<ChaCha8Rng> = starts.iter().map(|_| ChaCha8Rng::seed_from_u64(0)).collect();
+    sample_by_rules(&mut decoder, starts, &plan.sampling, &plan.rules, &mut random, |row, token| {
+        found[row].push(token);
+        Next::Continue
+    })?;
+    Ok(found)
+}
+
+/// Returns a decoder with a row for each text: of a language model that has read nothing, or of a translator that has read them.
+fn decoder<'a>(loaded: &'a Loaded, texts: &Texts, pass: &Pass<'a>) -> Result<Box<dyn Decoder + 'a>, TaskError> {
     match &loaded.network {
-        Network::Next(model) => {
-            let mut decoder = LanguageModelDecoder::new(model, texts.ids.len(), None, *pass)?;
-            Ok(sample(&mut decoder, &texts.ids, options, &mut random, token)?)
-        }
+        Network::Next(model) => Ok(Box::new(LanguageModelDecoder::new(model, texts.ids.len(), None, *pass)?)),
         Network::Translation(model) => {
             let source = model.encode(padded(&texts.ids, &Device::flex())?, texts.lengths(), pass)?;
-            let start = start_token(loaded)?;
-            let mut decoder = TransformerDecoder::new(model.writer(), source, *pass);
-            let prompts = vec![vec![start]; texts.ids.len()];
-            Ok(sample(&mut decoder, &prompts, options, &mut random, token)?)
+            Ok(Box::new(TransformerDecoder::new(model.writer(), source, *pass)))
         }
         _ => Err(TaskError::Unsupported {
             task: super::TASK,
@@ -49,11 +79,86 @@ pub(super) fn write(
     }
 }
 
-/// Returns the token that a translator's decoder begins with.
-pub(super) fn start_token(loaded: &Loaded) -> Result<u32, TaskError> {
-    let id = loaded.settings["decoder_start_token_id"].as_u64().and_then(|id| u32::try_from(id).ok());
-    id.ok_or_else(|| {
-        let problem = "decoder_start_token_id is missing, which a translator begins with";
-        TaskError::folder(loaded.folder.join(crate::folder::CONFIG), problem)
-    })
+impl Checkpoint {
+    /// Continues the prompts, all at once, or translates them, and calls `piece` with the index of a prompt and the next piece.
+    pub(super) fn generated(
+        &self,
+        prompts: &[Prompt<Given>],
+        wish: &Wish,
+        pass: &Pass,
+        piece: &mut dyn FnMut(usize, &str),
+    ) -> Result<(), TaskError> {
+        let tokenizer = self.tokenizer()?;
+        let generation = Generation::read(&self.loaded)?;
+        let template = wish.chat.as_ref().map(|_| ChatTemplate::read(&self.loaded.folder)).transpose()?;
+        let mut ids = Vec::with_capacity(prompts.len());
+        for prompt in prompts {
+            ids.push(match (&prompt.input, &template, &wish.chat) {
+                (Some(given), Some(template), Some(chat)) => {
+                    let messages = conversation(given.text()?, chat.system.as_deref())?;
+                    // The template writes the special tokens.
+                    self.encoded_within(&template.render(&messages)?, Around::Nothing)?.ids
+                }
+                (None, Some(_), _) => return Err(TaskError::input("prompt", "a message", "none")),
+                (Some(given), ..) => self.encoded(given.text()?)?.ids,
+                (None, ..) => generation.beginning()?,
+            });
+        }
+        let texts = Texts::new(ids);
+        let (plan, starts) = (generation.plan(wish)?, self.starts(&generation, &texts, wish, TOKENS)?);
+        let decode = |ids: &[u32]| tokenizer.decode(ids).unwrap_or_default();
+        let is_continued = matches!(self.loaded.network, Network::Next(_));
+        let seeds: Vec<u64> = prompts.iter().map(|prompt| prompt.seed).collect();
+        let texting = Texting { decode: &decode, is_continued };
+        write(&mut decoder(&self.loaded, &texts, pass)?, &starts, &seeds, &plan, &texting, piece)
+    }
+
+    /// Writes `count` tokens after each text of tokens, or translations of that length, with a beam or greedily; nothing ends them
+    /// and no rule of the folder applies.
+    pub fn write_tokens(
+        &self,
+        texts: &[Vec<u32>],
+        count: usize,
+        beams: usize,
+        pass: &Pass,
+    ) -> Result<Vec<Vec<u32>>, TaskError> {
+        texts.iter().try_for_each(|ids| self.checked(ids, longest(&self.loaded.config).unwrap_or(usize::MAX)))?;
+        continued(&self.loaded, &Texts::new(texts.to_vec()), count, beams, pass)
+    }
+
+    /// Translates texts as the folder's settings say.
+    pub(super) fn translated(&self, texts: &[&PublishedText], pass: &Pass) -> Result<Vec<Vec<u32>>, TaskError> {
+        self.answered(texts, 0, pass)
+    }
+
+    /// Writes after texts as the folder's settings say: a translator translations, a language model at most `count` tokens.
+    pub(super) fn answered(
+        &self,
+        texts: &[&PublishedText],
+        count: usize,
+        pass: &Pass,
+    ) -> Result<Vec<Vec<u32>>, TaskError> {
+        let generation = Generation::read(&self.loaded)?;
+        let max_len = matches!(self.loaded.network, Network::Next(_)).then_some(count);
+        let (texts, wish) = (joined(texts), Wish { max_len, ..Wish::default() });
+        let starts = self.starts(&generation, &texts, &wish, count)?;
+        written(&self.loaded, &texts, &starts, &generation.plan(&wish)?, pass)
+    }
+
+    /// Returns what the model reads first for each text, and how much may follow.
+    fn starts(
+        &self,
+        generation: &Generation,
+        texts: &Texts,
+        wish: &Wish,
+        otherwise: usize,
+    ) -> Result<Vec<Start>, TaskError> {
+        if let Network::Translation(_) = self.loaded.network {
+            let start = generation.start_token()?;
+            let begin = |ids: &Vec<u32>| generation.begin(&self.loaded, vec![start], wish, 2 * ids.len() + 20);
+            return Ok(texts.ids.iter().map(begin).collect());
+        }
+        let begin = |ids: &Vec<u32>| generation.begin(&self.loaded, ids.clone(), wish, otherwise);
+        Ok(texts.ids.iter().map(begin).collect())
+    }
 }

@@ -5,11 +5,13 @@
 //! and export. A setting or a tensor that we do not know is an error, never ignored.
 
 mod answer;
+mod chat;
 mod config;
 mod dump;
 mod export;
 mod families;
 mod generate;
+mod generation;
 mod llama2_c;
 mod load;
 mod network;
@@ -26,7 +28,7 @@ mod verify;
 
 pub use dump::Dump;
 pub use llama2_c::import_llama2_c;
-pub use load::describe;
+pub use load::{Precision, describe};
 pub use opened::{Checkpoint, DumpInput};
 pub(crate) use own::export_gpt2;
 pub use verify::Comparison;

@@ -1,9 +1,11 @@
 //! A checkpoint in use, like a trained model.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
 use regard_data::{ImageSize, PublishedText, PublishedTokenizer};
 use regard_inspect::show::Shown;
 use regard_nn::{AttentionKind, Capture, Inventory, Means, Pass, Side, Wanted};
@@ -12,17 +14,16 @@ use serde_json::Value;
 use super::answer::{Read, joined};
 use super::config::ConfigFile;
 use super::dump::Dump;
-use super::generate::{start_token, write};
-use super::load::Loaded;
+use super::generation::Generation;
+use super::load::{Loaded, Precision};
 use super::network::{Network, NetworkConfig, Texts};
 use super::sentence::{Sentences, longest};
 use super::store::read_json;
 use super::verify::{self, Comparison, ending};
 use super::{TASK, export};
-use crate::decode::SampleOptions;
+use crate::decode::Wish;
 use crate::error::TaskError;
 use crate::folder::{Description, TOKENIZER};
-use crate::generate::writing::Writing;
 use crate::heads::Heads;
 use crate::ink::{Ink, PenOptions, PenRequest};
 use crate::input::{Given, InputKind};
@@ -30,9 +31,10 @@ use crate::looked::{Legend, Looked};
 use crate::opened::{Examples, Opened};
 use crate::pictures::{GivenPicture, read_picture};
 use crate::task::{Evaluation, Prediction, Prompt, Questions};
+use crate::train::share::{parts, share};
 
 /// Number of tokens that go through the model together when texts are embedded.
-const TOKENS_TOGETHER: usize = 4_096;
+const TOKENS_TOGETHER: usize = 1_024;
 
 /// A loaded checkpoint with its tokeniser and the settings of its use.
 pub struct Checkpoint {
@@ -53,8 +55,13 @@ pub enum DumpInput {
 impl Checkpoint {
     /// Loads a folder; returns `None` if it is none of `transformers`.
     pub fn open(folder: &Path) -> Result<Option<Self>, TaskError> {
+        Self::open_as(folder, Precision::Single)
+    }
+
+    /// Same as [`open`](Self::open), with weights stored as `precision` says.
+    pub fn open_as(folder: &Path, precision: Precision) -> Result<Option<Self>, TaskError> {
         let Some(settings) = super::load::settings(folder)? else { return Ok(None) };
-        let loaded = Loaded::open(folder, settings, &Device::flex())?;
+        let loaded = Loaded::open(folder, settings, precision, &Device::flex())?;
         let file = folder.join(TOKENIZER);
         let tokenizer = file.is_file().then(|| PublishedTokenizer::open(&file)).transpose()?;
         let network = loaded.network.clone().no_grad();
@@ -77,27 +84,39 @@ impl Checkpoint {
             self.checked(&encoded.ids, usize::MAX)?;
             Ok(encoded)
         };
-        let encoded = texts.iter().map(encode).collect::<Result<Vec<PublishedText>, TaskError>>()?;
+        let encoded = texts.par_iter().map(encode).collect::<Result<Vec<PublishedText>, TaskError>>()?;
         // Texts of similar length go together, so that little is spent on padding.
         let mut order: Vec<usize> = (0..encoded.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(encoded[at].ids.len()));
-        let mut found = vec![Vec::new(); encoded.len()];
-        let (mut first, mut done) = (0, 0);
-        while first < order.len() {
-            let together = (TOKENS_TOGETHER / encoded[order[first]].ids.len()).max(1);
-            let some = &order[first..(first + together).min(order.len())];
-            let batch: Vec<&PublishedText> = some.iter().map(|&at| &encoded[at]).collect();
-            let states = self.loaded.network.last_states(&joined(&batch), &Device::flex(), pass)?;
-            let [_, seq, width] = states.dims();
-            let values: Vec<f32> = states.to_data().iter().collect();
-            for (&at, rows) in some.iter().zip(values.chunks_exact(seq * width)) {
-                found[at] = sentences.pool(&rows[..encoded[at].ids.len() * width], width);
-            }
-            first += some.len();
-            done += some.len();
-            pass.report(done, order.len())?;
+        let mut batches: Vec<&[usize]> = Vec::new();
+        let mut rest = order.as_slice();
+        while let Some(&longest) = rest.first() {
+            let together = (TOKENS_TOGETHER / encoded[longest].ids.len()).clamp(1, rest.len());
+            let (batch, after) = rest.split_at(together);
+            batches.push(batch);
+            rest = after;
         }
-        Ok(found)
+        // Each thread takes the next batch through the whole model: splitting each operation over threads costs more.
+        let next = AtomicUsize::new(0);
+        let work = |_: usize, ()| -> Result<Vec<(usize, Vec<f32>)>, TaskError> {
+            let mut found = Vec::new();
+            while let Some(some) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let batch: Vec<&PublishedText> = some.iter().map(|&at| &encoded[at]).collect();
+                let states = self.loaded.network.last_states(&joined(&batch), &Device::flex(), pass)?;
+                let [_, seq, width] = states.dims();
+                let values = numbers(states)?;
+                for (&at, rows) in some.iter().zip(values.chunks_exact(seq * width)) {
+                    found.push((at, sentences.pool(&rows[..encoded[at].ids.len() * width], width)));
+                }
+                pass.report(next.load(Ordering::Relaxed).min(batches.len()), batches.len())?;
+            }
+            Ok(found)
+        };
+        let mut vectors = vec![Vec::new(); encoded.len()];
+        for found in share(vec![(); parts().min(batches.len())], work) {
+            found?.into_iter().for_each(|(at, vector)| vectors[at] = vector);
+        }
+        Ok(vectors)
     }
 
     /// Computes everything that a pass through the model computes for one input.
@@ -112,7 +131,9 @@ impl Checkpoint {
             _ => {
                 let (names, texts) = self.dumped(input)?;
                 let targets = match self.loaded.network {
-                    Network::Translation(_) => Some(Texts::new(vec![vec![start_token(&self.loaded)?]])),
+                    Network::Translation(_) => {
+                        Some(Texts::new(vec![vec![Generation::read(&self.loaded)?.start_token()?]]))
+                    }
                     _ => None,
                 };
                 (Some(names), self.loaded.network.run(&texts, targets.as_ref(), &Device::flex(), &watched)?)
@@ -184,7 +205,8 @@ impl Checkpoint {
         let source = encoded.tokens.clone();
         if let Network::Translation(_) = self.loaded.network {
             let found = self.translated(&[encoded], &pass.without_capture())?;
-            let read: Vec<u32> = std::iter::once(start_token(&self.loaded)?).chain(found[0].iter().copied()).collect();
+            let start = Generation::read(&self.loaded)?.start_token()?;
+            let read: Vec<u32> = std::iter::once(start).chain(found[0].iter().copied()).collect();
             let targets = Texts::new(vec![read.clone()]);
             self.loaded.network.run(&joined(&[encoded]), Some(&targets), &Device::flex(), pass)?;
             let tokenizer = self.tokenizer()?;
@@ -210,6 +232,12 @@ impl Checkpoint {
         };
         Ok(Legend::of_tokens(title, source))
     }
+}
+
+/// Returns the numbers of a tensor.
+fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TaskError> {
+    let numbers = tensor.into_data().try_into_vec_as::<f32>();
+    numbers.map_err(|error| TaskError::input("states", "numbers", error.to_string()))
 }
 
 /// File with the settings of [`Scaling`].
@@ -354,40 +382,15 @@ impl Opened for Checkpoint {
     fn generate(
         &self,
         prompts: &[Prompt<Given>],
-        options: &SampleOptions,
+        wish: &Wish,
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
-        let tokenizer = self.tokenizer()?;
-        let mut ids = Vec::with_capacity(prompts.len());
-        for prompt in prompts {
-            ids.push(match &prompt.input {
-                Some(given) => self.encoded(given.text()?)?.ids,
-                None => self.beginning()?,
-            });
-        }
-        let ends = ending(&self.loaded.settings).into_iter().filter_map(|id| u32::try_from(id).ok());
-        let stop = options.stop.iter().copied().chain(ends).collect();
-        let is_translator = matches!(self.loaded.network, Network::Translation(_));
-        let taken = if is_translator { 1 } else { ids.iter().map(Vec::len).max().unwrap_or(0) };
-        let room = longest(&self.loaded.config).unwrap_or(usize::MAX).saturating_sub(taken);
-        let options = SampleOptions { stop, max_len: options.max_len.min(room), ..options.clone() };
-        let decode = |ids: &[u32]| tokenizer.decode(ids).unwrap_or_default();
-        let before = |ids: &Vec<u32>| if is_translator { Vec::new() } else { ids.clone() };
-        let mut writings: Vec<Writing> = ids.iter().map(|ids| Writing::after(decode, &before(ids))).collect();
-        let seeds: Vec<u64> = prompts.iter().map(|prompt| prompt.seed).collect();
-        write(&self.loaded, &Texts::new(ids), &seeds, &options, pass, |row, token| {
-            if let Some(text) = writings[row].add(token) {
-                piece(row, &text);
-            }
-        })?;
-        for (row, writing) in writings.into_iter().enumerate() {
-            let rest = writing.rest();
-            if !rest.is_empty() {
-                piece(row, &rest);
-            }
-        }
-        Ok(())
+        self.generated(prompts, wish, pass, piece)
+    }
+
+    fn continues_prompts(&self) -> bool {
+        !matches!(self.loaded.network, Network::Translation(_))
     }
 
     fn write_by_hand(
@@ -409,15 +412,5 @@ impl Opened for Checkpoint {
 
     fn checkpoint(&self) -> Option<&Checkpoint> {
         Some(self)
-    }
-}
-
-impl Checkpoint {
-    /// Returns the token that a text without a prompt begins with.
-    fn beginning(&self) -> Result<Vec<u32>, TaskError> {
-        let settings = &self.loaded.settings;
-        let id = ["bos_token_id", "eos_token_id"].iter().find_map(|key| settings[*key].as_u64());
-        let id = id.and_then(|id| u32::try_from(id).ok());
-        id.map(|id| vec![id]).ok_or_else(|| TaskError::input("prompt", "the beginning of a text", "none"))
     }
 }

@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use regard_nn::Pass;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::load::{Loaded, settings};
-use super::network::Texts;
+use super::generate::written;
+use super::generation::Generation;
+use super::load::{Loaded, Precision, settings};
+use super::network::{NetworkConfig, Texts};
 use super::opened::Checkpoint;
 use super::store::Store;
 use super::verify::verify;
+use crate::decode::Wish;
 use crate::opened::Opened;
+use crate::task::Prompt;
 use crate::weights;
 
 pub(super) const ALL: &[&str] = &[
@@ -47,7 +51,7 @@ pub(super) fn golden(name: &str) -> PathBuf {
 
 pub(super) fn loaded(name: &str, device: &Device) -> Loaded {
     let folder = golden(name);
-    Loaded::open(&folder, settings(&folder).unwrap().unwrap(), device).unwrap()
+    Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Precision::Single, device).unwrap()
 }
 
 #[test]
@@ -83,6 +87,81 @@ fn outputs_states_and_attention_equal_those_of_transformers() {
 fn padding_on_the_left_changes_nothing() {
     for name in ALL.iter().filter(|name| golden(name).join("left.safetensors").exists()) {
         agrees(name, "left");
+    }
+}
+
+#[test]
+fn generated_tokens_equal_those_of_transformers() {
+    let mut compared = 0;
+    for name in ["gpt2", "llama", "marian", "t5"] {
+        let loaded = loaded(name, &Device::flex());
+        let file: Value = serde_json::from_slice(&fs::read(golden(name).join("generation.json")).unwrap()).unwrap();
+        let rows = |value: &Value| serde_json::from_value::<Vec<Vec<u32>>>(value.clone()).unwrap();
+        let prompts = rows(&file["prompts"]);
+        for case in file["cases"].as_array().unwrap() {
+            let generation = Generation::of(&case["settings"], &loaded.settings, golden(name)).unwrap();
+            let plan = generation.plan(&Wish::default()).unwrap();
+            let write = |ids: &[Vec<u32>]| {
+                let start = |ids: &Vec<u32>| match loaded.config {
+                    NetworkConfig::Translation(_) => vec![generation.start_token().unwrap()],
+                    _ => ids.clone(),
+                };
+                let starts = ids.iter().map(|ids| generation.begin(&loaded, start(ids), &Wish::default(), 12));
+                let (starts, texts) = (starts.collect::<Vec<_>>(), Texts::new(ids.to_vec()));
+                written(&loaded, &texts, &starts, &plan, &Pass::inference()).unwrap()
+            };
+            let together = write(&prompts);
+            assert_eq!(together, rows(&case["written"]), "{name}: {}", case["settings"]);
+            let alone: Vec<Vec<u32>> = prompts.iter().flat_map(|ids| write(std::slice::from_ref(ids))).collect();
+            assert_eq!(together, alone, "{name} alone: {}", case["settings"]);
+            compared += 1;
+        }
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+#[test]
+fn settings_of_generation_that_are_not_followed_are_refused() {
+    let place = copied("gpt2");
+    let opened = || Checkpoint::open(place.path()).unwrap().unwrap();
+    let mut pieces = Vec::new();
+    for (settings, said) in [
+        (json!({ "penalty_alpha": 0.6 }), "penalty_alpha: 0.6 found"),
+        (json!({ "sparkle": true }), "does not know this setting"),
+        (json!({ "num_beams": "many" }), "a whole number"),
+        (json!({ "num_beams": 2, "do_sample": true }), "num_beams"),
+        (json!({ "repetition_penalty": 0.0 }), "repetition_penalty"),
+        (json!({ "bad_words_ids": [1] }), "a list of lists"),
+        (json!([1]), "a JSON object"),
+    ] {
+        fs::write(place.path().join("generation_config.json"), settings.to_string()).unwrap();
+        let prompts = [Prompt { input: None, seed: 0 }];
+        let hear = &mut |_: usize, piece: &str| pieces.push(piece.to_string());
+        let error = opened().generate(&prompts, &Wish::default(), &Pass::inference(), hear).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("generation_config.json"), "{error}");
+    }
+    assert!(pieces.is_empty());
+}
+
+#[test]
+fn weights_of_bf16_change_outputs_by_their_rounding_only() {
+    for name in ["bert", "gpt2", "llama", "marian", "t5", "roberta-masked", "vit"] {
+        let folder = golden(name);
+        let half =
+            Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Precision::Half, &Device::flex()).unwrap();
+        let found = verify(&half, &folder.join("reference.safetensors"), &Pass::inference()).unwrap();
+        let outputs = found.iter().filter(|one| ["logits", "last_hidden_state"].contains(&one.name.as_str()));
+        for one in outputs {
+            assert!(one.relative > 1e-6 && one.relative < 0.05, "{name}: {one:?}");
+        }
+    }
+    // These weights are bf16 in the file: nothing is rounded.
+    for name in ["bert-tagger", "llama-linear"] {
+        let folder = golden(name);
+        let half =
+            Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Precision::Half, &Device::flex()).unwrap();
+        let found = verify(&half, &folder.join("reference.safetensors"), &Pass::inference()).unwrap();
+        assert!(found.iter().all(|one| one.largest <= 1e-5), "{name}: {found:?}");
     }
 }
 

@@ -306,7 +306,7 @@ fn generated(
         let expected = format!("[{}, more than {before}]", texts.ids.len());
         return Err(reference.wrong("generated_ids", &expected, shape));
     }
-    let written = continued(loaded, texts, width - before, pass)?;
+    let written = continued(loaded, texts, width - before, 1, pass)?;
     let end = ending(&loaded.settings);
     let (mut equal, mut all) = (0, 0);
     for (theirs, ours) in ids.chunks_exact(width).map(|row| &row[before..]).zip(&written) {

@@ -10,6 +10,7 @@ use regard_nn::models::body::{BodyConfig, TransformerBodyConfig};
 use regard_nn::models::tagger::{PieceUse, TagOutput, TaggerConfig};
 use serde::{Deserialize, Serialize};
 
+use crate::data_share::check_share;
 use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::model::{RecurrentKeys, TransformerKeys};
@@ -263,9 +264,7 @@ impl Config {
     fn check_data(&self) -> Result<(), ConfigError> {
         let DataConfig { fold, sentences, share, max_length, longest, .. } = self.data;
         check_positive("data.sentences", sentences)?;
-        if !(share > 0.0 && share <= 1.0) {
-            return Err(ConfigError::new("data.share", share, "a number above 0, up to 1"));
-        }
+        check_share(share)?;
         if self.data.path.is_none() {
             check_built_in(fold, &[])?;
         }

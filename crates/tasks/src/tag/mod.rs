@@ -16,8 +16,8 @@ use std::path::Path;
 
 use burn::tensor::Tensor;
 use regard_data::{
-    Source, Split, Splits, TagColumn, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, hash, in_order,
-    is_jsonl, listed, load_tagged, read_tagged,
+    Source, Split, Splits, TagColumn, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, in_order, is_jsonl,
+    listed, load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
 use regard_inspect::show::position::Trained;
@@ -31,6 +31,7 @@ use self::encoded::{Encoded, Lexicon, SPECIALS, UNKNOWN, tag_tensor};
 use self::pieces::PieceEncoder;
 use self::scores::{Outcome, evaluation};
 use crate::auto::{Asked, Choice, Facts};
+use crate::data_share::keep_share;
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind, check_length};
@@ -395,12 +396,9 @@ pub(crate) fn read_sentences(data: &DataConfig) -> Result<(Splits<Tagged>, Vec<S
         None => built_in(data.sentences),
     };
     let mut notes = std::mem::take(&mut splits.notes);
-    let all = splits.train.len();
-    notes.push(notes::sizes("sentences", all, splits.dev.len(), Some(splits.test.len())));
-    if data.share < 1.0 {
-        splits.train.retain(|sentence| place(sentence) < data.share);
-        notes.push(format!("{} of {all} training sentences are used (data.share)", splits.train.len()));
-    }
+    notes.push(notes::sizes("sentences", splits.train.len(), splits.dev.len(), Some(splits.test.len())));
+    keep_share(&mut splits, data.share, "sentences", |sentence| sentence.tokens.join(" "))?;
+    notes.append(&mut splits.notes);
     for (key, most) in [("max_length", Some(data.max_length)), ("longest", data.longest)] {
         let Some(most) = most else { continue };
         let before = splits.train.len();
@@ -525,13 +523,6 @@ fn words_given(tokens: &Value) -> Result<Vec<String>, TaskError> {
 /// Words with their tags as text: `I/PRON saw/VERB`.
 pub(crate) fn written(tokens: &[String], tags: &[&str]) -> String {
     tokens.iter().zip(tags).map(|(token, tag)| format!("{token}/{tag}")).collect::<Vec<_>>().join(" ")
-}
-
-/// Maps a sentence to a number from 0 to below 1 by the hash of its words; `data.share` uses those below the share.
-fn place(sentence: &Tagged) -> f64 {
-    // Not the hash that splits a file, which is not uniform within a split.
-    let text = format!("share\t{}", sentence.tokens.join(" "));
-    (hash(text.as_bytes()) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Built-in sentences of a grammar; the test split has combinations of words that training does not have.

@@ -8,7 +8,7 @@ mod checkpoint;
 mod config;
 mod journal;
 mod observer;
-mod share;
+pub(crate) mod share;
 mod step_gradients;
 
 use std::sync::Mutex;

@@ -24,7 +24,7 @@ pub fn parts() -> usize {
 ///
 /// # Panics
 /// Panics if there are more inputs than parts, or if `work` panics.
-pub(super) fn share<P: Send, R: Send>(inputs: Vec<P>, work: impl Fn(usize, P) -> R + Sync) -> Vec<R> {
+pub(crate) fn share<P: Send, R: Send>(inputs: Vec<P>, work: impl Fn(usize, P) -> R + Sync) -> Vec<R> {
     assert!(inputs.len() <= parts(), "{} inputs for {} parts", inputs.len(), parts());
     if inputs.len() < 2 {
         return inputs.into_iter().map(|input| work(0, input)).collect();

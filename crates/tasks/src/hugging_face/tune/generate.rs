@@ -19,11 +19,11 @@ use super::choice::{Way, choose};
 use super::config::{LoraKeys, PublishedModel, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
-use crate::decode::{LanguageModelDecoder, SampleOptions, sample};
+use crate::decode::{LanguageModelDecoder, Plan, SampleOptions, Start, Wish, sample};
 use crate::error::TaskError;
 use crate::folder::Files;
-use crate::generate::writing::Writing;
-use crate::generate::{beginnings, plan_blocks, sum_over_blocks, text_scores, visible};
+use crate::generate::writing::{Texting, write};
+use crate::generate::{beginnings, plan_blocks, plan_for, sum_over_blocks, text_scores, visible};
 use crate::hugging_face::network::Network;
 use crate::hugging_face::verify::ending;
 use crate::input::{Given, InputKind};
@@ -164,32 +164,43 @@ impl TunedGenerate {
     ) -> Result<(), TaskError> {
         let (prompts, mut random): (Vec<Vec<u32>>, Vec<ChaCha8Rng>) =
             prompts.iter().map(|(prompt, seed)| (prompt.clone(), ChaCha8Rng::seed_from_u64(*seed))).unzip();
-        let ends = ending(self.base.settings()).into_iter().filter_map(|id| u32::try_from(id).ok());
-        let stop = options.stop.iter().copied().chain(ends).collect();
-        let options = SampleOptions { stop, ..options.clone() };
-        let window = Some(self.base.longest(usize::MAX)).filter(|&most| most < usize::MAX);
-        let mut decoder = LanguageModelDecoder::new(language_model(model), prompts.len(), window, *pass)?;
-        Ok(sample(&mut decoder, &prompts, &options, &mut random, token)?)
+        let mut decoder = self.decoder(model, prompts.len(), pass)?;
+        Ok(sample(&mut decoder, &prompts, &self.ending(options), &mut random, token)?)
     }
 
+    /// Generates text after each prompt, given with its seed, and calls `piece` with the prompt's index and each piece.
     fn write(
         &self,
         model: &Network,
         prompts: &[(Vec<u32>, u64)],
-        options: &SampleOptions,
+        plan: &Plan,
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
+        let plan = Plan { sampling: self.ending(&plan.sampling), ..plan.clone() };
+        let limit = plan.sampling.max_len;
+        let start = |(tokens, seed): &(Vec<u32>, u64)| (Start { tokens: tokens.clone(), limit }, *seed);
+        let (starts, seeds): (Vec<Start>, Vec<u64>) = prompts.iter().map(start).unzip();
         let tokenizer = self.base.tokenizer()?;
         let decode = |ids: &[u32]| tokenizer.decode(ids).unwrap_or_default();
-        let mut writings: Vec<Writing> = prompts.iter().map(|(prompt, _)| Writing::after(decode, prompt)).collect();
-        self.draw(model, prompts, options, pass, |prompt, token| {
-            writings[prompt].add(token).iter().for_each(|text| piece(prompt, text));
-        })?;
-        for (prompt, writing) in writings.into_iter().enumerate() {
-            piece(prompt, &writing.rest());
-        }
-        Ok(())
+        let texting = Texting { decode: &decode, is_continued: true };
+        write(&mut self.decoder(model, prompts.len(), pass)?, &starts, &seeds, &plan, &texting, piece)
+    }
+
+    fn decoder<'a>(
+        &self,
+        model: &'a Network,
+        rows: usize,
+        pass: &Pass<'a>,
+    ) -> Result<LanguageModelDecoder<'a>, TaskError> {
+        let window = Some(self.base.longest(usize::MAX)).filter(|&most| most < usize::MAX);
+        Ok(LanguageModelDecoder::new(language_model(model), rows, window, *pass)?)
+    }
+
+    /// Returns options that also stop at the tokens that end a text of the checkpoint.
+    fn ending(&self, options: &SampleOptions) -> SampleOptions {
+        let ends = ending(self.base.settings()).into_iter().filter_map(|id| u32::try_from(id).ok());
+        SampleOptions { stop: options.stop.iter().copied().chain(ends).collect(), ..options.clone() }
     }
 
     /// Returns the prompt if none is given: the token that begins or ends texts.
@@ -333,7 +344,7 @@ impl Task for TunedGenerate {
         let prompts: Vec<(Vec<u32>, u64)> = inputs.iter().map(|prompt| (prompt.clone(), self.config.seed)).collect();
         let mut outputs = vec![String::new(); prompts.len()];
         let mut piece = |prompt: usize, text: &str| outputs[prompt].push_str(text);
-        self.write(model, &prompts, &self.config.more.decode, pass, &mut piece)?;
+        self.write(model, &prompts, &self.config.more.decode.clone().into(), pass, &mut piece)?;
         Ok(outputs.into_iter().map(|output| Prediction::new(output, BTreeMap::new())).collect())
     }
 
@@ -375,11 +386,11 @@ impl Task for TunedGenerate {
         &self,
         model: &Network,
         prompts: &[Prompt<Vec<u32>>],
-        options: &SampleOptions,
+        wish: &Wish,
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
         let begin = |prompt: &Prompt<Vec<u32>>| (prompt.input.clone().unwrap_or_else(|| self.beginning()), prompt.seed);
-        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), options, pass, piece)
+        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), &plan_for(wish)?, pass, piece)
     }
 }
