@@ -2,246 +2,186 @@
 """Compares the automatic choice with the plain defaults on real data and on parts of them, and prints a table.
 
     bench/auto_table.py --data $REGARD_DATA [--only tatoeba] [--parts 0.05,0.2,1] [--threads 1] [--prefix "nice -n 19"]
-    bench/auto_table.py --data $REGARD_DATA --print      # only what has been run so far
+    bench/auto_table.py --print                          # only what has been run so far
 
 For each data set and each part of it two models are trained, one with `--set auto=off`, and both are scored on the same dev
-split. Everything is written to runs/auto (or --out): parts of data, model folders, results.jsonl. A run that is in results.jsonl
-is not repeated, and one that was interrupted is resumed, so that the script can be stopped and started again.
+split. A row for each run is appended to bench/auto.jsonl; the last one of a run counts. A run that has a row is not repeated,
+unless the program would now choose other settings, so that the script can be stopped and started again. Parts of data and
+model folders are in runs/auto (or --out).
+
+Time is CPU time: that of the process and of all its threads, which other work on the machine changes little. Half of it is
+about what a quiet machine with two cores needs.
 """
 
 import argparse
-import gzip
-import hashlib
-import io
 import json
+import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
-import tarfile
+import tempfile
 import time
 
+import auto_sets
 
-def opened(path):
-    return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else open(path, encoding="utf-8")
-
-
-def chance(text):
-    """A number from 0 to below 1 by a hash of a text, so that a smaller part is in a larger one."""
-    return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
+LOWER_IS_BETTER = ("loss", "bits_per_character")
+LONGEST = 10  # minutes on two cores
 
 
-def split_of(text):
-    """The split of an example: 5 % dev and 5 % test, by a hash that does not depend on the part."""
-    place = chance("split\t" + text)
-    return "dev" if place < 0.05 else "test" if place < 0.1 else "train"
+class Ran:
+    """A process that has ended, with what it printed and the seconds it took."""
+
+    def __init__(self, command):
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
+            start = time.time()
+            process = subprocess.Popen(command, stdout=out, stderr=error)
+            try:
+                _, status, usage = os.wait4(process.pid, 0)
+            except KeyboardInterrupt:
+                process.wait()
+                raise
+            process.returncode = self.code = os.waitstatus_to_exitcode(status)
+            self.seconds, self.cpu = time.time() - start, usage.ru_utime + usage.ru_stime
+            out.seek(0), error.seek(0)
+            self.out, self.error = out.read(), error.read()
 
 
-def lines_by_hash(name, key=lambda line: line, header=False):
-    """A data set of one file of lines, cut into a folder with three files; dev and test are the same for all parts."""
-
-    def part(source, folder, share):
-        with opened(source) as file:
-            lines = file.read().splitlines(keepends=True)
-        head, lines = (lines[:1], lines[1:]) if header else ([], lines)
-        for split in ("train", "dev", "test"):
-            kept = [line for line in lines if split_of(key(line)) == split and (split != "train" or chance(key(line)) < share)]
-            (folder / f"{split}.{name}").write_text("".join(head + kept), encoding="utf-8")
-        return folder
-
-    return part
+def key(row):
+    return row["task"], row["set"], row["part"], row["auto"]
 
 
-def beginning(source, folder, share):
-    """A book: the last tenth is dev and test, the part is the beginning of the rest."""
-    with opened(source) as file:
-        text = file.read()
-    ends = [int(len(text) * at) for at in (0.9, 0.95, 1)]
-    for split, (start, end) in dict(train=(0, int(ends[0] * share)), dev=ends[:2], test=ends[1:]).items():
-        (folder / f"{split}.txt").write_text(text[start:end], encoding="utf-8")
-    return folder
+def latest(journal):
+    """The last row of each run."""
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    return {key(row): row for row in map(json.loads, lines)}
 
 
-def fewer_rows(source, folder, share):
-    """Rows of a table in a folder; only its training file gets smaller."""
-    for path in source.iterdir():
-        with opened(path) as file:
-            head, *rows = file.read().splitlines(keepends=True)
-        kept = [row for row in rows if not path.name.startswith("train.") or chance(row) < share]
-        (folder / path.with_suffix("").name).write_text("".join([head, *kept]), encoding="utf-8")
-    return folder
+def settings(lines):
+    """The settings in the lines of a choice, without their reasons."""
+    return [line.split(": ")[-1] for line in lines]
 
 
-def fewer_segments(source, folder, share):
-    """Digits of UNIPEN files; a twentieth of those to train on is dev for all parts."""
-    for path in source.iterdir():
-        with opened(path) as file:
-            head, *segments = file.read().split(".SEGMENT")
-        splits = {"test": segments}
-        if "train" in path.name:
-            dev = [segment for segment in segments if split_of(segment) == "dev"]
-            rest = [segment for segment in segments if split_of(segment) != "dev" and chance(segment) < share]
-            splits = {"train": rest, "dev": dev}
-        for split, kept in splits.items():
-            (folder / f"{split}.unipen").write_text(".SEGMENT".join([head, *kept]))
-    return folder
+def chosen_now(asked, task, data, arguments):
+    """The lines that the program prints for these data now."""
+    ran = Ran([*asked.prefix, asked.regard, "data", "check", task, str(data), "--json", *arguments])
+    if ran.code != 0:
+        return None
+    return [note for note in json.loads(ran.out)["notes"] if note.startswith("auto: ")]
 
 
-def fewer_nodes(source, folder, share):
-    """Nodes of a graph; training nodes that are left out stay in it without being learnt from."""
-    with opened(source / "nodes.tsv.gz") as file:
-        lines = file.read().splitlines()
-    split = lines[0].split("\t").index("split")
-    seen = {}
-    for number, line in enumerate(lines):
-        cells = line.split("\t")
-        if cells[split] == "train":
-            # The same share of each label, and at least one node.
-            label = cells[lines[0].split("\t").index("label")]
-            seen[label] = seen.get(label, 0) + 1
-            if seen[label] > max(1, round(20 * share)):
-                cells[split] = "none"
-                lines[number] = "\t".join(cells)
-    (folder / "nodes.tsv").write_text("\n".join(lines) + "\n")
-    with opened(source / "edges.tsv.gz") as file:
-        (folder / "edges.tsv").write_text(file.read())
-    return folder
+def measured(asked, one, part, auto, data, arguments, folder):
+    """Trains a model, scores it on dev and returns the row of the run; `None` if it failed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    threads = ["--threads", asked.threads]
+    train = [asked.regard, "train", one.task, "--data", str(data), "--out", str(folder), "--json", *threads, *arguments]
+    ran = Ran([*asked.prefix, *train, *auto_sets.setting(f"auto={auto}")])
+    scored = Ran([*asked.prefix, asked.regard, "eval", str(folder), "--split", "dev", "--json", *threads])
+    for failed in [process for process in (ran, scored) if process.code != 0]:
+        print(failed.error.strip()[-600:], file=sys.stderr)
+        return None
+    saved = json.loads((folder / "config.json").read_text())
+    return dict(
+        task=one.task,
+        set=one.name,
+        part=part,
+        auto=auto,
+        main=one.score,
+        score=json.loads(scored.out)["metrics"][one.score],
+        test=(saved.get("scores") or {}).get(one.score),
+        seconds=round(ran.seconds, 1),
+        cpu_seconds=round(ran.cpu, 1),
+        chosen=saved.get("chosen", []),
+        commit=asked.commit,
+    )
 
 
-def fewer_recordings(source, folder, share):
-    """Recordings {digit}_{speaker}_{index}.wav; those with indices below 10 are dev and test."""
-    target = folder / "recordings.tar"
-    with tarfile.open(source) as archive, tarfile.open(target, "w") as part:
-        for member in archive:
-            name = pathlib.PurePath(member.name)
-            if name.suffix == ".wav" and int(name.stem.split("_")[2]) < 10 + round(40 * share):
-                part.addfile(member, io.BytesIO(archive.extractfile(member).read()))
-    return target
+def compare(asked, one, part):
+    """Runs what is missing of a comparison."""
+    place = asked.out / f"{one.task}-{one.name}-{part:g}".replace(" ", "-").replace("→", "-")
+    (place / "data").mkdir(parents=True, exist_ok=True)
+    data, arguments = one.part(one.source, place / "data", part)
+    arguments = one.arguments + arguments
+    for auto in ("off", "on"):
+        known = latest(asked.journal).get((one.task, one.name, part, auto))
+        if known and auto == "on":
+            lines = chosen_now(asked, one.task, data, arguments)
+            if lines and settings(lines) != settings(known["chosen"]):
+                known = None
+        if known:
+            continue
+        print(f"{one.task} {one.name} {part:g} auto={auto}", file=sys.stderr, flush=True)
+        row = measured(asked, one, part, auto, data, arguments, place / auto)
+        if row:
+            print(f"  {shown(row)} dev, {row['cpu_seconds']:.0f} s of CPU time", file=sys.stderr, flush=True)
+            with open(asked.journal, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def column(number):
-    return lambda line: line.rstrip("\n").split("\t")[number]
+def shown(row):
+    score = row["score"]
+    if row["main"] in ("accuracy", "f1"):
+        return f"{100 * score:.2f} %"
+    return f"{score:.2f}" if row["main"] == "bleu" else f"{score:.4f}"
 
 
-def sets(data, fashion):
-    """All data sets: name, task, path, further arguments, main score, and how a part is made (by a flag or as a file)."""
-    english, french = lines_by_hash("tsv", column(0)), lines_by_hash("tsv", column(1))
-    share = lambda part: ["--set", f"data.share={part}"]
-    limit = lambda part: ["--set", f"data.limit={round(55000 * part)}"]
-    held = ["--set", "data.test_index=0-4", "--set", "data.dev_index=5-9"]
-    backwards = ["--set", "data.source=2", "--set", "data.target=1"]
-    table, names = lines_by_hash("tsv", header=True), lines_by_hash("txt")
-    return [
-        ("finnish", "tag", data / "ud-finnish-tdt-small", [], "accuracy", share),
-        ("snips slots", "tag", data / "snips/slots", [], "f1", share),
-        ("ewt", "tag", data / "ud-english-ewt", [], "accuracy", share),
-        ("snips intents", "classify", data / "snips/intents", [], "accuracy", fewer_rows),
-        ("polarity", "classify", data / "sentence-polarity/polarity.tsv.gz", [], "accuracy", table),
-        ("tatoeba en→fr", "translate", data / "tatoeba-fra-eng/fra.txt.gz", [], "bleu", english),
-        ("tatoeba fr→en", "translate", data / "tatoeba-fra-eng/fra.txt.gz", backwards, "bleu", french),
-        ("tinyshakespeare", "generate", data / "tinyshakespeare/input.txt", [], "bits_per_character", beginning),
-        ("names", "generate", data / "names/names.txt", [], "bits_per_character", names),
-        ("tinyshakespeare", "pretrain", data / "tinyshakespeare/input.txt", [], "loss", beginning),
-        ("tinyshakespeare", "words", data / "tinyshakespeare/input.txt", [], "loss", beginning),
-        ("pendigits", "vectors", data / "pendigits", [], "accuracy", fewer_segments),
-        ("spoken digits", "speech", data / "free-spoken-digits/recordings.tar.xz", held, "accuracy", fewer_recordings),
-        ("cora", "graph", data / "cora", [], "accuracy", fewer_nodes),
-        ("fashion", "image", fashion, ["--set", "data.dev=5000"], "accuracy", limit),
-    ]
+def minutes(row):
+    return row["cpu_seconds"] / 2 / 60
 
 
-def run(command, prefix):
-    return subprocess.run([*prefix, *command], capture_output=True, text=True)
+def is_better(on, off):
+    return on["score"] < off["score"] if on["main"] in LOWER_IS_BETTER else on["score"] > off["score"]
 
 
-def scored(regard, folder, main, prefix, threads):
-    """Scores of the whole dev split, and the parameters that the run has kept."""
-    done = run([regard, "eval", str(folder), "--split", "dev", "--json", *threads], prefix)
-    if done.returncode != 0:
-        return None, done.stderr.strip()[-300:]
-    return json.loads(done.stdout)["metrics"].get(main), ""
-
-
-def trained(regard, task, data, flags, folder, prefix, threads):
-    """Trains a model, or resumes its training; returns the seconds it took, training and scoring."""
-    start = time.time()
-    command = [regard, "train", task, "--out", str(folder), "--json", *threads]
-    if (folder / "config.json").exists():
-        done = run([*command, "--resume"], prefix)
-    else:
-        done = run([*command, "--data", str(data), *flags], prefix)
-    return time.time() - start, done
-
-
-def table(results):
-    print("| task, data | part | score on dev | plain defaults | automatic | time, plain and automatic | what it chose |")
+def print_table(rows):
+    """Prints a table of all comparisons of which both runs have ended, then the lines of each choice."""
+    order = [(one.task, one.name) for one in auto_sets.sets(pathlib.Path(), pathlib.Path())]
+    names = sorted({key(row)[:3] for row in rows.values()}, key=lambda name: (order.index(name[:2]), name[2]))
+    both = [(name, rows.get((*name, "off")), rows.get((*name, "on"))) for name in names]
+    both = [(name, off, on) for name, off, on in both if off and on]
+    print("| task, data | part | score on dev | plain defaults | automatic | minutes, plain and automatic | commit |")
     print("|---|---|---|---|---|---|---|")
-    rows = {}
-    for result in results:
-        rows.setdefault((result["task"], result["set"], result["part"], result["main"]), {})[result["auto"]] = result
-    for (task, name, part, main), pair in rows.items():
-        off, on = pair.get("off"), pair.get("on")
-        score = lambda result: "–" if not result or result["score"] is None else shown(main, result["score"])
-        seconds = " and ".join(f"{result['seconds']:.0f} s" if result else "–" for result in (off, on))
-        lines = "<br>".join(f"`{line.removeprefix('auto: ')}`" for line in (on or {}).get("chosen", []))
-        print(f"| `{task}`, {name} | {100 * part:g} % | {main} | {score(off)} | {score(on)} | {seconds} | {lines} |")
-
-
-def shown(main, score):
-    percent = main in ("accuracy", "f1")
-    return f"{100 * score:.2f} %" if percent else f"{score:.2f}" if main == "bleu" else f"{score:.4f}"
+    for (task, name, part), off, on in both:
+        score = f"**{shown(on)}**" if is_better(on, off) else shown(on)
+        times = " and ".join(f"{minutes(row):.1f}" for row in (off, on))
+        main = on["main"].replace("_", " ")
+        print(f"| `{task}`, {name} | {100 * part:g} % | {main} | {shown(off)} | {score} | {times} | {on['commit']} |")
+    better = sum(is_better(on, off) for _, off, on in both)
+    long = [name for name, off, on in both if minutes(on) > LONGEST]
+    print(f"\nThe automatic choice is better in {better} of {len(both)} comparisons.", end=" ")
+    print(f"Longer than {LONGEST} minutes: {', '.join(map(str, long)) or 'none'}.")
+    print("\n<details><summary>The three lines of each choice</summary>\n\n```")
+    for (task, name, part), _, on in both:
+        print(f"{task}, {name}, {100 * part:g} %")
+        print("".join(f"  {line.removeprefix('auto: ')}\n" for line in on["chosen"]), end="")
+    print("```\n\n</details>")
 
 
 def main():
+    here = pathlib.Path(__file__).parent
+    head = subprocess.run(["git", "-C", here, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=pathlib.Path, required=True, help="folder with the published data sets")
+    parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("REGARD_DATA"), help="folder with the published data sets")
     parser.add_argument("--fashion", type=pathlib.Path, default=pathlib.Path("/usr/share/datasets/fashion-mnist"))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs/auto"))
+    parser.add_argument("--journal", type=pathlib.Path, default=here / "auto.jsonl", help="file with a row for each run")
     parser.add_argument("--regard", default="target/release/regard")
-    parser.add_argument("--only", default="", help="only sets whose task and name contain this text")
+    parser.add_argument("--commit", default=head.stdout.strip(), help="commit that the program was built from")
+    parser.add_argument("--only", default="", help="only sets whose task and name contain one of these texts, separated by commas")
     parser.add_argument("--parts", default="0.05,0.2,1")
-    parser.add_argument("--threads", default="2")
-    parser.add_argument("--prefix", default="", help="command that runs the trainings, such as nice")
+    parser.add_argument("--threads", default="1")
+    parser.add_argument("--prefix", type=shlex.split, default=[], help="command that runs the trainings, such as nice")
     parser.add_argument("--print", action="store_true", help="only print the table of what has been run")
     asked = parser.parse_args()
-    journal = asked.out / "results.jsonl"
-    results = [json.loads(line) for line in open(journal)] if journal.exists() else []
-    known = {(r["task"], r["set"], r["part"], r["auto"]) for r in results}
-    prefix, threads = shlex.split(asked.prefix), ["--threads", asked.threads]
-    for name, task, source, flags, main_score, make in [] if asked.print else sets(asked.data, asked.fashion):
-        if asked.only not in f"{task} {name}" or not source.exists():
-            continue
-        for part in map(float, asked.parts.split(",")):
-            place = asked.out / f"{task}-{name}-{part:g}".replace(" ", "-").replace("→", "-")
-            place.mkdir(parents=True, exist_ok=True)
-            data, own = source, list(flags)
-            if make.__name__ == "<lambda>":
-                own += make(part)
-            elif part < 1 or make in (fewer_segments, fewer_recordings) or not source.is_dir():
-                folder = place / "data"
-                folder.mkdir(exist_ok=True)
-                data = make(source, folder, part)
-            for auto in ("off", "on"):
-                if (task, name, part, auto) in known:
-                    continue
-                print(f"{task} {name} {part:g} auto={auto}", file=sys.stderr, flush=True)
-                folder = place / auto
-                arguments = own + ["--set", f"auto={auto}"]
-                seconds, done = trained(asked.regard, task, data, arguments, folder, prefix, threads)
-                if done.returncode != 0:
-                    print(done.stderr.strip()[-600:], file=sys.stderr)
-                    if done.returncode in (130, 143):
-                        sys.exit(done.returncode)
-                score, problem = scored(asked.regard, folder, main_score, prefix, threads)
-                if problem:
-                    print(problem, file=sys.stderr)
-                    continue
-                chosen = json.loads((folder / "config.json").read_text()).get("chosen", [])
-                result = dict(task=task, set=name, part=part, auto=auto, main=main_score, score=score, seconds=seconds, chosen=chosen)
-                results.append(result)
-                with open(journal, "a") as file:
-                    file.write(json.dumps(result, ensure_ascii=False) + "\n")
-    table(results)
+    if not asked.print and asked.data is None:
+        parser.error("--data FOLDER is needed, or REGARD_DATA")
+    for part in [] if asked.print else map(float, asked.parts.split(",")):
+        for one in auto_sets.sets(asked.data, asked.fashion):
+            wanted = any(only in f"{one.task} {one.name}" for only in asked.only.split(","))
+            if wanted and one.source.exists():
+                compare(asked, one, part)
+    print_table(latest(asked.journal))
 
 
 if __name__ == "__main__":

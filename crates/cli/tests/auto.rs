@@ -122,6 +122,25 @@ fn variants_of_a_comparison_are_chosen_around_the_varied_key() {
 }
 
 #[test]
+fn keys_are_judged_by_the_chosen_kind_of_network() {
+    let place = tempfile::tempdir().unwrap();
+    let data = write(&place, "tagged.tsv", sentences());
+    // Only recurrent networks have the key, and the default kind is a Transformer.
+    let checked = done(&regard(&["data", "check", "tag", &data, "--set", "model.d_hidden=20"]));
+    assert!(checked.contains("model.kind=lstm"), "{checked}");
+    let out = place.path().join("compare");
+    let vary = ["--vary", "model.d_hidden=8,16", "--steps", "2", "--threads", "1"];
+    done(&regard(&[&["compare", "tag", "--data", &data, "--out", path(&out)], &vary[..]].concat()));
+    // The choice keeps a Transformer for one key of a Transformer, so that of a recurrent network is not used.
+    let both = sets(&["model.d_hidden=20", "model.n_heads=2"]);
+    let output = regard(&[&["data", "check", "tag", &data][..], &both].concat());
+    fails_with(&output, 2, &["model.d_hidden", "lstm"]);
+    let output =
+        regard(&["compare", "tag", "--data", &data, "--vary", "model.n_heads=2,3", "--set", "model.d_hidden=8"]);
+    fails_with(&output, 2, &["d_hidden", "lstm"]);
+}
+
+#[test]
 fn sizes_set_by_hand_need_to_fit_the_chosen_model_only() {
     let place = tempfile::tempdir().unwrap();
     let pairs = (0..300).fold(String::new(), |pairs, n| pairs + &format!("number {n}\tnombre {n}\n"));

@@ -89,6 +89,16 @@ fn bad_data_are_refused_with_file_and_line() {
 }
 
 #[test]
+fn a_share_of_the_pairs_is_used() {
+    let place = tempfile::tempdir().unwrap();
+    let data = pairs(place.path());
+    let check = |share: &str| regard(&["data", "check", "translate", &data, "--set", &format!("data.share={share}")]);
+    let checked = done(&check("0.5"));
+    assert!(checked.contains("training pairs are used (data.share)"), "{checked}");
+    fails_with(&check("1e-9"), 1, &["data.share", "leaves none of"]);
+}
+
+#[test]
 fn wrong_settings_are_wrong_use() {
     let refused = |more: &[&str], words: &[&str]| {
         fails_with(&regard(&[&["train", "translate"], more].concat()), 2, words);
@@ -98,6 +108,7 @@ fn wrong_settings_are_wrong_use() {
     refused(&["--set", "model.position=ropes"], &["ropes", "rope"]);
     refused(&["--set", "train.learning_rate=-1"], &["train.learning_rate"]);
     refused(&["--set", "model.kind=bag"], &["model.kind", "lstm"]);
+    refused(&["--set", "data.share=1.5"], &["data.share", "above 0", "up to 1"]);
     refused(&["--set", "steps"], &["key=value"]);
     let other = ["--set model.n_heads=8: model.kind=lstm has no n_heads", "model.kind=transformer has it"];
     refused(&["--set", "model.n_heads=8", "--set", "model.kind=lstm"], &other);

@@ -7,6 +7,7 @@
 //! m ← β₁ m + (1 − β₁) g,   v ← β₂ v + (1 − β₂) g²
 //! p ← p − lr/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + ε)
 //! ```
+//! A tensor may have a learning rate of its own, a multiple of `lr`.
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
@@ -50,6 +51,8 @@ pub struct AdamWTensor<'a> {
     pub second_moment: &'a mut [f32],
     /// Whether weight decay applies; by custom it does not to biases and norms.
     pub decay: bool,
+    /// Factor on the learning rate; 1 for the rate of the options.
+    pub rate: f32,
 }
 
 /// Returns `√Σ g²` over all gradients. To clip them, pass `max_norm / norm` as `gradient_scale` if that is below 1.
@@ -94,9 +97,10 @@ pub fn adamw_step(
         beta1: options.beta1,
         beta2: options.beta2,
         epsilon: options.epsilon,
-        step_length: (f64::from(options.learning_rate) / power(options.beta1)) as f32,
+        learning_rate: options.learning_rate.into(),
+        correction: power(options.beta1),
         inverse_root: (1.0 / power(options.beta2).sqrt()) as f32,
-        shrink: (1.0 - f64::from(options.learning_rate) * f64::from(options.weight_decay)) as f32,
+        weight_decay: options.weight_decay.into(),
         l2: options.l2,
     };
     let total: usize = tensors.iter().map(|tensor| tensor.parameter.len()).sum();
@@ -111,7 +115,10 @@ pub fn adamw_step(
 
 /// Returns the work on one tensor in pieces, so that a large tensor does not keep a single thread busy.
 fn pieces<'a>(tensor: &'a mut AdamWTensor<'_>, constants: &'a Constants) -> impl Iterator<Item = Update<'a>> {
-    let (shrink, l2) = if tensor.decay { (constants.shrink, constants.l2) } else { (1.0, 0.0) };
+    let rate = constants.learning_rate * f64::from(tensor.rate);
+    let step_length = (rate / constants.correction) as f32;
+    let shrink = (1.0 - rate * constants.weight_decay) as f32;
+    let (shrink, l2) = if tensor.decay { (shrink, constants.l2) } else { (1.0, 0.0) };
     let parameter = tensor.parameter.chunks_mut(SERIAL_ELEMENTS);
     let moments = tensor.first_moment.chunks_mut(SERIAL_ELEMENTS).zip(tensor.second_moment.chunks_mut(SERIAL_ELEMENTS));
     parameter.zip(tensor.gradient.chunks(SERIAL_ELEMENTS)).zip(moments).map(
@@ -120,6 +127,7 @@ fn pieces<'a>(tensor: &'a mut AdamWTensor<'_>, constants: &'a Constants) -> impl
             gradient,
             first,
             second,
+            step_length,
             shrink,
             l2,
             constants,
@@ -132,12 +140,14 @@ struct Constants {
     beta1: f32,
     beta2: f32,
     epsilon: f32,
-    /// `lr/(1 − β₁ᵗ)`.
-    step_length: f32,
+    /// `lr`.
+    learning_rate: f64,
+    /// `1 − β₁ᵗ`.
+    correction: f64,
     /// `1/√(1 − β₂ᵗ)`.
     inverse_root: f32,
-    /// `1 − lr λ`.
-    shrink: f32,
+    /// `λ`.
+    weight_decay: f64,
     /// `κ`.
     l2: f32,
 }
@@ -147,6 +157,9 @@ struct Update<'a> {
     gradient: &'a [f32],
     first: &'a mut [f32],
     second: &'a mut [f32],
+    /// `lr/(1 − β₁ᵗ)`.
+    step_length: f32,
+    /// `1 − lr λ`.
     shrink: f32,
     l2: f32,
     constants: &'a Constants,
@@ -157,18 +170,18 @@ impl WithSimd for Update<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let (c, decay) = (self.constants, (self.shrink, self.l2));
+        let (c, own) = (self.constants, [self.step_length, self.shrink, self.l2]);
         let (p, p_tail) = S::as_mut_simd_f32s(self.parameter);
         let (g, g_tail) = S::as_simd_f32s(self.gradient);
         let (m, m_tail) = S::as_mut_simd_f32s(self.first);
         let (v, v_tail) = S::as_mut_simd_f32s(self.second);
         for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-            (*p, *m, *v) = update(simd, c, decay, *p, *g, *m, *v);
+            (*p, *m, *v) = update(simd, c, own, *p, *g, *m, *v);
         }
         if !p_tail.is_empty() {
             let (p, g) = (simd.partial_load_f32s(p_tail), simd.partial_load_f32s(g_tail));
             let (m, v) = (simd.partial_load_f32s(m_tail), simd.partial_load_f32s(v_tail));
-            let (p, m, v) = update(simd, c, decay, p, g, m, v);
+            let (p, m, v) = update(simd, c, own, p, g, m, v);
             simd.partial_store_f32s(p_tail, p);
             simd.partial_store_f32s(m_tail, m);
             simd.partial_store_f32s(v_tail, v);
@@ -180,7 +193,7 @@ impl WithSimd for Update<'_> {
 fn update<S: Simd>(
     simd: S,
     c: &Constants,
-    (shrink, l2): (f32, f32),
+    [step_length, shrink, l2]: [f32; 3],
     p: S::f32s,
     g: S::f32s,
     m: S::f32s,
@@ -192,7 +205,7 @@ fn update<S: Simd>(
     let v = simd.mul_add_e_f32s(v, simd.splat_f32s(c.beta2), squared);
     let root = simd.mul_add_e_f32s(simd.sqrt_f32s(v), simd.splat_f32s(c.inverse_root), simd.splat_f32s(c.epsilon));
     let change = simd.div_f32s(m, root);
-    let p = simd.mul_add_e_f32s(change, simd.splat_f32s(-c.step_length), simd.mul_f32s(p, simd.splat_f32s(shrink)));
+    let p = simd.mul_add_e_f32s(change, simd.splat_f32s(-step_length), simd.mul_f32s(p, simd.splat_f32s(shrink)));
     (p, m, v)
 }
 
@@ -237,6 +250,11 @@ mod tests {
         *p -= lr / (1.0 - b1.powi(t)) * *m / (v.sqrt() / (1.0 - b2.powi(t)).sqrt() + epsilon);
     }
 
+    /// Returns the factor on the learning rate of the tensor with this index.
+    fn rate(tensor: usize) -> f32 {
+        [1.0, 0.5, 0.125][tensor % 3]
+    }
+
     fn check(sizes: &[usize], scale: f32, options: &AdamWOptions) {
         on_every_isa(|isa| {
             let fresh = |seed, range| sizes.iter().map(|&n| numbers(n, seed, range)).collect::<Vec<_>>();
@@ -250,7 +268,8 @@ mod tests {
                     for j in 0..sizes[i] {
                         let g = f64::from(g[i][j]) * f64::from(scale);
                         let (p, m, v) = (&mut want_p[i][j], &mut want_m[i][j], &mut want_v[i][j]);
-                        exact(options, p, m, v, g, t, i % 2 == 0);
+                        let own = AdamWOptions { learning_rate: options.learning_rate * rate(i), ..*options };
+                        exact(&own, p, m, v, g, t, i % 2 == 0);
                     }
                 }
                 let state = p.iter_mut().zip(&g).zip(m.iter_mut().zip(&mut v)).enumerate();
@@ -261,6 +280,7 @@ mod tests {
                         first_moment,
                         second_moment,
                         decay: i % 2 == 0,
+                        rate: rate(i),
                     })
                     .collect();
                 adamw_step(&mut tensors, options, t as u64, scale).unwrap();
@@ -305,6 +325,7 @@ mod tests {
             first_moment: &mut m,
             second_moment: &mut v,
             decay: true,
+            rate: 1.0,
         }];
         assert!(adamw_step(&mut tensors, &OPTIONS, 0, 1.0).is_err());
         tensors[0].gradient = &[1.0];

@@ -4,6 +4,7 @@ use gemm::Parallelism;
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_reach};
+use crate::isa::Isa;
 use crate::parallel::{SERIAL_ELEMENTS, is_crowded};
 use crate::shared_slice::SharedSlice;
 
@@ -164,6 +165,13 @@ unsafe fn product(
 ) {
     // SAFETY: `a` and `b` were checked when they were created; the rest is the caller's promise.
     unsafe {
+        match Isa::current() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => return forced::avx2(a, b, out, row_stride, output, parallelism),
+            Isa::Scalar => return forced::scalar(a, b, out, row_stride, output, parallelism),
+            // What `gemm` chooses for itself.
+            _ => {}
+        }
         gemm::gemm(
             a.rows,
             b.cols,
@@ -186,6 +194,71 @@ unsafe fn product(
             parallelism,
         );
     }
+}
+
+/// Products by `gemm`'s kernels for one instruction set. The crate itself always chooses the fastest one of the machine.
+mod forced {
+    use gemm::Parallelism;
+    use gemm_common::gemm::gemm_basic_generic;
+    use gemm_common::simd::MixedSimd;
+
+    use super::{Matrix, Output};
+
+    macro_rules! forced {
+        ($name:ident, $module:ident, $simd:ident, $lanes:literal) => {
+            /// Computes `out = a b` or `out += a b`.
+            ///
+            /// # Safety
+            /// That of [`super::product`], and the processor has the instructions.
+            #[inline(never)]
+            pub(super) unsafe fn $name(
+                a: Matrix<'_>,
+                b: Matrix<'_>,
+                out: *mut f32,
+                row_stride: usize,
+                output: Output,
+                parallelism: Parallelism,
+            ) {
+                use gemm_f32::microkernel::$module::f32::{H_M, H_N, H_UKR, MR_DIV_N, NR, UKR};
+                let simd = <gemm_common::simd::$simd as MixedSimd<f32, f32, f32, f32>>::try_new();
+                let simd = simd.expect("the instruction set in use is one that the machine has");
+                // Its kernels write columns: the transposed product `bᵀ aᵀ` has rows of `out` as columns.
+                // SAFETY: the caller's promise.
+                unsafe {
+                    gemm_basic_generic::<_, f32, $lanes, { MR_DIV_N * $lanes }, NR, MR_DIV_N, H_M, H_N>(
+                        simd,
+                        b.cols,
+                        a.rows,
+                        a.cols,
+                        out,
+                        row_stride as isize,
+                        1,
+                        output == Output::Accumulate,
+                        b.data.as_ptr(),
+                        b.row_stride as isize,
+                        b.col_stride as isize,
+                        a.data.as_ptr(),
+                        a.row_stride as isize,
+                        a.col_stride as isize,
+                        1.0,
+                        1.0,
+                        false,
+                        false,
+                        false,
+                        |a, b, c| a * b + c,
+                        &UKR,
+                        &H_UKR,
+                        false,
+                        parallelism,
+                    );
+                }
+            }
+        };
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    forced!(avx2, fma, V3, 8);
+    forced!(scalar, scalar, Scalar, 1);
 }
 
 /// Writes `out[j, i] = x[i, j]`.
@@ -218,6 +291,7 @@ pub(crate) fn transpose(x: Matrix<'_>, out: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::on_every_isa;
 
     fn ramp(n: usize, step: f32) -> Vec<f32> {
         (0..n).map(|i| ((i * 7919) % 23) as f32 * step - 1.0).collect()
@@ -225,31 +299,34 @@ mod tests {
 
     #[test]
     fn agrees_with_three_loops_for_all_transpositions() {
-        for (m, k, n) in [(1, 1, 1), (3, 0, 2), (5, 7, 3), (17, 33, 9), (64, 128, 65)] {
-            for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
-                let (a, b) = (ramp(m * k, 0.1), ramp(k * n, 0.2));
-                let a = if transpose_a {
-                    Matrix::new(&a, k, m).unwrap().transposed()
-                } else {
-                    Matrix::new(&a, m, k).unwrap()
-                };
-                let b = if transpose_b {
-                    Matrix::new(&b, n, k).unwrap().transposed()
-                } else {
-                    Matrix::new(&b, k, n).unwrap()
-                };
-                let mut out = vec![1.0; m * (n + 2)];
-                matmul(a, b, &mut out, n + 2, Output::Accumulate, Threads::Pool).unwrap();
-                for i in 0..m {
-                    for j in 0..n {
-                        let at =
-                            |x: &Matrix<'_>, i: usize, j: usize| f64::from(x.data[i * x.row_stride + j * x.col_stride]);
-                        let want = 1.0 + (0..k).map(|t| at(&a, i, t) * at(&b, t, j)).sum::<f64>();
-                        assert!((f64::from(out[i * (n + 2) + j]) - want).abs() < 1e-4 * (k as f64).max(1.0));
+        on_every_isa(|_| {
+            for (m, k, n) in [(1, 1, 1), (3, 0, 2), (5, 7, 3), (17, 33, 9), (64, 128, 65)] {
+                for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let (a, b) = (ramp(m * k, 0.1), ramp(k * n, 0.2));
+                    let a = if transpose_a {
+                        Matrix::new(&a, k, m).unwrap().transposed()
+                    } else {
+                        Matrix::new(&a, m, k).unwrap()
+                    };
+                    let b = if transpose_b {
+                        Matrix::new(&b, n, k).unwrap().transposed()
+                    } else {
+                        Matrix::new(&b, k, n).unwrap()
+                    };
+                    let mut out = vec![1.0; m * (n + 2)];
+                    matmul(a, b, &mut out, n + 2, Output::Accumulate, Threads::Pool).unwrap();
+                    for i in 0..m {
+                        for j in 0..n {
+                            let at = |x: &Matrix<'_>, i: usize, j: usize| {
+                                f64::from(x.data[i * x.row_stride + j * x.col_stride])
+                            };
+                            let want = 1.0 + (0..k).map(|t| at(&a, i, t) * at(&b, t, j)).sum::<f64>();
+                            assert!((f64::from(out[i * (n + 2) + j]) - want).abs() < 1e-4 * (k as f64).max(1.0));
+                        }
                     }
                 }
             }
-        }
+        });
     }
 
     #[test]

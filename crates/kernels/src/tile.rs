@@ -23,12 +23,12 @@ pub(crate) const fn round_to_lanes<S: Simd>(x: usize) -> usize {
     x.next_multiple_of(S::F32_LANES)
 }
 
-/// The product `out[i, j] (+)= Σ_t a[i, t] b[t, j]` for `i < rows`, `columns.0 ≤ j < columns.1`, `t < depth`.
+/// The sum of products `out[i, j] (+)= Σ_{s, t} a_s[i, t] b_s[t, j]` for `i < rows`, `columns.0 ≤ j < columns.1`, `t < depth`.
 ///
-/// `a[i, t]` is at `a + i·a_row + t·a_column`; `b[t, j]` at `b + (j / panel)·b_panel + t·b_row + j % panel`, where `panel`
-/// is [`panel_width`] (`b_panel = panel` makes a plain row-major matrix); `out[i, j]` at `out + i·out_row + j`.
+/// `a_s[i, t]` is at `a + terms[s][0] + i·a_row + t·a_column`; `b_s[t, j]` at `b + terms[s][1] + (j / panel)·b_panel + t·b_row + j % panel`,
+/// where `panel` is [`panel_width`] (`b_panel = panel` makes a plain row-major matrix); `out[i, j]` at `out + i·out_row + j`.
 #[derive(Clone, Copy)]
-pub(crate) struct TileProduct {
+pub(crate) struct TileProduct<'a> {
     pub(crate) rows: usize,
     /// First column and end, both multiples of the number of lanes.
     pub(crate) columns: (usize, usize),
@@ -42,9 +42,14 @@ pub(crate) struct TileProduct {
     pub(crate) out: *mut f32,
     pub(crate) out_row: usize,
     pub(crate) accumulate: bool,
+    /// Where the factors of each product are, counted from `a` and `b`: [`TileProduct::ONE`] for a single product.
+    pub(crate) terms: &'a [[usize; 2]],
 }
 
-impl TileProduct {
+impl TileProduct<'_> {
+    /// The terms of a single product.
+    pub(crate) const ONE: &'static [[usize; 2]] = &[[0, 0]];
+
     /// Computes the product.
     ///
     /// # Safety
@@ -52,8 +57,8 @@ impl TileProduct {
     #[inline(always)]
     pub(crate) unsafe fn run<S: Simd>(self, simd: S) {
         // A function of its own for each instruction set, so that its 24 tile shapes are compiled once.
-        struct Call(TileProduct);
-        impl WithSimd for Call {
+        struct Call<'a>(TileProduct<'a>);
+        impl WithSimd for Call<'_> {
             type Output = ();
             #[inline(always)]
             fn with_simd<S: Simd>(self, simd: S) {
@@ -119,9 +124,14 @@ impl TileProduct {
         b: *const f32,
         out: *mut f32,
     ) {
-        let zeros = [[simd.splat_f32s(0.0); V]; R];
-        // SAFETY: elements of both factors, inside by the promise of `run`.
-        let sums = unsafe { multiply_tile(simd, self.depth, (a, self.a_row, self.a_column), (b, self.b_row), zeros) };
+        let mut sums = [[simd.splat_f32s(0.0); V]; R];
+        for [of_a, of_b] in self.terms {
+            // SAFETY: elements of both factors, inside by the promise of `run`.
+            sums = unsafe {
+                let (a, b) = ((a.add(*of_a), self.a_row, self.a_column), (b.add(*of_b), self.b_row));
+                multiply_tile(simd, self.depth, a, b, sums)
+            };
+        }
         for (r, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
                 // SAFETY: an element of `out`, inside by the promise of `run`.
@@ -194,6 +204,7 @@ mod tests {
         rows: usize,
         columns: (usize, usize),
         depth: usize,
+        terms: usize,
         accumulate: bool,
     }
 
@@ -206,8 +217,10 @@ mod tests {
             let panel = panel_width::<S>();
             let width = end.next_multiple_of(panel);
             let value = |i: usize, seed: usize| ((i * 31 + seed) % 17) as f32 - 8.0;
-            let a: Vec<f32> = (0..rows * depth).map(|i| value(i, 1)).collect();
-            let b: Vec<f32> = (0..width * depth).map(|i| value(i, 5)).collect();
+            let (a_len, b_len) = (rows * depth, width * depth);
+            let terms: Vec<[usize; 2]> = (0..self.terms).map(|s| [s * a_len, s * b_len]).collect();
+            let a: Vec<f32> = (0..terms.len() * a_len).map(|i| value(i, 1)).collect();
+            let b: Vec<f32> = (0..terms.len() * b_len).map(|i| value(i, 5)).collect();
             for transposed in [false, true] {
                 let (a_row, a_column) = if transposed { (1, rows) } else { (depth, 1) };
                 let mut out = vec![0.5; rows * width];
@@ -225,14 +238,18 @@ mod tests {
                     out: out.as_mut_ptr(),
                     out_row: width,
                     accumulate,
+                    terms: &terms,
                 };
                 // SAFETY: the vectors have the sizes of the product.
                 unsafe { product.run(simd) };
                 for i in 0..rows {
                     for j in 0..width {
-                        let sum: f32 = (0..depth)
-                            .map(|t| a[i * a_row + t * a_column] * b[j / panel * panel * depth + t * panel + j % panel])
-                            .sum();
+                        let b_column = j / panel * panel * depth + j % panel;
+                        let term = |[of_a, of_b]: [usize; 2]| -> f32 {
+                            let product = |t| a[of_a + i * a_row + t * a_column] * b[of_b + b_column + t * panel];
+                            (0..depth).map(product).sum()
+                        };
+                        let sum: f32 = terms.iter().copied().map(term).sum();
                         let want = match (first..end).contains(&j) {
                             true => sum + if accumulate { 0.5 } else { 0.0 },
                             false => 0.5,
@@ -247,8 +264,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn integers_are_exact(rows in 0usize..20, first in 0usize..6, more in 0usize..9, depth in 0usize..20, accumulate: bool) {
-            on_every_isa(|_| dispatch(Check { rows, columns: (first, first + more), depth, accumulate }));
+        fn integers_are_exact(
+            (rows, first, more) in (0usize..20, 0usize..6, 0usize..9), depth in 0usize..20, terms in 1usize..4, accumulate: bool
+        ) {
+            on_every_isa(|_| dispatch(Check { rows, columns: (first, first + more), depth, terms, accumulate }));
         }
     }
 }

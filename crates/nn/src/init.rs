@@ -11,6 +11,7 @@ use rand_distr::{Distribution, StandardNormal, Uniform};
 use regard_kernels::mix;
 
 use crate::heads::{AttentionKind, Heads, Inventory, Side, Site};
+use crate::layers::adapter::AdapterPlan;
 
 /// Distribution of the initial weights of matrices.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,6 +58,8 @@ pub struct Init {
     inventory: Arc<Mutex<Inventory>>,
     /// Whether weights are drawn; otherwise they are zero until they are loaded.
     draws: bool,
+    /// Linear layers that get low-rank adapters.
+    adapters: Option<Arc<AdapterPlan>>,
 }
 
 impl Init {
@@ -72,6 +75,7 @@ impl Init {
             layer: 0,
             inventory: Arc::default(),
             draws: true,
+            adapters: None,
         }
     }
 
@@ -115,6 +119,16 @@ impl Init {
     /// Sets the distribution of the initial weights of matrices.
     pub fn with_spread(self, spread: Spread) -> Self {
         Self { spread, ..self }
+    }
+
+    /// Sets which linear layers of the model get low-rank adapters.
+    pub fn with_adapters(self, plan: Option<AdapterPlan>) -> Self {
+        Self { adapters: plan.map(Arc::new), ..self }
+    }
+
+    /// Returns the plan of the model's low-rank adapters.
+    pub fn adapters(&self) -> Option<&AdapterPlan> {
+        self.adapters.as_deref()
     }
 
     /// Marks a layer whose output is added to the residual stream; see [`Spread::Residual`].

@@ -1,5 +1,7 @@
 //! AdamW (Loshchilov 2019): updates all parameters of a module in place, with clipping by the global gradient norm.
 
+use std::collections::BTreeMap;
+
 use burn::backend::TensorMetadata;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
@@ -32,6 +34,8 @@ pub struct AdamW {
     pub max_norm: Option<f32>,
     /// The parameters to which weight decay applies.
     pub decay: Decay,
+    /// Factors on the learning rate by the path of the parameter; 1 for parameters without one.
+    pub rates: BTreeMap<String, f32>,
     step: u64,
     moments: Vec<Moments>,
 }
@@ -50,7 +54,7 @@ pub struct Moments {
 impl AdamW {
     /// Creates an optimiser that has not made a step yet.
     pub fn new(options: AdamWOptions, max_norm: Option<f32>, decay: Decay) -> Self {
-        Self { options, max_norm, decay, step: 0, moments: Vec::new() }
+        Self { options, max_norm, decay, rates: BTreeMap::new(), step: 0, moments: Vec::new() }
     }
 
     /// Returns the number of steps and the running averages in the order of the module: with the options, the full state.
@@ -102,6 +106,9 @@ impl AdamW {
                 return refuse(what, value, "a number in [0, 1)");
             }
         }
+        if let Some((_, &rate)) = self.rates.iter().find(|(_, rate)| !(**rate >= 0.0 && rate.is_finite())) {
+            return refuse("rate of a parameter", rate, "a finite number of at least 0");
+        }
         match self.max_norm {
             Some(max) if max.is_nan() || max <= 0.0 => refuse("max_norm", max, "a number above 0"),
             _ => Ok(()),
@@ -151,7 +158,8 @@ impl AdamW {
                 .ok_or_else(|| misfit(&one.path, "the module has changed since the previous step"))?;
             let decay = self.decay == Decay::All || one.data.shape().num_dims() > 1;
             let parameter = one.data.storage_mut();
-            tensors.push(AdamWTensor { parameter, gradient, first_moment: first, second_moment: second, decay });
+            let rate = self.rates.get(&one.path).copied().unwrap_or(1.0);
+            tensors.push(AdamWTensor { parameter, gradient, first_moment: first, second_moment: second, decay, rate });
         }
         let step = self.step.saturating_add(1);
         adamw_step(&mut tensors, &self.options, step, scale)?;

@@ -7,6 +7,7 @@ mod caption;
 mod classify;
 pub mod compare;
 mod compose;
+mod data_share;
 pub mod decode;
 mod error;
 pub mod extended;
@@ -48,6 +49,7 @@ mod words;
 mod write;
 
 pub use error::TaskError;
+use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag};
 pub use opened::{Examples, Opened, open, open_as};
 use run::kind_of;
 pub use run::{Finished, Kind, Request};
@@ -58,14 +60,14 @@ pub use run::{Finished, Kind, Request};
 pub fn kinds() -> &'static [&'static dyn Kind] {
     const KINDS: &[&dyn Kind] = &[
         kind_of::<translate::Translate>(),
-        kind_of::<tag::Tag>(),
-        kind_of::<classify::Classify>(),
-        kind_of::<generate::Generate>(),
+        &Either { own: kind_of::<tag::Tag>(), tuned: kind_of::<TunedTag>() },
+        &Either { own: kind_of::<classify::Classify>(), tuned: kind_of::<TunedClassify>() },
+        &Either { own: kind_of::<generate::Generate>(), tuned: kind_of::<TunedGenerate>() },
         kind_of::<pretrain::Pretrain>(),
         kind_of::<words::Words>(),
         kind_of::<compose::Compose>(),
         kind_of::<vectors::VectorTask>(),
-        kind_of::<image::Images>(),
+        &Either { own: kind_of::<image::Images>(), tuned: kind_of::<TunedImages>() },
         kind_of::<caption::Captions>(),
         kind_of::<graph::Nodes>(),
         kind_of::<speech::Speech>(),

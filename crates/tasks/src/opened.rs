@@ -103,6 +103,9 @@ pub trait Opened: Send + Sync {
     /// Returns the number of parameters of the network.
     fn parameters(&self) -> usize;
 
+    /// Writes the model as a folder of `transformers`.
+    fn export(&self, to: &Path) -> Result<(), TaskError>;
+
     /// Returns the checkpoint that the model is, if it is one of another program. By default it is none.
     fn checkpoint(&self) -> Option<&Checkpoint> {
         None
@@ -409,6 +412,10 @@ impl<T: Task> Opened for Model<T> {
 
     fn parameters(&self) -> usize {
         self.model.num_params()
+    }
+
+    fn export(&self, to: &Path) -> Result<(), TaskError> {
+        self.task.export(&self.model, to)
     }
 }
 

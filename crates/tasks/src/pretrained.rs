@@ -18,6 +18,9 @@ use crate::weights;
 
 const TASK: &str = "pretrain";
 const PREFIX: &str = "encoder.";
+/// Factor on the learning rate of a pre-trained encoder, if none is given. At the rate of the new layers above it, it forgets what it
+/// has learnt before these have learnt to use it.
+pub(crate) const RATE: f32 = 0.1;
 
 /// Reads the tokeniser and the configuration of a pre-trained encoder.
 pub(crate) fn described(path: &Path) -> Result<(Tokenizer, ModelConfig), TaskError> {
@@ -61,12 +64,23 @@ pub(crate) fn tracked(encoder: Encoder, freeze: bool) -> Encoder {
     if freeze { encoder.no_grad() } else { encoder }
 }
 
-/// Returns an error if `freeze` is set without a pre-trained encoder.
-pub(crate) fn check_freeze(freeze: bool, from: Option<&Path>) -> Result<(), ConfigError> {
-    match (freeze, from) {
-        (true, None) => Err(ConfigError::new("freeze", true, "false unless model.from names a pre-trained model")),
+/// Returns an error if `freeze` or `encoder_rate` is set without a pre-trained encoder, or if the rate is no factor.
+pub(crate) fn check_keys(freeze: bool, encoder_rate: Option<f32>, from: Option<&Path>) -> Result<(), ConfigError> {
+    match (freeze, encoder_rate, from) {
+        (true, _, None) => Err(ConfigError::new("freeze", true, "false unless model.from names a pre-trained model")),
+        (_, Some(rate), None) => {
+            Err(ConfigError::new("encoder_rate", rate, "none unless model.from names a pre-trained model"))
+        }
+        (_, Some(rate), Some(_)) if !(rate > 0.0 && rate <= 1.0) => {
+            Err(ConfigError::new("encoder_rate", rate, "above 0 and at most 1"))
+        }
         _ => Ok(()),
     }
+}
+
+/// Returns the factor on the learning rate of a parameter of a model whose encoder is pre-trained.
+pub(crate) fn rate(path: &str, encoder_rate: Option<f32>) -> f32 {
+    if path.starts_with(PREFIX) { encoder_rate.unwrap_or(RATE) } else { 1.0 }
 }
 
 fn open(path: &Path) -> Result<(Folder, Description), TaskError> {

@@ -110,8 +110,8 @@ pub trait Kind: Sync {
     /// Returns the commented default configuration.
     fn config(&self) -> &'static str;
 
-    /// Resolves the configuration of a request, with all defaults, and lists the keys that it does not use. Returns an error if
-    /// it is invalid, before data are read or anything is written.
+    /// Resolves the configuration of a request, with all defaults and what follows the data, and lists the keys that it does not
+    /// use. Returns an error if it is invalid, before anything is written.
     fn configured(&self, request: &Request) -> Result<Resolved<serde_json::Value>, TaskError>;
 
     /// Returns the fingerprint of the data of a configuration, which changes when the data do.
@@ -154,7 +154,7 @@ impl<T: Task> Kind for Of<T> {
     }
 
     fn configured(&self, request: &Request) -> Result<Resolved<serde_json::Value>, TaskError> {
-        let Resolved { config, unused, given, chosen } = configured::<T>(request, &Choice::default())?;
+        let Resolved { config, unused, given, chosen } = chosen::<T>(request)?;
         Ok(Resolved { config: serde_json::to_value(config).expect("plain values"), unused, given, chosen })
     }
 
@@ -207,7 +207,9 @@ impl<T: Task> Kind for Of<T> {
     }
 
     fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
-        let config = configured::<T>(request, &Choice::default())?.all_used()?;
+        let plain = plain::<T>(request)?;
+        // Which keys are used depends on the kind of network, which may follow the data: `notes` refuses the others.
+        let config = if follows_data(&plain.config) { plain.config } else { plain.all_used()? };
         Ok(T::raw(&config)?.map_or_else(Survey::default, |splits| Survey::new(&splits)))
     }
 
@@ -220,18 +222,8 @@ impl<T: Task> Kind for Of<T> {
 
 /// Resolves the configuration of a new run. Given data decide what the user has not set, unless `auto` is off.
 fn chosen<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
-    let plain = resolved::<T>(request, &Choice::default())?;
-    let follows_data = plain.config.auto() == Auto::On && plain.config.data_path().is_some();
-    let valid = validate(&plain.config);
-    // Sizes that the user has set may fit the chosen model, although they do not fit the default one.
-    let is_of_model =
-        |error: &TaskError| matches!(error, TaskError::Config(error) if error.field.starts_with("model."));
-    if let Err(error) = valid
-        && !(follows_data && is_of_model(&error))
-    {
-        return Err(error);
-    }
-    if !follows_data {
+    let plain = plain::<T>(request)?;
+    if !follows_data(&plain.config) {
         return Ok(plain);
     }
     // The data are read once more when the task starts. That takes a small part of a run, and a task that kept them would hold
@@ -242,14 +234,24 @@ fn chosen<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> 
         drop(splits);
         T::choose(&facts, &Asked::new(&plain.config, &plain.given))
     });
-    configured::<T>(request, &choice.unwrap_or_default())
+    let found = resolved::<T>(request, &choice.unwrap_or_default())?;
+    validate(&found.config)?;
+    Ok(found)
 }
 
-/// Resolves and validates the configuration of a request, with the settings of `choice` in place of the defaults.
-fn configured<T: Task>(request: &Request, choice: &Choice) -> Result<Resolved<T::Config>, TaskError> {
-    let resolved = resolved::<T>(request, choice)?;
-    validate(&resolved.config)?;
-    Ok(resolved)
+/// Resolves the configuration of a request before anything is chosen. Sizes that the user has set may fit the chosen model, although
+/// they do not fit the default one, so they are checked later.
+fn plain<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
+    let plain = resolved::<T>(request, &Choice::default())?;
+    match validate(&plain.config) {
+        Err(TaskError::Config(error)) if error.field.starts_with("model.") && follows_data(&plain.config) => Ok(plain),
+        checked => checked.map(|()| plain),
+    }
+}
+
+/// Returns whether settings that are not given follow the data.
+fn follows_data(config: &impl Settings) -> bool {
+    config.auto() == Auto::On && config.data_path().is_some()
 }
 
 fn validate(config: &impl Settings) -> Result<(), TaskError> {
@@ -525,7 +527,7 @@ fn fresh(name: &str) -> PathBuf {
 }
 
 /// Returns the run of a task whose checkpoints were written last.
-fn newest(name: &str) -> Result<PathBuf, TaskError> {
+pub(crate) fn newest(name: &str) -> Result<PathBuf, TaskError> {
     let runs = Path::new("runs");
     let ours = |path: &PathBuf| {
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();

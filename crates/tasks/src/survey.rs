@@ -27,6 +27,10 @@ pub enum RawInput {
         hash: u64,
         /// Number of vectors.
         length: usize,
+        /// Mean of each feature.
+        mean: Vec<f32>,
+        /// Largest deviation of a number from the mean of its feature.
+        size: f32,
     },
     /// A picture.
     Picture {
@@ -374,7 +378,7 @@ mod tests {
     #[test]
     fn inputs_are_compared_by_their_hash() {
         let vectors = |hash, label| {
-            let input = RawInput::Vectors { shown: "1.235 2".to_string(), hash, length: 4 };
+            let input = RawInput::Vectors { shown: "1.235 2".to_string(), hash, length: 4, mean: vec![1.0], size: 1.0 };
             RawExample { input, ..example("", label) }
         };
         let (train, test) = (vec![vectors(1, "x"), vectors(2, "y")], vec![vectors(3, "x")]);

@@ -115,6 +115,11 @@ pub trait Task: Sized + Send + Sync + 'static {
         Ok(model)
     }
 
+    /// Returns the factor on the learning rate of a parameter, given by its path. By default it is 1.
+    fn rate(&self, _path: &str) -> f32 {
+        1.0
+    }
+
     /// Returns the batches of an epoch as lists of example indices. They depend only on the seed and the epoch.
     fn plan(&self, train: &Self::Part, epoch: u64) -> Vec<Vec<usize>>;
 
@@ -176,6 +181,14 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Returns files of the trained model for other programs, by name. By default there are none.
     fn extras(&self, _model: &Self::Model) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
         Ok(BTreeMap::new())
+    }
+
+    /// Writes the trained model as a folder of `transformers`. By default there is none that fits.
+    fn export(&self, _model: &Self::Model, _to: &Path) -> Result<(), TaskError> {
+        Err(TaskError::Unsupported {
+            task: Self::NAME,
+            what: "be written for transformers: no architecture there is this network".to_string(),
+        })
     }
 
     /// Continues several prompts at once and calls `piece` with the index of a prompt and the next piece of its text. The text

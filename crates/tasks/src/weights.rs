@@ -118,16 +118,32 @@ pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, Ta
 /// Replaces all parameters of a module by what `read` returns for their names and shapes, one after the other.
 pub fn load_with<M: Module>(
     module: M,
-    read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+    mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
 ) -> Result<M, TaskError> {
-    load_rounded(module, read, |_, _| false)
+    replace_some(module, |name, shape| read(name, shape).map(Some))
+}
+
+/// Replaces the parameters of a module for which `read` returns values, given their names and shapes.
+pub fn replace_some<M: Module>(
+    module: M,
+    read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
+) -> Result<M, TaskError> {
+    fill(module, read, |_, _| false)
 }
 
 /// Same as [`load_with`], with the parameters for whose names and shapes `rounds` returns true stored as bf16. Only inference can
 /// use them, and only as weights of linear layers and as tables of embeddings.
 pub fn load_rounded<M: Module>(
     module: M,
-    read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+    mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+    rounds: impl Fn(&str, &[usize]) -> bool,
+) -> Result<M, TaskError> {
+    fill(module, |name, shape| read(name, shape).map(Some), rounds)
+}
+
+fn fill<M: Module>(
+    module: M,
+    read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
     rounds: impl Fn(&str, &[usize]) -> bool,
 ) -> Result<M, TaskError> {
     let mut fill = Fill { path: Vec::new(), read, rounds, problem: None };
@@ -135,6 +151,34 @@ pub fn load_rounded<M: Module>(
     match fill.problem {
         Some(problem) => Err(problem),
         None => Ok(module),
+    }
+}
+
+/// Excludes all parameters from training but those that `is_trained` selects by their names.
+pub fn track<M: Module>(module: M, is_trained: impl FnMut(&str) -> bool) -> M {
+    module.map(&mut Track { path: Vec::new(), is_trained })
+}
+
+struct Track<F> {
+    path: Vec<String>,
+    is_trained: F,
+}
+
+impl<F: FnMut(&str) -> bool> ModuleMapper for Track<F> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if (self.is_trained)(&self.path.join(".")) {
+            return param;
+        }
+        let (id, value, mapper) = param.consume();
+        Param::from_mapped_value(id, value.set_require_grad(false), mapper)
     }
 }
 
@@ -167,8 +211,10 @@ struct Fill<R, H> {
     problem: Option<TaskError>,
 }
 
-impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>, H: Fn(&str, &[usize]) -> bool> ModuleMapper
-    for Fill<R, H>
+impl<R, H> ModuleMapper for Fill<R, H>
+where
+    R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
+    H: Fn(&str, &[usize]) -> bool,
 {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_string());
@@ -186,11 +232,12 @@ impl<R: FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>, H: Fn(&str, &[usiz
             return Param::from_mapped_value(id, value, mapper);
         }
         let value = match (self.read)(&name, &shape) {
-            Ok(values) if (self.rounds)(&name, &shape) => {
+            Ok(Some(values)) if (self.rounds)(&name, &shape) => {
                 let halves: Vec<bf16> = values.into_iter().map(bf16::from_f32).collect();
                 Tensor::from_data(TensorData::new(halves, shape), (&device, DType::BF16))
             }
-            Ok(values) => Tensor::from_data(TensorData::new(values, shape), &device).set_require_grad(tracked),
+            Ok(Some(values)) => Tensor::from_data(TensorData::new(values, shape), &device).set_require_grad(tracked),
+            Ok(None) => value,
             Err(problem) => {
                 self.problem = Some(problem);
                 value

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use regard_tasks::hugging_face;
+use regard_tasks::{hugging_face, open};
 
-use super::checkpoint;
 use crate::failure::failure;
 use crate::print::tell;
 
@@ -20,7 +19,7 @@ enum Format {
 /// The arguments of `regard export`.
 #[derive(Args)]
 pub struct Export {
-    /// A checkpoint folder, or a .bin file of llama2.c with its tokenizer beside it
+    /// A model or checkpoint folder, or a .bin file of llama2.c with its tokenizer beside it
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// The format to write
@@ -41,7 +40,7 @@ impl Export {
         }
         match self.model.is_file() {
             true => hugging_face::import_llama2_c(&self.model, self.tokenizer.as_deref(), &self.folder),
-            false => checkpoint(&self.model)?.export(&self.folder),
+            false => open(&self.model).map_err(failure)?.export(&self.folder),
         }
         .map_err(failure)?;
         tell!("wrote {}", self.folder.display());

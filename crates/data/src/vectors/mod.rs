@@ -52,6 +52,20 @@ impl Vectors {
         self.features.len() / self.width
     }
 
+    /// Mean of each feature.
+    pub fn mean(&self) -> Vec<f32> {
+        let sum =
+            |feature| self.features[feature..].iter().step_by(self.width).map(|&number| f64::from(number)).sum::<f64>();
+        (0..self.width).map(|feature| (sum(feature) / self.length() as f64) as f32).collect()
+    }
+
+    /// Largest deviation of a number from the mean of its feature.
+    pub fn size(&self) -> f32 {
+        let mean = self.mean();
+        let rows = self.features.chunks(self.width);
+        rows.flat_map(|row| row.iter().zip(&mean)).fold(0.0, |size, (number, mean)| (number - mean).abs().max(size))
+    }
+
     /// Hash of the numbers as they are, which chooses the part of the data.
     pub fn hash(&self) -> u64 {
         let numbers = self.features.iter().flat_map(|number| number.to_le_bytes());

@@ -283,6 +283,7 @@ impl Step<'_> {
             out: sums.weights[rows.start * KEY_BLOCK..].as_mut_ptr(),
             out_row: KEY_BLOCK,
             accumulate,
+            terms: TileProduct::ONE,
         };
         let grad_weights = TileProduct {
             depth: d_value,
@@ -323,6 +324,7 @@ impl Step<'_> {
             out: sums.values[(start + keys.start) * value_width..].as_mut_ptr(),
             out_row: value_width,
             accumulate: true,
+            terms: TileProduct::ONE,
         };
         let grad_keys = TileProduct {
             columns: (0, width),
@@ -359,6 +361,7 @@ impl Step<'_> {
             out: sums.queries[(first + rows.start) * width..].as_mut_ptr(),
             out_row: width,
             accumulate: true,
+            terms: TileProduct::ONE,
         };
         // SAFETY: score gradients are written for these rows and columns; the keys reach to `end`.
         unsafe { product.run(simd) };

@@ -256,6 +256,7 @@ impl Block<'_> {
                 out: scores[rows.start * KEY_BLOCK..].as_mut_ptr(),
                 out_row: KEY_BLOCK,
                 accumulate,
+                terms: TileProduct::ONE,
             };
             // SAFETY: the view of `q` is checked; `start` is a whole number of panels, which hold all keys in whole
             // vectors; a row of scores has KEY_BLOCK columns and end − start fits.
@@ -276,6 +277,7 @@ impl Block<'_> {
                     out: sums[rows.start * width..].as_mut_ptr(),
                     out_row: width,
                     accumulate: true,
+                    terms: TileProduct::ONE,
                 };
                 // SAFETY: the weights of `rows` are written for all keys `low..high`, the values reach to `end`.
                 unsafe { product.run(simd) };

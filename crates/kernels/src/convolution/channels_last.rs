@@ -26,38 +26,31 @@ impl ChannelsLast {
         self.size[0] * self.size[1] * self.width
     }
 
-    /// Copies an image `[channels, height, width]`; writes every element of `out`.
+    /// Returns the number of elements of a row of the copy.
+    pub(super) fn row_len(&self) -> usize {
+        self.size[1] * self.width
+    }
+
+    /// Copies an image `[channels, height, width]`. `out` has zeros where the copy has them.
     #[inline(always)]
     pub(super) fn copy<S: Simd>(&self, simd: S, image: &[f32], out: &mut [f32]) {
-        let Self { channels, width, image: [height, columns], padding: [top, left], size } = *self;
-        let out = &mut out[..self.len()];
-        if channels < width {
-            out.fill(0.0);
-        } else {
-            self.fill_around(out);
-        }
-        // Some channels at a time: the processor fetches ahead along each of them, but not along many.
-        for first in (0..channels).step_by(BLOCK) {
-            let count = BLOCK.min(channels - first);
-            for y in 0..height {
-                let from = &image[(first * height + y) * columns..];
-                let to = &mut out[((top + y) * size[1] + left) * width + first..];
-                transpose(simd, from, height * columns, [count, columns], to, width);
-            }
+        for (y, row) in out.chunks_exact_mut(self.row_len()).enumerate() {
+            self.copy_row(simd, image, y, row);
         }
     }
 
-    /// Writes the zeros around the image.
+    /// Copies a row. `out` has zeros where all rows of the copy have them: before and after the image, and after its channels.
     #[inline(always)]
-    fn fill_around(&self, out: &mut [f32]) {
-        let Self { width, image: [height, columns], padding: [top, left], size, .. } = *self;
-        let mut rows = out.chunks_exact_mut(size[1] * width);
-        rows.by_ref().take(top).for_each(|row| row.fill(0.0));
-        for row in rows.by_ref().take(height) {
-            row[..left * width].fill(0.0);
-            row[(left + columns) * width..].fill(0.0);
+    pub(super) fn copy_row<S: Simd>(&self, simd: S, image: &[f32], row: usize, out: &mut [f32]) {
+        let Self { channels, width, image: [height, columns], padding: [top, left], .. } = *self;
+        let Some(y) = row.checked_sub(top).filter(|y| *y < height) else {
+            return out.fill(0.0);
+        };
+        for first in (0..channels).step_by(BLOCK) {
+            let count = BLOCK.min(channels - first);
+            let from = &image[(first * height + y) * columns..];
+            transpose(simd, from, height * columns, [count, columns], &mut out[left * width + first..], width);
         }
-        rows.for_each(|row| row.fill(0.0));
     }
 }
 

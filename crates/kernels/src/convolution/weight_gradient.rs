@@ -140,9 +140,9 @@ impl WithSimd for Piece<'_> {
         let is_copied = !taps.is_empty() && !planes.is_image();
         let source_len = if is_copied { planes.phase(planes.channels, [0, 0]) } else { 0 };
         let mut scratch = Scratch::new(source_len + grad_layout.len());
+        // Zeros around the images and after their channels stay for all of them.
+        scratch.fill(0.0);
         let (source, columns) = scratch.split_at_mut(source_len);
-        // Zeros around the images stay for all of them.
-        source.fill(0.0);
         let (weights, bias) = sums.split_at_mut(taps.len() * channels);
         for (n, grad) in grad.chunks_exact(shape.out_channels * height * width).enumerate() {
             grad_layout.copy(simd, grad, columns);

@@ -109,9 +109,12 @@ impl FeedForward {
         pass: &Pass,
     ) -> Result<Tensor<D>, OpError> {
         let hidden = match &self.gate {
-            Some(gate) => gate.forward_activated(x.clone(), self.activation)? * self.up.forward(x)?,
-            None => self.up.forward_activated(x, self.activation)?,
+            Some(gate) => {
+                let gates = gate.in_pass(pass).forward_activated(x.clone(), self.activation)?;
+                gates * self.up.in_pass(pass).forward(x)?
+            }
+            None => self.up.in_pass(pass).forward_activated(x, self.activation)?,
         };
-        self.down.forward_onto(self.dropout.forward(hidden, pass)?, onto)
+        self.down.in_pass(pass).forward_onto(self.dropout.forward(hidden, pass)?, onto)
     }
 }

@@ -2,12 +2,14 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::{Activation, OpError, linear, linear_onto};
+use regard_ops::{Activation, OpError, activation as activated, linear, linear_onto};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{check_positive, check_product};
 use crate::error::ConfigError;
 use crate::init::Init;
+use crate::layers::adapter::Adapter;
+use crate::pass::Pass;
 
 /// Whether a layer has a bias.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +58,8 @@ impl LinearConfig {
         self.validate()?;
         let Self { d_in, d_out, bias } = *self;
         let bias = (bias == Bias::Learned).then(|| init.constant([d_out], 0.0));
-        Ok(Linear { weight: init.weight("weight", [d_in, d_out], [d_in, d_out]), bias })
+        let adapter = Adapter::planned(d_in, d_out, init)?;
+        Ok(Linear { weight: init.weight("weight", [d_in, d_out], [d_in, d_out]), bias, adapter })
     }
 }
 
@@ -67,15 +70,17 @@ pub struct Linear {
     pub weight: Param<Tensor<2>>,
     /// Bias `b`, `[d_out]`.
     pub bias: Option<Param<Tensor<1>>>,
+    /// Low-rank adapter, which adds to the output while the weight stays fixed.
+    pub adapter: Option<Adapter>,
 }
 
 impl Linear {
-    /// Computes `x W + b`.
+    /// Computes `x W + b`. Dropout of an adapter is off; layers that can have one are used [in a pass](Self::in_pass).
     ///
     /// # Shapes
     /// `x` `[…, d_in]` → `[…, d_out]`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Result<Tensor<D>, OpError> {
-        linear(x, self.weight.val(), self.bias_value(), None)
+        self.in_pass(&Pass::inference()).forward(x)
     }
 
     /// Computes `f(x W + b)` in one operation.
@@ -87,21 +92,65 @@ impl Linear {
         x: Tensor<D>,
         activation: Activation,
     ) -> Result<Tensor<D>, OpError> {
-        linear(x, self.weight.val(), self.bias_value(), Some(activation))
+        self.in_pass(&Pass::inference()).forward_activated(x, activation)
+    }
+
+    /// Returns the layer for use in a pass, from which the dropout of an adapter comes.
+    pub fn in_pass<'a>(&'a self, pass: &'a Pass<'a>) -> InPass<'a> {
+        InPass { linear: self, pass }
+    }
+
+    fn bias_value(&self) -> Option<Tensor<1>> {
+        self.bias.as_ref().map(Param::val)
+    }
+}
+
+/// Linear layer in a pass.
+#[derive(Debug, Clone, Copy)]
+pub struct InPass<'a> {
+    linear: &'a Linear,
+    pass: &'a Pass<'a>,
+}
+
+impl InPass<'_> {
+    /// Computes `x W + b`.
+    ///
+    /// # Shapes
+    /// `x` `[…, d_in]` → `[…, d_out]`.
+    pub fn forward<const D: usize>(self, x: Tensor<D>) -> Result<Tensor<D>, OpError> {
+        self.adapted(x, |x| linear(x, self.linear.weight.val(), self.linear.bias_value(), None))
+    }
+
+    /// Computes `f(x W + b)`, in one operation unless there is an adapter.
+    ///
+    /// # Shapes
+    /// `x` `[…, d_in]` → `[…, d_out]`.
+    pub fn forward_activated<const D: usize>(self, x: Tensor<D>, activation: Activation) -> Result<Tensor<D>, OpError> {
+        match self.linear.adapter {
+            Some(_) => activated(self.forward(x)?, activation),
+            None => linear(x, self.linear.weight.val(), self.linear.bias_value(), Some(activation)),
+        }
     }
 
     /// Computes `onto + x W + b` in one operation, or `x W + b` without `onto`.
     ///
     /// # Shapes
     /// `x` `[…, d_in]`, `onto` `[…, d_out]` → `[…, d_out]`.
-    pub fn forward_onto<const D: usize>(&self, x: Tensor<D>, onto: Option<Tensor<D>>) -> Result<Tensor<D>, OpError> {
+    pub fn forward_onto<const D: usize>(self, x: Tensor<D>, onto: Option<Tensor<D>>) -> Result<Tensor<D>, OpError> {
         match onto {
-            Some(onto) => linear_onto(x, self.weight.val(), self.bias_value(), onto),
+            Some(onto) => self.adapted(x, |x| linear_onto(x, self.linear.weight.val(), self.linear.bias_value(), onto)),
             None => self.forward(x),
         }
     }
 
-    fn bias_value(&self) -> Option<Tensor<1>> {
-        self.bias.as_ref().map(Param::val)
+    fn adapted<const D: usize>(
+        self,
+        x: Tensor<D>,
+        plain: impl FnOnce(Tensor<D>) -> Result<Tensor<D>, OpError>,
+    ) -> Result<Tensor<D>, OpError> {
+        match &self.linear.adapter {
+            Some(adapter) => adapter.forward_onto(x.clone(), plain(x)?, self.pass),
+            None => plain(x),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Neural network layers, one per file.
 
+pub mod adapter;
 pub mod attention;
 pub mod block;
 pub mod characters;

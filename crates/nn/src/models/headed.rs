@@ -12,6 +12,7 @@ use super::image::vision_transformer::VisionTransformer;
 use super::transformer::TransformerConfig;
 use crate::error::{ConfigError, NnError};
 use crate::init::Init;
+use crate::layers::dropout::Dropout;
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::pass::Pass;
 
@@ -33,6 +34,8 @@ pub struct HeadConfig {
     pub hidden: Option<Activation>,
     /// Number of outputs; `None` without an output layer.
     pub outputs: Option<usize>,
+    /// Dropout of the features before the output layer.
+    pub dropout: f32,
 }
 
 /// Head of an encoder; see the [module](self) for the formula.
@@ -42,6 +45,7 @@ pub struct Head {
     pub hidden: Option<Linear>,
     /// `V` and `c`, `[d_model, outputs]` and `[outputs]`.
     pub output: Option<Linear>,
+    dropout: Dropout,
     #[module(skip)]
     config: HeadConfig,
 }
@@ -53,6 +57,7 @@ impl Head {
         Ok(Self {
             hidden: config.hidden.map(|_| linear("hidden", d_model)).transpose()?,
             output: config.outputs.map(|outputs| linear("output", outputs)).transpose()?,
+            dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
             config,
         })
     }
@@ -71,7 +76,7 @@ impl Head {
     ///
     /// # Shapes
     /// `states` `[batch, seq, d_model]` → `[batch, 1 or seq, outputs]`, or `d_model` features without an output layer.
-    pub fn forward(&self, states: Tensor<3>) -> Result<Tensor<3>, NnError> {
+    pub fn forward(&self, states: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
         let states = match self.config.reads {
             HeadInput::First => states.narrow(1, 0, 1),
             HeadInput::Every => states,
@@ -81,7 +86,7 @@ impl Head {
             _ => states,
         };
         Ok(match &self.output {
-            Some(output) => output.forward(hidden)?,
+            Some(output) => output.forward(self.dropout.forward(hidden, pass)?)?,
             None => hidden,
         })
     }
@@ -116,7 +121,7 @@ impl HeadedEncoder {
         lengths: Option<Vec<usize>>,
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
-        self.head.forward(self.encoder.forward_typed(ids, types, lengths, pass)?)
+        self.head.forward(self.encoder.forward_typed(ids, types, lengths, pass)?, pass)
     }
 }
 
@@ -150,6 +155,6 @@ impl HeadedVisionTransformer {
     /// # Shapes
     /// `x` `[batch, channels, height, width]` → `[batch, 1, outputs]`.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<3>, NnError> {
-        self.head.forward(self.vision.states(x, pass)?)
+        self.head.forward(self.vision.states(x, pass)?, pass)
     }
 }

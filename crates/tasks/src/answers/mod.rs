@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::TaskError;
 use crate::folder::Files;
+use crate::task::Evaluation;
 
 /// File with the answers.
 const FILE: &str = "labels.json";
@@ -178,6 +179,14 @@ impl Answers {
         }
     }
 
+    /// Mean and deviation of numbers, which the network predicts as `(number − mean) / deviation`.
+    pub(crate) fn scale(&self) -> Option<[f64; 2]> {
+        match self {
+            Self::One(_) | Self::Several(_) => None,
+            Self::Number(Scale { mean, deviation }) => Some([*mean, *deviation]),
+        }
+    }
+
     fn kind(&self) -> TargetKind {
         match self {
             Self::One(_) => TargetKind::Label,
@@ -210,6 +219,20 @@ impl Answers {
                 target::Answers::Value(Tensor::from_data(TensorData::new(values, [batch, 1]), device))
             }
         }
+    }
+
+    /// Scores outputs of the network, one per example, with tables and figures for the report.
+    pub(crate) fn evaluation(
+        &self,
+        truth: &[&Answer],
+        outputs: &[Vec<f32>],
+        unseen: &[String],
+    ) -> Result<Evaluation, TaskError> {
+        let outputs: Vec<&[f32]> = outputs.iter().map(Vec::as_slice).collect();
+        let (main, better) = self.main();
+        let contents = self.contents(truth, &outputs, unseen)?;
+        let evaluation = Evaluation::new(self.scores(truth, &outputs, unseen), main, better);
+        Ok(Evaluation { examples: truth.len(), contents, ..evaluation })
     }
 
     /// The answer for one output of the network: probabilities of the labels, or a scaled number.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use regard_data::{Splits, lacks_spaces};
 
+use super::explained::explained;
 use crate::survey::{RawExample, RawInput};
 
 /// The size and the kind of a data set. All counts are of the training split unless their name says otherwise.
@@ -29,6 +30,10 @@ pub struct Facts {
     pub is_spaced: bool,
     /// Number of vectors of the inputs, or of frames of sounds.
     pub vectors: usize,
+    /// Share of the variance of the inputs' mean vectors that their labels explain; `None` without labels.
+    pub placed: Option<f64>,
+    /// Share of the variance of the inputs' sizes, their largest deviations from the mean, that their labels explain.
+    pub sized: Option<f64>,
     /// Number of pixels of a picture, all channels together.
     pub pixels: usize,
     /// Number of seconds of sound.
@@ -75,6 +80,14 @@ impl Facts {
             _ => None,
         });
         facts.is_spaced = !lacks_spaces(texts);
+        let vectors = || {
+            splits.train.iter().filter_map(|example| match (&example.input, &example.labels[..]) {
+                (RawInput::Vectors { mean, size, .. }, [label]) => Some((label.as_str(), &mean[..], size)),
+                _ => None,
+            })
+        };
+        facts.placed = explained(vectors().map(|(label, mean, _)| (label, mean)));
+        facts.sized = explained(vectors().map(|(label, _, size)| (label, std::slice::from_ref(size))));
         facts
     }
 
@@ -125,6 +138,19 @@ mod tests {
         assert_eq!((facts.new_words(), facts.mean_words(), facts.per_label()), (2.0 / 6.0, 3.0, 1));
         let facts = Facts::of(&Splits::new(vec![example("one two", "un deux", &[])], Vec::new(), Vec::new()));
         assert_eq!((facts.answer_words, facts.answer_characters, facts.labels.len()), (2, 7, 0));
+    }
+
+    #[test]
+    fn labels_explain_where_vectors_lie_and_how_large_they_are() {
+        let example = |mean: f32, size: f32, label: &str| RawExample {
+            input: RawInput::Vectors { shown: String::new(), hash: 0, length: 9, mean: vec![mean], size },
+            answer: label.to_string(),
+            labels: vec![label.to_string()],
+        };
+        let train =
+            vec![example(1.0, 1.0, "x"), example(2.0, 1.0, "x"), example(1.0, 3.0, "y"), example(2.0, 3.0, "y")];
+        let facts = Facts::of(&Splits::new(train, Vec::new(), Vec::new()));
+        assert_eq!((facts.placed, facts.sized, facts.vectors), (Some(0.0), Some(1.0), 36));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! a smooth function of the facts and knows no data set by name.
 
 mod choice;
+mod explained;
 mod facts;
 mod rules;
 #[cfg(test)]

@@ -25,6 +25,8 @@ fn facts(examples: usize, labels: usize) -> Facts {
         answer_characters: 6 * words,
         is_spaced: true,
         vectors: 40 * examples,
+        placed: Some(0.1),
+        sized: Some(0.1),
         pixels: 28 * 28,
         seconds: 2.0 * examples as f64,
         nodes: 3 * examples,
@@ -80,14 +82,9 @@ fn check<T: Task>(kinds: &[&str]) {
             assert!(!found.chosen.join(" ").contains("model.kind="), "{:?}", found.chosen);
         }
     }
-    let minutes = |size| {
-        let (found, _) = self::choice::<T>(&facts(size, 5), &[]);
-        let line = found.chosen.last().unwrap().clone();
-        let about = line.split("about ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
-        about.unwrap_or(1.0)
-    };
     for size in sizes {
-        assert!(minutes(size) <= 7.0, "{} {size}: {} minutes", T::NAME, minutes(size));
+        let (passes, minutes) = length(&self::choice::<T>(&facts(size, 5), &[]).0.chosen);
+        assert!(passes > 0.0 && minutes <= 5.0, "{} {size}: {passes} passes, {minutes} minutes", T::NAME);
     }
     // With the end set by hand, evaluations follow it.
     let (found, _) = self::choice::<T>(&facts(1_000, 5), &["train.steps=40"]);
@@ -97,6 +94,61 @@ fn check<T: Task>(kinds: &[&str]) {
     let (found, _) = self::choice::<T>(&facts(1_000, 5), &["train.epochs=3"]);
     let train = json(&found.config)["train"].clone();
     assert_eq!((&train["steps"], &train["epochs"]), (&Value::Null, &3.into()));
+}
+
+/// Returns the passes and the minutes of the third line of a choice: `45 passes, about 4 minutes on two cores: …`.
+fn length(lines: &[String]) -> (f64, f64) {
+    let line = lines.last().unwrap().strip_prefix("auto: ").unwrap();
+    let passes = line.split(' ').next().unwrap().parse().unwrap();
+    let minutes = line.split("about ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    (passes, minutes.unwrap_or(1.0))
+}
+
+/// Checks the choice for 200, ten thousand and a million examples: the fewer there are, the more often and the more carefully
+/// they are seen; with many a run still ends in time, after steps enough to learn something.
+fn check_sizes<T: Task>() {
+    let answers = [200, 10_000, 1_000_000].map(|size| {
+        let found = choice::<T>(&facts(size, 5), &[]).0;
+        let (passes, minutes) = length(&found.chosen);
+        (json(&found.config), passes, minutes)
+    });
+    let [few, some, many] = &answers;
+    assert!(few.1 >= 10.0 && few.2 <= 1.0, "{}: {} passes, {} minutes", T::NAME, few.1, few.2);
+    assert!(few.1 >= some.1 && some.1 >= many.1, "{}: passes {} {} {}", T::NAME, few.1, some.1, many.1);
+    let number = |config: &Value, key: &str| key.split('.').fold(config, |value, part| &value[part]).as_f64();
+    for (key, grows) in [
+        ("model.dropout", false),
+        ("model.word_dropout", false),
+        ("model.d_model", true),
+        ("data.tokenizer.vocab", true),
+        ("train.batch_tokens", true),
+        ("train.batch_examples", true),
+    ] {
+        for (less, more) in [(few, some), (some, many)] {
+            let (Some(less), Some(more)) = (number(&less.0, key), number(&more.0, key)) else { continue };
+            assert!(if grows { less <= more } else { less >= more }, "{}: {key} from {less} to {more}", T::NAME);
+        }
+    }
+    for (config, _, minutes) in &answers {
+        let steps = number(config, "train.steps").unwrap();
+        assert!(steps >= 100.0 && *minutes <= 5.0, "{}: {steps} steps, {minutes} minutes", T::NAME);
+        assert_eq!(number(config, "train.evaluate_every"), Some((steps / 20.0).floor().max(1.0)), "{}", T::NAME);
+    }
+    // A million examples have a dev split that is not scored as a whole each time.
+    assert!(number(&many.0, "train.evaluate_examples").unwrap() <= 2_000.0, "{}", T::NAME);
+}
+
+#[test]
+fn few_and_many_examples_get_a_sensible_answer() {
+    check_sizes::<crate::translate::Translate>();
+    check_sizes::<crate::tag::Tag>();
+    check_sizes::<crate::classify::Classify>();
+    check_sizes::<crate::generate::Generate>();
+    check_sizes::<crate::pretrain::Pretrain>();
+    check_sizes::<crate::words::Words>();
+    check_sizes::<crate::vectors::VectorTask>();
+    check_sizes::<crate::image::Images>();
+    check_sizes::<crate::speech::Speech>();
 }
 
 #[test]

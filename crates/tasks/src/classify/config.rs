@@ -80,6 +80,8 @@ pub struct EncoderKeys {
     pub from: Option<PathBuf>,
     /// Whether the weights of that encoder stay fixed.
     pub freeze: bool,
+    /// Factor on the learning rate of that encoder; [`pretrained::RATE`] by default.
+    pub encoder_rate: Option<f32>,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
     /// How the tokens' states become one vector.
@@ -196,7 +198,7 @@ impl ModelConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Transformer(Extended { base, more }) => {
-                pretrained::check_freeze(more.freeze, more.from.as_deref())?;
+                pretrained::check_keys(more.freeze, more.encoder_rate, more.from.as_deref())?;
                 check_dropout("word_dropout", more.word_dropout)?;
                 base.transformer(1).validate()
             }

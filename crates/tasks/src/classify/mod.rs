@@ -12,8 +12,8 @@ use std::path::Path;
 
 use regard_data::builtin::{Opinion, sentiment};
 use regard_data::{
-    Column, END, Labelled, SPECIALS, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, in_order,
-    lacks_spaces, load_labelled, read_labelled, read_texts,
+    Column, END, Fold, Labelled, LabelledColumns, SPECIALS, START, Source, Split, Splits, Tokenizer, TokenizerKind,
+    UNK, batches, in_order, lacks_spaces, load_labelled, read_labelled, read_texts,
 };
 use regard_inspect::count::{Architecture, Description, Extra, ExtraKind, RecurrentModel, Rows};
 use regard_inspect::show::position::Trained;
@@ -78,14 +78,7 @@ impl Classify {
     /// Reads the examples of the run, not yet tokenised.
     fn texts(config: &Config) -> Result<Splits<Labelled>, TaskError> {
         let DataConfig { path, fold, target, .. } = &config.data;
-        if let Some(path) = path {
-            return Ok(load_labelled(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?);
-        }
-        let labelled = |Opinion { text, label, value }: Opinion| {
-            let label = if *target == TargetKind::Value { value.to_string() } else { label.name().to_string() };
-            Labelled::new(text, label)
-        };
-        Ok(sentiment(Opinion::sizes(), BUILT_IN_SEED).map(labelled))
+        labelled_texts(path.as_deref(), *fold, *target, &config.data.columns())
     }
 
     fn encode(&self, texts: &[Labelled]) -> Result<Part, TaskError> {
@@ -196,6 +189,32 @@ impl Classify {
     }
 }
 
+/// Reads labelled texts of a file or folder, or the built-in ones, with what `target` asks for as their labels.
+pub(crate) fn labelled_texts(
+    path: Option<&Path>,
+    fold: Option<Fold>,
+    target: TargetKind,
+    columns: &LabelledColumns,
+) -> Result<Splits<Labelled>, TaskError> {
+    if let Some(path) = path {
+        return Ok(load_labelled(&Source { path: path.to_path_buf(), fold }, columns)?);
+    }
+    let labelled = |Opinion { text, label, value }: Opinion| {
+        let label = if target == TargetKind::Value { value.to_string() } else { label.name().to_string() };
+        Labelled::new(text, label)
+    };
+    Ok(sentiment(Opinion::sizes(), BUILT_IN_SEED).map(labelled))
+}
+
+/// Returns labelled texts as `regard data` shows them.
+pub(crate) fn raw_texts(texts: Splits<Labelled>, target: TargetKind) -> Splits<RawExample> {
+    let numbers = target == TargetKind::Value;
+    texts.map(|Labelled { text, label, .. }| {
+        let labels = label.split('|').filter(|_| !numbers).map(|label| label.trim().to_string()).collect();
+        RawExample { input: RawInput::Text(text), answer: label, labels }
+    })
+}
+
 /// Adds the words of `words.vectors`, if there are any, to the tokeniser, and takes over the width of the vectors. Returns a note on
 /// them.
 fn with_vectors(config: &mut Config, tokenizer: Tokenizer) -> Result<(Tokenizer, Option<String>), TaskError> {
@@ -276,12 +295,7 @@ impl Task for Classify {
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        let numbers = config.data.target == TargetKind::Value;
-        let raw = |Labelled { text, label, .. }: Labelled| {
-            let labels = label.split('|').filter(|_| !numbers).map(|label| label.trim().to_string()).collect();
-            RawExample { input: RawInput::Text(text), answer: label, labels }
-        };
-        Ok(Some(Self::texts(config)?.map(raw)))
+        Ok(Some(raw_texts(Self::texts(config)?, config.data.target)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -333,6 +347,13 @@ impl Task for Classify {
         Ok(model)
     }
 
+    fn rate(&self, path: &str) -> f32 {
+        match self.config.model.pretrained() {
+            Some((keys, _)) => pretrained::rate(path, keys.more.encoder_rate),
+            None => 1.0,
+        }
+    }
+
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.examples.iter().map(|example| self.framed(&example.ids).len()).collect();
         batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
@@ -366,15 +387,11 @@ impl Task for Classify {
         let rows: Vec<&[u32]> = examples.iter().map(|example| example.ids.as_slice()).collect();
         let outputs = self.outputs(model, &rows, pass)?;
         let truth: Vec<&Answer> = examples.iter().map(|example| &example.answer).collect();
-        let outputs: Vec<&[f32]> = outputs.iter().map(Vec::as_slice).collect();
-        let (main, better) = self.answers.main();
-        let mut evaluation = Evaluation::new(self.answers.scores(&truth, &outputs, &part.unseen), main, better);
-        evaluation.examples = examples.len();
-        evaluation.contents = self.answers.contents(&truth, &outputs, &part.unseen)?;
+        let mut evaluation = self.answers.evaluation(&truth, &outputs, &part.unseen)?;
         if let Some(longest) = self.config.data.longest {
             let longer: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].len() > longest).collect();
             let truth: Vec<&Answer> = longer.iter().map(|&row| truth[row]).collect();
-            let outputs: Vec<&[f32]> = longer.iter().map(|&row| outputs[row]).collect();
+            let outputs: Vec<&[f32]> = longer.iter().map(|&row| outputs[row].as_slice()).collect();
             let scores = self.answers.scores(&truth, &outputs, &part.unseen);
             evaluation.scores.extend(scores.into_iter().map(|(name, value)| (format!("{name}_longer"), value)));
         }

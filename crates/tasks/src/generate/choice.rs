@@ -13,7 +13,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let is_large = characters >= LARGE && facts.is_spaced;
     let vocab = rounded(by_size(characters, &[(LARGE, 4e3), (1e9, 1.6e4)]), 1000);
     let tokens = if is_large { characters / 4.0 } else { characters };
-    let d_model = asked.width(by_size(characters, &[(1e4, 64.0), (1e5, 128.0), (1e6, 192.0), (1e8, 256.0)]));
+    let d_model = asked.width(by_size(characters, &[(1e4, 64.0), (1e5, 128.0), (1e6, 160.0), (1e8, 192.0)]));
     let n_layers =
         asked.count("model.n_layers", by_size(tokens, &[(1e4, 2.0), (1e5, 3.0), (1e6, 4.0)]).round() as usize);
     let dropout = share(by_size(tokens, &[(1e4, 0.3), (1e5, 0.2), (1e6, 0.1), (1e7, 0.0)]));

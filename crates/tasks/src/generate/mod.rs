@@ -14,6 +14,7 @@ pub(crate) mod writing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use burn::tensor::Tensor;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -35,6 +36,7 @@ use crate::auto::{Asked, Choice, Facts};
 use crate::decode::{Plan, SampleOptions, Start, Wish};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
+use crate::hugging_face::export_gpt2;
 use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::notes;
@@ -159,26 +161,11 @@ impl Generate {
         limit: Option<usize>,
         pass: &Pass,
     ) -> Result<TextLoss, TaskError> {
-        let targets = ids.len().saturating_sub(1).min(limit.map_or(usize::MAX, |limit| limit.saturating_mul(block)));
-        let whole = targets / block * block;
         let device = device_of(model);
-        let mut nats = 0.0;
-        let mut add = |from: usize, to: usize, length: usize| -> Result<(), TaskError> {
-            pass.report(from, targets)?;
-            let read: Vec<&[u32]> = ids[from..to].chunks(length).collect();
-            let next: Vec<&[u32]> = ids[from + 1..to + 1].chunks(length).collect();
-            let (read, next) = (matrix(&read, &device), matrix(&next, &device));
-            let loss = model.loss(read, next, CrossEntropyOptions::default(), pass)?;
-            nats += f64::from(loss.into_scalar::<f32>()) * (to - from) as f64;
-            Ok(())
-        };
-        let together = (SCORING.tokens / block).max(1) * block;
-        for from in (0..whole).step_by(together) {
-            add(from, (from + together).min(whole), block)?;
-        }
-        if whole < targets {
-            add(whole, targets, targets - whole)?;
-        }
+        let (nats, targets) = sum_over_blocks(ids, block, limit, pass, |read, next| {
+            let (read, next) = (matrix(read, &device), matrix(next, &device));
+            Ok(model.loss(read, next, CrossEntropyOptions::default(), pass)?)
+        })?;
         let characters = self.characters(&ids[ids.len().min(1)..ids.len().min(targets + 1)]) as u64;
         Ok(TextLoss { nats, tokens: targets as u64, characters })
     }
@@ -279,16 +266,7 @@ impl Task for Generate {
     /// Lists blocks by their first token: the text is cut into blocks from a random offset and shuffled. Each token is seen
     /// at most once in an epoch; blocks drawn independently would miss a third of the text.
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
-        let mut random = ChaCha8Rng::seed_from_u64(self.config.seed);
-        random.set_stream(epoch);
-        let (block, size) = (self.config.data.block, self.batch_blocks());
-        let Some(places) = train.ids.len().checked_sub(block.saturating_add(1)) else { return Vec::new() };
-        let first = random.random_range(0..=places.min(block - 1));
-        let mut blocks: Vec<usize> = (first..=places).step_by(block).collect();
-        blocks.shuffle(&mut random);
-        // Drops a last batch that is smaller than the others, unless it is the only one.
-        let kept = if blocks.len() < size { blocks.len() } else { blocks.len() / size * size };
-        blocks[..kept].chunks(size).map(<[usize]>::to_vec).collect()
+        plan_blocks(train.ids.len(), self.config.data.block, self.batch_blocks(), self.config.seed, epoch)
     }
 
     fn loss(
@@ -318,12 +296,7 @@ impl Task for Generate {
     ) -> Result<Evaluation, TaskError> {
         let block = self.config.data.block;
         let found = self.loss_of(&part.ids, model, block, limit, pass)?;
-        let named = [
-            ("loss", found.loss()),
-            ("perplexity", found.perplexity()),
-            ("bits_per_character", found.bits_per_character()),
-        ];
-        let mut scores: Vec<_> = named.into_iter().filter_map(|(name, score)| Some((name, score?))).collect();
+        let mut scores = text_scores(&found);
         if let Some(longer) = self.config.data.evaluate_block {
             let blocks = limit.map(|limit| limit.saturating_mul(block).div_ceil(longer));
             let longer = self.loss_of(&part.ids, model, longer, blocks, pass)?.loss();
@@ -348,23 +321,15 @@ impl Task for Generate {
 
     /// Beginnings of lines as prompts. There is no expected output, since a text can continue in many ways.
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        let mut lines: Vec<&str> = part.text.lines().filter(|line| line.chars().count() >= PROMPT / 2).collect();
-        if lines.is_empty() {
-            lines = part.text.lines().filter(|line| !line.trim().is_empty()).collect();
-        }
-        let step = (lines.len() / count.max(1)).max(1);
         // At most `data.block` tokens, the limit of `look`.
-        let begin = |line: &&str| {
-            let text: String = line.chars().take(PROMPT).collect();
+        let cut = |text: String| {
             let ids = self.tokenizer.ids(&text);
-            if ids.len() > self.config.data.block {
-                self.tokenizer.decode(&ids[..self.config.data.block])
-            } else {
-                text
+            match ids.len() > self.config.data.block {
+                true => self.tokenizer.decode(&ids[..self.config.data.block]),
+                false => text,
             }
         };
-        let begins = lines.iter().step_by(step).map(begin).filter(|input| self.prompt(input).is_ok());
-        begins.take(count).map(|input| Sample { given: input.into(), expected: String::new() }).collect()
+        beginnings(&part.text, count, cut, |input| self.prompt(input).is_ok())
     }
 
     /// Text that the model generates without a prompt.
@@ -396,6 +361,16 @@ impl Task for Generate {
         Ok(Legend::of_tokens(self.tokenizer.decode(ids), tokens))
     }
 
+    fn export(&self, model: &Network, to: &Path) -> Result<(), TaskError> {
+        match self.config.network(self.tokenizer.vocab()) {
+            NetworkConfig::Transformer(config) => export_gpt2(&config, model, self.tokenizer.to_json(), to),
+            NetworkConfig::Recurrent(_) => {
+                let what = "be written for transformers: it has no recurrent networks".to_string();
+                Err(TaskError::Unsupported { task: Self::NAME, what })
+            }
+        }
+    }
+
     fn generate(
         &self,
         model: &Network,
@@ -405,19 +380,92 @@ impl Task for Generate {
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
         let begin = |prompt: &Prompt<Vec<u32>>| (prompt.input.clone().unwrap_or_else(|| self.beginning()), prompt.seed);
-        if wish.chat.is_some() {
-            let what =
-                "answer messages: it has no chat template, as published models for conversations have".to_string();
-            return Err(TaskError::Unsupported { task: Self::NAME, what });
-        }
-        let defaults = SampleOptions { temperature: 0.8, max_len: 300, ..SampleOptions::default() };
-        let plan = Plan::from(defaults).with(wish)?;
-        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), &plan, pass, piece)
+        self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), &plan_for(wish)?, pass, piece)
     }
 }
 
+/// Returns how a trained language model writes what a caller asks for.
+pub(crate) fn plan_for(wish: &Wish) -> Result<Plan, TaskError> {
+    if wish.chat.is_some() {
+        let what = "answer messages: it has no chat template, as published models for conversations have".to_string();
+        return Err(TaskError::Unsupported { task: Generate::NAME, what });
+    }
+    let defaults = SampleOptions { temperature: 0.8, max_len: 300, ..SampleOptions::default() };
+    Ok(Plan::from(defaults).with(wish)?)
+}
+
+/// Returns batches of `size` blocks by their first tokens: a text of `tokens` is cut into blocks from a random offset and shuffled.
+pub(crate) fn plan_blocks(tokens: usize, block: usize, size: usize, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(epoch);
+    let Some(places) = tokens.checked_sub(block.saturating_add(1)) else { return Vec::new() };
+    let first = random.random_range(0..=places.min(block - 1));
+    let mut blocks: Vec<usize> = (first..=places).step_by(block).collect();
+    blocks.shuffle(&mut random);
+    // Drops a last batch that is smaller than the others, unless it is the only one.
+    let kept = if blocks.len() < size { blocks.len() } else { blocks.len() / size * size };
+    blocks[..kept].chunks(size).map(<[usize]>::to_vec).collect()
+}
+
+/// Computes the summed loss of all tokens but the first, in blocks of `block` tokens, or of the first `limit` blocks, and the number
+/// of these tokens. `mean` computes the mean loss of rows of tokens, given with the tokens after them.
+pub(crate) fn sum_over_blocks(
+    ids: &[u32],
+    block: usize,
+    limit: Option<usize>,
+    pass: &Pass,
+    mean: impl Fn(&[&[u32]], &[&[u32]]) -> Result<Tensor<1>, TaskError>,
+) -> Result<(f64, usize), TaskError> {
+    let targets = ids.len().saturating_sub(1).min(limit.map_or(usize::MAX, |limit| limit.saturating_mul(block)));
+    let whole = targets / block * block;
+    let mut nats = 0.0;
+    let mut add = |from: usize, to: usize, length: usize| -> Result<(), TaskError> {
+        pass.report(from, targets)?;
+        let read: Vec<&[u32]> = ids[from..to].chunks(length).collect();
+        let next: Vec<&[u32]> = ids[from + 1..to + 1].chunks(length).collect();
+        nats += f64::from(mean(&read, &next)?.into_scalar::<f32>()) * (to - from) as f64;
+        Ok(())
+    };
+    let together = (SCORING.tokens / block).max(1) * block;
+    for from in (0..whole).step_by(together) {
+        add(from, (from + together).min(whole), block)?;
+    }
+    if whole < targets {
+        add(whole, targets, targets - whole)?;
+    }
+    Ok((nats, targets))
+}
+
+/// Returns the scores of a text.
+pub(crate) fn text_scores(found: &TextLoss) -> Vec<(&'static str, f64)> {
+    let named = [
+        ("loss", found.loss()),
+        ("perplexity", found.perplexity()),
+        ("bits_per_character", found.bits_per_character()),
+    ];
+    named.into_iter().filter_map(|(name, score)| Some((name, score?))).collect()
+}
+
+/// Returns at most `count` beginnings of lines as prompts, each at most as long as `cut` makes it. There is no expected output, since
+/// a text can continue in many ways.
+pub(crate) fn beginnings(
+    text: &str,
+    count: usize,
+    cut: impl Fn(String) -> String,
+    fits: impl Fn(&str) -> bool,
+) -> Vec<Sample> {
+    let mut lines: Vec<&str> = text.lines().filter(|line| line.chars().count() >= PROMPT / 2).collect();
+    if lines.is_empty() {
+        lines = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    }
+    let step = (lines.len() / count.max(1)).max(1);
+    let begins = lines.iter().step_by(step).map(|line| cut(line.chars().take(PROMPT).collect()));
+    let begins = begins.filter(|input| fits(input)).take(count);
+    begins.map(|input| Sample { given: input.into(), expected: String::new() }).collect()
+}
+
 /// Replaces a token of only white space by visible characters.
-fn visible(token: String) -> String {
+pub(crate) fn visible(token: String) -> String {
     match token.trim().is_empty() {
         true => token.chars().map(|c| if c == '\n' { '⏎' } else { '␣' }).collect(),
         false => token,

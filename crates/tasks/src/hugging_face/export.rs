@@ -14,7 +14,7 @@ use crate::folder::{CONFIG, MODEL, check_free};
 use crate::weights;
 
 /// Files that belong to a checkpoint beside its weights and are copied as they are.
-const COPIED: &[&str] = &[
+pub(super) const COPIED: &[&str] = &[
     "added_tokens.json",
     "chat_template.jinja",
     "config_sentence_transformers.json",

@@ -77,31 +77,44 @@ pub fn describe(settings: &Value) -> Result<Description, CountError> {
 impl Loaded {
     /// Loads a folder. Everything is checked before the network is built.
     pub fn open(folder: &Path, settings: Value, precision: Precision, device: &Device) -> Result<Self, TaskError> {
-        let refuse = |error: CountError| TaskError::folder(folder.join(CONFIG), error.to_string());
-        let file = ConfigFile(&settings);
-        let family = family(file).map_err(refuse)?;
-        family.check(file).map_err(refuse)?;
-        let described = family.describe(file).map_err(refuse)?;
-        described.validate().map_err(refuse)?;
-        memory::check_weights(&described)?;
-        let store = Store::open(folder)?;
-        check_layers(&described, store.tensors().len(), folder)?;
-        let mut table = Builder::new(&store);
-        let config = family.plan(file, &mut table).map_err(refuse)?;
-        config.transformer().validate().map_err(|error| refuse(error.into()))?;
-        let table = table.finish()?;
-        for (name, other) in &table.ties {
-            if store.read(name)? != store.read(other)? {
-                let problem = format!("{name} differs from {other}, which it should repeat by config.json");
-                return Err(TaskError::folder(store.path(), problem));
-            }
-        }
+        let Planned { config, store, table } = planned(folder, &settings)?;
         let init = Init::for_weights(device);
         let network = config.init(&init)?;
         let network = fill(network, precision, &store, &table)?;
         let inventory = init.inventory();
         Ok(Self { folder: folder.to_path_buf(), settings, config, network, inventory, store, table })
     }
+}
+
+/// A checkpoint whose files have been checked.
+pub(super) struct Planned {
+    pub config: NetworkConfig,
+    pub store: Store,
+    pub table: Table,
+}
+
+/// Checks the files of a folder.
+pub(super) fn planned(folder: &Path, settings: &Value) -> Result<Planned, TaskError> {
+    let refuse = |error: CountError| TaskError::folder(folder.join(CONFIG), error.to_string());
+    let file = ConfigFile(settings);
+    let family = family(file).map_err(refuse)?;
+    family.check(file).map_err(refuse)?;
+    let described = family.describe(file).map_err(refuse)?;
+    described.validate().map_err(refuse)?;
+    memory::check_weights(&described)?;
+    let store = Store::open(folder)?;
+    check_layers(&described, store.tensors().len(), folder)?;
+    let mut table = Builder::new(&store);
+    let config = family.plan(file, &mut table).map_err(refuse)?;
+    config.transformer().validate().map_err(|error| refuse(error.into()))?;
+    let table = table.finish()?;
+    for (name, other) in &table.ties {
+        if store.read(name)? != store.read(other)? {
+            let problem = format!("{name} differs from {other}, which it should repeat by config.json");
+            return Err(TaskError::folder(store.path(), problem));
+        }
+    }
+    Ok(Planned { config, store, table })
 }
 
 /// Fills the parameters of a network.

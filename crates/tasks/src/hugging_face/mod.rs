@@ -16,18 +16,21 @@ mod llama2_c;
 mod load;
 mod network;
 mod opened;
+mod own;
 mod score;
 mod sentence;
 mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tune;
 mod verify;
 
 pub use dump::Dump;
 pub use llama2_c::import_llama2_c;
 pub use load::{Precision, describe};
 pub use opened::{Checkpoint, DumpInput};
+pub(crate) use own::export_gpt2;
 pub use verify::Comparison;
 
 /// Name of checkpoints in messages, where a trained model has the name of its task.

@@ -29,7 +29,7 @@ pub(super) enum NetworkConfig {
 /// The network of a checkpoint.
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant, reason = "one value per model")]
-pub(super) enum Network {
+pub(crate) enum Network {
     Encoder(HeadedEncoder),
     Words(MaskedLanguageModel),
     Next(LanguageModel),
@@ -43,6 +43,22 @@ impl NetworkConfig {
         match self {
             Self::Encoder(config, _) | Self::Words(config) | Self::Next(config) | Self::Translation(config) => config,
             Self::Image { config, .. } => config,
+        }
+    }
+
+    /// Returns the configuration of the Transformer, to be changed.
+    pub fn transformer_mut(&mut self) -> &mut TransformerConfig {
+        match self {
+            Self::Encoder(config, _) | Self::Words(config) | Self::Next(config) | Self::Translation(config) => config,
+            Self::Image { config, .. } => config,
+        }
+    }
+
+    /// Returns the configuration of the head, if the network has one.
+    pub fn head_mut(&mut self) -> Option<&mut HeadConfig> {
+        match self {
+            Self::Encoder(_, head) | Self::Image { head, .. } => Some(head),
+            Self::Words(_) | Self::Next(_) | Self::Translation(_) => None,
         }
     }
 
@@ -62,7 +78,7 @@ impl NetworkConfig {
 
 /// Texts for a pass, each without padding, and their types if they are not all 0.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Texts {
+pub(crate) struct Texts {
     pub ids: Vec<Vec<u32>>,
     pub types: Option<Vec<Vec<u32>>>,
 }
@@ -81,7 +97,7 @@ impl Texts {
 
 /// Everything that a pass computes.
 #[derive(Debug)]
-pub(super) struct Outputs {
+pub(crate) struct Outputs {
     /// Embedded tokens and the states after every block, as `transformers` reports them.
     pub states: Vec<Tensor<3>>,
     /// States after the last norm.
@@ -107,7 +123,7 @@ impl Network {
             Self::Encoder(model) => {
                 let states = model.encoder.forward_all(ids, types, lengths, pass)?;
                 let last = last(&states);
-                let found = (!model.head.is_empty()).then(|| model.head.forward(last.clone())).transpose()?;
+                let found = (!model.head.is_empty()).then(|| model.head.forward(last.clone(), pass)).transpose()?;
                 let is_classifier = model.head.output.is_some();
                 let (logits, pooled) = if is_classifier { (found, None) } else { (None, found) };
                 Outputs { states, last, logits, pooled }
@@ -145,7 +161,7 @@ impl Network {
         let Self::Image(model) = self else { return Err(NnError::input("input", "texts", "pictures").into()) };
         let states = model.vision.states_all(pixels, pass)?;
         let last = model.vision.stack.normed(last(&states))?;
-        let found = (!model.head.is_empty()).then(|| model.head.forward(last.clone())).transpose()?;
+        let found = (!model.head.is_empty()).then(|| model.head.forward(last.clone(), pass)).transpose()?;
         let (logits, pooled) = if model.head.output.is_some() { (found, None) } else { (None, found) };
         Ok(Outputs { states, last, logits, pooled })
     }

@@ -75,11 +75,6 @@ impl Checkpoint {
         verify::verify(&self.loaded, reference, pass)
     }
 
-    /// Writes the checkpoint as a new folder of `transformers`.
-    pub fn export(&self, to: &Path) -> Result<(), TaskError> {
-        export::export(&self.loaded, to)
-    }
-
     /// Computes the vector of each text, in the order of the texts.
     pub fn embed(&self, texts: &[&str], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
         let sentences = Sentences::read(&self.loaded)?;
@@ -245,8 +240,11 @@ fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TaskError> {
     numbers.map_err(|error| TaskError::input("states", "numbers", error.to_string()))
 }
 
+/// File with the settings of [`Scaling`].
+pub(super) const PREPROCESSOR: &str = "preprocessor_config.json";
+
 /// How the pixels of a picture become the numbers that a model reads, by its `preprocessor_config.json`.
-struct Scaling {
+pub(super) struct Scaling {
     mean: Vec<f32>,
     deviation: Vec<f32>,
     factor: f32,
@@ -254,17 +252,22 @@ struct Scaling {
 
 impl Scaling {
     fn read(folder: &Path, channels: usize) -> Result<Self, TaskError> {
-        let path = folder.join("preprocessor_config.json");
+        let path = folder.join(PREPROCESSOR);
         let settings = if path.is_file() { read_json(&path, 1_000_000)? } else { Value::Null };
-        let file = ConfigFile(&settings);
-        let refuse = |error: regard_inspect::count::CountError| TaskError::folder(&path, error.to_string());
+        Self::of(&settings, &path, channels)
+    }
+
+    /// Reads settings; `path` is where they come from, for messages.
+    pub fn of(settings: &Value, path: &Path, channels: usize) -> Result<Self, TaskError> {
+        let file = ConfigFile(settings);
+        let refuse = |error: regard_inspect::count::CountError| TaskError::folder(path, error.to_string());
         let numbers = |key: &str| -> Result<Vec<f32>, TaskError> {
             let Some(list) = file.get(key) else { return Ok(vec![0.5; channels]) };
             let numbers: Option<Vec<f32>> =
                 list.as_array().and_then(|list| list.iter().map(|one| one.as_f64().map(|one| one as f32)).collect());
             numbers
                 .filter(|numbers| numbers.len() == channels)
-                .ok_or_else(|| TaskError::folder(&path, format!("{key}: {list} found, expected {channels} numbers")))
+                .ok_or_else(|| TaskError::folder(path, format!("{key}: {list} found, expected {channels} numbers")))
         };
         // Pictures are resized as Pillow does with its filter 2, bilinear.
         let fixed: [(&str, &[Value]); 3] = [
@@ -274,7 +277,7 @@ impl Scaling {
         ];
         for (key, allowed) in fixed {
             if let Some(value) = file.get(key).filter(|value| !allowed.contains(value)) {
-                return Err(TaskError::folder(&path, format!("{key}: {value} found, expected {}", allowed[0])));
+                return Err(TaskError::folder(path, format!("{key}: {value} found, expected {}", allowed[0])));
             }
         }
         let normalised = file.flag("do_normalize", true).map_err(refuse)?;
@@ -289,7 +292,7 @@ impl Scaling {
         Ok(Self { mean, deviation, factor })
     }
 
-    fn apply(&self, pixels: &[u8], of_a_channel: usize) -> Vec<f32> {
+    pub fn apply(&self, pixels: &[u8], of_a_channel: usize) -> Vec<f32> {
         let scaled = |(at, &pixel): (usize, &u8)| {
             let channel = at / of_a_channel;
             (f32::from(pixel) * self.factor - self.mean[channel]) / self.deviation[channel]
@@ -401,6 +404,10 @@ impl Opened for Checkpoint {
 
     fn parameters(&self) -> usize {
         self.loaded.network.num_params()
+    }
+
+    fn export(&self, to: &Path) -> Result<(), TaskError> {
+        export::export(&self.loaded, to)
     }
 
     fn checkpoint(&self) -> Option<&Checkpoint> {

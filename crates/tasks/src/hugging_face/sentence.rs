@@ -4,6 +4,7 @@ use std::path::Path;
 
 use regard_data::{PublishedText, PublishedTokenizer};
 use regard_nn::layers::position::Position;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::load::Loaded;
@@ -35,7 +36,8 @@ fn is_folder_name(path: &str) -> bool {
 }
 
 /// How the states of the tokens become the vector of the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Pooling {
     Mean,
     First,
@@ -44,7 +46,8 @@ enum Pooling {
 }
 
 /// How texts become vectors.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Sentences {
     pooling: Pooling,
     normalised: bool,
@@ -57,8 +60,12 @@ impl Sentences {
     /// Reads `modules.json` and the files that it names. Without it, an encoder has the mean of its states and a language model
     /// its last state, normalised.
     pub fn read(loaded: &Loaded) -> Result<Self, TaskError> {
-        let folder = loaded.folder.as_path();
-        let pooling = match loaded.config {
+        Self::of_folder(&loaded.folder, &loaded.config)
+    }
+
+    /// Does the same as [`read`](Self::read) for a folder and the configuration of its network.
+    pub fn of_folder(folder: &Path, config: &NetworkConfig) -> Result<Self, TaskError> {
+        let pooling = match config {
             NetworkConfig::Next(_) => Pooling::Last,
             _ => Pooling::Mean,
         };

@@ -26,7 +26,7 @@ pub(super) struct Piece {
 
 impl Piece {
     /// Returns the rows and columns that the tensor has in our parameter.
-    fn matrix(&self) -> [usize; 2] {
+    pub fn matrix(&self) -> [usize; 2] {
         let all: usize = self.shape.iter().product();
         match self.layout {
             Layout::Same => {
@@ -66,20 +66,42 @@ pub(super) struct Table {
     pub unused: Vec<String>,
 }
 
-/// Builds the table of a checkpoint whose names are known.
+/// Builds the table of a checkpoint.
 pub(super) struct Builder<'a> {
-    store: &'a Store,
+    source: Source<'a>,
     table: Table,
+}
+
+/// Where the tensors of a table come from.
+enum Source<'a> {
+    /// The files of a checkpoint, whose names the table follows.
+    Store(&'a Store),
+    /// A network that will be written as a new checkpoint: names are those of today's `transformers`. The names of the tensors of
+    /// the checkpoint that the network began with decide about optional parts.
+    New(&'a BTreeSet<String>),
 }
 
 impl<'a> Builder<'a> {
     pub fn new(store: &'a Store) -> Self {
-        Self { store, table: Table::default() }
+        Self { source: Source::Store(store), table: Table::default() }
+    }
+
+    /// Creates the table of a checkpoint that will be written.
+    pub fn to_write(origin: &'a BTreeSet<String>) -> Self {
+        Self { source: Source::New(origin), table: Table::default() }
+    }
+
+    /// Returns whether the checkpoint will be written.
+    pub fn is_new(&self) -> bool {
+        matches!(self.source, Source::New(_))
     }
 
     /// Returns whether the checkpoint has a tensor.
     pub fn has(&self, name: &str) -> bool {
-        self.store.tensors().contains_key(name)
+        match self.source {
+            Source::Store(store) => store.tensors().contains_key(name),
+            Source::New(origin) => origin.contains(name),
+        }
     }
 
     /// Adds a parameter that is one tensor in the same order.
@@ -120,7 +142,7 @@ impl<'a> Builder<'a> {
     pub fn norm(&mut self, ours: &str, theirs: &str, width: usize, bias: Bias) {
         let name = |new: &str, old: &str| {
             let old = format!("{theirs}.{old}");
-            if self.has(&old) { old } else { format!("{theirs}.{new}") }
+            if !self.is_new() && self.has(&old) { old } else { format!("{theirs}.{new}") }
         };
         let (weight, shift) = (name("weight", "gamma"), name("bias", "beta"));
         self.same(format!("{ours}.weight"), weight, &[width]);
@@ -137,20 +159,22 @@ impl<'a> Builder<'a> {
     /// Says that the checkpoint may also store `name`, which must equal `other`.
     pub fn tied(&mut self, name: impl Into<String>, other: impl Into<String>) {
         let name = name.into();
-        if self.has(&name) {
+        if !self.is_new() && self.has(&name) {
             self.table.ties.push((name, other.into()));
         }
     }
 
     /// Says that the model does not use the tensors that `is_unused` selects.
     pub fn unused(&mut self, is_unused: impl Fn(&str) -> bool) {
-        let names = self.store.tensors().keys().filter(|name| is_unused(name)).cloned();
-        self.table.unused.extend(names);
+        if let Source::Store(store) = self.source {
+            self.table.unused.extend(store.tensors().keys().filter(|name| is_unused(name)).cloned());
+        }
     }
 
     /// Returns the table, or an error if the checkpoint has other tensors, other shapes or other types than the model needs.
     pub fn finish(self) -> Result<Table, TaskError> {
-        let Self { store, table } = self;
+        let Self { source, table } = self;
+        let Source::Store(store) = source else { return Ok(table) };
         let refuse = |problem: String| Err(TaskError::folder(store.path(), problem));
         let mut used: BTreeSet<&str> = table.unused.iter().map(String::as_str).collect();
         for piece in table.entries.iter().flat_map(|entry| &entry.pieces) {

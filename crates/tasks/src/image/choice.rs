@@ -9,7 +9,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let pixels = facts.pixels.max(1) as f64;
     // With fewer than millions of pictures convolutions learn faster than patches.
     let kind = asked.kind("cnn");
-    let first = rounded(by_size(pictures, &[(500.0, 16.0), (1e4, 32.0), (1e6, 48.0)]), 8);
+    let first = rounded(by_size(pictures, &[(500.0, 16.0), (1e4, 32.0)]), 8);
     let side = pixels.sqrt();
 
     let about = format!("{} pictures of {} values", count(facts.examples), count(facts.pixels));

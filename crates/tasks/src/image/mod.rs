@@ -193,6 +193,15 @@ impl Images {
     }
 }
 
+/// Returns pictures as `regard data` shows them.
+pub(crate) fn raw_pictures(pictures: Splits<LabelledImage>) -> Splits<RawExample> {
+    pictures.map(|LabelledImage { label, name, hash, image }| {
+        let label = label.unwrap_or_default();
+        let input = RawInput::Picture { name, hash, pixels: image.pixels.len() };
+        RawExample { input, answer: label.clone(), labels: vec![label] }
+    })
+}
+
 impl Task for Images {
     const NAME: &'static str = "image";
     const CONFIG: &'static str = include_str!("../../../../configs/image.toml");
@@ -241,12 +250,7 @@ impl Task for Images {
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        let raw = |LabelledImage { label, name, hash, image }: LabelledImage| {
-            let label = label.unwrap_or_default();
-            let input = RawInput::Picture { name, hash, pixels: image.pixels.len() };
-            RawExample { input, answer: label.clone(), labels: vec![label] }
-        };
-        Ok(Some(Self::pictures(config)?.map(raw)))
+        Ok(Some(raw_pictures(Self::pictures(config)?)))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -303,11 +307,8 @@ impl Task for Images {
         let images: Vec<&Image> = examples.iter().map(|example| &example.image).collect();
         let outputs = self.outputs(model, &images, pass)?;
         let truth: Vec<&Answer> = examples.iter().map(|example| &example.answer).collect();
+        let mut evaluation = self.answers.evaluation(&truth, &outputs, &part.unseen)?;
         let outputs: Vec<&[f32]> = outputs.iter().map(Vec::as_slice).collect();
-        let (main, better) = self.answers.main();
-        let mut evaluation = Evaluation::new(self.answers.scores(&truth, &outputs, &part.unseen), main, better);
-        evaluation.examples = examples.len();
-        evaluation.contents = self.answers.contents(&truth, &outputs, &part.unseen)?;
         evaluation.contents.extend(self.wrong(part, &examples, &outputs)?);
         evaluation.contents.extend(gaze::filters(model, &self.config.model.network())?);
         Ok(evaluation)

@@ -6,11 +6,11 @@ use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, ro
 /// Chooses the settings of a masked language model by the number of words.
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let words = facts.words as f64;
-    let vocab = rounded(by_size(words, &[(2e6, 2e3), (5e7, 1.6e4)]), 100);
+    let vocab = rounded(by_size(words, &[(2e6, 2e3), (5e7, 8e3)]), 100);
     let letters = by_size(vocab as f64, &[(300.0, 2.0), (4e3, 3.8), (2e4, 4.6)]);
     let pieces = facts.characters as f64 / letters + facts.examples as f64;
-    let d_model = asked.width(by_size(words, &[(1e4, 96.0), (2e5, 128.0), (1e7, 256.0)]));
-    let n_layers = asked.count("model.n_layers", by_size(words, &[(1e6, 2.0), (1e7, 3.0)]).round() as usize);
+    let d_model = asked.width(by_size(words, &[(1e4, 96.0), (2e5, 128.0), (1e7, 192.0)]));
+    let n_layers = asked.count("model.n_layers", 2);
 
     let about = format!("{} words in {} lines", count(facts.words), count(facts.examples));
     let text = Reason::new(about).count("data.tokenizer.vocab", vocab);

@@ -404,6 +404,12 @@ impl Task for Pretrain {
         vec![Trained { part: "encoder", layer: &model.encoder.embedding.position, longest }]
     }
 
+    fn export(&self, _: &MaskedLanguageModel, _: &Path) -> Result<(), TaskError> {
+        let what =
+            "be written for transformers: BERT normalises the embedded tokens, which this encoder does not".to_string();
+        Err(TaskError::Unsupported { task: Self::NAME, what })
+    }
+
     fn look(&self, model: &MaskedLanguageModel, Typed { text, row }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
         let (ids, _) = padded(std::slice::from_ref(row), &device_of(model));
         model.encoder.forward(ids, None, pass)?;

@@ -206,6 +206,12 @@ fn given(
     Ok(all)
 }
 
+/// Returns the value that a file or, before it, `sets` give a key.
+pub(crate) fn given_value(file: Option<&Path>, sets: &[String], key: &str) -> Result<Option<Value>, TaskError> {
+    let given = given(file, &Table::new(), sets, &[])?;
+    Ok(given.iter().rev().find_map(|one| at(&one.over, key)).cloned())
+}
+
 /// Splits sections into single keys. A section without keys is kept as it is.
 fn single_keys(sections: Table, place: &str) -> Vec<GivenKey> {
     let one = |key: String, section: String, value: Value| GivenKey {

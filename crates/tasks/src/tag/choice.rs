@@ -13,9 +13,9 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let is_smoothed = asked.number("train.label_smoothing").is_some_and(|smoothing| smoothing > 0.0);
     let spans = is_bio(facts.labels.keys().map(String::as_str)) && !is_smoothed;
     let kind = asked.kind("lstm");
-    let d_word = rounded(by_size(words, &[(3e3, 64.0), (2e5, 128.0), (1e7, 256.0)]), 8);
-    let d_hidden = rounded(by_size(words, &[(3e3, 48.0), (2e5, 64.0), (1e7, 96.0)]), 8);
-    let d_model = asked.width(by_size(words, &[(3e3, 128.0), (2e5, 256.0), (1e7, 512.0)]));
+    let d_word = rounded(by_size(words, &[(3e3, 64.0), (2e5, 128.0), (1e7, 192.0)]), 8);
+    let d_hidden = rounded(by_size(words, &[(3e3, 48.0), (2e5, 64.0)]), 8);
+    let d_model = asked.width(by_size(words, &[(3e3, 128.0), (2e5, 256.0), (1e7, 320.0)]));
     let dropout = share(by_size(words, &[(2e5, 0.5), (5e6, 0.3), (5e7, 0.1)]));
     let batch = asked.count(
         "train.batch_tokens",

@@ -10,6 +10,7 @@ use regard_nn::models::body::{BodyConfig, TransformerBodyConfig};
 use regard_nn::models::tagger::{PieceUse, TagOutput, TaggerConfig};
 use serde::{Deserialize, Serialize};
 
+use crate::data_share::check_share;
 use crate::error::TaskError;
 use crate::extended::Extended;
 use crate::model::{RecurrentKeys, TransformerKeys};
@@ -119,6 +120,8 @@ pub struct TaggerKeys {
     pub from: Option<PathBuf>,
     /// Whether the weights of that encoder stay fixed.
     pub freeze: bool,
+    /// Factor on the learning rate of that encoder; [`pretrained::RATE`] by default.
+    pub encoder_rate: Option<f32>,
     /// Probability that a training word is replaced by the unknown word.
     pub word_dropout: f32,
 }
@@ -172,8 +175,8 @@ impl ModelConfig {
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
-        let TaggerKeys { freeze, word_dropout, .. } = *self.tagger_keys();
-        pretrained::check_freeze(freeze, self.from())?;
+        let TaggerKeys { freeze, encoder_rate, word_dropout, .. } = *self.tagger_keys();
+        pretrained::check_keys(freeze, encoder_rate, self.from())?;
         check_dropout("word_dropout", word_dropout)?;
         match self {
             Self::Transformer(keys) => keys.base.transformer(1).validate(),
@@ -261,9 +264,7 @@ impl Config {
     fn check_data(&self) -> Result<(), ConfigError> {
         let DataConfig { fold, sentences, share, max_length, longest, .. } = self.data;
         check_positive("data.sentences", sentences)?;
-        if !(share > 0.0 && share <= 1.0) {
-            return Err(ConfigError::new("data.share", share, "a number above 0, up to 1"));
-        }
+        check_share(share)?;
         if self.data.path.is_none() {
             check_built_in(fold, &[])?;
         }

@@ -12,15 +12,15 @@ use crate::rows::padded;
 use crate::word_vectors::folded;
 
 /// The first entries of the vocabularies of words and characters.
-pub(super) const SPECIALS: [&str; 2] = ["<pad>", "<unk>"];
+pub(crate) const SPECIALS: [&str; 2] = ["<pad>", "<unk>"];
 /// Index of an unknown word or character.
-pub(super) const UNKNOWN: u32 = 1;
+pub(crate) const UNKNOWN: u32 = 1;
 /// Number of characters read at either end of a word. They tell most about its tag, and a web address may have hundreds.
 const ENDS: usize = 12;
 
 /// The vocabularies of words, characters and tags.
 #[derive(Debug)]
-pub(super) struct Lexicon {
+pub(crate) struct Lexicon {
     pub words: Vocabulary,
     pub characters: Vocabulary,
     pub labels: Vocabulary,
@@ -123,7 +123,7 @@ impl Encoded {
 }
 
 /// The correct tags as a padded tensor `[batch, seq]`.
-pub(super) fn tag_tensor(sentences: &[&Encoded], device: &Device) -> Tensor<2, Int> {
+pub(crate) fn tag_tensor(sentences: &[&Encoded], device: &Device) -> Tensor<2, Int> {
     let rows: Vec<Vec<u32>> =
         sentences.iter().map(|sentence| sentence.tags.iter().map(|&tag| tag as u32).collect()).collect();
     padded(&rows, device).0

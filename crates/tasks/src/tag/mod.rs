@@ -5,19 +5,19 @@
 
 mod choice;
 mod config;
-mod encoded;
+pub(crate) mod encoded;
 mod pieces;
-mod scores;
+pub(crate) mod scores;
 mod size;
-mod typed;
+pub(crate) mod typed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use burn::tensor::Tensor;
 use regard_data::{
-    Source, Split, Splits, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, hash, in_order, is_jsonl, listed,
-    load_tagged, read_tagged,
+    Source, Split, Splits, TagColumn, Tagged, Untagged, Vocabulary, batches, builtin, excerpt, in_order, is_jsonl,
+    listed, load_tagged, read_tagged,
 };
 use regard_inspect::count::Description;
 use regard_inspect::show::position::Trained;
@@ -25,12 +25,13 @@ use regard_nn::models::tagger::{Tagger, TaggerConfig};
 use regard_nn::{Init, Pass, Side};
 use serde_json::{Value, json};
 
-pub use self::config::{Config, ModelConfig};
+pub use self::config::{Config, DataConfig, ModelConfig};
 use self::config::{Sizes, WordsConfig};
 use self::encoded::{Encoded, Lexicon, SPECIALS, UNKNOWN, tag_tensor};
 use self::pieces::PieceEncoder;
 use self::scores::{Outcome, evaluation};
 use crate::auto::{Asked, Choice, Facts};
+use crate::data_share::keep_share;
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind, check_length};
@@ -41,16 +42,16 @@ use crate::rows::{SCORING, device_of, spread};
 use crate::survey::{RawExample, RawInput};
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
-const WORDS: &str = "words.json";
+pub(crate) const WORDS: &str = "words.json";
 const CHARACTERS: &str = "characters.json";
-const LABELS: &str = "labels.json";
+pub(crate) const LABELS: &str = "labels.json";
 /// Number of distinct tags that is always accepted. If more of them mostly occur once, the column does not hold tags, and
 /// would only cost memory.
 const FREE_TAGS: usize = 1_000;
 /// JSON key of a list of words, as an input and in a prediction.
 const TOKENS: &str = "tokens";
 /// Input of `look` if none is given: one word with two parts of speech.
-const TELLING: &str = "I saw a saw.";
+pub(crate) const TELLING: &str = "I saw a saw.";
 /// Numbers of built-in sentences of the dev and test splits.
 const BUILTIN_DEV: usize = 500;
 const BUILTIN_TEST: usize = 2_000;
@@ -72,50 +73,12 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// Reads the sentences of the run, and returns notes on those that are not used.
-    fn sentences(config: &Config) -> Result<(Splits<Tagged>, Vec<String>), TaskError> {
-        let data = &config.data;
-        let mut splits = match &data.path {
-            Some(path) => load_tagged(&Source { path: path.clone(), fold: data.fold }, data.column)?,
-            None => built_in(data.sentences),
-        };
-        let mut notes = std::mem::take(&mut splits.notes);
-        let all = splits.train.len();
-        notes.push(notes::sizes("sentences", all, splits.dev.len(), Some(splits.test.len())));
-        if data.share < 1.0 {
-            splits.train.retain(|sentence| place(sentence) < data.share);
-            notes.push(format!("{} of {all} training sentences are used (data.share)", splits.train.len()));
-        }
-        for (key, most) in [("max_length", Some(data.max_length)), ("longest", data.longest)] {
-            let Some(most) = most else { continue };
-            let before = splits.train.len();
-            splits.train.retain(|sentence| sentence.tokens.len() <= most);
-            let left_out = before - splits.train.len();
-            if left_out > 0 {
-                notes.push(format!(
-                    "{left_out} sentences of more than {most} words (data.{key}) are left out of training"
-                ));
-            }
-        }
-        match splits.train.is_empty() {
-            true => Err(TaskError::input("training data", "at least one sentence", "none that is short enough")),
-            false => Ok((splits, notes)),
-        }
-    }
-
     /// Encodes a split.
     fn encoded(&self, sentences: Vec<Tagged>) -> Part {
         let labels = &self.lexicon.labels;
-        let mut extra: Vec<String> =
-            sentences.iter().flat_map(|s| &s.tags).filter(|tag| labels.get(tag).is_none()).cloned().collect();
-        extra.sort();
-        extra.dedup();
-        let number = |tag: &String| {
-            let beyond = || labels.len() + extra.binary_search(tag).expect("collected above");
-            labels.get(tag).unwrap_or_else(beyond)
-        };
+        let extra = unseen_tags(&sentences, labels);
         let sentences = sentences.into_iter().map(|Tagged { tokens, tags }| {
-            let tags = tags.iter().map(number).collect();
+            let tags = tags.iter().map(|tag| tag_number(tag, labels, &extra)).collect();
             self.lexicon.encode(tokens, tags, self.encoder.as_ref())
         });
         Part { sentences: sentences.collect(), extra }
@@ -234,7 +197,7 @@ impl Task for Tag {
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
         let encoder = config.model.from().map(PieceEncoder::of).transpose()?;
-        let (splits, mut notes) = Self::sentences(&config)?;
+        let (splits, mut notes) = read_sentences(&config.data)?;
         let train: Vec<&Tagged> = splits.train.iter().collect();
         let words = &mut config.more.words;
         let mut lexicon = Lexicon::learn(&train, words.min_count, words.case);
@@ -246,15 +209,7 @@ impl Task for Tag {
             (words.d_word, words.vectors) = (vectors.width(), from_file.vectors);
             notes.push(note);
         }
-        if lexicon.labels.len() < 2 {
-            let got = lexicon.labels.names().first().map_or("none", String::as_str);
-            return Err(TaskError::input("training data", "two or more different tags", format!("only {got}")));
-        }
-        let words: usize = splits.train.iter().map(|sentence| sentence.tags.len()).sum();
-        if lexicon.labels.len() > FREE_TAGS && 2 * lexicon.labels.len() > words {
-            let got = format!("{} different tags in {words} words", lexicon.labels.len());
-            return Err(TaskError::input("tags of the training data", "tags that several words share", got));
-        }
+        check_labels(&lexicon.labels, &splits.train)?;
         let task = Self { config, lexicon, encoder };
         let parts = task.encoded_parts(splits, notes);
         Ok((task, parts))
@@ -293,18 +248,12 @@ impl Task for Tag {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        let (splits, notes) = Self::sentences(&self.config)?;
+        let (splits, notes) = read_sentences(&self.config.data)?;
         Ok(self.encoded_parts(splits, notes))
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        let (splits, _) = Self::sentences(config)?;
-        let raw = |Tagged { tokens, tags }: Tagged| RawExample {
-            input: RawInput::Text(tokens.join(" ")),
-            answer: tags.join(" "),
-            labels: tags,
-        };
-        Ok(Some(splits.map(raw)))
+        Ok(Some(raw_sentences(&config.data)?))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
@@ -334,6 +283,13 @@ impl Task for Tag {
         let warm = |words| from_file.warm(words, case, |word| self.lexicon.words.get(word));
         model.words = model.words.map(warm).transpose()?;
         Ok(model)
+    }
+
+    fn rate(&self, path: &str) -> f32 {
+        match self.config.model.from() {
+            Some(_) => pretrained::rate(path, self.config.model.tagger_keys().encoder_rate),
+            None => 1.0,
+        }
     }
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
@@ -379,25 +335,11 @@ impl Task for Tag {
     }
 
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
-        if is_jsonl(path) {
-            return Ok(None);
-        }
-        let Some(file) = Untagged::read(path, self.config.data.column)? else { return Ok(None) };
-        let inputs = file.sentences().map(|tokens| Given::Json(json!({ TOKENS: tokens }))).collect();
-        let written = move |at: usize, prediction: Option<&Prediction>| {
-            let tags = prediction.and_then(|prediction| prediction.more.get("tags")?.as_array());
-            let tags: Vec<&str> = tags.into_iter().flatten().filter_map(Value::as_str).collect();
-            file.written(at, &tags)
-        };
-        Ok(Some(Questions { inputs, written: Some(Box::new(written)) }))
+        read_questions(path, self.config.data.column)
     }
 
     fn input(&self, given: &Given) -> Result<Encoded, TaskError> {
-        let words = match given {
-            Given::Json(Value::Object(object)) if object.contains_key(TOKENS) => words_given(&object[TOKENS])?,
-            _ => self.words(given.text()?),
-        };
-        check_length(given, words.len(), self.config.data.max_length, "words")?;
+        let words = read_words(given, self.config.data.max_length, |word| self.lexicon.word(word).is_some())?;
         Ok(self.asked(words))
     }
 
@@ -405,36 +347,16 @@ impl Task for Tag {
         let Tagging { tags: found, probabilities, .. } = self.tagged(model, inputs, pass)?;
         let predict = |((sentence, tags), probabilities): ((&Encoded, &Vec<usize>), &Vec<f64>)| {
             let tags: Vec<&str> = tags.iter().map(|&tag| self.lexicon.labels.name(tag)).collect();
-            let mut more = BTreeMap::from([
-                (TOKENS.to_string(), Value::from(sentence.tokens.clone())),
-                ("tags".to_string(), Value::from(tags.clone())),
-            ]);
-            if !probabilities.is_empty() {
-                more.insert("probabilities".to_string(), Value::from(probabilities.clone()));
-            }
-            Prediction::new(written(&sentence.tokens, &tags), more)
+            prediction(&sentence.tokens, &tags, probabilities)
         };
         Ok(inputs.iter().zip(&found).zip(&probabilities).map(predict).collect())
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        // Spread over the split, since neighbours are often similar; only sentences that a person could have typed.
-        let fits = |sentence: &&Encoded| {
+        tagged_samples(&part.sentences, &self.lexicon.labels, &part.extra, count, |sentence| {
             sentence.tokens.len() <= self.config.data.max_length
                 && self.words(&sentence.tokens.join(" ")) == sentence.tokens
-        };
-        let sentences: Vec<&Encoded> = part.sentences.iter().filter(fits).collect();
-        let apart = sentences.len().div_ceil(count.max(1)).max(1);
-        let labels = &self.lexicon.labels;
-        let name = |&tag: &usize| match tag < labels.len() {
-            true => labels.name(tag),
-            false => &part.extra[tag - labels.len()],
-        };
-        let sample = |sentence: &&Encoded| {
-            let tags: Vec<&str> = sentence.tags.iter().map(name).collect();
-            Sample { given: sentence.tokens.join(" ").into(), expected: written(&sentence.tokens, &tags) }
-        };
-        sentences.iter().step_by(apart).map(sample).collect()
+        })
     }
 
     fn telling(&self, _: &Tagger) -> Result<Encoded, TaskError> {
@@ -467,6 +389,130 @@ impl Task for Tag {
     }
 }
 
+/// Reads the sentences of a run, and returns notes on those that are not used.
+pub(crate) fn read_sentences(data: &DataConfig) -> Result<(Splits<Tagged>, Vec<String>), TaskError> {
+    let mut splits = match &data.path {
+        Some(path) => load_tagged(&Source { path: path.clone(), fold: data.fold }, data.column)?,
+        None => built_in(data.sentences),
+    };
+    let mut notes = std::mem::take(&mut splits.notes);
+    notes.push(notes::sizes("sentences", splits.train.len(), splits.dev.len(), Some(splits.test.len())));
+    keep_share(&mut splits, data.share, "sentences", |sentence| sentence.tokens.join(" "))?;
+    notes.append(&mut splits.notes);
+    for (key, most) in [("max_length", Some(data.max_length)), ("longest", data.longest)] {
+        let Some(most) = most else { continue };
+        let before = splits.train.len();
+        splits.train.retain(|sentence| sentence.tokens.len() <= most);
+        let left_out = before - splits.train.len();
+        if left_out > 0 {
+            notes.push(format!("{left_out} sentences of more than {most} words (data.{key}) are left out of training"));
+        }
+    }
+    match splits.train.is_empty() {
+        true => Err(TaskError::input("training data", "at least one sentence", "none that is short enough")),
+        false => Ok((splits, notes)),
+    }
+}
+
+/// Reads the sentences of a run as `regard data` shows them.
+pub(crate) fn raw_sentences(data: &DataConfig) -> Result<Splits<RawExample>, TaskError> {
+    let raw = |Tagged { tokens, tags }: Tagged| RawExample {
+        input: RawInput::Text(tokens.join(" ")),
+        answer: tags.join(" "),
+        labels: tags,
+    };
+    Ok(read_sentences(data)?.0.map(raw))
+}
+
+/// Returns the tags of sentences that training does not have, sorted.
+pub(crate) fn unseen_tags(sentences: &[Tagged], labels: &Vocabulary) -> Vec<String> {
+    let tags = sentences.iter().flat_map(|sentence| &sentence.tags);
+    let extra: BTreeSet<&String> = tags.filter(|tag| labels.get(tag).is_none()).collect();
+    extra.into_iter().cloned().collect()
+}
+
+/// Returns the number of a tag; tags that training does not have, `extra`, follow the labels.
+pub(crate) fn tag_number(tag: &String, labels: &Vocabulary, extra: &[String]) -> usize {
+    let beyond = || labels.len() + extra.binary_search(tag).unwrap_or(extra.len());
+    labels.get(tag).unwrap_or_else(beyond)
+}
+
+/// Returns an error if a tagger cannot learn these tags: one alone, or so many that they are none.
+pub(crate) fn check_labels(labels: &Vocabulary, train: &[Tagged]) -> Result<(), TaskError> {
+    if labels.len() < 2 {
+        let got = labels.names().first().map_or("none", String::as_str);
+        return Err(TaskError::input("training data", "two or more different tags", format!("only {got}")));
+    }
+    let words: usize = train.iter().map(|sentence| sentence.tags.len()).sum();
+    if labels.len() > FREE_TAGS && 2 * labels.len() > words {
+        let got = format!("{} different tags in {words} words", labels.len());
+        return Err(TaskError::input("tags of the training data", "tags that several words share", got));
+    }
+    Ok(())
+}
+
+/// Reads the words of a file in one of the formats of tagged sentences, to be answered in that format.
+pub(crate) fn read_questions(path: &Path, column: TagColumn) -> Result<Option<Questions>, TaskError> {
+    if is_jsonl(path) {
+        return Ok(None);
+    }
+    let Some(file) = Untagged::read(path, column)? else { return Ok(None) };
+    let inputs = file.sentences().map(|tokens| Given::Json(json!({ TOKENS: tokens }))).collect();
+    let written = move |at: usize, prediction: Option<&Prediction>| {
+        let tags = prediction.and_then(|prediction| prediction.more.get("tags")?.as_array());
+        let tags: Vec<&str> = tags.into_iter().flatten().filter_map(Value::as_str).collect();
+        file.written(at, &tags)
+    };
+    Ok(Some(Questions { inputs, written: Some(Box::new(written)) }))
+}
+
+/// Reads the words of an input: a list, or a sentence that is split, with words for which `is_known` returns true kept whole.
+pub(crate) fn read_words(
+    given: &Given,
+    most: usize,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, TaskError> {
+    let words = match given {
+        Given::Json(Value::Object(object)) if object.contains_key(TOKENS) => words_given(&object[TOKENS])?,
+        _ => typed::words(given.text()?, is_known),
+    };
+    check_length(given, words.len(), most, "words")?;
+    Ok(words)
+}
+
+/// Returns the prediction of a sentence's tags.
+pub(crate) fn prediction(tokens: &[String], tags: &[&str], probabilities: &[f64]) -> Prediction {
+    let mut more = BTreeMap::from([
+        (TOKENS.to_string(), Value::from(tokens.to_vec())),
+        ("tags".to_string(), Value::from(tags.to_vec())),
+    ]);
+    if !probabilities.is_empty() {
+        more.insert("probabilities".to_string(), Value::from(probabilities.to_vec()));
+    }
+    Prediction::new(written(tokens, tags), more)
+}
+
+/// Returns at most `count` sentences that a person could have typed, spread over a split, since neighbours are often similar.
+pub(crate) fn tagged_samples(
+    sentences: &[Encoded],
+    labels: &Vocabulary,
+    extra: &[String],
+    count: usize,
+    fits: impl Fn(&Encoded) -> bool,
+) -> Vec<Sample> {
+    let sentences: Vec<&Encoded> = sentences.iter().filter(|sentence| fits(sentence)).collect();
+    let apart = sentences.len().div_ceil(count.max(1)).max(1);
+    let name = |&tag: &usize| match tag < labels.len() {
+        true => labels.name(tag),
+        false => &extra[tag - labels.len()],
+    };
+    let sample = |sentence: &&Encoded| {
+        let tags: Vec<&str> = sentence.tags.iter().map(name).collect();
+        Sample { given: sentence.tokens.join(" ").into(), expected: written(&sentence.tokens, &tags) }
+    };
+    sentences.iter().step_by(apart).map(sample).collect()
+}
+
 /// Reads a sentence given as a list of words.
 fn words_given(tokens: &Value) -> Result<Vec<String>, TaskError> {
     let word = |token: &Value| token.as_str().map(str::trim).filter(|word| !word.is_empty()).map(str::to_string);
@@ -475,15 +521,8 @@ fn words_given(tokens: &Value) -> Result<Vec<String>, TaskError> {
 }
 
 /// Words with their tags as text: `I/PRON saw/VERB`.
-fn written(tokens: &[String], tags: &[&str]) -> String {
+pub(crate) fn written(tokens: &[String], tags: &[&str]) -> String {
     tokens.iter().zip(tags).map(|(token, tag)| format!("{token}/{tag}")).collect::<Vec<_>>().join(" ")
-}
-
-/// Maps a sentence to a number from 0 to below 1 by the hash of its words; `data.share` uses those below the share.
-fn place(sentence: &Tagged) -> f64 {
-    // Not the hash that splits a file, which is not uniform within a split.
-    let text = format!("share\t{}", sentence.tokens.join(" "));
-    (hash(text.as_bytes()) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Built-in sentences of a grammar; the test split has combinations of words that training does not have.

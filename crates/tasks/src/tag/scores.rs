@@ -10,7 +10,7 @@ use crate::task::{Better, Evaluation};
 
 /// The correct and the predicted tags of a split.
 #[derive(Debug)]
-pub(super) struct Outcome<'a> {
+pub(crate) struct Outcome<'a> {
     pub sentences: &'a [Encoded],
     /// Predicted tags of each sentence.
     pub found: Vec<Vec<usize>>,
@@ -19,7 +19,7 @@ pub(super) struct Outcome<'a> {
 }
 
 /// Scores a split. `extra` are tags unseen in training; sentences of more than `longest` words are also scored separately.
-pub(super) fn evaluation(
+pub(crate) fn evaluation(
     outcome: &Outcome,
     labels: &Vocabulary,
     extra: &[String],

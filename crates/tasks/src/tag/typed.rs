@@ -9,7 +9,7 @@ const ENDINGS: [&str; 8] = ["n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "'"];
 /// Splits a text into words at spaces, and separates punctuation before and after each word. A word for which `is_known`
 /// returns true ("Mr.", "'s") stays whole, and so do punctuation that stands alone and abbreviations with a full stop inside
 /// and at the end ("U.S.").
-pub(super) fn words(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+pub(crate) fn words(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let mut words = Vec::new();
     // Spaces between letters of a script without spaces mean that the text is already split.
     let chunks: Vec<&str> = text.split_whitespace().collect();

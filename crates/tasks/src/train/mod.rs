@@ -113,6 +113,8 @@ impl<'a, T: Task> Run<'a, T> {
         let config = task.config().train();
         let mut optimiser =
             AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
+        let rates = weights::stored(&model).into_keys().map(|path| (task.rate(&path), path));
+        optimiser.rates = rates.filter(|(rate, _)| *rate != 1.0).map(|(rate, path)| (path, rate)).collect();
         let conditions = Conditions::of(data);
         let (mut state, mut best) = (State { conditions: conditions.clone(), ..State::default() }, None);
         if from == Origin::Checkpoint {

@@ -8,13 +8,12 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let pairs = facts.examples as f64;
     let kind = asked.kind("transformer");
     // Few pairs show a piece often enough only if there are few pieces.
-    let vocab = rounded(by_size(pairs, &[(200.0, 500.0), (8e3, 2e3), (1.2e5, 4e3), (2e6, 8e3)]), 100);
-    let d_model = asked.width(by_size(pairs, &[(500.0, 128.0), (8e3, 192.0), (1e6, 224.0), (5e6, 256.0)]));
+    let vocab = rounded(by_size(pairs, &[(200.0, 500.0), (8e3, 2e3), (1.2e5, 4e3), (2e6, 6e3)]), 100);
+    // With more pairs a run ends by time, and a wider model would see fewer of them.
+    let d_model = asked.width(by_size(pairs, &[(500.0, 128.0), (8e3, 192.0)]));
     let dropout = share(by_size(pairs, &[(1e4, 0.3), (5e4, 0.1), (1.5e5, 0.0)]));
-    let batch = asked.count(
-        "train.batch_tokens",
-        rounded(by_size(pairs, &[(200.0, 256.0), (8e3, 768.0), (2e5, 1536.0), (5e6, 4096.0)]), 128),
-    );
+    let batch =
+        asked.count("train.batch_tokens", rounded(by_size(pairs, &[(200.0, 256.0), (8e3, 768.0), (2e5, 1536.0)]), 128));
 
     let about = format!("{} pairs of {:.0} words, {}", count(facts.examples), facts.mean_words(), facts.news());
     let mut text = Reason::new(about).set("data.tokenizer.kind", "bpe");
@@ -26,7 +25,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     // About four letters make a piece; ends of sentences count too.
     let letters = by_size(vocab as f64, &[(300.0, 2.0), (4e3, 3.8), (2e4, 4.6)]);
     let pieces = facts.characters.max(facts.answer_characters) as f64 / letters + pairs;
-    let n_layers = asked.count("model.n_layers", if pairs < 1e6 { 2 } else { 3 });
+    let n_layers = asked.count("model.n_layers", 2);
     let model = Reason::new(format!("{} pieces of text", count(2 * pieces as usize)))
         .count("model.d_model", d_model)
         .count("model.n_layers", n_layers)

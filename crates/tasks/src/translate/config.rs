@@ -13,6 +13,7 @@ use regard_nn::models::recurrent_writer::{Alignment, Attend};
 use regard_nn::models::transformer::{EmbeddingScale, Memory, OutputWeights, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
+use crate::data_share::check_share;
 use crate::decode::BeamOptions;
 use crate::error::TaskError;
 use crate::extended::Extended;
@@ -34,6 +35,8 @@ pub struct DataConfig {
     pub target: Option<Column>,
     /// Tokeniser of both languages, trained on the training pairs.
     pub tokenizer: TokenizerConfig<Option<TokenizerKind>>,
+    /// Share of the training pairs that is used, by a hash of the source; the same pairs for every seed.
+    pub share: f64,
     /// Maximum tokens of a source or target: longer pairs are left out of training, longer inputs refused.
     pub max_length: usize,
     /// Stricter maximum for both sides of training pairs; longer sources are also scored separately.
@@ -48,6 +51,7 @@ impl Default for DataConfig {
             source: None,
             target: None,
             tokenizer: TokenizerConfig { kind: None, vocab: 8_000, case: Case::Keep, min_count: 1 },
+            share: 1.0,
             max_length: 100,
             longest: None,
         }
@@ -159,7 +163,8 @@ impl NetworkConfig {
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
-        let DataConfig { path, fold, source, target, tokenizer, max_length, longest } = &self.data;
+        let DataConfig { path, fold, source, target, tokenizer, share, max_length, longest } = &self.data;
+        check_share(*share)?;
         check_lengths(*max_length, *longest)?;
         if path.is_none() {
             check_built_in(*fold, &[("data.source", source), ("data.target", target)])?;

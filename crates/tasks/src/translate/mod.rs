@@ -33,6 +33,7 @@ pub use self::config::Config;
 use self::config::{DataConfig, NetworkConfig};
 use self::encoded::{Encoded, Pairs, Sentence, sentences};
 use crate::auto::{Asked, Choice, Facts};
+use crate::data_share::keep_share;
 use crate::decode::{Hypothesis, RecurrentDecoder, TransformerDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
@@ -90,14 +91,16 @@ pub struct Translate {
 impl Translate {
     /// Reads the pairs of the run, not yet tokenised.
     fn pairs(config: &Config) -> Result<Splits<Pair>, TaskError> {
-        let DataConfig { path, fold, .. } = &config.data;
-        match path {
-            Some(path) => Ok(load_pairs(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?),
+        let DataConfig { path, fold, share, .. } = &config.data;
+        let mut splits = match path {
+            Some(path) => load_pairs(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?,
             None => {
                 let pair = |sentence: builtin::Sentence| Pair::new(&sentence.text(), &sentence.french);
-                Ok(builtin::english_french(builtin::Sizes::default(), 1).map(pair))
+                builtin::english_french(builtin::Sizes::default(), 1).map(pair)
             }
-        }
+        };
+        keep_share(&mut splits, *share, "pairs", |pair| pair.source().to_string())?;
+        Ok(splits)
     }
 
     /// Encodes the splits of a run, and drops each as soon as it is encoded: a large file must not be in memory twice.

@@ -4,6 +4,12 @@ use super::Config;
 use super::config::Aim;
 use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, seconds, share};
 
+/// Number of vectors from which on an example has a shape that remains without its place and size.
+const LONG: f64 = 8.0;
+/// Share of the variance of the places of examples, or of their sizes, that labels explain if they tell something about the label.
+/// Pen digits have 0.11 and 0.17.
+const TELLING: f64 = 0.25;
+
 /// Chooses the settings of a model of vectors by the number of examples, or of vectors to forecast.
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let is_forecast = asked.config.data.target == Aim::Next;
@@ -17,6 +23,12 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let mut data = Reason::new(about).number("data.augment.noise", noise);
     if !is_forecast {
         data = data.set("data.differences", true);
+    }
+    // What says little about the label is chance, such as where on a tablet someone writes, and how large.
+    let is_chance =
+        |explained: Option<f64>| !is_forecast && length >= LONG && explained.is_some_and(|share| share < TELLING);
+    if is_chance(facts.placed) {
+        data = data.set("data.normalise", if is_chance(facts.sized) { "size" } else { "mean" });
     }
     let what = match facts.labels.len() {
         0 => "numbers to predict".to_string(),

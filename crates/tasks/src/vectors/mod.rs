@@ -309,7 +309,8 @@ impl Task for VectorTask {
                 Some(Target::Value(_) | Target::Values(_)) | None => Vec::new(),
             };
             let (shown, hash) = (written(&vectors.features, vectors.width), vectors.hash());
-            let input = RawInput::Vectors { shown, hash, length: vectors.length() };
+            let (length, mean, size) = (vectors.length(), vectors.mean(), vectors.size());
+            let input = RawInput::Vectors { shown, hash, length, mean, size };
             RawExample { input, answer, labels }
         };
         Ok(Some(Self::series(config)?.map(raw)))

@@ -262,7 +262,7 @@ impl Task for WriteTask {
         let raw = |written: Handwritten| {
             let hash = written.hash();
             let length = written.strokes.iter().map(Vec::len).sum();
-            let input = RawInput::Vectors { shown: written.text.clone(), hash, length };
+            let input = RawInput::Vectors { shown: written.text.clone(), hash, length, mean: Vec::new(), size: 0.0 };
             RawExample { input, answer: written.text, labels: Vec::new() }
         };
         Ok(Some(Self::read(&config.data)?.map(raw)))

@@ -6,12 +6,18 @@ use pulp::Simd;
 type Row<S, const N: usize> = [<S as Simd>::f32s; N];
 
 /// An algorithm for `R` outputs that see `D` inputs, with `M` products for each pair of channels: `Aᵀ [(G g) ⊙ (Bᵀ d)]`.
-pub(super) trait Scheme<const D: usize, const M: usize, const R: usize>: Copy + Send + Sync {
+///
+/// Products that every output has as the same sum are added while they are computed: `Q` sums are left, and `A` is for them.
+pub(super) trait Scheme<const D: usize, const M: usize, const Q: usize, const R: usize>:
+    Copy + Send + Sync
+{
     /// Number of inputs from a tile to the next.
     const STEP: usize;
-    /// Whether the first half of the outputs depends on each product. The others need not be computed for the half tiles at
+    /// The sum that each product belongs to.
+    const SUM: [usize; M];
+    /// Whether the first half of the outputs depends on each sum. The others need not be computed for the half tiles at
     /// the edges of an image.
-    const FIRST: [bool; M];
+    const FIRST: [bool; Q];
 
     /// `Bᵀ x`.
     fn inputs<S: Simd, const N: usize>(simd: S, x: [Row<S, N>; D]) -> [Row<S, N>; M];
@@ -20,13 +26,15 @@ pub(super) trait Scheme<const D: usize, const M: usize, const R: usize>: Copy + 
     fn kernel<S: Simd, const N: usize>(simd: S, x: [Row<S, N>; 3]) -> [Row<S, N>; M];
 
     /// `Aᵀ x`.
-    fn outputs<S: Simd, const N: usize>(simd: S, x: [Row<S, N>; M]) -> [Row<S, N>; R];
+    fn outputs<S: Simd, const N: usize>(simd: S, x: [Row<S, N>; Q]) -> [Row<S, N>; R];
 }
 
 /// The transposed transforms, for the gradient of the weight.
-pub(super) trait Transposed<const D: usize, const M: usize, const R: usize>: Scheme<D, M, R> {
+pub(super) trait Transposed<const D: usize, const M: usize, const Q: usize, const R: usize>:
+    Scheme<D, M, Q, R>
+{
     /// `A x`.
-    fn grads<S: Simd, const N: usize>(simd: S, x: [Row<S, N>; R]) -> [Row<S, N>; M];
+    fn grads<S: Simd, const N: usize>(simd: S, x: [Row<S, N>; R]) -> [Row<S, N>; Q];
 
     /// `Gᵀ x`.
     fn weights<S: Simd, const N: usize>(simd: S, x: [Row<S, N>; M]) -> [Row<S, N>; 3];
@@ -36,8 +44,9 @@ pub(super) trait Transposed<const D: usize, const M: usize, const R: usize>: Sch
 #[derive(Clone, Copy)]
 pub(super) struct Stride1;
 
-impl Scheme<4, 4, 2> for Stride1 {
+impl Scheme<4, 4, 4, 2> for Stride1 {
     const STEP: usize = 2;
+    const SUM: [usize; 4] = [0, 1, 2, 3];
     const FIRST: [bool; 4] = [true, true, true, false];
 
     #[inline(always)]
@@ -57,7 +66,7 @@ impl Scheme<4, 4, 2> for Stride1 {
     }
 }
 
-impl Transposed<4, 4, 2> for Stride1 {
+impl Transposed<4, 4, 4, 2> for Stride1 {
     #[inline(always)]
     fn grads<S: Simd, const N: usize>(simd: S, [a, b]: [Row<S, N>; 2]) -> [Row<S, N>; 4] {
         [a, add(simd, a, b), sub(simd, a, b), neg(simd, b)]
@@ -71,39 +80,40 @@ impl Transposed<4, 4, 2> for Stride1 {
 }
 
 /// Stride 2: the outer places of the kernel see every second input, F(2, 2), and the inner place sees the others. Five
-/// products instead of six.
+/// products instead of six, in three sums.
 #[derive(Clone, Copy)]
 pub(super) struct Stride2;
 
-impl Scheme<5, 5, 2> for Stride2 {
+impl Scheme<5, 5, 3, 2> for Stride2 {
     const STEP: usize = 4;
-    const FIRST: [bool; 5] = [true, true, false, true, false];
+    const SUM: [usize; 5] = [0, 0, 1, 2, 2];
+    const FIRST: [bool; 3] = [true, true, false];
 
     #[inline(always)]
     fn inputs<S: Simd, const N: usize>(simd: S, [a, b, c, d, e]: [Row<S, N>; 5]) -> [Row<S, N>; 5] {
-        [sub(simd, a, c), c, sub(simd, c, e), b, d]
+        [sub(simd, a, c), b, c, sub(simd, e, c), d]
     }
 
     #[inline(always)]
     fn kernel<S: Simd, const N: usize>(simd: S, [a, b, c]: [Row<S, N>; 3]) -> [Row<S, N>; 5] {
-        [a, add(simd, a, c), c, b, b]
+        [a, b, add(simd, a, c), c, b]
     }
 
     #[inline(always)]
-    fn outputs<S: Simd, const N: usize>(simd: S, [a, b, c, d, e]: [Row<S, N>; 5]) -> [Row<S, N>; 2] {
-        [add(simd, add(simd, a, b), d), add(simd, sub(simd, b, c), e)]
+    fn outputs<S: Simd, const N: usize>(simd: S, [a, b, c]: [Row<S, N>; 3]) -> [Row<S, N>; 2] {
+        [add(simd, a, b), add(simd, b, c)]
     }
 }
 
-impl Transposed<5, 5, 2> for Stride2 {
+impl Transposed<5, 5, 3, 2> for Stride2 {
     #[inline(always)]
-    fn grads<S: Simd, const N: usize>(simd: S, [a, b]: [Row<S, N>; 2]) -> [Row<S, N>; 5] {
-        [a, add(simd, a, b), neg(simd, b), a, b]
+    fn grads<S: Simd, const N: usize>(simd: S, [a, b]: [Row<S, N>; 2]) -> [Row<S, N>; 3] {
+        [a, add(simd, a, b), b]
     }
 
     #[inline(always)]
     fn weights<S: Simd, const N: usize>(simd: S, [a, b, c, d, e]: [Row<S, N>; 5]) -> [Row<S, N>; 3] {
-        [add(simd, a, b), add(simd, d, e), add(simd, b, c)]
+        [add(simd, a, c), add(simd, b, e), add(simd, c, d)]
     }
 }
 
@@ -112,8 +122,9 @@ impl Transposed<5, 5, 2> for Stride2 {
 #[derive(Clone, Copy)]
 pub(super) struct Stride2Gradient;
 
-impl Scheme<3, 5, 4> for Stride2Gradient {
+impl Scheme<3, 5, 5, 4> for Stride2Gradient {
     const STEP: usize = 2;
+    const SUM: [usize; 5] = [0, 1, 2, 3, 4];
     const FIRST: [bool; 5] = [true, true, false, true, false];
 
     #[inline(always)]

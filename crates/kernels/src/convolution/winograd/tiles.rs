@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use super::read_square;
 use super::scheme::{Scheme, along_both, transposed};
 use crate::convolution::channels_last::ChannelsLast;
 
@@ -79,10 +78,14 @@ impl<const R: usize> Tiles<R> {
         let is_half = |row: &usize| self.ends_in_half(0) && self.place(*row).1 + 1 == self.count[0];
         let whole_columns = self.count[1] - usize::from(self.ends_in_half(1));
         let mut tiles = Vec::with_capacity(rows.len() * self.count[1]);
+        let mut places = vec![0; rows.len() * self.count[1]];
         let mut add = |half: bool, columns: Range<usize>| {
             for row in rows.clone().filter(|row| is_half(row) == half) {
                 let (image, y) = self.place(row);
-                tiles.extend(columns.clone().map(|x| Tile { image, y, x }));
+                for x in columns.clone() {
+                    places[(row - rows.start) * self.count[1] + x] = tiles.len();
+                    tiles.push(Tile { image, y, x });
+                }
             }
             tiles.len()
         };
@@ -90,7 +93,7 @@ impl<const R: usize> Tiles<R> {
         let whole = add(false, 0..whole_columns);
         let half_rows = add(true, 0..whole_columns);
         add(true, whole_columns..self.count[1]);
-        Block { rows, tiles, ends: [half_columns, whole, half_rows] }
+        Block { rows, tiles, places, ends: [half_columns, whole, half_rows] }
     }
 }
 
@@ -108,12 +111,14 @@ pub(super) struct Tile {
 pub(super) struct Block {
     pub(super) rows: Range<usize>,
     pub(super) tiles: Vec<Tile>,
+    /// The number of each tile among `tiles`, row after row.
+    places: Vec<usize>,
     /// The ends of the first three kinds.
     ends: [usize; 3],
 }
 
 impl Block {
-    /// Returns the tiles whose outputs depend on a place that is needed for the first half of the outputs, down and across.
+    /// Returns the tiles whose outputs depend on a sum that is needed for the first half of the outputs, down and across, or not.
     pub(super) fn needing(&self, [down, across]: [bool; 2]) -> Range<usize> {
         let [half_columns, whole, half_rows] = self.ends;
         let start = if across { 0 } else { half_columns };
@@ -136,49 +141,104 @@ pub(super) const fn matrix_len(rows: usize, width: usize) -> usize {
     rows * width + 16
 }
 
-/// Transforms the inputs of tiles: `out[ξ, tile, channel]` is place `ξ` of `Bᵀ d B`. `source` has the images of the block in
-/// the layout of [`Tiles::inputs`].
+/// The rows of an image that a row of tiles sees, with their channels last. They stay in the first cache while they are
+/// transformed, and those that the next row of tiles sees as well stay where they are.
+pub(super) struct Band<'a> {
+    layout: ChannelsLast,
+    /// The image that is read, and the rows of its copy that are there.
+    image: usize,
+    rows: Range<usize>,
+    data: &'a mut [f32],
+}
+
+impl<'a> Band<'a> {
+    /// Makes an empty band in `data`, which has room for the rows that a tile sees.
+    pub(super) fn new(layout: ChannelsLast, data: &'a mut [f32]) -> Self {
+        data.fill(0.0);
+        Self { layout, image: 0, rows: 0..0, data }
+    }
+
+    /// Copies the rows `from..from + D` of an image that are not there yet. Row `y` is the `y % D`th of the band.
+    #[inline(always)]
+    fn read<S: Simd, const D: usize>(&mut self, simd: S, images: &[f32], image: usize, from: usize) {
+        let len = self.layout.channels * self.layout.image[0] * self.layout.image[1];
+        let pixels = &images[image * len..][..len];
+        let is_next = self.image == image && (self.rows.start..=self.rows.end).contains(&from);
+        let missing = if is_next { self.rows.end.max(from) } else { from };
+        for y in missing..from + D {
+            let row = &mut self.data[y % D * self.layout.row_len()..][..self.layout.row_len()];
+            self.layout.copy_row(simd, pixels, y, row);
+        }
+        (self.image, self.rows) = (image, from..from + D);
+    }
+}
+
+/// Transforms the inputs of tiles: `out[ξ, tile, channel]` is place `ξ` of `Bᵀ d B`. The band has the layout of [`Tiles::inputs`] and
+/// room for `D` rows; the images of the block are in `images`.
 #[inline(always)]
-pub(super) fn transform_inputs<S, T, const D: usize, const M: usize, const R: usize>(
+pub(super) fn transform_inputs<S, T, const D: usize, const M: usize, const Q: usize, const R: usize>(
     simd: S,
     _: T,
-    layout: ChannelsLast,
+    tiles: &Tiles<R>,
     block: &Block,
-    source: &[f32],
+    images: &[f32],
+    band: &mut Band<'_>,
     out: &mut [f32],
 ) where
     S: Simd,
-    T: Scheme<D, M, R>,
+    T: Scheme<D, M, Q, R>,
 {
-    let (width, row_len) = (layout.width, layout.size[1] * layout.width);
+    let (width, row_len, columns) = (band.layout.width, band.layout.row_len(), tiles.count[1]);
     let between = block.matrix_len(width);
-    assert!(block.tiles.iter().all(|tile| {
-        let inside = |at: usize, size: usize| T::STEP * at + D <= size;
-        tile.image < source.len() / layout.len() && inside(tile.y, layout.size[0]) && inside(tile.x, layout.size[1])
-    }));
+    assert!((T::STEP * (columns - 1) + D) * width <= row_len && band.data.len() >= D * row_len);
     assert!(out.len() >= M * M * between && width.is_multiple_of(S::F32_LANES));
-    for (row, tile) in block.tiles.iter().enumerate() {
-        let from = tile.image * layout.len() + T::STEP * (tile.y * row_len + tile.x * width);
-        for channel in (0..width).step_by(S::F32_LANES) {
-            // SAFETY: the tile's inputs are inside its image, which is inside `source` by the first assertion; its place in
-            // each of the matrices is inside `out` by the second.
-            unsafe {
-                let d = read_square::<S, D>(simd, source.as_ptr().add(from + channel), row_len, width);
-                let d = along_both!(T::inputs, simd, d);
-                let out = out.as_mut_ptr().add(row * width + channel);
-                for (place, value) in d.as_flattened().iter().enumerate() {
-                    out.add(place * between).cast::<S::f32s>().write_unaligned(*value);
+    for (row, places) in block.rows.clone().zip(block.places.chunks_exact(columns)) {
+        let (image, y) = tiles.place(row);
+        band.read::<S, D>(simd, images, image, T::STEP * y);
+        let mut offsets = [0; D];
+        for (i, offset) in offsets.iter_mut().enumerate() {
+            *offset = (T::STEP * y + i) % D * row_len;
+        }
+        for (x, place) in places.iter().enumerate() {
+            for channel in (0..width).step_by(S::F32_LANES) {
+                // SAFETY: the tile's inputs are inside the rows of the band by the first assertion; its place in each of the
+                // matrices is inside `out` by the second.
+                unsafe {
+                    let from = band.data.as_ptr().add(T::STEP * x * width + channel);
+                    let mut d = [[simd.splat_f32s(0.0); D]; D];
+                    for (values, offset) in d.iter_mut().zip(offsets) {
+                        for (j, value) in values.iter_mut().enumerate() {
+                            *value = from.add(offset + j * width).cast::<S::f32s>().read_unaligned();
+                        }
+                    }
+                    let d = along_both!(T::inputs, simd, d);
+                    let out = out.as_mut_ptr().add(place * width + channel);
+                    for (place, value) in d.as_flattened().iter().enumerate() {
+                        out.add(place * between).cast::<S::f32s>().write_unaligned(*value);
+                    }
                 }
             }
         }
     }
 }
 
-/// Returns whether the place `ξ` of a transformed tile is needed for the first half of the outputs, down and across.
+/// Returns the number of the sum, of `Q × Q`, to which place `ξ` of a transformed tile belongs.
 #[inline(always)]
-pub(super) fn first_half<T, const D: usize, const M: usize, const R: usize>(_: T, place: usize) -> [bool; 2]
+pub(super) fn sum_of<T, const D: usize, const M: usize, const Q: usize, const R: usize>(_: T, place: usize) -> usize
 where
-    T: Scheme<D, M, R>,
+    T: Scheme<D, M, Q, R>,
 {
-    [T::FIRST[place / M], T::FIRST[place % M]]
+    T::SUM[place / M] * Q + T::SUM[place % M]
+}
+
+/// Returns whether a sum is needed for the first half of the outputs, down and across.
+#[inline(always)]
+pub(super) fn first_half<T, const D: usize, const M: usize, const Q: usize, const R: usize>(
+    _: T,
+    sum: usize,
+) -> [bool; 2]
+where
+    T: Scheme<D, M, Q, R>,
+{
+    [T::FIRST[sum / Q], T::FIRST[sum % Q]]
 }

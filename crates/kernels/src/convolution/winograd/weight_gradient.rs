@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use super::read_square;
 use super::scheme::{Stride1, Stride2, Transposed, along_both, transposed};
-use super::tiles::{Block, Tiles, first_half, matrix_len, transform_inputs};
+use super::tiles::{Band, Block, Tiles, first_half, matrix_len, sum_of, transform_inputs};
 use crate::convolution::ConvolutionShape;
 use crate::convolution::channels_last::ChannelsLast;
 use crate::scratch::Scratch;
@@ -37,10 +37,10 @@ impl WithSimd for Piece<'_> {
 
 impl Piece<'_> {
     #[inline(always)]
-    fn add<S, T, const D: usize, const M: usize, const R: usize>(self, simd: S, scheme: T)
+    fn add<S, T, const D: usize, const M: usize, const Q: usize, const R: usize>(self, simd: S, scheme: T)
     where
         S: Simd,
-        T: Transposed<D, M, R>,
+        T: Transposed<D, M, Q, R>,
     {
         let Self { shape, output, input, grad, sums } = self;
         let tiles = Tiles::<R>::new(output, M * M);
@@ -52,42 +52,41 @@ impl Piece<'_> {
         let most_tiles = tiles.most(group);
         let sums_len = matrix_len(shape.in_channels, grads.width);
         let lens = [
-            group * inputs.len(),
+            D * inputs.row_len(),
             group * grads.len(),
             M * M * matrix_len(most_tiles, inputs.width),
-            M * M * matrix_len(most_tiles, grads.width),
+            Q * Q * matrix_len(most_tiles, grads.width),
             M * M * sums_len,
         ];
         let mut scratch = Scratch::new(lens.iter().sum());
-        let (source, rest) = scratch.split_at_mut(lens[0]);
+        let (band, rest) = scratch.split_at_mut(lens[0]);
         let (columns, rest) = rest.split_at_mut(lens[1]);
         let (a, rest) = rest.split_at_mut(lens[2]);
         let (b, places) = rest.split_at_mut(lens[3]);
         places.fill(0.0);
+        columns.fill(0.0);
         let (weight, bias) = sums.split_at_mut(shape.taps() * grads.width);
         for first in (0..images).step_by(group) {
             let count = group.min(images - first);
             for image in 0..count {
                 let n = first + image;
-                inputs.copy(
-                    simd,
-                    &input[n * input_len..][..input_len],
-                    &mut source[image * inputs.len()..][..inputs.len()],
-                );
                 let columns = &mut columns[image * grads.len()..][..grads.len()];
                 grads.copy(simd, &grad[n * grad_len..][..grad_len], columns);
                 for column in columns.chunks_exact(grads.width) {
                     add_in_place(simd, bias, column);
                 }
             }
+            let input = &input[first * input_len..][..count * input_len];
+            let mut band = Band::new(inputs, band);
             for block in tiles.blocks(count) {
-                transform_inputs(simd, scheme, inputs, &block, source, a);
+                transform_inputs(simd, scheme, &tiles, &block, input, &mut band, a);
                 transform_grads(simd, scheme, grads, &block, columns, b);
                 for place in 0..M * M {
-                    // The gradients of the outputs that half tiles lack are zero, and with them those of some places.
-                    let depth = block.needing(first_half(scheme, place));
+                    // The gradients of the outputs that half tiles lack are zero, and with them those of some sums.
+                    let sum = sum_of(scheme, place);
+                    let depth = block.needing(first_half(scheme, sum));
                     let a = &a[place * block.matrix_len(inputs.width) + depth.start * inputs.width..];
-                    let b = &b[place * block.matrix_len(grads.width) + depth.start * grads.width..];
+                    let b = &b[sum * block.matrix_len(grads.width) + depth.start * grads.width..];
                     let (a, b) = (&a[..depth.len() * inputs.width], &b[..depth.len() * grads.width]);
                     let out = &mut places[place * sums_len..][..shape.in_channels * grads.width];
                     let product = TileProduct {
@@ -103,6 +102,7 @@ impl Piece<'_> {
                         out: out.as_mut_ptr(),
                         out_row: grads.width,
                         accumulate: true,
+                        terms: TileProduct::ONE,
                     };
                     // SAFETY: the slices have the sizes of the product.
                     unsafe { product.run(simd) };
@@ -113,10 +113,9 @@ impl Piece<'_> {
     }
 }
 
-/// Transforms the output gradients of tiles: `out[ξ, tile, channel]` is place `ξ` of `A ∂out Aᵀ`, as in
-/// [`transform_inputs`]; `source` has the images in the layout of [`Tiles::outputs`].
+/// Transforms the output gradients of tiles: `out[q, tile, channel]` is place `q` of `A ∂out Aᵀ`, the gradient of that sum; `source` has the images in the layout of [`Tiles::outputs`].
 #[inline(always)]
-fn transform_grads<S, T, const D: usize, const M: usize, const R: usize>(
+fn transform_grads<S, T, const D: usize, const M: usize, const Q: usize, const R: usize>(
     simd: S,
     _: T,
     layout: ChannelsLast,
@@ -125,7 +124,7 @@ fn transform_grads<S, T, const D: usize, const M: usize, const R: usize>(
     out: &mut [f32],
 ) where
     S: Simd,
-    T: Transposed<D, M, R>,
+    T: Transposed<D, M, Q, R>,
 {
     let (width, row_len) = (layout.width, layout.size[1] * layout.width);
     let between = block.matrix_len(width);
@@ -133,7 +132,7 @@ fn transform_grads<S, T, const D: usize, const M: usize, const R: usize>(
         let inside = |at: usize, size: usize| R * (at + 1) <= size;
         tile.image < source.len() / layout.len() && inside(tile.y, layout.size[0]) && inside(tile.x, layout.size[1])
     }));
-    assert!(out.len() >= M * M * between && width.is_multiple_of(S::F32_LANES));
+    assert!(out.len() >= Q * Q * between && width.is_multiple_of(S::F32_LANES));
     for (row, tile) in block.tiles.iter().enumerate() {
         let from = tile.image * layout.len() + R * (tile.y * row_len + tile.x * width);
         for channel in (0..width).step_by(S::F32_LANES) {
@@ -153,7 +152,7 @@ fn transform_grads<S, T, const D: usize, const M: usize, const R: usize>(
 
 /// Transforms the sums of all places: `out[9 · channel + place of the kernel, output channel] = Gᵀ sums G`.
 #[inline(always)]
-fn transform_sums<S, T, const D: usize, const M: usize, const R: usize>(
+fn transform_sums<S, T, const D: usize, const M: usize, const Q: usize, const R: usize>(
     simd: S,
     _: T,
     width: usize,
@@ -162,7 +161,7 @@ fn transform_sums<S, T, const D: usize, const M: usize, const R: usize>(
     out: &mut [f32],
 ) where
     S: Simd,
-    T: Transposed<D, M, R>,
+    T: Transposed<D, M, Q, R>,
 {
     assert!(width.is_multiple_of(S::F32_LANES));
     for (channel, out) in out.chunks_exact_mut(9 * width).enumerate() {

@@ -33,7 +33,7 @@ impl<const M: usize> Weights<M> {
 
     /// Transforms the weights for panels of `panel` channels, a multiple of the lanes.
     /// `turned` kernels are turned by 180°.
-    pub(super) fn new<S, T, const D: usize, const R: usize>(
+    pub(super) fn new<S, T, const D: usize, const Q: usize, const R: usize>(
         simd: S,
         scheme: T,
         kernels: Kernels<'_>,
@@ -42,7 +42,7 @@ impl<const M: usize> Weights<M> {
     ) -> Self
     where
         S: Simd,
-        T: Scheme<D, M, R>,
+        T: Scheme<D, M, Q, R>,
     {
         let channels = kernels.channels;
         let width = channels[1].next_multiple_of(S::F32_LANES);
@@ -73,7 +73,7 @@ impl<const M: usize> Weights<M> {
 }
 
 /// The weights of one input channel.
-struct Transform<'a, T, const D: usize, const M: usize, const R: usize> {
+struct Transform<'a, T, const D: usize, const M: usize, const Q: usize, const R: usize> {
     scheme: T,
     kernels: Kernels<'a>,
     turned: bool,
@@ -84,7 +84,9 @@ struct Transform<'a, T, const D: usize, const M: usize, const R: usize> {
     out: SharedSlice<'a>,
 }
 
-impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSimd for Transform<'_, T, D, M, R> {
+impl<T: Scheme<D, M, Q, R>, const D: usize, const M: usize, const Q: usize, const R: usize> WithSimd
+    for Transform<'_, T, D, M, Q, R>
+{
     type Output = ();
 
     #[inline(always)]
@@ -114,14 +116,14 @@ impl<T: Scheme<D, M, R>, const D: usize, const M: usize, const R: usize> WithSim
 
 /// Returns `G g Gᵀ`.
 #[inline(always)]
-fn transform_kernel<S, T, const D: usize, const M: usize, const R: usize>(
+fn transform_kernel<S, T, const D: usize, const M: usize, const Q: usize, const R: usize>(
     simd: S,
     _: T,
     g: [[S::f32s; 3]; 3],
 ) -> [[S::f32s; M]; M]
 where
     S: Simd,
-    T: Scheme<D, M, R>,
+    T: Scheme<D, M, Q, R>,
 {
     along_both!(T::kernel, simd, g)
 }

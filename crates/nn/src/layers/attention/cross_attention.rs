@@ -105,7 +105,7 @@ impl CrossAttention {
         let scale = self.scale.of(options.scale, 1.0, self.d_head);
         let options = AttentionOptions { scale, dropout, ..options.clone() };
         let shape = x.dims();
-        let (q, kv) = (self.query.forward(x)?, source.keys_values.clone());
+        let (q, kv) = (self.query.in_pass(pass).forward(x)?, source.keys_values.clone());
         let apart = || {
             let [q] = split_heads(q.clone(), [self.n_heads], self.d_head);
             let [k, v] = split_heads(kv.clone(), [self.kv_heads; 2], self.d_head);
@@ -124,6 +124,6 @@ impl CrossAttention {
         if self.heads.are_off(pass) {
             return Ok(onto.unwrap_or_else(|| Tensor::zeros(shape, &mixed.device())));
         }
-        Ok(self.output.forward_onto(mixed, onto)?)
+        Ok(self.output.in_pass(pass).forward_onto(mixed, onto)?)
     }
 }

@@ -102,7 +102,7 @@ impl SelfAttention {
         pass: &Pass,
     ) -> Result<Tensor<3>, NnError> {
         let (shape, options) = (x.dims(), self.options(options, places, pass)?);
-        let qkv = self.turned(self.normed(self.qkv.forward(x)?)?, places)?;
+        let qkv = self.turned(self.normed(self.qkv.in_pass(pass).forward(x)?)?, places)?;
         let mixed = match cache {
             Some(cache) => self.mixed_cached(qkv, cache, &options, pass)?,
             None => self.mixed(qkv, &options, pass)?,
@@ -110,7 +110,7 @@ impl SelfAttention {
         if self.heads.are_off(pass) {
             return Ok(onto.unwrap_or_else(|| Tensor::zeros(shape, &mixed.device())));
         }
-        Ok(self.output.forward_onto(mixed, onto)?)
+        Ok(self.output.in_pass(pass).forward_onto(mixed, onto)?)
     }
 
     /// Computes the outputs of all heads, side by side.

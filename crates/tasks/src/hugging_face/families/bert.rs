@@ -6,7 +6,7 @@ use regard_nn::models::headed::{HeadConfig, HeadInput};
 use regard_nn::models::transformer::{EmbeddingNorm, TransformerConfig};
 use regard_ops::Activation;
 
-use super::{BlockNames, Family, block, learned, no_head, norm, plain, prefix};
+use super::{BlockNames, Family, Tuning, block, learned, no_head, norm, plain, prefix};
 use crate::hugging_face::config::{ConfigFile, HeadKind, wrong};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -31,6 +31,13 @@ pub(super) const READ: &[&str] = &[
     "pooler_type",
 ];
 
+pub(super) const TUNING: Tuning = Tuning {
+    dropout: ("hidden_dropout_prob", 0.1),
+    attention_dropout: ("attention_probs_dropout_prob", 0.1),
+    head_dropout: ("classifier_dropout", None),
+    adapted: &["query", "value"],
+};
+
 const NAMES: BlockNames = BlockNames {
     query: "attention.self.query",
     key: "attention.self.key",
@@ -44,8 +51,12 @@ const NAMES: BlockNames = BlockNames {
 };
 
 impl Family for Bert {
-    fn types(&self) -> &'static [&'static str] {
-        &["bert"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("bert", "Bert")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        TUNING
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -180,16 +191,17 @@ pub(super) fn bare(table: &mut Builder, config: TransformerConfig, pooler: &str)
         table.linear("head.hidden", pooler, [config.d_model, config.d_model], Bias::Learned);
     }
     let hidden = has_pooler.then_some(Activation::Tanh);
-    NetworkConfig::Encoder(config, HeadConfig { reads: HeadInput::First, hidden, outputs: None })
+    NetworkConfig::Encoder(config, HeadConfig { reads: HeadInput::First, hidden, outputs: None, dropout: 0.0 })
 }
 
 /// Returns a classifier of tokens.
 pub(super) fn tokens(config: TransformerConfig, labels: usize) -> NetworkConfig {
-    NetworkConfig::Encoder(config, HeadConfig { reads: HeadInput::Every, hidden: None, outputs: Some(labels) })
+    let head = HeadConfig { reads: HeadInput::Every, hidden: None, outputs: Some(labels), dropout: 0.0 };
+    NetworkConfig::Encoder(config, head)
 }
 
 /// Returns a classifier of texts with a hidden layer.
 pub(super) fn whole(config: TransformerConfig, hidden: Activation, labels: usize) -> NetworkConfig {
-    let head = HeadConfig { reads: HeadInput::First, hidden: Some(hidden), outputs: Some(labels) };
+    let head = HeadConfig { reads: HeadInput::First, hidden: Some(hidden), outputs: Some(labels), dropout: 0.0 };
     NetworkConfig::Encoder(config, head)
 }

@@ -8,7 +8,7 @@ use regard_nn::models::transformer::{EmbeddingNorm, TransformerConfig};
 use regard_ops::Activation;
 
 use super::bert::{HEADS, positions, tokens, whole};
-use super::{BlockNames, Family, block, learned, no_head, norm, plain, prefix};
+use super::{BlockNames, Family, Tuning, block, learned, no_head, norm, plain, prefix};
 use crate::hugging_face::config::{ConfigFile, HeadKind, wrong};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -48,8 +48,17 @@ fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
 }
 
 impl Family for DistilBert {
-    fn types(&self) -> &'static [&'static str] {
-        &["distilbert"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("distilbert", "DistilBert")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            dropout: ("dropout", 0.1),
+            attention_dropout: ("attention_dropout", 0.1),
+            head_dropout: ("seq_classif_dropout", Some(0.2)),
+            adapted: &["q_lin", "v_lin"],
+        }
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -99,7 +108,7 @@ impl Family for DistilBert {
         match file.head()? {
             HeadKind::Bare => {
                 table.unused(is_words);
-                let head = HeadConfig { reads: HeadInput::First, hidden: None, outputs: None };
+                let head = HeadConfig { reads: HeadInput::First, hidden: None, outputs: None, dropout: 0.0 };
                 Ok(NetworkConfig::Encoder(config, head))
             }
             HeadKind::Words => {

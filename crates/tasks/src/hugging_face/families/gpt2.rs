@@ -6,7 +6,7 @@ use regard_nn::layers::linear::Bias;
 use regard_nn::models::transformer::{OutputWeights, TransformerConfig};
 
 use super::bert::positions;
-use super::{Family, check_next, learned, norm, plain, prefix};
+use super::{Family, Tuning, check_next, learned, norm, plain, prefix};
 use crate::hugging_face::config::ConfigFile;
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -50,8 +50,17 @@ fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
 }
 
 impl Family for Gpt2 {
-    fn types(&self) -> &'static [&'static str] {
-        &["gpt2"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("gpt2", "GPT2")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            dropout: ("resid_pdrop", 0.1),
+            attention_dropout: ("attn_pdrop", 0.1),
+            head_dropout: ("classifier_dropout", None),
+            adapted: &["c_attn"],
+        }
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

@@ -12,7 +12,7 @@ use regard_nn::models::transformer::{EmbeddingScale, OutputWeights, Sight, Trans
 use regard_ops::Pairing;
 use serde_json::Value;
 
-use super::{BlockNames, Family, block, check_next, norm, prefix};
+use super::{BlockNames, Family, Tuning, block, check_next, norm, prefix};
 use crate::hugging_face::config::{ConfigFile, wrong};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -167,8 +167,18 @@ fn original(settings: ConfigFile, file: ConfigFile) -> Result<usize, CountError>
 }
 
 impl Family for Llama {
-    fn types(&self) -> &'static [&'static str] {
-        &["llama", "mistral", "qwen2", "qwen3"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("llama", "Llama"), ("mistral", "Mistral"), ("qwen2", "Qwen2"), ("qwen3", "Qwen3")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            // These models have dropout of attention weights only.
+            dropout: ("resid_pdrop", 0.0),
+            attention_dropout: ("attention_dropout", 0.0),
+            head_dropout: ("classifier_dropout", None),
+            adapted: &["q_proj", "v_proj"],
+        }
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

@@ -6,7 +6,7 @@ use regard_nn::layers::linear::Bias;
 use regard_nn::layers::position::Position;
 use regard_nn::models::transformer::{EmbeddingScale, OutputWeights, TransformerConfig};
 
-use super::{BlockNames, CrossNames, Family, block, cross, learned, no_head, plain};
+use super::{BlockNames, CrossNames, Family, Tuning, block, cross, learned, no_head, plain};
 use crate::hugging_face::config::{ConfigFile, HeadKind, wrong};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -96,8 +96,17 @@ fn sinusoids(positions: usize, d_model: usize) -> Vec<f32> {
 }
 
 impl Family for Marian {
-    fn types(&self) -> &'static [&'static str] {
-        &["marian"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("marian", "Marian")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            dropout: ("dropout", 0.1),
+            attention_dropout: ("attention_dropout", 0.0),
+            head_dropout: ("classifier_dropout", None),
+            adapted: &["q_proj", "v_proj"],
+        }
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

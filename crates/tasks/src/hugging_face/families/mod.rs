@@ -23,8 +23,11 @@ use super::table::Builder;
 
 /// A family of checkpoints.
 pub(super) trait Family: Sync {
-    /// Returns the values of `model_type`.
-    fn types(&self) -> &'static [&'static str];
+    /// Returns the values of `model_type`, each with the beginning of the names of its classes.
+    fn types(&self) -> &'static [(&'static str, &'static str)];
+
+    /// Returns what training further needs to know.
+    fn tuning(&self) -> Tuning;
 
     /// Describes the model for counting, from fields that decide its size. Missing fields have the defaults of `transformers`.
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError>;
@@ -34,6 +37,19 @@ pub(super) trait Family: Sync {
 
     /// Returns the configuration of the network and adds its parameters to the table.
     fn plan(&self, file: ConfigFile, table: &mut Builder) -> Result<NetworkConfig, CountError>;
+}
+
+/// What a family's `config.json` says about training, and which layers get adapters by default.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tuning {
+    /// Key of the dropout of features, and its default.
+    pub dropout: (&'static str, f64),
+    /// Key of the dropout of attention weights, and its default.
+    pub attention_dropout: (&'static str, f64),
+    /// Key of the dropout before the output layer of a head, and its default; `None` for the dropout of features.
+    pub head_dropout: (&'static str, Option<f64>),
+    /// Endings of the names of the layers that get adapters by default, as in the library `peft`.
+    pub adapted: &'static [&'static str],
 }
 
 const FAMILIES: &[&dyn Family] = &[
@@ -50,9 +66,9 @@ const FAMILIES: &[&dyn Family] = &[
 /// Returns the family of a `config.json`.
 pub(super) fn family(file: ConfigFile) -> Result<&'static dyn Family, CountError> {
     let kind = file.text("model_type", "")?;
-    let found = FAMILIES.iter().copied().find(|family| family.types().contains(&kind));
+    let found = FAMILIES.iter().copied().find(|family| family.types().iter().any(|(name, _)| *name == kind));
     found.ok_or_else(|| {
-        let known: Vec<&str> = FAMILIES.iter().flat_map(|family| family.types()).copied().collect();
+        let known: Vec<&str> = FAMILIES.iter().flat_map(|family| family.types()).map(|(name, _)| *name).collect();
         CountError::field("model_type", format!("{kind:?} is not known; expected one of {}", known.join(", ")))
     })
 }
@@ -144,9 +160,9 @@ fn norm(table: &mut Builder, ours: &str, theirs: &str, config: &TransformerConfi
     table.norm(ours, theirs, config.d_model, bias);
 }
 
-/// Returns the first of some prefixes under which the checkpoint has a tensor, or the last of them.
+/// Returns the first of two prefixes if the checkpoint has a tensor under it or is new, else the second.
 fn prefix(table: &Builder, prefixes: [&'static str; 2], name: &str) -> &'static str {
-    if table.has(&format!("{}{name}", prefixes[0])) { prefixes[0] } else { prefixes[1] }
+    if table.is_new() || table.has(&format!("{}{name}", prefixes[0])) { prefixes[0] } else { prefixes[1] }
 }
 
 #[cfg(test)]

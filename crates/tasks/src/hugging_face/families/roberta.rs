@@ -5,7 +5,7 @@ use regard_nn::layers::linear::Bias;
 use regard_ops::Activation;
 
 use super::bert::{self, READ, bare, check_words, encoder, tokens, transformer, whole};
-use super::{Family, no_head, norm, prefix};
+use super::{Family, Tuning, no_head, norm, prefix};
 use crate::hugging_face::config::{ConfigFile, HeadKind};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -18,8 +18,12 @@ fn first_position(file: ConfigFile) -> Result<usize, CountError> {
 }
 
 impl Family for Roberta {
-    fn types(&self) -> &'static [&'static str] {
-        &["roberta", "xlm-roberta", "camembert"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("roberta", "Roberta"), ("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        bert::TUNING
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

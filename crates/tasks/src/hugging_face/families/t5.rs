@@ -12,7 +12,7 @@ use regard_nn::layers::position::relative::{RelativeConfig, Sides};
 use regard_nn::models::transformer::{OutputScale, OutputWeights, TransformerConfig};
 use regard_ops::Activation;
 
-use super::{BlockNames, CrossNames, Family, block, cross, no_head, norm, plain};
+use super::{BlockNames, CrossNames, Family, Tuning, block, cross, no_head, norm, plain};
 use crate::hugging_face::config::{ConfigFile, HeadKind, wrong};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -108,8 +108,17 @@ fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
 }
 
 impl Family for T5 {
-    fn types(&self) -> &'static [&'static str] {
-        &["t5"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("t5", "T5")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            dropout: ("dropout_rate", 0.1),
+            attention_dropout: ("dropout_rate", 0.1),
+            head_dropout: ("classifier_dropout", None),
+            adapted: &["q", "v"],
+        }
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

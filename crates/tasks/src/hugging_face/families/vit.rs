@@ -7,7 +7,7 @@ use regard_nn::layers::position::Position;
 use regard_nn::models::headed::{HeadConfig, HeadInput};
 use regard_nn::models::transformer::TransformerConfig;
 
-use super::{BlockNames, Family, block, learned, no_head, norm, plain, prefix};
+use super::{BlockNames, Family, Tuning, block, learned, no_head, norm, plain, prefix};
 use crate::hugging_face::config::{ConfigFile, HeadKind, wrong};
 use crate::hugging_face::network::NetworkConfig;
 use crate::hugging_face::table::Builder;
@@ -84,8 +84,17 @@ fn transformer(file: ConfigFile) -> Result<(TransformerConfig, Sizing), CountErr
 }
 
 impl Family for Vit {
-    fn types(&self) -> &'static [&'static str] {
-        &["vit"]
+    fn types(&self) -> &'static [(&'static str, &'static str)] {
+        &[("vit", "ViT")]
+    }
+
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            dropout: ("hidden_dropout_prob", 0.0),
+            attention_dropout: ("attention_probs_dropout_prob", 0.0),
+            head_dropout: ("classifier_dropout", Some(0.0)),
+            adapted: &["query", "value"],
+        }
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -137,7 +146,7 @@ impl Family for Vit {
                 table.unused(|name| name.starts_with(&pooler));
                 let labels = file.labels()?;
                 table.linear("head.output", "classifier", [d_model, labels], Bias::Learned);
-                HeadConfig { reads: HeadInput::First, hidden: None, outputs: Some(labels) }
+                HeadConfig { reads: HeadInput::First, hidden: None, outputs: Some(labels), dropout: 0.0 }
             }
             HeadKind::Bare => {
                 let hidden = file.activation("pooler_act", "tanh")?;
@@ -145,7 +154,7 @@ impl Family for Vit {
                 if hidden.is_some() {
                     table.linear("head.hidden", &pooler, [d_model, d_model], Bias::Learned);
                 }
-                HeadConfig { reads: HeadInput::First, hidden, outputs: None }
+                HeadConfig { reads: HeadInput::First, hidden, outputs: None, dropout: 0.0 }
             }
             _ => return no_head(file, "ViTModel or ViTForImageClassification"),
         };
