@@ -166,7 +166,9 @@ fn text_is_generated_and_looked_at() {
     let greedy = ["generate", &folder, "the cat", "--temperature", "0", "--tokens", "6"];
     let (once, again) = (done(&regard(&greedy)), done(&regard(&greedy)));
     assert!(once == again && once.starts_with("the cat"), "{once}");
-    let drawn = |seed: &str| done(&regard(&["generate", &folder, "the cat", "--tokens", "6", "--seed", seed]));
+    let drawn = |seed: &str| {
+        done(&regard(&["generate", &folder, "the cat", "--tokens", "6", "--temperature", "1", "--seed", seed]))
+    };
     assert_eq!(drawn("3"), drawn("3"));
     // The model has 40 positions; a text ends with them.
     done(&regard(&["generate", &folder, "the cat", "--tokens", "100"]));
@@ -178,6 +180,79 @@ fn text_is_generated_and_looked_at() {
         assert!(told.contains("8 maps in 2 layers"), "{told}");
     }
     fails_with(&regard(&["look", &folder]), 1, &["to look at"]);
+}
+
+/// Copies a golden folder, so that files can be put beside it, and gives it a tokeniser with a word for each token: `w0 w1 …`.
+fn with_words(name: &str, vocab: usize) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        fs::copy(Path::new(&golden(name)).join(file), place.path().join(file)).unwrap();
+    }
+    let words: serde_json::Map<String, Value> = (0..vocab).map(|id| (format!("w{id}"), id.into())).collect();
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "added_tokens": [], "pre_tokenizer": { "type": "WhitespaceSplit" },
+        "model": { "type": "WordLevel", "vocab": words, "unk_token": "w0" },
+    });
+    fs::write(place.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    place
+}
+
+#[test]
+fn text_is_written_as_transformers_writes_it() {
+    for (name, vocab) in [("gpt2", 262), ("llama", 48), ("marian", 40), ("t5", 30)] {
+        let place = with_words(name, vocab);
+        let file: Value =
+            serde_json::from_slice(&fs::read(Path::new(&golden(name)).join("generation.json")).unwrap()).unwrap();
+        let words = |ids: &Value| {
+            let word = |id: &Value| format!("w{id}");
+            ids.as_array().unwrap().iter().map(word).collect::<Vec<_>>().join(" ")
+        };
+        let prompts: Vec<String> = file["prompts"].as_array().unwrap().iter().map(words).collect();
+        for case in file["cases"].as_array().unwrap() {
+            write(&place, "generation_config.json", case["settings"].to_string());
+            let mut arguments = vec!["generate", path(place.path())];
+            arguments.extend(prompts.iter().map(String::as_str));
+            let found = json(&arguments);
+            for (found, expected) in found.as_array().unwrap().iter().zip(case["written"].as_array().unwrap()) {
+                assert_eq!(found["output"].as_str().unwrap().trim(), words(expected), "{name}: {}", case["settings"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn flags_replace_the_settings_of_a_folder() {
+    let place = with_words("llama", 48);
+    let folder = path(place.path()).to_string();
+    let told = |more: &[&str]| done(&regard(&[&["generate", &folder, "w3 w9", "--tokens", "8"], more].concat()));
+    let greedy = told(&[]);
+    assert_eq!(greedy.split_whitespace().count(), 10, "{greedy}");
+    let first = greedy.split_whitespace().nth(2).unwrap().to_string();
+    // The text ends before the string, which is left out.
+    assert_eq!(told(&["--stop", &first]).trim(), "w3 w9");
+    assert_eq!(told(&["--temperature", "1", "--seed", "3"]), told(&["--temperature", "1", "--seed", "3"]));
+    let free: Vec<String> = told(&["--no-repeat", "1"]).split_whitespace().map(str::to_string).collect();
+    assert_eq!(free.iter().collect::<std::collections::BTreeSet<_>>().len(), free.len(), "{free:?}");
+    assert_eq!(told(&["--beams", "3"]).split_whitespace().count(), 10);
+    assert_eq!(told(&["--weights", "bf16"]).split_whitespace().count(), 10);
+    let refused = |more: &[&str], code: i32, said: &[&str]| {
+        fails_with(&regard(&[&["generate", &folder, "w3 w9"], more].concat()), code, said);
+    };
+    refused(&["--beams", "3", "--temperature", "1"], 2, &["beams = 3"]);
+    refused(&["--repetition-penalty", "0"], 2, &["repetition_penalty"]);
+    refused(&["--weights", "f8"], 2, &["--weights"]);
+    refused(&["--chat"], 1, &["no chat template"]);
+    refused(&["--system", "be kind"], 2, &["--chat"]);
+    write(&place, "generation_config.json", r#"{"penalty_alpha": 0.6}"#);
+    refused(&[], 1, &["generation_config.json", "penalty_alpha"]);
+    write(&place, "generation_config.json", r#"{"max_new_tokens": 4}"#);
+    assert_eq!(done(&regard(&["generate", &folder, "w3"])).split_whitespace().count(), 5);
+    write(&place, "chat_template.jinja", "{% for m in messages %}{{ m.content }} {% endfor %}w7");
+    let plain = json(&["generate", &folder, "w9 w3 w7"])["output"].clone();
+    assert_eq!(json(&["generate", &folder, "w3", "--chat", "--system", "w9"])["output"], plain);
+    refused(&["--chat", "[{\"role\": 1}]"], 1, &["role"]);
+    write(&place, "chat_template.jinja", "{{ raise_exception('only cats') }}");
+    refused(&["--chat"], 1, &["chat_template.jinja", "only cats"]);
 }
 
 #[test]
