@@ -36,7 +36,7 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let weights = n_layers as f64 * 9.3 * (d_model * d_model) as f64;
     let work = Work { batches: recordings / batch as f64, seconds: seconds(vectors, 2.0 * weights) + 2e-3 * sound };
     // Recordings are changed at random each time, so that many passes do no harm.
-    let passes = by_size(recordings, &[(100.0, 240.0), (3e3, 40.0), (1e5, 4.0)]);
+    let passes = by_size(recordings, &[(100.0, 150.0), (3e3, 40.0), (1e5, 4.0)]);
     let length = Length::new(work, passes, 600.0, asked);
     let training = Reason::new(length.words())
         .count("train.batch_examples", batch)
