@@ -14,6 +14,8 @@ pub struct Rules {
     pub banned: Vec<Vec<u32>>,
     /// Tokens that are not written first.
     pub banned_first: Vec<u32>,
+    /// Tokens that never occur, even if they end a text or would be forced.
+    pub suppressed: Vec<u32>,
     /// Tokens that end a sequence.
     pub ends: Vec<u32>,
     /// Number of tokens, with the prompt, before which no end is written.
@@ -33,6 +35,7 @@ impl Default for Rules {
             no_repeat: 0,
             banned: Vec::new(),
             banned_first: Vec::new(),
+            suppressed: Vec::new(),
             ends: Vec::new(),
             min_total: 0,
             min_new: 0,
@@ -53,7 +56,6 @@ impl Rules {
 
     /// Returns whether the rules change nothing.
     pub fn are_none(&self) -> bool {
-        let Self { ends: _, .. } = self;
         *self == Self { ends: self.ends.clone(), ..Self::default() }
     }
 
@@ -109,6 +111,7 @@ impl Rules {
         if written.len() == first {
             self.banned_first.iter().for_each(|&token| never(row, token));
         }
+        self.suppressed.iter().for_each(|&token| never(row, token));
     }
 }
 

@@ -189,7 +189,10 @@ impl Checkpoint {
     /// Returns an error if there are no tokens, more than the model reads, or some that it does not have.
     pub(super) fn checked(&self, ids: &[u32], most: usize) -> Result<(), TaskError> {
         if ids.is_empty() || ids.len() > most {
-            let expected = format!("1 to {most} tokens, which this checkpoint reads");
+            let expected = match most {
+                usize::MAX => "at least one token".to_string(),
+                most => format!("1 to {most} tokens, which this checkpoint reads"),
+            };
             return Err(TaskError::input("input", expected, ids.len().to_string()));
         }
         let vocab = match self.loaded.config {

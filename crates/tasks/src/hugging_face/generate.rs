@@ -156,9 +156,9 @@ impl Checkpoint {
         if let Network::Translation(_) = self.loaded.network {
             let start = generation.start_token()?;
             let begin = |ids: &Vec<u32>| generation.begin(&self.loaded, vec![start], wish, 2 * ids.len() + 20);
-            return Ok(texts.ids.iter().map(begin).collect());
+            return texts.ids.iter().map(begin).collect();
         }
         let begin = |ids: &Vec<u32>| generation.begin(&self.loaded, ids.clone(), wish, otherwise);
-        Ok(texts.ids.iter().map(begin).collect())
+        texts.ids.iter().map(begin).collect()
     }
 }

@@ -12,7 +12,7 @@ use crate::error::TaskError;
 use crate::folder::CONFIG;
 
 /// Name of the file.
-const FILE: &str = "generation_config.json";
+pub(super) const GENERATION: &str = "generation_config.json";
 /// Largest file that is read, in bytes.
 const MOST_BYTES: u64 = 10_000_000;
 
@@ -122,7 +122,7 @@ pub(super) struct Generation {
 impl Generation {
     /// Reads the settings of a folder. A setting that we do not know or do not follow is an error.
     pub fn read(loaded: &Loaded) -> Result<Self, TaskError> {
-        let path = loaded.folder.join(FILE);
+        let path = loaded.folder.join(GENERATION);
         if !path.is_file() {
             return Self::of(&Value::Null, &loaded.settings, loaded.folder.join(CONFIG));
         }
@@ -163,17 +163,16 @@ impl Generation {
         let sampling = SampleOptions {
             temperature,
             // `transformers` draws from 50 tokens by default.
-            top_k: Some(file.count("top_k")?.unwrap_or(50)).filter(|&count| count > 0 && temperature > 0.0),
-            top_p: file.number("top_p")?.map(|p| p as f32).filter(|&p| p < 1.0 && temperature > 0.0),
+            top_k: Some(file.count("top_k")?.unwrap_or(50)).filter(|&count| count > 0),
+            top_p: file.number("top_p")?.map(|p| p as f32).filter(|&p| p < 1.0),
             max_len: usize::MAX,
             stop: ends.clone(),
         };
-        let banned = file.lists("bad_words_ids")?;
-        let suppressed = file.tokens("suppress_tokens")?.unwrap_or_default().into_iter().map(|token| vec![token]);
         let rules = Rules {
             repetition_penalty: file.number("repetition_penalty")?.unwrap_or(1.0) as f32,
             no_repeat: file.count("no_repeat_ngram_size")?.unwrap_or(0),
-            banned: banned.into_iter().chain(suppressed).collect(),
+            banned: file.lists("bad_words_ids")?,
+            suppressed: file.tokens("suppress_tokens")?.unwrap_or_default(),
             banned_first: file.tokens("begin_suppress_tokens")?.unwrap_or_default(),
             ends,
             min_total: file.count("min_length")?.unwrap_or(0),
@@ -195,6 +194,7 @@ impl Generation {
             }
             _ => return Err(file.wrong("stop_strings", "a list of strings")),
         };
+        let stop = stop.into_iter().filter(|one| !one.is_empty()).collect();
         let plan = Plan {
             sampling,
             beams: file.count("num_beams")?.unwrap_or(1).max(1),
@@ -235,12 +235,17 @@ impl Generation {
     }
 
     /// Returns a start with its limit: what the caller asks for, else what the settings say, else `otherwise`; and never more than
-    /// there are positions.
-    pub fn begin(&self, loaded: &Loaded, tokens: Vec<u32>, wish: &Wish, otherwise: usize) -> Start {
+    /// there are positions. Returns an error if nothing can follow the tokens though the caller has not asked for nothing.
+    pub fn begin(&self, loaded: &Loaded, tokens: Vec<u32>, wish: &Wish, otherwise: usize) -> Result<Start, TaskError> {
         let room = longest(&loaded.config).unwrap_or(usize::MAX).saturating_sub(tokens.len());
         let total = self.max_total.map(|total| total.saturating_sub(tokens.len()));
         let limit = wish.max_len.or(self.max_new).or(total).unwrap_or(otherwise).min(room);
-        Start { tokens, limit }
+        if limit == 0 && wish.max_len != Some(0) {
+            let most = tokens.len() + room.min(total.unwrap_or(room));
+            let expected = format!("fewer than {most} tokens, so that some can follow");
+            return Err(TaskError::input("prompt", expected, tokens.len().to_string()));
+        }
+        Ok(Start { tokens, limit })
     }
 }
 

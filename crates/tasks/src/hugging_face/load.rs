@@ -35,7 +35,7 @@ pub enum Precision {
 impl Precision {
     /// Returns whether a parameter is stored as bf16.
     fn rounds(self, name: &str, shape: &[usize]) -> bool {
-        let is_added = name.contains("position") || name.contains(".types.");
+        let is_added = ["position", ".types.", "class_token"].iter().any(|part| name.contains(part));
         self == Self::Half && shape.len() == 2 && !is_added
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use burn::module::Module;
+use regard_data::SPECIALS;
 use regard_nn::layers::position::Position;
 use regard_nn::layers::position::learned::{Beyond, LearnedConfig};
 use regard_nn::models::transformer::{Sight, TransformerConfig};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::config::ConfigFile;
 use super::families::family;
+use super::generation::GENERATION;
 use super::network::NetworkConfig;
 use super::table::Builder;
 use super::tune::{by_name, write_folder};
@@ -68,7 +70,13 @@ pub(crate) fn export_gpt2(
         return Err(refuse(what));
     }
     let parameters = weights::parameters(model);
-    let copied = BTreeMap::from([(TOKENIZER.to_string(), tokenizer.into_bytes())]);
+    // Text never has special tokens, which come first.
+    let specials: Vec<usize> = (0..SPECIALS.len()).collect();
+    let generation = json!({"do_sample": false, "suppress_tokens": specials}).to_string();
+    let copied = BTreeMap::from([
+        (TOKENIZER.to_string(), tokenizer.into_bytes()),
+        (GENERATION.to_string(), generation.into_bytes()),
+    ]);
     write_folder(&table.finish()?, &by_name(&parameters), |_, _| {}, &copied, &settings, to)
 }
 

@@ -106,7 +106,7 @@ fn generated_tokens_equal_those_of_transformers() {
                     NetworkConfig::Translation(_) => vec![generation.start_token().unwrap()],
                     _ => ids.clone(),
                 };
-                let starts = ids.iter().map(|ids| generation.begin(&loaded, start(ids), &Wish::default(), 12));
+                let starts = ids.iter().map(|ids| generation.begin(&loaded, start(ids), &Wish::default(), 12).unwrap());
                 let (starts, texts) = (starts.collect::<Vec<_>>(), Texts::new(ids.to_vec()));
                 written(&loaded, &texts, &starts, &plan, &Pass::inference()).unwrap()
             };

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::base::Base;
 use super::config::LoraKeys;
+use super::export::{by_name, rescale};
 use crate::error::TaskError;
 use crate::hugging_face::network::Network;
 use crate::hugging_face::table::{Entry, Piece, Table};
@@ -99,12 +100,17 @@ pub(super) fn merge(
 }
 
 impl Base {
-    /// Returns the files of the adapters that the library `peft` reads, by name; none without adapters.
-    pub fn adapter_files(&self, network: &Network, task: Option<&str>) -> BTreeMap<String, Vec<u8>> {
+    /// Returns the files of the adapters that the library `peft` reads, by name; none without adapters. `scale` is that of a head for
+    /// numbers, as in an export.
+    pub fn adapter_files(
+        &self,
+        network: &Network,
+        task: Option<&str>,
+        scale: Option<[f64; 2]>,
+    ) -> BTreeMap<String, Vec<u8>> {
         let Some(plan) = &self.adapters else { return BTreeMap::new() };
         let parameters = weights::parameters(network);
-        let by_name: BTreeMap<&str, &Vec<f32>> =
-            parameters.iter().map(|(path, (_, values))| (super::base::ours(path), values)).collect();
+        let by_name = by_name(&parameters);
         let mut tensors = Tensors::new();
         let mut targets = BTreeSet::new();
         for entry in &self.table.entries {
@@ -129,8 +135,9 @@ impl Base {
         let mut saved = BTreeSet::new();
         for (name, at, entry) in self.saved_beside_adapters() {
             let Some(values) = by_name.get(entry.ours.as_str()) else { continue };
-            let piece = &entry.pieces[at];
-            tensors.insert(format!("base_model.model.{name}"), (piece.shape.clone(), entry.piece(at, values)));
+            let (piece, mut values) = (&entry.pieces[at], values.to_vec());
+            rescale(entry, scale, &mut values);
+            tensors.insert(format!("base_model.model.{name}"), (piece.shape.clone(), entry.piece(at, &values)));
             let module = name.rsplit_once('.').map_or(name, |(module, _)| module);
             saved.insert(if module.starts_with("classifier") { "classifier" } else { module }.to_string());
         }

@@ -240,20 +240,18 @@ impl Base {
         self.keys.layer_decay.powi(below as i32)
     }
 
-    /// Returns whether a parameter is trained: with adapters only these and new layers, else all that are not frozen.
+    /// Returns whether a parameter is trained: it is not frozen, and with adapters it is one of theirs or of a new layer.
     pub fn is_trained(&self, name: &str) -> bool {
         if self.table.computed.iter().any(|one| one.ours == name) {
             return false;
         }
         let is_head = self.record.new.contains(name) || name.starts_with("head.output.");
-        if self.adapters.is_some() {
-            return is_adapter(name) || is_head;
-        }
-        match self.keys.freeze {
+        let is_open = match self.keys.freeze {
             Freeze::All(true) => is_head,
             Freeze::All(false) | Freeze::Layers(0) => true,
             Freeze::Layers(count) => self.depth(name) > count,
-        }
+        };
+        is_open && (self.adapters.is_none() || is_adapter(name) || is_head)
     }
 
     /// Returns the depth of a parameter: 0 in the embedding, the number of its layer from 1, and above all layers one more.

@@ -33,9 +33,11 @@ where
         Way::Lora => (5e-4, by_size(examples, &[(200.0, 15.0), (1e4, 4.0), (1e6, 1.0)])),
         Way::Linear => (1e-2, by_size(examples, &[(200.0, 100.0), (1e4, 20.0), (1e6, 3.0)])),
     };
-    let passes = passes.round().max(1.0);
     let in_pass = (examples / batch as f64).ceil().max(1.0);
-    let steps = asked.number("train.steps").unwrap_or(in_pass * asked.number("train.epochs").unwrap_or(passes));
+    let steps = asked
+        .number("train.steps")
+        .unwrap_or(in_pass * asked.number("train.epochs").unwrap_or(passes.round().max(1.0)));
+    let passes = (steps / in_pass * 10.0).round() / 10.0;
     let between = (steps / 6.0).ceil().clamp(1.0, 2_000.0) as usize;
     let because = match way {
         Way::Whole => "the whole network",

@@ -211,7 +211,7 @@ impl TunedClassify {
         told.extend(self.answers.note(texts.train.iter().map(|example| example.label.as_str())));
         for (split, part) in [(Split::Train, &train), (Split::Dev, &dev), (Split::Test, &test)] {
             if part.cut > 0 {
-                let (cut, all, most) = (part.cut, part.examples.len(), self.config.data.max_length);
+                let (cut, all, most) = (part.cut, part.examples.len(), self.base.longest(self.config.data.max_length));
                 told.push(format!("{cut} of {all} {split} texts are cut after {most} tokens (data.max_length)"));
             }
             told.extend(notes::unseen(split, "labels", &part.unseen));
@@ -520,7 +520,7 @@ impl Task for TunedClassify {
     }
 
     fn extras(&self, model: &Network) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(self.base.adapter_files(model, Some("SEQ_CLS")))
+        Ok(self.base.adapter_files(model, Some("SEQ_CLS"), self.answers.scale()))
     }
 
     fn export(&self, model: &Network, to: &Path) -> Result<(), TaskError> {

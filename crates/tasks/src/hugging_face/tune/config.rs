@@ -159,6 +159,9 @@ impl LoraKeys {
         if self.rank > MOST {
             return Err(ConfigError::new("rank", self.rank, format!("0 to {MOST}")));
         }
+        if self.rank == 0 && *self != Self::default() {
+            return Err(ConfigError::new("rank", 0, "at least 1 with other keys of [lora], which adapters follow"));
+        }
         check_above_zero("alpha", self.alpha)?;
         check_dropout("dropout", self.dropout)?;
         match &self.targets {

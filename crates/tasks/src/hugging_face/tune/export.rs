@@ -22,15 +22,20 @@ pub(super) fn export(base: &Base, network: &Network, scale: Option<[f64; 2]>, to
     let by_name = by_name(&parameters);
     let change = |entry: &Entry, values: &mut Vec<f32>| {
         merge(entry, base.adapters.as_ref(), &by_name, values);
-        let Some([mean, deviation]) = scale else { return };
-        let shift = match entry.ours.as_str() {
-            "head.output.weight" => 0.0,
-            "head.output.bias" => mean,
-            _ => return,
-        };
-        values.iter_mut().for_each(|value| *value = (f64::from(*value) * deviation + shift) as f32);
+        rescale(entry, scale, values);
     };
     write_folder(&base.table, &by_name, change, base.copied(), base.settings(), to)
+}
+
+/// Turns the outputs of a head that predicts `(number − mean) / deviation` into the numbers themselves.
+pub(super) fn rescale(entry: &Entry, scale: Option<[f64; 2]>, values: &mut [f32]) {
+    let Some([mean, deviation]) = scale else { return };
+    let shift = match entry.ours.as_str() {
+        "head.output.weight" => 0.0,
+        "head.output.bias" => mean,
+        _ => return,
+    };
+    values.iter_mut().for_each(|value| *value = (f64::from(*value) * deviation + shift) as f32);
 }
 
 /// Returns the values of parameters by their names in a table.

@@ -375,7 +375,7 @@ impl Task for TunedGenerate {
     }
 
     fn extras(&self, model: &Network) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(self.base.adapter_files(model, Some("CAUSAL_LM")))
+        Ok(self.base.adapter_files(model, Some("CAUSAL_LM"), None))
     }
 
     fn export(&self, model: &Network, to: &Path) -> Result<(), TaskError> {

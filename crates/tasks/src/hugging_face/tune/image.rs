@@ -338,7 +338,7 @@ impl Task for TunedImages {
     }
 
     fn extras(&self, model: &Network) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(self.base.adapter_files(model, None))
+        Ok(self.base.adapter_files(model, None, None))
     }
 
     fn export(&self, model: &Network, to: &Path) -> Result<(), TaskError> {

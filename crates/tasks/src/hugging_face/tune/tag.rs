@@ -369,7 +369,7 @@ impl Task for TunedTag {
     }
 
     fn extras(&self, model: &Network) -> Result<BTreeMap<String, Vec<u8>>, TaskError> {
-        Ok(self.base.adapter_files(model, Some("TOKEN_CLS")))
+        Ok(self.base.adapter_files(model, Some("TOKEN_CLS"), None))
     }
 
     fn export(&self, model: &Network, to: &Path) -> Result<(), TaskError> {

@@ -138,7 +138,7 @@ fn adapters() -> LoraKeys {
 
 /// Reads an adapter file as the reference names its tensors.
 fn adapter_file(base: &Base, network: &Network) -> weights::Tensors {
-    let files = base.adapter_files(network, Some("SEQ_CLS"));
+    let files = base.adapter_files(network, Some("SEQ_CLS"), None);
     let tensors = weights::from_bytes(&files["adapter_model.safetensors"], Path::new("adapter")).unwrap();
     let plain = |name: String| name.strip_prefix("base_model.model.").unwrap().to_string();
     tensors.into_iter().map(|(name, tensor)| (plain(name), tensor)).collect()
