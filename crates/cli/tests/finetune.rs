@@ -119,7 +119,7 @@ fn a_tagger_and_a_language_model_learn() {
     assert!(told.contains("the/D old/A cats/N sat/V"), "{told}");
     done(&regard(&["export", path(&out), "--to", "hugging-face", path(&place.path().join("tags-back"))]));
 
-    let data = write(place.path(), "text.txt", &"the cat sat on the mat. the cat ran.\n".repeat(60));
+    let data = write(place.path(), "text.txt", "the cat sat on the mat. the cat ran.\n".repeat(60));
     let out = place.path().join("text");
     let last = trained("generate", "gpt2", &data, &out, &["data.block=16"]);
     assert!(last["metrics"]["loss"].as_f64().unwrap() < 2.0, "{last}");
