@@ -6,8 +6,8 @@ use super::{Asked, Facts, Reason};
 /// estimates that are wrong must still fit into ten minutes.
 const LONGEST: f64 = 270.0;
 /// Operations per second of training on two cores with AVX-512. With it and `OVERHEAD` a translator of 128 features is estimated at
-/// 65,000 tokens per second and reaches 60,000 on a quiet Xeon, one of 192 at 30,000 (31,000), a language model of 128 and four
-/// layers at 34,000 (40,000), a model of pen digits at 80,000 (95,000).
+/// 65,000 tokens per second and reaches 60,000 on a quiet Xeon, a language model of 128 and four layers at 34,000 (40,000). Twice the
+/// speed of one thread: a translator of 192 features 30,000 (31,000), a model of pen digits 80,000 (95,000).
 const OPERATIONS: f64 = 2e11;
 /// Seconds of a token beside its matrix products.
 const OVERHEAD: f64 = 5e-6;
