@@ -149,6 +149,7 @@ fn wrong_use_is_explained() {
     fails("classify", &[&bert, "model.freeze=9"], &["model.freeze", "0 to 2"]);
     fails("classify", &[&bert, "lora.rank=2", "lora.targets=queries"], &["lora.targets", "query"]);
     fails("classify", &[&bert, "model.layer_decay=1.5"], &["model.layer_decay"]);
+    fails("classify", &[&bert, "lora.targets=query"], &["lora.rank", "at least 1"]);
     fails("classify", &["model.kind=embedding"], &["model.from", "a folder of transformers"]);
     fails("classify", &["model.from=/nowhere"], &["/nowhere"]);
     fails("generate", &[&bert], &["an encoder of texts"]);

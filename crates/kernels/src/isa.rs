@@ -1,7 +1,7 @@
 //! The instruction sets, and the choice of one at run time.
 //!
 //! A kernel is written once, generic over [`pulp::Simd`], and [`dispatch`] compiles it for each instruction set.
-//! `REGARD_ISA` (`avx512`, `avx2`, `neon`, `scalar`) forces one, also for the products of the `gemm` crate.
+//! `REGARD_ISA` (`avx512`, `avx2`, `neon`, `scalar`) forces one, also for our products by the `gemm` crate.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

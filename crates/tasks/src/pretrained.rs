@@ -18,9 +18,6 @@ use crate::weights;
 
 const TASK: &str = "pretrain";
 const PREFIX: &str = "encoder.";
-/// Factor on the learning rate of a pre-trained encoder, if none is given. At the rate of the new layers above it, it forgets what it
-/// has learnt before these have learnt to use it.
-pub(crate) const RATE: f32 = 0.1;
 
 /// Reads the tokeniser and the configuration of a pre-trained encoder.
 pub(crate) fn described(path: &Path) -> Result<(Tokenizer, ModelConfig), TaskError> {
@@ -80,7 +77,7 @@ pub(crate) fn check_keys(freeze: bool, encoder_rate: Option<f32>, from: Option<&
 
 /// Returns the factor on the learning rate of a parameter of a model whose encoder is pre-trained.
 pub(crate) fn rate(path: &str, encoder_rate: Option<f32>) -> f32 {
-    if path.starts_with(PREFIX) { encoder_rate.unwrap_or(RATE) } else { 1.0 }
+    if path.starts_with(PREFIX) { encoder_rate.unwrap_or(1.0) } else { 1.0 }
 }
 
 fn open(path: &Path) -> Result<(Folder, Description), TaskError> {

@@ -178,4 +178,15 @@ mod tests {
         assert_eq!(applied(&rules, &[0, 2, 2], &[])[1], NEVER);
         assert_eq!(applied(&rules, &[0, 2], &[2])[1], -2.0);
     }
+
+    #[test]
+    fn a_suppressed_token_never_occurs_even_if_it_ends_a_text() {
+        let rules = Rules { banned: vec![vec![1]], suppressed: vec![2], ends: vec![1, 2], ..Rules::default() };
+        let mut row = [0.5; 4];
+        rules.apply(&[0], &[3], 9, &mut row);
+        assert_eq!(row, [0.5, 0.5, NEVER, 0.5]);
+        let rules = Rules { forced_last: vec![2], ..rules };
+        rules.apply(&[0], &[3], 2, &mut row);
+        assert_eq!(row, [NEVER; 4]);
+    }
 }
