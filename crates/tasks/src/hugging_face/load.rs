@@ -24,7 +24,7 @@ const MOST_CONFIG: u64 = 10_000_000;
 /// How the weights of a checkpoint are stored in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// As f32.
+    /// All weights as f32.
     #[default]
     Single,
     /// Matrices of linear layers and tables of tokens as bf16, rounded if the file has more digits; all else as f32. Products and
