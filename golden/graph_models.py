@@ -1,5 +1,5 @@
 """Makes the reference file of the classifiers of nodes: graph attention with static and dynamic scores, graph convolution and a
-multilayer perceptron, on a small graph with sparse features.
+multilayer perceptron, also with propagated logits, on a small graph with sparse features.
 
 A weight is `case/weight/NAME`, its gradient `case/grad/NAME`, with PyTorch's names. `edges` are pairs from and to, with self-loops;
 `targets` are the nodes that the loss is taken over, the cross-entropy with label smoothing.
@@ -14,6 +14,7 @@ from text_models import keep_loss
 from transformer import fill
 
 SLOPE = single(0.2)
+TELEPORT = single(0.2)
 
 
 def softmax_by_target(scores, targets, nodes):
@@ -60,28 +61,38 @@ class Convolution(nn.Module):
         return torch.zeros(len(x), len(self.bias)).index_add(0, targets, weights * self.values(x)[sources]) + self.bias
 
 
+def adjacency(edges, nodes):
+    """Returns the weights 1/√(d_i d_j) of graph convolution as a matrix, a row per target."""
+    seen = torch.zeros(nodes, nodes)
+    seen[edges[1], edges[0]] = 1
+    return seen / (seen.sum(1)[:, None] * seen.sum(0)[None]).sqrt()
+
+
 class Dense(nn.Linear):
     def forward(self, x, edges):
         return super().forward(x)
 
 
 class Network(nn.Module):
-    def __init__(self, layers, activation):
+    def __init__(self, layers, activation, rounds=0):
         super().__init__()
-        self.layers, self.activation = nn.ModuleList(layers), activation
+        self.layers, self.activation, self.rounds = nn.ModuleList(layers), activation, rounds
 
     def forward(self, x, edges):
         for layer in self.layers[:-1]:
             x = self.activation(layer(x, edges))
-        return self.layers[-1](x, edges)
+        h = z = self.layers[-1](x, edges)
+        for _ in range(self.rounds):
+            z = (1 - TELEPORT) * adjacency(edges, len(x)) @ z + TELEPORT * h
+        return z
 
 
 def graph_models():
     file, nodes, d_in, outputs = File("graph_models"), 9, 7, 3
 
-    def gat(dynamic):
+    def gat(dynamic, rounds=0):
         return Network(
-            [Attention(d_in, 2, 3, "concat", dynamic), Attention(6, 2, outputs, "mean", dynamic)], F.elu
+            [Attention(d_in, 2, 3, "concat", dynamic), Attention(6, 2, outputs, "mean", dynamic)], F.elu, rounds
         )
 
     networks = {
@@ -89,6 +100,8 @@ def graph_models():
         "gatv2": gat(True),
         "gcn": Network([Convolution(d_in, 6), Convolution(6, outputs)], F.relu),
         "dnn": Network([Dense(d_in, 6), Dense(6, outputs)], F.relu),
+        "propagated_gat": gat(False, rounds=4),
+        "propagated_dnn": Network([Dense(d_in, 6), Dense(6, outputs)], F.relu, rounds=4),
     }
     for name, network in networks.items():
         case = file.case(name)

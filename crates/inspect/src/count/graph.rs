@@ -53,7 +53,10 @@ impl GraphModel {
             // The activation keeps its input, the loss the probabilities.
             layer.keeps(nodes * d_out)
         });
-        Draft::new("model").with_all(layers)
+        // Each round of propagation is a sparse product, a scaling and a sum, which keep nothing: the weights are fixed.
+        let (rounds, _) = network.propagation();
+        let propagation = (q(self.edges) * 2 + nodes * 2) * outputs * rounds;
+        Draft::new("model").with_all(layers).flops(propagation)
     }
 }
 

@@ -3,6 +3,9 @@
 //!
 //! `y = Â x W + b`, `Â_ij = 1/√(d_i d_j)` for each edge `j → i`, where `d_i` counts the edges to `i` and `d_j` those from `j`,
 //! self-loops included.
+//!
+//! The same weights carry predictions on ([`propagated`], [Gasteiger et al. 2019](https://arxiv.org/abs/1810.05997)): a node far from
+//! all labels learns from those that its neighbours' neighbours have found.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -37,6 +40,20 @@ impl GraphConvolution {
         let h = x.into().through(&self.values)?;
         Ok(sparse_matmul(adjacency, h, None)? + self.bias.val().unsqueeze())
     }
+}
+
+/// Propagates `h` along the edges with the weights `adjacency` (`Â`): `z ← (1 − α) Â z + α h`, `rounds` times from `z = h`, where `α`
+/// is `teleport`. Many rounds approach the personalised PageRank of `h`.
+///
+/// # Shapes
+/// `h` `[nodes, d]`, `adjacency` `[nodes, nodes]` → `[nodes, d]`.
+pub fn propagated(h: Tensor<2>, adjacency: &SparseMatrix, rounds: usize, teleport: f32) -> Result<Tensor<2>, NnError> {
+    let own = h.clone() * teleport;
+    let mut z = h;
+    for _ in 0..rounds {
+        z = sparse_matmul(adjacency, z, None)? * (1.0 - teleport) + own.clone();
+    }
+    Ok(z)
 }
 
 /// Computes the weights `Â` of a graph.

@@ -1,7 +1,8 @@
 //! Classifier of the nodes of a graph: graph attention (GAT), graph convolution (GCN), or a multilayer perceptron that does not
 //! see the edges.
 //!
-//! Each layer is preceded by dropout; all but the last are followed by an activation. The last layer computes the logits.
+//! Each layer is preceded by dropout; all but the last are followed by an activation. The last layer computes the logits, which
+//! may then be propagated along the edges ([`propagated`]): a few labels reach farther than layers do.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -12,11 +13,16 @@ use crate::config::{ActivationName, check_dropout, check_layers, check_positive,
 use crate::error::{ConfigError, NnError};
 use crate::init::{Init, LayerPath};
 use crate::layers::attention::graph::{GraphAttention, GraphAttentionConfig, Join, Scoring};
-use crate::layers::graph_convolution::{GraphConvolution, normalised};
+use crate::layers::graph_convolution::{GraphConvolution, normalised, propagated};
 use crate::layers::linear::{Linear, LinearConfig};
 use crate::layers::node_features::NodeFeatures;
 use crate::pass::Pass;
 use crate::rows::row_indices;
+
+/// Published share of a node's own logits in each round of their propagation.
+const TELEPORT: f32 = 0.1;
+/// Most rounds of propagation. At the published share, later rounds change the logits by less than f32 can tell.
+const MOST_ROUNDS: usize = 200;
 
 /// Configuration of graph attention layers. The defaults are those published for the citation graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -41,6 +47,10 @@ pub struct GatConfig {
     pub dropout: f32,
     /// Dropout probability of the attention weights.
     pub attention_dropout: f32,
+    /// Number of rounds in which the logits are propagated along the edges; 0 for none.
+    pub propagation: usize,
+    /// Share of a node's own logits in each round of the propagation.
+    pub teleport: f32,
 }
 
 impl Default for GatConfig {
@@ -55,6 +65,8 @@ impl Default for GatConfig {
             activation: Activation::Elu,
             dropout: 0.6,
             attention_dropout: 0.6,
+            propagation: 0,
+            teleport: TELEPORT,
         }
     }
 }
@@ -87,7 +99,8 @@ impl GatConfig {
         if !self.slope.is_finite() {
             return Err(ConfigError::new("slope", self.slope, "a finite number, such as 0.2"));
         }
-        check_dropout("attention_dropout", self.attention_dropout)
+        check_dropout("attention_dropout", self.attention_dropout)?;
+        check_propagation(self.propagation, self.teleport)
     }
 }
 
@@ -101,11 +114,22 @@ pub struct GcnConfig {
     pub n_layers: usize,
     /// Dropout probability of the features of each layer's input.
     pub dropout: f32,
+    /// Number of rounds in which the logits are propagated along the edges; 0 for none.
+    pub propagation: usize,
+    /// Share of a node's own logits in each round of the propagation.
+    pub teleport: f32,
 }
 
 impl Default for GcnConfig {
     fn default() -> Self {
-        Self { d_model: 64, n_layers: 2, dropout: 0.6 }
+        Self { d_model: 64, n_layers: 2, dropout: 0.6, propagation: 0, teleport: TELEPORT }
+    }
+}
+
+impl GcnConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        check_sizes(self.d_model, self.n_layers, self.dropout)?;
+        check_propagation(self.propagation, self.teleport)
     }
 }
 
@@ -114,6 +138,17 @@ fn check_sizes(d_model: usize, n_layers: usize, dropout: f32) -> Result<(), Conf
     check_positive("d_model", d_model)?;
     check_layers("n_layers", n_layers)?;
     check_dropout("dropout", dropout)
+}
+
+/// Returns an error unless logits can be propagated in this way.
+fn check_propagation(rounds: usize, teleport: f32) -> Result<(), ConfigError> {
+    if rounds > MOST_ROUNDS {
+        return Err(ConfigError::new("propagation", rounds, format!("0 to {MOST_ROUNDS} rounds")));
+    }
+    match teleport > 0.0 && teleport <= 1.0 {
+        true => Ok(()),
+        false => Err(ConfigError::new("teleport", teleport, "a share above 0 and at most 1, such as 0.1")),
+    }
 }
 
 /// Network over the nodes of a graph. A file gives it by name, `network = "gcn"`, or with settings,
@@ -140,11 +175,11 @@ impl GraphNetworkConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Gat(config) => config.validate(),
-            Self::Gcn(config) | Self::Dnn(config) => check_sizes(config.d_model, config.n_layers, config.dropout),
+            Self::Gcn(config) | Self::Dnn(config) => config.validate(),
         }
     }
 
-    /// Returns the number of layers: the farthest node that the answer for a node depends on is this many edges away.
+    /// Returns the number of layers.
     pub fn n_layers(&self) -> usize {
         match self {
             Self::Gat(config) => config.n_layers,
@@ -158,6 +193,24 @@ impl GraphNetworkConfig {
             Self::Gat(config) => config.d_model,
             Self::Gcn(config) | Self::Dnn(config) => config.d_model,
         }
+    }
+
+    /// Returns the number of rounds in which the logits are propagated along the edges, and the share of a node's own logits.
+    pub fn propagation(&self) -> (usize, f32) {
+        match self {
+            Self::Gat(config) => (config.propagation, config.teleport),
+            Self::Gcn(config) | Self::Dnn(config) => (config.propagation, config.teleport),
+        }
+    }
+
+    /// Returns how many edges away the farthest node is that the answer for a node depends on.
+    pub fn reach(&self) -> usize {
+        self.n_layers() + self.propagation().0
+    }
+
+    /// Returns whether the network uses the weights `Â` of graph convolution.
+    pub fn uses_adjacency(&self) -> bool {
+        matches!(self, Self::Gcn(_)) || self.propagation().0 > 0
     }
 
     fn dropout(&self) -> f32 {
@@ -219,10 +272,13 @@ impl GraphClassifierConfig {
             GraphNetworkConfig::Gat(config) => config.activation,
             GraphNetworkConfig::Gcn(_) | GraphNetworkConfig::Dnn(_) => Activation::Relu,
         };
+        let (rounds, teleport) = network.propagation();
         Ok(GraphClassifier {
             layers: layers.collect::<Result<_, ConfigError>>()?,
             activation,
             dropout: network.dropout(),
+            rounds,
+            teleport,
             drops: (0..count).map(|n| init.enter("dropout").enter(n).path()).collect(),
         })
     }
@@ -248,6 +304,9 @@ pub struct GraphClassifier {
     #[module(skip)]
     activation: Activation,
     dropout: f32,
+    /// Rounds of propagation of the logits.
+    rounds: usize,
+    teleport: f32,
     /// Paths of the dropout before each layer.
     #[module(skip)]
     drops: Vec<LayerPath>,
@@ -260,7 +319,7 @@ pub struct NodeBatch {
     pub features: SparseMatrix,
     /// Edges, with the self-loops that the network is to see.
     pub graph: Graph,
-    /// Weights `Â` of graph convolution; computed from the graph if `None`.
+    /// Weights `Â` of graph convolution and of propagation; computed from the graph if `None`.
     pub adjacency: Option<SparseMatrix>,
 }
 
@@ -276,7 +335,7 @@ impl GraphClassifier {
         }
         let has_convolutions = self.layers.iter().any(|layer| matches!(layer, NodeLayer::Convolution(_)));
         let adjacency = match &batch.adjacency {
-            None if has_convolutions => Some(normalised(&batch.graph)?),
+            None if has_convolutions || self.rounds > 0 => Some(normalised(&batch.graph)?),
             given => given.clone(),
         };
         let mut x = NodeFeatures::Sparse(batch.features.clone(), None);
@@ -298,9 +357,12 @@ impl GraphClassifier {
             };
             x = NodeFeatures::Dense(if n + 1 < self.layers.len() { activation(y, self.activation)? } else { y });
         }
-        match x {
-            NodeFeatures::Dense(logits) => Ok(logits),
-            NodeFeatures::Sparse(..) => Err(NnError::input("layers", "at least one", "none")),
+        match (x, adjacency) {
+            (NodeFeatures::Dense(logits), Some(adjacency)) => {
+                propagated(logits, &adjacency, self.rounds, self.teleport)
+            }
+            (NodeFeatures::Dense(logits), None) => Ok(logits),
+            (NodeFeatures::Sparse(..), _) => Err(NnError::input("layers", "at least one", "none")),
         }
     }
 

@@ -17,15 +17,17 @@ use crate::support::{close, gradient, training, values};
 const OUTPUTS: usize = 3;
 
 fn network(case: &str) -> GraphNetworkConfig {
-    let gat = |scoring| {
-        GraphNetworkConfig::Gat(GatConfig { d_model: 6, n_heads: 2, output_heads: 2, scoring, ..GatConfig::default() })
-    };
+    let gat = |scoring| GatConfig { d_model: 6, n_heads: 2, output_heads: 2, scoring, ..GatConfig::default() };
     let dense = GcnConfig { d_model: 6, ..GcnConfig::default() };
     match case {
-        "gat" => gat(Scoring::Static),
-        "gatv2" => gat(Scoring::Dynamic),
+        "gat" => GraphNetworkConfig::Gat(gat(Scoring::Static)),
+        "gatv2" => GraphNetworkConfig::Gat(gat(Scoring::Dynamic)),
         "gcn" => GraphNetworkConfig::Gcn(dense),
         "dnn" => GraphNetworkConfig::Dnn(dense),
+        "propagated_gat" => {
+            GraphNetworkConfig::Gat(GatConfig { propagation: 4, teleport: 0.2, ..gat(Scoring::Static) })
+        }
+        "propagated_dnn" => GraphNetworkConfig::Dnn(GcnConfig { propagation: 4, teleport: 0.2, ..dense }),
         _ => panic!("{case}"),
     }
 }

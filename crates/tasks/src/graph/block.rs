@@ -1,5 +1,5 @@
 //! The part of a graph that the answers for some nodes depend on: the nodes, their neighbours, the neighbours of these, as many
-//! edges away as the network has layers.
+//! edges away as the network reaches.
 
 use std::collections::HashMap;
 

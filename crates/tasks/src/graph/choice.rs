@@ -9,6 +9,9 @@ const SLOW: f64 = 2.0;
 const BATCH: usize = 1_000;
 const DRAWN: (i64, i64) = (10, 5);
 
+/// Nodes for each label below which labels are carried on along the edges.
+const FEW_LABELS: f64 = 10.0;
+
 /// Chooses the settings of a classifier of nodes by the number of those with labels and of edges.
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let nodes = facts.examples as f64;
@@ -25,10 +28,19 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     // Few labels need strong dropout; many can be learnt by heart without harm.
     let dropout = share(by_size(nodes, &[(1e3, 0.6), (1e5, 0.3)]));
     let what = format!("{} labels, {} nodes for each", facts.labels.len(), count(facts.per_label()));
-    let model = Reason::new(what)
-        .count("model.d_model", asked.width(if nodes < 2e3 { 64.0 } else { 128.0 }))
+    let mut model = Reason::new(what)
+        .count("model.d_model", asked.width(128.0))
         .number("model.dropout", dropout)
         .number("model.attention_dropout", dropout);
+    // Where labels are rare most nodes are far from all of them: more layers and propagated predictions carry them on.
+    let per_label = nodes / facts.labels.len().max(1) as f64;
+    if !is_drawn && per_label < FEW_LABELS {
+        let rounds = by_size(per_label, &[(1.0, 10.0), (4.0, 1.0), (FEW_LABELS, 0.0)]).round() as usize;
+        model = model.count("model.n_layers", 3).count("model.propagation", rounds);
+        if rounds > 0 {
+            model = model.number("model.teleport", share(by_size(per_label, &[(1.0, 0.1), (4.0, 0.5)])));
+        }
+    }
 
     let work = match is_drawn {
         true => {

@@ -65,7 +65,7 @@ impl Default for DataConfig {
 }
 
 impl DataConfig {
-    fn validate(&self, n_layers: usize) -> Result<(), ConfigError> {
+    fn validate(&self, model: &GraphNetworkConfig) -> Result<(), ConfigError> {
         self.features.map_or(Ok(()), |count| check_positive("features", count))?;
         if self.path.is_none() {
             if let Some(features) = self.features {
@@ -74,6 +74,11 @@ impl DataConfig {
             if !(PAPERS.0..=PAPERS.1).contains(&self.papers) {
                 return Err(ConfigError::new("papers", self.papers, format!("{} to {}", PAPERS.0, PAPERS.1)));
             }
+        }
+        let n_layers = model.n_layers();
+        if !self.neighbours.is_empty() && model.propagation().0 > 0 {
+            let expected = "none with model.propagation, which needs the whole graph at once";
+            return Err(ConfigError::new("neighbours", format!("{:?}", self.neighbours), expected));
         }
         if !self.neighbours.is_empty() && self.neighbours.len() != n_layers {
             let expected = format!("as many numbers as model.n_layers, {n_layers}, or none for the whole graph");
@@ -102,6 +107,6 @@ pub type Config = RunConfig<DataConfig, GraphNetworkConfig>;
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         self.model.validate().map_err(|error| error.within("model"))?;
-        Ok(self.data.validate(self.model.n_layers()).map_err(|error| error.within("data"))?)
+        Ok(self.data.validate(&self.model).map_err(|error| error.within("data"))?)
     }
 }

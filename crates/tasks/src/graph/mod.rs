@@ -171,7 +171,7 @@ impl Nodes {
         nodes: &[usize],
         pass: &Pass,
     ) -> Result<Vec<Prediction>, TaskError> {
-        let block = Block::around(&whole.batch, nodes, self.config.model.n_layers())?;
+        let block = Block::around(&whole.batch, nodes, self.config.model.reach())?;
         let places: Vec<usize> = (0..nodes.len()).collect();
         let (outputs, edges) = weights::of(nodes.len(), pass, |pass| self.outputs(model, &block.batch, &places, pass))?;
         let answer = |(at, output): (usize, &Vec<f32>)| {
@@ -403,7 +403,7 @@ impl Task for Nodes {
     fn look(&self, model: &GraphClassifier, asked: &Asked, pass: &Pass) -> Result<Legend, TaskError> {
         let whole = self.asked()?;
         let n_layers = self.config.model.n_layers();
-        let block = Block::around(&whole.batch, &[asked.node], n_layers)?;
+        let block = Block::around(&whole.batch, &[asked.node], self.config.model.reach())?;
         let sites = (0..n_layers).map(|layer| Site { side: None, layer, kind: AttentionKind::Edges });
         let output = match pass.capture() {
             // Mean outputs of heads are those of all nodes: the outermost nodes of a neighbourhood do not see what they should.

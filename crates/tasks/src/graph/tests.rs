@@ -28,6 +28,9 @@ fn settings_are_checked() {
         (&["data.features=10"], "data.features"),
         (&["data.neighbours=[5]"], "as many numbers as model.n_layers, 2"),
         (&["data.neighbours=[5, 0]"], "data.neighbours"),
+        (&["data.neighbours=[5, 5]", "model.propagation=2"], "none with model.propagation"),
+        (&["model.propagation=1000"], "model.propagation"),
+        (&["model.teleport=0"], "model.teleport"),
         (&["model.n_heads=5"], "model.n_heads = 5: expected a divisor of d_model, 64"),
         (&["model.kind=gcn", "model.n_heads=4"], "model.kind=gcn has no n_heads"),
         (&["train.l2=-1"], "train.l2"),
@@ -42,11 +45,18 @@ fn settings_are_checked() {
     }
 }
 
-/// The answer for a node depends only on nodes as far away as there are layers, so its neighbourhood gives the same answer.
+/// The answer for a node depends only on nodes as far away as the network reaches, so its neighbourhood gives the same answer.
 #[test]
 fn a_neighbourhood_gives_the_answers_of_the_whole_graph() {
-    for more in [&[][..], &["model.scoring=dynamic"], &["model.kind=gcn"], &["model.kind=dnn"], &["data.directed=true"]]
-    {
+    for more in [
+        &[][..],
+        &["model.scoring=dynamic"],
+        &["model.kind=gcn"],
+        &["model.kind=dnn"],
+        &["data.directed=true"],
+        &["model.propagation=2"],
+        &["model.kind=dnn", "model.propagation=1", "data.directed=true"],
+    ] {
         let (task, parts, model) = started(more);
         let whole = task.outputs(&model, &parts.dev.batch, &parts.dev.nodes, &Pass::inference()).unwrap();
         let names: Vec<&str> = parts.dev.nodes.iter().map(|&node| parts.dev.whole.names[node].as_str()).collect();
@@ -140,9 +150,13 @@ fn an_inductive_run_does_not_see_the_edges_of_held_out_nodes() {
 
 #[test]
 fn a_node_and_its_neighbours_are_drawn() {
-    for (more, layers) in
-        [(&[][..], 2), (&["model.n_layers=1"], 1), (&["model.n_layers=3"], 3), (&["model.kind=gcn"], 0)]
-    {
+    for (more, layers) in [
+        (&[][..], 2),
+        (&["model.n_layers=1"], 1),
+        (&["model.n_layers=3"], 3),
+        (&["model.propagation=2"], 2),
+        (&["model.kind=gcn"], 0),
+    ] {
         let (task, _, model) = started(more);
         let input = task.telling(&model).unwrap();
         let (view, draw) = viewed(&task, &model, &input, Wanted::default(), &Pass::inference()).unwrap();

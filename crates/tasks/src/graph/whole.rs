@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use regard_data::{NodeGraph, Split, Splits, builtin, read_graph};
 use regard_nn::layers::graph_convolution::normalised;
-use regard_nn::models::graph::{GraphNetworkConfig, NodeBatch};
+use regard_nn::models::graph::NodeBatch;
 use regard_ops::{Graph, SelfLoops, SparseMatrix};
 
 use super::config::{Config, DataConfig, Normalise};
@@ -65,7 +65,7 @@ impl Whole {
     }
 }
 
-/// Builds what the network runs on, with the weights of graph convolution if it needs them.
+/// Builds what the network runs on, with the weights `Â` if it needs them.
 fn with_edges(features: SparseMatrix, edges: &[(u32, u32)], config: &Config) -> Result<NodeBatch, TaskError> {
     let DataConfig { directed, self_loops, .. } = config.data;
     let edges = edges.iter().map(|&(from, to)| (from as usize, to as usize));
@@ -75,8 +75,7 @@ fn with_edges(features: SparseMatrix, edges: &[(u32, u32)], config: &Config) -> 
     };
     let loops = if self_loops { SelfLoops::Add } else { SelfLoops::AsGiven };
     let graph = Graph::new(features.rows(), &edges, loops)?;
-    let convolves = matches!(config.model, GraphNetworkConfig::Gcn(_));
-    let adjacency = convolves.then(|| normalised(&graph)).transpose()?;
+    let adjacency = config.model.uses_adjacency().then(|| normalised(&graph)).transpose()?;
     Ok(NodeBatch { features, graph, adjacency })
 }
 
