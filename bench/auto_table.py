@@ -71,28 +71,42 @@ def chosen_now(asked, task, data, arguments):
     return [note for note in json.loads(ran.out)["notes"] if note.startswith("auto: ")]
 
 
-def measured(asked, one, part, auto, data, arguments, folder):
-    """Trains a model, scores it on dev and returns the row of the run; `None` if it failed."""
+def trained(asked, one, auto, data, arguments, folder, seed):
+    """Trains a model with a seed and scores it on dev; returns the run, the score and what the folder says; `None` if it failed."""
     shutil.rmtree(folder, ignore_errors=True)
     threads = ["--threads", asked.threads]
-    train = [asked.regard, "train", one.task, "--data", str(data), "--out", str(folder), "--json", *threads, *arguments]
+    train = [asked.regard, "train", one.task, "--data", str(data), "--out", str(folder), "--json", "--seed", str(seed), *threads, *arguments]
     ran = Ran([*asked.prefix, *train, *auto_sets.setting(f"auto={auto}")])
     scored = Ran([*asked.prefix, asked.regard, "eval", str(folder), "--split", "dev", "--json", *threads])
     for failed in [process for process in (ran, scored) if process.code != 0]:
         print(failed.error.strip()[-600:], file=sys.stderr)
         return None
     saved = json.loads((folder / "config.json").read_text())
+    return ran, json.loads(scored.out)["metrics"][one.score], saved
+
+
+def measured(asked, one, part, auto, data, arguments, folder):
+    """Trains a model with each seed and returns the row of the run, with the mean score and time; `None` if one failed."""
+    runs = [trained(asked, one, auto, data, arguments, folder, seed) for seed in range(1, one.seeds + 1)]
+    if not all(runs):
+        return None
+
+    def mean(values):
+        return sum(values) / len(runs)
+
+    tests = [(saved.get("scores") or {}).get(one.score) for _, _, saved in runs]
     return dict(
         task=one.task,
         set=one.name,
         part=part,
         auto=auto,
         main=one.score,
-        score=json.loads(scored.out)["metrics"][one.score],
-        test=(saved.get("scores") or {}).get(one.score),
-        seconds=round(ran.seconds, 1),
-        cpu_seconds=round(ran.cpu, 1),
-        chosen=saved.get("chosen", []),
+        score=mean(score for _, score, _ in runs),
+        test=None if None in tests else mean(tests),
+        seeds=one.seeds,
+        seconds=round(mean(ran.seconds for ran, _, _ in runs), 1),
+        cpu_seconds=round(mean(ran.cpu for ran, _, _ in runs), 1),
+        chosen=runs[0][2].get("chosen", []),
         commit=asked.commit,
     )
 
@@ -105,6 +119,8 @@ def compare(asked, one, part):
     arguments = one.arguments + arguments
     for auto in ("off", "on"):
         known = latest(asked.journal).get((one.task, one.name, part, auto))
+        if known and known.get("seeds", 1) != one.seeds:
+            known = None
         if known and auto == "on":
             lines = chosen_now(asked, one.task, data, arguments)
             if lines and settings(lines) != settings(known["chosen"]):
