@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use regard_ops::Precision;
 use regard_tasks::task::{Prediction, Sample};
 use regard_tasks::train::{Event, Observer, Origin};
 use regard_tasks::{Finished, Kind, Request};
@@ -51,6 +52,9 @@ pub struct Train {
     /// Seed of the initial weights, the order of examples and dropout; 1 unless the settings say otherwise
     #[arg(long, value_name = "N", value_parser = from_zero::<u64>)]
     seed: Option<u64>,
+    /// Operands of large matrix products; bf16 is faster and needs a processor with AVX-512 BF16. All else is f32
+    #[arg(long, value_name = "TYPE", value_enum)]
+    precision: Option<PrecisionType>,
     /// Continue the run in the folder from its last checkpoint
     #[arg(long)]
     resume: bool,
@@ -63,6 +67,22 @@ pub struct Train {
     /// Print the task's settings, with defaults and comments, and exit
     #[arg(long, conflicts_with_all = ["resume", "json"])]
     print_config: bool,
+}
+
+/// The values of `--precision`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionType {
+    F32,
+    Bf16,
+}
+
+impl From<PrecisionType> for Precision {
+    fn from(precision: PrecisionType) -> Self {
+        match precision {
+            PrecisionType::F32 => Precision::F32,
+            PrecisionType::Bf16 => Precision::Bf16,
+        }
+    }
 }
 
 impl Train {
@@ -79,6 +99,7 @@ impl Train {
             steps: self.steps,
             minutes: self.minutes,
             seed: self.seed,
+            precision: self.precision.map(Into::into),
             force: self.force,
             ..Request::default()
         };

@@ -21,7 +21,7 @@ use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::target::Answers;
 use regard_nn::models::transformer::{Memory, OutputWeights, TransformerConfig};
 use regard_nn::{Init, Pass};
-use regard_ops::{CrossEntropyOptions, linear_cross_entropy};
+use regard_ops::{CrossEntropyOptions, Precision, linear_cross_entropy};
 
 /// The system allocator with a count of the bytes in use.
 struct Counting;
@@ -123,7 +123,7 @@ fn compare_recurrent(config: RecurrentConfig) -> [(&'static str, f64, f64); 2] {
         let x = regard_ops::embedding(embedding.val(), ids.clone()).unwrap();
         let states = layers.forward(x, None, None, &pass).unwrap().hidden.reshape([-1, d_out as i32]);
         let (targets, options) = (ids.clone().reshape([-1]), CrossEntropyOptions::default());
-        linear_cross_entropy(states, output.val(), Some(bias.val()), targets, options).unwrap()
+        linear_cross_entropy(states, output.val(), Some(bias.val()), targets, options, Precision::F32).unwrap()
     });
     let model = RecurrentModel::from(config);
     let around = RecurrentModel { vocab: Some(vocab), outputs: Some(vocab), ..model };

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use crate::activation::{Activation, activate, add_bias_and_activate, differentiate};
 use crate::error::{KernelError, check_len, check_product};
 use crate::isa::dispatch;
-use crate::linear_weight::LinearWeight;
-use crate::matmul::{Matrix, Output, Threads, matmul};
+use crate::linear_weight::{LinearWeight, TrainedWeight};
+use crate::matmul::{Matrix, Output};
 use crate::parallel::{for_each_rows, rows_per_piece};
 use crate::scratch::Scratch;
 use crate::vector;
@@ -96,13 +96,14 @@ pub fn linear_forward<'w>(
 ///
 /// # Shapes
 /// `x` `[rows, d_in]`, `weight` `[d_in, d_out]`, `grad` `[rows, d_out]`.
-pub fn linear_backward(
+pub fn linear_backward<'w>(
     shape: LinearShape,
     x: &[f32],
-    weight: Matrix<'_>,
+    weight: impl Into<TrainedWeight<'w>>,
     grad: &[f32],
     mut gradients: LinearGradients<'_>,
 ) -> Result<(), KernelError> {
+    let weight = weight.into();
     shape.check(x, weight)?;
     check_len("linear grad", grad.len(), shape.rows * shape.d_out)?;
     gradients.check(shape)?;
@@ -114,16 +115,16 @@ pub fn linear_backward(
 ///
 /// # Shapes
 /// `x` `[rows, d_in]`, `weight` `[d_in, d_out]`, `pre`, `grad` `[rows, d_out]`.
-pub fn linear_activation_backward(
+pub fn linear_activation_backward<'w>(
     shape: LinearShape,
     x: &[f32],
-    weight: Matrix<'_>,
+    weight: impl Into<TrainedWeight<'w>>,
     activation: Activation,
     pre: &[f32],
     grad: &[f32],
     mut gradients: LinearGradients<'_>,
 ) -> Result<(), KernelError> {
-    let LinearShape { rows, d_in, d_out } = shape;
+    let (LinearShape { rows, d_in, d_out }, weight) = (shape, weight.into());
     shape.check(x, weight)?;
     check_len("linear pre-activation", pre.len(), rows * d_out)?;
     check_len("linear grad", grad.len(), rows * d_out)?;
@@ -190,7 +191,7 @@ impl LinearGradients<'_> {
 pub(crate) fn add_gradients(
     shape: LinearShape,
     x: &[f32],
-    weight: Matrix<'_>,
+    TrainedWeight { matrix: weight, precision }: TrainedWeight<'_>,
     grad: &[f32],
     gradients: &mut LinearGradients<'_>,
     output: Output,
@@ -198,13 +199,13 @@ pub(crate) fn add_gradients(
     let LinearShape { rows, d_in, d_out } = shape;
     let grad_matrix = Matrix::new(grad, rows, d_out)?;
     if let Some(out) = gradients.x.as_deref_mut() {
-        matmul(grad_matrix, weight.transposed(), out, d_in, Output::Replace, Threads::Pool)?;
+        precision.matmul(grad_matrix, weight.transposed(), out, d_in, Output::Replace)?;
     }
     if let Some(out) = gradients.weight.as_deref_mut() {
         let x = Matrix::new(x, rows, d_in)?;
         match weight.is_transposed() {
-            false => matmul(x.transposed(), grad_matrix, out, d_out, output, Threads::Pool)?,
-            true => matmul(grad_matrix.transposed(), x, out, d_in, output, Threads::Pool)?,
+            false => precision.matmul(x.transposed(), grad_matrix, out, d_out, output)?,
+            true => precision.matmul(grad_matrix.transposed(), x, out, d_in, output)?,
         }
     }
     if let Some(out) = gradients.bias.as_deref_mut() {

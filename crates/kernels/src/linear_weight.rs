@@ -7,6 +7,7 @@ use crate::few_rows::{FEW_ROWS, Sizes, by_columns, by_rows};
 use crate::linear::LinearShape;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 use crate::parallel::for_each_rows;
+use crate::precision::Precision;
 use crate::scratch::Scratch;
 
 /// Number of elements of a bf16 matrix that are converted to f32 at once: 2 MiB, which stay in the second cache.
@@ -19,9 +20,18 @@ const CACHED: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub enum LinearWeight<'a> {
     /// Stored as f32.
-    Single(Matrix<'a>),
+    Single(TrainedWeight<'a>),
     /// Stored as bf16, for inference with half the memory; products and sums are f32.
     Half(HalfMatrix<'a>),
+}
+
+/// The f32 weight of a linear layer, `[d_in, d_out]`, which can be trained, and the precision of its products.
+#[derive(Debug, Clone, Copy)]
+pub struct TrainedWeight<'a> {
+    /// Elements of the weight.
+    pub matrix: Matrix<'a>,
+    /// Precision in which the weight is multiplied by inputs and gradients.
+    pub precision: Precision,
 }
 
 /// A matrix of bf16 numbers, stored row after row or column after column.
@@ -47,9 +57,21 @@ impl<'a> HalfMatrix<'a> {
     }
 }
 
+impl<'a> From<Matrix<'a>> for TrainedWeight<'a> {
+    fn from(matrix: Matrix<'a>) -> Self {
+        Self { matrix, precision: Precision::F32 }
+    }
+}
+
+impl<'a> From<TrainedWeight<'a>> for LinearWeight<'a> {
+    fn from(weight: TrainedWeight<'a>) -> Self {
+        Self::Single(weight)
+    }
+}
+
 impl<'a> From<Matrix<'a>> for LinearWeight<'a> {
     fn from(matrix: Matrix<'a>) -> Self {
-        Self::Single(matrix)
+        Self::Single(matrix.into())
     }
 }
 
@@ -62,7 +84,7 @@ impl<'a> From<HalfMatrix<'a>> for LinearWeight<'a> {
 impl LinearWeight<'_> {
     pub(crate) fn size(self) -> (usize, usize) {
         match self {
-            Self::Single(matrix) => matrix.size(),
+            Self::Single(weight) => weight.matrix.size(),
             Self::Half(matrix) => (matrix.rows, matrix.cols),
         }
     }
@@ -74,7 +96,10 @@ impl LinearWeight<'_> {
         let is_few = rows <= FEW_ROWS && d_in > 0;
         let is_read_from_memory = is_few && d_in * d_out >= CACHED;
         match self {
-            Self::Single(matrix) => match (matrix.as_rows(), matrix.transposed().as_rows()) {
+            Self::Single(TrainedWeight { matrix, precision: Precision::Bf16 }) => {
+                Precision::Bf16.matmul(Matrix::new(x, rows, d_in)?, matrix, out, d_out, Output::Replace)?;
+            }
+            Self::Single(TrainedWeight { matrix, .. }) => match (matrix.as_rows(), matrix.transposed().as_rows()) {
                 (Some(weight), _) if is_read_from_memory => by_rows(sizes, x, weight, out),
                 (None, Some(weight)) if is_read_from_memory => by_columns(sizes, x, weight, out),
                 _ => matmul(Matrix::new(x, rows, d_in)?, matrix, out, d_out, Output::Replace, Threads::Pool)?,

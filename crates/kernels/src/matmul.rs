@@ -57,6 +57,22 @@ impl<'a> Matrix<'a> {
         is_plain.then(|| &self.data[..self.rows * self.cols])
     }
 
+    /// Returns the address of the first element, the stride of rows and that of columns.
+    pub(crate) fn raw(self) -> (*const f32, usize, usize) {
+        (self.data.as_ptr(), self.row_stride, self.col_stride)
+    }
+
+    /// Returns element `(i, j)`.
+    #[cfg(test)]
+    pub(crate) fn at(self, i: usize, j: usize) -> f32 {
+        self.data[i * self.row_stride + j * self.col_stride]
+    }
+
+    /// Returns the rows `first..first + rows`, which must exist.
+    pub(crate) fn rows(self, first: usize, rows: usize) -> Self {
+        self.transposed().columns(first, rows).transposed()
+    }
+
     /// Returns the columns `first..first + cols`, which must exist.
     pub(crate) fn columns(self, first: usize, cols: usize) -> Self {
         let data = if self.rows == 0 || cols == 0 { &[] } else { &self.data[first * self.col_stride..] };
@@ -97,16 +113,9 @@ pub fn matmul(
     output: Output,
     threads: Threads,
 ) -> Result<(), KernelError> {
-    let (m, k, n) = (a.rows, a.cols, b.cols);
-    if k != b.rows {
-        let why = format!("a has {k} columns, b has {} rows", b.rows);
-        return Err(KernelError::Invalid { what: "matmul", why });
-    }
-    let reach = check_reach("matmul output", &[(m, row_stride), (n, 1)], out.len())?;
-    if row_stride < n && m > 1 {
-        return Err(KernelError::OutOfBounds { what: "matmul output", reach, len: out.len() });
-    }
-    let parallel = threads == Threads::Pool && m * n * k > SERIAL_MULTIPLY_ADDS && !is_crowded();
+    check_matmul(a, b, out, row_stride)?;
+    let (m, n) = (a.rows, b.cols);
+    let parallel = threads == Threads::Pool && is_worth_threads(m, a.cols, n);
     let strips = if parallel { strips(a, n) } else { 1 };
     let out = SharedSlice::new(out);
     if strips == 1 {
@@ -121,15 +130,31 @@ pub fn matmul(
     let start = |strip: usize| (long.div_ceil(LANES) * strip / strips * LANES).min(long);
     (0..strips).into_par_iter().for_each(|strip| {
         let (first, width) = (start(strip), start(strip + 1) - start(strip));
-        let (a, b, offset) = if m > n {
-            (a.transposed().columns(first, width).transposed(), b, first * row_stride)
-        } else {
-            (a, b.columns(first, width), first)
-        };
+        let (a, b, offset) =
+            if m > n { (a.rows(first, width), b, first * row_stride) } else { (a, b.columns(first, width), first) };
         // SAFETY: as above, and the strips are disjoint rows or columns of the output.
         unsafe { product(a, b, out.pointer(offset), row_stride, output, Parallelism::None) };
     });
     Ok(())
+}
+
+/// Refuses operands whose sizes do not fit together, and an output that the product does not fit in.
+pub(crate) fn check_matmul(a: Matrix<'_>, b: Matrix<'_>, out: &[f32], row_stride: usize) -> Result<(), KernelError> {
+    let (m, k, n) = (a.rows, a.cols, b.cols);
+    if k != b.rows {
+        let why = format!("a has {k} columns, b has {} rows", b.rows);
+        return Err(KernelError::Invalid { what: "matmul", why });
+    }
+    let reach = check_reach("matmul output", &[(m, row_stride), (n, 1)], out.len())?;
+    if row_stride < n && m > 1 {
+        return Err(KernelError::OutOfBounds { what: "matmul output", reach, len: out.len() });
+    }
+    Ok(())
+}
+
+/// Returns whether a product of these sizes is worth handing to other threads, and there are any to help.
+pub(crate) fn is_worth_threads(m: usize, k: usize, n: usize) -> bool {
+    m * n * k > SERIAL_MULTIPLY_ADDS && !is_crowded()
 }
 
 /// Returns the number of strips of its longer side that the output is split into, one thread each; 1 leaves the threads
@@ -317,10 +342,8 @@ mod tests {
                     matmul(a, b, &mut out, n + 2, Output::Accumulate, Threads::Pool).unwrap();
                     for i in 0..m {
                         for j in 0..n {
-                            let at = |x: &Matrix<'_>, i: usize, j: usize| {
-                                f64::from(x.data[i * x.row_stride + j * x.col_stride])
-                            };
-                            let want = 1.0 + (0..k).map(|t| at(&a, i, t) * at(&b, t, j)).sum::<f64>();
+                            let term = |t: usize| f64::from(a.at(i, t)) * f64::from(b.at(t, j));
+                            let want = 1.0 + (0..k).map(term).sum::<f64>();
                             assert!((f64::from(out[i * (n + 2) + j]) - want).abs() < 1e-4 * (k as f64).max(1.0));
                         }
                     }

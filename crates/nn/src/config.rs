@@ -1,7 +1,7 @@
 //! Helpers for configurations: checks of single fields, enums that a file may give by name alone, and suggestions for
 //! misspelt names.
 
-use regard_ops::Activation;
+use regard_ops::{Activation, Precision};
 use serde::de::value::{MapAccessDeserializer, MapDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,16 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for NameOrTable<T> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map))
     }
+}
+
+/// Names of the [`Precision`]s in configurations, for `#[serde(with = "PrecisionName")]`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Precision", rename_all = "snake_case")]
+pub enum PrecisionName {
+    /// `f32`
+    F32,
+    /// `bf16`
+    Bf16,
 }
 
 /// Names of the [`Activation`]s in configurations, for `#[serde(with = "ActivationName")]`.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_kernels::mix;
-use regard_ops::Dropout;
+use regard_ops::{Dropout, Precision};
 
 use crate::ablation::Ablation;
 use crate::capture::Capture;
@@ -25,6 +25,7 @@ pub struct Pass<'a> {
     cancelled: Option<&'a AtomicBool>,
     progress: Option<Teller<'a>>,
     first_sequence: usize,
+    precision: Precision,
 }
 
 /// Callback for the progress of a loop over batches, called with the number done and the total.
@@ -71,6 +72,12 @@ impl<'a> Pass<'a> {
     /// Sets a callback for loops over batches; it receives the number of batches done and the total.
     pub fn with_progress(self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
         Self { progress: Some(Teller(progress)), ..self }
+    }
+
+    /// Sets the precision in which the operands of large matrix products are multiplied; it is f32 otherwise. This concerns the linear
+    /// layers of Transformer blocks, without the keys and values of another sequence, and the loss of the output layer.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// Derives a pass with its own random numbers for iteration `index` of the loop `what`. The name separates loops with
@@ -124,6 +131,11 @@ impl<'a> Pass<'a> {
             progress(done, all);
         }
         self.check_cancelled()
+    }
+
+    /// Returns the precision of large matrix products.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Returns the ablation of the pass, if any.

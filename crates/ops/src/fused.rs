@@ -15,7 +15,7 @@ use burn::backend::{
 use burn::tensor::{DType, Int, Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use half::bf16;
-use regard_kernels::{HalfMatrix, LinearWeight, Matrix};
+use regard_kernels::{HalfMatrix, LinearWeight, Matrix, Precision, TrainedWeight};
 
 use crate::error::OpError;
 
@@ -179,10 +179,10 @@ impl Weight {
         if self.is_transposed { matrix.transposed() } else { matrix }
     }
 
-    /// Returns the matrix with elements of its type, f32 or bf16.
-    pub(crate) fn of_its_type(&self) -> LinearWeight<'_> {
+    /// Returns the matrix with elements of its type, f32 or bf16; `precision` is that of the products with one of f32.
+    pub(crate) fn of_its_type(&self, precision: Precision) -> LinearWeight<'_> {
         if self.stored.dtype() != DType::BF16 {
-            return self.matrix().into();
+            return TrainedWeight { matrix: self.matrix(), precision }.into();
         }
         let [rows, cols] = sizes(&self.stored);
         let data: &[bf16] = self.stored.as_slice().expect("the matrix or its transpose is contiguous");

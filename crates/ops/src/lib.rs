@@ -56,6 +56,7 @@ pub use recurrent::{
     GruWeights, LstmOutput, LstmState, LstmWeights, RnnWeights, WindowLstmOutput, WindowLstmWeights, gru, gru_fallback,
     lstm, lstm_fallback, lstm_with_lengths, rnn, rnn_fallback, window_lstm, window_lstm_fallback,
 };
+pub use regard_kernels::Precision;
 pub use regard_kernels::activation::Activation;
 pub use regard_kernels::adamw::AdamWOptions;
 pub use regard_kernels::attention::Dropout;

@@ -6,7 +6,7 @@ use regard_kernels::activation::Activation;
 use regard_kernels::linear::{
     LinearGradients, LinearShape, add_to, linear_activation_backward, linear_backward, linear_forward,
 };
-use regard_kernels::unwritten;
+use regard_kernels::{Precision, TrainedWeight, unwritten};
 
 use crate::activation::activation_fallback;
 use crate::error::{OpError, check_shape};
@@ -14,7 +14,8 @@ use crate::fused::{
     FusedOp, Purpose, Weight, apply, check_f32, check_weight, contiguous, elements, is_fused, is_tracked, tensor,
 };
 
-/// Computes `activation(x W + b)` over the last dimension.
+/// Computes `activation(x W + b)` over the last dimension, with the operands of its products, also of those of the gradients, in
+/// the given precision.
 ///
 /// # Shapes
 /// `x` `[…, d_in]`, `weight` `[d_in, d_out]`, f32 or, outside training, bf16, `bias` `[d_out]` → `[…, d_out]`.
@@ -23,12 +24,13 @@ pub fn linear<const D: usize>(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
     activation: Option<Activation>,
+    precision: Precision,
 ) -> Result<Tensor<D>, OpError> {
-    let shape = check(&x, &weight, &bias)?;
+    let shape = check(&x, &weight, &bias, precision)?;
     if !is_fused(&x) {
         return Ok(linear_fallback(x, weight, bias, activation));
     }
-    let operation = Linear { shape, activation, adds: Adds::Nothing };
+    let operation = Linear { shape, activation, adds: Adds::Nothing, precision };
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     match bias {
         Some(bias) => apply(operation, [x, weight, bias.into_dispatch()]),
@@ -45,8 +47,9 @@ pub fn linear_onto<const D: usize>(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
     onto: Tensor<D>,
+    precision: Precision,
 ) -> Result<Tensor<D>, OpError> {
-    let shape = check(&x, &weight, &bias)?;
+    let shape = check(&x, &weight, &bias, precision)?;
     check_f32("residual", &onto)?;
     let mut expected = x.dims();
     expected[D - 1] = shape.d_out;
@@ -54,7 +57,7 @@ pub fn linear_onto<const D: usize>(
     if !is_fused(&x) {
         return Ok(onto + linear_fallback(x, weight, bias, None));
     }
-    let operation = Linear { shape, activation: None, adds: Adds::Residual };
+    let operation = Linear { shape, activation: None, adds: Adds::Residual, precision };
     let (x, weight, onto) = (x.into_dispatch(), weight.into_dispatch(), onto.into_dispatch());
     match bias {
         Some(bias) => apply(operation, [x, weight, onto, bias.into_dispatch()]),
@@ -89,9 +92,18 @@ pub(crate) fn check<const D: usize>(
     x: &Tensor<D>,
     weight: &Tensor<2>,
     bias: &Option<Tensor<1>>,
+    precision: Precision,
 ) -> Result<LinearShape, OpError> {
     check_f32("input", x)?;
     check_weight("weight", weight)?;
+    if precision != Precision::F32 {
+        check_f32("weight of a product in bf16", weight)?;
+        precision.check_available()?;
+        if !is_fused(x) {
+            let why = "expected f32 on this backend; bf16 is for tensors of the backend Flex".to_string();
+            return Err(OpError::Option { what: "precision", why });
+        }
+    }
     if weight.dtype() != DType::F32 && is_tracked(x) {
         check_f32("weight of a layer in training", weight)?;
     }
@@ -113,6 +125,7 @@ struct Linear {
     shape: LinearShape,
     activation: Option<Activation>,
     adds: Adds,
+    precision: Precision,
 }
 
 /// The tensor that the product is added to.
@@ -148,7 +161,7 @@ impl<const N: usize> FusedOp<N> for Linear {
         let mut pre = self.activation.map(|_| unwritten(rows * d_out));
         let activation = self.activation.zip(pre.as_deref_mut());
         let bias = bias.as_ref().map(elements);
-        linear_forward(self.shape, elements(&x), weight.of_its_type(), bias, activation, &mut out)?;
+        linear_forward(self.shape, elements(&x), weight.of_its_type(self.precision), bias, activation, &mut out)?;
         if let Some(residual) = &residual {
             add_to(elements(residual), &mut out)?;
         }
@@ -173,7 +186,8 @@ impl<const N: usize> FusedOp<N> for Linear {
         let [x, weight, bias] = &mut grads;
         let gradients =
             LinearGradients { x: x.as_deref_mut(), weight: weight.as_deref_mut(), bias: bias.as_deref_mut() };
-        let (x, weight) = (elements(&saved.x), saved.weight.matrix());
+        let (x, precision) = (elements(&saved.x), self.precision);
+        let weight = TrainedWeight { matrix: saved.weight.matrix(), precision };
         match (self.activation, &saved.pre) {
             (Some(activation), Some(pre)) => {
                 linear_activation_backward(

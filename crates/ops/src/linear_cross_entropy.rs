@@ -6,7 +6,7 @@ use burn::tensor::{Int, Tensor};
 use burn_flex::FlexTensor;
 use regard_kernels::cross_entropy::{CrossEntropyOptions, linear_cross_entropy_forward};
 use regard_kernels::linear::{LinearGradients, LinearShape};
-use regard_kernels::unwritten;
+use regard_kernels::{Precision, TrainedWeight, unwritten};
 
 use crate::cross_entropy::{cross_entropy_fallback, fallback};
 use crate::error::{OpError, check_shape};
@@ -15,7 +15,7 @@ use crate::linear::{check, linear_fallback};
 
 /// Computes the mean cross-entropy of `x W + b` against `targets`, over the rows whose target is not ignored.
 ///
-/// The forward pass computes the gradients too, a few hundred rows of logits at a time; the backward pass scales them.
+/// The operands of its products are in the given precision. The forward pass computes the gradients too, a few hundred rows of logits at a time; the backward pass scales them.
 ///
 /// # Shapes
 /// `x` `[rows, d_model]`, `weight` `[d_model, vocab]`, `bias` `[vocab]`, `targets` `[rows]` → `[1]`.
@@ -25,8 +25,9 @@ pub fn linear_cross_entropy(
     bias: Option<Tensor<1>>,
     targets: Tensor<1, Int>,
     options: CrossEntropyOptions,
+    precision: Precision,
 ) -> Result<Tensor<1>, OpError> {
-    let shape = check(&x, &weight, &bias)?;
+    let shape = check(&x, &weight, &bias, precision)?;
     check_f32("weight", &weight)?;
     check_shape("targets", targets.dims(), [shape.rows])?;
     let targets = integers(targets);
@@ -34,7 +35,7 @@ pub fn linear_cross_entropy(
     if !is_fused(&x) {
         return Ok(fallback(linear_fallback(x, weight, bias, None), &targets, options));
     }
-    let operation = LinearCrossEntropy { shape, targets: Arc::new(targets), options };
+    let operation = LinearCrossEntropy { shape, targets: Arc::new(targets), options, precision };
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     match bias {
         Some(bias) => apply(operation, [x, weight, bias.into_dispatch()]),
@@ -73,6 +74,7 @@ struct LinearCrossEntropy {
     shape: LinearShape,
     targets: Arc<Vec<i64>>,
     options: CrossEntropyOptions,
+    precision: Precision,
 }
 
 impl<const N: usize> FusedOp<N> for LinearCrossEntropy {
@@ -97,7 +99,7 @@ impl<const N: usize> FusedOp<N> for LinearCrossEntropy {
         let loss = linear_cross_entropy_forward(
             self.shape,
             elements(&x),
-            weight.matrix(),
+            TrainedWeight { matrix: weight.matrix(), precision: self.precision },
             bias.as_ref().map(elements),
             &self.targets,
             self.options,

@@ -12,6 +12,7 @@ use burn::tensor::Device;
 use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, Pass};
+use regard_ops::Precision;
 
 use crate::auto::{Asked, Auto, Choice, Facts};
 use crate::error::{TaskError, path_text};
@@ -47,6 +48,8 @@ pub struct Request {
     pub minutes: Option<f64>,
     /// Seed of the initial weights, the order of examples and dropout.
     pub seed: Option<u64>,
+    /// Precision of large matrix products; replaces `train.precision`.
+    pub precision: Option<Precision>,
     /// Whether to resume a run even if its next steps cannot be bit-identical to those of an uninterrupted run.
     pub force: bool,
     /// What to do with given keys that the chosen kind of network does not have.
@@ -269,6 +272,7 @@ fn resolved<T: Task>(request: &Request, choice: &Choice) -> Result<Resolved<T::C
         ),
         ("--steps", "train.steps", request.steps.map(number).transpose()?),
         ("--seed", "seed", request.seed.map(number).transpose()?),
+        ("--precision", "train.precision", request.precision.map(|precision| name(precision).into())),
     ];
     resolve_loosely(T::CONFIG, choice, request.config.as_deref(), &request.sets, &flags)
 }
@@ -286,6 +290,14 @@ fn deadline(start: Instant, minutes: f64) -> Result<Instant, TaskError> {
 fn number(value: u64) -> Result<toml::Value, TaskError> {
     let number = i64::try_from(value).map_err(|_| TaskError::input("number", "at most 2⁶³ − 1", value.to_string()))?;
     Ok(toml::Value::Integer(number))
+}
+
+/// Returns the name of a precision in a configuration.
+fn name(precision: Precision) -> &'static str {
+    match precision {
+        Precision::F32 => "f32",
+        Precision::Bf16 => "bf16",
+    }
 }
 
 /// Everything a run has before its first step.
@@ -325,6 +337,7 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         UnusedKeys::Refused => resolved.all_used()?,
         UnusedKeys::Dropped => resolved.config,
     };
+    config.train().check_precision()?;
     let data = config.fingerprint()?;
     let (task, parts) = started::<T>(config)?;
     if let Some(described) = task.described() {
@@ -348,6 +361,7 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         ("--config", request.config.is_some()),
         ("--set", !request.sets.is_empty()),
         ("--seed", request.seed.is_some()),
+        ("--precision", request.precision.is_some()),
     ];
     if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
         let problem = "--resume uses the run's own configuration; only --steps and the location of the same data \
@@ -373,6 +387,7 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         description.config["train"]["epochs"] = serde_json::Value::Null;
     }
     let task: T = restored(&folder, &description)?;
+    task.config().train().check_precision()?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }

@@ -10,7 +10,7 @@ use regard_nn::models::image::ImageClassifier;
 use regard_nn::models::language_model::LanguageModel;
 use regard_nn::models::target::Answers;
 use regard_nn::{Init, NnError, Pass};
-use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
+use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay, Precision};
 use regard_tasks::task::Loss;
 use regard_tasks::train::{StepGradients, parts};
 
@@ -70,7 +70,7 @@ pub fn examples_of_parts(batch: usize, tokens: usize) -> Vec<Range<usize>> {
 }
 
 /// Returns a GPT in training on a text that it can learn: most tokens follow from the previous one.
-fn gpt(shape: &GptShape) -> Result<Training<LanguageModel, [Tensor<2, Int>; 2]>> {
+fn gpt(shape: &GptShape, precision: Precision) -> Result<Training<LanguageModel, [Tensor<2, Int>; 2]>> {
     let device = Device::flex().autodiff();
     let mut state = 1u64;
     let mut text = Vec::with_capacity(shape.batch * (shape.seq + 1));
@@ -88,8 +88,9 @@ fn gpt(shape: &GptShape) -> Result<Training<LanguageModel, [Tensor<2, Int>; 2]>>
     let parts =
         examples_of_parts(shape.batch, shape.seq).iter().map(|part| [tokens(part, 0), tokens(part, 1)]).collect();
     let model = LanguageModel::new(&shape.config(), &Init::new(0, &device))?;
-    Ok(Training::new(model, parts, |model, [ids, targets]| {
-        model.loss(ids.clone(), targets.clone(), CrossEntropyOptions::default(), &Pass::inference())
+    Ok(Training::new(model, parts, move |model, [ids, targets]| {
+        let pass = Pass::inference().with_precision(precision);
+        model.loss(ids.clone(), targets.clone(), CrossEntropyOptions::default(), &pass)
     }))
 }
 
@@ -112,8 +113,8 @@ pub fn image_step(model: ImageModel) -> Result<Box<dyn FnMut() -> Result<()>>> {
 }
 
 /// Returns a call of one training step of a GPT.
-pub fn step(shape: GptShape) -> Result<Box<dyn FnMut() -> Result<()>>> {
-    let mut training = gpt(&shape)?;
+pub fn step(shape: GptShape, precision: Precision) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let mut training = gpt(&shape, precision)?;
     Ok(Box::new(move || training.step().map(|_| ())))
 }
 
@@ -127,7 +128,7 @@ pub fn show(steps: u32) -> Result<()> {
         regard_kernels::Isa::current().name(),
         rayon::current_num_threads()
     ))?;
-    let mut training = gpt(&shape)?;
+    let mut training = gpt(&shape, Precision::F32)?;
     let progress = Progress::new("step ");
     let (mut best, mut first, mut last) = (f64::INFINITY, None, 0.0);
     for number in 1..=steps {

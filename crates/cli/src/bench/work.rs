@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
+use regard_ops::Precision;
 use regard_system::available_memory;
 
 use super::gpt::GptShape;
@@ -26,8 +27,8 @@ pub enum Work {
     GroupNorm { sizes: [usize; 4], phase: Phase },
     /// `ctc/BATCHxFRAMESxVOCABxLABELS`: softmax, loss and gradient of texts without equal neighbours.
     Ctc { sizes: [usize; 4] },
-    /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`: one step of a GPT.
-    Train(GptShape),
+    /// `train/BATCHxSEQxD_MODELxN_HEADSxN_LAYERSxD_FFxVOCAB`, or `train/bf16/…`: one step of a GPT.
+    Train(GptShape, Precision),
     /// `train/vit/BATCHxSIDExPATCHxD_MODELxN_HEADSxN_LAYERSxD_FF` or `train/cnn/BATCHxSIDExGROUPSxCHANNELSxCHANNELSxCHANNELS`:
     /// one step of a classifier of images.
     TrainImage(ImageModel),
@@ -155,14 +156,16 @@ impl Work {
 
     /// Returns the training benchmarks of the speed table.
     pub fn training() -> Vec<Self> {
-        let gpt = [GptShape::REFERENCE, GptShape::TINY].map(Work::Train);
+        let gpt = [GptShape::REFERENCE, GptShape::TINY].map(|shape| Work::Train(shape, Precision::F32));
+        let has_bf16 = Precision::Bf16.check_available().is_ok();
+        let half = has_bf16.then_some(Work::Train(GptShape::REFERENCE, Precision::Bf16));
         let images = [ImageModel::VIT, ImageModel::CNN].map(Work::TrainImage);
         let others = [
             Work::TrainGraph(GraphModel::CORA),
             Work::TrainSpeech(SpeechShape::REFERENCE),
             Work::TrainWriting(WritingShape::REFERENCE),
         ];
-        gpt.into_iter().chain(images).chain(others).collect()
+        gpt.into_iter().chain(half).chain(images).chain(others).collect()
     }
 
     /// Returns the in-context-learning benchmarks of the speed table.
@@ -178,7 +181,7 @@ impl Work {
             | Work::Convolution { .. }
             | Work::GroupNorm { .. }
             | Work::Ctc { .. } => Subject::Kernels,
-            Work::Train(_)
+            Work::Train(..)
             | Work::TrainImage(_)
             | Work::TrainGraph(_)
             | Work::TrainSpeech(_)
@@ -200,7 +203,8 @@ impl Work {
             Work::Lstm { sizes } => format!("lstm/{}", joined(sizes)),
             Work::Ctc { sizes } => format!("ctc/{}", joined(sizes)),
             Work::TrainSpeech(shape) => format!("train/speech/{}", joined(&shape.sizes())),
-            Work::Train(shape) => format!("train/{}", joined(&shape.sizes())),
+            Work::Train(shape, Precision::F32) => format!("train/{}", joined(&shape.sizes())),
+            Work::Train(shape, Precision::Bf16) => format!("train/bf16/{}", joined(&shape.sizes())),
             Work::TrainImage(model) => {
                 let (name, sizes) = model.name_and_sizes();
                 format!("train/{name}/{}", joined(sizes))
@@ -252,7 +256,7 @@ impl Work {
             Work::TrainGraph(model) => model.numbers(),
             Work::TrainSpeech(shape) => shape.numbers(),
             Work::TrainWriting(shape) => shape.numbers(),
-            Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }) => {
+            Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }, _) => {
                 let d = float(d_model);
                 let weights =
                     float(n_layers) * d * (4.0 * d + 2.0 * float(d_ff)) + d * (2.0 * float(vocab) + float(seq));
@@ -287,7 +291,7 @@ impl Work {
             Work::Lstm { sizes } => kernels::lstm(*sizes),
             Work::Convolution { sizes, phase } => kernels::convolution(*sizes, *phase),
             Work::GroupNorm { sizes, phase } => kernels::group_norm(*sizes, *phase),
-            Work::Train(shape) => train::step(*shape),
+            Work::Train(shape, precision) => train::step(*shape, *precision),
             Work::TrainImage(model) => train::image_step(*model),
             Work::TrainGraph(model) => graph::step(*model),
             Work::Ctc { sizes } => speech::ctc(*sizes),
@@ -346,9 +350,10 @@ impl FromStr for Work {
                 Ok(Work::TrainWriting(shape))
             }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
-            ["train", shape] => {
+            ["train", shape] | ["train", "bf16", shape] => {
+                let precision = if parts.len() == 2 { Precision::F32 } else { Precision::Bf16 };
                 let shape = GptShape::new(sizes(shape).map_err(|why| unknown(&why))?).map_err(|why| unknown(&why))?;
-                Ok(Work::Train(shape))
+                Ok(Work::Train(shape, precision))
             }
             ["icl", step, shape] => {
                 let step = STEPS.iter().find(|s| s.0 == *step).ok_or_else(|| unknown("expected fields or node"))?.1;
@@ -389,6 +394,7 @@ mod tests {
             ("lstm/1x2x3x0", "sizes from 1"),
             ("convolution/1x2x3x4x5x6/sideways", "unknown phase"),
             ("train/1x8x10x3x1x4x5", "n_heads"),
+            ("train/bf16/1x8", "expected 7 sizes"),
             ("train/vit/1x8x3x8x2x1x16", "patch = 3"),
             ("train/cnn/1x8x3x6x6x7", "channels[2] = 7"),
             ("train/gat/50x2x9x3x10x3x2", "n_heads = 3"),

@@ -4,7 +4,7 @@
 //! `x` and the weight matrices have one decimal, so the two decimals printed for queries, keys and values are exact.
 
 use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, Links, Text, ValueRange, fixed, number};
-use regard_ops::{AttentionOptions, Mask, attention, attention_weights, linear};
+use regard_ops::{AttentionOptions, Mask, Precision, attention, attention_weights, linear};
 use serde_json::json;
 
 use super::limits::check_words;
@@ -84,7 +84,8 @@ impl Attention {
         let vector = |word: &String| vectors.iter().find(|(known, _)| known == word).map_or(&[][..], |(_, v)| v);
         let x = Matrix::new(count, D, self.words.iter().flat_map(vector).copied().collect());
 
-        let project = |weight: &Matrix| Ok::<_, ShowError>(linear(x.tensor::<4>(), weight.tensor(), None, None)?);
+        let project =
+            |weight: &Matrix| Ok::<_, ShowError>(linear(x.tensor::<4>(), weight.tensor(), None, None, Precision::F32)?);
         let (q, k, v) = (project(&projections[0])?, project(&projections[1])?, project(&projections[2])?);
         let options = AttentionOptions { mask: self.mask, ..AttentionOptions::default() };
         let weights = Matrix::of(attention_weights(q.clone(), k.clone(), &options, (0, 0), 0..count)?);

@@ -10,7 +10,7 @@ use regard_figures::{
     Axis, ColourScale, Figure, FigureError, Heatmap, LineStyle, Lines, Series, Table, ValueRange, number,
 };
 use regard_nn::ConfigError;
-use regard_ops::{AttentionOptions, attention, attention_weights, linear};
+use regard_ops::{AttentionOptions, Precision, attention, attention_weights, linear};
 use serde::Serialize;
 
 use super::limits::check_range;
@@ -227,7 +227,7 @@ impl Convolution {
         let Attention { q, k, options } = attention_;
         let mixed = attention(q.clone(), k.clone(), tokens.tensor(), options)?;
         let joined = mixed.swap_dims(1, 2).reshape([size * size, self.kernel * self.kernel * channels]);
-        Ok(Matrix::of(linear(joined, problem.weights.tensor(), None, None)?))
+        Ok(Matrix::of(linear(joined, problem.weights.tensor(), None, None, Precision::F32)?))
     }
 
     /// Returns the weights that the middle pixel gives to all pixels in one head, padding included.

@@ -5,7 +5,7 @@ use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use regard_figures::{CellNumbers, ColourScale, Figure, FigureError, Heatmap, Text, ValueRange, fixed};
 use regard_nn::layers::embedding::Embedding as Layer;
-use regard_ops::linear;
+use regard_ops::{Precision, linear};
 use serde_json::json;
 
 use super::limits::{check_range, check_words};
@@ -77,7 +77,7 @@ impl Embedding {
         let weight = Matrix::new(vocab.len(), self.d_model, values);
         let one_hot = Matrix::from_fn(ids.len(), vocab.len(), |token, word| f64::from(u8::from(ids[token] == word)));
 
-        let product = linear(one_hot.tensor::<2>(), weight.tensor(), None, None)?;
+        let product = linear(one_hot.tensor::<2>(), weight.tensor(), None, None, Precision::F32)?;
         let layer = Layer { weight: Param::from_tensor(weight.tensor()) };
         let numbers: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
         let numbers = Tensor::<2, Int>::from_data(TensorData::new(numbers, [1, ids.len()]), &Device::flex());

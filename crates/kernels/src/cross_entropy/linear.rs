@@ -5,7 +5,9 @@ use rayon::prelude::*;
 use super::{CrossEntropyOptions, losses};
 use crate::error::{KernelError, check_len};
 use crate::linear::{LinearGradients, LinearShape, add_gradients, linear_forward};
+use crate::linear_weight::TrainedWeight;
 use crate::matmul::{Matrix, Output, Threads, matmul, transpose};
+use crate::precision::Precision;
 use crate::scratch::Scratch;
 
 /// Number of logits that [`linear_cross_entropy_forward`] holds at once: 16 MiB, 512 rows of a vocabulary of 8,000.
@@ -26,16 +28,16 @@ fn chunk_rows(vocab: usize) -> usize {
 /// # Shapes
 /// `x` `[rows, d_in]`, `weight` `[d_in, vocab]` in either order, `bias` `[vocab]`, `targets` `[rows]`; `vocab` is
 /// `shape.d_out`.
-pub fn linear_cross_entropy_forward(
+pub fn linear_cross_entropy_forward<'w>(
     shape: LinearShape,
     x: &[f32],
-    weight: Matrix<'_>,
+    weight: impl Into<TrainedWeight<'w>>,
     bias: Option<&[f32]>,
     targets: &[i64],
     options: CrossEntropyOptions,
     gradients: Option<LinearGradients<'_>>,
 ) -> Result<f32, KernelError> {
-    let LinearShape { rows, d_in, d_out: vocab } = shape;
+    let (LinearShape { rows, d_in, d_out: vocab }, weight) = (shape, weight.into());
     shape.check(x, weight)?;
     check_len("linear bias", bias.map_or(vocab, <[f32]>::len), vocab)?;
     check_len("cross-entropy targets", targets.len(), rows)?;
@@ -54,17 +56,21 @@ pub fn linear_cross_entropy_forward(
     let scale = gradients.is_some().then_some(1.0 / count as f32);
     let mut grad_x = gradients.as_mut().and_then(|gradients| gradients.x.take());
     let mut loss = 0.0;
-    // A transposed copy of the weight pays from some hundred rows on, unless the weight is stored that way.
-    let copied = grad_x.is_some() && chunk >= 2 * GRADIENT_ROWS && !weight.is_transposed();
+    // A transposed copy of the weight pays from some hundred rows on, unless the weight is stored that way. The product in bf16
+    // packs either order equally fast.
+    let TrainedWeight { matrix, precision } = weight;
+    let is_slow = precision == Precision::F32 && !matrix.is_transposed();
+    let copied = grad_x.is_some() && chunk >= 2 * GRADIENT_ROWS && is_slow;
     let transposed_len = if copied { d_in * vocab } else { 0 };
     let mut scratch = Scratch::new(chunk * vocab + transposed_len);
     let (scratch, transposed) = scratch.split_at_mut(chunk * vocab);
     let weight_transposed = if copied {
-        transpose(weight, transposed);
+        transpose(matrix, transposed);
         Matrix::new(transposed, vocab, d_in)?
     } else {
-        weight.transposed()
+        matrix.transposed()
     };
+    let weight_transposed = TrainedWeight { matrix: weight_transposed, precision };
     for first in (0..rows).step_by(chunk) {
         let shape = LinearShape { rows: chunk.min(rows - first), ..shape };
         let inputs = first * d_in..(first + shape.rows) * d_in;
@@ -89,10 +95,15 @@ const GRADIENT_ROWS: usize = 256;
 ///
 /// With few rows and a long sum, `gemm` loses time splitting the work and packing a transposed operand:
 /// `[512, 8000]` by `[8000, 256]` has 232 GFLOP/s through its threads with `Wᵀ` as a view, 293 this way.
-fn input_gradient(grad: &[f32], weight: Matrix<'_>, shape: LinearShape, out: &mut [f32]) -> Result<(), KernelError> {
+fn input_gradient(
+    grad: &[f32],
+    TrainedWeight { matrix: weight, precision }: TrainedWeight<'_>,
+    shape: LinearShape,
+    out: &mut [f32],
+) -> Result<(), KernelError> {
     let LinearShape { rows, d_in, d_out } = shape;
-    if rows < 2 * GRADIENT_ROWS || d_in == 0 {
-        return matmul(Matrix::new(grad, rows, d_out)?, weight, out, d_in, Output::Replace, Threads::Pool);
+    if rows < 2 * GRADIENT_ROWS || d_in == 0 || precision != Precision::F32 {
+        return precision.matmul(Matrix::new(grad, rows, d_out)?, weight, out, d_in, Output::Replace);
     }
     let pieces = out.par_chunks_mut(GRADIENT_ROWS * d_in).zip(grad.par_chunks(GRADIENT_ROWS * d_out));
     pieces.try_for_each(|(out, grad)| {

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::{OpError, linear, linear_onto};
+use regard_ops::{OpError, Precision, linear, linear_onto};
 
 use crate::config::check_positive;
 use crate::error::ConfigError;
@@ -93,8 +93,8 @@ impl Adapter {
         // The small matrices of all parts make up one product: all A side by side, and each B in the columns of its own.
         let down = Tensor::cat(self.parts.iter().map(|part| part.down.val()).collect(), 1);
         let up = Tensor::cat(self.parts.iter().map(|part| part.padded(self.d_out)).collect(), 0);
-        let hidden = linear(self.dropout.forward(x, pass)?, down, None, None)?;
-        linear_onto(hidden, up * self.scale, None, onto)
+        let hidden = linear(self.dropout.forward(x, pass)?, down, None, None, Precision::F32)?;
+        linear_onto(hidden, up * self.scale, None, onto, Precision::F32)
     }
 }
 

@@ -9,7 +9,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use regard_ops::{AttentionOptions, linear};
+use regard_ops::{AttentionOptions, Precision, linear};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_positive;
@@ -98,7 +98,7 @@ impl IntraAttention {
         let mut earlier: Tensor<3> = y.clone().unsqueeze_dim(1);
         for step in 1..seq {
             let context = self.context(&y, &earlier, lengths, pass)?;
-            let past = linear(Tensor::cat(vec![y, context], 1), self.past.val(), None, None)?;
+            let past = linear(Tensor::cat(vec![y, context], 1), self.past.val(), None, None, Precision::F32)?;
             y = (at(step) + past).tanh();
             earlier = Tensor::cat(vec![earlier, y.clone().unsqueeze_dim(1)], 1);
         }

@@ -75,7 +75,8 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Computes `x W + b`. Dropout of an adapter is off; layers that can have one are used [in a pass](Self::in_pass).
+    /// Computes `x W + b` in f32 with dropout of an adapter off; large layers and those that can have an adapter are used
+    /// [in a pass](Self::in_pass).
     ///
     /// # Shapes
     /// `x` `[…, d_in]` → `[…, d_out]`.
@@ -95,7 +96,7 @@ impl Linear {
         self.in_pass(&Pass::inference()).forward_activated(x, activation)
     }
 
-    /// Returns the layer for use in a pass, from which the dropout of an adapter comes.
+    /// Returns the layer for use in a pass, which decides the precision of its products and the dropout of an adapter.
     pub fn in_pass<'a>(&'a self, pass: &'a Pass<'a>) -> InPass<'a> {
         InPass { linear: self, pass }
     }
@@ -118,7 +119,7 @@ impl InPass<'_> {
     /// # Shapes
     /// `x` `[…, d_in]` → `[…, d_out]`.
     pub fn forward<const D: usize>(self, x: Tensor<D>) -> Result<Tensor<D>, OpError> {
-        self.adapted(x, |x| linear(x, self.linear.weight.val(), self.linear.bias_value(), None))
+        self.adapted(x, |x| linear(x, self.linear.weight.val(), self.linear.bias_value(), None, self.pass.precision()))
     }
 
     /// Computes `f(x W + b)`, in one operation unless there is an adapter.
@@ -128,7 +129,10 @@ impl InPass<'_> {
     pub fn forward_activated<const D: usize>(self, x: Tensor<D>, activation: Activation) -> Result<Tensor<D>, OpError> {
         match self.linear.adapter {
             Some(_) => activated(self.forward(x)?, activation),
-            None => linear(x, self.linear.weight.val(), self.linear.bias_value(), Some(activation)),
+            None => {
+                let (weight, bias) = (self.linear.weight.val(), self.linear.bias_value());
+                linear(x, weight, bias, Some(activation), self.pass.precision())
+            }
         }
     }
 
@@ -138,7 +142,10 @@ impl InPass<'_> {
     /// `x` `[…, d_in]`, `onto` `[…, d_out]` → `[…, d_out]`.
     pub fn forward_onto<const D: usize>(self, x: Tensor<D>, onto: Option<Tensor<D>>) -> Result<Tensor<D>, OpError> {
         match onto {
-            Some(onto) => self.adapted(x, |x| linear_onto(x, self.linear.weight.val(), self.linear.bias_value(), onto)),
+            Some(onto) => self.adapted(x, |x| {
+                let (weight, bias) = (self.linear.weight.val(), self.linear.bias_value());
+                linear_onto(x, weight, bias, onto, self.pass.precision())
+            }),
             None => self.forward(x),
         }
     }

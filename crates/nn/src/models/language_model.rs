@@ -78,7 +78,7 @@ impl LanguageModel {
         pass: &Pass,
     ) -> Result<Tensor<1>, NnError> {
         let states = self.states(ids, pass)?;
-        Ok(self.output.loss(states, &self.embedding.tokens, targets, options)?)
+        Ok(self.output.loss(states, &self.embedding.tokens, targets, options, pass)?)
     }
 
     /// Creates empty caches for [`logits_cached`](Self::logits_cached), one per block.

@@ -7,7 +7,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardUniform, Uniform};
-use regard_ops::{Activation, CrossEntropyOptions, linear, linear_cross_entropy};
+use regard_ops::{Activation, CrossEntropyOptions, Precision, linear, linear_cross_entropy};
 
 use super::encoder::Encoder;
 use super::transformer::TransformerConfig;
@@ -59,7 +59,7 @@ impl MaskedLanguageModel {
     ) -> Result<Tensor<1>, NnError> {
         let hidden = self.hidden(ids, lengths, positions, pass)?;
         let weight = self.encoder.embedding.tokens.weight.val().transpose();
-        Ok(linear_cross_entropy(hidden, weight, Some(self.bias.val()), targets, options)?)
+        Ok(linear_cross_entropy(hidden, weight, Some(self.bias.val()), targets, options, pass.precision())?)
     }
 
     /// Computes the logits of the tokens at `positions`, flat indices `sequence · seq + place`.
@@ -86,7 +86,7 @@ impl MaskedLanguageModel {
 
     fn logits_of(&self, hidden: Tensor<2>) -> Result<Tensor<2>, NnError> {
         let weight = self.encoder.embedding.tokens.weight.val().transpose();
-        Ok(linear(hidden, weight, Some(self.bias.val()), None)?)
+        Ok(linear(hidden, weight, Some(self.bias.val()), None, Precision::F32)?)
     }
 
     /// Computes the features that enter the output from the states of the encoder, `[n, d_model]`.

@@ -146,7 +146,7 @@ impl RecurrentLanguageModel {
         pass: &Pass,
     ) -> Result<Tensor<1>, NnError> {
         let (features, _) = self.features(ids, None, pass)?;
-        Ok(self.output.loss(features, &self.embedding, targets, options)?)
+        Ok(self.output.loss(features, &self.embedding, targets, options, pass)?)
     }
 
     /// Returns the state before the first token.

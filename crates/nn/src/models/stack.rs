@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
-use regard_ops::{AttentionOptions, CrossEntropyOptions, OpError, linear_cross_entropy};
+use regard_ops::{AttentionOptions, CrossEntropyOptions, OpError, Precision, linear_cross_entropy};
 
 use super::transformer::{EmbeddingNorm, EmbeddingScale, OutputScale, OutputWeights, TransformerConfig};
 use crate::error::{ConfigError, NnError};
@@ -282,7 +282,7 @@ impl Output {
     /// `x` `[batch, seq, d_model]` → `[batch, seq, vocab]`.
     pub fn logits(&self, x: Tensor<3>, embedding: &Embedding) -> Result<Tensor<3>, OpError> {
         let (weight, bias) = self.parameters(embedding);
-        regard_ops::linear(self.scaled(x), weight, bias, None)
+        regard_ops::linear(self.scaled(x), weight, bias, None, Precision::F32)
     }
 
     /// Computes the mean cross-entropy of `targets` without storing all logits.
@@ -295,6 +295,7 @@ impl Output {
         embedding: &Embedding,
         targets: Tensor<2, Int>,
         options: CrossEntropyOptions,
+        pass: &Pass,
     ) -> Result<Tensor<1>, OpError> {
         let (weight, bias) = self.parameters(embedding);
         let [batch, seq, d_model] = x.dims();
@@ -303,7 +304,7 @@ impl Output {
             return Err(OpError::Shape { what: "targets", expected, got: targets.dims().to_vec() });
         }
         let x = self.scaled(x).reshape([batch * seq, d_model]);
-        linear_cross_entropy(x, weight, bias, targets.reshape([batch * seq]), options)
+        linear_cross_entropy(x, weight, bias, targets.reshape([batch * seq]), options, pass.precision())
     }
 
     fn scaled(&self, x: Tensor<3>) -> Tensor<3> {

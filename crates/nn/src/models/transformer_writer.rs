@@ -120,7 +120,7 @@ impl TransformerWriter<'_> {
         pass: &Pass,
     ) -> Result<Tensor<1>, NnError> {
         let states = self.decode(source, ids, pass)?;
-        Ok(self.output.loss(states, &self.embedding.tokens, targets, options)?)
+        Ok(self.output.loss(states, &self.embedding.tokens, targets, options, pass)?)
     }
 
     /// Computes the logits of the token after each input token.

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use regard_ops::{Activation, OpError, linear, linear_fallback, linear_onto};
+use regard_ops::{Activation, OpError, Precision, linear, linear_fallback, linear_onto};
 
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, loss, training, transposed, values};
@@ -14,7 +14,7 @@ fn agrees_with_pytorch() {
             let x = golden.tensor::<3>(&name("x"), &device).require_grad();
             let weight = golden.tensor::<2>(&name("weight"), &device).transpose().detach().require_grad();
             let bias = golden.has(&name("bias")).then(|| golden.tensor::<1>(&name("bias"), &device).require_grad());
-            let out = linear(x.clone(), weight.clone(), bias.clone(), activation).unwrap();
+            let out = linear(x.clone(), weight.clone(), bias.clone(), activation, Precision::F32).unwrap();
             let gradients = loss(&out, &golden.tensor(&name("grad_out"), &device));
             close("out", &values(out), &golden.floats(&name("out")), 2e-6);
             close("grad_x", &gradient(&x, &gradients), &golden.floats(&name("grad_x")), 2e-6);
@@ -43,7 +43,7 @@ proptest! {
         let weights = leaf([batch, seq, d_out], 4);
         let results = [true, false].map(|fused| {
             let out = match fused {
-                true => linear(x.clone(), weight.clone(), bias.clone(), activation).unwrap(),
+                true => linear(x.clone(), weight.clone(), bias.clone(), activation, Precision::F32).unwrap(),
                 false => linear_fallback(x.clone(), weight.clone(), bias.clone(), activation),
             };
             let gradients = loss(&out, &weights);
@@ -67,8 +67,8 @@ proptest! {
         let (onto, weights) = (leaf([batch, seq, d_out], 4), leaf([batch, seq, d_out], 5));
         let results = [true, false].map(|fused| {
             let out = match fused {
-                true => linear_onto(x.clone(), weight.clone(), bias.clone(), onto.clone()).unwrap(),
-                false => onto.clone() + linear(x.clone(), weight.clone(), bias.clone(), None).unwrap(),
+                true => linear_onto(x.clone(), weight.clone(), bias.clone(), onto.clone(), Precision::F32).unwrap(),
+                false => onto.clone() + linear(x.clone(), weight.clone(), bias.clone(), None, Precision::F32).unwrap(),
             };
             let gradients = loss(&out, &weights);
             let [x, onto] = [&x, &onto].map(|leaf| gradient(leaf, &gradients));
@@ -82,18 +82,19 @@ proptest! {
 #[test]
 fn a_transposed_weight_gives_the_right_output() {
     let (x, weight) = (leaf([5, 3], 1), leaf([4, 3], 2));
-    let out = linear(x.clone(), weight.clone().transpose(), None, None).unwrap();
+    let out = linear(x.clone(), weight.clone().transpose(), None, None, Precision::F32).unwrap();
     close("out", &values(out), &values(x.matmul(weight.transpose())), 1e-6);
 }
 
 #[test]
 fn bad_input_is_a_typed_error() {
-    let error = linear(leaf([2, 3], 1), leaf([4, 5], 2), None, None).unwrap_err();
+    let error = linear(leaf([2, 3], 1), leaf([4, 5], 2), None, None, Precision::F32).unwrap_err();
     assert!(matches!(error, OpError::Shape { what: "input", .. }), "{error}");
-    let error = linear(leaf([2, 4], 1), leaf([4, 5], 2), Some(leaf([4], 3)), None).unwrap_err();
+    let error = linear(leaf([2, 4], 1), leaf([4, 5], 2), Some(leaf([4], 3)), None, Precision::F32).unwrap_err();
     assert!(matches!(error, OpError::Shape { what: "bias", .. }), "{error}");
-    let error = linear(leaf([2, 4], 1).cast(burn::tensor::DType::F64), leaf([4, 5], 2), None, None).unwrap_err();
+    let error = linear(leaf([2, 4], 1).cast(burn::tensor::DType::F64), leaf([4, 5], 2), None, None, Precision::F32)
+        .unwrap_err();
     assert!(matches!(error, OpError::DType { what: "input", .. }), "{error}");
-    let error = linear_onto(leaf([2, 4], 1), leaf([4, 5], 2), None, leaf([2, 4], 3)).unwrap_err();
+    let error = linear_onto(leaf([2, 4], 1), leaf([4, 5], 2), None, leaf([2, 4], 3), Precision::F32).unwrap_err();
     assert!(matches!(error, OpError::Shape { what: "residual", .. }), "{error}");
 }

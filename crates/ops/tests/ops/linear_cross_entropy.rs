@@ -1,6 +1,6 @@
 use burn::tensor::{Int, Tensor, TensorData};
 use proptest::prelude::*;
-use regard_ops::{CrossEntropyOptions, OpError, linear_cross_entropy, linear_cross_entropy_fallback};
+use regard_ops::{CrossEntropyOptions, OpError, Precision, linear_cross_entropy, linear_cross_entropy_fallback};
 
 use crate::golden::Golden;
 use crate::support::{close, gradient, leaf, training, values};
@@ -20,7 +20,7 @@ fn agrees_with_pytorch() {
             ignore_index: settings["ignore_index"].as_i64(),
             label_smoothing: settings["smoothing"].as_f64().unwrap() as f32,
         };
-        let loss = linear_cross_entropy(logits.clone(), identity, None, targets, options).unwrap();
+        let loss = linear_cross_entropy(logits.clone(), identity, None, targets, options, Precision::F32).unwrap();
         let gradients = loss.backward();
         close(&name("loss"), &values(loss), &golden.floats(&name("loss")), 2e-6);
         let got = gradient(&logits, &gradients);
@@ -44,7 +44,7 @@ proptest! {
             let (x2, bias2, targets) = (x.clone(), bias.clone(), targets.clone());
             let weight2 = if tied { weight.clone().transpose() } else { weight.clone() };
             let loss = match fused {
-                true => linear_cross_entropy(x2, weight2, bias2, targets, options).unwrap(),
+                true => linear_cross_entropy(x2, weight2, bias2, targets, options, Precision::F32).unwrap(),
                 false => linear_cross_entropy_fallback(x2, weight2, bias2, targets, options),
             };
             // The output gradient is 3, so that the backward pass has to scale.
@@ -66,7 +66,8 @@ fn bad_input_is_a_typed_error() {
         Tensor::from_data(TensorData::new(numbers, [count]), &training())
     };
     let call = |numbers, options| {
-        linear_cross_entropy(leaf([2, 3], 1), leaf([3, 5], 2), None, targets(numbers), options).unwrap_err()
+        linear_cross_entropy(leaf([2, 3], 1), leaf([3, 5], 2), None, targets(numbers), options, Precision::F32)
+            .unwrap_err()
     };
     let plain = CrossEntropyOptions::default();
     assert!(matches!(call(vec![0], plain), OpError::Shape { what: "targets", .. }));

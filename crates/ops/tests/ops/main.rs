@@ -16,6 +16,7 @@ mod layer_norm;
 mod linear;
 mod linear_attention;
 mod linear_cross_entropy;
+mod precision;
 mod recurrent;
 mod rms_norm;
 mod rope;

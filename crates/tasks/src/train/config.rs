@@ -2,9 +2,11 @@
 
 use regard_data::Budget;
 use regard_nn::ConfigError;
-use regard_nn::config::{check_above_zero, check_dropout, check_positive};
-use regard_ops::CrossEntropyOptions;
+use regard_nn::config::{PrecisionName, check_above_zero, check_dropout, check_positive};
+use regard_ops::{CrossEntropyOptions, Precision};
 use serde::{Deserialize, Serialize};
+
+use crate::error::TaskError;
 
 /// How the learning rate changes after `warmup` steps, during which it rises linearly from zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,9 @@ pub struct TrainConfig {
     pub patience: u32,
     /// Which weights are kept.
     pub keep: Keep,
+    /// Precision in which the operands of large matrix products of a step are multiplied; weights and all else are f32.
+    #[serde(with = "PrecisionName")]
+    pub precision: Precision,
 }
 
 impl Default for TrainConfig {
@@ -107,6 +112,7 @@ impl Default for TrainConfig {
             checkpoint_every: 250,
             patience: 0,
             keep: Keep::Best,
+            precision: Precision::F32,
         }
     }
 }
@@ -155,6 +161,15 @@ impl TrainConfig {
             0.0..=1.0 => Ok(()),
             other => Err(ConfigError::new("final_rate", other, "a number from 0 to 1")),
         }
+    }
+
+    /// Returns an error unless this processor can train in the precision that is set. It is not a part of
+    /// [`validate`](Self::validate), because a trained model is used in f32 on any processor.
+    pub fn check_precision(&self) -> Result<(), TaskError> {
+        self.precision.check_available().map_err(|error| {
+            let problem = format!("{error}; f32 runs everywhere");
+            TaskError::Settings { place: "train.precision".to_string(), problem }
+        })
     }
 
     /// Returns the largest size of a batch.

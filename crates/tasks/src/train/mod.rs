@@ -246,7 +246,7 @@ impl<'a, T: Task> Run<'a, T> {
         let before = (self.config.accumulate > 1).then(|| self.state.clone());
         let step = self.state.step + 1;
         let rate = self.config.rate(step, self.steps);
-        let pass = Pass::training(self.seed).at("step", step as usize);
+        let pass = Pass::training(self.seed).with_precision(self.config.precision).at("step", step as usize);
         let mut sum = StepGradients::default();
         for part in 0..self.config.accumulate {
             if part > 0 && stop.is_asked() {

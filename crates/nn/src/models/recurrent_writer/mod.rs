@@ -112,7 +112,7 @@ impl RecurrentWriter<'_> {
         let (features, choice) = self.decode(source, ids, pass)?;
         let by_reward = matches!(self.config.selection, Selection::Hard { estimator: Estimator::ScoreFunction { .. } });
         let Some(choice) = choice.filter(|_| by_reward && pass.is_training()) else {
-            let loss = self.output.loss(features, self.embedding, targets, options)?;
+            let loss = self.output.loss(features, self.embedding, targets, options, pass)?;
             return Ok(RecurrentLoss { loss, rewarded: None });
         };
         // The reward needs the logits, which the fused loss never stores.
