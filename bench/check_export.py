@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares a classifier or tagger that Regard has trained from a checkpoint with its export in `transformers`, and its adapters in `peft`.
+"""Compares a model that Regard has trained with its export in `transformers`, and its adapters in `peft`.
 
     bench/check_export.py RUN --texts texts.txt [--regard target/release/regard]
 
-Exports RUN, a model folder of `regard train classify --set model.from=…`, loads the export with `transformers`, and compares the probabilities of all
-labels for each line of the file. If RUN has adapters, they are also loaded onto the original checkpoint with `peft`. Language models are
-compared by the tokens that they write after each line.
+Exports RUN, a model folder of `regard train`, loads the export with `transformers`, and compares what both make of each line of the file:
+classifiers of texts and pictures (a line is a path) by the probabilities of all labels, masked language models by the most probable word
+for each `<mask>`, language models by the tokens that they write after the line, translators by their translations (a beam search of a
+translator of our own ranks differently: train it with `decode.size=1`). If RUN has adapters, they are also loaded onto the original
+checkpoint with `peft`.
 """
 
 import argparse
@@ -31,6 +33,42 @@ def classified(model, tokenizer, texts):
             logits = model(**tokenizer(text, return_tensors="pt")).logits[0]
         found.append(logits.softmax(-1))
     return found
+
+
+def pictures(model, folder, paths):
+    from PIL import Image
+
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False)
+    found = []
+    for path in paths:
+        with torch.no_grad():
+            found.append(model(**processor(Image.open(path).convert("RGB"), return_tensors="pt")).logits[0].softmax(-1))
+    return found
+
+
+def filled(model, tokenizer, texts, ours):
+    """Compares the most probable word for each mask, and its probability."""
+    largest, same, count = 0.0, 0, 0
+    for text, mine in zip(texts, ours):
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            rows = model(ids).logits[0].softmax(-1)[ids[0] == tokenizer.convert_tokens_to_ids("<mask>")]
+        for row, candidates in zip(rows, mine["candidates"]):
+            best = row.argmax().item()
+            largest = max(largest, abs(row[best].item() - candidates[0]["probability"]))
+            same += tokenizer.decode([best]).strip() == candidates[0]["token"]
+            count += 1
+    print(f"{same} of {count} words are the same, probabilities differ by at most {largest:.1e}")
+    return count > 0 and same == count and largest < 1e-4
+
+
+def translated(model, tokenizer, texts, ours):
+    same = 0
+    for text, mine in zip(texts, ours):
+        found = model.generate(tokenizer(text, return_tensors="pt")["input_ids"])[0]
+        same += tokenizer.decode(found, skip_special_tokens=True).strip() == mine["translation"].strip()
+    print(f"{same} of {len(texts)} translations are the same")
+    return same == len(texts)
 
 
 def compare(name, ours, theirs, names):
@@ -69,6 +107,16 @@ def main():
             sys.exit(right < len(texts))
         ours = predicted(args.regard, args.run, lines)
         names = config.id2label
+        architecture = config.architectures[0]
+        if architecture.endswith("ForMaskedLM"):
+            model = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
+            sys.exit(not filled(model, tokenizer, texts, ours))
+        if config.is_encoder_decoder:
+            model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+            sys.exit(not translated(model, tokenizer, texts, ours))
+        if architecture.endswith("ForImageClassification"):
+            model = transformers.AutoModelForImageClassification.from_pretrained(folder, dtype=torch.float32).eval()
+            sys.exit(not compare("transformers", ours, pictures(model, folder, texts), names))
         model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
         equal = compare("transformers", ours, classified(model, tokenizer, texts), names)
         adapters = pathlib.Path(args.run) / "adapter_config.json"

@@ -5,7 +5,7 @@ mod binary;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use binary::{document, documents, done, fails_with, path, regard, text, write};
+use binary::{document, documents, done, fails_with, path, regard, text, with_words, write};
 use serde_json::Value;
 
 fn golden(name: &str) -> String {
@@ -182,25 +182,10 @@ fn text_is_generated_and_looked_at() {
     fails_with(&regard(&["look", &folder]), 1, &["to look at"]);
 }
 
-/// Copies a golden folder, so that files can be put beside it, and gives it a tokeniser with a word for each token: `w0 w1 …`.
-fn with_words(name: &str, vocab: usize) -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
-    for file in ["config.json", "model.safetensors"] {
-        fs::copy(Path::new(&golden(name)).join(file), place.path().join(file)).unwrap();
-    }
-    let words: serde_json::Map<String, Value> = (0..vocab).map(|id| (format!("w{id}"), id.into())).collect();
-    let tokenizer = serde_json::json!({
-        "version": "1.0", "added_tokens": [], "pre_tokenizer": { "type": "WhitespaceSplit" },
-        "model": { "type": "WordLevel", "vocab": words, "unk_token": "w0" },
-    });
-    fs::write(place.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
-    place
-}
-
 #[test]
 fn text_is_written_as_transformers_writes_it() {
     for (name, vocab) in [("gpt2", 262), ("llama", 48), ("marian", 40), ("t5", 30)] {
-        let place = with_words(name, vocab);
+        let place = with_words(&golden(name), vocab);
         let file: Value =
             serde_json::from_slice(&fs::read(Path::new(&golden(name)).join("generation.json")).unwrap()).unwrap();
         let words = |ids: &Value| {
@@ -222,7 +207,7 @@ fn text_is_written_as_transformers_writes_it() {
 
 #[test]
 fn flags_replace_the_settings_of_a_folder() {
-    let place = with_words("llama", 48);
+    let place = with_words(&golden("llama"), 48);
     let folder = path(place.path()).to_string();
     let told = |more: &[&str]| done(&regard(&[&["generate", &folder, "w3 w9", "--tokens", "8"], more].concat()));
     let greedy = told(&[]);

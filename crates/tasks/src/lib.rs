@@ -49,7 +49,7 @@ mod words;
 mod write;
 
 pub use error::TaskError;
-use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag};
+use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag, TunedTranslate};
 pub use opened::{Examples, Opened, open, open_as};
 use run::kind_of;
 pub use run::{Finished, Kind, Request};
@@ -59,7 +59,7 @@ pub use run::{Finished, Kind, Request};
 #[inline(never)]
 pub fn kinds() -> &'static [&'static dyn Kind] {
     const KINDS: &[&dyn Kind] = &[
-        kind_of::<translate::Translate>(),
+        &Either { own: kind_of::<translate::Translate>(), tuned: kind_of::<TunedTranslate>() },
         &Either { own: kind_of::<tag::Tag>(), tuned: kind_of::<TunedTag>() },
         &Either { own: kind_of::<classify::Classify>(), tuned: kind_of::<TunedClassify>() },
         &Either { own: kind_of::<generate::Generate>(), tuned: kind_of::<TunedGenerate>() },
@@ -156,6 +156,7 @@ mod tests {
         for kind in ["gat", "gcn", "dnn"] {
             assert_eq!(unnamed::<crate::graph::Nodes>(kind), none, "graph {kind}");
         }
+        assert_eq!(unnamed::<crate::TunedTranslate>("published"), none, "translate");
         assert_eq!(unnamed::<crate::tag::Tag>("intra"), none, "tag");
         assert_eq!(unnamed::<crate::classify::Classify>("bag"), none, "classify");
         assert_eq!(unnamed::<crate::vectors::VectorTask>("dnn"), none, "vectors");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use regard_figures::{Content, Figure, Report, Saved, Section};
 use regard_inspect::{AttentionView, InspectError, MapGroup, ViewFormat};
-use regard_nn::AttentionMap;
+use regard_nn::{AttentionKind, AttentionMap, Side};
 use regard_system::save_atomically;
 use serde_json::Value;
 
@@ -27,6 +27,24 @@ impl Legend {
     /// Creates the legend of a model in which every layer has the same tokens as queries and as keys.
     pub fn of_tokens(title: impl Into<String>, tokens: Vec<String>) -> Self {
         Self::new(title, move |map| (tokens.clone(), tokens.clone(), map.site.words()))
+    }
+
+    /// Creates the legend of a translator that has read the tokens of `source` and of `read`, and predicts those of `written`. A
+    /// row of cross-attention is labelled with the token that it predicts, one of self-attention with the token that it reads.
+    pub fn of_translation(
+        title: impl Into<String>,
+        source: Vec<String>,
+        read: Vec<String>,
+        written: Vec<String>,
+    ) -> Self {
+        Self::new(title, move |map| {
+            let (queries, keys) = match (map.site.kind, map.site.side) {
+                (AttentionKind::Cross | AttentionKind::Alignment, _) => (&written, &source),
+                (_, Some(Side::Decoder)) => (&read, &read),
+                _ => (&source, &source),
+            };
+            (queries.clone(), keys.clone(), map.site.words())
+        })
     }
 
     /// Creates a legend from a function that returns the queries, the keys and the layer name of a map.

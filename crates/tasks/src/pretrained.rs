@@ -41,6 +41,7 @@ pub(crate) fn start(
     let more = EncoderKeys {
         from: Some(path.canonicalize().map_err(TaskError::io(path))?),
         embedding_scale: theirs.more.embedding_scale,
+        embedding_norm: theirs.more.embedding_norm,
         ..ours.more.clone()
     };
     Ok((tokenizer, Extended { base, more }))

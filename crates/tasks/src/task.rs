@@ -362,6 +362,12 @@ impl Prediction {
         }
     }
 
+    /// Creates the prediction of a translation, without its input.
+    pub fn of_translation(text: String) -> Self {
+        let more = BTreeMap::from([("translation".to_string(), Value::from(text.as_str()))]);
+        Self::new(text, more)
+    }
+
     /// Creates a prediction without its input.
     pub fn new(output: impl Into<String>, more: BTreeMap<String, Value>) -> Self {
         Self { input: Value::Null, output: output.into(), more }

@@ -183,6 +183,22 @@ pub fn write(place: impl AsRef<Path>, name: &str, content: impl AsRef<[u8]>) -> 
     path(&file).to_string()
 }
 
+/// Copies a folder of transformers, so that files can be put beside it, and gives it a tokeniser with a word for each token:
+/// `w0 w1 …`.
+pub fn with_words(folder: &str, vocab: usize) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        fs::copy(Path::new(folder).join(file), place.path().join(file)).unwrap();
+    }
+    let words: serde_json::Map<String, Value> = (0..vocab).map(|id| (format!("w{id}"), id.into())).collect();
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "added_tokens": [], "pre_tokenizer": { "type": "WhitespaceSplit" },
+        "model": { "type": "WordLevel", "vocab": words, "unk_token": "w0" },
+    });
+    write(&place, "tokenizer.json", tokenizer.to_string());
+    place
+}
+
 /// Returns the JSON of `regard show`.
 #[track_caller]
 pub fn shown(arguments: &[&str]) -> Value {

@@ -10,7 +10,7 @@ use regard_nn::layers::pooling::PoolingConfig;
 use regard_nn::layers::recurrent::Cell;
 use regard_nn::models::body::BodyConfig;
 use regard_nn::models::classifier::ClassifierConfig;
-use regard_nn::models::transformer::{EmbeddingScale, TransformerConfig};
+use regard_nn::models::transformer::{EmbeddingNorm, EmbeddingScale, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::answers::TargetKind;
@@ -84,9 +84,13 @@ pub struct EncoderKeys {
     pub encoder_rate: Option<f32>,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
+    /// Norm of the embedded tokens.
+    pub embedding_norm: EmbeddingNorm,
     /// How the tokens' states become one vector.
     #[serde(deserialize_with = "name_or_table")]
     pub pooling: PoolingConfig,
+    /// Number of tanh layers of `d_model` features between that vector and the output.
+    pub hidden: usize,
     /// Probability that a training token is replaced by the unknown token.
     pub word_dropout: f32,
 }
@@ -200,6 +204,7 @@ impl ModelConfig {
             Self::Transformer(Extended { base, more }) => {
                 pretrained::check_keys(more.freeze, more.encoder_rate, more.from.as_deref())?;
                 check_dropout("word_dropout", more.word_dropout)?;
+                check_layers("hidden", more.hidden.max(1))?;
                 base.transformer(1).validate()
             }
             Self::Rnn(keys) | Self::Lstm(keys) | Self::Gru(keys) => {
@@ -221,7 +226,11 @@ impl ModelConfig {
 /// A classifier on a Transformer encoder.
 fn encoding(keys: &Extended<TransformerKeys, EncoderKeys>, vocab: usize) -> ClassifierConfig {
     let Extended { base, more } = keys;
-    let encoder = TransformerConfig { embedding_scale: more.embedding_scale, ..base.transformer(vocab) };
+    let encoder = TransformerConfig {
+        embedding_scale: more.embedding_scale,
+        embedding_norm: more.embedding_norm,
+        ..base.transformer(vocab)
+    };
     ClassifierConfig {
         vocab,
         encoder: Some(encoder),
@@ -229,6 +238,7 @@ fn encoding(keys: &Extended<TransformerKeys, EncoderKeys>, vocab: usize) -> Clas
         d_model: base.d_model,
         n_layers: base.n_layers,
         pooling: more.pooling,
+        hidden: vec![base.d_model; more.hidden],
         dropout: base.dropout,
         word_dropout: more.word_dropout,
         ..ClassifierConfig::default()

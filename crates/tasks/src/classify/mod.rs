@@ -30,6 +30,7 @@ use crate::answers::{Answer, Answers, TargetKind};
 use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
+use crate::hugging_face::{Around, export_bert_classifier};
 use crate::input::{Given, InputKind, check_length};
 use crate::model::{lookup, positions, sizes};
 use crate::notes;
@@ -441,6 +442,12 @@ impl Task for Classify {
 
     fn positions<'a>(&self, model: &'a Classifier) -> Vec<Trained<'a>> {
         positions(model.encoder.as_ref(), &model.body, self.config.data.max_length)
+    }
+
+    fn export(&self, model: &Classifier, to: &Path) -> Result<(), TaskError> {
+        let around = if self.config.model.pretrained().is_some() { Around::Marks } else { Around::Nothing };
+        let tokenizer = self.tokenizer.to_json();
+        export_bert_classifier(&self.network(), model, &self.answers, (&tokenizer, around), to)
     }
 
     fn look(&self, model: &Classifier, Typed { text, encoded }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {

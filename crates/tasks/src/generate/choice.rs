@@ -46,6 +46,8 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .number(
             "train.learning_rate",
             significant(by_size(d_model as f64, &[(64.0, 3e-3), (128.0, 2e-3), (256.0, 1e-3)])),
-        );
+        )
+        // A text that is read many times is learnt by heart unless the weights are kept small.
+        .number("train.weight_decay", significant(by_size(tokens, &[(1e5, 0.3), (1e6, 0.1), (1e7, 0.01)])));
     Choice(vec![text, model, length.settings(training, facts, 200)])
 }

@@ -36,7 +36,7 @@ use crate::auto::{Asked, Choice, Facts};
 use crate::decode::{Plan, SampleOptions, Start, Wish};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
-use crate::hugging_face::export_gpt2;
+use crate::hugging_face::{export_gpt2, no_recurrence};
 use crate::input::{Given, InputKind};
 use crate::metrics::text::TextLoss;
 use crate::notes;
@@ -363,11 +363,8 @@ impl Task for Generate {
 
     fn export(&self, model: &Network, to: &Path) -> Result<(), TaskError> {
         match self.config.network(self.tokenizer.vocab()) {
-            NetworkConfig::Transformer(config) => export_gpt2(&config, model, self.tokenizer.to_json(), to),
-            NetworkConfig::Recurrent(_) => {
-                let what = "be written for transformers: it has no recurrent networks".to_string();
-                Err(TaskError::Unsupported { task: Self::NAME, what })
-            }
+            NetworkConfig::Transformer(config) => export_gpt2(&config, model, &self.tokenizer.to_json(), to),
+            NetworkConfig::Recurrent(_) => Err(no_recurrence(Self::NAME)),
         }
     }
 

@@ -69,12 +69,7 @@ impl Checkpoint {
             Network::Translation(_) => {
                 let written = self.translated(&texts, pass)?;
                 let tokenizer = self.tokenizer()?;
-                let answer = |ids: &Vec<u32>| {
-                    let text = tokenizer.decode(ids)?;
-                    let more = BTreeMap::from([("translation".to_string(), Value::from(text.as_str()))]);
-                    Ok(Prediction::new(text, more))
-                };
-                written.iter().map(answer).collect()
+                written.iter().map(|ids| Ok(Prediction::of_translation(tokenizer.decode(ids)?))).collect()
             }
         }
     }

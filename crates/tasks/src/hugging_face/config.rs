@@ -229,6 +229,11 @@ pub(super) fn wrong(field: &str, value: &Value, allowed: &str) -> CountError {
     CountError::field(field, format!("{value} found, expected {allowed}"))
 }
 
+/// Returns the name of an activation in `transformers`, if it has it.
+pub(super) fn activation_name(kind: Activation) -> Option<&'static str> {
+    ["gelu", "gelu_new", "relu", "silu", "tanh", "sigmoid"].into_iter().find(|name| activation(name) == Some(kind))
+}
+
 fn activation(name: &str) -> Option<Activation> {
     Some(match name {
         "gelu" => Activation::Gelu,

@@ -1,6 +1,5 @@
 //! Texts that a checkpoint writes token by token.
 
-use burn::tensor::Device;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Around, PublishedText};
@@ -19,6 +18,7 @@ use crate::decode::{
 use crate::error::TaskError;
 use crate::generate::writing::{Texting, searched, write};
 use crate::input::Given;
+use crate::rows::device_of;
 use crate::task::Prompt;
 
 /// Number of tokens that a language model writes if neither the caller nor the folder says how many.
@@ -39,18 +39,18 @@ pub(super) fn continued(
     };
     let starts: Vec<Start> = starts.into_iter().map(|tokens| Start { tokens, limit: count }).collect();
     let greedy = Plan::from(SampleOptions { temperature: 0.0, ..SampleOptions::default() });
-    written(loaded, texts, &starts, &Plan { beams, ..greedy }, pass)
+    written(&loaded.network, texts, &starts, &Plan { beams, ..greedy }, pass)
 }
 
 /// Writes tokens after each start: a translator translations of the texts, a language model what follows. No string ends them.
 pub(super) fn written(
-    loaded: &Loaded,
+    network: &Network,
     texts: &Texts,
     starts: &[Start],
     plan: &Plan,
     pass: &Pass,
 ) -> Result<Vec<Vec<u32>>, TaskError> {
-    let mut decoder = decoder(loaded, texts, pass)?;
+    let mut decoder = decoder(network, texts, pass)?;
     if plan.beams > 1 {
         let texting = Texting { decode: &|_| String::new(), is_continued: false };
         return searched(&mut decoder, starts, &Plan { stop: Vec::new(), ..plan.clone() }, &texting);
@@ -65,11 +65,11 @@ pub(super) fn written(
 }
 
 /// Returns a decoder with a row for each text: of a language model that has read nothing, or of a translator that has read them.
-fn decoder<'a>(loaded: &'a Loaded, texts: &Texts, pass: &Pass<'a>) -> Result<Box<dyn Decoder + 'a>, TaskError> {
-    match &loaded.network {
+fn decoder<'a>(network: &'a Network, texts: &Texts, pass: &Pass<'a>) -> Result<Box<dyn Decoder + 'a>, TaskError> {
+    match network {
         Network::Next(model) => Ok(Box::new(LanguageModelDecoder::new(model, texts.ids.len(), None, *pass)?)),
         Network::Translation(model) => {
-            let source = model.encode(padded(&texts.ids, &Device::flex())?, texts.lengths(), pass)?;
+            let source = model.encode(padded(&texts.ids, &device_of(model))?, texts.lengths(), pass)?;
             Ok(Box::new(TransformerDecoder::new(model.writer(), source, *pass)))
         }
         _ => Err(TaskError::Unsupported {
@@ -110,7 +110,7 @@ impl Checkpoint {
         let is_continued = matches!(self.loaded.network, Network::Next(_));
         let seeds: Vec<u64> = prompts.iter().map(|prompt| prompt.seed).collect();
         let texting = Texting { decode: &decode, is_continued };
-        write(&mut decoder(&self.loaded, &texts, pass)?, &starts, &seeds, &plan, &texting, piece)
+        write(&mut decoder(&self.loaded.network, &texts, pass)?, &starts, &seeds, &plan, &texting, piece)
     }
 
     /// Writes `count` tokens after each text of tokens, or translations of that length, with a beam or greedily; nothing ends them
@@ -142,7 +142,7 @@ impl Checkpoint {
         let max_len = matches!(self.loaded.network, Network::Next(_)).then_some(count);
         let (texts, wish) = (joined(texts), Wish { max_len, ..Wish::default() });
         let starts = self.starts(&generation, &texts, &wish, count)?;
-        written(&self.loaded, &texts, &starts, &generation.plan(&wish)?, pass)
+        written(&self.loaded.network, &texts, &starts, &generation.plan(&wish)?, pass)
     }
 
     /// Returns what the model reads first for each text, and how much may follow.
@@ -154,11 +154,9 @@ impl Checkpoint {
         otherwise: usize,
     ) -> Result<Vec<Start>, TaskError> {
         if let Network::Translation(_) = self.loaded.network {
-            let start = generation.start_token()?;
-            let begin = |ids: &Vec<u32>| generation.begin(&self.loaded, vec![start], wish, 2 * ids.len() + 20);
-            return texts.ids.iter().map(begin).collect();
+            return generation.translations(&self.loaded.config, texts, wish);
         }
-        let begin = |ids: &Vec<u32>| generation.begin(&self.loaded, ids.clone(), wish, otherwise);
+        let begin = |ids: &Vec<u32>| generation.begin(&self.loaded.config, ids.clone(), wish, otherwise);
         texts.ids.iter().map(begin).collect()
     }
 }

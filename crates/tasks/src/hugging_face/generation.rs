@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::load::Loaded;
+use super::network::{NetworkConfig, Texts};
 use super::sentence::longest;
 use super::store::read_json;
 use crate::decode::{Patience, Plan, Rules, SampleOptions, Start, Wish};
@@ -123,10 +124,14 @@ impl Generation {
     /// Reads the settings of a folder. A setting that we do not know or do not follow is an error.
     pub fn read(loaded: &Loaded) -> Result<Self, TaskError> {
         let path = loaded.folder.join(GENERATION);
-        if !path.is_file() {
-            return Self::of(&Value::Null, &loaded.settings, loaded.folder.join(CONFIG));
+        match path.is_file() {
+            true => Self::of_file(&read_json(&path, MOST_BYTES)?, &loaded.settings, path),
+            false => Self::of(&Value::Null, &loaded.settings, loaded.folder.join(CONFIG)),
         }
-        let settings = read_json(&path, MOST_BYTES)?;
+    }
+
+    /// Reads the settings of a file, and tokens that they lack from `config`. A setting that we do not know is an error.
+    pub fn of_file(settings: &Value, config: &Value, path: PathBuf) -> Result<Self, TaskError> {
         let Some(fields) = settings.as_object() else {
             return Err(TaskError::folder(&path, "expected a JSON object"));
         };
@@ -138,7 +143,7 @@ impl Generation {
                 format!("{key}: {value} found: Regard does not know this setting, which may change what is written");
             return Err(TaskError::folder(&path, problem));
         }
-        Self::of(&settings, &loaded.settings, path)
+        Self::of(settings, config, path)
     }
 
     /// Reads settings, and tokens that they lack from `config`, which has all settings if there are none.
@@ -228,6 +233,13 @@ impl Generation {
         self.start.ok_or_else(|| TaskError::folder(&self.path, problem))
     }
 
+    /// Returns how the translation of each source begins, and how long it may be.
+    pub fn translations(&self, config: &NetworkConfig, sources: &Texts, wish: &Wish) -> Result<Vec<Start>, TaskError> {
+        let start = self.start_token()?;
+        let begin = |source: &Vec<u32>| self.begin(config, vec![start], wish, 2 * source.len() + 20);
+        sources.ids.iter().map(begin).collect()
+    }
+
     /// Returns the token that a text without a prompt begins with.
     pub fn beginning(&self) -> Result<Vec<u32>, TaskError> {
         let none = || TaskError::input("prompt", "the beginning of a text", "none");
@@ -236,8 +248,14 @@ impl Generation {
 
     /// Returns a start with its limit: what the caller asks for, else what the settings say, else `otherwise`; and never more than
     /// there are positions. Returns an error if nothing can follow the tokens though the caller has not asked for nothing.
-    pub fn begin(&self, loaded: &Loaded, tokens: Vec<u32>, wish: &Wish, otherwise: usize) -> Result<Start, TaskError> {
-        let room = longest(&loaded.config).unwrap_or(usize::MAX).saturating_sub(tokens.len());
+    pub fn begin(
+        &self,
+        config: &NetworkConfig,
+        tokens: Vec<u32>,
+        wish: &Wish,
+        otherwise: usize,
+    ) -> Result<Start, TaskError> {
+        let room = longest(config).unwrap_or(usize::MAX).saturating_sub(tokens.len());
         let total = self.max_total.map(|total| total.saturating_sub(tokens.len()));
         let limit = wish.max_len.or(self.max_new).or(total).unwrap_or(otherwise).min(room);
         if limit == 0 && wish.max_len != Some(0) {

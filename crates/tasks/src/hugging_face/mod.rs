@@ -17,6 +17,7 @@ mod load;
 mod network;
 mod opened;
 mod own;
+mod scaling;
 mod score;
 mod sentence;
 mod store;
@@ -30,7 +31,9 @@ pub use dump::Dump;
 pub use llama2_c::import_llama2_c;
 pub use load::{Precision, describe};
 pub use opened::{Checkpoint, DumpInput};
-pub(crate) use own::export_gpt2;
+pub(crate) use own::{
+    Around, TranslatorParts, export_bert_classifier, export_gpt2, export_marian, export_masked_bert, no_recurrence,
+};
 pub use verify::Comparison;
 
 /// Name of checkpoints in messages, where a trained model has the name of its task.

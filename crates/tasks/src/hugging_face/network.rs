@@ -180,6 +180,15 @@ impl Network {
         })
     }
 
+    /// Returns the outputs of the head of an encoder of texts, `[batch, seq or 1, outputs]`.
+    pub fn head_outputs(&self, texts: &Texts, device: &Device, pass: &Pass) -> Result<Tensor<3>, TaskError> {
+        let Self::Encoder(model) = self else {
+            return Err(NnError::input("model", "an encoder of texts", "another").into());
+        };
+        let types = texts.types.as_ref().map(|types| padded(types, device)).transpose()?;
+        Ok(model.forward(padded(&texts.ids, device)?, types, texts.lengths(), pass)?)
+    }
+
     /// Returns whether the head of an encoder labels every token.
     pub fn labels_tokens(&self) -> bool {
         matches!(self, Self::Encoder(model) if model.head.output.is_some() && model.head.reads() == HeadInput::Every)
@@ -192,11 +201,16 @@ fn last(states: &[Tensor<3>]) -> Tensor<3> {
 
 /// Returns texts as a tensor, padded on the right with 0.
 pub(super) fn padded(rows: &[Vec<u32>], device: &Device) -> Result<Tensor<2, Int>, TaskError> {
+    padded_with(0, rows, device)
+}
+
+/// Returns texts as a tensor, padded on the right with `fill`, which may be no token.
+pub(super) fn padded_with(fill: i32, rows: &[Vec<u32>], device: &Device) -> Result<Tensor<2, Int>, TaskError> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     if let Some(id) = rows.iter().flatten().find(|&&id| i32::try_from(id).is_err()) {
         return Err(TaskError::input("token", "a number below 2³¹", id.to_string()));
     }
     let filled =
-        rows.iter().flat_map(|row| row.iter().map(|&id| id as i32).chain(std::iter::repeat_n(0, width - row.len())));
+        rows.iter().flat_map(|row| row.iter().map(|&id| id as i32).chain(std::iter::repeat_n(fill, width - row.len())));
     Ok(Tensor::from_data(TensorData::new(filled.collect::<Vec<i32>>(), [rows.len(), width]), device))
 }

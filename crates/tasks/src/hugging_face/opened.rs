@@ -8,17 +8,15 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 use regard_data::{ImageSize, PublishedText, PublishedTokenizer};
 use regard_inspect::show::Shown;
-use regard_nn::{AttentionKind, Capture, Inventory, Means, Pass, Side, Wanted};
-use serde_json::Value;
+use regard_nn::{Capture, Inventory, Means, Pass, Wanted};
 
 use super::answer::{Read, joined};
-use super::config::ConfigFile;
 use super::dump::Dump;
 use super::generation::Generation;
 use super::load::{Loaded, Precision};
 use super::network::{Network, NetworkConfig, Texts};
+use super::scaling::Scaling;
 use super::sentence::{Sentences, longest};
-use super::store::read_json;
 use super::verify::{self, Comparison, ending};
 use super::{TASK, export};
 use crate::decode::Wish;
@@ -176,7 +174,7 @@ impl Checkpoint {
                 return Err(TaskError::input("input", "the path of a PNG or JPEG picture", "a built-in picture"));
             }
         };
-        let scaling = Scaling::read(&self.loaded.folder, channels)?;
+        let scaling = Scaling::read(&self.loaded.folder, channels, size)?;
         Ok(Read::Picture(scaling.apply(&image.pixels, size * size)))
     }
 
@@ -215,14 +213,7 @@ impl Checkpoint {
             let end = ending(&self.loaded.settings).first().and_then(|&id| tokenizer.token(id as u32));
             let written: Vec<String> = read[1..].iter().cloned().chain([end.unwrap_or_default()]).collect();
             let title = format!("{text} → {}", tokenizer.decode(&found[0])?);
-            return Ok(Legend::new(title, move |map| {
-                let (queries, keys) = match (map.site.kind, map.site.side) {
-                    (AttentionKind::Cross, _) => (&written, &source),
-                    (_, Some(Side::Decoder)) => (&read, &read),
-                    _ => (&source, &source),
-                };
-                (queries.clone(), keys.clone(), map.site.words())
-            }));
+            return Ok(Legend::of_translation(title, source, read, written));
         }
         self.loaded.network.last_states(&joined(&[encoded]), &Device::flex(), pass)?;
         let answer = self.answers(std::slice::from_ref(input), &pass.without_capture()).ok();
@@ -238,67 +229,6 @@ impl Checkpoint {
 fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TaskError> {
     let numbers = tensor.into_data().try_into_vec_as::<f32>();
     numbers.map_err(|error| TaskError::input("states", "numbers", error.to_string()))
-}
-
-/// File with the settings of [`Scaling`].
-pub(super) const PREPROCESSOR: &str = "preprocessor_config.json";
-
-/// How the pixels of a picture become the numbers that a model reads, by its `preprocessor_config.json`.
-pub(super) struct Scaling {
-    mean: Vec<f32>,
-    deviation: Vec<f32>,
-    factor: f32,
-}
-
-impl Scaling {
-    fn read(folder: &Path, channels: usize) -> Result<Self, TaskError> {
-        let path = folder.join(PREPROCESSOR);
-        let settings = if path.is_file() { read_json(&path, 1_000_000)? } else { Value::Null };
-        Self::of(&settings, &path, channels)
-    }
-
-    /// Reads settings; `path` is where they come from, for messages.
-    pub fn of(settings: &Value, path: &Path, channels: usize) -> Result<Self, TaskError> {
-        let file = ConfigFile(settings);
-        let refuse = |error: regard_inspect::count::CountError| TaskError::folder(path, error.to_string());
-        let numbers = |key: &str| -> Result<Vec<f32>, TaskError> {
-            let Some(list) = file.get(key) else { return Ok(vec![0.5; channels]) };
-            let numbers: Option<Vec<f32>> =
-                list.as_array().and_then(|list| list.iter().map(|one| one.as_f64().map(|one| one as f32)).collect());
-            numbers
-                .filter(|numbers| numbers.len() == channels)
-                .ok_or_else(|| TaskError::folder(path, format!("{key}: {list} found, expected {channels} numbers")))
-        };
-        // Pictures are resized as Pillow does with its filter 2, bilinear.
-        let fixed: [(&str, &[Value]); 3] = [
-            ("resample", &[Value::from(2)]),
-            ("do_resize", &[Value::Bool(true)]),
-            ("do_center_crop", &[Value::Bool(false)]),
-        ];
-        for (key, allowed) in fixed {
-            if let Some(value) = file.get(key).filter(|value| !allowed.contains(value)) {
-                return Err(TaskError::folder(path, format!("{key}: {value} found, expected {}", allowed[0])));
-            }
-        }
-        let normalised = file.flag("do_normalize", true).map_err(refuse)?;
-        let factor = match file.flag("do_rescale", true).map_err(refuse)? {
-            true => file.number("rescale_factor", 1.0 / 255.0).map_err(refuse)?,
-            false => 1.0,
-        };
-        let (mean, deviation) = match normalised {
-            true => (numbers("image_mean")?, numbers("image_std")?),
-            false => (vec![0.0; channels], vec![1.0; channels]),
-        };
-        Ok(Self { mean, deviation, factor })
-    }
-
-    pub fn apply(&self, pixels: &[u8], of_a_channel: usize) -> Vec<f32> {
-        let scaled = |(at, &pixel): (usize, &u8)| {
-            let channel = at / of_a_channel;
-            (f32::from(pixel) * self.factor - self.mean[channel]) / self.deviation[channel]
-        };
-        pixels.iter().enumerate().map(scaled).collect()
-    }
 }
 
 fn cannot<T>(what: &str) -> Result<T, TaskError> {

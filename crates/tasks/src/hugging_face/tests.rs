@@ -106,9 +106,10 @@ fn generated_tokens_equal_those_of_transformers() {
                     NetworkConfig::Translation(_) => vec![generation.start_token().unwrap()],
                     _ => ids.clone(),
                 };
-                let starts = ids.iter().map(|ids| generation.begin(&loaded, start(ids), &Wish::default(), 12).unwrap());
+                let begin = |ids| generation.begin(&loaded.config, start(ids), &Wish::default(), 12).unwrap();
+                let starts = ids.iter().map(begin);
                 let (starts, texts) = (starts.collect::<Vec<_>>(), Texts::new(ids.to_vec()));
-                written(&loaded, &texts, &starts, &plan, &Pass::inference()).unwrap()
+                written(&loaded.network, &texts, &starts, &plan, &Pass::inference()).unwrap()
             };
             let together = write(&prompts);
             assert_eq!(together, rows(&case["written"]), "{name}: {}", case["settings"]);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use regard_data::{Case, TokenizerConfig, TokenizerKind};
 use regard_nn::config::{check_above_zero, check_positive, name_or_table};
-use regard_nn::models::transformer::{EmbeddingScale, TransformerConfig};
+use regard_nn::models::transformer::{EmbeddingNorm, EmbeddingScale, TransformerConfig};
 use regard_nn::{ConfigError, Init};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,8 @@ impl DataSection for DataConfig {
 pub struct EncoderKeys {
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,
+    /// Norm of the embedded tokens.
+    pub embedding_norm: EmbeddingNorm,
     /// Distribution of the initial weights.
     #[serde(deserialize_with = "name_or_table")]
     pub first_weights: FirstWeights,
@@ -72,7 +74,11 @@ impl ModelConfig {
     /// The configuration of the encoder.
     pub fn transformer(&self, vocab: usize) -> TransformerConfig {
         let Self::Transformer(Extended { base, more }) = self;
-        TransformerConfig { embedding_scale: more.embedding_scale, ..base.transformer(vocab) }
+        TransformerConfig {
+            embedding_scale: more.embedding_scale,
+            embedding_norm: more.embedding_norm,
+            ..base.transformer(vocab)
+        }
     }
 
     /// `init` with the distribution of the initial weights that `first_weights` selects.

@@ -29,6 +29,7 @@ pub use self::config::{Config, ModelConfig};
 use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
+use crate::hugging_face::export_masked_bert;
 use crate::input::{Given, InputKind, check_length};
 use crate::model::sizes;
 use crate::notes;
@@ -404,10 +405,9 @@ impl Task for Pretrain {
         vec![Trained { part: "encoder", layer: &model.encoder.embedding.position, longest }]
     }
 
-    fn export(&self, _: &MaskedLanguageModel, _: &Path) -> Result<(), TaskError> {
-        let what =
-            "be written for transformers: BERT normalises the embedded tokens, which this encoder does not".to_string();
-        Err(TaskError::Unsupported { task: Self::NAME, what })
+    fn export(&self, model: &MaskedLanguageModel, to: &Path) -> Result<(), TaskError> {
+        let config = self.config.model.transformer(self.tokenizer.vocab());
+        export_masked_bert(&config, model, &self.tokenizer.to_json(), to)
     }
 
     fn look(&self, model: &MaskedLanguageModel, Typed { text, row }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {

@@ -8,9 +8,8 @@ use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, ro
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let (recordings, sound) = (facts.examples as f64, facts.seconds);
     let is_text = asked.config.data.target == Aim::Text;
-    let d_model = asked.width(by_size(sound, &[(60.0, 64.0), (1e3, 96.0), (1e5, 192.0)]));
-    let n_layers =
-        asked.count("model.n_layers", by_size(sound, &[(100.0, 2.0), (1e3, 3.0), (1e5, 4.0)]).round() as usize);
+    let d_model = asked.width(by_size(sound, &[(1e3, 96.0), (1e5, 192.0)]));
+    let n_layers = asked.count("model.n_layers", by_size(sound, &[(1e3, 3.0), (1e5, 4.0)]).round() as usize);
 
     let about = format!("{} recordings of {:.1} seconds", count(facts.examples), sound / recordings.max(1.0));
     // Many recordings show by themselves what does not matter.
@@ -27,19 +26,16 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
         .count("model.d_model", d_model)
         .count("model.n_layers", n_layers)
         .count("model.d_ff", rounded(2.67 * d_model as f64, 32))
-        .number("model.dropout", share(by_size(sound, &[(60.0, 0.2), (1e3, 0.1), (1e5, 0.05)])));
+        .number("model.dropout", share(by_size(sound, &[(1e3, 0.1), (1e5, 0.05)])));
 
     let mel = &asked.config.data;
     let vectors = 1000.0 * sound / (mel.hop * mel.stride as f64).max(1e-3);
-    let batch =
-        asked.count("train.batch_examples", rounded(by_size(recordings, &[(100.0, 8.0), (3e3, 24.0), (1e5, 32.0)]), 4));
+    let batch = asked.count("train.batch_examples", 32);
     let weights = n_layers as f64 * 9.3 * (d_model * d_model) as f64;
     let work = Work { batches: recordings / batch as f64, seconds: seconds(vectors, 2.0 * weights) + 2e-3 * sound };
     // Recordings are changed at random each time, so that many passes do no harm.
-    let passes = by_size(recordings, &[(100.0, 150.0), (3e3, 40.0), (1e5, 4.0)]);
-    let length = Length::new(work, passes, 600.0, asked);
-    let training = Reason::new(length.words())
-        .count("train.batch_examples", batch)
-        .number("train.label_smoothing", if is_text { 0.0 } else { 0.1 });
+    let passes = by_size(sound, &[(50.0, 250.0), (1e3, 50.0), (4e4, 4.0)]);
+    let length = Length::new(work, passes, 500.0, asked);
+    let training = Reason::new(length.words()).count("train.batch_examples", batch);
     Choice(vec![data, model, length.settings(training, facts, 2_000)])
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regard_data::{Case, Column, Fold, PairColumns, TokenizerConfig, TokenizerKind};
+use regard_data::{Case, Column, Fold, TokenizerConfig, TokenizerKind};
 use regard_nn::ConfigError;
 use regard_nn::config::name_or_table;
 use regard_nn::layers::attention::context::Selection;
@@ -13,6 +13,7 @@ use regard_nn::models::recurrent_writer::{Alignment, Attend};
 use regard_nn::models::transformer::{EmbeddingScale, Memory, OutputWeights, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
+use super::files::PairFiles;
 use crate::data_share::check_share;
 use crate::decode::BeamOptions;
 use crate::error::TaskError;
@@ -59,9 +60,10 @@ impl Default for DataConfig {
 }
 
 impl DataConfig {
-    /// The columns that hold source and target.
-    pub(super) fn columns(&self) -> PairColumns {
-        PairColumns { source: self.source.clone(), target: self.target.clone() }
+    /// The files of the pairs.
+    pub(super) fn files(&self) -> PairFiles<'_> {
+        let Self { path, fold, source, target, share, .. } = self;
+        PairFiles { path: path.as_deref(), fold: *fold, source, target, share: *share }
     }
 }
 

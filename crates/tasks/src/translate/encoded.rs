@@ -10,7 +10,7 @@ const CHUNK: usize = 4_096;
 /// The tokens of many pairs, stored in chunks: two vectors per pair would double the memory, and so would one vector that
 /// grows with all of them.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     /// Chunks of [`CHUNK`] pairs; the last one may have fewer.
     chunks: Vec<Chunk>,
 }
@@ -24,7 +24,7 @@ struct Chunk {
 
 /// The tokens of a pair, without `<s>` and `</s>`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Encoded<'a> {
+pub(crate) struct Encoded<'a> {
     pub source: &'a [u32],
     pub target: &'a [u32],
 }
@@ -79,13 +79,13 @@ impl Pairs {
 
 /// A distinct source with all its translations.
 #[derive(Debug, Clone)]
-pub(super) struct Sentence {
+pub(crate) struct Sentence {
     pub source: String,
     pub references: Vec<String>,
 }
 
 /// Groups pairs by source: each distinct source with all its translations.
-pub(super) fn sentences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Sentence> {
+pub(crate) fn sentences<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Vec<Sentence> {
     let mut sentences: Vec<Sentence> = Vec::new();
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     for pair in pairs {

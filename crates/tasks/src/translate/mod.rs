@@ -6,7 +6,9 @@
 
 mod choice;
 mod config;
-mod encoded;
+pub(crate) mod encoded;
+pub(crate) mod files;
+pub(crate) mod scoring;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +18,8 @@ use std::path::Path;
 use burn::module::Module;
 use rayon::prelude::*;
 use regard_data::{
-    Budget, Column, END, PAD, Pair, PairColumns, START, Source, Split, Splits, Tokenizer, TokenizerKind, UNK, batches,
-    builtin, in_order, is_jsonl, lacks_spaces, load_pairs, read_pairs, read_sources,
+    Budget, Column, END, PAD, Pair, START, Split, Splits, Tokenizer, TokenizerKind, UNK, batches, in_order,
+    lacks_spaces, read_pairs, read_sources,
 };
 use regard_inspect::count::{Architecture, Description, RecurrentModel};
 use regard_inspect::show::position::Trained;
@@ -25,28 +27,26 @@ use regard_nn::layers::attention::context::Selection;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::recurrent_translator::RecurrentTranslator;
 use regard_nn::models::stack::TokenEmbedding;
-use regard_nn::{AttentionKind, Init, Pass, Side};
+use regard_nn::{Init, Pass};
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 
 pub use self::config::Config;
-use self::config::{DataConfig, NetworkConfig};
+use self::config::NetworkConfig;
 use self::encoded::{Encoded, Pairs, Sentence, sentences};
+use self::scoring::{evaluation, samples};
 use crate::auto::{Asked, Choice, Facts};
-use crate::data_share::keep_share;
 use crate::decode::{Hypothesis, RecurrentDecoder, TransformerDecoder, beam};
 use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
+use crate::hugging_face::{TranslatorParts, export_marian, no_recurrence};
 use crate::input::{Given, InputKind, check_length};
-use crate::metrics::bleu::bleu;
-use crate::metrics::chrf::{ChrfOptions, chrf};
-use crate::metrics::text::exact_match;
 use crate::model::{Chosen, sizes};
 use crate::notes;
 use crate::rewards;
 use crate::rows::{SCORING, device_of, padded, spread};
-use crate::survey::{RawExample, RawInput};
-use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
+use crate::survey::RawExample;
+use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
 
 /// Number of training pairs whose text is kept, to show some of them.
 const SHOWN_OF_TRAINING: usize = 1_000;
@@ -89,20 +89,6 @@ pub struct Translate {
 }
 
 impl Translate {
-    /// Reads the pairs of the run, not yet tokenised.
-    fn pairs(config: &Config) -> Result<Splits<Pair>, TaskError> {
-        let DataConfig { path, fold, share, .. } = &config.data;
-        let mut splits = match path {
-            Some(path) => load_pairs(&Source { path: path.clone(), fold: *fold }, &config.data.columns())?,
-            None => {
-                let pair = |sentence: builtin::Sentence| Pair::new(&sentence.text(), &sentence.french);
-                builtin::english_french(builtin::Sizes::default(), 1).map(pair)
-            }
-        };
-        keep_share(&mut splits, *share, "pairs", |pair| pair.source().to_string())?;
-        Ok(splits)
-    }
-
     /// Encodes the splits of a run, and drops each as soon as it is encoded: a large file must not be in memory twice.
     fn encoded_parts(&self, pairs: Splits<Pair>) -> Result<Parts<Part>, TaskError> {
         let Splits { train, dev, test, mut notes } = pairs;
@@ -161,17 +147,6 @@ impl Translate {
             }
         }
         part
-    }
-
-    /// The columns of a file given after training. Names of languages are ignored unless it is JSONL: others have no header.
-    fn columns_of(&self, path: &Path) -> PairColumns {
-        let named = |column: &Option<Column>| column.as_ref().and_then(Column::name).is_some();
-        let mut columns = self.config.data.columns();
-        if !is_jsonl(path) {
-            columns.source.take_if(|_| named(&self.config.data.source));
-            columns.target.take_if(|_| named(&self.config.data.target));
-        }
-        columns
     }
 
     /// Computes the loss of some pairs.
@@ -279,7 +254,7 @@ impl Task for Translate {
     }
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
-        let pairs = Self::pairs(&config)?;
+        let pairs = config.data.files().read()?;
         let tokenizer = config.data.tokenizer.train(texts(&pairs.train))?;
         let task = Self { config, tokenizer };
         let parts = task.encoded_parts(pairs)?;
@@ -299,20 +274,15 @@ impl Task for Translate {
     }
 
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
-        self.encoded_parts(Self::pairs(&self.config)?)
+        self.encoded_parts(self.config.data.files().read()?)
     }
 
     fn raw(config: &Config) -> Result<Option<Splits<RawExample>>, TaskError> {
-        let raw = |pair: Pair| RawExample {
-            input: RawInput::Text(pair.source().to_string()),
-            answer: pair.target().to_string(),
-            labels: Vec::new(),
-        };
-        Ok(Some(Self::pairs(config)?.map(raw)))
+        Ok(Some(config.data.files().raw()?))
     }
 
     fn part(&self, path: &Path) -> Result<Part, TaskError> {
-        Ok(self.scored(read_pairs(path, &self.columns_of(path))?.examples))
+        Ok(self.scored(read_pairs(path, &self.config.data.files().columns_of(path))?.examples))
     }
 
     fn described(&self) -> Option<Description> {
@@ -400,31 +370,12 @@ impl Task for Translate {
         sources.iter_mut().for_each(|source| source.truncate(most));
         let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
         let found: Vec<String> = self.search(model, &sources, pass)?.iter().map(|found| self.text(found)).collect();
-        let references: Vec<Vec<String>> = sentences.iter().map(|sentence| sentence.references.clone()).collect();
-        let mut scores = Vec::new();
-        if targets > 0 {
-            scores.push(("loss", nats / targets as f64));
-        }
-        if !sentences.is_empty() {
-            scores.extend([
-                ("bleu", bleu(&found, &references).score),
-                ("chrf", chrf(&found, &references, ChrfOptions::default())),
-                ("exact", exact_match(&found, &references)),
-            ]);
-        }
-        if !longer.is_empty() {
-            let found: Vec<String> = longer.iter().map(|&at| found[at].clone()).collect();
-            let references: Vec<Vec<String>> = longer.iter().map(|&at| references[at].clone()).collect();
-            scores.extend([
-                ("bleu_longer", bleu(&found, &references).score),
-                ("exact_longer", exact_match(&found, &references)),
-            ]);
-        }
-        Ok(Evaluation { examples: sentences.len(), ..Evaluation::new(scores, "chrf", Better::Higher) })
+        let loss = (targets > 0).then(|| nats / targets as f64);
+        Ok(evaluation(&sentences, &found, loss, &longer))
     }
 
     fn questions(&self, path: &Path) -> Result<Option<Questions>, TaskError> {
-        Ok(read_sources(path, &self.columns_of(path))?.map(Questions::lines))
+        Ok(read_sources(path, &self.config.data.files().columns_of(path))?.map(Questions::lines))
     }
 
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
@@ -442,13 +393,7 @@ impl Task for Translate {
     }
 
     fn samples(&self, part: &Part, count: usize) -> Vec<Sample> {
-        // Spread over the split, since neighbours are often similar.
-        let step = (part.sentences.len() / count.max(1)).max(1);
-        let sample = |sentence: &Sentence| Sample {
-            given: sentence.source.as_str().into(),
-            expected: sentence.references.first().cloned().unwrap_or_default(),
-        };
-        part.sentences.iter().step_by(step).take(count).map(sample).collect()
+        samples(&part.sentences, count).collect()
     }
 
     fn telling(&self, _: &Translator) -> Result<Typed, TaskError> {
@@ -463,6 +408,15 @@ impl Task for Translate {
             Some(target) => vec![of("encoder", &model.source_embedding), of("decoder", target)],
             None => vec![of("encoder and decoder", &model.source_embedding)],
         }
+    }
+
+    fn export(&self, model: &Translator, to: &Path) -> Result<(), TaskError> {
+        let NetworkConfig::Transformer(config) = NetworkConfig::of(&self.config.model, self.tokenizer.vocab()) else {
+            return Err(no_recurrence(Self::NAME));
+        };
+        let (decode, max_length) = (self.config.more.decode, self.config.data.max_length);
+        let parts = TranslatorParts { tokenizer: &self.tokenizer.to_json(), decode, max_length };
+        export_marian(&config, model, &parts, to)
     }
 
     fn look(&self, model: &Translator, Typed { text, ids: source }: &Typed, pass: &Pass) -> Result<Legend, TaskError> {
@@ -489,19 +443,11 @@ impl Task for Translate {
             tokens
         };
         let source = ended(pieces(source));
-        // A row of cross-attention is labelled with the token it predicts, one of self-attention with the token it reads.
         let written = ended(pieces(&best));
         let read: Vec<String> = ["<s>".to_string()].into_iter().chain(pieces(&best)).collect();
         let sure = self.predicted(&found[0]).certainty();
         let title = format!("{text} → {}{sure}", self.tokenizer.decode(&best));
-        Ok(Legend::new(title, move |map| {
-            let (queries, keys) = match (map.site.kind, map.site.side) {
-                (AttentionKind::Cross | AttentionKind::Alignment, _) => (&written, &source),
-                (_, Some(Side::Decoder)) => (&read, &read),
-                _ => (&source, &source),
-            };
-            (queries.clone(), keys.clone(), map.site.words())
-        }))
+        Ok(Legend::of_translation(title, source, read, written))
     }
 }
 

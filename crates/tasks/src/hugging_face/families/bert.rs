@@ -34,8 +34,10 @@ pub(super) const READ: &[&str] = &[
 pub(super) const TUNING: Tuning = Tuning {
     dropout: ("hidden_dropout_prob", 0.1),
     attention_dropout: ("attention_probs_dropout_prob", 0.1),
+    inner_dropout: None,
     head_dropout: ("classifier_dropout", None),
     adapted: &["query", "value"],
+    fixed: &[],
 };
 
 const NAMES: BlockNames = BlockNames {

@@ -56,8 +56,10 @@ impl Family for DistilBert {
         Tuning {
             dropout: ("dropout", 0.1),
             attention_dropout: ("attention_dropout", 0.1),
+            inner_dropout: None,
             head_dropout: ("seq_classif_dropout", Some(0.2)),
             adapted: &["q_lin", "v_lin"],
+            fixed: &[],
         }
     }
 

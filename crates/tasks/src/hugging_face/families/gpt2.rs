@@ -58,8 +58,10 @@ impl Family for Gpt2 {
         Tuning {
             dropout: ("resid_pdrop", 0.1),
             attention_dropout: ("attn_pdrop", 0.1),
+            inner_dropout: None,
             head_dropout: ("classifier_dropout", None),
             adapted: &["c_attn"],
+            fixed: &[],
         }
     }
 

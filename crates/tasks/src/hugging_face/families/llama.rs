@@ -176,8 +176,10 @@ impl Family for Llama {
             // These models have dropout of attention weights only.
             dropout: ("resid_pdrop", 0.0),
             attention_dropout: ("attention_dropout", 0.0),
+            inner_dropout: None,
             head_dropout: ("classifier_dropout", None),
             adapted: &["q_proj", "v_proj"],
+            fixed: &[],
         }
     }
 

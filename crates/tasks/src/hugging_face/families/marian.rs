@@ -104,8 +104,10 @@ impl Family for Marian {
         Tuning {
             dropout: ("dropout", 0.1),
             attention_dropout: ("attention_dropout", 0.0),
+            inner_dropout: Some(("activation_dropout", 0.0)),
             head_dropout: ("classifier_dropout", None),
             adapted: &["q_proj", "v_proj"],
+            fixed: &["output.bias"],
         }
     }
 

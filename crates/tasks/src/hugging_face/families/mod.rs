@@ -46,10 +46,14 @@ pub(super) struct Tuning {
     pub dropout: (&'static str, f64),
     /// Key of the dropout of attention weights, and its default.
     pub attention_dropout: (&'static str, f64),
+    /// Key of the dropout inside the feed-forward part, and its default, if the family has one.
+    pub inner_dropout: Option<(&'static str, f64)>,
     /// Key of the dropout before the output layer of a head, and its default; `None` for the dropout of features.
     pub head_dropout: (&'static str, Option<f64>),
     /// Endings of the names of the layers that get adapters by default, as in the library `peft`.
     pub adapted: &'static [&'static str],
+    /// Parameters that `transformers` never trains.
+    pub fixed: &'static [&'static str],
 }
 
 const FAMILIES: &[&dyn Family] = &[

@@ -116,8 +116,10 @@ impl Family for T5 {
         Tuning {
             dropout: ("dropout_rate", 0.1),
             attention_dropout: ("dropout_rate", 0.1),
+            inner_dropout: Some(("dropout_rate", 0.1)),
             head_dropout: ("classifier_dropout", None),
             adapted: &["q", "v"],
+            fixed: &[],
         }
     }
 

@@ -92,8 +92,10 @@ impl Family for Vit {
         Tuning {
             dropout: ("hidden_dropout_prob", 0.0),
             attention_dropout: ("attention_probs_dropout_prob", 0.0),
+            inner_dropout: None,
             head_dropout: ("classifier_dropout", Some(0.0)),
             adapted: &["query", "value"],
+            fixed: &[],
         }
     }
 

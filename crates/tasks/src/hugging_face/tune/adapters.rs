@@ -6,7 +6,7 @@ use regard_nn::ConfigError;
 use regard_nn::layers::adapter::AdapterPlan;
 use serde_json::json;
 
-use super::base::Base;
+use super::base::{Base, block};
 use super::config::LoraKeys;
 use super::export::{by_name, rescale};
 use crate::error::TaskError;
@@ -55,7 +55,7 @@ pub(super) fn plan_adapters(table: &Table, lora: &LoraKeys, usual: &[&str]) -> R
 
 /// Returns whether a parameter is the matrix of a linear layer inside a block.
 fn is_matrix(entry: &Entry) -> bool {
-    entry.ours.contains("layers.")
+    block(&entry.ours).is_some()
         && entry.ours.ends_with(".weight")
         && entry.pieces.iter().all(|piece| piece.shape.len() == 2)
 }

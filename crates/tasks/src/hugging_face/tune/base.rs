@@ -28,13 +28,15 @@ const RECORD: &str = "hugging_face.json";
 
 /// What a network is trained for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Goal {
+pub(in crate::hugging_face) enum Goal {
     /// A label, labels or a number for a whole text or picture: the names of the outputs, and the kind of problem.
     Whole(Vec<String>, Option<&'static str>),
     /// A tag for each token, of these names.
     Tokens(Vec<String>),
     /// The next token.
     Next,
+    /// A text from a text.
+    Translation,
 }
 
 /// Everything about the network that a model folder needs to have, beside its weights.
@@ -59,6 +61,7 @@ pub(super) struct Base {
     copied: BTreeMap<String, Vec<u8>>,
     keys: NetworkKeys,
     pub lora: LoraKeys,
+    tuning: Tuning,
     pub adapters: Option<AdapterPlan>,
 }
 
@@ -137,9 +140,10 @@ impl Base {
         let tuning = family(ConfigFile(&record.config)).map_err(refuse)?.tuning();
         let adapters = plan_adapters(&table, lora, tuning.adapted)?;
         let tokenizer = tokenizer.transpose()?;
-        let base = Self { record, config, table, tokenizer, copied, keys: keys.clone(), lora: lora.clone(), adapters };
+        let (keys, lora) = (keys.clone(), lora.clone());
+        let base = Self { record, config, table, tokenizer, copied, keys, lora, tuning, adapters };
         let layers = base.depth_of_head() - 1;
-        if let Freeze::Layers(count) = keys.freeze
+        if let Freeze::Layers(count) = base.keys.freeze
             && count > layers
         {
             let expected = format!("0 to {layers}, the number of layers");
@@ -169,6 +173,15 @@ impl Base {
         &self.copied
     }
 
+    /// Returns one of these files, read as JSON, if the checkpoint has it.
+    pub fn copied_json(&self, name: &str) -> Result<Option<Value>, TaskError> {
+        let Some(content) = self.copied.get(name) else { return Ok(None) };
+        let refuse = |error: serde_json::Error| {
+            TaskError::folder(self.from().unwrap_or(Path::new("")).join(name), format!("not JSON: {error}"))
+        };
+        serde_json::from_slice(content).map(Some).map_err(refuse)
+    }
+
     /// Returns the folder that training began with.
     pub fn from(&self) -> Option<&Path> {
         self.keys.from.as_deref()
@@ -184,11 +197,7 @@ impl Base {
 
     /// Returns an error if the network has not all of the tokens of a text.
     pub fn check_tokens(&self, text: &PublishedText) -> Result<(), TaskError> {
-        let vocab = self.config.transformer().vocab;
-        match text.ids.iter().find(|&&id| id as usize >= vocab) {
-            Some(id) => Err(TaskError::input("token", format!("a number below {vocab}"), id.to_string())),
-            None => Ok(()),
-        }
+        check_below(&text.ids, self.config.transformer().vocab)
     }
 
     /// Returns the largest number of tokens that the network reads, at most `most`.
@@ -242,7 +251,7 @@ impl Base {
 
     /// Returns whether a parameter is trained: it is not frozen, and with adapters it is one of theirs or of a new layer.
     pub fn is_trained(&self, name: &str) -> bool {
-        if self.table.computed.iter().any(|one| one.ours == name) {
+        if self.table.computed.iter().any(|one| one.ours == name) || self.tuning.fixed.contains(&name) {
             return false;
         }
         let is_head = self.record.new.contains(name) || name.starts_with("head.output.");
@@ -254,22 +263,26 @@ impl Base {
         is_open && (self.adapters.is_none() || is_adapter(name) || is_head)
     }
 
-    /// Returns the depth of a parameter: 0 in the embedding, the number of its layer from 1, and above all layers one more.
+    /// Returns the depth of a parameter: 0 in the embedding, the number of its layer from 1, and above all layers one more. The
+    /// layers of a decoder count on after those of its encoder.
     fn depth(&self, name: &str) -> usize {
-        let number = |after: &str| {
-            let rest = &name[name.find(after)? + after.len()..];
-            rest.split('.').next()?.parse::<usize>().ok()
-        };
-        let is_below = ["embedding.", "vision.class_token", "vision.position"].iter().any(|part| name.contains(part));
-        match number("layers.") {
-            Some(layer) => layer + 1,
-            None if is_below => 0,
+        let encoder = self.config.transformer().n_layers;
+        match block(name) {
+            Some(Block::Encoder(layer)) => layer + 1,
+            Some(Block::Decoder(layer)) => encoder + layer + 1,
+            None if name.starts_with("decoder_position.") => encoder + 1,
+            None if BELOW.iter().any(|part| name.contains(part)) => 0,
+            None if name.starts_with("encoder.norm.") => encoder,
             None => self.depth_of_head(),
         }
     }
 
     fn depth_of_head(&self) -> usize {
-        self.config.transformer().n_layers + 1
+        let decoder = match self.config {
+            NetworkConfig::Translation(config) => config.n_decoder_layers.unwrap_or(config.n_layers),
+            _ => 0,
+        };
+        self.config.transformer().n_layers + decoder + 1
     }
 
     /// Returns the parameters that are trained beside the adapters, as names of `transformers`.
@@ -288,13 +301,19 @@ impl Record {
         let family = family(file)?;
         let mut table = Builder::to_write(&self.origin);
         let mut config = family.plan(file, &mut table)?;
-        let Tuning { dropout, attention_dropout, head_dropout, .. } = family.tuning();
+        let Tuning { dropout, attention_dropout, inner_dropout, head_dropout, .. } = family.tuning();
         let features = file.number(dropout.0, dropout.1)?;
         let transformer = config.transformer_mut();
         transformer.dropout = keys.dropout.unwrap_or(features);
         transformer.attention_dropout = match keys.attention_dropout {
             Some(dropout) => dropout,
             None => file.number(attention_dropout.0, attention_dropout.1)?,
+        };
+        transformer.feed_forward_dropout = match inner_dropout {
+            // The same key as that of the other features.
+            Some((key, _)) if key == dropout.0 => transformer.dropout,
+            Some((key, default)) => file.number(key, default)?,
+            None => 0.0,
         };
         let default = head_dropout.1.unwrap_or(f64::from(transformer.dropout));
         let before_output = file.number(head_dropout.0, default)?;
@@ -319,7 +338,9 @@ impl Goal {
                 (matches!(self, Self::Whole(..)), "an encoder of pictures; regard train image trains")
             }
             NetworkConfig::Next(_) => (matches!(self, Self::Next), "a language model; regard train generate trains"),
-            NetworkConfig::Translation(_) => (false, "a translator; no task can train"),
+            NetworkConfig::Translation(_) => {
+                (matches!(self, Self::Translation), "a translator; regard train translate trains")
+            }
         };
         match is_suited {
             true => Ok(()),
@@ -328,7 +349,7 @@ impl Goal {
     }
 
     /// Returns the `config.json` of the trained network.
-    fn settings(&self, theirs: &Value) -> Result<Value, CountError> {
+    pub fn settings(&self, theirs: &Value) -> Result<Value, CountError> {
         let mut ours = theirs.clone();
         let Some(fields) = ours.as_object_mut() else { return Ok(ours) };
         // Weights are written as f32.
@@ -337,7 +358,7 @@ impl Goal {
         let (head, names, problem) = match self {
             Self::Whole(names, problem) => (HeadKind::Whole, names, *problem),
             Self::Tokens(names) => (HeadKind::Tokens, names, None),
-            Self::Next => return Ok(ours),
+            Self::Next | Self::Translation => return Ok(ours),
         };
         let file = ConfigFile(theirs);
         let kind = file.text("model_type", "")?;
@@ -362,6 +383,28 @@ impl Goal {
     }
 }
 
+/// Parts of the names of parameters below all layers.
+const BELOW: [&str; 3] = ["embedding.", "vision.class_token", "vision.position"];
+
+/// The place of a block in a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Block {
+    /// The block with this number in the only stack, or in the encoder of a translator.
+    Encoder(usize),
+    /// The block with this number in the decoder of a translator.
+    Decoder(usize),
+}
+
+/// Returns the block that a parameter belongs to, if it belongs to one.
+pub(super) fn block(name: &str) -> Option<Block> {
+    let number = |rest: &str| rest.split('.').next().and_then(|first| first.parse::<usize>().ok());
+    match (name.strip_prefix("decoder."), name.split_once("layers.")) {
+        (Some(rest), _) => number(rest).map(Block::Decoder),
+        (None, Some((_, rest))) => number(rest).map(Block::Encoder),
+        (None, None) => None,
+    }
+}
+
 /// Returns the path of a parameter without its first part, the kind of network: the name that tables have.
 pub(super) fn ours(path: &str) -> &str {
     path.split_once('.').map_or(path, |(_, rest)| rest)
@@ -369,6 +412,14 @@ pub(super) fn ours(path: &str) -> &str {
 
 pub(super) fn is_adapter(name: &str) -> bool {
     name.contains(".adapter.")
+}
+
+/// Returns an error if a token is none of a vocabulary of this size.
+pub(super) fn check_below(ids: &[u32], vocab: usize) -> Result<(), TaskError> {
+    match ids.iter().find(|&&id| id as usize >= vocab) {
+        Some(id) => Err(TaskError::input("token", format!("a number below {vocab}"), id.to_string())),
+        None => Ok(()),
+    }
 }
 
 /// Returns the class of a `config.json`.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::{Base, Goal};
-use super::choice::{Way, choose};
+use super::choice::{Load, Way, choose};
 use super::config::{EmbeddingKeys, Freeze, NetworkKeys, TuneSections, check_from, make_absolute};
 use super::export::export;
 use crate::answers::{Answer, Answers, TargetKind};
@@ -26,7 +26,7 @@ use crate::classify::{labelled_texts, raw_texts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::hugging_face::answer::joined;
-use crate::hugging_face::network::{Network, NetworkConfig, Texts, padded};
+use crate::hugging_face::network::{Network, NetworkConfig};
 use crate::hugging_face::sentence::Sentences;
 use crate::input::{Given, InputKind, check_length};
 use crate::model::sizes;
@@ -241,15 +241,11 @@ impl TunedClassify {
     /// Computes the logits of a batch, `[batch, outputs]`.
     fn logits(&self, model: &Network, texts: &[&PublishedText], pass: &Pass) -> Result<Tensor<2>, TaskError> {
         let device = device_of(model);
-        let Network::Encoder(encoder) = model else { unreachable!("the goal is an encoder") };
         if self.sentences.is_some() {
             let vectors = self.vectors(model, texts, pass)?;
             return classified(model, &vectors.iter().collect::<Vec<_>>(), &device);
         }
-        let Texts { ids, types } = joined(texts);
-        let lengths = Texts::new(ids.clone()).lengths();
-        let types = types.map(|types| padded(&types, &device)).transpose()?;
-        let logits = encoder.forward(padded(&ids, &device)?, types, lengths, pass)?;
+        let logits = model.head_outputs(&joined(texts), &device, pass)?;
         let [batch, _, outputs] = logits.dims();
         Ok(logits.reshape([batch, outputs]))
     }
@@ -312,7 +308,7 @@ fn classified(model: &Network, vectors: &[&Vec<f32>], device: &Device) -> Result
 }
 
 /// Returns the goal of a classifier with these answers.
-fn goal(answers: &Answers) -> Goal {
+pub(in crate::hugging_face) fn goal_of(answers: &Answers) -> Goal {
     let names = answers.labels().map_or_else(|| vec!["value".to_string()], |labels| labels.names().to_vec());
     let problem = match answers.target() {
         Target::One => "single_label_classification",
@@ -336,7 +332,9 @@ impl Task for TunedClassify {
             ModelConfig::Published(_) => Way::of_rank(asked.config.more.lora.rank),
             ModelConfig::Embedding(_) => Way::Linear,
         };
-        Some(choose(way, facts, "texts", 32, asked))
+        let keys = asked.config.model.keys();
+        let facts = &Facts { answer_characters: 0, ..facts.clone() };
+        Some(choose(way, Load::of_texts(keys.from.as_deref(), facts), facts, ("texts", 32), asked))
     }
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {
@@ -347,7 +345,7 @@ impl Task for TunedClassify {
         let texts = config.data.texts()?;
         let answers = Answers::learn(config.data.target, &texts.train)?;
         let keys = config.model.keys();
-        let (base, mut told) = Base::start(&keys, &config.more.lora, &goal(&answers))?;
+        let (base, mut told) = Base::start(&keys, &config.more.lora, &goal_of(&answers))?;
         let sentences = match (&config.model, &base.config) {
             (ModelConfig::Published(_), NetworkConfig::Encoder(..)) => None,
             (ModelConfig::Embedding(_), NetworkConfig::Encoder(..)) => {

@@ -28,7 +28,7 @@ pub(super) fn export(base: &Base, network: &Network, scale: Option<[f64; 2]>, to
 }
 
 /// Turns the outputs of a head that predicts `(number − mean) / deviation` into the numbers themselves.
-pub(super) fn rescale(entry: &Entry, scale: Option<[f64; 2]>, values: &mut [f32]) {
+pub(in crate::hugging_face) fn rescale(entry: &Entry, scale: Option<[f64; 2]>, values: &mut [f32]) {
     let Some([mean, deviation]) = scale else { return };
     let shift = match entry.ours.as_str() {
         "head.output.weight" => 0.0,

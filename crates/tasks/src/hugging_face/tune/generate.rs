@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::{Base, Goal};
-use super::choice::{Way, choose};
+use super::choice::{Load, Way, choose};
 use super::config::{LoraKeys, PublishedModel, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
@@ -231,7 +231,8 @@ impl Task for TunedGenerate {
         // About four characters make a token.
         let blocks = facts.characters / (4 * asked.config.data.block.max(1));
         let facts = Facts { examples: blocks.max(1), ..facts.clone() };
-        Some(choose(Way::of_rank(asked.config.more.lora.rank), &facts, "blocks of text", 8, asked))
+        let load = Load::of_texts(asked.config.model.keys().from.as_deref(), &facts);
+        Some(choose(Way::of_rank(asked.config.more.lora.rank), load, &facts, ("blocks of text", 8), asked))
     }
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::{Base, Goal};
-use super::choice::{Way, choose};
+use super::choice::{Load, Way, choose};
 use super::config::{PublishedModel, TuneSections, make_absolute};
 use super::export::export;
 use crate::answers::{Answer, Answers, TargetKind};
@@ -22,7 +22,7 @@ use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::hugging_face::network::{Network, NetworkConfig};
-use crate::hugging_face::opened::{PREPROCESSOR, Scaling};
+use crate::hugging_face::scaling::{PREPROCESSOR, Scaling};
 use crate::image::raw_pictures;
 use crate::input::{Given, InputKind};
 use crate::notes;
@@ -122,12 +122,8 @@ impl TunedImages {
     fn new(config: Config, base: Base, answers: Answers) -> Result<Self, TaskError> {
         let size = size_of(&base)?;
         let path = base.from().unwrap_or(Path::new("")).join(PREPROCESSOR);
-        let settings = match base.copied().get(PREPROCESSOR) {
-            Some(content) => serde_json::from_slice(content)
-                .map_err(|error| TaskError::folder(&path, format!("not JSON: {error}")))?,
-            None => Value::Null,
-        };
-        let scaling = Scaling::of(&settings, &path, size.channels)?;
+        let settings = base.copied_json(PREPROCESSOR)?.unwrap_or_default();
+        let scaling = Scaling::of(&settings, &path, size.channels, size.height)?;
         Ok(Self { config, base, answers, size, scaling })
     }
 
@@ -192,7 +188,8 @@ impl Task for TunedImages {
     const INPUT: InputKind = InputKind::Picture;
 
     fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
-        Some(choose(Way::of_rank(asked.config.more.lora.rank), facts, "pictures", 16, asked))
+        let load = Load { from: asked.config.model.keys().from.as_deref(), tokens: None };
+        Some(choose(Way::of_rank(asked.config.more.lora.rank), load, facts, ("pictures", 16), asked))
     }
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {

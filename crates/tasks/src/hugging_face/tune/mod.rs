@@ -15,6 +15,7 @@ mod image;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod translate;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,10 +23,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(crate) use self::classify::TunedClassify;
-pub(in crate::hugging_face) use self::export::{by_name, write_folder};
+pub(in crate::hugging_face) use self::classify::goal_of;
+pub(in crate::hugging_face) use self::export::{by_name, rescale, write_folder};
 pub(crate) use self::generate::TunedGenerate;
 pub(crate) use self::image::TunedImages;
 pub(crate) use self::tag::TunedTag;
+pub(crate) use self::translate::TunedTranslate;
 use super::load::settings;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder};

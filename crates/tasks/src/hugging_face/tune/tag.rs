@@ -13,14 +13,14 @@ use regard_ops::{CrossEntropyOptions, cross_entropy};
 use serde_json::Value;
 
 use super::base::{Base, Goal};
-use super::choice::{Way, choose};
+use super::choice::{Load, Way, choose};
 use super::config::{PublishedModel, TuneSections, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
 use crate::folder::Files;
 use crate::hugging_face::answer::joined;
-use crate::hugging_face::network::{Network, Texts, padded};
+use crate::hugging_face::network::Network;
 use crate::input::{Given, InputKind};
 use crate::model::sizes;
 use crate::notes;
@@ -142,12 +142,8 @@ impl TunedTag {
     /// Computes the logits of all words of some windows, one row per word.
     fn logits(&self, model: &Network, windows: &[&Window], pass: &Pass) -> Result<Tensor<2>, TaskError> {
         let device = device_of(model);
-        let Network::Encoder(encoder) = model else { unreachable!("the goal is an encoder") };
         let texts: Vec<&PublishedText> = windows.iter().map(|window| &window.text).collect();
-        let Texts { ids, types } = joined(&texts);
-        let lengths = Texts::new(ids.clone()).lengths();
-        let types = types.map(|types| padded(&types, &device)).transpose()?;
-        let logits = encoder.forward(padded(&ids, &device)?, types, lengths, pass)?;
+        let logits = model.head_outputs(&joined(&texts), &device, pass)?;
         let [batch, seq, tags] = logits.dims();
         let places = windows.iter().enumerate();
         let places =
@@ -218,7 +214,9 @@ impl Task for TunedTag {
     const INPUT: InputKind = InputKind::Text;
 
     fn choose(facts: &Facts, asked: &Asked<Config>) -> Option<Choice> {
-        Some(choose(Way::of_rank(asked.config.more.lora.rank), facts, "sentences", 16, asked))
+        let facts = &Facts { answer_characters: 0, ..facts.clone() };
+        let load = Load::of_texts(asked.config.model.keys().from.as_deref(), facts);
+        Some(choose(Way::of_rank(asked.config.more.lora.rank), load, facts, ("sentences", 16), asked))
     }
 
     fn start(mut config: Config) -> Result<(Self, Parts<Part>), TaskError> {

@@ -11,6 +11,7 @@ use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 use super::base::{Base, Goal, ours};
 use super::config::{Freeze, LoraKeys, NetworkKeys, Targets};
 use super::export::export;
+use super::translate::{shifted, translation_loss};
 use crate::hugging_face::network::{Network, Texts, padded};
 use crate::hugging_face::opened::Checkpoint;
 use crate::hugging_face::store::Store;
@@ -88,7 +89,8 @@ fn compare_weights(base: &Base, network: &Network, store: &Store) -> usize {
         for (at, piece) in entry.pieces.iter().enumerate() {
             let name = format!("after/{}", piece.name);
             // The gradient of a bias of keys is 0, and AdamW blows up what rounding leaves of it.
-            if !store.tensors().contains_key(&name) || piece.name.ends_with("key.bias") {
+            let is_key_bias = ["key.bias", "k_proj.bias"].iter().any(|end| piece.name.ends_with(end));
+            if !store.tensors().contains_key(&name) || is_key_bias {
                 continue;
             }
             let (mut found, mut expected) = (entry.piece(at, by_name[entry.ours.as_str()]), store.read(&name).unwrap());
@@ -131,9 +133,53 @@ fn two_steps_of_a_language_model_equal_those_of_pytorch() {
     assert!(compare_weights(&base, &network, &store) > 20);
 }
 
+/// The tokens of the targets of the reference, without padding.
+fn wanted(store: &Store) -> Vec<Vec<u32>> {
+    let width = store.tensors()["labels"].shape[1];
+    let labels = store.read_integers("labels").unwrap();
+    let tokens = |row: &[i64]| row.iter().filter_map(|&label| u32::try_from(label).ok()).collect();
+    labels.chunks_exact(width).map(tokens).collect()
+}
+
+/// The loss of the translator on the batch of the reference.
+fn translated(network: &Network, store: &Store, smoothing: f32) -> Tensor<1> {
+    let Network::Translation(model) = network else { panic!("a translator") };
+    translation_loss(model, &rows(store), &wanted(store), 0, smoothing, &Pass::training(1)).unwrap()
+}
+
+#[test]
+fn two_steps_of_translators_equal_those_of_pytorch() {
+    for (name, least) in [("marian", 70), ("t5", 40)] {
+        let store = Store::single(&golden(name).join("tuned.safetensors")).unwrap();
+        let read = store.read_integers("decoder_input_ids").unwrap();
+        let width = store.tensors()["decoder_input_ids"].shape[1];
+        for (read, target) in read.chunks_exact(width).zip(wanted(&store)) {
+            let ours: Vec<i64> = shifted(0, &target).into_iter().map(i64::from).collect();
+            assert_eq!(ours, read[..target.len()], "{name}");
+        }
+        let (base, network) = started(name, &Goal::Translation, &LoraKeys::default());
+        let plain = translated(&network, &store, 0.0).into_scalar::<f32>();
+        assert_close(name, &[plain], &store.read("plain_loss").unwrap(), 1e-5);
+        let before = weights::parameters(&network);
+        let (network, losses) = steps(network, |network| translated(network, &store, 0.1));
+        assert_close(name, &losses, &store.read("losses").unwrap(), 1e-5);
+        let compared = compare_weights(&base, &network, &store);
+        assert!(compared > least, "{name}: {compared}");
+        // Positions and the bias of Marian's output are no parameters in transformers.
+        for (path, after) in weights::parameters(&network) {
+            assert_eq!(before[&path] != after, base.is_trained(ours(&path)), "{name} {path}");
+        }
+    }
+}
+
 fn adapters() -> LoraKeys {
     let targets = Some(Targets::Line("query, value, intermediate.dense".to_string()));
     LoraKeys { rank: 3, alpha: 6.0, targets, dropout: 0.0 }
+}
+
+/// Adapters of the queries and values, which are the usual ones of Marian.
+fn usual_adapters() -> LoraKeys {
+    LoraKeys { targets: None, ..adapters() }
 }
 
 /// Reads an adapter file as the reference names its tensors.
@@ -145,15 +191,21 @@ fn adapter_file(base: &Base, network: &Network) -> weights::Tensors {
 }
 
 /// Starts with the adapters of the reference.
-fn adapted(store: &Store) -> (Base, Network) {
-    let (base, network) = started("bert-classifier", &labels(), &adapters());
+fn adapted(name: &str, goal: &Goal, lora: &LoraKeys, store: &Store) -> (Base, Network) {
+    let (base, network) = started(name, goal, lora);
+    let plan = base.adapters.clone().unwrap();
     let network = weights::replace_some(network, |path, shape| {
         let name = ours(path);
         let Some((layer, rest)) = name.split_once(".adapter.parts.") else { return Ok(None) };
         let (part, matrix) = rest.split_once('.').unwrap();
         let entry = base.table.entries.iter().find(|entry| entry.ours == format!("{layer}.weight")).unwrap();
-        // Of queries, keys and values, the first and the last have adapters.
-        let piece = if entry.pieces.len() == 3 && part == "1" { &entry.pieces[2] } else { &entry.pieces[0] };
+        let first = plan.layers[layer][part.parse::<usize>().unwrap()].start;
+        let begins = entry.pieces.iter().scan(0, |next, piece| {
+            let begin = *next;
+            *next += piece.matrix()[1];
+            Some((begin, piece))
+        });
+        let (_, piece) = begins.into_iter().find(|(begin, _)| *begin == first).unwrap();
         let theirs = if matrix == "down" { "lora_A" } else { "lora_B" };
         let stored = format!("before/{}.{theirs}.weight", piece.name.strip_suffix(".weight").unwrap());
         let values = store.read(&stored)?;
@@ -166,29 +218,36 @@ fn adapted(store: &Store) -> (Base, Network) {
 
 #[test]
 fn two_steps_with_adapters_equal_those_of_peft() {
-    let store = Store::single(&golden("bert-classifier").join("lora.safetensors")).unwrap();
-    let (base, network) = adapted(&store);
-    let before = weights::parameters(&network);
-    let (network, losses) = steps(network, |network| classified(network, &store));
-    assert_close("losses", &losses, &store.read("losses").unwrap(), 1e-5);
-    let file = adapter_file(&base, &network);
-    let expected: Vec<&String> = store.tensors().keys().filter(|name| name.starts_with("after/")).collect();
-    assert_eq!(file.len(), expected.len());
-    for (name, (shape, values)) in &file {
-        let stored = format!("after/{name}");
-        assert_eq!(*shape, store.tensors()[&stored].shape, "{name}");
-        assert_close(name, values, &store.read(&stored).unwrap(), 1e-4);
-    }
-    for (path, after) in weights::parameters(&network) {
-        let is_trained = base.is_trained(ours(&path));
-        assert_eq!(before[&path] != after, is_trained, "{path}");
+    for (name, goal, lora) in
+        [("bert-classifier", labels(), adapters()), ("marian", Goal::Translation, usual_adapters())]
+    {
+        let store = Store::single(&golden(name).join("lora.safetensors")).unwrap();
+        let (base, network) = adapted(name, &goal, &lora, &store);
+        let before = weights::parameters(&network);
+        let (network, losses) = steps(network, |network| match goal {
+            Goal::Translation => translated(network, &store, 0.1),
+            _ => classified(network, &store),
+        });
+        assert_close("losses", &losses, &store.read("losses").unwrap(), 1e-5);
+        let file = adapter_file(&base, &network);
+        let expected: Vec<&String> = store.tensors().keys().filter(|name| name.starts_with("after/")).collect();
+        assert_eq!(file.len(), expected.len(), "{name}");
+        for (name, (shape, values)) in &file {
+            let stored = format!("after/{name}");
+            assert_eq!(*shape, store.tensors()[&stored].shape, "{name}");
+            assert_close(name, values, &store.read(&stored).unwrap(), 1e-4);
+        }
+        for (path, after) in weights::parameters(&network) {
+            let is_trained = base.is_trained(ours(&path));
+            assert_eq!(before[&path] != after, is_trained, "{path}");
+        }
     }
 }
 
 #[test]
 fn merged_adapters_give_the_same_outputs() {
     let store = Store::single(&golden("bert-classifier").join("lora.safetensors")).unwrap();
-    let (base, network) = adapted(&store);
+    let (base, network) = adapted("bert-classifier", &labels(), &adapters(), &store);
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("merged");
     export(&base, &network, None, &to).unwrap();
@@ -245,6 +304,21 @@ fn lower_layers_can_be_frozen_or_slower() {
     for (name, trained, rate) in names {
         assert_eq!((one.is_trained(name), one.rate(&format!("Encoder.{name}"))), (trained, rate), "{name}");
     }
+    let keys_of = |freeze| NetworkKeys { freeze, layer_decay: 0.5, ..keys("t5") };
+    let (decoder, _) = Base::start(&keys_of(Freeze::Layers(3)), &LoraKeys::default(), &Goal::Translation).unwrap();
+    let names = [
+        ("source_embedding.tokens.weight", false, 0.03125),
+        ("source_embedding.position.Relative.weight", false, 0.03125),
+        ("encoder.layers.1.attention.qkv.weight", false, 0.125),
+        ("encoder.norm.weight", false, 0.125),
+        ("decoder_position.Relative.weight", false, 0.25),
+        ("decoder.0.attention.qkv.weight", false, 0.25),
+        ("decoder.1.cross_attention.query.weight", true, 0.5),
+        ("decoder_norm.weight", true, 1.0),
+    ];
+    for (name, trained, rate) in names {
+        assert_eq!((decoder.is_trained(name), decoder.rate(&format!("Translation.{name}"))), (trained, rate), "{name}");
+    }
     let all = base(Freeze::All(true)).unwrap();
     assert!(all.is_trained("head.output.bias") && !all.is_trained("head.hidden.weight"));
     let error = base(Freeze::Layers(3)).err().unwrap().to_string();
@@ -262,6 +336,8 @@ fn wrong_folders_and_targets_are_named() {
     assert!(error.contains("a language model; regard train generate"), "{error}");
     let error = refused("vit", &Goal::Next, &LoraKeys::default());
     assert!(error.contains("regard train image"), "{error}");
+    let error = refused("t5", &labels(), &LoraKeys::default());
+    assert!(error.contains("a translator; regard train translate"), "{error}");
     let lora = LoraKeys { targets: Some(Targets::Line("qeury".to_string())), ..adapters() };
     let error = refused("bert", &labels(), &lora);
     assert!(error.contains("lora.targets") && error.contains("query, value"), "{error}");
