@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use binary::{document, documents, done, fails_with, path, regard, text, with_words, write};
+use regard_data::{Image, ImageSize};
 use serde_json::Value;
 
 fn golden(name: &str) -> String {
@@ -142,9 +143,100 @@ fn a_file_scores_a_checkpoint_and_its_heads() {
     let loss = scores["metrics"]["loss"].as_f64().unwrap();
     assert!((scores["metrics"]["perplexity"].as_f64().unwrap() - loss.exp()).abs() < 1e-6 * loss.exp(), "{scores}");
     fails_with(&regard(&["eval", &golden("gpt2")]), 2, &["--data"]);
-    fails_with(&regard(&["eval", &golden("bert-masked"), "--data", &plain]), 2, &["only classifiers"]);
+    fails_with(&regard(&["eval", &golden("bert"), "--data", &plain]), 2, &["no head"]);
     let other = write(&place, "other.csv", "text,label\nthe cat,furious\n");
     fails_with(&regard(&["eval", &golden("bert-classifier"), "--data", &other]), 1, &["furious", "sad, glad, odd"]);
+}
+
+#[test]
+fn an_answer_has_the_same_bits_alone_and_among_others() {
+    let words = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "it"];
+    let line =
+        |at: usize| (0..1 + at * 5 % 17).map(|place| words[(at + place * place) % 9]).collect::<Vec<_>>().join(" ");
+    let texts: Vec<String> = (0..40).map(line).collect();
+    let all: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let together = json(&[&["embed", &golden("sentences")][..], &all].concat());
+    let labels = done(&regard(&[&["predict", &golden("bert-classifier"), "--json"][..], &all].concat()));
+    let labels = documents(&labels);
+    for at in [0, 3, 7, 20, 39] {
+        let alone = json(&["embed", &golden("sentences"), all[at]]);
+        assert_eq!(alone["embeddings"][0], together["embeddings"][at], "{}", all[at]);
+        assert_eq!(json(&["predict", &golden("bert-classifier"), all[at]]), labels[at], "{}", all[at]);
+    }
+}
+
+/// Returns the number of heads that `regard heads` measures on a file.
+fn measured(folder: &str, data: &str) -> usize {
+    let found = json(&["heads", folder, "--data", data]);
+    let heads = found["heads"].as_array().unwrap();
+    assert!(heads.iter().all(|head| head["cost"].is_number() && head["entropy"].is_number()), "{found}");
+    heads.len()
+}
+
+#[test]
+fn taggers_are_scored_by_the_tags_of_words() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = golden("bert-tagger");
+    let predicted = json(&["predict", &folder, "the cat sat on the mat"]);
+    let (tokens, tags) = (predicted["tokens"].as_array().unwrap(), predicted["tags"].as_array().unwrap());
+    assert_eq!(tokens.len(), 6, "a piece is a word here: {predicted}");
+    let lines = |wrong: usize| {
+        let line = |(at, (token, tag)): (usize, (&Value, &Value))| {
+            let tag = if at < wrong { "unheard" } else { tag.as_str().unwrap() };
+            format!("{}\t{tag}\n", token.as_str().unwrap())
+        };
+        tokens.iter().zip(tags).enumerate().map(line).collect::<String>()
+    };
+    let nats = |tags: &Value| -> f64 { tags.as_array().unwrap().iter().map(|p| -p.as_f64().unwrap().ln()).sum() };
+    let scores = json(&["eval", &folder, "--data", &write(&place, "right.tsv", lines(0))]);
+    assert_eq!(scores["metrics"]["accuracy"], 1.0, "{scores}");
+    let loss = nats(&predicted["probabilities"]) / 6.0;
+    assert!((scores["metrics"]["loss"].as_f64().unwrap() - loss).abs() < 1e-6, "{scores}: {loss}");
+    let wrong = write(&place, "wrong.tsv", lines(2));
+    let scores = json(&["eval", &folder, "--data", &wrong]);
+    assert!((scores["metrics"]["accuracy"].as_f64().unwrap() - 4.0 / 6.0).abs() < 1e-9, "{scores}");
+    assert_eq!(measured(&folder, &wrong), 8);
+}
+
+#[test]
+fn masked_models_are_scored_by_the_words_they_guess() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = golden("bert-masked");
+    let best = json(&["predict", &folder, "[MASK]"])["candidates"][0][0].clone();
+    let (word, probability) = (best["token"].as_str().unwrap(), best["probability"].as_f64().unwrap());
+    let file = write(&place, "one.txt", format!("{word}\n"));
+    let scores = json(&["eval", &folder, "--data", &file]);
+    assert_eq!((&scores["examples"], &scores["metrics"]["accuracy"]), (&Value::from(1), &Value::from(1.0)), "{scores}");
+    assert!((scores["metrics"]["loss"].as_f64().unwrap() + probability.ln()).abs() < 1e-6, "{scores}: {best}");
+    let long = write(&place, "long.txt", "the cat sat on the mat and the dog ran. ".repeat(50));
+    assert_eq!(measured(&folder, &long), 8);
+}
+
+#[test]
+fn classifiers_of_pictures_and_translators_are_scored() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = golden("vit");
+    let size = ImageSize { channels: 3, height: 9, width: 7 };
+    let image = Image { size, pixels: (0..3 * 63).map(|at| at as u8).collect() };
+    let picture = write(&place, "one.png", image.to_png());
+    let label = json(&["predict", &folder, &picture])["label"].as_str().unwrap().to_string();
+    let data = place.path().join("pictures");
+    fs::create_dir_all(data.join(&label)).unwrap();
+    fs::copy(&picture, data.join(&label).join("one.png")).unwrap();
+    let scores = json(&["eval", &folder, "--data", path(&data)]);
+    assert_eq!(scores["metrics"]["accuracy"], 1.0, "{scores}");
+    assert!(measured(&folder, path(&data)) > 0);
+
+    let words = with_words(&golden("marian"), 40);
+    let folder = path(words.path());
+    let translation = json(&["predict", folder, "w5 w9 w11"])["translation"].as_str().unwrap().to_string();
+    assert!(!translation.is_empty());
+    let file = write(&place, "pairs.tsv", format!("w5 w9 w11\t{translation}\n"));
+    let scores = json(&["eval", folder, "--data", &file]);
+    assert_eq!(scores["metrics"]["exact"], 1.0, "{scores}");
+    assert!(scores["metrics"]["loss"].as_f64().unwrap() > 0.0, "{scores}");
+    assert!(measured(folder, &file) > 0);
+    fails_with(&regard(&["eval", &golden("marian"), "--data", &file]), 1, &["tokenizer.json"]);
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! Such a product takes as long as reading `W` once from memory. `gemm` would first copy `W` into panels, which costs more than the
 //! product. Here `W` is read in the order in which it is stored, several of its rows at a time, by all threads.
 //!
+//! The product with a matrix stored row after row adds in the order of `gemm`: pieces of the depth ([`DepthPieces`]) one after the other,
+//! and within a piece one fused multiply-add after the other. So a row has the same bits in a product of a few rows as in one of many.
+//!
 //! The elements of `W` are f32, or bf16 for half the memory; sums are f32. A vector of bf16 is read as 32-bit words, whose lower
 //! halves are the elements of even index and whose upper halves are those of odd index. Sums stay in that order until they are
 //! written.
@@ -27,9 +30,10 @@ const SERIAL: usize = 64 * 1024;
 const PIECE: usize = 256 * 1024;
 /// Number of columns whose sums are kept in the first cache: 8 KiB per row.
 const COLUMNS: usize = 2048;
-/// Number of pieces into which the depth of a narrow matrix is split. It is a matter of the shape alone, because the sums of the
-/// pieces are added up.
-const DEPTHS: usize = 8;
+/// Number of columns below which they are not split any further.
+const NARROW: usize = 128;
+/// Largest depth of a piece, for which `gemm` neither splits the depth any further nor keeps its sums anywhere but in registers.
+const PIECE_DEPTH: usize = 512;
 /// Number of elements in two vectors of the widest instruction set, in which rows are padded.
 const PAIR: usize = 2 * MAX_LANES;
 
@@ -81,6 +85,29 @@ impl Element for bf16 {
     }
 }
 
+/// The pieces in which the depth of a product is added up: equal ones of at most 512 elements, the last one shorter. They depend on the
+/// depth alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DepthPieces {
+    depth: usize,
+    length: usize,
+}
+
+impl DepthPieces {
+    pub(crate) fn new(depth: usize) -> Self {
+        Self { depth, length: depth.div_ceil(depth.div_ceil(PIECE_DEPTH).max(1)).max(1) }
+    }
+
+    pub(crate) fn count(self) -> usize {
+        self.depth.div_ceil(self.length)
+    }
+
+    /// Returns the first index of a piece and the end.
+    pub(crate) fn range(self, piece: usize) -> (usize, usize) {
+        (piece * self.length, ((piece + 1) * self.length).min(self.depth))
+    }
+}
+
 /// The sizes of a product, all at least 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
@@ -97,20 +124,24 @@ pub(crate) fn by_rows<E: Element>(sizes: Sizes, x: &[f32], weight: &[E], out: &m
     let Sizes { rows, depth, width } = sizes;
     assert!(x.len() == rows * depth && weight.len() == depth * width && out.len() == rows * width);
     let stride = width.next_multiple_of(PAIR);
-    let depths = if width >= DEPTHS * COLUMNS / 2 { 1 } else { DEPTHS.min(depth.div_ceil(DEPTHS)) };
-    let blocks = width.div_ceil(COLUMNS);
-    let mut sums = Scratch::new(depths * rows * stride);
+    let depths = DepthPieces::new(depth);
+    let is_serial = depth * width < SERIAL || is_crowded();
+    // At least two items for each thread; how the columns are split does not change their sums.
+    let wanted = if is_serial { 1 } else { (2 * rayon::current_num_threads()).div_ceil(depths.count()) };
+    let blocks = wanted.min(width.div_ceil(NARROW)).max(width.div_ceil(COLUMNS));
+    let mut sums = Scratch::new(depths.count() * rows * stride);
     let shared = SharedSlice::new(&mut sums);
     let work = |item: usize| {
         let (piece, block) = (item / blocks, item % blocks);
-        let part = |all: usize, at: usize, parts: usize| all * at / parts;
-        let columns = |at: usize| (part(width.div_ceil(PAIR), at, blocks) * PAIR).min(width);
-        let from = part(depth, piece, depths);
+        let columns = |at: usize| (width.div_ceil(PAIR) * at / blocks * PAIR).min(width);
         let item = ByRows {
             x,
+            x_stride: depth,
             weight,
-            sizes,
-            depths: (from, part(depth, piece + 1, depths)),
+            weight_stride: width,
+            first_depth: 0,
+            rows,
+            depths: depths.range(piece),
             columns: (columns(block), columns(block + 1)),
             // Each item has its own piece of `rows · stride` elements or its own columns of one.
             sums: shared.pointer(piece * rows * stride),
@@ -118,8 +149,8 @@ pub(crate) fn by_rows<E: Element>(sizes: Sizes, x: &[f32], weight: &[E], out: &m
         };
         dispatch(item);
     };
-    let items = depths * blocks;
-    if depth * width < SERIAL || is_crowded() {
+    let items = depths.count() * blocks;
+    if is_serial {
         (0..items).for_each(work);
     } else {
         (0..items).into_par_iter().with_max_len(1).for_each(work);
@@ -232,8 +263,12 @@ impl WithSimd for Split<'_> {
 /// Sums over some of the depth for some columns.
 struct ByRows<'a, E> {
     x: &'a [f32],
+    x_stride: usize,
+    /// Rows of the matrix from `first_depth` on, `weight_stride` elements apart.
     weight: &'a [E],
-    sizes: Sizes,
+    weight_stride: usize,
+    first_depth: usize,
+    rows: usize,
     depths: (usize, usize),
     /// First column, a multiple of [`PAIR`], and end.
     columns: (usize, usize),
@@ -247,29 +282,64 @@ impl<E: Element> WithSimd for ByRows<'_, E> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let (first, end) = self.columns;
-        for row in 0..self.sizes.rows {
+        let ((from, to), (first, end)) = (self.depths, self.columns);
+        let whole = first + (end - first) / (2 * S::F32_LANES) * (2 * S::F32_LANES);
+        self.add_up(simd, whole);
+        if whole == end {
+            return;
+        }
+        // The last columns, from a copy with zeros beside them.
+        let mut last = Scratch::new((to - from) * PAIR);
+        last.fill(0.0);
+        for (depth, copy) in (from..to).zip(last.chunks_exact_mut(PAIR)) {
+            let row = (depth - self.first_depth) * self.weight_stride;
+            let values = &self.weight[row + whole..row + end];
+            copy.iter_mut().zip(values).for_each(|(copy, value)| *copy = value.value());
+        }
+        let last = ByRows {
+            weight: &last[..],
+            weight_stride: PAIR,
+            first_depth: from,
+            columns: (0, 2 * S::F32_LANES),
+            // SAFETY: rows of sums are padded to whole pairs of vectors, so that those from `whole` on have room.
+            sums: unsafe { self.sums.add(whole) },
+            x: self.x,
+            x_stride: self.x_stride,
+            rows: self.rows,
+            depths: self.depths,
+            stride: self.stride,
+        };
+        last.add_up(simd, 2 * S::F32_LANES);
+    }
+}
+
+impl<E: Element> ByRows<'_, E> {
+    /// Computes the sums of the columns up to `end`, a whole number of pairs of vectors from the first.
+    #[inline(always)]
+    fn add_up<S: Simd>(&self, simd: S, end: usize) {
+        let first = self.columns.0;
+        for row in 0..self.rows {
             // SAFETY: the columns of a row of `sums`, which the caller gave to this item alone.
             unsafe { std::slice::from_raw_parts_mut(self.sums.add(row * self.stride + first), end - first) }.fill(0.0);
         }
         let (mut depth, last) = self.depths;
         while depth < last {
-            let count = if self.sizes.rows == 1 { 8 } else { 4 };
+            let count = if self.rows == 1 { 8 } else { 4 };
             let count = if last - depth >= count { count } else { 1 };
             let mut row = 0;
-            while row < self.sizes.rows {
-                // SAFETY: `depth + count ≤ last`, and the rows `row..` taken are below `sizes.rows`.
+            while row < self.rows {
+                // SAFETY: `depth + count ≤ last`, and the rows `row..` taken are below `rows`.
                 unsafe {
-                    match ((self.sizes.rows - row).min(4), count) {
-                        (1, 8) => self.block::<S, 1, 8>(simd, row, depth),
-                        (1, 4) => self.block::<S, 1, 4>(simd, row, depth),
-                        (1, _) => self.block::<S, 1, 1>(simd, row, depth),
-                        (2, 4) => self.block::<S, 2, 4>(simd, row, depth),
-                        (2, _) => self.block::<S, 2, 1>(simd, row, depth),
-                        (3, 4) => self.block::<S, 3, 4>(simd, row, depth),
-                        (3, _) => self.block::<S, 3, 1>(simd, row, depth),
-                        (_, 4) => self.block::<S, 4, 4>(simd, row, depth),
-                        (_, _) => self.block::<S, 4, 1>(simd, row, depth),
+                    match ((self.rows - row).min(4), count) {
+                        (1, 8) => self.block::<S, 1, 8>(simd, row, depth, end),
+                        (1, 4) => self.block::<S, 1, 4>(simd, row, depth, end),
+                        (1, _) => self.block::<S, 1, 1>(simd, row, depth, end),
+                        (2, 4) => self.block::<S, 2, 4>(simd, row, depth, end),
+                        (2, _) => self.block::<S, 2, 1>(simd, row, depth, end),
+                        (3, 4) => self.block::<S, 3, 4>(simd, row, depth, end),
+                        (3, _) => self.block::<S, 3, 1>(simd, row, depth, end),
+                        (_, 4) => self.block::<S, 4, 4>(simd, row, depth, end),
+                        (_, _) => self.block::<S, 4, 1>(simd, row, depth, end),
                     }
                 }
                 row += 4;
@@ -277,34 +347,29 @@ impl<E: Element> WithSimd for ByRows<'_, E> {
             depth += count;
         }
     }
-}
 
-impl<E: Element> ByRows<'_, E> {
     /// Adds the products of `M` rows of `x` with `R` rows of the matrix.
     ///
     /// # Safety
-    /// `row + M ≤ rows` and `depth + R ≤ sizes.depth`.
+    /// `row + M ≤ rows` and `depth + R ≤ depths.1`, and the columns up to `end` are whole pairs of vectors.
     #[inline(always)]
-    unsafe fn block<S: Simd, const M: usize, const R: usize>(&self, simd: S, row: usize, depth: usize) {
-        let Sizes { depth: all, width, .. } = self.sizes;
-        let (first, end) = self.columns;
+    unsafe fn block<S: Simd, const M: usize, const R: usize>(&self, simd: S, row: usize, depth: usize, end: usize) {
         let zero = simd.splat_f32s(0.0);
         let mut factors = [[zero; R]; M];
         for (m, factors) in factors.iter_mut().enumerate() {
             for (r, factor) in factors.iter_mut().enumerate() {
-                *factor = simd.splat_f32s(self.x[(row + m) * all + depth + r]);
+                *factor = simd.splat_f32s(self.x[(row + m) * self.x_stride + depth + r]);
             }
         }
-        let pair = 2 * S::F32_LANES;
-        let whole = first + (end - first) / pair * pair;
-        let mut column = first;
-        while column < whole {
-            // SAFETY: `column + pair ≤ end ≤ width`, so that the addresses are in row `depth + r` of the matrix and in row
-            // `row + m` of the sums, which this item alone uses.
+        let mut column = self.columns.0;
+        while column < end {
+            // SAFETY: a pair of vectors from `column` on ends at `end` at most, so that the addresses are in row `depth + r` of the
+            // matrix and in row `row + m` of the sums, which this item alone uses.
             unsafe {
                 let mut weights = [[zero; 2]; R];
                 for (r, weights) in weights.iter_mut().enumerate() {
-                    *weights = E::pair(simd, self.weight.as_ptr().add((depth + r) * width + column));
+                    let row = (depth - self.first_depth + r) * self.weight_stride;
+                    *weights = E::pair(simd, self.weight.as_ptr().add(row + column));
                 }
                 for (m, factors) in factors.iter().enumerate() {
                     let place = self.sums.add((row + m) * self.stride + column);
@@ -317,15 +382,7 @@ impl<E: Element> ByRows<'_, E> {
                     place.add(S::F32_LANES).cast::<S::f32s>().write_unaligned(high);
                 }
             }
-            column += pair;
-        }
-        for column in whole..end {
-            for m in 0..M {
-                let products = (0..R)
-                    .map(|r| self.x[(row + m) * all + depth + r] * self.weight[(depth + r) * width + column].value());
-                // SAFETY: an element of this item's sums.
-                unsafe { *self.sums.add((row + m) * self.stride + column) += products.sum::<f32>() };
-            }
+            column += 2 * S::F32_LANES;
         }
     }
 }
@@ -444,9 +501,15 @@ mod tests {
                     (0..depth).map(term).sum::<f64>()
                 };
                 let want: Vec<f64> = (0..rows * width).map(product).collect();
+                // Twice the error of plain sums in f32, in which products are rounded, too.
+                let plain = |at: usize| {
+                    let term = |t: usize| x[at / width * depth + t] * weight[t * width + at % width].value();
+                    f64::from((0..depth).map(term).sum::<f32>())
+                };
+                let error = want.iter().enumerate().map(|(at, want)| (plain(at) - want).abs()).fold(1e-7, f64::max);
                 let mut out = vec![f32::NAN; rows * width];
                 by_rows(sizes, &x, &weight, &mut out);
-                assert_close("by rows", isa, &out, &want, 3e-6, 1e-6);
+                assert_close("by rows", isa, &out, &want, 2.0 * error, 1e-6);
                 out.fill(f32::NAN);
                 by_columns(sizes, &x, &transposed(&weight, depth, width), &mut out);
                 assert_close("by columns", isa, &out, &want, 3e-6, 1e-6);

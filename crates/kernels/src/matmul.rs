@@ -89,6 +89,13 @@ pub enum Output {
     Accumulate,
 }
 
+impl Output {
+    /// Returns how a piece of a sum is written: the first one replaces what is there.
+    pub(crate) fn of_piece(piece: usize) -> Self {
+        if piece == 0 { Self::Replace } else { Self::Accumulate }
+    }
+}
+
 /// The threads that compute a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {

@@ -218,7 +218,7 @@ pub(super) fn joined(texts: &[&PublishedText]) -> Texts {
 }
 
 /// Returns the token that hides a word.
-fn mask_token(tokenizer: &PublishedTokenizer) -> Result<(&'static str, u32), TaskError> {
+pub(super) fn mask_token(tokenizer: &PublishedTokenizer) -> Result<(&'static str, u32), TaskError> {
     let found = ["[MASK]", "<mask>"].into_iter().find_map(|token| Some((token, tokenizer.id(token)?)));
     found.ok_or_else(|| TaskError::input("tokenizer", "a token [MASK] or <mask>", "none"))
 }

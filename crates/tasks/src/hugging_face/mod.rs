@@ -26,6 +26,7 @@ mod table;
 mod tests;
 pub(crate) mod tune;
 mod verify;
+mod windows;
 
 pub use dump::Dump;
 pub use llama2_c::import_llama2_c;

@@ -29,6 +29,7 @@ pub(crate) use self::generate::TunedGenerate;
 pub(crate) use self::image::TunedImages;
 pub(crate) use self::tag::TunedTag;
 pub(crate) use self::translate::TunedTranslate;
+pub(in crate::hugging_face) use self::translate::shifted;
 use super::load::settings;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder};

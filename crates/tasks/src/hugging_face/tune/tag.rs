@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::tensor::{Int, Tensor, TensorData};
-use regard_data::{
-    Around, Case, PublishedText, Split, Splits, Tagged, Vocabulary, batches, in_order, listed, read_tagged,
-};
+use regard_data::{Case, PublishedText, Split, Splits, Tagged, Vocabulary, batches, in_order, listed, read_tagged};
 use regard_inspect::count;
 use regard_nn::{ConfigError, Init, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
@@ -21,6 +19,7 @@ use crate::error::TaskError;
 use crate::folder::Files;
 use crate::hugging_face::answer::joined;
 use crate::hugging_face::network::Network;
+use crate::hugging_face::windows::{Window, windows};
 use crate::input::{Given, InputKind};
 use crate::model::sizes;
 use crate::notes;
@@ -50,14 +49,6 @@ impl Validate for Config {
         self.model.keys().validate().map_err(|error| error.within("model"))?;
         Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
     }
-}
-
-/// Words of a sentence that go through the network together.
-#[derive(Debug, Clone)]
-struct Window {
-    text: PublishedText,
-    /// Place of the first piece of each word.
-    firsts: Vec<usize>,
 }
 
 /// A sentence with the windows that it is read in, one unless it is longer than the network reads.
@@ -97,37 +88,9 @@ impl TunedTag {
     }
 
     fn sentence(&self, tokens: Vec<String>, tags: Vec<usize>) -> Result<Sentence, TaskError> {
-        let mut windows = Vec::new();
-        self.cut(&tokens, &mut windows)?;
+        let windows = windows(&tokens, self.base.tokenizer()?, self.base.longest(usize::MAX))?;
+        windows.iter().try_for_each(|window| self.base.check_tokens(&window.text))?;
         Ok(Sentence { encoded: self.lexicon.encode(tokens, tags, None), windows })
-    }
-
-    /// Adds the windows of some words: one, or those of each half if the network cannot read them together.
-    fn cut(&self, words: &[String], windows: &mut Vec<Window>) -> Result<(), TaskError> {
-        let text = self.base.tokenizer()?.encode(&words.join(" "), Around::Special)?;
-        let most = self.base.longest(usize::MAX);
-        if text.ids.len() > most {
-            if words.len() == 1 {
-                let got = format!("{} pieces of {:?}", text.ids.len(), words[0]);
-                return Err(TaskError::input("word", format!("at most {most} pieces"), got));
-            }
-            let (left, right) = words.split_at(words.len() / 2);
-            self.cut(left, windows)?;
-            return self.cut(right, windows);
-        }
-        self.base.check_tokens(&text)?;
-        let mut begin = 0;
-        let mut firsts = Vec::with_capacity(words.len());
-        for word in words {
-            let end = begin + word.len();
-            let pieces = text.offsets.iter().zip(&text.is_special);
-            let first = pieces.into_iter().position(|(&(from, to), special)| !special && from < end && to > begin);
-            // A word that the tokeniser drops altogether is read as the first token.
-            firsts.push(first.unwrap_or(0));
-            begin = end + 1;
-        }
-        windows.push(Window { text, firsts });
-        Ok(())
     }
 
     fn encoded_parts(&self, splits: Splits<Tagged>, mut notes: Vec<String>) -> Result<Parts<Part>, TaskError> {

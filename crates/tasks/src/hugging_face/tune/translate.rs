@@ -304,7 +304,7 @@ pub(super) fn translation_loss(
 }
 
 /// Returns the tokens that a decoder reads to predict those of a target.
-pub(super) fn shifted(start: u32, target: &[u32]) -> Vec<u32> {
+pub(in crate::hugging_face) fn shifted(start: u32, target: &[u32]) -> Vec<u32> {
     let before = target.split_last().map_or(&[][..], |(_, before)| before);
     [&[start], before].concat()
 }
