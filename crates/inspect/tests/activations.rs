@@ -151,13 +151,22 @@ fn compare_images(network: NetworkConfig) -> [(&'static str, f64, f64); 1] {
     [("image", held, estimate(Architecture::Image(config)))]
 }
 
-/// Returns the smaller of two measurements: a thread that takes part for the first time allocates its own buffers, once.
+/// The nodes of the graph add 3 to 170 kB, whatever the sizes; nothing may be missing.
+const RATIOS: std::ops::Range<f64> = 1.0..1.006;
+
+/// Returns the least of several measurements, at most eight: a thread that takes part for the first time allocates buffers of its own,
+/// which it keeps, and on a busy machine that may happen late.
 fn least<const N: usize>(measure: impl Fn() -> [(&'static str, f64, f64); N]) -> [(&'static str, f64, f64); N] {
-    let mut first = measure();
-    for (one, (_, held, _)) in first.iter_mut().zip(measure()) {
-        one.1 = one.1.min(held);
+    let mut found = measure();
+    for _ in 1..8 {
+        for (one, (_, held, _)) in found.iter_mut().zip(measure()) {
+            one.1 = one.1.min(held);
+        }
+        if found.iter().all(|(_, held, estimate)| held / estimate < RATIOS.end) {
+            break;
+        }
     }
-    first
+    found
 }
 
 /// Everything is in one test: parallel tests would allocate at the same time.
@@ -208,8 +217,7 @@ fn the_estimate_agrees_with_the_bytes_held() {
         for (shape, held, estimate) in all {
             let ratio = held / estimate;
             println!("{name:<16} {shape:<16} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
-            // The nodes of the graph add 20 to 170 kB, whatever the sizes; nothing may be missing.
-            if !(1.0..1.006).contains(&ratio) {
+            if !RATIOS.contains(&ratio) {
                 wrong.push(format!("{name}, {shape}: {ratio:.4}"));
             }
         }
@@ -222,8 +230,7 @@ fn the_estimate_agrees_with_the_bytes_held() {
                     let ratio = held / estimate;
                     let name = format!("{cell:?} {direction:?} {n_layers} {dropout} {shape}");
                     println!("{name:<60} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
-                    // Here the nodes of the graph add 3 to 50 kB.
-                    if !(1.0..1.006).contains(&ratio) {
+                    if !RATIOS.contains(&ratio) {
                         wrong.push(format!("{name}: {ratio:.4}"));
                     }
                 }
@@ -248,7 +255,7 @@ fn the_estimate_agrees_with_the_bytes_held() {
         for (shape, held, estimate) in least(|| compare_images(network.clone())) {
             let ratio = held / estimate;
             println!("{name:<16} {shape:<16} held {held:>10} estimate {estimate:>10} ratio {ratio:.4}");
-            if !(1.0..1.006).contains(&ratio) {
+            if !RATIOS.contains(&ratio) {
                 wrong.push(format!("{name}: {ratio:.4}"));
             }
         }
