@@ -65,8 +65,14 @@ fn every_crate_is_described() {
 
 #[test]
 fn every_link_exists() {
-    let documents =
-        ["ARCHITECTURE.md", "README.md", "docs/in-context-learning.md", "docs/results.md", "docs/sources.md"];
+    let documents = [
+        "ARCHITECTURE.md",
+        "README.md",
+        "docs/in-context-learning.md",
+        "docs/results.md",
+        "docs/serving.md",
+        "docs/sources.md",
+    ];
     for file in documents {
         let path = root().join(file);
         let text = std::fs::read_to_string(&path).unwrap();
