@@ -10,6 +10,7 @@ mod failure;
 mod icl;
 mod print;
 mod progress;
+mod serve;
 mod shell;
 mod show;
 mod signal;
@@ -57,8 +58,8 @@ const FIRST_SCREEN: &str = "\
 Regard: train, look inside and use attention models on the CPU you have.
 
   train, compare                   train models on your data file or on built-in data
-  predict, eval, generate, embed   use a trained model or a published checkpoint, and measure how good it is
-  look, heads, dump, verify        see where a model looks, which heads matter, and what it computes
+  predict, generate, embed, serve  use a trained model or a published checkpoint, here or over HTTP
+  eval, heads, look, dump, verify  see how good a model is, where it looks, which heads matter, and what it computes
   show, count, icl                 see how attention works, what a model costs, why it learns in context
 
 Three commands to try first:
@@ -92,6 +93,8 @@ enum Command {
     Compare(compare::Compare),
     /// Write text with a trained language model
     Generate(trained::Generate),
+    /// Answer requests over HTTP with trained models and published checkpoints
+    Serve(serve::Serve),
     /// List built-in data, check a data set for mistakes, or write the built-in data as files
     Data(data::Data),
     /// Measure the speed of the kernels, of a training step or of the in-context-learning solver
@@ -142,6 +145,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Export(export) => export.run(),
         Command::Compare(compare) => compare.run(),
         Command::Generate(generate) => generate.run(),
+        Command::Serve(serve) => serve.run(),
         Command::Data(data) => data.run(),
         Command::Bench(bench) => bench.run(),
         Command::Show(show) => show.run(),

@@ -47,6 +47,7 @@ pub mod weights;
 mod word_vectors;
 mod words;
 mod write;
+pub mod writer;
 
 pub use error::TaskError;
 use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag, TunedTranslate};

@@ -25,6 +25,7 @@ use crate::run::{parts_of, restored};
 use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Settings, Task};
 use crate::train::newest_weights;
 use crate::weights;
+use crate::writer::Writer;
 
 /// The examples to score: a file, or a split of the data that the model was trained on.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +91,11 @@ pub trait Opened: Send + Sync {
     /// Returns whether a generated text goes on from its prompt; the one of a translator does not. True by default.
     fn continues_prompts(&self) -> bool {
         true
+    }
+
+    /// Returns the interface for texts that join and leave while others are written. By default the model has none.
+    fn writer(&self) -> Option<Box<dyn Writer + '_>> {
+        None
     }
 
     /// Writes lines by hand. A text that the model cannot write gets an error without affecting the others.
@@ -399,6 +405,10 @@ impl<T: Task> Opened for Model<T> {
         };
         let prompts = prompts.iter().map(read).collect::<Result<Vec<_>, TaskError>>()?;
         self.task.generate(&self.model, &prompts, wish, pass, piece)
+    }
+
+    fn writer(&self) -> Option<Box<dyn Writer + '_>> {
+        self.task.writer(&self.model)
     }
 
     fn write_by_hand(

@@ -24,6 +24,7 @@ use crate::input::{Given, InputKind};
 pub use crate::looked::{Draw, Legend, Looked, Picture};
 use crate::survey::RawExample;
 use crate::train::TrainConfig;
+use crate::writer::Writer;
 
 /// A configuration that can be checked before anything is read or written.
 pub trait Validate {
@@ -205,6 +206,11 @@ pub trait Task: Sized + Send + Sync + 'static {
             task: Self::NAME,
             what: "generate text; regard train generate trains a model that can".to_string(),
         })
+    }
+
+    /// Returns the interface for texts that join and leave while others are written. By default the task has none.
+    fn writer<'a>(&'a self, _model: &'a Self::Model) -> Option<Box<dyn Writer + 'a>> {
+        None
     }
 
     /// Writes lines by hand. A text that the model cannot write gets an error without affecting the others.

@@ -103,6 +103,11 @@ impl LanguageModel {
         Ok(self.output.logits(states, &self.embedding.tokens)?)
     }
 
+    /// Returns how many numbers the keys and values of one token have in the caches of all blocks.
+    pub fn cached_numbers(&self) -> usize {
+        self.stack.layers.iter().map(|block| block.attention.cached_numbers()).sum()
+    }
+
     /// Creates empty caches for [`logits_apart`](Self::logits_apart): for each block, one per sequence.
     pub fn caches_apart(&self, sequences: usize) -> Vec<Vec<(AttentionCache, usize)>> {
         vec![vec![(AttentionCache::new(), 0); sequences]; self.stack.layers.len()]

@@ -9,6 +9,7 @@ mod plan;
 mod rules;
 mod sample;
 mod search;
+mod sequence;
 
 use regard_nn::NnError;
 
@@ -17,6 +18,7 @@ pub use plan::{Chat, Plan, Wish};
 pub use rules::Rules;
 pub use sample::{Next, SampleOptions, sample, sample_by_rules};
 pub use search::{BeamOptions, Ending, Hypothesis, Patience, Ranking, SearchOptions, beam, greedy, search};
+pub use sequence::{Sequence, continued};
 
 /// The beginning of a sequence, and how many tokens may follow it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use regard_nn::models::recurrent_writer::{RecurrentSource, RecurrentWriter, Writ
 use regard_nn::models::transformer_writer::{TransformerSource, TransformerWriter};
 use regard_nn::{NnError, Pass, row_indices};
 
+use super::sequence::{Sequence, check_tokens, continued, last_logits};
 use super::{Decoder, check_prompts};
 use crate::rows::{device_of, matrix};
 
@@ -92,10 +93,7 @@ impl Decoder for RecurrentDecoder<'_> {
 #[derive(Debug)]
 pub struct LanguageModelDecoder<'a> {
     model: &'a LanguageModel,
-    /// For each block, one cache per row.
-    caches: Vec<Vec<(AttentionCache, usize)>>,
-    /// Latest tokens of each row, at most `window`; none without a window.
-    read: Vec<Vec<u32>>,
+    rows: Vec<Sequence>,
     window: Option<usize>,
     pass: Pass<'a>,
 }
@@ -107,26 +105,13 @@ impl<'a> LanguageModelDecoder<'a> {
         if let Some(window @ ..2) = window {
             return Err(NnError::input("window", "2 tokens or more", window.to_string()));
         }
-        Ok(Self { caches: model.caches_apart(rows), read: vec![Vec::new(); rows], window, model, pass })
-    }
-
-    /// Returns how many of a row's last tokens to read when `new` ones have been added; clears its cache if the window is full.
-    fn back(&mut self, row: usize, new: usize) -> usize {
-        let seen = self.caches.first().map_or(0, |block| block[row].0.len());
-        match self.window {
-            Some(window) if seen + new > window => {
-                self.caches.iter_mut().for_each(|block| block[row].0 = AttentionCache::new());
-                // With half a window, a token is read twice on average.
-                window.div_ceil(2)
-            }
-            _ => new,
-        }
+        Ok(Self { rows: vec![Sequence::default(); rows], window, model, pass })
     }
 }
 
 impl Decoder for LanguageModelDecoder<'_> {
     fn rows(&self) -> usize {
-        self.read.len()
+        self.rows.len()
     }
 
     fn next(&mut self, last: &[u32]) -> Result<Vec<f32>, NnError> {
@@ -136,31 +121,15 @@ impl Decoder for LanguageModelDecoder<'_> {
 
     fn select(&mut self, rows: &[usize]) -> Result<(), NnError> {
         check_selection(rows, self.rows())?;
-        for block in &mut self.caches {
-            *block = rows.iter().map(|&row| block[row].clone()).collect();
-        }
-        self.read = rows.iter().map(|&row| self.read[row].clone()).collect();
+        self.rows = rows.iter().map(|&row| self.rows[row].clone()).collect();
         Ok(())
     }
 
     fn begin(&mut self, prompts: &[Vec<u32>]) -> Result<Vec<f32>, NnError> {
-        self.pass.check_cancelled()?;
         check_prompts(prompts, self.rows())?;
-        let mut back = Vec::with_capacity(prompts.len());
-        for (row, prompt) in prompts.iter().enumerate() {
-            check_tokens(prompt)?;
-            self.read[row].extend(prompt);
-            back.push(self.back(row, prompt.len()));
-        }
-        let recent = |(read, &back): (&Vec<u32>, &usize)| read[read.len().saturating_sub(back)..].to_vec();
-        let new: Vec<Vec<u32>> = self.read.iter().zip(&back).map(recent).collect();
-        let new: Vec<&[u32]> = new.iter().map(Vec::as_slice).collect();
-        let logits = self.model.logits_apart(&new, &mut self.caches, &self.pass)?;
-        for read in &mut self.read {
-            let unused = read.len().saturating_sub(self.window.unwrap_or(0));
-            read.drain(..unused);
-        }
-        last_logits(logits.unsqueeze_dim(1))
+        let new: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+        let mut rows: Vec<&mut Sequence> = self.rows.iter_mut().collect();
+        continued(self.model, &mut rows, &new, self.window, &self.pass)
     }
 }
 
@@ -247,14 +216,6 @@ fn check_selection(chosen: &[usize], rows: usize) -> Result<(), NnError> {
     }
 }
 
-/// Returns an error if a token does not fit the integer type of tensors.
-fn check_tokens(tokens: &[u32]) -> Result<(), NnError> {
-    match tokens.iter().find(|&&token| i32::try_from(token).is_err()) {
-        Some(token) => Err(NnError::input("token", format!("below {}", i32::MAX), token.to_string())),
-        None => Ok(()),
-    }
-}
-
 fn check_rows(last: &[u32], rows: usize) -> Result<(), NnError> {
     if last.len() == rows {
         return Ok(());
@@ -272,12 +233,4 @@ fn column(last: &[u32], rows: usize, device: &Device) -> Result<Tensor<2, Int>, 
 fn checked(tokens: &[&[u32]], device: &Device) -> Result<Tensor<2, Int>, NnError> {
     tokens.iter().try_for_each(|row| check_tokens(row))?;
     Ok(matrix(tokens, device))
-}
-
-/// Returns the logits after the last token: `[rows, tokens, vocab]` → `[rows, vocab]` in row-major order.
-fn last_logits(logits: Tensor<3>) -> Result<Vec<f32>, NnError> {
-    let [_, tokens, _] = logits.dims();
-    let last = if tokens == 1 { logits } else { logits.narrow(1, tokens - 1, 1) };
-    let numbers = last.detach().into_data().try_into_vec_as::<f32>();
-    numbers.map_err(|error| NnError::input("logits", "numbers", error.to_string()))
 }

@@ -9,6 +9,7 @@ mod config;
 mod network;
 #[cfg(test)]
 mod tests;
+mod trained_writer;
 pub(crate) mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::NetworkConfig;
 pub use self::network::Network;
+use self::trained_writer::TrainedWriter;
 use self::writing::{Texting, write};
 use crate::auto::{Asked, Choice, Facts};
 use crate::decode::{Plan, SampleOptions, Start, Wish};
@@ -44,6 +46,7 @@ use crate::plain_text;
 use crate::rows::{SCORING, device_of, matrix};
 use crate::survey::RawExample;
 use crate::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Prompt, Sample, Task};
+use crate::writer::Writer;
 
 /// Maximum characters of a sample's prompt.
 const PROMPT: usize = 40;
@@ -378,6 +381,13 @@ impl Task for Generate {
     ) -> Result<(), TaskError> {
         let begin = |prompt: &Prompt<Vec<u32>>| (prompt.input.clone().unwrap_or_else(|| self.beginning()), prompt.seed);
         self.write(model, &prompts.iter().map(begin).collect::<Vec<_>>(), &plan_for(wish)?, pass, piece)
+    }
+
+    fn writer<'a>(&'a self, model: &'a Network) -> Option<Box<dyn Writer + 'a>> {
+        match model {
+            Network::Transformer(model) => Some(Box::new(TrainedWriter { task: self, model })),
+            Network::Recurrent(_) => None,
+        }
     }
 }
 

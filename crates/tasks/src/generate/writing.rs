@@ -12,13 +12,13 @@ const LONGEST_CHARACTER: usize = 4;
 const MOST_TOKENS: usize = 64;
 
 /// A function that returns the text of tokens.
-type Decode<'a> = Box<dyn Fn(&[u32]) -> String + 'a>;
+type Decode<'a> = &'a dyn Fn(&[u32]) -> String;
 
 /// A text that is being generated. The text of a token can depend on the token before it (a space between words) and can
 /// end within a character (one of its bytes). A piece is therefore the difference between two decoded texts, and an
 /// incomplete character at the end is held back.
-pub(crate) struct Writing<'a> {
-    decode: Decode<'a>,
+#[derive(Debug, Clone)]
+pub(crate) struct Writing {
     /// The last tokens, including those of the prompt.
     recent: Vec<u32>,
     /// Number of characters of their text that have been returned.
@@ -29,19 +29,18 @@ pub(crate) struct Writing<'a> {
     same: usize,
 }
 
-impl<'a> Writing<'a> {
+impl Writing {
     /// Starts after `prompt`, whose text is not returned.
-    pub fn after(decode: impl Fn(&[u32]) -> String + 'a, prompt: &[u32]) -> Self {
-        let decode = Box::new(decode);
-        let mut writing = Self { decode, recent: prompt.to_vec(), out: 0, characters: 0, same: 0 };
-        writing.forget();
+    pub fn after(decode: Decode, prompt: &[u32]) -> Self {
+        let mut writing = Self { recent: prompt.to_vec(), out: 0, characters: 0, same: 0 };
+        writing.forget(decode);
         writing
     }
 
     /// Adds a token and returns the text that is complete now, if any.
-    pub fn add(&mut self, token: u32) -> Option<String> {
+    pub fn add(&mut self, decode: Decode, token: u32) -> Option<String> {
         self.recent.push(token);
-        let text: Vec<char> = self.text().chars().collect();
+        let text: Vec<char> = decode(&self.recent).chars().collect();
         self.same = if text.len() == self.characters { self.same + 1 } else { 0 };
         self.characters = text.len();
         // A replacement character at the end is an incomplete character, unless it has lasted too long to be one.
@@ -52,42 +51,41 @@ impl<'a> Writing<'a> {
         let piece: String = text.get(self.out..end).unwrap_or_default().iter().collect();
         self.out = self.out.max(end);
         if !half {
-            self.forget();
+            self.forget(decode);
         }
         (!piece.is_empty()).then_some(piece)
     }
 
     /// Returns the text that was held back, at the end.
-    pub fn rest(self) -> String {
-        self.text().chars().skip(self.out).collect()
-    }
-
-    fn text(&self) -> String {
-        (self.decode)(&self.recent)
+    pub fn rest(&self, decode: Decode) -> String {
+        decode(&self.recent).chars().skip(self.out).collect()
     }
 
     /// Drops all tokens that the text of the next one cannot depend on, and marks the rest as returned.
-    fn forget(&mut self) {
+    fn forget(&mut self, decode: Decode) {
         self.recent.drain(..self.recent.len().saturating_sub(LONGEST_CHARACTER));
-        self.characters = self.text().chars().count();
+        self.characters = decode(&self.recent).chars().count();
         (self.out, self.same) = (self.characters, 0);
     }
 }
 
 /// Text that is checked for strings that end it. A piece that may be the beginning of such a string is held back.
-struct Stops<'a> {
-    strings: &'a [String],
+#[derive(Debug, Clone)]
+pub(crate) struct Stops {
+    strings: Vec<String>,
     held: String,
-    is_over: bool,
+    /// Whether a string has ended the text.
+    pub is_over: bool,
 }
 
-impl<'a> Stops<'a> {
-    fn new(strings: &'a [String]) -> Self {
-        Self { strings, held: String::new(), is_over: false }
+impl Stops {
+    /// Creates the check for these strings.
+    pub fn new(strings: &[String]) -> Self {
+        Self { strings: strings.to_vec(), held: String::new(), is_over: false }
     }
 
     /// Adds a piece and returns the text that can be shown now.
-    fn add(&mut self, piece: &str) -> String {
+    pub fn add(&mut self, piece: &str) -> String {
         if self.is_over {
             return String::new();
         }
@@ -102,6 +100,13 @@ impl<'a> Stops<'a> {
         let kept = starts.into_iter().find(begins).unwrap_or(self.held.len());
         let rest = self.held.split_off(kept);
         std::mem::replace(&mut self.held, rest)
+    }
+
+    /// Adds the last piece and returns all that can be shown, with what was held back.
+    pub fn end(&mut self, piece: &str) -> String {
+        let mut text = self.add(piece);
+        text.push_str(&std::mem::take(&mut self.held));
+        text
     }
 }
 
@@ -133,7 +138,7 @@ pub(crate) fn write(
         .collect();
     let mut hear = |at: usize, token: u32| -> Next {
         let (writing, stops) = &mut writers[at];
-        let text = writing.add(token).map(|text| stops.add(&text)).unwrap_or_default();
+        let text = writing.add(texting.decode, token).map(|text| stops.add(&text)).unwrap_or_default();
         if !text.is_empty() {
             piece(at, &text);
         }
@@ -155,8 +160,7 @@ pub(crate) fn write(
         if stops.is_over {
             continue;
         }
-        let mut text = stops.add(&writing.rest());
-        text.push_str(&stops.held);
+        let text = stops.end(&writing.rest(texting.decode));
         if !text.is_empty() {
             piece(at, &text);
         }
@@ -219,9 +223,10 @@ mod tests {
     }
 
     fn written(tokenizer: &Tokenizer, prompt: &[u32], tokens: &[u32]) -> Vec<String> {
-        let mut writing = Writing::after(|ids: &[u32]| tokenizer.decode(ids), prompt);
-        let mut pieces: Vec<String> = tokens.iter().filter_map(|&token| writing.add(token)).collect();
-        pieces.push(writing.rest());
+        let decode = |ids: &[u32]| tokenizer.decode(ids);
+        let mut writing = Writing::after(&decode, prompt);
+        let mut pieces: Vec<String> = tokens.iter().filter_map(|&token| writing.add(&decode, token)).collect();
+        pieces.push(writing.rest(&decode));
         pieces
     }
 

@@ -4,9 +4,10 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Around, PublishedText};
 use regard_nn::Pass;
+use regard_nn::models::language_model::LanguageModel;
 
 use super::answer::joined;
-use super::chat::{ChatTemplate, conversation};
+use super::chat::conversation;
 use super::generation::Generation;
 use super::load::Loaded;
 use super::network::{Network, Texts, padded};
@@ -20,6 +21,7 @@ use crate::generate::writing::{Texting, searched, write};
 use crate::input::Given;
 use crate::rows::device_of;
 use crate::task::Prompt;
+use crate::writer::{Beginning, Text, Writer};
 
 /// Number of tokens that a language model writes if neither the caller nor the folder says how many.
 const TOKENS: usize = 300;
@@ -89,8 +91,8 @@ impl Checkpoint {
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
         let tokenizer = self.tokenizer()?;
-        let generation = Generation::read(&self.loaded)?;
-        let template = wish.chat.as_ref().map(|_| ChatTemplate::read(&self.loaded.folder)).transpose()?;
+        let generation = self.generation()?;
+        let template = wish.chat.as_ref().map(|_| self.template()).transpose()?;
         let mut ids = Vec::with_capacity(prompts.len());
         for prompt in prompts {
             ids.push(match (&prompt.input, &template, &wish.chat) {
@@ -105,7 +107,7 @@ impl Checkpoint {
             });
         }
         let texts = Texts::new(ids);
-        let (plan, starts) = (generation.plan(wish)?, self.starts(&generation, &texts, wish, TOKENS)?);
+        let (plan, starts) = (generation.plan(wish)?, self.starts(generation, &texts, wish, TOKENS)?);
         let decode = |ids: &[u32]| tokenizer.decode(ids).unwrap_or_default();
         let is_continued = matches!(self.loaded.network, Network::Next(_));
         let seeds: Vec<u64> = prompts.iter().map(|prompt| prompt.seed).collect();
@@ -138,10 +140,10 @@ impl Checkpoint {
         count: usize,
         pass: &Pass,
     ) -> Result<Vec<Vec<u32>>, TaskError> {
-        let generation = Generation::read(&self.loaded)?;
+        let generation = self.generation()?;
         let max_len = matches!(self.loaded.network, Network::Next(_)).then_some(count);
         let (texts, wish) = (joined(texts), Wish { max_len, ..Wish::default() });
-        let starts = self.starts(&generation, &texts, &wish, count)?;
+        let starts = self.starts(generation, &texts, &wish, count)?;
         written(&self.loaded.network, &texts, &starts, &generation.plan(&wish)?, pass)
     }
 
@@ -158,5 +160,61 @@ impl Checkpoint {
         }
         let begin = |ids: &Vec<u32>| generation.begin(&self.loaded.config, ids.clone(), wish, otherwise);
         texts.ids.iter().map(begin).collect()
+    }
+}
+
+/// A checkpoint of a language model that writes texts which join and leave between steps.
+pub(super) struct CheckpointWriter<'a> {
+    checkpoint: &'a Checkpoint,
+    model: &'a LanguageModel,
+}
+
+impl<'a> CheckpointWriter<'a> {
+    /// Returns the writer of a checkpoint; `None` if it is no language model or has no tokeniser.
+    pub fn of(checkpoint: &'a Checkpoint) -> Option<Self> {
+        match &checkpoint.loaded.network {
+            Network::Next(model) if checkpoint.tokenizer().is_ok() => Some(Self { checkpoint, model }),
+            _ => None,
+        }
+    }
+}
+
+impl Writer for CheckpointWriter<'_> {
+    fn begin(&self, beginning: &Beginning, wish: &Wish, seed: u64) -> Result<Text, TaskError> {
+        let (checkpoint, generation) = (self.checkpoint, self.checkpoint.generation()?);
+        let ids = match beginning {
+            Beginning::Nothing => generation.beginning()?,
+            Beginning::Text(text) => checkpoint.encoded(text)?.ids,
+            Beginning::Tokens(ids) => {
+                checkpoint.checked(ids, longest(&checkpoint.loaded.config).unwrap_or(usize::MAX))?;
+                ids.clone()
+            }
+            // The template writes the special tokens.
+            Beginning::Conversation(messages) => {
+                checkpoint.encoded_within(&checkpoint.template()?.render(messages)?, Around::Nothing)?.ids
+            }
+        };
+        let start = generation.begin(&checkpoint.loaded.config, ids, wish, TOKENS)?;
+        Text::new(self, start, generation.plan(wish)?, seed)
+    }
+
+    fn network(&self) -> &LanguageModel {
+        self.model
+    }
+
+    fn window(&self) -> Option<usize> {
+        None
+    }
+
+    fn hidden(&self) -> usize {
+        0
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        self.checkpoint.tokenizer().and_then(|tokenizer| Ok(tokenizer.decode(ids)?)).unwrap_or_default()
+    }
+
+    fn has_chat(&self) -> bool {
+        self.checkpoint.template().is_ok()
     }
 }

@@ -1,17 +1,20 @@
 //! A checkpoint in use, like a trained model.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
-use regard_data::{ImageSize, PublishedText, PublishedTokenizer};
+use regard_data::{Around, ImageSize, PublishedText, PublishedTokenizer};
 use regard_inspect::show::Shown;
 use regard_nn::{Capture, Inventory, Means, Pass, Wanted};
 
 use super::answer::{Read, joined};
+use super::chat::ChatTemplate;
 use super::dump::Dump;
+use super::generate::CheckpointWriter;
 use super::generation::Generation;
 use super::load::{Loaded, Precision};
 use super::network::{Network, NetworkConfig, Texts};
@@ -30,6 +33,7 @@ use crate::opened::{Examples, Opened};
 use crate::pictures::{GivenPicture, read_picture};
 use crate::task::{Evaluation, Prediction, Prompt, Questions};
 use crate::train::share::{parts, share};
+use crate::writer::Writer;
 
 /// Number of tokens that go through the model together when texts are embedded.
 const TOKENS_TOGETHER: usize = 1_024;
@@ -39,6 +43,10 @@ pub struct Checkpoint {
     pub(super) loaded: Loaded,
     tokenizer: Option<PublishedTokenizer>,
     description: Description,
+    /// Settings that are read from the folder when they are first needed.
+    sentences: OnceLock<Sentences>,
+    generation: OnceLock<Generation>,
+    template: OnceLock<ChatTemplate>,
 }
 
 /// An input of `regard dump`.
@@ -65,7 +73,43 @@ impl Checkpoint {
         let network = loaded.network.clone().no_grad();
         let mut description = Description::new(TASK, loaded.settings.clone());
         description.finished = true;
-        Ok(Some(Self { loaded: Loaded { network, ..loaded }, tokenizer, description }))
+        let loaded = Loaded { network, ..loaded };
+        let (sentences, generation, template) = Default::default();
+        Ok(Some(Self { loaded, tokenizer, description, sentences, generation, template }))
+    }
+
+    /// Returns how texts become vectors.
+    fn sentences(&self) -> Result<&Sentences, TaskError> {
+        kept(&self.sentences, || Sentences::read(&self.loaded))
+    }
+
+    /// Returns how the folder wants text written.
+    pub(super) fn generation(&self) -> Result<&Generation, TaskError> {
+        kept(&self.generation, || Generation::read(&self.loaded))
+    }
+
+    /// Returns how the folder writes conversations.
+    pub(super) fn template(&self) -> Result<&ChatTemplate, TaskError> {
+        kept(&self.template, || ChatTemplate::read(&self.loaded.folder))
+    }
+
+    /// Returns the number of tokens of a text with those that are put around it.
+    pub fn count_tokens(&self, text: &str) -> Result<usize, TaskError> {
+        Ok(self.tokenizer()?.encode(text, Around::Special)?.ids.len())
+    }
+
+    /// Returns the tokens of a text to embed.
+    pub fn to_embed(&self, text: &str) -> Result<PublishedText, TaskError> {
+        let encoded = self.sentences()?.encode(text, self.tokenizer()?, &self.loaded.config)?;
+        self.checked(&encoded.ids, usize::MAX)?;
+        Ok(encoded)
+    }
+
+    /// Returns a text to embed that is given by the ids of its tokens; nothing is put around them.
+    pub fn ids_to_embed(&self, ids: Vec<u32>) -> Result<PublishedText, TaskError> {
+        self.checked(&ids, longest(&self.loaded.config).unwrap_or(usize::MAX))?;
+        let types = vec![0; ids.len()];
+        Ok(PublishedText { ids, types, ..PublishedText::default() })
     }
 
     /// Compares the outputs with reference outputs in a safetensors file.
@@ -75,14 +119,14 @@ impl Checkpoint {
 
     /// Computes the vector of each text, in the order of the texts.
     pub fn embed(&self, texts: &[&str], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
-        let sentences = Sentences::read(&self.loaded)?;
-        let tokenizer = self.tokenizer()?;
-        let encode = |text: &&str| {
-            let encoded = sentences.encode(text, tokenizer, &self.loaded.config)?;
-            self.checked(&encoded.ids, usize::MAX)?;
-            Ok(encoded)
-        };
-        let encoded = texts.par_iter().map(encode).collect::<Result<Vec<PublishedText>, TaskError>>()?;
+        let encoded: Vec<PublishedText> =
+            texts.par_iter().map(|text| self.to_embed(text)).collect::<Result<_, TaskError>>()?;
+        self.embed_encoded(&encoded.iter().collect::<Vec<_>>(), pass)
+    }
+
+    /// Computes the vector of each text whose tokens are given, in the order of the texts.
+    pub fn embed_encoded(&self, encoded: &[&PublishedText], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
+        let sentences = self.sentences()?;
         // Texts of similar length go together, so that little is spent on padding.
         let mut order: Vec<usize> = (0..encoded.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(encoded[at].ids.len()));
@@ -99,7 +143,7 @@ impl Checkpoint {
         let work = |_: usize, ()| -> Result<Vec<(usize, Vec<f32>)>, TaskError> {
             let mut found = Vec::new();
             while let Some(some) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let batch: Vec<&PublishedText> = some.iter().map(|&at| &encoded[at]).collect();
+                let batch: Vec<&PublishedText> = some.iter().map(|&at| encoded[at]).collect();
                 let states = self.loaded.network.last_states(&joined(&batch), &Device::flex(), pass)?;
                 let [_, seq, width] = states.dims();
                 let values = numbers(states)?;
@@ -129,9 +173,7 @@ impl Checkpoint {
             _ => {
                 let (names, texts) = self.dumped(input)?;
                 let targets = match self.loaded.network {
-                    Network::Translation(_) => {
-                        Some(Texts::new(vec![vec![Generation::read(&self.loaded)?.start_token()?]]))
-                    }
+                    Network::Translation(_) => Some(Texts::new(vec![vec![self.generation()?.start_token()?]])),
                     _ => None,
                 };
                 (Some(names), self.loaded.network.run(&texts, targets.as_ref(), &Device::flex(), &watched)?)
@@ -203,7 +245,7 @@ impl Checkpoint {
         let source = encoded.tokens.clone();
         if let Network::Translation(_) = self.loaded.network {
             let found = self.translated(&[encoded], &pass.without_capture())?;
-            let start = Generation::read(&self.loaded)?.start_token()?;
+            let start = self.generation()?.start_token()?;
             let read: Vec<u32> = std::iter::once(start).chain(found[0].iter().copied()).collect();
             let targets = Texts::new(vec![read.clone()]);
             self.loaded.network.run(&joined(&[encoded]), Some(&targets), &Device::flex(), pass)?;
@@ -223,6 +265,15 @@ impl Checkpoint {
         };
         Ok(Legend::of_tokens(title, source))
     }
+}
+
+/// Returns what a cell holds, after reading it the first time.
+fn kept<T>(cell: &OnceLock<T>, read: impl FnOnce() -> Result<T, TaskError>) -> Result<&T, TaskError> {
+    if let Some(found) = cell.get() {
+        return Ok(found);
+    }
+    let found = read()?;
+    Ok(cell.get_or_init(|| found))
 }
 
 /// Returns the numbers of a tensor.
@@ -317,6 +368,10 @@ impl Opened for Checkpoint {
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
         self.generated(prompts, wish, pass, piece)
+    }
+
+    fn writer(&self) -> Option<Box<dyn Writer + '_>> {
+        CheckpointWriter::of(self).map(|writer| Box::new(writer) as Box<dyn Writer>)
     }
 
     fn continues_prompts(&self) -> bool {

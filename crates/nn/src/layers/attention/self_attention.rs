@@ -71,6 +71,11 @@ impl SelfAttention {
         })
     }
 
+    /// Returns how many numbers the keys and values of one token have in a cache.
+    pub fn cached_numbers(&self) -> usize {
+        2 * self.kv_heads * self.d_head
+    }
+
     /// Mixes each token with the tokens that `options` lets it see. Rotations and distance biases come from `places`,
     /// dropout from `pass`.
     ///

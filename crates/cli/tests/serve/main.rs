@@ -1,0 +1,10 @@
+//! `regard serve`, driven over loopback by a small client.
+
+#[path = "../binary/mod.rs"]
+mod binary;
+mod client;
+mod hostile;
+mod life;
+mod load;
+mod routes;
+mod texts;

@@ -1,0 +1,25 @@
+//! The HTTP server: models of `regard train` and checkpoints of `transformers` behind routes that clients already speak.
+//!
+//! A request is read and checked by its [route](routes), waits in the [queue](queue) of its model, and is answered by the
+//! model's [worker](worker) in a batch with others. The error type changes at each boundary: `TaskError` of a model becomes a
+//! [`WorkError`](error::WorkError) of its worker, and that an [`ApiError`](error::ApiError) for the client.
+#![forbid(unsafe_code)]
+
+mod body;
+mod connections;
+mod error;
+mod guard;
+mod limits;
+mod log;
+mod metrics;
+mod models;
+mod queue;
+mod routes;
+mod rows;
+mod server;
+mod worker;
+
+pub use limits::Limits;
+pub use log::LogFormat;
+pub use models::ModelFolder;
+pub use server::{Control, Options, ServeError, Server};

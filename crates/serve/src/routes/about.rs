@@ -1,0 +1,76 @@
+//! Routes about the server and its models.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::body::{Response, json_response, response};
+use crate::error::ApiError;
+use crate::models::Entry;
+use crate::server::App;
+
+/// Description of all routes.
+const OPENAPI: &str = include_str!("../openapi.json");
+
+pub fn alive() -> Response {
+    json_response(StatusCode::OK, &json!({ "status": "ok" }))
+}
+
+/// Says whether the server takes requests. It does not while it drains.
+pub fn ready(app: &App) -> Result<Response, ApiError> {
+    match app.is_draining() {
+        true => {
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is stopping").retry_after(1))
+        }
+        false => Ok(json_response(StatusCode::OK, &json!({ "status": "ready" }))),
+    }
+}
+
+pub fn info(app: &App) -> Response {
+    let models: Vec<Value> = app.models.all().iter().map(described).collect();
+    let limits = &app.limits;
+    let document = json!({
+        "name": "regard", "version": env!("CARGO_PKG_VERSION"), "models": models,
+        "limits": {
+            "body_bytes": limits.body, "inputs": limits.inputs, "tokens": limits.tokens, "queue": limits.queue,
+            "connections": limits.connections, "texts": limits.rows, "cache_bytes": limits.cache,
+            "batch_tokens": limits.batch, "deadline_seconds": limits.deadline.as_secs_f64(),
+        },
+    });
+    json_response(StatusCode::OK, &document)
+}
+
+pub fn metrics(app: &App) -> Response {
+    let models = app.models.all().iter().map(|entry| (entry.folder.name.as_str(), entry.metrics.as_ref()));
+    response(StatusCode::OK, "text/plain; version=0.0.4", app.metrics.write(models))
+}
+
+pub fn openapi() -> Response {
+    response(StatusCode::OK, "application/json", OPENAPI.replace("{version}", env!("CARGO_PKG_VERSION")))
+}
+
+pub fn models(app: &App) -> Response {
+    let data: Vec<Value> = app.models.all().iter().map(listed).collect();
+    json_response(StatusCode::OK, &json!({ "object": "list", "data": data }))
+}
+
+pub fn model(app: &App, name: &str) -> Result<Response, ApiError> {
+    Ok(json_response(StatusCode::OK, &listed(app.models.find(Some(name))?)))
+}
+
+/// Describes a model as OpenAI does.
+fn listed(entry: &Entry) -> Value {
+    json!({ "id": entry.folder.name, "object": "model", "created": entry.created, "owned_by": "regard" })
+}
+
+/// Describes a model with what it can do.
+fn described(entry: &Entry) -> Value {
+    let worker = entry.worker();
+    let model = worker.model.as_ref();
+    let writer = model.writer();
+    json!({
+        "name": entry.folder.name, "task": model.description().task, "parameters": model.parameters(),
+        "input": model.input_kind().key(), "embedding_dimensions": worker.dimensions,
+        "writes_together": writer.is_some(), "chat": writer.is_some_and(|writer| writer.has_chat()),
+        "attention": model.inventory().list(),
+    })
+}

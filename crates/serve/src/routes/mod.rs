@@ -1,0 +1,132 @@
+//! Routes: each reads a request into checked values, hands work to a queue and writes the answer.
+
+mod about;
+mod attention;
+mod chat;
+mod completions;
+mod embeddings;
+mod generation;
+mod input;
+mod predict;
+mod rerank;
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+use hyper::{Method, Request, StatusCode};
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use crate::body::{Response, read_json};
+use crate::error::{ApiError, WorkError};
+use crate::queue::{Answer, Item, Waiter, Waiting, Work};
+use crate::server::App;
+use crate::worker::Worker;
+
+/// All routes with their methods.
+const ROUTES: [(&str, &str); 14] = [
+    ("/livez", "GET"),
+    ("/readyz", "GET"),
+    ("/health", "GET"),
+    ("/info", "GET"),
+    ("/metrics", "GET"),
+    ("/openapi.json", "GET"),
+    ("/v1/models", "GET"),
+    ("/v1/embeddings", "POST"),
+    ("/v1/predict", "POST"),
+    ("/v1/attention", "POST"),
+    ("/v1/rerank", "POST"),
+    ("/v1/completions", "POST"),
+    ("/v1/chat/completions", "POST"),
+    ("/v1/models/", "GET"),
+];
+
+/// Returns the route of a path, for metrics.
+pub fn name_of(path: &str) -> &'static str {
+    let known = ROUTES.iter().find(|(route, _)| *route == path).map(|(route, _)| *route);
+    known.unwrap_or(if path.starts_with("/v1/models/") { "/v1/models/" } else { "other" })
+}
+
+/// A request that is being answered.
+pub struct Call {
+    /// The server.
+    pub app: Arc<App>,
+    headers: HeaderMap,
+    /// When the client stops waiting.
+    pub deadline: Instant,
+}
+
+/// Answers a request.
+pub async fn answer(app: Arc<App>, request: Request<Incoming>, deadline: Instant) -> Result<Response, ApiError> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    let Some((_, allowed)) = ROUTES.iter().find(|(route, _)| *route == name_of(path)) else {
+        let said = format!("there is no route {}; /openapi.json lists them", regard_data::excerpt(path));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_route", said));
+    };
+    let is_allowed = head.method.as_str() == *allowed || (head.method == Method::HEAD && *allowed == "GET");
+    if !is_allowed {
+        return Err(ApiError::wrong_method(allowed));
+    }
+    let call = Call { app, headers: head.headers, deadline };
+    match path {
+        "/livez" | "/health" => Ok(about::alive()),
+        "/readyz" => about::ready(&call.app),
+        "/info" => Ok(about::info(&call.app)),
+        "/metrics" => Ok(about::metrics(&call.app)),
+        "/openapi.json" => Ok(about::openapi()),
+        "/v1/models" => Ok(about::models(&call.app)),
+        "/v1/embeddings" => embeddings::answer(call, body).await,
+        "/v1/predict" => predict::answer(call, body).await,
+        "/v1/attention" => attention::answer(call, body).await,
+        "/v1/rerank" => rerank::answer(call, body).await,
+        "/v1/completions" => completions::answer(call, body).await,
+        "/v1/chat/completions" => chat::answer(call, body).await,
+        path => about::model(&call.app, path.trim_start_matches("/v1/models/")),
+    }
+}
+
+impl Call {
+    /// Reads the body as JSON.
+    async fn read<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, ApiError> {
+        read_json(&self.headers, body, self.app.limits.body, self.deadline).await
+    }
+
+    /// Runs a computation that may take a while on a thread of its own, so that other requests go on.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        match timeout_at(self.deadline, tokio::task::spawn_blocking(work)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) => Err(WorkError::Panicked.into()),
+            Err(_) => Err(ApiError::late()),
+        }
+    }
+
+    /// Gives work to a model and waits for all answers, in order. Each work comes with its number of tokens.
+    async fn work(
+        &self,
+        worker: &Worker,
+        work: Vec<(Work, usize)>,
+    ) -> Result<Vec<Result<Answer, WorkError>>, ApiError> {
+        let waiting = Arc::new(Waiting::default());
+        // Dropped with this future when the client goes or the deadline passes.
+        let _waiter = Waiter(Arc::clone(&waiting));
+        let (mut items, mut answers) = (Vec::with_capacity(work.len()), Vec::with_capacity(work.len()));
+        for (work, size) in work {
+            let (reply, answer) = oneshot::channel();
+            items.push(Item { work, size, reply, waiting: Arc::clone(&waiting) });
+            answers.push(answer);
+        }
+        worker.queue.push(items).map_err(|(_, error)| error)?;
+        let mut found = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let answer = timeout_at(self.deadline, answer).await.map_err(|_| ApiError::late())?;
+            found.push(answer.unwrap_or(Err(WorkError::Retired)));
+        }
+        Ok(found)
+    }
+}

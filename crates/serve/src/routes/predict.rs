@@ -1,0 +1,127 @@
+//! `POST /v1/predict`: the answers of a model of any task, one result or error per input.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use regard_nn::Ablation;
+use regard_tasks::Opened;
+use regard_tasks::input::{Given, InputKind};
+use regard_tasks::task::Prediction;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Call;
+use crate::body::{Response, json_response};
+use crate::error::{ApiError, WorkError};
+use crate::queue::{Answer, Without, Work};
+use crate::worker::Worker;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    model: Option<String>,
+    inputs: Vec<Value>,
+    without: Option<String>,
+}
+
+pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
+    let request: Request = call.read(body).await?;
+    let entry = call.app.models.find(request.model.as_deref())?;
+    let (worker, limits) = (entry.worker(), call.app.limits);
+    let count = request.inputs.len();
+    if count == 0 || count > limits.inputs {
+        let said = format!("expected 1 to {} inputs, got {count}", limits.inputs);
+        return Err(if count == 0 { ApiError::invalid("inputs", said) } else { ApiError::too_large("inputs", said) });
+    }
+    let without = without(worker.model.as_ref(), request.without)?;
+    let reader = Arc::clone(&worker);
+    let inputs = request.inputs;
+    let read = call.blocking(move || Ok(inputs.into_iter().map(|input| given(&reader, input)).collect::<Vec<_>>()));
+    let read: Vec<Result<(Given, usize), ApiError>> = read.await?;
+    let tokens: usize = read.iter().flatten().map(|(_, tokens)| tokens).sum();
+    if tokens > limits.tokens {
+        let said = format!("expected at most {} tokens in a request, got about {tokens}", limits.tokens);
+        return Err(ApiError::too_large("inputs", said));
+    }
+    let work = read.iter().flatten().map(|(given, size)| (Work::Predict(given.clone(), without.clone()), *size));
+    let work: Vec<(Work, usize)> = work.collect();
+    let mut answers = match work.is_empty() {
+        true => Vec::new(),
+        false => call.work(&worker, work).await?,
+    }
+    .into_iter();
+    let mut results = Vec::with_capacity(count);
+    for (at, input) in read.into_iter().enumerate() {
+        let answer = match input {
+            Err(error) => Err(error),
+            Ok(_) => answers.next().unwrap_or(Err(WorkError::Retired)).map_err(ApiError::from),
+        };
+        results.push(match answer {
+            Ok(Answer::Prediction(whole, less)) => result(&whole, less.as_ref()),
+            Ok(_) => return Err(WorkError::Failed("no prediction".to_string()).into()),
+            // What fails whatever the input is an error of the request.
+            Err(error) if error.status() != StatusCode::UNPROCESSABLE_ENTITY => return Err(error),
+            Err(error) => error.at(format!("inputs[{at}]")).to_json(),
+        });
+    }
+    Ok(json_response(StatusCode::OK, &json!({ "model": entry.folder.name, "results": results })))
+}
+
+/// Returns a prediction without its input, which the client knows.
+pub fn document(prediction: &Prediction) -> Map<String, Value> {
+    let mut fields: Map<String, Value> =
+        prediction.more.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    fields.insert("output".to_string(), Value::from(prediction.output.as_str()));
+    fields
+}
+
+fn result(whole: &Prediction, less: Option<&Prediction>) -> Value {
+    let mut fields = document(whole);
+    if let Some(less) = less {
+        fields.insert("without".to_string(), Value::Object(document(less)));
+    }
+    Value::Object(fields)
+}
+
+/// Finds the parts of a model to switch off.
+pub fn without(model: &dyn Opened, names: Option<String>) -> Result<Option<Arc<Without>>, ApiError> {
+    let Some(names) = names else { return Ok(None) };
+    let ablation =
+        Ablation::parse(&names, model.inventory()).map_err(|error| ApiError::invalid("without", error.to_string()))?;
+    Ok(Some(Arc::new(Without { names, ablation })))
+}
+
+/// Reads an input and estimates its number of tokens. No string of a request is taken as the path of a file.
+pub fn given(worker: &Worker, input: Value) -> Result<(Given, usize), ApiError> {
+    let kind = worker.model.input_kind();
+    let refuse = |found: &str| {
+        let said = format!("input: expected {{{:?}: …}}, {kind}, got {found}", kind.key());
+        ApiError::from(WorkError::Refused(said))
+    };
+    if matches!(kind, InputKind::Picture | InputKind::Sound) {
+        let Some(fields) = input.as_object() else { return Err(refuse("something else")) };
+        let Some(content) = fields.get(kind.key()) else { return Err(refuse("other fields")) };
+        if !content.is_string() {
+            return Err(refuse("something else than base64"));
+        }
+    }
+    let tokens = match (input.as_str(), worker.model.checkpoint()) {
+        (Some(text), Some(checkpoint)) => checkpoint.count_tokens(text).map_err(WorkError::from)?,
+        (Some(text), None) => text.len() / 4 + 1,
+        // Pictures and sounds have the same size for a model, whatever their files have.
+        (None, _) if matches!(kind, InputKind::Picture | InputKind::Sound) => 256,
+        (None, _) => count(&input),
+    };
+    Ok((Given::Json(input), tokens))
+}
+
+/// Returns the number of values in a document.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(all) => all.iter().map(count).sum::<usize>().max(1),
+        Value::Object(all) => all.values().map(count).sum::<usize>().max(1),
+        Value::String(text) => text.len() / 4 + 1,
+        _ => 1,
+    }
+}

@@ -1,0 +1,221 @@
+//! The worker of a model: one thread with a pool of its own that answers batches and writes texts, step by step.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use regard_nn::{Ablation, Means, Pass, Wanted};
+use regard_tasks::input::Given;
+use regard_tasks::task::{Looked, Prediction, Prompt};
+use regard_tasks::writer::Drawn;
+use regard_tasks::{Examples, Opened, TaskError};
+
+use crate::error::WorkError;
+use crate::limits::Limits;
+use crate::metrics::ModelMetrics;
+use crate::queue::{Answer, Item, Queue, Together, Without, Work};
+use crate::rows::Rows;
+
+/// A model that is being served.
+pub struct Worker {
+    /// The model, for reading and checking inputs; only its worker computes with it.
+    pub model: Arc<dyn Opened>,
+    /// Inputs that wait.
+    pub queue: Arc<Queue>,
+    /// Length of the vectors of texts; `None` if the model gives none.
+    pub dimensions: Option<usize>,
+}
+
+impl Worker {
+    /// Starts the worker of a model with a number of threads, 0 for all cores.
+    pub fn start(
+        name: &str,
+        model: Arc<dyn Opened>,
+        threads: usize,
+        limits: &Limits,
+        metrics: Arc<ModelMetrics>,
+    ) -> std::io::Result<Self> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(std::io::Error::other)?;
+        let queue = Arc::new(Queue::new(limits.queue, limits.batch, Arc::clone(&metrics)));
+        metrics.cache_limit.set(limits.cache);
+        // Also reads the settings of the folder once, so that no request reads files.
+        let dimensions = pool.install(|| dimensions(model.as_ref()));
+        let loop_ = Loop {
+            model: Arc::clone(&model),
+            queue: Arc::clone(&queue),
+            metrics,
+            limits: *limits,
+            means: OnceLock::new(),
+        };
+        thread::Builder::new().name(format!("model {name}")).spawn(move || pool.install(|| loop_.run()))?;
+        Ok(Self { model, queue, dimensions })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The thread answers what waits and ends.
+        self.queue.close();
+    }
+}
+
+/// Returns the length of the vectors of texts, if the model gives some.
+fn dimensions(model: &dyn Opened) -> Option<usize> {
+    let checkpoint = model.checkpoint()?;
+    if let Some(writer) = model.writer() {
+        // Reads the chat template.
+        writer.has_chat();
+    }
+    let found = catch_unwind(AssertUnwindSafe(|| {
+        let text = checkpoint.to_embed("a").or_else(|_| checkpoint.ids_to_embed(vec![0])).ok()?;
+        checkpoint.embed_encoded(&[&text], &Pass::inference()).ok()
+    }));
+    found.ok().flatten().and_then(|vectors| vectors.first().map(Vec::len))
+}
+
+struct Loop {
+    model: Arc<dyn Opened>,
+    queue: Arc<Queue>,
+    metrics: Arc<ModelMetrics>,
+    limits: Limits,
+    /// Mean outputs of heads, for `without` with `=mean`.
+    means: OnceLock<Means>,
+}
+
+impl Loop {
+    fn run(&self) {
+        let mut rows = self.model.writer().map(|writer| Rows::new(writer, self.limits, &self.metrics));
+        loop {
+            let is_busy = rows.as_ref().is_some_and(|rows| !rows.is_empty());
+            let taken = self.queue.take(is_busy, |item| rows.as_mut().is_none_or(|rows| rows.reserve(item)));
+            if !taken.batch.is_empty() {
+                self.answer(taken.batch);
+            }
+            if let Some(rows) = &mut rows {
+                taken.texts.into_iter().for_each(|item| rows.join(item));
+                rows.step();
+            }
+            if taken.is_over && rows.as_ref().is_none_or(Rows::is_empty) {
+                return;
+            }
+        }
+    }
+
+    /// Answers a batch. If it fails as a whole, each input is tried alone, so that one cannot fail the others.
+    fn answer(&self, batch: Vec<Item>) {
+        self.metrics.batch(batch.len());
+        let together = Together::of(&batch);
+        let pass = Pass::inference().until(&together.cancelled);
+        let found = catch_unwind(AssertUnwindSafe(|| self.together(&batch, &pass)));
+        let is_one = batch.len() == 1;
+        match found {
+            Ok(Ok(answers)) => {
+                for (item, answer) in batch.into_iter().zip(answers) {
+                    item.finish(answer);
+                }
+            }
+            Ok(Err(error)) if is_one || error == WorkError::Cancelled => {
+                batch.into_iter().for_each(|item| item.finish(Err(error.clone())));
+            }
+            Err(_) if is_one => {
+                self.metrics.panics.add(1);
+                batch.into_iter().for_each(|item| item.finish(Err(WorkError::Panicked)));
+            }
+            Ok(Err(_)) | Err(_) => batch.into_iter().for_each(|item| self.answer(vec![item])),
+        }
+    }
+
+    /// Computes the answers of a batch of the same kind.
+    fn together(&self, batch: &[Item], pass: &Pass) -> Result<Vec<Result<Answer, WorkError>>, WorkError> {
+        let Some(first) = batch.first() else { return Ok(Vec::new()) };
+        match &first.work {
+            Work::Embed(_) => {
+                let texts: Vec<_> = batch.iter().filter_map(|item| item.work.to_embed()).collect();
+                let checkpoint = self.model.checkpoint().ok_or_else(|| WorkError::Unsupported("no vectors".into()))?;
+                self.metrics.tokens_read.add(texts.iter().map(|text| text.ids.len()).sum());
+                let vectors = checkpoint.embed_encoded(&texts, pass)?;
+                Ok(vectors.into_iter().map(|vector| Ok(Answer::Vector(vector))).collect())
+            }
+            Work::Predict(_, without) => {
+                let inputs: Vec<Given> = batch.iter().filter_map(|item| item.work.given().cloned()).collect();
+                let whole = self.model.predict(&inputs, pass)?;
+                let less = match without {
+                    Some(without) => {
+                        let ablation = self.ablation(without)?;
+                        let less = self.model.predict(&inputs, &pass.with_ablation(&ablation))?;
+                        less.into_iter().map(Some).collect()
+                    }
+                    None => inputs.iter().map(|_| None).collect::<Vec<_>>(),
+                };
+                Ok(whole.into_iter().zip(less).map(|(whole, less)| both(whole, less)).collect())
+            }
+            Work::Look(given, wanted, without) => Ok(vec![self.look(given, wanted, without.as_deref(), pass)]),
+            Work::Generate(text) => {
+                let prompt = Prompt { input: text.input.clone(), seed: text.seed };
+                let mut piece = |_: usize, piece: &str| text.send(Ok(Drawn::piece(piece)));
+                self.model.generate(&[prompt], &text.wish, pass, &mut piece)?;
+                Ok(vec![Ok(Answer::Generated)])
+            }
+        }
+    }
+
+    fn look(
+        &self,
+        given: &Given,
+        wanted: &Wanted,
+        without: Option<&Without>,
+        pass: &Pass,
+    ) -> Result<Answer, WorkError> {
+        let ablation = without.map(|without| self.ablation(without)).transpose()?;
+        let pass = match &ablation {
+            Some(ablation) => pass.with_ablation(ablation),
+            None => *pass,
+        };
+        let view = match self.model.look(Some(given), wanted.clone(), &pass)? {
+            Looked::Attention(view) | Looked::Both(_, view) => view,
+            Looked::Picture(_) => return Err(WorkError::Unsupported("this model has no attention".to_string())),
+        };
+        // Some checkpoints, such as encoders without a head, predict nothing.
+        let predicted = self.model.predict(std::slice::from_ref(given), &pass);
+        let predicted = predicted.ok().and_then(|mut found| found.pop()).and_then(Result::ok);
+        Ok(Answer::View(Box::new(view), predicted))
+    }
+
+    /// Returns the parts to switch off, with means of their outputs where they are asked for.
+    fn ablation(&self, without: &Without) -> Result<Ablation, WorkError> {
+        let ablation = without.ablation.clone();
+        if !ablation.needs_means() {
+            return Ok(ablation);
+        }
+        if self.means.get().is_none() {
+            let examples = Examples::Split(regard_data::Split::Dev);
+            let means = self.model.means(examples, &Pass::inference());
+            let means = means.map_err(|error| WorkError::Unsupported(format!("{}=mean: {error}", without.names)))?;
+            let _ = self.means.set(means);
+        }
+        Ok(ablation.with_means(self.means.get().cloned().unwrap_or_default()))
+    }
+}
+
+fn both(
+    whole: Result<Prediction, TaskError>,
+    less: Option<Result<Prediction, TaskError>>,
+) -> Result<Answer, WorkError> {
+    Ok(Answer::Prediction(whole?, less.transpose()?))
+}
+
+impl Work {
+    fn to_embed(&self) -> Option<&regard_data::PublishedText> {
+        match self {
+            Self::Embed(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn given(&self) -> Option<&Given> {
+        match self {
+            Self::Predict(given, _) => Some(given),
+            _ => None,
+        }
+    }
+}
