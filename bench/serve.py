@@ -10,6 +10,7 @@ threads; every loop is bounded in count and time.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
@@ -20,8 +21,6 @@ import sys
 import tempfile
 import time
 import urllib.request
-
-import httpx
 
 PLAIN = '''
 import sys
@@ -66,33 +65,82 @@ def wait_for(port: int, path: str, child: subprocess.Popen, seconds: int = 180) 
     raise RuntimeError("the server does not answer")
 
 
+@contextlib.contextmanager
+def running(server: str, command: list, port: int, health: str, environment: dict):
+    """Runs a server; one that is not installed or fails is left out."""
+    try:
+        child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    except OSError as error:
+        print(f"{server} left out: {error}", file=sys.stderr)
+        yield False
+        return
+    try:
+        wait_for(port, health, child)
+        yield True
+    except (RuntimeError, OSError, EOFError) as error:
+        print(f"{server} left out: {error}", file=sys.stderr)
+    finally:
+        child.terminate()
+        child.wait(timeout=60)
+
+
 def texts(count: int) -> list[str]:
     """Sentences of 5 to 40 words, always the same."""
     draw = random.Random(7)
     return [" ".join(draw.choices(WORDS, k=draw.randint(5, 40))) for _ in range(count)]
 
 
+class Client:
+    """A connection that stays open: HTTP/1.1 with answers of known length or in chunks."""
+
+    def __init__(self, port: int):
+        self.port, self.reader, self.writer = port, None, None
+
+    async def post(self, route: str, document: dict):
+        """Sends a document and yields the parts of the answer."""
+        if self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        body = json.dumps(document).encode()
+        head = f"POST {route} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nContent-Type: application/json\r\n"
+        self.writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
+        if " 200 " not in head.split("\r\n")[0]:
+            raise RuntimeError(head.split("\r\n")[0])
+        if "content-length" in fields:
+            yield await self.reader.readexactly(int(fields["content-length"]))
+            return
+        while size := int(await self.reader.readline(), 16):
+            yield (await self.reader.readexactly(size + 2))[:-2]
+        await self.reader.readline()
+
+    def close(self) -> None:
+        if self.writer:
+            self.writer.close()
+
+
 async def embed(port: int, model: str, clients: int, seconds: float) -> dict:
     """Lets clients ask, one text per request, each after its last answer."""
     inputs, took, asked = texts(1_000), [], 0
-    limits = httpx.Limits(max_connections=clients)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=60) as http:
+    all_clients = [Client(port) for _ in range(clients)]
 
-        async def one(until: float, keep: bool) -> None:
-            nonlocal asked
-            while time.perf_counter() < until and asked < MOST_REQUESTS:
-                asked += 1
-                start = time.perf_counter()
-                answer = await http.post("/v1/embeddings", json={"model": model, "input": inputs[asked % len(inputs)]})
-                answer.raise_for_status()
-                if keep:
-                    took.append(time.perf_counter() - start)
+    async def one(client: Client, until: float, keep: bool) -> None:
+        nonlocal asked
+        while time.perf_counter() < until and asked < MOST_REQUESTS:
+            asked += 1
+            start = time.perf_counter()
+            async for _ in client.post("/v1/embeddings", {"model": model, "input": inputs[asked % len(inputs)]}):
+                pass
+            if keep:
+                took.append(time.perf_counter() - start)
 
-        warm = time.perf_counter() + min(2.0, seconds)
-        await asyncio.gather(*(one(warm, False) for _ in range(clients)))
-        asked, start = 0, time.perf_counter()
-        await asyncio.gather(*(one(start + seconds, True) for _ in range(clients)))
-        elapsed = time.perf_counter() - start
+    warm = time.perf_counter() + min(2.0, seconds)
+    await asyncio.gather(*(one(client, warm, False) for client in all_clients))
+    asked, start = 0, time.perf_counter()
+    await asyncio.gather(*(one(client, start + seconds, True) for client in all_clients))
+    elapsed = time.perf_counter() - start
+    for client in all_clients:
+        client.close()
     took.sort()
     at = lambda share: 1e3 * took[min(len(took) - 1, int(share * len(took)))]
     return {"clients": clients, "per_second": len(took) / elapsed, "p50_ms": at(0.5), "p99_ms": at(0.99)}
@@ -100,25 +148,23 @@ async def embed(port: int, model: str, clients: int, seconds: float) -> dict:
 
 async def stream(port: int, model: str, route: str, clients: int, tokens: int) -> dict:
     """Lets each client read one streamed text, twice; the second time counts."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=300) as http:
+    prompt = "Once upon a time there was a small"
 
-        async def one() -> tuple[float, int]:
-            start, first, count = time.perf_counter(), 0.0, 0
-            asked = {"model": model, "max_tokens": tokens, "temperature": 0, "stream": True}
-            prompt = "Once upon a time there was a small"
-            asked |= {"prompt": prompt} if route == "/v1/completions" else {"messages": [{"role": "user", "content": prompt}]}
-            async with http.stream("POST", route, json=asked) as answer:
-                answer.raise_for_status()
-                async for line in answer.aiter_lines():
-                    if line.startswith("data: {"):
-                        count += 1
-                        first = first or time.perf_counter() - start
-            return first, count
+    async def one() -> tuple[float, int]:
+        start, first, count = time.perf_counter(), 0.0, 0
+        asked = {"model": model, "max_tokens": tokens, "temperature": 0, "stream": True}
+        asked |= {"prompt": prompt} if route == "/v1/completions" else {"messages": [{"role": "user", "content": prompt}]}
+        client = Client(port)
+        async for part in client.post(route, asked):
+            count += part.count(b"data: {")
+            first = first or time.perf_counter() - start
+        client.close()
+        return first, count
 
-        await asyncio.gather(*(one() for _ in range(clients)))
-        start = time.perf_counter()
-        found = await asyncio.gather(*(one() for _ in range(clients)))
-        elapsed = time.perf_counter() - start
+    await asyncio.gather(*(one() for _ in range(clients)))
+    start = time.perf_counter()
+    found = await asyncio.gather(*(one() for _ in range(clients)))
+    elapsed = time.perf_counter() - start
     first = sorted(first for first, _ in found)[len(found) // 2]
     return {"clients": clients, "events_per_second": sum(n for _, n in found) / elapsed, "first_ms": 1e3 * first}
 
@@ -152,43 +198,28 @@ def main() -> None:
         "fastapi": (lambda port: [sys.executable, plain, asked.encoder, str(port)], "/health", name),
     }
     results = []
+
+    def keep(found: dict) -> None:
+        print(json.dumps(found), flush=True)
+        results.append(found)
+
     for server, (command, health, model) in embedders.items():
         port = free_port()
-        child = subprocess.Popen(command(port), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for(port, health, child)
-            for clients in (1, 8, 64):
-                found = {"work": "embeddings", "server": server} | asyncio.run(embed(port, model, clients, asked.seconds))
-                print(json.dumps(found), flush=True)
-                results.append(found)
-        except (RuntimeError, OSError, httpx.HTTPError) as error:
-            print(f"{server} left out: {error}", file=sys.stderr)
-        finally:
-            child.terminate()
-            child.wait(timeout=60)
-    if asked.writer:
-        writers = {
-            "regard": (lambda port: ours(port, asked.writer), "/readyz", "model", "/v1/completions"),
-            "transformers serve": (
-                lambda port: [tools / "transformers", "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
-                "/health", asked.writer, "/v1/chat/completions",
-            ),
-        }
-        for server, (command, health, model, route) in writers.items():
-            port = free_port()
-            child = subprocess.Popen(command(port), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                wait_for(port, health, child)
-                for clients in (1, 8):
-                    found = {"work": "streams", "server": server}
-                    found |= asyncio.run(stream(port, model, route, clients, asked.tokens))
-                    print(json.dumps(found), flush=True)
-                    results.append(found)
-            except (RuntimeError, OSError, httpx.HTTPError) as error:
-                print(f"{server} left out: {error}", file=sys.stderr)
-            finally:
-                child.terminate()
-                child.wait(timeout=60)
+        with running(server, command(port), port, health, environment) as is_there:
+            for clients in (1, 8, 64) if is_there else ():
+                keep({"work": "embeddings", "server": server} | asyncio.run(embed(port, model, clients, asked.seconds)))
+    writers = {
+        "regard": (lambda port: ours(port, asked.writer), "/readyz", "model", "/v1/completions"),
+        "transformers serve": (
+            lambda port: [tools / "transformers", "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
+            "/health", asked.writer, "/v1/chat/completions",
+        ),
+    }
+    for server, (command, health, model, route) in writers.items() if asked.writer else ():
+        port = free_port()
+        with running(server, command(port), port, health, environment) as is_there:
+            for clients in (1, 8) if is_there else ():
+                keep({"work": "streams", "server": server} | asyncio.run(stream(port, model, route, clients, asked.tokens)))
     if asked.json:
         asked.json.write_text(json.dumps({"results": results}, indent=1) + "\n")
 
