@@ -43,6 +43,11 @@ impl Body {
         Self { content: Content::Stream(Box::new(poll)), _held: None }
     }
 
+    /// Returns whether the pieces come one after the other.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.content, Content::Stream(_))
+    }
+
     /// Keeps a value until the body was sent or dropped.
     pub fn holding(self, value: impl Send + 'static) -> Self {
         Self { _held: Some(Box::new(value)), ..self }

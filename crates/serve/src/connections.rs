@@ -16,7 +16,7 @@ pub struct Connections {
 /// A connection.
 #[derive(Default)]
 pub struct Connection {
-    /// Number of requests that are being answered.
+    /// Number of requests that have arrived as a whole and are being answered.
     busy: AtomicUsize,
     /// Told when the connection must make room.
     pub closed: Notify,
@@ -53,7 +53,8 @@ impl Drop for Open {
     }
 }
 
-/// Marks a connection as busy until it is dropped.
+/// Marks a connection as busy until it is dropped. While a request still arrives, its connection counts as idle, so that slow
+/// senders cannot keep others out.
 pub struct Busy(Arc<Connection>);
 
 impl Busy {

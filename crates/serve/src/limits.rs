@@ -34,7 +34,7 @@ impl Default for Limits {
         Self {
             body: 16_000_000,
             inputs: 2_048,
-            tokens: 1_000_000,
+            tokens: 300_000,
             queue: 4_096,
             connections: 900,
             rows: 64,

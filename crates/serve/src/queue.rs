@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use regard_data::PublishedText;
 use regard_inspect::AttentionView;
@@ -119,7 +119,8 @@ pub struct TextItem {
 #[derive(Default)]
 pub struct Waiting {
     is_gone: AtomicBool,
-    batch: OnceLock<Arc<Together>>,
+    /// The last batch with an input of the request. A batch holds its requests, so that an `Arc` here would keep both for ever.
+    batch: Mutex<Weak<Together>>,
 }
 
 impl Waiting {
@@ -135,7 +136,8 @@ pub struct Waiter(pub Arc<Waiting>);
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.0.is_gone.store(true, Ordering::SeqCst);
-        if let Some(batch) = self.0.batch.get() {
+        let batch = self.0.batch.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(batch) = batch {
             batch.look();
         }
     }
@@ -154,8 +156,7 @@ impl Together {
         let waiting: Vec<Arc<Waiting>> = items.iter().map(|item| Arc::clone(&item.waiting)).collect();
         let together = Arc::new(Self { waiting, cancelled: AtomicBool::new(false) });
         for waiting in &together.waiting {
-            // A request whose inputs are in several batches is watched in the first.
-            let _ = waiting.batch.set(Arc::clone(&together));
+            *waiting.batch.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&together);
         }
         together.look();
         together

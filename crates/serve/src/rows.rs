@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use regard_nn::Pass;
-use regard_tasks::writer::{Drawn, Text, Writer, step};
+use regard_tasks::writer::{Drawn, Text, Writer, read};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::WorkError;
@@ -25,6 +25,23 @@ struct Row {
     /// Whether the row makes its steps alone, because a step with others has failed.
     is_alone: bool,
     is_over: bool,
+}
+
+impl Row {
+    /// Draws a token and tells the client.
+    fn draw(&mut self, writer: &dyn Writer, logits: &mut [f32], metrics: &ModelMetrics) {
+        let drawn = match catch_unwind(AssertUnwindSafe(|| self.text.draw(writer, logits))) {
+            Ok(drawn) => drawn.map_err(WorkError::from),
+            Err(_) => {
+                metrics.panics.add(1);
+                Err(WorkError::Panicked)
+            }
+        };
+        self.is_alone = false;
+        self.is_over = drawn.as_ref().map_or(true, |drawn| drawn.end.is_some());
+        metrics.tokens_written.add(drawn.iter().filter(|drawn| drawn.token.is_some()).count());
+        let _ = self.events.send((self.index, drawn));
+    }
 }
 
 /// The texts that a model writes.
@@ -82,15 +99,13 @@ impl<'a> Rows<'a> {
         self.metrics.step(chosen.len());
         let mut texts: Vec<&mut Text> = chosen.iter_mut().map(|row| &mut row.text).collect();
         let writer = self.writer.as_ref();
-        let found = catch_unwind(AssertUnwindSafe(|| step(writer, &mut texts, &Pass::inference())));
+        let found = catch_unwind(AssertUnwindSafe(|| read(writer, &mut texts, &Pass::inference())));
         match found {
             Ok(Ok(found)) => {
-                for (row, drawn) in chosen.into_iter().zip(found) {
-                    let Some(drawn) = drawn else { continue };
-                    row.is_alone = false;
-                    row.is_over = drawn.as_ref().map_or(true, |drawn| drawn.end.is_some());
-                    self.metrics.tokens_written.add(drawn.iter().filter(|drawn| drawn.token.is_some()).count());
-                    let _ = row.events.send((row.index, drawn.map_err(WorkError::from)));
+                for (row, logits) in chosen.into_iter().zip(found) {
+                    if let Some(mut logits) = logits {
+                        row.draw(writer, &mut logits, self.metrics);
+                    }
                 }
             }
             failed => {
@@ -146,4 +161,128 @@ fn chosen(rows: &mut [Row], window: Option<usize>) -> Vec<&mut Row> {
         fits
     };
     rows.iter_mut().filter(takes_part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use regard_nn::models::language_model::LanguageModel;
+    use regard_tasks::decode::Wish;
+    use regard_tasks::writer::{Beginning, cache_bytes};
+    use regard_tasks::{Opened, TaskError};
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::*;
+
+    /// A token whose text makes [`Fragile`] panic.
+    const BAD: u32 = 200;
+
+    /// A writer that panics when it decodes [`BAD`], and once when `breaks` is set and a step begins.
+    struct Fragile<'a> {
+        whole: Box<dyn Writer + 'a>,
+        breaks: &'a AtomicBool,
+    }
+
+    impl Writer for Fragile<'_> {
+        fn begin(&self, beginning: &Beginning, wish: &Wish, seed: u64) -> Result<Text, TaskError> {
+            self.whole.begin(beginning, wish, seed)
+        }
+
+        fn network(&self) -> &LanguageModel {
+            assert!(!self.breaks.swap(false, Ordering::SeqCst), "the network breaks");
+            self.whole.network()
+        }
+
+        fn window(&self) -> Option<usize> {
+            self.whole.window()
+        }
+
+        fn hidden(&self) -> usize {
+            self.whole.hidden()
+        }
+
+        fn decode(&self, ids: &[u32]) -> String {
+            assert!(!ids.contains(&BAD), "a bad token");
+            self.whole.decode(ids)
+        }
+
+        fn has_chat(&self) -> bool {
+            false
+        }
+    }
+
+    type Told = UnboundedReceiver<(usize, Result<Drawn, WorkError>)>;
+
+    fn item(writer: &dyn Writer, prompt: &[u32]) -> (TextItem, Told) {
+        let wish = Wish { max_len: Some(6), ..Wish::default() };
+        let text = writer.begin(&Beginning::Tokens(prompt.to_vec()), &wish, 0).unwrap();
+        let (events, told) = unbounded_channel();
+        (TextItem { bytes: cache_bytes(writer, &text), texts: vec![text], events }, told)
+    }
+
+    /// Returns the tokens and the error that a text ended with.
+    fn heard(mut told: Told) -> (Vec<u32>, Option<WorkError>) {
+        let (mut tokens, mut error) = (Vec::new(), None);
+        while let Ok((_, drawn)) = told.try_recv() {
+            match drawn {
+                Ok(drawn) => tokens.extend(drawn.token),
+                Err(found) => error = Some(found),
+            }
+        }
+        (tokens, error)
+    }
+
+    fn model() -> std::sync::Arc<dyn Opened> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/hugging_face/gpt2");
+        regard_tasks::open(&folder).unwrap()
+    }
+
+    fn written(prompts: &[&[u32]], breaks_after: Option<usize>) -> (Vec<(Vec<u32>, Option<WorkError>)>, u64) {
+        let (model, metrics, breaks) = (model(), ModelMetrics::default(), AtomicBool::new(false));
+        let fragile = Fragile { whole: model.writer().unwrap(), breaks: &breaks };
+        let mut rows = Rows::new(Box::new(fragile), Limits::default(), &metrics);
+        let mut told = Vec::new();
+        for prompt in prompts {
+            let (item, heard) = item(model.writer().unwrap().as_ref(), prompt);
+            assert!(rows.reserve(&item));
+            rows.join(item);
+            told.push(heard);
+        }
+        for step in 0..1_000 {
+            breaks.store(breaks_after == Some(step), Ordering::SeqCst);
+            rows.step();
+        }
+        assert!(rows.is_empty());
+        assert_eq!((metrics.rows.get(), metrics.cache.get()), (0, 0));
+        (told.into_iter().map(heard).collect(), metrics.panics.get())
+    }
+
+    #[test]
+    fn a_panic_fails_one_text_alone() {
+        let (alone, _) = written(&[&[5, 6]], None);
+        assert!(alone[0].0.len() == 6 && alone[0].1.is_none(), "{alone:?}");
+        let (found, panics) = written(&[&[5, 6], &[7, BAD], &[5, 6]], None);
+        assert_eq!((&found[0], &found[2], panics), (&alone[0], &alone[0], 1));
+        assert_eq!(found[1], (vec![], Some(WorkError::Panicked)));
+        // A step that breaks as a whole is made again by each text alone.
+        let (found, panics) = written(&[&[5, 6], &[9, 8, 7], &[5, 6]], Some(3));
+        assert_eq!((&found[0], &found[2], panics), (&alone[0], &alone[0], 1));
+        assert_eq!((found[1].0.len(), &found[1].1), (6, &None));
+    }
+
+    #[test]
+    fn a_text_waits_for_memory() {
+        let (model, metrics) = (model(), ModelMetrics::default());
+        let (first, _told) = item(model.writer().unwrap().as_ref(), &[5]);
+        let (second, _other) = item(model.writer().unwrap().as_ref(), &[5]);
+        let limits = Limits { cache: first.bytes * 3 / 2, ..Limits::default() };
+        let mut rows = Rows::new(model.writer().unwrap(), limits, &metrics);
+        assert!(rows.reserve(&first) && !rows.reserve(&second));
+        rows.join(first);
+        assert!(!rows.reserve(&second));
+        (0..6).for_each(|_| rows.step());
+        assert!(rows.is_empty() && rows.reserve(&second));
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::hash_map::RandomState;
 use std::convert::Infallible;
 use std::hash::BuildHasher;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -19,6 +19,7 @@ use regard_tasks::hugging_face::Precision;
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::body::{Body, Response};
@@ -35,7 +36,8 @@ use crate::routes;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Time between two looks at the files of models.
 const BETWEEN_FILES: Duration = Duration::from_secs(2);
-/// Time for connections that have not asked anything yet to do so after a signal to stop.
+/// Time for connections that have not asked anything yet to do so after a signal to stop, and for clients to take the end of a
+/// stream after its deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -299,11 +301,16 @@ struct Watched {
     path: String,
     status: u16,
     since: Instant,
-    _busy: Busy,
+    /// Ends a connection that does not take its stream.
+    watchdog: Option<AbortHandle>,
+    _busy: Arc<OnceLock<Busy>>,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.abort();
+        }
         let took = self.since.elapsed();
         self.app.metrics.in_flight.subtract(1);
         self.app.metrics.answered(routes::name_of(&self.path), self.status, took);
@@ -319,6 +326,7 @@ async fn respond(
     connection: Arc<Connection>,
 ) -> Result<Response, Infallible> {
     app.metrics.in_flight.add(1);
+    let busy: Arc<OnceLock<Busy>> = Arc::default();
     let mut watched = Watched {
         id: identifier(&app, &request),
         method: request.method().to_string(),
@@ -326,18 +334,31 @@ async fn respond(
         // The status of a client that goes before it has an answer, as nginx has it.
         status: 499,
         since: Instant::now(),
-        _busy: Busy::new(&connection),
+        watchdog: None,
+        _busy: Arc::clone(&busy),
         app: Arc::clone(&app),
     };
+    let mut end = Instant::now();
     let answer = match app.guard.check(request.uri(), request.version(), request.headers()) {
         Ok(()) => match deadline(&app, &request) {
-            Ok(deadline) => routes::answer(Arc::clone(&app), request, deadline).await,
+            Ok(deadline) => {
+                end = deadline;
+                routes::answer(Arc::clone(&app), request, (Arc::clone(&connection), busy), deadline).await
+            }
             Err(error) => Err(error),
         },
         Err(error) => Err(error),
     };
     let mut response = answer.unwrap_or_else(|error| error.response());
     watched.status = response.status().as_u16();
+    if response.body().is_stream() {
+        // A client that does not read is not noticed by the stream, which is asked for more only when there is room.
+        let watch = tokio::spawn(async move {
+            tokio::time::sleep_until(end + GRACE).await;
+            connection.closed.notify_one();
+        });
+        watched.watchdog = Some(watch.abort_handle());
+    }
     if let Ok(id) = HeaderValue::from_str(&watched.id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }

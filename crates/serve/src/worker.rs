@@ -40,14 +40,14 @@ impl Worker {
         metrics.cache_limit.set(limits.cache);
         // Also reads the settings of the folder once, so that no request reads files.
         let dimensions = pool.install(|| dimensions(model.as_ref()));
-        let loop_ = Loop {
+        let running = Loop {
             model: Arc::clone(&model),
             queue: Arc::clone(&queue),
             metrics,
             limits: *limits,
             means: OnceLock::new(),
         };
-        thread::Builder::new().name(format!("model {name}")).spawn(move || pool.install(|| loop_.run()))?;
+        thread::Builder::new().name(format!("model {name}")).spawn(move || pool.install(|| running.run()))?;
         Ok(Self { model, queue, dimensions })
     }
 }
@@ -217,5 +217,125 @@ impl Work {
             Self::Predict(given, _) => Some(given),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use regard_inspect::show::Shown;
+    use regard_nn::Inventory;
+    use regard_tasks::decode::Wish;
+    use regard_tasks::folder::Description;
+    use regard_tasks::heads::Heads;
+    use regard_tasks::ink::{Ink, PenOptions, PenRequest};
+    use regard_tasks::input::InputKind;
+    use regard_tasks::task::{Evaluation, Questions};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::queue::Waiting;
+
+    /// A model that repeats its inputs, and panics at one of them.
+    struct Fragile(Description, Inventory);
+
+    fn none<T>() -> Result<T, TaskError> {
+        Err(TaskError::Unsupported { task: "fragile", what: "do this".to_string() })
+    }
+
+    impl Opened for Fragile {
+        fn description(&self) -> &Description {
+            &self.0
+        }
+
+        fn input_kind(&self) -> InputKind {
+            InputKind::Text
+        }
+
+        fn inventory(&self) -> &Inventory {
+            &self.1
+        }
+
+        fn evaluate(&self, _: Examples, _: &Pass) -> Result<Evaluation, TaskError> {
+            none()
+        }
+
+        fn questions(&self, _: &Path) -> Result<Option<Questions>, TaskError> {
+            none()
+        }
+
+        fn predict(&self, inputs: &[Given], _: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError> {
+            assert!(!inputs.contains(&Given::from("bad")), "a bad input");
+            Ok(inputs.iter().map(|input| Ok(Prediction::new(input.to_string(), Default::default()))).collect())
+        }
+
+        fn look(&self, _: Option<&Given>, _: Wanted, _: &Pass) -> Result<Looked, TaskError> {
+            none()
+        }
+
+        fn positions(&self, _: Option<usize>) -> Result<Shown, TaskError> {
+            none()
+        }
+
+        fn means(&self, _: Examples, _: &Pass) -> Result<Means, TaskError> {
+            none()
+        }
+
+        fn heads(&self, _: Examples, _: usize, _: &Pass, _: &mut dyn FnMut(usize, usize)) -> Result<Heads, TaskError> {
+            none()
+        }
+
+        fn generate(
+            &self,
+            _: &[Prompt<Given>],
+            _: &Wish,
+            _: &Pass,
+            _: &mut dyn FnMut(usize, &str),
+        ) -> Result<(), TaskError> {
+            panic!("this model cannot write")
+        }
+
+        fn write_by_hand(
+            &self,
+            _: &[PenRequest],
+            _: &PenOptions,
+            _: &Pass,
+        ) -> Result<Vec<Result<Ink, TaskError>>, TaskError> {
+            none()
+        }
+
+        fn parameters(&self) -> usize {
+            0
+        }
+
+        fn export(&self, _: &Path) -> Result<(), TaskError> {
+            none()
+        }
+    }
+
+    #[test]
+    fn a_panic_fails_one_input_alone() {
+        let model: Arc<dyn Opened> =
+            Arc::new(Fragile(Description::new("fragile", Default::default()), Inventory::default()));
+        let metrics = Arc::new(ModelMetrics::default());
+        let worker = Worker::start("fragile", model, 1, &Limits::default(), Arc::clone(&metrics)).unwrap();
+        let ask = |texts: &[&str]| {
+            let (mut items, mut answers) = (Vec::new(), Vec::new());
+            for text in texts {
+                let (reply, answer) = oneshot::channel();
+                let work = Work::Predict(Given::from(*text), None);
+                items.push(Item { work, size: 1, reply, waiting: Arc::new(Waiting::default()) });
+                answers.push(answer);
+            }
+            worker.queue.push(items).map_err(|(_, error)| error).unwrap();
+            answers.into_iter().map(|answer| answer.blocking_recv().unwrap()).collect::<Vec<_>>()
+        };
+        let found = ask(&["one", "bad", "two"]);
+        assert!(matches!(&found[0], Ok(Answer::Prediction(found, None)) if found.output == "one"), "{found:?}");
+        assert_eq!(found[1].as_ref().err(), Some(&WorkError::Panicked));
+        assert!(matches!(&found[2], Ok(Answer::Prediction(found, None)) if found.output == "two"), "{found:?}");
+        assert!(ask(&["three"])[0].is_ok());
+        assert_eq!(metrics.panics.get(), 1);
     }
 }

@@ -58,9 +58,6 @@ pub enum End {
     Length,
 }
 
-/// A drawn token, or the reason why a text cannot go on.
-pub type StepResult = Result<Drawn, TaskError>;
-
 /// A token that was drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawn {
@@ -156,8 +153,8 @@ impl Text {
         self.start.tokens.iter().chain(&self.written).skip(self.read).take(count).copied().collect()
     }
 
-    /// Chooses the next token.
-    fn draw(&mut self, writer: &dyn Writer, logits: &mut [f32]) -> Result<Drawn, TaskError> {
+    /// Chooses the next token by its logits, which are changed.
+    pub fn draw(&mut self, writer: &dyn Writer, logits: &mut [f32]) -> Result<Drawn, TaskError> {
         logits.iter_mut().take(writer.hidden()).for_each(|x| *x = f32::NEG_INFINITY);
         let listed = self.listed.map(|count| Listed::of(logits, count));
         if !self.plan.rules.are_none() {
@@ -209,21 +206,21 @@ impl Listed {
     }
 }
 
-/// Makes one step of each text: reads the next part of its beginning, or writes a token once everything is read. Returns what
-/// was drawn, `None` for a text that still reads. After an error of the whole step, the texts must be
+/// Makes one step of each text: reads the next part of its beginning, or its last token. Returns the logits of the next token, to
+/// be [drawn](Text::draw), or `None` for a text that has more to read. After an error the texts must be
 /// [read again](Text::read_again).
-pub fn step(writer: &dyn Writer, texts: &mut [&mut Text], pass: &Pass) -> Result<Vec<Option<StepResult>>, TaskError> {
+pub fn read(writer: &dyn Writer, texts: &mut [&mut Text], pass: &Pass) -> Result<Vec<Option<Vec<f32>>>, TaskError> {
     let window = writer.window();
     let new: Vec<Vec<u32>> = texts.iter().map(|text| text.unread(text.next_tokens(window))).collect();
     let tokens: Vec<&[u32]> = new.iter().map(Vec::as_slice).collect();
     let mut sequences: Vec<&mut Sequence> = texts.iter_mut().map(|text| &mut text.sequence).collect();
-    let mut logits = continued(writer.network(), &mut sequences, &tokens, window, pass)?;
+    let logits = continued(writer.network(), &mut sequences, &tokens, window, pass)?;
     let vocab = (logits.len() / texts.len().max(1)).max(1);
     let mut found = Vec::with_capacity(texts.len());
-    for ((text, new), logits) in texts.iter_mut().zip(&new).zip(logits.chunks_mut(vocab)) {
+    for ((text, new), logits) in texts.iter_mut().zip(&new).zip(logits.chunks(vocab)) {
         text.read += new.len();
         let is_read = text.read == text.start.tokens.len() + text.written.len();
-        found.push(is_read.then(|| text.draw(writer, logits)));
+        found.push(is_read.then(|| logits.to_vec()));
     }
     Ok(found)
 }

@@ -74,7 +74,31 @@ fn silent_and_slow_clients_do_not_stop_others() {
         slow.iter_mut().for_each(|stream| drop(stream.write(b"a")));
     }
     assert!(start.elapsed() < Duration::from_secs(10), "{:?} for 20 requests", start.elapsed());
-    drop((silent, slow, deaf));
+    // Clients whose bodies never end: they make room, too.
+    let headers = [("content-type", "application/json"), ("content-length", "100")];
+    let endless: Vec<_> = (0..250)
+        .map(|_| {
+            let mut stream = served.connect().unwrap();
+            stream.write_all(&request("POST", "/v1/embeddings", &headers, b"{")).unwrap();
+            stream
+        })
+        .collect();
+    served.done("/v1/embeddings", &json!({ "input": "a dog" }));
+    drop((silent, slow, deaf, endless));
+}
+
+#[test]
+fn a_client_that_does_not_read_its_stream_is_closed_at_the_deadline() {
+    let llama = Llama::new();
+    let served = serve(&[&llama.named("llama"), "--log", "quiet"]);
+    let asked = json!({ "prompt": "w4", "n": 40, "max_tokens": 4_000, "stream": true }).to_string();
+    let headers = [("content-type", "application/json"), ("x-request-timeout", "2")];
+    let mut stream = served.connect().unwrap();
+    stream.write_all(&request("POST", "/v1/completions", &headers, asked.as_bytes())).unwrap();
+    served.wait_for_metric("regard_texts_being_written", |rows| rows == 40.0);
+    served.wait_for_metric("regard_texts_being_written", |rows| rows == 0.0);
+    // Only the request for the metrics is left.
+    served.wait_for_metric("regard_requests_in_flight", |requests| requests == 1.0);
 }
 
 #[test]
@@ -101,4 +125,29 @@ fn a_connection_serves_several_requests() {
         let text = String::from_utf8_lossy(&bytes[..read]);
         assert!(text.starts_with("HTTP/1.1 200") && text.contains("x-request-id: mine-1"), "{text}");
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_does_not_grow_call_by_call() {
+    let llama = Llama::new();
+    let served = serve(&[&llama.named("llama"), &golden("sentences"), "--log", "quiet"]);
+    let embedded = json!({ "model": "sentences", "input": vec!["the cat sat"; 50] });
+    let written = json!({ "model": "llama", "prompt": "w4 w5", "max_tokens": 20 });
+    let ask = |times: usize| {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..times {
+                        served.done("/v1/embeddings", &embedded);
+                        served.done("/v1/completions", &written);
+                    }
+                });
+            }
+        });
+        served.memory()
+    };
+    let before = ask(100);
+    let after = ask(400);
+    assert!(after < before + 20_000_000, "{before} bytes, then {after}");
 }

@@ -203,5 +203,5 @@ fn models_trained_here_are_served() {
     assert_eq!(found["results"][1]["values"], wanted[0]["values"]);
     assert!(found["results"][2]["error"].is_object());
     served.post("/v1/embeddings", &json!({ "input": "a" })).is_error(400);
-    served.post("/v1/completions", &json!({ "prompt": "a" })).is_error(400);
+    served.post("/v1/completions", &json!({ "prompt": input })).is_error(400);
 }

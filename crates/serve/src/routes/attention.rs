@@ -32,13 +32,13 @@ struct Request {
 struct Document<'a> {
     model: &'a str,
     tokens: &'a [String],
-    maps: Vec<Map_<'a>>,
+    maps: Vec<HeadWeights<'a>>,
     prediction: Option<Map<String, Value>>,
 }
 
 /// The map of one head.
 #[derive(Serialize)]
-struct Map_<'a> {
+struct HeadWeights<'a> {
     name: String,
     /// Tokens of the rows, if they are not those of the input.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ fn maps<'a>(
     inventory: &Inventory,
     chosen: Option<&[Chosen]>,
     (first, end): (usize, usize),
-) -> Vec<Map_<'a>> {
+) -> Vec<HeadWeights<'a>> {
     let mut found = Vec::new();
     for group in &view.groups {
         for head in &group.heads {
@@ -123,7 +123,7 @@ fn maps<'a>(
             let own = |other: &'a Vec<String>| (other.as_slice() != tokens).then_some(other.as_slice());
             let (first, end) = (first.min(head.rows.len()), end.min(head.rows.len()));
             let (queries, keys) = (own(&group.queries), own(&group.keys));
-            found.push(Map_ { name, queries, keys, first_row: first, rows: &head.rows[first..end.max(first)] });
+            found.push(HeadWeights { name, queries, keys, first_row: first, rows: &head.rows[first..end.max(first)] });
         }
     }
     found

@@ -10,7 +10,7 @@ mod input;
 mod predict;
 mod rerank;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::body::Incoming;
 use hyper::header::HeaderMap;
@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::body::{Response, read_json};
+use crate::connections::{Busy, Connection};
 use crate::error::{ApiError, WorkError};
 use crate::queue::{Answer, Item, Waiter, Waiting, Work};
 use crate::server::App;
@@ -54,12 +55,20 @@ pub struct Call {
     /// The server.
     pub app: Arc<App>,
     headers: HeaderMap,
+    connection: Arc<Connection>,
+    /// Set when the body has arrived.
+    busy: Arc<OnceLock<Busy>>,
     /// When the client stops waiting.
     pub deadline: Instant,
 }
 
 /// Answers a request.
-pub async fn answer(app: Arc<App>, request: Request<Incoming>, deadline: Instant) -> Result<Response, ApiError> {
+pub async fn answer(
+    app: Arc<App>,
+    request: Request<Incoming>,
+    (connection, busy): (Arc<Connection>, Arc<OnceLock<Busy>>),
+    deadline: Instant,
+) -> Result<Response, ApiError> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     let Some((_, allowed)) = ROUTES.iter().find(|(route, _)| *route == name_of(path)) else {
@@ -70,7 +79,7 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, deadline: Instant
     if !is_allowed {
         return Err(ApiError::wrong_method(allowed));
     }
-    let call = Call { app, headers: head.headers, deadline };
+    let call = Call { app, headers: head.headers, connection, busy, deadline };
     match path {
         "/livez" | "/health" => Ok(about::alive()),
         "/readyz" => about::ready(&call.app),
@@ -91,7 +100,9 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, deadline: Instant
 impl Call {
     /// Reads the body as JSON.
     async fn read<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, ApiError> {
-        read_json(&self.headers, body, self.app.limits.body, self.deadline).await
+        let found = read_json(&self.headers, body, self.app.limits.body, self.deadline).await?;
+        let _ = self.busy.set(Busy::new(&self.connection));
+        Ok(found)
     }
 
     /// Runs a computation that may take a while on a thread of its own, so that other requests go on.
