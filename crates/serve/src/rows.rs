@@ -222,8 +222,10 @@ mod tests {
         (TextItem { bytes: cache_bytes(writer, &text), texts: vec![text], events }, told)
     }
 
-    /// Returns the tokens and the error that a text ended with.
-    fn heard(mut told: Told) -> (Vec<u32>, Option<WorkError>) {
+    /// The tokens of a text and the error that it ended with.
+    type Heard = (Vec<u32>, Option<WorkError>);
+
+    fn heard(mut told: Told) -> Heard {
         let (mut tokens, mut error) = (Vec::new(), None);
         while let Ok((_, drawn)) = told.try_recv() {
             match drawn {
@@ -239,7 +241,7 @@ mod tests {
         regard_tasks::open(&folder).unwrap()
     }
 
-    fn written(prompts: &[&[u32]], breaks_after: Option<usize>) -> (Vec<(Vec<u32>, Option<WorkError>)>, u64) {
+    fn written(prompts: &[&[u32]], breaks_after: Option<usize>) -> (Vec<Heard>, u64) {
         let (model, metrics, breaks) = (model(), ModelMetrics::default(), AtomicBool::new(false));
         let fragile = Fragile { whole: model.writer().unwrap(), breaks: &breaks };
         let mut rows = Rows::new(Box::new(fragile), Limits::default(), &metrics);
