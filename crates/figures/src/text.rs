@@ -1,7 +1,9 @@
 //! Text: the embedded fonts, and measuring, shortening, wrapping and escaping of text.
 
+use std::io::Read;
 use std::sync::OnceLock;
 
+use flate2::read::ZlibDecoder;
 use skrifa::instance::{LocationRef, Size};
 use skrifa::{FontRef, MetadataProvider};
 
@@ -15,11 +17,13 @@ pub(crate) enum Face {
 }
 
 impl Face {
-    /// Returns the content of the font file.
+    /// Returns the content of the font file, which is unpacked when it is first asked for.
     pub(crate) fn data(self) -> &'static [u8] {
+        static SANS: OnceLock<Vec<u8>> = OnceLock::new();
+        static MONO: OnceLock<Vec<u8>> = OnceLock::new();
         match self {
-            Self::Sans => dejavu::sans::regular(),
-            Self::Mono => dejavu::sans_mono::regular(),
+            Self::Sans => SANS.get_or_init(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/sans")))),
+            Self::Mono => MONO.get_or_init(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/mono")))),
         }
     }
 
@@ -30,6 +34,13 @@ impl Face {
             Self::Mono => "DejaVu Sans Mono, Menlo, Consolas, monospace",
         }
     }
+}
+
+/// Unpacks what the build script has packed.
+fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    ZlibDecoder::new(packed).read_to_end(&mut content).expect("the build script has packed it");
+    content
 }
 
 /// Returns the width of a line in pixels.
