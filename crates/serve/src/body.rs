@@ -8,11 +8,12 @@ use http_body_util::{BodyExt, Limited};
 use hyper::StatusCode;
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::ApiError;
+use crate::multipart::{Inputs, boundary, document};
 
 /// An answer.
 pub type Response = hyper::Response<Body>;
@@ -97,20 +98,25 @@ pub fn json_response(status: StatusCode, document: &impl Serialize) -> Response 
     }
 }
 
-/// Reads a JSON document of at most `most` bytes.
+/// Reads a document of at most `most` bytes: JSON, or a form if the route has `inputs` that may come as one.
 ///
 /// # Errors
-/// Another content type (415), a larger body (413), one that is late (408), one that is no JSON (400), and one with other fields
-/// than `T` (422).
-pub async fn read_json<T: DeserializeOwned>(
+/// Another content type (415), a larger body (413), one that is late (408), one that is no JSON or no form (400), and one with
+/// other fields than `T` (422).
+pub async fn read_document<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: Incoming,
     most: usize,
     deadline: Instant,
+    inputs: Option<Inputs>,
 ) -> Result<T, ApiError> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let form = match inputs {
+        Some(inputs) => boundary(kind).transpose()?.map(|boundary| (boundary, inputs)),
+        None => None,
+    };
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
+    if form.is_none() && !kind.eq_ignore_ascii_case("application/json") {
         let said = format!("expected Content-Type: application/json, got {}", regard_data::excerpt(kind));
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", said));
     }
@@ -125,7 +131,11 @@ pub async fn read_json<T: DeserializeOwned>(
         true => too_large(),
         false => ApiError::new(StatusCode::BAD_REQUEST, "broken_body", "the body of the request ended too early"),
     })?;
-    parse(&bytes.to_bytes())
+    let bytes = bytes.to_bytes();
+    match form {
+        Some((boundary, inputs)) => checked(&document(&bytes, boundary, inputs)?),
+        None => parse(&bytes),
+    }
 }
 
 /// Parses a JSON document.
@@ -134,8 +144,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_json", format!("expected JSON: {error}")));
     }
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    checked(&mut serde_json::Deserializer::from_slice(bytes))
+}
+
+/// Checks the fields of a document.
+fn checked<'de, T: Deserialize<'de>>(
+    document: impl Deserializer<'de, Error = serde_json::Error>,
+) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(document).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
         if message.contains("recursion limit") {

@@ -13,6 +13,7 @@ mod limits;
 mod log;
 mod metrics;
 mod models;
+mod multipart;
 mod queue;
 mod routes;
 mod rows;

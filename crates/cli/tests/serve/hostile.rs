@@ -78,12 +78,16 @@ fn malformed_bodies_give_errors_of_the_client() {
         for kind in ["text/plain", "", "application/xml", "multipart/form-data; boundary=x", "application/jsonx"] {
             check(path, &served.ask("POST", path, &[("content-type", kind)], b"{\"input\": \"a\"}"), kind);
         }
-        let truncated = b"--x\r\ncontent-disposition: form-data; name=\"file\"\r\n\r\nPNG";
-        check(
-            path,
-            &served.ask("POST", path, &[("content-type", "multipart/form-data; boundary=x")], truncated),
-            "multipart",
-        );
+        let form = [("content-type", "multipart/form-data; boundary=x")];
+        let whole = b"--x\r\ncontent-disposition: form-data; name=\"image\"\r\n\r\nPNG\r\n--x--";
+        for length in [0, 3, 5, 30, 52, 58, whole.len() - 2] {
+            check(path, &served.ask("POST", path, &form, &whole[..length]), "truncated form");
+        }
+        for wrong in
+            [&b"--x\r\n\r\n\r\n--x--"[..], b"--x--", b"--x\r\n\xff: \xff\r\n\r\n\r\n--x--", b"--y--", &[b'-'; 5_000]]
+        {
+            check(path, &served.ask("POST", path, &form, wrong), "broken form");
+        }
         check(path, &served.ask("DELETE", path, &headers, b"{}"), "method");
         check(path, &served.ask("GET", path, &[], b""), "method");
     }

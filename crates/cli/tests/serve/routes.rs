@@ -161,6 +161,21 @@ fn pictures_come_as_base64_and_paths_are_not_followed() {
     for refused in [&found["results"][1], &found["results"][2]] {
         assert!(refused["error"]["message"].is_string(), "{found}");
     }
+    // The same pictures as files of a form.
+    let file = |name: &str, content: &[u8]| {
+        let head = format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"b.png\"\r\n\r\n");
+        [head.as_bytes(), content, b"\r\n"].concat()
+    };
+    let form = [file("image", &bytes), file("image", b"none"), b"--x--\r\n".to_vec()].concat();
+    let kind = [("content-type", "multipart/form-data; boundary=x")];
+    let answer = served.ask("POST", "/v1/predict", &kind, &form);
+    assert_eq!(answer.json()["results"][0], found["results"][0], "{}", answer.text());
+    assert!(answer.json()["results"][1]["error"].is_object(), "{}", answer.text());
+    let look = |input: &[u8]| served.ask("POST", "/v1/attention", &kind, &[input, b"--x--\r\n"].concat());
+    let seen = served.done("/v1/attention", &json!({ "input": { "image": STANDARD.encode(&bytes) } }));
+    assert_eq!(look(&file("image", &bytes)).json(), seen);
+    look(&[file("image", &bytes), file("image", &bytes)].concat()).is_error(400);
+    look(&[file("image", &bytes), file("secret", b"3")].concat()).is_error(422);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::Call;
 use super::predict::{document, given, without};
 use crate::body::{Response, json_response};
 use crate::error::{ApiError, WorkError};
+use crate::multipart::Inputs;
 use crate::queue::{Answer, Work};
 
 /// Largest number of weights of an input, all layers and heads together.
@@ -54,7 +55,7 @@ struct HeadWeights<'a> {
 type Chosen = (Site, Option<usize>);
 
 pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
-    let request: Request = call.read(body).await?;
+    let request: Request = call.read_with_files(body, Inputs::One).await?;
     let entry = call.app.models.find(request.model.as_deref())?;
     let worker = entry.worker();
     let inventory = worker.model.inventory();

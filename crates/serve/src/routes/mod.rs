@@ -19,9 +19,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::body::{Response, read_json};
+use crate::body::{Response, read_document};
 use crate::connections::{Busy, Connection};
 use crate::error::{ApiError, WorkError};
+use crate::multipart::Inputs;
 use crate::queue::{Answer, Item, Waiter, Waiting, Work};
 use crate::server::App;
 use crate::worker::Worker;
@@ -100,7 +101,16 @@ pub async fn answer(
 impl Call {
     /// Reads the body as JSON.
     async fn read<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, ApiError> {
-        let found = read_json(&self.headers, body, self.app.limits.body, self.deadline).await?;
+        self.read_document(body, None).await
+    }
+
+    /// Reads the body as JSON, or as a form with files among its inputs.
+    async fn read_with_files<T: DeserializeOwned>(&self, body: Incoming, inputs: Inputs) -> Result<T, ApiError> {
+        self.read_document(body, Some(inputs)).await
+    }
+
+    async fn read_document<T: DeserializeOwned>(&self, body: Incoming, inputs: Option<Inputs>) -> Result<T, ApiError> {
+        let found = read_document(&self.headers, body, self.app.limits.body, self.deadline, inputs).await?;
         let _ = self.busy.set(Busy::new(&self.connection));
         Ok(found)
     }

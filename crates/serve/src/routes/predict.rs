@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::Call;
 use crate::body::{Response, json_response};
 use crate::error::{ApiError, WorkError};
+use crate::multipart::Inputs;
 use crate::queue::{Answer, Without, Work};
 use crate::worker::Worker;
 
@@ -26,7 +27,7 @@ struct Request {
 }
 
 pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
-    let request: Request = call.read(body).await?;
+    let request: Request = call.read_with_files(body, Inputs::Many).await?;
     let entry = call.app.models.find(request.model.as_deref())?;
     let (worker, limits) = (entry.worker(), call.app.limits);
     let count = request.inputs.len();
