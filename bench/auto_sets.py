@@ -22,29 +22,40 @@ class Set:
     arguments: list[str] = dataclasses.field(default_factory=list)
     # Number of runs whose scores are averaged: for sets that are so small that a single run says little.
     seeds: int = 1
+    # Parts that are compared, of those that are asked for.
+    parts: tuple[float, ...] = (0.05, 0.2, 1)
+    # Configuration files of configs/ that are compared too, by part.
+    files: dict[float, str] = dataclasses.field(default_factory=dict)
+    # Whether no rule and no file was chosen on this set.
+    is_new: bool = False
 
 
 def sets(data, fashion):
     """Returns all data sets, those that are quick first."""
     backwards = setting("data.source=2") + setting("data.target=1")
     held = setting("data.test_index=0-4") + setting("data.dev_index=5-9")
+    translators = {0.05: "translate-small", 0.2: "translate-middle"}
+    ewt = data / "ud-english-ewt"
     book, tatoeba = data / "tinyshakespeare/input.txt", data / "tatoeba-fra-eng/fra.txt.gz"
     return [
-        Set("classify", "snips intents", data / "snips/intents", "accuracy", fewer_rows),
+        Set("classify", "snips intents", data / "snips/intents", "accuracy", fewer_rows, files={1: "classify-intents"}),
         Set("classify", "polarity", data / "sentence-polarity/polarity.tsv.gz", "accuracy", by_hash("tsv", header=True)),
         Set("graph", "cora", data / "cora", "accuracy", fewer_nodes, seeds=3),
         Set("words", "tinyshakespeare", book, "loss", beginning),
         Set("tag", "finnish", data / "ud-finnish-tdt-small", "accuracy", shared),
-        Set("tag", "snips slots", data / "snips/slots", "f1", shared),
+        Set("tag", "snips slots", data / "snips/slots", "f1", shared, files={1: "tag-entities"}),
         Set("tag", "ewt", data / "ud-english-ewt", "accuracy", shared),
         Set("generate", "names", data / "names/names.txt", "bits_per_character", by_hash("txt")),
-        Set("generate", "tinyshakespeare", book, "bits_per_character", beginning),
+        Set("generate", "tinyshakespeare", book, "bits_per_character", beginning, files={1: "generate-book"}),
         Set("vectors", "pendigits", data / "pendigits", "accuracy", fewer_segments),
         Set("speech", "spoken digits", data / "free-spoken-digits/recordings.tar.xz", "accuracy", fewer_recordings, held, seeds=3),
         Set("pretrain", "tinyshakespeare", book, "loss", beginning),
         Set("image", "fashion", fashion, "accuracy", limited, setting("data.dev=5000")),
-        Set("translate", "tatoeba en→fr", tatoeba, "bleu", pairs(0)),
-        Set("translate", "tatoeba fr→en", tatoeba, "bleu", pairs(1), backwards),
+        Set("classify", "ewt genres", ewt, "accuracy", genres, parts=(1,), files={1: "classify-intents"}, is_new=True),
+        Set("tag", "ewt names", ewt, "f1", names, parts=(1,), files={1: "tag-entities"}, is_new=True),
+        Set("generate", "french sentences", tatoeba, "bits_per_character", prose, parts=(1,), files={1: "generate-book"}, is_new=True),
+        Set("translate", "tatoeba en→fr", tatoeba, "bleu", pairs(0), files=translators),
+        Set("translate", "tatoeba fr→en", tatoeba, "bleu", pairs(1), backwards, files=translators, is_new=True),
     ]
 
 
@@ -110,10 +121,62 @@ def beginning(source, folder, share):
     """A book: the last tenth is dev and test, the part is the beginning of the rest."""
     with opened(source) as file:
         text = file.read()
+    return beginning_of(text, folder, share)
+
+
+def beginning_of(text, folder, share):
+    """A text cut into three files, the training text by a share."""
     ends = [int(len(text) * at) for at in (0.9, 0.95, 1)]
     for split, (start, end) in dict(train=(0, int(ends[0] * share)), dev=ends[:2], test=ends[1:]).items():
         (folder / f"{split}.txt").write_text(text[start:end], encoding="utf-8")
     return folder, []
+
+
+def sentences(path):
+    """The sentences of a CoNLL-U file: the first word of the identifier, the text, and forms with their tags."""
+    genre, text, words = "", "", []
+    with opened(path) as file:
+        for line in [*file.read().splitlines(), ""]:
+            if line.startswith("# sent_id = "):
+                genre = line.removeprefix("# sent_id = ").split("-")[0]
+            elif line.startswith("# text = "):
+                text = line.removeprefix("# text = ")
+            elif line and line.split("\t")[0].isdigit():
+                words.append((line.split("\t")[1], line.split("\t")[3]))
+            elif not line and words:
+                yield genre, text, words
+                words = []
+
+
+def genres(source, folder, _):
+    """Sentences of a treebank with where they are from: answers, mails, newsgroups, reviews or weblogs."""
+    for split in ("train", "dev", "test"):
+        rows = [f"{genre}\t{text}\n" for genre, text, _ in sentences(source / f"{split}.conllu.gz")]
+        (folder / f"{split}.tsv").write_text("".join(["label\ttext\n", *rows]), encoding="utf-8")
+    return folder, []
+
+
+def names(source, folder, _):
+    """Names in a treebank: each run of proper nouns is a span."""
+    for split in ("train", "dev", "test"):
+        lines = []
+        for _, _, words in sentences(source / f"{split}.conllu.gz"):
+            before = ""
+            for form, tag in words:
+                span = "O" if tag != "PROPN" else "I-NAME" if before == "PROPN" else "B-NAME"
+                lines.append(f"{form}\t{span}\n")
+                before = tag
+            lines.append("\n")
+        (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+    return folder, []
+
+
+def prose(source, folder, _):
+    """A million letters of French: the last sentences of the file, which are the longest, each once; the last tenth is dev and test."""
+    with opened(source) as file:
+        french = dict.fromkeys(line.split("\t")[1].strip() for line in file)
+    text = "\n".join(french)[-1_000_000:]
+    return beginning_of(text, folder, 1)
 
 
 def fewer_rows(source, folder, share):

@@ -5,7 +5,7 @@
     bench/auto_table.py --print                          # only what has been run so far
 
 For each data set and each part of it two models are trained, one with `--set auto=off`, and both are scored on the same dev
-split. A row for each run is appended to bench/auto.jsonl; the last one of a run counts. A run that has a row is not repeated,
+split. Some parts are also trained with a file of configs/, on the set that it was chosen on and on one that it was not chosen on. A row for each run is appended to bench/auto.jsonl; the last one of a run counts. A run that has a row is not repeated,
 unless the program would now choose other settings, so that the script can be stopped and started again. Parts of data and
 model folders are in runs/auto (or --out).
 
@@ -28,6 +28,7 @@ import auto_sets
 
 LOWER_IS_BETTER = ("loss", "bits_per_character")
 LONGEST = 10  # minutes on two cores
+CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
 
 
 class Ran:
@@ -76,7 +77,8 @@ def trained(asked, one, auto, data, arguments, folder, seed):
     shutil.rmtree(folder, ignore_errors=True)
     threads = ["--threads", asked.threads]
     train = [asked.regard, "train", one.task, "--data", str(data), "--out", str(folder), "--json", "--seed", str(seed), *threads, *arguments]
-    ran = Ran([*asked.prefix, *train, *auto_sets.setting(f"auto={auto}")])
+    how = auto_sets.setting(f"auto={auto}") if auto in ("on", "off") else ["--config", str(CONFIGS / f"{auto}.toml")]
+    ran = Ran([*asked.prefix, *train, *how])
     scored = Ran([*asked.prefix, asked.regard, "eval", str(folder), "--split", "dev", "--json", *threads])
     for failed in [process for process in (ran, scored) if process.code != 0]:
         print(failed.error.strip()[-600:], file=sys.stderr)
@@ -117,7 +119,7 @@ def compare(asked, one, part):
     (place / "data").mkdir(parents=True, exist_ok=True)
     data, arguments = one.part(one.source, place / "data", part)
     arguments = one.arguments + arguments
-    for auto in ("off", "on"):
+    for auto in ("off", "on", *([one.files[part]] if part in one.files else [])):
         known = latest(asked.journal).get((one.task, one.name, part, auto))
         if known and known.get("seeds", 1) != one.seeds:
             known = None
@@ -152,13 +154,15 @@ def is_better(on, off):
 
 def print_table(rows):
     """Prints a table of all comparisons of which both runs have ended, then the lines of each choice."""
-    order = [(one.task, one.name) for one in auto_sets.sets(pathlib.Path(), pathlib.Path())]
+    sets = auto_sets.sets(pathlib.Path(), pathlib.Path())
+    order = [(one.task, one.name) for one in sets]
     names = sorted({key(row)[:3] for row in rows.values()}, key=lambda name: (order.index(name[:2]), name[2]))
     both = [(name, rows.get((*name, "off")), rows.get((*name, "on"))) for name in names]
     both = [(name, off, on) for name, off, on in both if off and on]
     print("| task, data | part | score on dev | plain defaults | automatic | minutes, plain and automatic | commit |")
     print("|---|---|---|---|---|---|---|")
     for (task, name, part), off, on in both:
+        name += ", new" if any((one.task, one.name, one.is_new) == (task, name, True) for one in sets) else ""
         score = f"**{shown(on)}**" if is_better(on, off) else shown(on)
         times = " and ".join(f"{minutes(row):.1f}" for row in (off, on))
         main = on["main"].replace("_", " ")
@@ -172,6 +176,24 @@ def print_table(rows):
         print(f"{task}, {name}, {100 * part:g} %")
         print("".join(f"  {line.removeprefix('auto: ')}\n" for line in on["chosen"]), end="")
     print("```\n\n</details>")
+
+
+    print_files(rows, sets)
+
+
+def print_files(rows, sets):
+    """Prints a table of the configuration files."""
+    print("\n| configuration | task, data | part | chosen on it | score on dev | on test | plain defaults and automatic on dev | minutes |")
+    print("|---|---|---|---|---|---|---|---|")
+    for one in sets:
+        for part, file in one.files.items():
+            row, off, on = (rows.get((one.task, one.name, part, auto)) for auto in (file, "off", "on"))
+            if row and off and on:
+                test = "–" if row["test"] is None else shown(row | dict(score=row["test"]))
+                others = f"{shown(off)} and {shown(on)}"
+                known = "no" if one.is_new else "yes"
+                where = f"`{one.task}`, {one.name} | {100 * part:g} %"
+                print(f"| {file}.toml | {where} | {known} | {shown(row)} | {test} | {others} | {minutes(row):.1f} |")
 
 
 def main():
@@ -195,7 +217,7 @@ def main():
     for part in [] if asked.print else map(float, asked.parts.split(",")):
         for one in auto_sets.sets(asked.data, asked.fashion):
             wanted = any(only in f"{one.task} {one.name}" for only in asked.only.split(","))
-            if wanted and one.source.exists():
+            if wanted and part in one.parts and one.source.exists():
                 compare(asked, one, part)
     print_table(latest(asked.journal))
 
