@@ -28,7 +28,11 @@ impl ModelFolder {
             Some((name, path)) => (name.to_string(), PathBuf::from(path)),
             None => {
                 let path = PathBuf::from(text);
-                let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
+                // `.` and `..` have no name of their own. A symbolic link keeps the name that was typed.
+                let whole = match path.file_name() {
+                    Some(_) => path.clone(),
+                    None => path.canonicalize().unwrap_or_default(),
+                };
                 (whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(), path)
             }
         };

@@ -5,6 +5,8 @@ use std::net::Shutdown;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::write::ZlibEncoder;
+use flate2::{Compression, Crc};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Llama, golden, request, serve};
@@ -158,14 +160,35 @@ fn malformed_bodies_give_errors_of_the_client() {
     served.done("/v1/embeddings", &json!({ "model": "sentences", "input": "a" }));
 }
 
-/// Pictures that are none, and one that says it is huge.
+/// Returns a PNG with valid checksums, which claims a size and whose data unpack to `unpacked` bytes.
+fn png((width, height): (u32, u32), unpacked: usize) -> Vec<u8> {
+    let mut packer = ZlibEncoder::new(Vec::new(), Compression::best());
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..unpacked >> 20 {
+        packer.write_all(&zeros).unwrap();
+    }
+    packer.write_all(&zeros[..unpacked % (1 << 20)]).unwrap();
+    let head = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 2, 0, 0, 0]].concat();
+    let mut whole = b"\x89PNG\r\n\x1a\n".to_vec();
+    for (kind, data) in [(b"IHDR", head), (b"IDAT", packer.finish().unwrap()), (b"IEND", Vec::new())] {
+        let mut sum = Crc::new();
+        sum.update(kind);
+        sum.update(&data);
+        whole.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
+        whole.extend([&kind[..], &data, &sum.sum().to_be_bytes()].concat());
+    }
+    whole
+}
+
+/// Pictures that are none, that are cut off, or that would unpack to far more than they are.
 fn pictures() -> Vec<Value> {
-    let mut bomb = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR".to_vec();
-    bomb.extend([0, 1, 0, 0, 0, 1, 0, 0, 8, 2, 0, 0, 0]);
-    bomb.extend([0; 40]);
     let encode = |bytes: &[u8]| json!(STANDARD.encode(bytes));
     vec![
-        encode(&bomb),
+        encode(&png((65_536, 65_536), 256 << 20)),
+        encode(&png((16_384, 16_384), 256 << 20)),
+        encode(&png((28, 28), 0)),
+        encode(&png((28, 28), 28 * 80)),
+        encode(&png((0, 28), 28 * 85)),
         encode(b"\x89PNG\r\n\x1a\n"),
         encode(b"\xff\xd8\xff"),
         encode(b"GIF89a"),
