@@ -7,9 +7,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Around, Splits, read_text};
 use regard_inspect::count::{Description, Sizes};
+use regard_nn::Pass;
 use regard_nn::config::check_positive;
 use regard_nn::models::language_model::LanguageModel;
-use regard_nn::{Init, Pass};
 use regard_ops::CrossEntropyOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -253,10 +253,6 @@ impl Task for TunedGenerate {
         Self { config, base }.check()
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.encoded_parts(plain_text::load(self.config.data.path.as_deref())?, Vec::new())
     }
@@ -278,17 +274,7 @@ impl Task for TunedGenerate {
         Some(Description { sizes, ..self.base.described()? })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         plan_blocks(train.ids.len(), self.config.data.block, self.batch_blocks(), self.config.seed, epoch)

@@ -9,7 +9,7 @@ use regard_data::{
     is_picture, load_images, read_images,
 };
 use regard_inspect::count::{Description, Sizes};
-use regard_nn::{ConfigError, Init, Pass};
+use regard_nn::{ConfigError, Pass};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -218,10 +218,6 @@ impl Task for TunedImages {
         Self::new(config, base, Answers::open(TargetKind::Label, files)?)
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.encoded_parts(pictures(&self.config.data, self.size)?, Vec::new())
     }
@@ -242,17 +238,7 @@ impl Task for TunedImages {
         Some(Description { sizes, ..described })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         batches(&vec![1; train.examples.len()], self.config.train.budget(), self.config.seed, epoch)

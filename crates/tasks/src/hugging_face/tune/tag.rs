@@ -6,7 +6,7 @@ use std::path::Path;
 use burn::tensor::{Int, Tensor, TensorData};
 use regard_data::{Case, PublishedText, Split, Splits, Tagged, Vocabulary, batches, in_order, listed, read_tagged};
 use regard_inspect::count;
-use regard_nn::{ConfigError, Init, Pass};
+use regard_nn::{ConfigError, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
 use serde_json::Value;
 
@@ -210,10 +210,6 @@ impl Task for TunedTag {
         Ok(Self { config, base, lexicon })
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         let (splits, notes) = read_sentences(&self.config.data)?;
         self.encoded_parts(splits, notes)
@@ -232,17 +228,7 @@ impl Task for TunedTag {
         Some(count::Description { sizes: sizes(self.config.train.batch_tokens, longest), ..self.base.described()? })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let length = |sentence: &Sentence| sentence.windows.iter().map(|window| window.text.ids.len()).sum();
