@@ -176,6 +176,11 @@ fn embeddings_have_the_dropout_of_their_key() {
         assert_eq!(dropped(states(&model, 0), Some(1.0)), 0.0, "{key}");
         assert_ne!(states(&model, 1)(&Pass::training(1)), states(&model, 1)(&Pass::inference()), "{key}");
     }
+    for (name, key) in [("llama", "attention_dropout"), ("qwen3", "attention_dropout")] {
+        let model = network(name, &[(key, 0.3)], Goal::Next);
+        assert_eq!(dropped(states(&model, 0), Some(1.0)), 0.0, "{name}");
+        assert_ne!(states(&model, 1)(&Pass::training(1)), states(&model, 1)(&Pass::inference()), "{name}");
+    }
     for (name, key) in [("bert", "hidden_dropout_prob"), ("distilbert-classifier", "dropout")] {
         assert_share(dropped(states(&network(name, &[(key, 0.3)], whole()), 0), Some(1.0 / 0.7)), 0.3);
     }

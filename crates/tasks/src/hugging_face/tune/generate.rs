@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::base::{Base, Goal};
 use super::choice::{Load, Way, choose};
-use super::config::{LoraKeys, PublishedModel, make_absolute};
+use super::config::{PublishedModel, WritingSections, check_network, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
 use crate::decode::{LanguageModelDecoder, Plan, SampleOptions, Start, Wish, sample};
@@ -62,24 +62,14 @@ impl DataSection for DataConfig {
     }
 }
 
-/// Sections that only this task has.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Sections {
-    /// Low-rank adapters.
-    lora: LoraKeys,
-    /// How `predict` draws the tokens after a prompt; `regard generate` has flags for this instead.
-    decode: SampleOptions,
-}
-
-pub(crate) type Config = RunConfig<DataConfig, PublishedModel, Sections>;
+/// Configuration of a run. Its `[decode]` says how `predict` draws the tokens after a prompt; `regard generate` has flags for this.
+pub(crate) type Config = RunConfig<DataConfig, PublishedModel, WritingSections<SampleOptions>>;
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         check_positive("data.block", self.data.block)?;
         self.more.decode.validate().map_err(|error| error.within("decode"))?;
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::base::{Base, Goal};
 use super::choice::{Load, Way, choose};
-use super::config::{PublishedModel, TuneSections, make_absolute};
+use super::config::{PublishedModel, TuneSections, check_network, make_absolute};
 use super::export::export;
 use crate::answers::{Answer, Answers, TargetKind};
 use crate::auto::{Asked, Choice, Facts};
@@ -70,8 +70,7 @@ impl Validate for Config {
         for (field, count) in [("data.dev", self.data.dev), ("data.limit", self.data.limit)] {
             count.map_or(Ok(()), |count| regard_nn::config::check_positive(field, count))?;
         }
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::base::{Base, Goal};
 use super::choice::{Load, Way, choose};
-use super::config::{PublishedModel, TuneSections, make_absolute};
+use super::config::{PublishedModel, TuneSections, check_network, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
@@ -46,8 +46,7 @@ impl Validate for Config {
         if !(data.share > 0.0 && data.share <= 1.0) {
             return Err(ConfigError::new("data.share", data.share, "above 0 and up to 1").into());
         }
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 

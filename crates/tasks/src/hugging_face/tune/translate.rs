@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::base::{Base, Goal, check_below};
 use super::choice::{Load, Way, choose};
-use super::config::{LoraKeys, PublishedModel, make_absolute};
+use super::config::{PublishedModel, WritingSections, check_network, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
 use crate::data_share::check_share;
@@ -98,17 +98,7 @@ pub(crate) struct DecodeKeys {
     length_penalty: Option<f64>,
 }
 
-/// Sections that only this task has.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Sections {
-    /// Low-rank adapters.
-    lora: LoraKeys,
-    /// How translations are written.
-    decode: DecodeKeys,
-}
-
-pub(crate) type Config = RunConfig<DataConfig, PublishedModel, Sections>;
+pub(crate) type Config = RunConfig<DataConfig, PublishedModel, WritingSections<DecodeKeys>>;
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
@@ -121,8 +111,7 @@ impl Validate for Config {
         if let Some(beams) = self.more.decode.beams.filter(|beams| !(1..=1_024).contains(beams)) {
             return Err(ConfigError::new("decode.beams", beams, "a whole number from 1 to 1024").into());
         }
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 
