@@ -1,5 +1,5 @@
-"""Two steps of fine-tuning with PyTorch: a classifier and a translator as a whole and with adapters of `peft`, a translator of the
-family of T5, and a language model.
+"""Two steps of fine-tuning with PyTorch: a classifier and a translator as a whole and with adapters of `peft`, classifiers of the
+families of RoBERTa and DistilBERT, a translator of that of T5, and a language model.
 
 A file `hugging_face/NAME/tuned.safetensors` or `hugging_face/NAME/lora.safetensors` holds `input_ids` and `labels`, the `losses` of
 both steps, and the trained weights after them under `after/`; with adapters also those before the first step, under `before/`.
@@ -68,6 +68,18 @@ def classifier():
     adapted(model, "bert-classifier", "SEQ_CLS", ["query", "value", "intermediate.dense"], given, kept)
 
 
+def relatives():
+    for name, kind, pad in (
+        ("roberta-classifier", transformers.RobertaForSequenceClassification, 1),
+        ("distilbert-classifier", transformers.DistilBertForSequenceClassification, 0),
+    ):
+        ids, mask = padded(BATCH, "right", pad)
+        labels = torch.tensor([2, 0])
+        losses, after = steps(opened(kind, name), {"input_ids": ids, "attention_mask": mask, "labels": labels})
+        kept = {"input_ids": ids, "lengths": mask.sum(1), "labels": labels, "losses": losses}
+        save(HERE / name, "tuned", kept | {f"after/{path}": weight for path, weight in after.items()})
+
+
 def adapted(model, name, task, targets, given, kept, loss_of=own_loss):
     """Makes two steps with adapters."""
     import peft
@@ -117,5 +129,6 @@ def translators():
 
 if __name__ == "__main__":
     classifier()
+    relatives()
     language_model()
     translators()

@@ -205,6 +205,9 @@ def plans(**more):
         ENDS | {"min_new_tokens": 4, "suppress_tokens": [2, 8], "begin_suppress_tokens": [4, 6, 10]},
         beam | ENDS | {"bad_words_ids": [[3], [5, 6], [21]], "min_new_tokens": 3},
         {"forced_eos_token_id": 9, "max_new_tokens": 5},
+        beam | ENDS | {"bad_words_ids": [[token] for token in range(18, 28)], "renormalize_logits": True},
+        beam | ENDS | {"suppress_tokens": list(range(10, 24)), "renormalize_logits": True, "length_penalty": 2.0},
+        {"repetition_penalty": 1.7, "renormalize_logits": True},
     ]
     return [plan | more for plan in plans]
 

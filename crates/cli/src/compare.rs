@@ -154,7 +154,7 @@ impl Teller {
             Progress::Event(Event::Warning(text)) => {
                 self.progress.say(format_args!("{}  warning: {text}", self.run));
             }
-            Progress::Event(Event::Scored { done, all }) => self.progress.scoring(*done, *all),
+            Progress::Event(Event::Progress { what, done, all }) => self.progress.part(what, *done, *all),
             Progress::Event(Event::Evaluated { .. } | Event::Doing(_) | Event::Note(_)) => {}
             Progress::Ended { entry } => self.ended(entry),
         }

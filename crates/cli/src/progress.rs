@@ -64,9 +64,9 @@ impl Progress {
         self.line(&message, || message.to_string());
     }
 
-    /// Shows the progress of scoring.
-    pub fn scoring(&self, done: usize, all: usize) {
-        self.message(format_args!("scoring, {} %", 100 * done / all.max(1)));
+    /// Shows the share of some work that is done.
+    pub fn part(&self, what: &str, done: usize, all: usize) {
+        self.message(format_args!("{what}, {} %", 100 * done / all.max(1)));
     }
 
     /// Shows work that has no count; a log gets its line at once.

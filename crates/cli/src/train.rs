@@ -244,7 +244,7 @@ impl Observer for Steps {
             Event::Note(text) => self.progress.say(text),
             Event::Warning(text) => self.progress.say(format_args!("warning: {text}")),
             Event::Doing(text) => self.progress.stage(text),
-            Event::Scored { done, all } => self.progress.scoring(*done, *all),
+            Event::Progress { what, done, all } => self.progress.part(what, *done, *all),
         }
     }
 }
@@ -265,7 +265,7 @@ impl Observer for Documents {
             Event::Started { .. } => tell!("{}", opening(event).unwrap_or_default()),
             Event::Note(text) => tell!("{text}"),
             Event::Warning(text) => tell!("warning: {text}"),
-            Event::Step { .. } | Event::Doing(_) | Event::Scored { .. } => {}
+            Event::Step { .. } | Event::Doing(_) | Event::Progress { .. } => {}
         }
     }
 }

@@ -80,7 +80,8 @@ fn texts_become_vectors() {
     assert_eq!(lines.lines().count(), 3);
     assert_eq!(lines.lines().next().unwrap().split(' ').count(), 16);
     fails_with(&regard(&["embed", &golden("bert"), "a text"]), 1, &["tokenizer.json"]);
-    fails_with(&regard(&["embed", &golden("vit"), "a text"]), 1, &["tokenizer.json"]);
+    fails_with(&regard(&["embed", &golden("vit"), "a text"]), 2, &["reads pictures"]);
+    fails_with(&regard(&["embed", &golden("t5"), "a text"]), 2, &["is a translator"]);
     let latin = write(&place, "latin.txt", b"caf\xe9\n");
     fails_with(&regard(&["embed", &folder, "--input", &latin]), 1, &["UTF-8"]);
 }
@@ -272,6 +273,30 @@ fn text_is_generated_and_looked_at() {
         assert!(told.contains("8 maps in 2 layers"), "{told}");
     }
     fails_with(&regard(&["look", &folder]), 1, &["to look at"]);
+    fails_with(&regard(&["generate", &golden("vit"), "the cat"]), 2, &["no language model"]);
+}
+
+#[test]
+fn positions_of_every_kind_are_drawn() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, kinds) in [
+        ("bert", &["learned"][..]),
+        ("roberta-masked", &["learned"]),
+        ("gpt2", &["learned"]),
+        ("vit", &["learned"]),
+        ("marian", &["learned"]),
+        ("llama", &["rope"]),
+        ("t5", &["relative", "relative"]),
+    ] {
+        let shown = json(&["look", &golden(name), "--positions"]);
+        let found: Vec<&str> =
+            shown["positions"].as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
+        assert_eq!(found, kinds, "{name}: {shown}");
+        // Buckets are drawn by distance, up to 12.
+        assert!(name != "t5" || shown["positions"][0]["length"] == 13, "{shown}");
+        let out = place.path().join("positions.svg");
+        done(&regard(&["look", &golden(name), "--positions", "--out", path(&out)]));
+    }
 }
 
 #[test]
@@ -292,6 +317,27 @@ fn text_is_written_as_transformers_writes_it() {
             let found = json(&arguments);
             for (found, expected) in found.as_array().unwrap().iter().zip(case["written"].as_array().unwrap()) {
                 assert_eq!(found["output"].as_str().unwrap().trim(), words(expected), "{name}: {}", case["settings"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn predictions_end_before_the_stop_strings_of_a_folder() {
+    for (name, vocab) in [("llama", 48), ("marian", 40)] {
+        let place = with_words(&golden(name), vocab);
+        let folder = path(place.path());
+        let output = || json(&["predict", folder, "w3 w9 w12"])["output"].as_str().unwrap().to_string();
+        for beams in [1, 3] {
+            write(&place, "generation_config.json", format!(r#"{{"max_new_tokens": 12, "num_beams": {beams}}}"#));
+            let whole = output();
+            let stop = whole.split_whitespace().nth(2).unwrap().to_string();
+            let settings = format!(r#"{{"max_new_tokens": 12, "num_beams": {beams}, "stop_strings": ["{stop}"]}}"#);
+            write(&place, "generation_config.json", settings);
+            let ended = output();
+            assert!(!ended.contains(&stop) && ended.len() < whole.len(), "{name} {beams}: {whole:?} {ended:?}");
+            if beams == 1 {
+                assert_eq!(ended, whole[..whole.find(&stop).unwrap()], "{name}");
             }
         }
     }

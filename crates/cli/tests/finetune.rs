@@ -270,6 +270,20 @@ fn a_tagger_and_a_language_model_learn() {
 }
 
 #[test]
+fn vectors_are_computed_before_the_first_step_and_the_run_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let data = texts(place.path());
+    let from = format!("model.from={}", golden("sentences"));
+    let out = place.path().join("linear");
+    let settings = sets(&[from.as_str(), "model.kind=embedding", "train.steps=3"]);
+    let output = regard(&[&["train", "classify", "--data", &data, "--out", path(&out)], &settings[..]].concat());
+    done(&output);
+    let told = text(&output.stderr);
+    let (vectors, step) = (told.find("computing vectors").unwrap(), told.find("step 3/3").unwrap());
+    assert!(vectors < step && told.contains("on two cores"), "{told}");
+}
+
+#[test]
 fn wrong_use_is_explained() {
     let place = tempfile::tempdir().unwrap();
     let data = texts(place.path());

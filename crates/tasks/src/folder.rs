@@ -126,7 +126,10 @@ impl Folder {
     pub fn open(path: &Path) -> Result<(Self, Description), TaskError> {
         let file = path.join(CONFIG);
         if !file.is_file() {
-            let problem = "not a model folder: it has no config.json (regard train writes one)";
+            let problem = match path.exists() {
+                true => "not a model folder: it has no config.json (regard train writes one)",
+                false => "not a model folder: it does not exist",
+            };
             return Err(TaskError::folder(path, problem));
         }
         let text = fs::read(&file).map_err(TaskError::io(&file))?;

@@ -116,6 +116,16 @@ pub trait Task: Sized + Send + Sync + 'static {
         Ok(model)
     }
 
+    /// Returns what [`prepare`](Self::prepare) does, for people, such as `computing vectors`; `None`, the default, if it does nothing.
+    fn preparation(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Computes what the losses of all steps need, before the first of them. By default that is nothing.
+    fn prepare(&self, _train: &Self::Part, _model: &Self::Model, _pass: &Pass) -> Result<(), TaskError> {
+        Ok(())
+    }
+
     /// Returns the factor on the learning rate of a parameter, given by its path. By default it is 1.
     fn rate(&self, _path: &str) -> f32 {
         1.0

@@ -42,7 +42,7 @@ impl Eval {
         let examples = self.data.as_deref().map_or(own, Examples::File);
         let ablation = self.without.ablation(model.as_ref(), dev_or(self.data.as_deref()))?;
         let progress = Progress::new("");
-        let tell = |done, all| progress.scoring(done, all);
+        let tell = |done, all| progress.part("scoring", done, all);
         let pass = Pass::inference().with_progress(&tell);
         let whole = model.evaluate(examples, &pass).map_err(failure)?;
         let less = match &ablation {

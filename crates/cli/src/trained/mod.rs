@@ -78,8 +78,13 @@ fn checkpoint(folder: &Path) -> Result<Checkpoint> {
 pub fn checkpoint_as(folder: &Path, weights: WeightType) -> Result<Checkpoint> {
     let found = Checkpoint::open_as(folder, weights.precision()).map_err(failure)?;
     found.ok_or_else(|| {
-        let problem = "expected a checkpoint folder, with config.json (model_type) and model.safetensors; models of regard \
-                       train cannot be used here yet";
+        let problem = match folder.exists() {
+            true => {
+                "expected a checkpoint folder, with config.json (model_type) and model.safetensors; models of regard \
+                 train cannot be used here yet"
+            }
+            false => "this folder does not exist",
+        };
         failure(TaskError::folder(folder, problem))
     })
 }

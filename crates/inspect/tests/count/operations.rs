@@ -74,6 +74,9 @@ const CONFIG: TransformerConfig = TransformerConfig {
     dropout: 0.0,
     attention_dropout: 0.0,
     feed_forward_dropout: 0.0,
+    embedding_dropout: None,
+    attention_output_dropout: None,
+    state_dropout: regard_nn::models::transformer::StateDropout::None,
 };
 
 fn count(architecture: Architecture) -> Count {

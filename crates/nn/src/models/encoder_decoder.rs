@@ -5,13 +5,14 @@ use burn::tensor::{Int, Tensor};
 use regard_ops::{AttentionOptions, CrossEntropyOptions};
 
 use super::stack::{Output, Stack, TokenEmbedding, last_norm};
-use super::transformer::{Memory, Sight, TransformerConfig};
+use super::transformer::{Memory, Sight, StateDropout, TransformerConfig};
 use super::transformer_writer::{TransformerSource, TransformerWriter};
 use crate::error::{ConfigError, NnError};
 use crate::heads::Side;
 use crate::init::Init;
 use crate::layers::attention::cache::AttentionCache;
 use crate::layers::block::decoder::DecoderBlock;
+use crate::layers::dropout::Dropout;
 use crate::layers::norm::Norm;
 use crate::layers::position::relative::{RelativeConfig, Sides};
 use crate::layers::position::{Position, Positions};
@@ -34,6 +35,8 @@ pub struct EncoderDecoder {
     pub decoder_norm: Option<Norm>,
     /// Output layer over the target's vocabulary.
     pub output: Output,
+    source_dropout: Dropout,
+    target_dropout: Dropout,
     #[module(skip)]
     sight: Sight,
     #[module(skip)]
@@ -56,6 +59,11 @@ impl EncoderDecoder {
             }
             _ => None,
         };
+        let probability = match config.state_dropout {
+            StateDropout::None => 0.0,
+            StateDropout::Features => config.dropout,
+        };
+        let dropout = |name| Dropout::new("dropout", probability, &init.enter(name));
         Ok(Self {
             decoder_position,
             source_embedding: TokenEmbedding::new(config, config.vocab, &init.enter("source_embedding"))?,
@@ -64,6 +72,8 @@ impl EncoderDecoder {
             decoder: (0..layers).map(decoder).collect::<Result<_, _>>()?,
             decoder_norm: last_norm(config, &init.enter("decoder"))?,
             output: Output::new(config, target_vocab, &init.enter("output"))?,
+            source_dropout: dropout("source_dropout")?,
+            target_dropout: dropout("target_dropout")?,
             sight: config.sight,
             memory: config.memory,
         })
@@ -85,7 +95,7 @@ impl EncoderDecoder {
         match self.memory {
             Memory::Last => {
                 let last = self.encoder.forward(x, None, &options, &places, pass)?;
-                self.writer().source(last, lengths)
+                self.writer().source(self.source_dropout.forward(last, pass)?, lengths)
             }
             Memory::LayerByLayer => {
                 let all = self.encoder.forward_all(x, &options, &places, pass)?;
@@ -103,6 +113,7 @@ impl EncoderDecoder {
             position: self.decoder_position.as_ref(),
             blocks: &self.decoder,
             norm: self.decoder_norm.as_ref(),
+            dropout: Some(&self.target_dropout),
             output: &self.output,
         }
     }

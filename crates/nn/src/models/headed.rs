@@ -1,7 +1,8 @@
 //! Encoders of texts and of images with the heads of published models: a pooler, a classifier of the whole input or one of each
 //! token.
 //!
-//! A head computes `f(h W + b) V + c` from the state `h` of the first token, or of every token; either layer may be missing.
+//! A head computes `f(h W + b) V + c` from the state `h` of the first token, or of every token; either layer may be missing. In
+//! training there is dropout of what the last layer reads, and of `h` if the head says so.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -25,6 +26,15 @@ pub enum HeadInput {
     Every,
 }
 
+/// Places of dropout in a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadDropout {
+    /// Before the output layer.
+    Output,
+    /// Before the hidden layer and before the output layer, as in RoBERTa.
+    Both,
+}
+
 /// Configuration of a [`Head`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeadConfig {
@@ -34,8 +44,17 @@ pub struct HeadConfig {
     pub hidden: Option<Activation>,
     /// Number of outputs; `None` without an output layer.
     pub outputs: Option<usize>,
-    /// Dropout of the features before the output layer.
+    /// Dropout probability.
     pub dropout: f32,
+    /// Places of dropout.
+    pub dropout_at: HeadDropout,
+}
+
+impl HeadConfig {
+    /// Returns the configuration of a head without layers and without dropout.
+    pub fn new(reads: HeadInput) -> Self {
+        Self { reads, hidden: None, outputs: None, dropout: 0.0, dropout_at: HeadDropout::Output }
+    }
 }
 
 /// Head of an encoder; see the [module](self) for the formula.
@@ -45,6 +64,7 @@ pub struct Head {
     pub hidden: Option<Linear>,
     /// `V` and `c`, `[d_model, outputs]` and `[outputs]`.
     pub output: Option<Linear>,
+    state_dropout: Option<Dropout>,
     dropout: Dropout,
     #[module(skip)]
     config: HeadConfig,
@@ -53,11 +73,13 @@ pub struct Head {
 impl Head {
     /// Creates the head of an encoder with states of `d_model` features.
     pub fn new(config: HeadConfig, d_model: usize, init: &Init) -> Result<Self, ConfigError> {
+        let dropout = |name| Dropout::new("dropout", config.dropout, &init.enter(name));
         let linear = |name, d_out| LinearConfig::new(d_model, d_out).init(&init.enter(name));
         Ok(Self {
             hidden: config.hidden.map(|_| linear("hidden", d_model)).transpose()?,
             output: config.outputs.map(|outputs| linear("output", outputs)).transpose()?,
-            dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
+            state_dropout: (config.dropout_at == HeadDropout::Both).then(|| dropout("state_dropout")).transpose()?,
+            dropout: dropout("dropout")?,
             config,
         })
     }
@@ -80,6 +102,10 @@ impl Head {
         let states = match self.config.reads {
             HeadInput::First => states.narrow(1, 0, 1),
             HeadInput::Every => states,
+        };
+        let states = match &self.state_dropout {
+            Some(dropout) => dropout.forward(states, pass)?,
+            None => states,
         };
         let hidden = match (&self.hidden, self.config.hidden) {
             (Some(hidden), Some(activation)) => hidden.forward_activated(states, activation)?,

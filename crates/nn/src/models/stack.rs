@@ -47,7 +47,7 @@ impl TokenEmbedding {
             types: types.map(|types| types.init(&init.enter("types"))).transpose()?,
             position: config.position.init(config.position_sizes(), &init.enter("position"))?,
             norm: norm.map(|norm| norm.init(&init.enter("norm"))).transpose()?,
-            dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
+            dropout: Dropout::new("embedding_dropout", config.embedding_dropout(), &init.enter("dropout"))?,
             scale,
         })
     }

@@ -110,6 +110,17 @@ pub enum Memory {
     LayerByLayer,
 }
 
+/// Dropout of the last states of a translator's encoder and decoder, which come out of their last norms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateDropout {
+    /// None, as published.
+    #[default]
+    None,
+    /// With the probability of other features, as in T5.
+    Features,
+}
+
 /// Configuration of a Transformer. An encoder, decoder or translator ignores the fields that it does not use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -175,6 +186,12 @@ pub struct TransformerConfig {
     pub memory: Memory,
     /// Dropout probability of embeddings and of the output of each part of a block.
     pub dropout: f32,
+    /// Dropout probability of embeddings alone; `dropout` by default.
+    pub embedding_dropout: Option<f32>,
+    /// Dropout probability of the output of attention alone; `dropout` by default.
+    pub attention_output_dropout: Option<f32>,
+    /// Dropout of the last states of a translator's encoder and decoder.
+    pub state_dropout: StateDropout,
     /// Dropout probability of attention weights.
     pub attention_dropout: f32,
     /// Dropout probability of the hidden features of the feed-forward part.
@@ -215,6 +232,9 @@ impl Default for TransformerConfig {
             output_scale: OutputScale::None,
             memory: Memory::Last,
             dropout: 0.1,
+            embedding_dropout: None,
+            attention_output_dropout: None,
+            state_dropout: StateDropout::None,
             attention_dropout: 0.0,
             feed_forward_dropout: 0.0,
         }
@@ -239,6 +259,7 @@ impl TransformerConfig {
         self.validate_attention()?;
         self.block().validate()?;
         check_dropout("dropout", self.dropout)?;
+        check_dropout("embedding_dropout", self.embedding_dropout())?;
         self.position.validate(self.position_sizes()).map_err(|error| match error.field.as_str() {
             "d_model" | "n_heads" | "d_head" => error,
             _ => error.within("position"),
@@ -248,6 +269,10 @@ impl TransformerConfig {
     /// Returns an error if the configuration is invalid for an encoder-decoder.
     pub fn validate_encoder_decoder(&self) -> Result<(), ConfigError> {
         match self.attention {
+            Weighing::Softmax if self.memory == Memory::LayerByLayer && self.state_dropout != StateDropout::None => {
+                let allowed = "none when memory is layer_by_layer, which reads the states of all layers";
+                Err(ConfigError::new("state_dropout", "features", allowed))
+            }
             Weighing::Softmax => self.validate(),
             Weighing::Linear => Err(ConfigError::new("attention", "linear", "softmax, the only one of a translator")),
         }
@@ -300,9 +325,15 @@ impl TransformerConfig {
             query_key_norm: self.query_key_norm,
             weighing: self.attention,
             dropout: self.dropout,
+            attention_output_dropout: self.attention_output_dropout,
             attention_dropout: self.attention_dropout,
             feed_forward_dropout: self.feed_forward_dropout,
         }
+    }
+
+    /// Returns the dropout probability of embeddings.
+    pub fn embedding_dropout(&self) -> f32 {
+        self.embedding_dropout.unwrap_or(self.dropout)
     }
 
     /// Returns the sizes that positions depend on.

@@ -8,6 +8,7 @@ use crate::error::NnError;
 use crate::layers::attention::cache::AttentionCache;
 use crate::layers::attention::cross_attention::Source;
 use crate::layers::block::decoder::{DecoderBlock, DecoderView};
+use crate::layers::dropout::Dropout;
 use crate::layers::norm::Norm;
 use crate::layers::position::{Places, Positions};
 use crate::pass::Pass;
@@ -24,6 +25,8 @@ pub struct TransformerWriter<'a> {
     pub(super) blocks: &'a [DecoderBlock],
     /// Norm after the last block.
     pub(super) norm: Option<&'a Norm>,
+    /// Dropout of the states after that norm.
+    pub(super) dropout: Option<&'a Dropout>,
     pub(super) output: &'a Output,
 }
 
@@ -38,6 +41,11 @@ impl TransformerSource {
     /// Returns the number of sequences.
     pub fn batch(&self) -> usize {
         self.blocks.first().map_or(0, |block| block.keys_values.dims()[0])
+    }
+
+    /// Returns the keys and values of a block of the decoder, `[batch, keys, 2 · features]`.
+    pub fn keys_values(&self, block: usize) -> Option<&Tensor<3>> {
+        self.blocks.get(block).map(|source| &source.keys_values)
     }
 
     /// Returns the device of its tensors.
@@ -182,8 +190,11 @@ impl TransformerWriter<'_> {
             x = block.forward(x, source, caches.as_mut().map(|caches| &mut caches[i]), view, pass)?;
             after(&x);
         }
-        Ok(match self.norm {
-            Some(norm) => norm.forward(x)?,
+        if let Some(norm) = self.norm {
+            x = norm.forward(x)?;
+        }
+        Ok(match self.dropout {
+            Some(dropout) => dropout.forward(x, pass)?,
             None => x,
         })
     }

@@ -15,7 +15,7 @@ use regard_nn::NnError;
 
 pub use models::{LanguageModelDecoder, RecurrentDecoder, RecurrentLanguageModelDecoder, TransformerDecoder};
 pub use plan::{Chat, Plan, Wish};
-pub use rules::Rules;
+pub use rules::{Rules, Summed};
 pub use sample::{Next, SampleOptions, sample, sample_by_rules};
 pub use search::{BeamOptions, Ending, Hypothesis, Patience, Ranking, SearchOptions, beam, greedy, search};
 pub use sequence::{Sequence, continued};

@@ -2,6 +2,16 @@
 
 use regard_nn::ConfigError;
 
+/// What a beam search adds up when rules have changed the log-probabilities of the next token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Summed {
+    /// The log-probabilities as the rules leave them.
+    #[default]
+    Changed,
+    /// Log-probabilities of the tokens that are left, whose probabilities have a sum of 1 again.
+    Normalised,
+}
+
 /// What may follow, and what is made less probable. The default changes nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
@@ -26,6 +36,8 @@ pub struct Rules {
     pub forced_first: Option<u32>,
     /// Tokens of which one is written last if the limit of tokens is reached; empty for any.
     pub forced_last: Vec<u32>,
+    /// What a beam search adds up.
+    pub summed: Summed,
 }
 
 impl Default for Rules {
@@ -41,6 +53,7 @@ impl Default for Rules {
             min_new: 0,
             forced_first: None,
             forced_last: Vec::new(),
+            summed: Summed::Changed,
         }
     }
 }
@@ -56,7 +69,7 @@ impl Rules {
 
     /// Returns whether the rules change nothing.
     pub fn are_none(&self) -> bool {
-        *self == Self { ends: self.ends.clone(), ..Self::default() }
+        *self == Self { ends: self.ends.clone(), summed: self.summed, ..Self::default() }
     }
 
     /// Changes the logits or log-probabilities of the token after `prompt` and `written`, where at most `limit` tokens are written.
@@ -112,6 +125,16 @@ impl Rules {
             self.banned_first.iter().for_each(|&token| never(row, token));
         }
         self.suppressed.iter().for_each(|&token| never(row, token));
+    }
+}
+
+/// Subtracts from log-probabilities what the rules have left of them in all, unless nothing is left.
+pub(super) fn normalise(row: &mut [f32]) {
+    let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    if most.is_finite() {
+        let sum: f64 = row.iter().map(|&x| f64::from(x - most).exp()).sum();
+        let all = f64::from(most) + sum.ln();
+        row.iter_mut().for_each(|x| *x = (f64::from(*x) - all) as f32);
     }
 }
 
@@ -177,6 +200,17 @@ mod tests {
         assert_eq!(applied(&rules, &[0], &[2])[1], NEVER);
         assert_eq!(applied(&rules, &[0, 2, 2], &[])[1], NEVER);
         assert_eq!(applied(&rules, &[0, 2], &[2])[1], -2.0);
+    }
+
+    #[test]
+    fn what_is_left_is_normalised() {
+        let mut row = [0.5f32.ln(), NEVER, 0.25f32.ln()];
+        normalise(&mut row);
+        assert!((row[0].exp() - 2.0 / 3.0).abs() < 1e-6 && (row[2].exp() - 1.0 / 3.0).abs() < 1e-6, "{row:?}");
+        assert_eq!(row[1], NEVER);
+        let mut nothing = [NEVER; 2];
+        normalise(&mut nothing);
+        assert_eq!(nothing, [NEVER; 2]);
     }
 
     #[test]

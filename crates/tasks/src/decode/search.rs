@@ -4,7 +4,8 @@ use regard_kernels::softmax::log_softmax_forward;
 use regard_nn::{ConfigError, NnError};
 use serde::{Deserialize, Serialize};
 
-use super::{Decoder, Rules, Start};
+use super::rules::normalise;
+use super::{Decoder, Rules, Start, Summed};
 
 /// How a sequence ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,6 +224,9 @@ impl<'a> Sentence<'a> {
         for (parent, (live, (_, row))) in self.live.iter().zip(next).enumerate() {
             if !options.rules.are_none() {
                 options.rules.apply(&self.start.tokens, &live.tokens, self.start.limit, row);
+                if options.rules.summed == Summed::Normalised {
+                    normalise(row);
+                }
             }
             let best = most_probable(row, count).into_iter();
             candidates.extend(best.map(|(token, x)| (live.log_probability + f64::from(x), parent, token)));

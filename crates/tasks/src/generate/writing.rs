@@ -145,7 +145,7 @@ pub(crate) fn write(
         if stops.is_over { Next::Stop } else { Next::Continue }
     };
     if plan.beams > 1 {
-        for (at, tokens) in searched(decoder, starts, plan, texting)?.into_iter().enumerate() {
+        for (at, tokens) in searched(decoder, starts, plan, texting.decode)?.into_iter().enumerate() {
             for token in tokens {
                 if hear(at, token) == Next::Stop {
                     break;
@@ -173,7 +173,7 @@ pub(crate) fn searched(
     decoder: &mut impl Decoder,
     starts: &[Start],
     plan: &Plan,
-    texting: &Texting,
+    decode: Decode,
 ) -> Result<Vec<Vec<u32>>, TaskError> {
     let options = SearchOptions {
         size: plan.beams,
@@ -182,17 +182,19 @@ pub(crate) fn searched(
         ends: plan.sampling.stop.clone(),
         rules: plan.rules.clone(),
     };
-    let longest = plan.stop.iter().map(String::len).max().unwrap_or(0);
-    let is_over = |tokens: &[u32]| {
-        // A token has at least one byte, except for some that have none.
-        let recent = &tokens[tokens.len().saturating_sub(2 * longest + LONGEST_CHARACTER)..];
-        longest > 0 && {
-            let text = (texting.decode)(recent);
-            plan.stop.iter().any(|stop| text.contains(stop.as_str()))
-        }
-    };
-    let found = search(decoder, starts, &options, is_over)?;
+    let found = search(decoder, starts, &options, |tokens| is_over(tokens, &plan.stop, decode))?;
     Ok(found.into_iter().map(|all| all.into_iter().next().map(|one| one.tokens).unwrap_or_default()).collect())
+}
+
+/// Returns whether the text of tokens contains one of the strings, which their last token completes.
+pub(crate) fn is_over(tokens: &[u32], stop: &[String], decode: Decode) -> bool {
+    let longest = stop.iter().map(String::len).max().unwrap_or(0);
+    // A token has at least one byte, except for some that have none.
+    let recent = &tokens[tokens.len().saturating_sub(2 * longest + LONGEST_CHARACTER)..];
+    longest > 0 && {
+        let text = decode(recent);
+        stop.iter().any(|stop| text.contains(stop.as_str()))
+    }
 }
 
 #[cfg(test)]

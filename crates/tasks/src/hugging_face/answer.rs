@@ -63,13 +63,11 @@ impl Checkpoint {
             }
             Network::Next(_) => {
                 let written = self.answered(&texts, CONTINUED, pass)?;
-                let tokenizer = self.tokenizer()?;
-                written.iter().map(|ids| Ok(Prediction::new(tokenizer.decode(ids)?, BTreeMap::new()))).collect()
+                written.iter().map(|ids| Ok(Prediction::new(self.text(ids)?, BTreeMap::new()))).collect()
             }
             Network::Translation(_) => {
                 let written = self.translated(&texts, pass)?;
-                let tokenizer = self.tokenizer()?;
-                written.iter().map(|ids| Ok(Prediction::of_translation(tokenizer.decode(ids)?))).collect()
+                written.iter().map(|ids| Ok(Prediction::of_translation(self.text(ids)?))).collect()
             }
         }
     }

@@ -9,7 +9,9 @@ use serde_json::Value;
 const WITHOUT_EFFECT: &[&str] = &[
     "_attn_implementation",
     "_attn_implementation_autoset",
+    "_attn_implementation_internal",
     "_commit_hash",
+    "_flash_attn_2_enabled",
     "_name_or_path",
     "_num_labels",
     "architectures",
@@ -29,6 +31,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "early_stopping",
     "encoder_no_repeat_ngram_size",
     "eos_token_id",
+    "eos_token_ids",
     "exponential_decay_length_penalty",
     "finetuning_task",
     "forced_bos_token_id",
@@ -39,12 +42,19 @@ const WITHOUT_EFFECT: &[&str] = &[
     "initializer_factor",
     "initializer_range",
     "is_encoder_decoder",
+    "keys_to_ignore_at_inference",
     "label2id",
+    "language",
     "length_penalty",
     "mask_token_id",
     "max_length",
+    "max_new_tokens",
+    "max_sequence_length",
     "min_length",
+    "model_max_length",
     "model_type",
+    "n_special",
+    "name",
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
@@ -55,13 +65,16 @@ const WITHOUT_EFFECT: &[&str] = &[
     "output_past",
     "output_scores",
     "pad_token_id",
+    "predict_special_tokens",
     "prefix",
     "pretraining_tp",
     "problem_type",
     "remove_invalid_values",
+    "renormalize_logits",
     "repetition_penalty",
     "return_dict",
     "return_dict_in_generate",
+    "save_step",
     "sep_token_id",
     "suppress_tokens",
     "task_specific_params",
@@ -78,13 +91,18 @@ const WITHOUT_EFFECT: &[&str] = &[
     "transformers_version",
     "typical_p",
     "unk_token_id",
+    "unsloth_fixed",
+    "unsloth_version",
     "use_cache",
+    "use_return_dict",
+    "xla_device",
 ];
 
 /// Settings that change the arithmetic of several families and have one value here. A missing key has that value too.
 const FIXED: &[(&str, &[&str])] = &[
     ("add_cross_attention", &["false"]),
     ("cross_attention_hidden_size", &["null"]),
+    ("force_bos_token_to_be_generated", &["false"]),
     ("is_decoder", &["false"]),
     ("position_embedding_type", &["\"absolute\""]),
     ("pruned_heads", &["{}", "null"]),
@@ -96,7 +114,7 @@ const FIXED: &[(&str, &[&str])] = &[
 pub(super) enum HeadKind {
     /// None, or a pooler.
     Bare,
-    /// The words at every position: `…ForMaskedLM`.
+    /// The words at every position: `…ForMaskedLM`, `…ForPreTraining`.
     Words,
     /// A label for each token: `…ForTokenClassification`.
     Tokens,
@@ -141,6 +159,10 @@ impl<'a> ConfigFile<'a> {
         Ok(self.get(field).map_or(Ok(default), number)? as f32)
     }
 
+    pub fn optional_number(self, field: &str) -> Result<Option<f32>, CountError> {
+        self.get(field).map(|_| self.number(field, 0.0)).transpose()
+    }
+
     pub fn flag(self, field: &str, default: bool) -> Result<bool, CountError> {
         let flag = |value: &Value| value.as_bool().ok_or_else(|| wrong(field, value, "true or false"));
         self.get(field).map_or(Ok(default), flag)
@@ -165,10 +187,12 @@ impl<'a> ConfigFile<'a> {
         let is_for = |ending: &str| name.as_str().is_some_and(|name| name.ends_with(ending));
         let kinds = [
             ("ForMaskedLM", HeadKind::Words),
+            ("ForPreTraining", HeadKind::Words),
             ("ForTokenClassification", HeadKind::Tokens),
             ("ForSequenceClassification", HeadKind::Whole),
             ("ForImageClassification", HeadKind::Whole),
             ("ForCausalLM", HeadKind::Next),
+            ("T5WithLMHeadModel", HeadKind::Translation),
             ("LMHeadModel", HeadKind::Next),
             ("MTModel", HeadKind::Translation),
             ("ForConditionalGeneration", HeadKind::Translation),

@@ -17,7 +17,7 @@ use crate::decode::{
     Decoder, LanguageModelDecoder, Next, Plan, SampleOptions, Start, TransformerDecoder, Wish, sample_by_rules,
 };
 use crate::error::TaskError;
-use crate::generate::writing::{Texting, searched, write};
+use crate::generate::writing::{Texting, is_over, searched, write};
 use crate::input::Given;
 use crate::rows::device_of;
 use crate::task::Prompt;
@@ -41,27 +41,28 @@ pub(super) fn continued(
     };
     let starts: Vec<Start> = starts.into_iter().map(|tokens| Start { tokens, limit: count }).collect();
     let greedy = Plan::from(SampleOptions { temperature: 0.0, ..SampleOptions::default() });
-    written(&loaded.network, texts, &starts, &Plan { beams, ..greedy }, pass)
+    written(&loaded.network, texts, &starts, &Plan { beams, ..greedy }, &|_| String::new(), pass)
 }
 
-/// Writes tokens after each start: a translator translations of the texts, a language model what follows. No string ends them.
+/// Writes tokens after each start: a translator translations of the texts, a language model what follows. They end with the token
+/// that completes one of the plan's stop strings in their text, which `decode` returns.
 pub(super) fn written(
     network: &Network,
     texts: &Texts,
     starts: &[Start],
     plan: &Plan,
+    decode: &dyn Fn(&[u32]) -> String,
     pass: &Pass,
 ) -> Result<Vec<Vec<u32>>, TaskError> {
     let mut decoder = decoder(network, texts, pass)?;
     if plan.beams > 1 {
-        let texting = Texting { decode: &|_| String::new(), is_continued: false };
-        return searched(&mut decoder, starts, &Plan { stop: Vec::new(), ..plan.clone() }, &texting);
+        return searched(&mut decoder, starts, plan, decode);
     }
     let mut found = vec![Vec::new(); starts.len()];
     let mut random: Vec<ChaCha8Rng> = starts.iter().map(|_| ChaCha8Rng::seed_from_u64(0)).collect();
     sample_by_rules(&mut decoder, starts, &plan.sampling, &plan.rules, &mut random, |row, token| {
         found[row].push(token);
-        Next::Continue
+        if is_over(&found[row], &plan.stop, decode) { Next::Stop } else { Next::Continue }
     })?;
     Ok(found)
 }
@@ -74,11 +75,14 @@ fn decoder<'a>(network: &'a Network, texts: &Texts, pass: &Pass<'a>) -> Result<B
             let source = model.encode(padded(&texts.ids, &device_of(model))?, texts.lengths(), pass)?;
             Ok(Box::new(TransformerDecoder::new(model.writer(), source, *pass)))
         }
-        _ => Err(TaskError::Unsupported {
-            task: super::TASK,
-            what: "generate text: this checkpoint is no language model and no translator".to_string(),
-        }),
+        _ => Err(no_writer()),
     }
+}
+
+/// Returns the error for a network that writes no text.
+fn no_writer() -> TaskError {
+    let what = "generate text: this checkpoint is no language model and no translator".to_string();
+    TaskError::Unsupported { task: super::TASK, what }
 }
 
 impl Checkpoint {
@@ -90,6 +94,9 @@ impl Checkpoint {
         pass: &Pass,
         piece: &mut dyn FnMut(usize, &str),
     ) -> Result<(), TaskError> {
+        if !matches!(self.loaded.network, Network::Next(_) | Network::Translation(_)) {
+            return Err(no_writer());
+        }
         let tokenizer = self.tokenizer()?;
         let generation = self.generation()?;
         let template = wish.chat.as_ref().map(|_| self.template()).transpose()?;
@@ -144,7 +151,17 @@ impl Checkpoint {
         let max_len = matches!(self.loaded.network, Network::Next(_)).then_some(count);
         let (texts, wish) = (joined(texts), Wish { max_len, ..Wish::default() });
         let starts = self.starts(generation, &texts, &wish, count)?;
-        written(&self.loaded.network, &texts, &starts, &generation.plan(&wish)?, pass)
+        written(&self.loaded.network, &texts, &starts, &generation.plan(&wish)?, &|ids| self.decoded(ids), pass)
+    }
+
+    /// Returns the text of an answer.
+    pub(super) fn text(&self, ids: &[u32]) -> Result<String, TaskError> {
+        self.generation()?.text(self.tokenizer()?, ids)
+    }
+
+    /// Returns the text of tokens; nothing if the folder's tokeniser cannot decode them.
+    fn decoded(&self, ids: &[u32]) -> String {
+        self.tokenizer().and_then(|tokenizer| Ok(tokenizer.decode(ids)?)).unwrap_or_default()
     }
 
     /// Returns what the model reads first for each text, and how much may follow.
@@ -211,7 +228,7 @@ impl Writer for CheckpointWriter<'_> {
     }
 
     fn decode(&self, ids: &[u32]) -> String {
-        self.checkpoint.tokenizer().and_then(|tokenizer| Ok(tokenizer.decode(ids)?)).unwrap_or_default()
+        self.checkpoint.decoded(ids)
     }
 
     fn has_chat(&self) -> bool {

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use regard_data::PublishedTokenizer;
 use serde_json::Value;
 
 use super::load::Loaded;
 use super::network::{NetworkConfig, Texts};
 use super::sentence::longest;
 use super::store::read_json;
-use crate::decode::{Patience, Plan, Rules, SampleOptions, Start, Wish};
+use crate::decode::{Patience, Plan, Rules, SampleOptions, Start, Summed, Wish};
 use crate::error::TaskError;
 use crate::folder::CONFIG;
 
@@ -36,6 +37,7 @@ const READ: &[&str] = &[
     "no_repeat_ngram_size",
     "num_beams",
     "pad_token_id",
+    "renormalize_logits",
     "repetition_penalty",
     "stop_strings",
     "suppress_tokens",
@@ -62,7 +64,6 @@ const FIXED: &[(&str, &[&str])] = &[
     ("num_beam_groups", &["1"]),
     ("num_return_sequences", &["1"]),
     ("penalty_alpha", &["0.0", "0"]),
-    ("renormalize_logits", &["false"]),
     ("sequence_bias", &[]),
     ("token_healing", &["false"]),
     ("top_h", &[]),
@@ -184,6 +185,10 @@ impl Generation {
             min_new: file.count("min_new_tokens")?.unwrap_or(0),
             forced_first: file.tokens("forced_bos_token_id")?.and_then(|ids| ids.first().copied()),
             forced_last: file.tokens("forced_eos_token_id")?.unwrap_or_default(),
+            summed: match file.flag("renormalize_logits")?.unwrap_or(false) {
+                true => Summed::Normalised,
+                false => Summed::Changed,
+            },
         };
         let patience = match &file.settings["early_stopping"] {
             Value::Null | Value::Bool(false) => Patience::Now,
@@ -225,6 +230,15 @@ impl Generation {
     /// Returns how text is generated with what a caller asks for.
     pub fn plan(&self, wish: &Wish) -> Result<Plan, TaskError> {
         Ok(self.plan.clone().with(wish)?)
+    }
+
+    /// Returns the text of tokens that were [written](super::generate::written), which ends before the folder's stop strings.
+    pub fn text(&self, tokenizer: &PublishedTokenizer, ids: &[u32]) -> Result<String, TaskError> {
+        let mut text = tokenizer.decode(ids)?;
+        if let Some(end) = self.plan.stop.iter().filter_map(|stop| text.find(stop.as_str())).min() {
+            text.truncate(end);
+        }
+        Ok(text)
     }
 
     /// Returns the token that a translator's decoder begins with.

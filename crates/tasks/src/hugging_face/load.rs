@@ -109,7 +109,7 @@ pub(super) fn planned(folder: &Path, settings: &Value) -> Result<Planned, TaskEr
     config.transformer().validate().map_err(|error| refuse(error.into()))?;
     let table = table.finish()?;
     for (name, other) in &table.ties {
-        if store.read(name)? != store.read(other)? {
+        if !store.are_equal(name, other)? {
             let problem = format!("{name} differs from {other}, which it should repeat by config.json");
             return Err(TaskError::folder(store.path(), problem));
         }

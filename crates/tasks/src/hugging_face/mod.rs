@@ -17,6 +17,8 @@ mod load;
 mod network;
 mod opened;
 mod own;
+#[cfg(test)]
+mod published;
 mod scaling;
 mod score;
 mod sentence;

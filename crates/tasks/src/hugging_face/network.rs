@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use regard_inspect::show::position::Trained;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
 use regard_nn::models::headed::{HeadConfig, HeadInput, HeadedEncoder, HeadedVisionTransformer};
 use regard_nn::models::language_model::LanguageModel;
@@ -187,6 +188,24 @@ impl Network {
         };
         let types = texts.types.as_ref().map(|types| padded(types, device)).transpose()?;
         Ok(model.forward(padded(&texts.ids, device)?, types, texts.lengths(), pass)?)
+    }
+
+    /// Returns the positions of the network, which reads at most `longest` tokens.
+    pub fn positions(&self, longest: usize) -> Vec<Trained<'_>> {
+        let of = |part, layer| Trained { part, layer, longest };
+        match self {
+            Self::Encoder(model) => vec![of("encoder", &model.encoder.embedding.position)],
+            Self::Words(model) => vec![of("encoder", &model.encoder.embedding.position)],
+            Self::Next(model) => vec![of("decoder", &model.embedding.position)],
+            Self::Image(model) => vec![of("patches", &model.vision.position)],
+            Self::Translation(model) => {
+                let (source, target) = (&model.source_embedding.position, model.target_embedding.as_ref());
+                match model.decoder_position.as_ref().or(target.map(|target| &target.position)) {
+                    Some(target) => vec![of("encoder", source), of("decoder", target)],
+                    None => vec![of("encoder and decoder", source)],
+                }
+            }
+        }
     }
 
     /// Returns whether the head of an encoder labels every token.

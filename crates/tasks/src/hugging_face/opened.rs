@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 use regard_data::{Around, ImageSize, PublishedText, PublishedTokenizer};
 use regard_inspect::show::Shown;
+use regard_inspect::show::position::show_trained;
 use regard_nn::{Capture, Inventory, Means, Pass, Wanted};
 
 use super::answer::{Read, joined};
@@ -32,11 +32,7 @@ use crate::looked::{Legend, Looked};
 use crate::opened::{Examples, Opened};
 use crate::pictures::{GivenPicture, read_picture};
 use crate::task::{Evaluation, Prediction, Prompt, Questions};
-use crate::train::share::{parts, share};
 use crate::writer::Writer;
-
-/// Number of tokens that go through the model together when texts are embedded.
-const TOKENS_TOGETHER: usize = 1_024;
 
 /// A loaded checkpoint with its tokeniser and the settings of its use.
 pub struct Checkpoint {
@@ -80,6 +76,13 @@ impl Checkpoint {
 
     /// Returns how texts become vectors.
     fn sentences(&self) -> Result<&Sentences, TaskError> {
+        match self.loaded.network {
+            Network::Translation(_) => {
+                return cannot("embed texts: it is a translator; encoders and language models do");
+            }
+            Network::Image(_) => return cannot("embed texts: it reads pictures"),
+            Network::Encoder(_) | Network::Words(_) | Network::Next(_) => {}
+        }
         kept(&self.sentences, || Sentences::read(&self.loaded))
     }
 
@@ -126,39 +129,7 @@ impl Checkpoint {
 
     /// Computes the vector of each text whose tokens are given, in the order of the texts.
     pub fn embed_encoded(&self, encoded: &[&PublishedText], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
-        let sentences = self.sentences()?;
-        // Texts of similar length go together, so that little is spent on padding.
-        let mut order: Vec<usize> = (0..encoded.len()).collect();
-        order.sort_by_key(|&at| std::cmp::Reverse(encoded[at].ids.len()));
-        let mut batches: Vec<&[usize]> = Vec::new();
-        let mut rest = order.as_slice();
-        while let Some(&longest) = rest.first() {
-            let together = (TOKENS_TOGETHER / encoded[longest].ids.len()).clamp(1, rest.len());
-            let (batch, after) = rest.split_at(together);
-            batches.push(batch);
-            rest = after;
-        }
-        // Each thread takes the next batch through the whole model: splitting each operation over threads costs more.
-        let next = AtomicUsize::new(0);
-        let work = |_: usize, ()| -> Result<Vec<(usize, Vec<f32>)>, TaskError> {
-            let mut found = Vec::new();
-            while let Some(some) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let batch: Vec<&PublishedText> = some.iter().map(|&at| encoded[at]).collect();
-                let states = self.loaded.network.last_states(&joined(&batch), &Device::flex(), pass)?;
-                let [_, seq, width] = states.dims();
-                let values = numbers(states)?;
-                for (&at, rows) in some.iter().zip(values.chunks_exact(seq * width)) {
-                    found.push((at, sentences.pool(&rows[..encoded[at].ids.len() * width], width)));
-                }
-                pass.report(next.load(Ordering::Relaxed).min(batches.len()), batches.len())?;
-            }
-            Ok(found)
-        };
-        let mut vectors = vec![Vec::new(); encoded.len()];
-        for found in share(vec![(); parts().min(batches.len())], work) {
-            found?.into_iter().for_each(|(at, vector)| vectors[at] = vector);
-        }
-        Ok(vectors)
+        self.sentences()?.vectors(&self.loaded.network, encoded, pass)
     }
 
     /// Computes everything that a pass through the model computes for one input.
@@ -254,7 +225,7 @@ impl Checkpoint {
             let read: Vec<String> = read.iter().map(name).collect();
             let end = ending(&self.loaded.settings).first().and_then(|&id| tokenizer.token(id as u32));
             let written: Vec<String> = read[1..].iter().cloned().chain([end.unwrap_or_default()]).collect();
-            let title = format!("{text} → {}", tokenizer.decode(&found[0])?);
+            let title = format!("{text} → {}", self.text(&found[0])?);
             return Ok(Legend::of_translation(title, source, read, written));
         }
         self.loaded.network.last_states(&joined(&[encoded]), &Device::flex(), pass)?;
@@ -274,12 +245,6 @@ fn kept<T>(cell: &OnceLock<T>, read: impl FnOnce() -> Result<T, TaskError>) -> R
     }
     let found = read()?;
     Ok(cell.get_or_init(|| found))
-}
-
-/// Returns the numbers of a tensor.
-fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TaskError> {
-    let numbers = tensor.into_data().try_into_vec_as::<f32>();
-    numbers.map_err(|error| TaskError::input("states", "numbers", error.to_string()))
 }
 
 fn cannot<T>(what: &str) -> Result<T, TaskError> {
@@ -342,8 +307,11 @@ impl Opened for Checkpoint {
         Ok(legend.view(&capture.into_maps())?.into())
     }
 
-    fn positions(&self, _: Option<usize>) -> Result<Shown, TaskError> {
-        cannot("show positions")
+    fn positions(&self, length: Option<usize>) -> Result<Shown, TaskError> {
+        let found = self.loaded.network.positions(longest(&self.loaded.config).unwrap_or(usize::MAX));
+        let kinds: Vec<String> = found.iter().map(|one| format!("{} ({})", one.layer.name(), one.part)).collect();
+        let title = format!("Positions of {}: {}", self.loaded.folder.display(), kinds.join(" and "));
+        Ok(show_trained(&title, &found, length)?)
     }
 
     fn means(&self, examples: Examples, pass: &Pass) -> Result<Means, TaskError> {

@@ -1,18 +1,26 @@
 //! Embeddings of texts: the pooling and the length that a folder of sentence-transformers asks for.
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use regard_data::{PublishedText, PublishedTokenizer};
+use regard_nn::Pass;
 use regard_nn::layers::position::Position;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answer::joined;
 use super::load::Loaded;
-use super::network::NetworkConfig;
+use super::network::{Network, NetworkConfig};
 use super::store::read_json;
 use crate::error::TaskError;
 use crate::folder::CONFIG;
+use crate::rows::device_of;
+use crate::train::share::{parts, share};
 
+/// Number of tokens that go through the model together when texts are embedded.
+const TOKENS_TOGETHER: usize = 1_024;
 /// Largest settings file that is read, in bytes.
 const MOST_BYTES: u64 = 1_000_000;
 
@@ -120,8 +128,14 @@ impl Sentences {
         Ok(())
     }
 
+    /// Returns a text as the tokeniser gets it: without the blanks around it, which sentence-transformers leaves out, and in small
+    /// letters if the folder says so.
+    pub fn prepared<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let text = text.trim();
+        if self.lower_case { Cow::Owned(text.to_lowercase()) } else { Cow::Borrowed(text) }
+    }
+
     /// Encodes a text with the length of the folder's settings, else that of the tokeniser, and never more than the model reads.
-    /// Blanks around the text are left out, as sentence-transformers does.
     pub fn encode(
         &self,
         text: &str,
@@ -130,20 +144,53 @@ impl Sentences {
     ) -> Result<PublishedText, TaskError> {
         let positions = longest(config).unwrap_or(usize::MAX);
         let most = self.max_length.or(tokenizer.truncation()).unwrap_or(usize::MAX).min(positions);
-        let text = text.trim();
-        let lowered;
-        let text = match self.lower_case {
-            true => {
-                lowered = text.to_lowercase();
-                &lowered
+        Ok(tokenizer.encode_within(&self.prepared(text), most)?)
+    }
+
+    /// Computes the vectors of texts, in their order.
+    pub fn vectors(
+        &self,
+        network: &Network,
+        texts: &[&PublishedText],
+        pass: &Pass,
+    ) -> Result<Vec<Vec<f32>>, TaskError> {
+        // Texts of similar length go together, so that little is spent on padding.
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(texts[at].ids.len()));
+        let mut batches: Vec<&[usize]> = Vec::new();
+        let mut rest = order.as_slice();
+        while let Some(&longest) = rest.first() {
+            let together = (TOKENS_TOGETHER / texts[longest].ids.len().max(1)).clamp(1, rest.len());
+            let (batch, after) = rest.split_at(together);
+            batches.push(batch);
+            rest = after;
+        }
+        // Each thread takes the next batch through the whole model: splitting each operation over threads costs more.
+        let next = AtomicUsize::new(0);
+        let work = |_: usize, ()| -> Result<Vec<(usize, Vec<f32>)>, TaskError> {
+            let mut found = Vec::new();
+            while let Some(some) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let batch: Vec<&PublishedText> = some.iter().map(|&at| texts[at]).collect();
+                let states = network.last_states(&joined(&batch), &device_of(network), pass)?;
+                let [_, seq, width] = states.dims();
+                let numbers = states.into_data().try_into_vec_as::<f32>();
+                let values = numbers.map_err(|error| TaskError::input("states", "numbers", error.to_string()))?;
+                for (&at, rows) in some.iter().zip(values.chunks_exact(seq * width)) {
+                    found.push((at, self.pool(&rows[..texts[at].ids.len() * width], width)));
+                }
+                pass.report(next.load(Ordering::Relaxed).min(batches.len()), batches.len())?;
             }
-            false => text,
+            Ok(found)
         };
-        Ok(tokenizer.encode_within(text, most)?)
+        let mut vectors = vec![Vec::new(); texts.len()];
+        for found in share(vec![(); parts().min(batches.len())], work) {
+            found?.into_iter().for_each(|(at, vector)| vectors[at] = vector);
+        }
+        Ok(vectors)
     }
 
     /// Computes the vector of a text from the states of its tokens, `[tokens, d_model]`.
-    pub fn pool(&self, states: &[f32], d_model: usize) -> Vec<f32> {
+    fn pool(&self, states: &[f32], d_model: usize) -> Vec<f32> {
         let mut rows = states.chunks_exact(d_model);
         let count = (states.len() / d_model.max(1)).max(1) as f64;
         let mut vector: Vec<f64> = match self.pooling {

@@ -157,17 +157,48 @@ impl Store {
 
     /// Reads a tensor of floating-point numbers.
     pub fn read(&self, name: &str) -> Result<Vec<f32>, TaskError> {
-        let info = self.info(name)?;
-        let Some(float) = info.float() else {
-            let problem = format!("{name} has element type {}, expected F32, F16 or BF16", info.dtype);
-            return Err(TaskError::folder(&self.files[info.file], problem));
-        };
+        let (info, float) = self.floats(name)?;
         let mut values = Vec::with_capacity(info.shape.iter().product());
-        self.pieces(info, |bytes| {
+        self.pieces(info, 1, |bytes| {
             float.decode(bytes, &mut values);
             Ok(())
         })?;
         Ok(values)
+    }
+
+    /// Reads a tensor of floating-point numbers in pieces of whole rows of `row` values each, and calls `with` for every piece with the
+    /// number of its first row.
+    pub fn read_rows(&self, name: &str, row: usize, mut with: impl FnMut(usize, &[f32])) -> Result<(), TaskError> {
+        let (info, float) = self.floats(name)?;
+        let (mut first, mut values) = (0, Vec::new());
+        self.pieces(info, row, |bytes| {
+            values.clear();
+            float.decode(bytes, &mut values);
+            with(first, &values);
+            first += values.len() / row.max(1);
+            Ok(())
+        })
+    }
+
+    /// Returns whether two tensors have the same shape, type and bytes.
+    pub fn are_equal(&self, name: &str, other: &str) -> Result<bool, TaskError> {
+        let [one, two] = [self.info(name)?, self.info(other)?];
+        if (&one.shape, &one.dtype) != (&two.shape, &two.dtype) {
+            return Ok(false);
+        }
+        let [mut left, mut right] = [self.bytes(one)?, self.bytes(two)?];
+        let [mut own, mut others] = [(); 2].map(|()| vec![0; PIECE]);
+        let mut rest = one.bytes;
+        while rest > 0 {
+            let size = rest.min(PIECE as u64) as usize;
+            left.read_exact(&mut own[..size]).map_err(TaskError::io(&self.files[one.file]))?;
+            right.read_exact(&mut others[..size]).map_err(TaskError::io(&self.files[two.file]))?;
+            if own[..size] != others[..size] {
+                return Ok(false);
+            }
+            rest -= size as u64;
+        }
+        Ok(true)
     }
 
     /// Reads a tensor of whole numbers.
@@ -178,7 +209,7 @@ impl Store {
         if !matches!(dtype, "I64" | "I32" | "U8" | "BOOL") {
             return Err(TaskError::folder(path, format!("{name} has element type {dtype}, expected I64")));
         }
-        self.pieces(info, |bytes| {
+        self.pieces(info, 1, |bytes| {
             match dtype {
                 "I64" => values.extend(bytes.as_chunks::<8>().0.iter().map(|&bytes| i64::from_le_bytes(bytes))),
                 "I32" => {
@@ -193,21 +224,41 @@ impl Store {
 
     /// Copies the bytes of a tensor.
     pub fn copy(&self, name: &str, to: &mut dyn Write) -> Result<(), TaskError> {
-        self.pieces(self.info(name)?, |bytes| to.write_all(bytes).map_err(TaskError::io(&self.folder)))
+        self.pieces(self.info(name)?, 1, |bytes| to.write_all(bytes).map_err(TaskError::io(&self.folder)))
     }
 
     fn info(&self, name: &str) -> Result<&Info, TaskError> {
         self.tensors.get(name).ok_or_else(|| TaskError::folder(self.path(), format!("{name} is missing")))
     }
 
-    /// Calls `with` for the bytes of a tensor, a whole number of values at a time.
-    fn pieces(&self, info: &Info, mut with: impl FnMut(&[u8]) -> Result<(), TaskError>) -> Result<(), TaskError> {
+    /// Returns a tensor of floating-point numbers and its type.
+    fn floats(&self, name: &str) -> Result<(&Info, Float), TaskError> {
+        let info = self.info(name)?;
+        let problem = || format!("{name} has element type {}, expected F32, F16 or BF16", info.dtype);
+        let float = info.float().ok_or_else(|| TaskError::folder(&self.files[info.file], problem()))?;
+        Ok((info, float))
+    }
+
+    /// Returns a reader of a tensor's bytes.
+    fn bytes(&self, info: &Info) -> Result<impl Read, TaskError> {
         let path = &self.files[info.file];
         let mut file = File::open(path).map_err(TaskError::io(path))?;
         file.seek(SeekFrom::Start(info.start)).map_err(TaskError::io(path))?;
+        Ok(file.take(info.bytes))
+    }
+
+    /// Calls `with` for the bytes of a tensor, a whole number of rows of `row` values at a time.
+    fn pieces(
+        &self,
+        info: &Info,
+        row: usize,
+        mut with: impl FnMut(&[u8]) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        let (path, mut file) = (&self.files[info.file], self.bytes(info)?);
         let mut left = info.bytes;
-        // A multiple of eight bytes, the widest type.
-        let mut buffer = vec![0; (8 * PIECE as u64).min(left) as usize];
+        // Eight bytes, the widest type, for each value.
+        let piece = 8 * PIECE.next_multiple_of(row.max(1)) as u64;
+        let mut buffer = vec![0; piece.min(left) as usize];
         while left > 0 {
             let size = left.min(buffer.len() as u64) as usize;
             file.read_exact(&mut buffer[..size]).map_err(TaskError::io(path))?;

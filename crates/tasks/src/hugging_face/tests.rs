@@ -109,7 +109,7 @@ fn generated_tokens_equal_those_of_transformers() {
                 let begin = |ids| generation.begin(&loaded.config, start(ids), &Wish::default(), 12).unwrap();
                 let starts = ids.iter().map(begin);
                 let (starts, texts) = (starts.collect::<Vec<_>>(), Texts::new(ids.to_vec()));
-                written(&loaded.network, &texts, &starts, &plan, &Pass::inference()).unwrap()
+                written(&loaded.network, &texts, &starts, &plan, &|_| String::new(), &Pass::inference()).unwrap()
             };
             let together = write(&prompts);
             assert_eq!(together, rows(&case["written"]), "{name}: {}", case["settings"]);
@@ -241,7 +241,7 @@ fn export_writes_the_same_bytes() {
 }
 
 /// Copies a golden folder so that it can be changed.
-fn copied(name: &str) -> tempfile::TempDir {
+pub(super) fn copied(name: &str) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(golden(name)).unwrap().flatten().filter(|entry| entry.path().is_file()) {
         fs::copy(entry.path(), place.path().join(entry.file_name())).unwrap();
@@ -302,6 +302,39 @@ fn files_that_lie_are_refused_in_one_line() {
     assert!(refused(place.path()).contains("one.safetensors: missing"));
     fs::write(&index, r#"{"weight_map": {"a": "../one.safetensors"}}"#).unwrap();
     assert!(refused(place.path()).contains("not the name of a file"));
+}
+
+#[test]
+fn weights_that_are_no_numbers_are_refused() {
+    let place = copied("bert");
+    let path = place.path().join("model.safetensors");
+    let bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(13).position(|part| part == br#""dtype":"F32""#).unwrap();
+    let mut other = bytes.clone();
+    other[at + 9] = b'I';
+    fs::write(&path, other).unwrap();
+    assert!(refused(place.path()).contains("has element type I32, expected F32, F16 or BF16"));
+    let mut other = bytes;
+    let last = other.len() - 4;
+    other[last..].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(&path, other).unwrap();
+    assert!(refused(place.path()).contains("not finite"));
+}
+
+#[test]
+fn tokenisers_that_lie_are_refused() {
+    let place = copied("gpt2");
+    let path = place.path().join("tokenizer.json");
+    let deep = |count: usize| format!("{{\"version\":{}{}}}", "[".repeat(count), "]".repeat(count));
+    // A normaliser made of normalisers, far too deep.
+    let open = r#"{"type":"Sequence","normalizers":["#.repeat(5_000);
+    let nested = format!(r#"{{"version":"1.0","normalizer":{open}{},"model":{{}}}}"#, "]}".repeat(5_000));
+    for content in
+        [b"\xff\xfe{}".to_vec(), b"{".to_vec(), b"{}".to_vec(), deep(100_000).into_bytes(), nested.into_bytes()]
+    {
+        fs::write(&path, content).unwrap();
+        assert!(refused(place.path()).contains("tokenizer.json"));
+    }
 }
 
 /// Changes a `config.json` and returns why the folder is refused.

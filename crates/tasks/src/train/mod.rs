@@ -179,6 +179,10 @@ impl<'a, T: Task> Run<'a, T> {
             folder: folder.path().to_path_buf(),
         });
         let first = self.state.step;
+        if let Some(what) = self.task.preparation().filter(|_| self.state.step < self.steps) {
+            observer.hear(&Event::Doing(what.to_string()));
+            watched(what, observer, stop, |pass| self.task.prepare(&self.parts.train, &self.model().valid(), pass))?;
+        }
         while self.state.evaluation_due || (self.state.step < self.steps && !self.is_stale()) {
             if self.state.evaluation_due {
                 if !self.evaluate(observer, stop)? {
@@ -407,16 +411,26 @@ pub(crate) fn scored<T: Task>(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TaskError> {
+    watched("scoring", observer, stop, |pass| task.evaluate(part, model, limit, pass))
+}
+
+/// Calls `work` with a pass whose progress is reported as that of `what`; returns `None` if the run is asked to stop meanwhile.
+fn watched<R>(
+    what: &'static str,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+    work: impl FnOnce(&Pass) -> Result<R, TaskError>,
+) -> Result<Option<R>, TaskError> {
     let observer = Mutex::new(observer);
     // Called from any thread.
     let tell = |done, all| {
         if let Ok(mut observer) = observer.lock() {
-            observer.hear(&Event::Scored { done, all });
+            observer.hear(&Event::Progress { what, done, all });
         }
     };
-    match task.evaluate(part, model, limit, &Pass::inference().until(stop.flag()).with_progress(&tell)) {
+    match work(&Pass::inference().until(stop.flag()).with_progress(&tell)) {
         Err(TaskError::Nn(NnError::Cancelled)) => Ok(None),
-        evaluation => evaluation.map(Some),
+        result => result.map(Some),
     }
 }
 

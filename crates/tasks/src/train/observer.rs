@@ -83,8 +83,10 @@ pub enum Event {
     Warning(String),
     /// Work without training steps begins, such as the final evaluation.
     Doing(String),
-    /// An evaluation has made progress.
-    Scored {
+    /// Work without training steps has made progress.
+    Progress {
+        /// The work, such as `scoring`.
+        what: &'static str,
         /// Number of batches done.
         done: usize,
         /// Number of all batches.

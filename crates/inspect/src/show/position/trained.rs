@@ -74,7 +74,7 @@ fn drawn(layer: &Positions, asked: Option<usize>, longest: usize) -> Result<usiz
         // Rows beyond the table would repeat its last row.
         Positions::Learned(layer) => layer.weight.dims()[0],
         // Distances beyond the table repeat its ends.
-        Positions::Relative(layer) => layer.weight.dims()[1] / 2 + 1,
+        Positions::Relative(layer) => layer.max_distance() + 1,
         _ => MOST,
     };
     let default = match layer {

@@ -66,7 +66,7 @@ impl ConvConfig {
         let residual = BlockConfig { dropout, ..BlockConfig::new(d_model, 1, d_model) };
         Ok(ConvBlock {
             convolution: LinearConfig::new(kernel * d_model, d_model).init(&init.enter("convolution"))?,
-            residual: Residual::new(&residual, &init.enter("residual"))?,
+            residual: Residual::new(&residual, dropout, &init.enter("residual"))?,
             kernel,
             reach,
             activation,

@@ -47,14 +47,14 @@ impl DecoderBlock {
     /// Creates the block for a source of `d_model` features.
     pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
-        let attention = config.attention();
+        let (attention, attended) = (config.attention(), config.attention_output_dropout());
         Ok(Self {
             attention: SelfAttention::new(&attention, &init.enter("attention"))?,
-            attention_residual: Residual::new(config, &init.enter("attention_residual"))?,
+            attention_residual: Residual::new(config, attended, &init.enter("attention_residual"))?,
             cross_attention: CrossAttention::new(&attention, config.d_model, &init.enter("cross_attention"))?,
-            cross_residual: Residual::new(config, &init.enter("cross_residual"))?,
+            cross_residual: Residual::new(config, attended, &init.enter("cross_residual"))?,
             feed_forward: config.feed_forward().init(&init.enter("feed_forward"))?,
-            feed_forward_residual: Residual::new(config, &init.enter("feed_forward_residual"))?,
+            feed_forward_residual: Residual::new(config, config.dropout, &init.enter("feed_forward_residual"))?,
         })
     }
 

@@ -31,11 +31,12 @@ impl EncoderBlock {
     /// Creates the block.
     pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
         config.validate()?;
+        let attended = config.attention_output_dropout();
         Ok(Self {
             attention: SelfAttention::new(&config.attention(), &init.enter("attention"))?,
-            attention_residual: Residual::new(config, &init.enter("attention_residual"))?,
+            attention_residual: Residual::new(config, attended, &init.enter("attention_residual"))?,
             feed_forward: config.feed_forward().init(&init.enter("feed_forward"))?,
-            feed_forward_residual: Residual::new(config, &init.enter("feed_forward_residual"))?,
+            feed_forward_residual: Residual::new(config, config.dropout, &init.enter("feed_forward_residual"))?,
         })
     }
 

@@ -76,6 +76,9 @@ pub struct BlockConfig {
     /// Dropout probability of the output of each part, before it is added to the residual.
     #[serde(default)]
     pub dropout: f32,
+    /// Dropout probability of the output of attention, before it is added to the residual; `dropout` by default.
+    #[serde(default)]
+    pub attention_output_dropout: Option<f32>,
     /// Dropout probability of attention weights.
     #[serde(default)]
     pub attention_dropout: f32,
@@ -108,6 +111,7 @@ impl BlockConfig {
             query_key_norm: QueryKeyNorm::None,
             weighing: Weighing::Softmax,
             dropout: 0.0,
+            attention_output_dropout: None,
             attention_dropout: 0.0,
             feed_forward_dropout: 0.0,
         }
@@ -116,11 +120,17 @@ impl BlockConfig {
     /// Returns an error if a field has an invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_dropout("dropout", self.dropout)?;
+        check_dropout("attention_output_dropout", self.attention_output_dropout())?;
         check_dropout("attention_dropout", self.attention_dropout)?;
         check_dropout("feed_forward_dropout", self.feed_forward_dropout)?;
         self.attention().validate()?;
         self.feed_forward().validate()?;
         self.norm().validate()
+    }
+
+    /// Returns the dropout probability of the output of attention.
+    pub fn attention_output_dropout(&self) -> f32 {
+        self.attention_output_dropout.unwrap_or(self.dropout)
     }
 
     /// Returns the configuration of the attention.

@@ -21,11 +21,11 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// Creates the residual of one part of a block.
-    pub fn new(config: &BlockConfig, init: &Init) -> Result<Self, ConfigError> {
+    /// Creates the residual of one part of a block, with this dropout probability of its output.
+    pub fn new(config: &BlockConfig, dropout: f32, init: &Init) -> Result<Self, ConfigError> {
         Ok(Self {
             norm: config.norm().init(&init.enter("norm"))?,
-            dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
+            dropout: Dropout::new("dropout", dropout, &init.enter("dropout"))?,
             place: config.norm_place,
         })
     }

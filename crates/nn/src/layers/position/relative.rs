@@ -120,6 +120,11 @@ pub struct RelativePosition {
 }
 
 impl RelativePosition {
+    /// Returns the largest distance that the table tells apart from larger ones.
+    pub fn max_distance(&self) -> usize {
+        self.buckets.as_ref().map_or(self.weight.dims()[1], Vec::len) / 2
+    }
+
     /// Returns the bias for the scores.
     pub fn distance(&self) -> Distance {
         let table = self.weight.val();

@@ -219,6 +219,7 @@ impl TransformerCaptioner {
             position: None,
             blocks: &self.decoder,
             norm: self.norm.as_ref(),
+            dropout: None,
             output: &self.output,
         }
     }

@@ -302,7 +302,7 @@ impl VisionTransformer {
             position: config.position.init(config.position_sizes(), &init.enter("position"))?,
             stack: Stack::new(config, &init.enter("stack"))?,
             pooling: PatchPooling::ClassToken.config().init(config.d_model, &init.enter("pooling"))?,
-            dropout: Dropout::new("dropout", config.dropout, &init.enter("dropout"))?,
+            dropout: Dropout::new("embedding_dropout", config.embedding_dropout(), &init.enter("dropout"))?,
             patch,
         })
     }

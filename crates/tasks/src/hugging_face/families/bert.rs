@@ -31,15 +31,6 @@ pub(super) const READ: &[&str] = &[
     "pooler_type",
 ];
 
-pub(super) const TUNING: Tuning = Tuning {
-    dropout: ("hidden_dropout_prob", 0.1),
-    attention_dropout: ("attention_probs_dropout_prob", 0.1),
-    inner_dropout: None,
-    head_dropout: ("classifier_dropout", None),
-    adapted: &["query", "value"],
-    fixed: &[],
-};
-
 const NAMES: BlockNames = BlockNames {
     query: "attention.self.query",
     key: "attention.self.key",
@@ -57,8 +48,8 @@ impl Family for Bert {
         &[("bert", "Bert")]
     }
 
-    fn tuning(&self) -> Tuning {
-        TUNING
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        tuning(file)
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -106,6 +97,19 @@ impl Family for Bert {
             HeadKind::Next | HeadKind::Translation => no_head(file, HEADS),
         }
     }
+}
+
+/// Reads the settings of training of BERT and its relatives.
+pub(super) fn tuning(file: ConfigFile) -> Result<Tuning, CountError> {
+    Ok(Tuning {
+        dropout: file.number("hidden_dropout_prob", 0.1)?,
+        embedding_dropout: None,
+        attention_dropout: file.number("attention_probs_dropout_prob", 0.1)?,
+        inner_dropout: Some(0.0),
+        head_dropout: file.optional_number("classifier_dropout")?,
+        adapted: &["query", "value"],
+        fixed: &[],
+    })
 }
 
 /// The heads of BERT and its relatives.
@@ -193,17 +197,17 @@ pub(super) fn bare(table: &mut Builder, config: TransformerConfig, pooler: &str)
         table.linear("head.hidden", pooler, [config.d_model, config.d_model], Bias::Learned);
     }
     let hidden = has_pooler.then_some(Activation::Tanh);
-    NetworkConfig::Encoder(config, HeadConfig { reads: HeadInput::First, hidden, outputs: None, dropout: 0.0 })
+    NetworkConfig::Encoder(config, HeadConfig { hidden, ..HeadConfig::new(HeadInput::First) })
 }
 
 /// Returns a classifier of tokens.
 pub(super) fn tokens(config: TransformerConfig, labels: usize) -> NetworkConfig {
-    let head = HeadConfig { reads: HeadInput::Every, hidden: None, outputs: Some(labels), dropout: 0.0 };
+    let head = HeadConfig { outputs: Some(labels), ..HeadConfig::new(HeadInput::Every) };
     NetworkConfig::Encoder(config, head)
 }
 
 /// Returns a classifier of texts with a hidden layer.
 pub(super) fn whole(config: TransformerConfig, hidden: Activation, labels: usize) -> NetworkConfig {
-    let head = HeadConfig { reads: HeadInput::First, hidden: Some(hidden), outputs: Some(labels), dropout: 0.0 };
+    let head = HeadConfig { hidden: Some(hidden), outputs: Some(labels), ..HeadConfig::new(HeadInput::First) };
     NetworkConfig::Encoder(config, head)
 }

@@ -1,8 +1,7 @@
-//! DistilBERT (Sanh 2019): BERT without token types and without a pooler.
+//! DistilBERT (Sanh 2019): BERT without token types and without a pooler. There is no dropout of the output of attention.
 
 use regard_inspect::count::{Architecture, CountError, Description, Extra, Rows, Sizes};
 use regard_nn::layers::linear::Bias;
-use regard_nn::layers::position::Position;
 use regard_nn::models::headed::{HeadConfig, HeadInput};
 use regard_nn::models::transformer::{EmbeddingNorm, TransformerConfig};
 use regard_ops::Activation;
@@ -15,8 +14,16 @@ use crate::hugging_face::table::Builder;
 
 pub(super) struct DistilBert;
 
-const READ: &[&str] =
-    &["activation", "dim", "hidden_dim", "max_position_embeddings", "n_heads", "n_layers", "vocab_size"];
+const READ: &[&str] = &[
+    "activation",
+    "dim",
+    "hidden_dim",
+    "max_position_embeddings",
+    "n_heads",
+    "n_layers",
+    "sinusoidal_pos_embds",
+    "vocab_size",
+];
 
 const NAMES: BlockNames = BlockNames {
     query: "attention.q_lin",
@@ -31,8 +38,6 @@ const NAMES: BlockNames = BlockNames {
 };
 
 fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
-    let max_length = file.positive("max_position_embeddings", 512)?;
-    let fixed = file.flag("sinusoidal_pos_embds", false)?;
     Ok(TransformerConfig {
         vocab: file.positive("vocab_size", 30_522)?,
         n_layers: file.positive("n_layers", 6)?,
@@ -41,7 +46,9 @@ fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
         d_ff: file.positive("hidden_dim", 3072)?,
         activation: file.activation("activation", "gelu")?,
         epsilon: 1e-12,
-        position: if fixed { Position::Sinusoidal } else { learned(max_length, 0) },
+        // The table is stored also if it holds sinusoids.
+        position: learned(file.positive("max_position_embeddings", 512)?, 0),
+        attention_output_dropout: Some(0.0),
         embedding_norm: EmbeddingNorm::Norm,
         ..plain()
     })
@@ -52,15 +59,25 @@ impl Family for DistilBert {
         &[("distilbert", "DistilBert")]
     }
 
-    fn tuning(&self) -> Tuning {
-        Tuning {
-            dropout: ("dropout", 0.1),
-            attention_dropout: ("attention_dropout", 0.1),
-            inner_dropout: None,
-            head_dropout: ("seq_classif_dropout", Some(0.2)),
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        let head_dropout = match file.head()? {
+            HeadKind::Whole => Some(file.number("seq_classif_dropout", 0.2)?),
+            _ => None,
+        };
+        // transformers trains a table of sinusoids no further.
+        let fixed: &[&str] = match file.flag("sinusoidal_pos_embds", false)? {
+            true => &["encoder.embedding.position.Learned.weight"],
+            false => &[],
+        };
+        Ok(Tuning {
+            dropout: file.number("dropout", 0.1)?,
+            embedding_dropout: None,
+            attention_dropout: file.number("attention_dropout", 0.1)?,
+            inner_dropout: Some(0.0),
+            head_dropout,
             adapted: &["q_lin", "v_lin"],
-            fixed: &[],
-        }
+            fixed,
+        })
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -87,8 +104,7 @@ impl Family for DistilBert {
         if file.head()? == HeadKind::Words && file.activation("activation", "gelu")? != Activation::Gelu {
             return Err(wrong("activation", &file.0["activation"], "gelu in a masked language model"));
         }
-        // The table of positions is stored also if it holds sinusoids.
-        file.check_settings(READ, &[("sinusoidal_pos_embds", &["false"]), ("tie_weights_", &["true"])])
+        file.check_settings(READ, &[("tie_weights_", &["true"])])
     }
 
     fn plan(&self, file: ConfigFile, table: &mut Builder) -> Result<NetworkConfig, CountError> {
@@ -110,8 +126,7 @@ impl Family for DistilBert {
         match file.head()? {
             HeadKind::Bare => {
                 table.unused(is_words);
-                let head = HeadConfig { reads: HeadInput::First, hidden: None, outputs: None, dropout: 0.0 };
-                Ok(NetworkConfig::Encoder(config, head))
+                Ok(NetworkConfig::Encoder(config, HeadConfig::new(HeadInput::First)))
             }
             HeadKind::Words => {
                 table.linear("transform", "vocab_transform", [d_model, d_model], Bias::Learned);

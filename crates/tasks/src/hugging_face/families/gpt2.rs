@@ -54,15 +54,16 @@ impl Family for Gpt2 {
         &[("gpt2", "GPT2")]
     }
 
-    fn tuning(&self) -> Tuning {
-        Tuning {
-            dropout: ("resid_pdrop", 0.1),
-            attention_dropout: ("attn_pdrop", 0.1),
-            inner_dropout: None,
-            head_dropout: ("classifier_dropout", None),
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        Ok(Tuning {
+            dropout: file.number("resid_pdrop", 0.1)?,
+            embedding_dropout: Some(file.number("embd_pdrop", 0.1)?),
+            attention_dropout: file.number("attn_pdrop", 0.1)?,
+            inner_dropout: Some(0.0),
+            head_dropout: None,
             adapted: &["c_attn"],
             fixed: &[],
-        }
+        })
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

@@ -54,6 +54,14 @@ const NAMES: BlockNames = BlockNames {
     feed_forward_norm: "post_attention_layernorm",
 };
 
+/// Value of `layer_types` for a layer with a sliding window.
+const WINDOW: &str = "sliding_attention";
+
+/// Returns the kind of attention of each layer, if the file lists it.
+fn layer_types(file: ConfigFile<'_>) -> Option<&Vec<Value>> {
+    file.get("layer_types").and_then(Value::as_array)
+}
+
 fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
     let kind = file.text("model_type", "")?;
     let d_head = match file.optional("head_dim")? {
@@ -89,9 +97,14 @@ fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
     })
 }
 
-/// Reads the sliding window. Mistral always uses it, Qwen only if `use_sliding_window` is set.
+/// Reads the sliding window. Mistral always uses it, Qwen only if `use_sliding_window` is set, in the layers that `layer_types` or
+/// `max_window_layers` says.
 fn sight(file: ConfigFile, kind: &str) -> Result<Sight, CountError> {
-    let windowed = kind == "mistral" || file.flag("use_sliding_window", false)?;
+    let in_some_layer = match layer_types(file) {
+        Some(types) => types.iter().any(|kind| kind == WINDOW),
+        None => file.size("max_window_layers", 28)? < file.positive("num_hidden_layers", 32)?,
+    };
+    let windowed = kind == "mistral" || (file.flag("use_sliding_window", false)? && in_some_layer);
     // A missing window is the published one, `null` is none.
     let window = match file.0.get("sliding_window") {
         None => Some(4096),
@@ -146,7 +159,7 @@ fn scaling(settings: ConfigFile, file: ConfigFile) -> Result<RopeScaling, CountE
                 &["factor", "beta_fast", "beta_slow", "attention_factor", "original_max_position_embeddings"];
             (known, scaling)
         }
-        _ => return Err(wrong("rope_type", &settings.0["rope_type"], "default, linear, llama3 or yarn")),
+        _ => return Err(wrong("rope_type", &Value::from(kind), "default, linear, llama3 or yarn")),
     };
     let all: Vec<&str> = known.iter().copied().chain(["rope_type", "type", "rope_theta"]).collect();
     settings.check_settings(&all, &[("partial_rotary_factor", &["1.0", "1"]), ("truncate", &["true"])])?;
@@ -171,16 +184,17 @@ impl Family for Llama {
         &[("llama", "Llama"), ("mistral", "Mistral"), ("qwen2", "Qwen2"), ("qwen3", "Qwen3")]
     }
 
-    fn tuning(&self) -> Tuning {
-        Tuning {
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        Ok(Tuning {
             // These models have dropout of attention weights only.
-            dropout: ("resid_pdrop", 0.0),
-            attention_dropout: ("attention_dropout", 0.0),
-            inner_dropout: None,
-            head_dropout: ("classifier_dropout", None),
+            dropout: 0.0,
+            embedding_dropout: None,
+            attention_dropout: file.number("attention_dropout", 0.0)?,
+            inner_dropout: Some(0.0),
+            head_dropout: None,
             adapted: &["q_proj", "v_proj"],
             fixed: &[],
-        }
+        })
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -199,9 +213,8 @@ impl Family for Llama {
         // All layers must see equally far.
         let windowed = sight(file, file.text("model_type", "")?)? != Sight::Causal;
         let full = file.size("max_window_layers", 28)?;
-        let types = file.get("layer_types").and_then(Value::as_array);
-        let expected = if windowed { "sliding_attention" } else { "full_attention" };
-        match types {
+        let expected = if windowed { WINDOW } else { "full_attention" };
+        match layer_types(file) {
             Some(types) => {
                 if let Some(other) = types.iter().find(|kind| *kind != expected) {
                     return Err(wrong("layer_types", other, &format!("{expected} in every layer")));

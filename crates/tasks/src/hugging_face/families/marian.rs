@@ -100,15 +100,21 @@ impl Family for Marian {
         &[("marian", "Marian")]
     }
 
-    fn tuning(&self) -> Tuning {
-        Tuning {
-            dropout: ("dropout", 0.1),
-            attention_dropout: ("attention_dropout", 0.0),
-            inner_dropout: Some(("activation_dropout", 0.0)),
-            head_dropout: ("classifier_dropout", None),
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        for key in ["encoder_layerdrop", "decoder_layerdrop"] {
+            if file.number(key, 0.0)? != 0.0 {
+                return Err(wrong(key, &file.0[key], "0 for training: every layer is part of every step"));
+            }
+        }
+        Ok(Tuning {
+            dropout: file.number("dropout", 0.1)?,
+            embedding_dropout: None,
+            attention_dropout: file.number("attention_dropout", 0.0)?,
+            inner_dropout: Some(file.number("activation_dropout", 0.0)?),
+            head_dropout: None,
             adapted: &["q_proj", "v_proj"],
             fixed: &["output.bias"],
-        }
+        })
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

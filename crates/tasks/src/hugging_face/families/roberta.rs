@@ -2,9 +2,10 @@
 
 use regard_inspect::count::{CountError, Description};
 use regard_nn::layers::linear::Bias;
+use regard_nn::models::headed::{HeadConfig, HeadDropout, HeadInput};
 use regard_ops::Activation;
 
-use super::bert::{self, READ, bare, check_words, encoder, tokens, transformer, whole};
+use super::bert::{self, READ, bare, check_words, encoder, tokens, transformer};
 use super::{Family, Tuning, no_head, norm, prefix};
 use crate::hugging_face::config::{ConfigFile, HeadKind};
 use crate::hugging_face::network::NetworkConfig;
@@ -22,8 +23,8 @@ impl Family for Roberta {
         &[("roberta", "Roberta"), ("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert")]
     }
 
-    fn tuning(&self) -> Tuning {
-        bert::TUNING
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        bert::tuning(file)
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -66,7 +67,13 @@ impl Family for Roberta {
                 let labels = file.labels()?;
                 table.linear("head.hidden", "classifier.dense", [d_model, d_model], Bias::Learned);
                 table.linear("head.output", "classifier.out_proj", [d_model, labels], Bias::Learned);
-                Ok(whole(config, Activation::Tanh, labels))
+                let head = HeadConfig {
+                    hidden: Some(Activation::Tanh),
+                    outputs: Some(labels),
+                    dropout_at: HeadDropout::Both,
+                    ..HeadConfig::new(HeadInput::First)
+                };
+                Ok(NetworkConfig::Encoder(config, head))
             }
             HeadKind::Next | HeadKind::Translation => no_head(file, bert::HEADS),
         }

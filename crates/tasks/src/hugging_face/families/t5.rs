@@ -9,7 +9,7 @@ use regard_nn::layers::linear::Bias;
 use regard_nn::layers::norm::NormKind;
 use regard_nn::layers::position::Position;
 use regard_nn::layers::position::relative::{RelativeConfig, Sides};
-use regard_nn::models::transformer::{OutputScale, OutputWeights, TransformerConfig};
+use regard_nn::models::transformer::{OutputScale, OutputWeights, StateDropout, TransformerConfig};
 use regard_ops::Activation;
 
 use super::{BlockNames, CrossNames, Family, Tuning, block, cross, no_head, norm, plain};
@@ -102,6 +102,7 @@ fn transformer(file: ConfigFile) -> Result<TransformerConfig, CountError> {
         position: Position::Relative(relative),
         output_weights: if tied { OutputWeights::Embedding } else { OutputWeights::Own },
         output_bias: Bias::None,
+        state_dropout: StateDropout::Features,
         output_scale: if scaled { OutputScale::InverseRoot } else { OutputScale::None },
         ..plain()
     })
@@ -112,15 +113,17 @@ impl Family for T5 {
         &[("t5", "T5")]
     }
 
-    fn tuning(&self) -> Tuning {
-        Tuning {
-            dropout: ("dropout_rate", 0.1),
-            attention_dropout: ("dropout_rate", 0.1),
-            inner_dropout: Some(("dropout_rate", 0.1)),
-            head_dropout: ("classifier_dropout", None),
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        let dropout = file.number("dropout_rate", 0.1)?;
+        Ok(Tuning {
+            dropout,
+            embedding_dropout: None,
+            attention_dropout: dropout,
+            inner_dropout: None,
+            head_dropout: None,
             adapted: &["q", "v"],
             fixed: &[],
-        }
+        })
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {

@@ -88,15 +88,16 @@ impl Family for Vit {
         &[("vit", "ViT")]
     }
 
-    fn tuning(&self) -> Tuning {
-        Tuning {
-            dropout: ("hidden_dropout_prob", 0.0),
-            attention_dropout: ("attention_probs_dropout_prob", 0.0),
-            inner_dropout: None,
-            head_dropout: ("classifier_dropout", Some(0.0)),
+    fn tuning(&self, file: ConfigFile) -> Result<Tuning, CountError> {
+        Ok(Tuning {
+            dropout: file.number("hidden_dropout_prob", 0.0)?,
+            embedding_dropout: None,
+            attention_dropout: file.number("attention_probs_dropout_prob", 0.0)?,
+            inner_dropout: Some(0.0),
+            head_dropout: Some(0.0),
             adapted: &["query", "value"],
             fixed: &[],
-        }
+        })
     }
 
     fn describe(&self, file: ConfigFile) -> Result<Description, CountError> {
@@ -148,7 +149,7 @@ impl Family for Vit {
                 table.unused(|name| name.starts_with(&pooler));
                 let labels = file.labels()?;
                 table.linear("head.output", "classifier", [d_model, labels], Bias::Learned);
-                HeadConfig { reads: HeadInput::First, hidden: None, outputs: Some(labels), dropout: 0.0 }
+                HeadConfig { outputs: Some(labels), ..HeadConfig::new(HeadInput::First) }
             }
             HeadKind::Bare => {
                 let hidden = file.activation("pooler_act", "tanh")?;
@@ -156,7 +157,7 @@ impl Family for Vit {
                 if hidden.is_some() {
                     table.linear("head.hidden", &pooler, [d_model, d_model], Bias::Learned);
                 }
-                HeadConfig { reads: HeadInput::First, hidden, outputs: None, dropout: 0.0 }
+                HeadConfig { hidden, ..HeadConfig::new(HeadInput::First) }
             }
             _ => return no_head(file, "ViTModel or ViTForImageClassification"),
         };

@@ -117,6 +117,8 @@ fn compared(config: &TransformerConfig) -> Value {
         kv_heads: config.kv_heads.filter(|&heads| heads != config.n_heads),
         n_decoder_layers: Some(config.n_decoder_layers.unwrap_or(config.n_layers)),
         dropout: 0.0,
+        embedding_dropout: None,
+        attention_output_dropout: None,
         attention_dropout: 0.0,
         feed_forward_dropout: 0.0,
         ..*config

@@ -183,14 +183,13 @@ impl Checkpoint {
 
     /// Translates sentences as the folder says.
     fn translations(&self, sentences: &[Sentence], pass: &Pass) -> Result<Vec<String>, TaskError> {
-        let tokenizer = self.tokenizer()?;
         let mut found = Vec::with_capacity(sentences.len());
         for (done, some) in sentences.chunks(TOGETHER.examples).enumerate() {
             pass.report(done * TOGETHER.examples, sentences.len())?;
             let encoded: Vec<PublishedText> =
                 some.iter().map(|sentence| self.encoded(&sentence.source)).collect::<Result<_, _>>()?;
             for ids in self.translated(&encoded.iter().collect::<Vec<_>>(), pass)? {
-                found.push(tokenizer.decode(&ids)?);
+                found.push(self.text(&ids)?);
             }
         }
         Ok(found)

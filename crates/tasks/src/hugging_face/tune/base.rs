@@ -137,7 +137,8 @@ impl Base {
         let refuse = |error: CountError| TaskError::folder(folder, error.to_string());
         let (config, table) = record.plan(keys).map_err(refuse)?;
         let tokenizer = copied.get(TOKENIZER).map(|json| PublishedTokenizer::from_json(json, &folder.join(TOKENIZER)));
-        let tuning = family(ConfigFile(&record.config)).map_err(refuse)?.tuning();
+        let file = ConfigFile(&record.config);
+        let tuning = family(file).and_then(|family| family.tuning(file)).map_err(refuse)?;
         let adapters = plan_adapters(&table, lora, tuning.adapted)?;
         let tokenizer = tokenizer.transpose()?;
         let (keys, lora) = (keys.clone(), lora.clone());
@@ -301,24 +302,16 @@ impl Record {
         let family = family(file)?;
         let mut table = Builder::to_write(&self.origin);
         let mut config = family.plan(file, &mut table)?;
-        let Tuning { dropout, attention_dropout, inner_dropout, head_dropout, .. } = family.tuning();
-        let features = file.number(dropout.0, dropout.1)?;
+        let tuning = family.tuning(file)?;
+        let features = keys.dropout.unwrap_or(tuning.dropout);
         let transformer = config.transformer_mut();
-        transformer.dropout = keys.dropout.unwrap_or(features);
-        transformer.attention_dropout = match keys.attention_dropout {
-            Some(dropout) => dropout,
-            None => file.number(attention_dropout.0, attention_dropout.1)?,
-        };
-        transformer.feed_forward_dropout = match inner_dropout {
-            // The same key as that of the other features.
-            Some((key, _)) if key == dropout.0 => transformer.dropout,
-            Some((key, default)) => file.number(key, default)?,
-            None => 0.0,
-        };
-        let default = head_dropout.1.unwrap_or(f64::from(transformer.dropout));
-        let before_output = file.number(head_dropout.0, default)?;
+        transformer.dropout = features;
+        // `model.dropout` is that of embeddings and heads, too.
+        transformer.embedding_dropout = tuning.embedding_dropout.filter(|_| keys.dropout.is_none());
+        transformer.attention_dropout = keys.attention_dropout.unwrap_or(tuning.attention_dropout);
+        transformer.feed_forward_dropout = tuning.inner_dropout.unwrap_or(features);
         if let Some(head) = config.head_mut() {
-            head.dropout = keys.dropout.unwrap_or(before_output);
+            head.dropout = tuning.head_dropout.filter(|_| keys.dropout.is_none()).unwrap_or(features);
         }
         config.transformer().validate()?;
         let table = table.finish().map_err(|error| CountError::field("tensors", error.to_string()))?;

@@ -1,10 +1,11 @@
 //! Classification of texts by a checkpoint: its encoder with a new head, or a linear classifier of its vectors.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use regard_data::{
     Around, Column, Fold, Labelled, LabelledColumns, PublishedText, Split, Splits, batches, in_order, read_labelled,
     read_texts,
@@ -12,7 +13,7 @@ use regard_data::{
 use regard_inspect::count;
 use regard_nn::models::headed::{HeadConfig, HeadInput};
 use regard_nn::models::target::Target;
-use regard_nn::{ConfigError, Init, Pass};
+use regard_nn::{ConfigError, Pass};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -178,10 +179,17 @@ impl TunedClassify {
         if sentences.is_some()
             && let Some(head) = base.config.head_mut()
         {
-            *head =
-                HeadConfig { reads: HeadInput::First, hidden: None, outputs: Some(answers.outputs()), dropout: 0.0 };
+            *head = HeadConfig { outputs: Some(answers.outputs()), ..HeadConfig::new(HeadInput::First) };
         }
         Self { config, base, answers, sentences }
+    }
+
+    /// Returns a text as the tokeniser gets it.
+    fn prepared<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.sentences {
+            Some(sentences) => sentences.prepared(text),
+            None => Cow::Borrowed(text),
+        }
     }
 
     /// Encodes texts; those that are too long are cut.
@@ -193,10 +201,11 @@ impl TunedClassify {
         let mut examples = Vec::with_capacity(texts.len());
         for labelled in texts {
             let answer = self.answers.read(labelled, &unseen)?;
-            let mut encoded = tokenizer.encode(&labelled.text, Around::Special)?;
+            let text = self.prepared(&labelled.text);
+            let mut encoded = tokenizer.encode(&text, Around::Special)?;
             if encoded.ids.len() > most {
                 cut += 1;
-                encoded = tokenizer.encode_within(&labelled.text, most)?;
+                encoded = tokenizer.encode_within(&text, most)?;
             }
             self.base.check_tokens(&encoded)?;
             examples.push(Example { text: labelled.text.clone(), encoded, answer });
@@ -219,50 +228,33 @@ impl TunedClassify {
         Ok(Parts { train, dev, test: Some(test), notes: told })
     }
 
-    /// Computes the vectors of texts, for a linear classifier of them.
-    fn vectors(&self, model: &Network, texts: &[&PublishedText], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
-        let Some(sentences) = &self.sentences else { return Ok(Vec::new()) };
-        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let mut found = vec![Vec::new(); texts.len()];
-        let batches = in_order(&lengths, SCORING);
-        for (done, batch) in batches.iter().enumerate() {
-            pass.report(done, batches.len())?;
-            let some: Vec<&PublishedText> = batch.iter().map(|&at| texts[at]).collect();
-            let states = model.last_states(&joined(&some), &device_of(model), pass)?;
-            let [_, seq, width] = states.dims();
-            let values: Vec<f32> = states.into_data().iter().collect();
-            for (&at, rows) in batch.iter().zip(values.chunks_exact(seq * width)) {
-                found[at] = sentences.pool(&rows[..lengths[at] * width], width);
-            }
-        }
-        Ok(found)
-    }
-
     /// Computes the logits of a batch, `[batch, outputs]`.
     fn logits(&self, model: &Network, texts: &[&PublishedText], pass: &Pass) -> Result<Tensor<2>, TaskError> {
-        let device = device_of(model);
-        if self.sentences.is_some() {
-            let vectors = self.vectors(model, texts, pass)?;
-            return classified(model, &vectors.iter().collect::<Vec<_>>(), &device);
-        }
-        let logits = model.head_outputs(&joined(texts), &device, pass)?;
+        let logits = model.head_outputs(&joined(texts), &device_of(model), pass)?;
         let [batch, _, outputs] = logits.dims();
         Ok(logits.reshape([batch, outputs]))
     }
 
-    /// Computes the outputs of the network, one row per example.
+    /// Returns what the logits of a batch mean, one row per example.
+    fn answered(&self, logits: Tensor<2>) -> Result<Vec<Vec<f32>>, TaskError> {
+        let found: Vec<f32> = self.answers.target().predict(logits)?.into_data().iter().collect();
+        Ok(found.chunks_exact(self.answers.outputs()).map(<[f32]>::to_vec).collect())
+    }
+
+    /// Computes the outputs for texts, one row per text.
     fn outputs(&self, model: &Network, texts: &[&PublishedText], pass: &Pass) -> Result<Vec<Vec<f32>>, TaskError> {
+        if let Some(sentences) = &self.sentences {
+            let vectors = sentences.vectors(model, texts, pass)?;
+            return self.answered(classified(model, &vectors.iter().collect::<Vec<_>>())?);
+        }
         let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
         let mut outputs = vec![Vec::new(); texts.len()];
         let batches = in_order(&lengths, SCORING);
         for (done, batch) in batches.iter().enumerate() {
             pass.report(done, batches.len())?;
             let some: Vec<&PublishedText> = batch.iter().map(|&at| texts[at]).collect();
-            let found = self.answers.target().predict(self.logits(model, &some, pass)?)?;
-            let found: Vec<f32> = found.into_data().iter().collect();
-            for (&at, row) in batch.iter().zip(found.chunks_exact(self.answers.outputs())) {
-                outputs[at] = row.to_vec();
-            }
+            let found = self.answered(self.logits(model, &some, pass)?)?;
+            batch.iter().zip(found).for_each(|(&at, row)| outputs[at] = row);
         }
         Ok(outputs)
     }
@@ -275,33 +267,34 @@ impl TunedClassify {
         model: &Network,
         pass: &Pass,
     ) -> Result<Vec<Vec<f32>>, TaskError> {
-        if self.sentences.is_none() || pass.ablation().is_some() {
+        let Some(sentences) = self.sentences.as_ref().filter(|_| pass.ablation().is_none()) else {
             let texts: Vec<&PublishedText> = chosen.iter().map(|&at| &part.examples[at].encoded).collect();
             return self.outputs(model, &texts, pass);
-        }
-        let vectors = self.cached(part, model, pass)?;
+        };
+        let vectors = part.vectors(sentences, model, pass)?;
         let rows: Vec<&Vec<f32>> = chosen.iter().map(|&at| &vectors[at]).collect();
-        let logits = classified(model, &rows, &device_of(model))?;
-        let found: Vec<f32> = self.answers.target().predict(logits)?.into_data().iter().collect();
-        Ok(found.chunks_exact(self.answers.outputs()).map(<[f32]>::to_vec).collect())
+        self.answered(classified(model, &rows)?)
     }
+}
 
-    /// Returns the vectors of all texts of a split.
-    fn cached<'p>(&self, part: &'p Part, model: &Network, pass: &Pass) -> Result<&'p Vec<Vec<f32>>, TaskError> {
-        if part.vectors.get().is_none() {
-            let texts: Vec<&PublishedText> = part.examples.iter().map(|example| &example.encoded).collect();
-            let _ = part.vectors.set(self.vectors(model, &texts, pass)?);
+impl Part {
+    /// Returns the vectors of all texts, which are computed the first time.
+    fn vectors(&self, sentences: &Sentences, model: &Network, pass: &Pass) -> Result<&Vec<Vec<f32>>, TaskError> {
+        if let Some(vectors) = self.vectors.get() {
+            return Ok(vectors);
         }
-        Ok(part.vectors.get().expect("set above"))
+        let texts: Vec<&PublishedText> = self.examples.iter().map(|example| &example.encoded).collect();
+        let vectors = sentences.vectors(model, &texts, pass)?;
+        Ok(self.vectors.get_or_init(|| vectors))
     }
 }
 
 /// Applies the output layer to vectors.
-fn classified(model: &Network, vectors: &[&Vec<f32>], device: &Device) -> Result<Tensor<2>, TaskError> {
+fn classified(model: &Network, vectors: &[&Vec<f32>]) -> Result<Tensor<2>, TaskError> {
     let Network::Encoder(encoder) = model else { unreachable!("the goal is an encoder") };
     let width = vectors.first().map_or(0, |vector| vector.len());
     let values: Vec<f32> = vectors.iter().flat_map(|vector| vector.iter().copied()).collect();
-    let x = Tensor::<3>::from_data(TensorData::new(values, [vectors.len(), 1, width]), device);
+    let x = Tensor::<3>::from_data(TensorData::new(values, [vectors.len(), 1, width]), &device_of(model));
     let logits = encoder.head.forward(x, &Pass::inference())?;
     let [batch, _, outputs] = logits.dims();
     Ok(logits.reshape([batch, outputs]))
@@ -387,10 +380,6 @@ impl Task for TunedClassify {
         Ok(Self::new(config, base, answers, sentences))
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.encoded_parts(self.config.data.texts()?)
     }
@@ -408,21 +397,22 @@ impl Task for TunedClassify {
         Some(count::Description { sizes: sizes(self.config.train.batch_tokens, longest), ..self.base.described()? })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.examples.iter().map(|example| example.encoded.ids.len()).collect();
         batches(&lengths, self.config.train.budget(), self.config.seed, epoch)
+    }
+
+    fn preparation(&self) -> Option<&'static str> {
+        self.sentences.as_ref().map(|_| "computing vectors")
+    }
+
+    fn prepare(&self, train: &Part, model: &Network, pass: &Pass) -> Result<(), TaskError> {
+        match &self.sentences {
+            Some(sentences) => train.vectors(sentences, model, pass).map(drop),
+            None => Ok(()),
+        }
     }
 
     fn is_divisible(&self) -> bool {
@@ -438,19 +428,19 @@ impl Task for TunedClassify {
         _: &mut Value,
         pass: &Pass,
     ) -> Result<Loss, TaskError> {
-        let device = device_of(model);
         let examples: Vec<&Example> = batch.iter().map(|&index| &train.examples[index]).collect();
-        let logits = match self.sentences {
-            Some(_) => {
-                let vectors = self.cached(train, model, &Pass::inference())?;
-                classified(model, &batch.iter().map(|&at| &vectors[at]).collect::<Vec<_>>(), &device)?
+        let logits = match &self.sentences {
+            Some(sentences) => {
+                let vectors = train.vectors(sentences, model, &Pass::inference())?;
+                classified(model, &batch.iter().map(|&at| &vectors[at]).collect::<Vec<_>>())?
             }
             None => {
                 let texts: Vec<&PublishedText> = examples.iter().map(|example| &example.encoded).collect();
                 self.logits(model, &texts, pass)?
             }
         };
-        let answers = self.answers.tensor(&examples.iter().map(|example| &example.answer).collect::<Vec<_>>(), &device);
+        let answers: Vec<&Answer> = examples.iter().map(|example| &example.answer).collect();
+        let answers = self.answers.tensor(&answers, &device_of(model));
         let mean = self.answers.target().loss(logits, answers, self.config.train.label_smoothing)?;
         let tokens = examples.iter().map(|example| example.encoded.ids.len()).sum();
         Ok(Loss { mean, targets: batch.len(), tokens })
@@ -476,7 +466,7 @@ impl Task for TunedClassify {
     fn input(&self, given: &Given) -> Result<Typed, TaskError> {
         let own = self.config.data.text.as_ref().and_then(Column::name);
         let text = given.text_under(own.as_slice())?;
-        let encoded = self.base.tokenizer()?.encode(text, Around::Special)?;
+        let encoded = self.base.tokenizer()?.encode(&self.prepared(text), Around::Special)?;
         check_length(&text, encoded.ids.len(), self.base.longest(self.config.data.max_length), "tokens")?;
         self.base.check_tokens(&encoded)?;
         Ok(Typed { text: text.to_string(), encoded })

@@ -151,6 +151,22 @@ pub(crate) struct TuneSections {
     pub lora: LoraKeys,
 }
 
+/// Sections that a task which writes text has beside the usual ones. `D` says how it writes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct WritingSections<D> {
+    /// Low-rank adapters.
+    pub lora: LoraKeys,
+    /// How text is written.
+    pub decode: D,
+}
+
+/// Returns an error if a value of the network or of its adapters is invalid.
+pub(super) fn check_network(keys: &NetworkKeys, lora: &LoraKeys) -> Result<(), TaskError> {
+    keys.validate().map_err(|error| error.within("model"))?;
+    Ok(lora.validate().map_err(|error| error.within("lora"))?)
+}
+
 impl LoraKeys {
     /// Returns an error if a value is invalid.
     pub fn validate(&self) -> Result<(), ConfigError> {

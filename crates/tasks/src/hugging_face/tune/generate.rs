@@ -7,16 +7,16 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use regard_data::{Around, Splits, read_text};
 use regard_inspect::count::{Description, Sizes};
+use regard_nn::Pass;
 use regard_nn::config::check_positive;
 use regard_nn::models::language_model::LanguageModel;
-use regard_nn::{Init, Pass};
 use regard_ops::CrossEntropyOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::{Base, Goal};
 use super::choice::{Load, Way, choose};
-use super::config::{LoraKeys, PublishedModel, make_absolute};
+use super::config::{PublishedModel, WritingSections, check_network, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
 use crate::decode::{LanguageModelDecoder, Plan, SampleOptions, Start, Wish, sample};
@@ -62,24 +62,14 @@ impl DataSection for DataConfig {
     }
 }
 
-/// Sections that only this task has.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Sections {
-    /// Low-rank adapters.
-    lora: LoraKeys,
-    /// How `predict` draws the tokens after a prompt; `regard generate` has flags for this instead.
-    decode: SampleOptions,
-}
-
-pub(crate) type Config = RunConfig<DataConfig, PublishedModel, Sections>;
+/// Configuration of a run. Its `[decode]` says how `predict` draws the tokens after a prompt; `regard generate` has flags for this.
+pub(crate) type Config = RunConfig<DataConfig, PublishedModel, WritingSections<SampleOptions>>;
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
         check_positive("data.block", self.data.block)?;
         self.more.decode.validate().map_err(|error| error.within("decode"))?;
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 
@@ -253,10 +243,6 @@ impl Task for TunedGenerate {
         Self { config, base }.check()
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.encoded_parts(plain_text::load(self.config.data.path.as_deref())?, Vec::new())
     }
@@ -278,17 +264,7 @@ impl Task for TunedGenerate {
         Some(Description { sizes, ..self.base.described()? })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         plan_blocks(train.ids.len(), self.config.data.block, self.batch_blocks(), self.config.seed, epoch)

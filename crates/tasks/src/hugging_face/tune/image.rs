@@ -9,13 +9,13 @@ use regard_data::{
     is_picture, load_images, read_images,
 };
 use regard_inspect::count::{Description, Sizes};
-use regard_nn::{ConfigError, Init, Pass};
+use regard_nn::{ConfigError, Pass};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::{Base, Goal};
 use super::choice::{Load, Way, choose};
-use super::config::{PublishedModel, TuneSections, make_absolute};
+use super::config::{PublishedModel, TuneSections, check_network, make_absolute};
 use super::export::export;
 use crate::answers::{Answer, Answers, TargetKind};
 use crate::auto::{Asked, Choice, Facts};
@@ -70,8 +70,7 @@ impl Validate for Config {
         for (field, count) in [("data.dev", self.data.dev), ("data.limit", self.data.limit)] {
             count.map_or(Ok(()), |count| regard_nn::config::check_positive(field, count))?;
         }
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 
@@ -218,10 +217,6 @@ impl Task for TunedImages {
         Self::new(config, base, Answers::open(TargetKind::Label, files)?)
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.encoded_parts(pictures(&self.config.data, self.size)?, Vec::new())
     }
@@ -242,17 +237,7 @@ impl Task for TunedImages {
         Some(Description { sizes, ..described })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         batches(&vec![1; train.examples.len()], self.config.train.budget(), self.config.seed, epoch)

@@ -4,11 +4,34 @@
 //! name; [`Either`] chooses between the two. The network and the tokeniser come from the folder, with a new head where the task
 //! needs one. It is trained as a whole, above some frozen layers, or by low-rank adapters.
 
+/// The methods of [`Task`](crate::task::Task) that are the same for all tasks with a field `base` and a field `config`.
+macro_rules! of_base {
+    () => {
+        fn config(&self) -> &Config {
+            &self.config
+        }
+
+        fn model(&self, init: &regard_nn::Init) -> Result<Network, TaskError> {
+            self.base.model(init)
+        }
+
+        fn warm(&self, model: Network) -> Result<Network, TaskError> {
+            self.base.warm(model)
+        }
+
+        fn rate(&self, path: &str) -> f32 {
+            self.base.rate(path)
+        }
+    };
+}
+
 mod adapters;
 mod base;
 mod choice;
 mod classify;
 mod config;
+#[cfg(test)]
+mod dropout;
 mod export;
 mod generate;
 mod image;

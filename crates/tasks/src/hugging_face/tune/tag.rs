@@ -6,13 +6,13 @@ use std::path::Path;
 use burn::tensor::{Int, Tensor, TensorData};
 use regard_data::{Case, PublishedText, Split, Splits, Tagged, Vocabulary, batches, in_order, listed, read_tagged};
 use regard_inspect::count;
-use regard_nn::{ConfigError, Init, Pass};
+use regard_nn::{ConfigError, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
 use serde_json::Value;
 
 use super::base::{Base, Goal};
 use super::choice::{Load, Way, choose};
-use super::config::{PublishedModel, TuneSections, make_absolute};
+use super::config::{PublishedModel, TuneSections, check_network, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
 use crate::error::TaskError;
@@ -46,8 +46,7 @@ impl Validate for Config {
         if !(data.share > 0.0 && data.share <= 1.0) {
             return Err(ConfigError::new("data.share", data.share, "above 0 and up to 1").into());
         }
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 
@@ -210,10 +209,6 @@ impl Task for TunedTag {
         Ok(Self { config, base, lexicon })
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         let (splits, notes) = read_sentences(&self.config.data)?;
         self.encoded_parts(splits, notes)
@@ -232,17 +227,7 @@ impl Task for TunedTag {
         Some(count::Description { sizes: sizes(self.config.train.batch_tokens, longest), ..self.base.described()? })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let length = |sentence: &Sentence| sentence.windows.iter().map(|window| window.text.ids.len()).sum();

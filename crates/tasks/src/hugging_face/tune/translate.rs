@@ -14,14 +14,14 @@ use regard_data::{
 use regard_inspect::count;
 use regard_nn::config::check_positive;
 use regard_nn::models::encoder_decoder::EncoderDecoder;
-use regard_nn::{ConfigError, Init, Pass};
+use regard_nn::{ConfigError, Pass};
 use regard_ops::CrossEntropyOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::base::{Base, Goal, check_below};
 use super::choice::{Load, Way, choose};
-use super::config::{LoraKeys, PublishedModel, make_absolute};
+use super::config::{PublishedModel, WritingSections, check_network, make_absolute};
 use super::export::export;
 use crate::auto::{Asked, Choice, Facts};
 use crate::data_share::check_share;
@@ -98,17 +98,7 @@ pub(crate) struct DecodeKeys {
     length_penalty: Option<f64>,
 }
 
-/// Sections that only this task has.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Sections {
-    /// Low-rank adapters.
-    lora: LoraKeys,
-    /// How translations are written.
-    decode: DecodeKeys,
-}
-
-pub(crate) type Config = RunConfig<DataConfig, PublishedModel, Sections>;
+pub(crate) type Config = RunConfig<DataConfig, PublishedModel, WritingSections<DecodeKeys>>;
 
 impl Validate for Config {
     fn validate(&self) -> Result<(), TaskError> {
@@ -121,8 +111,7 @@ impl Validate for Config {
         if let Some(beams) = self.more.decode.beams.filter(|beams| !(1..=1_024).contains(beams)) {
             return Err(ConfigError::new("decode.beams", beams, "a whole number from 1 to 1024").into());
         }
-        self.model.keys().validate().map_err(|error| error.within("model"))?;
-        Ok(self.more.lora.validate().map_err(|error| error.within("lora"))?)
+        check_network(self.model.keys(), &self.more.lora)
     }
 }
 
@@ -261,12 +250,14 @@ impl TunedTranslate {
         let lengths: Vec<usize> = sources.iter().map(|source| source.len()).collect();
         let budget = Budget { tokens: SCORING.tokens / plan.beams, ..SCORING };
         let mut found = vec![Vec::new(); sources.len()];
+        let tokenizer = self.base.tokenizer()?;
+        let decode = |ids: &[u32]| tokenizer.decode(ids).unwrap_or_default();
         let batches = in_order(&lengths, budget);
         for (done, batch) in batches.iter().enumerate() {
             pass.report(done, batches.len())?;
             let texts = Texts::new(batch.iter().map(|&at| sources[at].to_vec()).collect());
             let starts = self.generation.translations(&self.base.config, &texts, &wish)?;
-            for (&at, tokens) in batch.iter().zip(written(model, &texts, &starts, &plan, pass)?) {
+            for (&at, tokens) in batch.iter().zip(written(model, &texts, &starts, &plan, &decode, pass)?) {
                 found[at] = tokens;
             }
         }
@@ -275,7 +266,7 @@ impl TunedTranslate {
 
     fn texts(&self, found: &[Vec<u32>]) -> Result<Vec<String>, TaskError> {
         let tokenizer = self.base.tokenizer()?;
-        found.iter().map(|ids| Ok(tokenizer.decode(ids)?)).collect()
+        found.iter().map(|ids| self.generation.text(tokenizer, ids)).collect()
     }
 }
 
@@ -341,10 +332,6 @@ impl Task for TunedTranslate {
         Self::new(config, base)
     }
 
-    fn config(&self) -> &Config {
-        &self.config
-    }
-
     fn parts(&self) -> Result<Parts<Part>, TaskError> {
         self.encoded_parts(self.config.data.files().read()?, Vec::new())
     }
@@ -362,17 +349,7 @@ impl Task for TunedTranslate {
         Some(count::Description { sizes, ..self.base.described()? })
     }
 
-    fn model(&self, init: &Init) -> Result<Network, TaskError> {
-        self.base.model(init)
-    }
-
-    fn warm(&self, model: Network) -> Result<Network, TaskError> {
-        self.base.warm(model)
-    }
-
-    fn rate(&self, path: &str) -> f32 {
-        self.base.rate(path)
-    }
+    of_base!();
 
     fn plan(&self, train: &Part, epoch: u64) -> Vec<Vec<usize>> {
         let lengths: Vec<usize> = train.pairs.iter().map(|pair| pair.longest()).collect();
@@ -459,7 +436,7 @@ impl Task for TunedTranslate {
         translator(model).logits(&source, padded(std::slice::from_ref(&read), &device)?, pass)?;
         let tokenizer = self.base.tokenizer()?;
         let names = |ids: &[u32]| ids.iter().map(|&id| tokenizer.token(id).unwrap_or_default()).collect();
-        let title = format!("{text} → {}", tokenizer.decode(&found[0])?);
+        let title = format!("{text} → {}", self.generation.text(tokenizer, &found[0])?);
         Ok(Legend::of_translation(title, encoded.tokens.clone(), names(&read), names(&ended)))
     }
 
