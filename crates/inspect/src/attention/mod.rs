@@ -24,6 +24,7 @@ use regard_nn::Site;
 use regard_system::{check_folder, save_atomically};
 
 use crate::error::InspectError;
+pub use page::page_files;
 pub use rollout::rollout;
 
 /// Attention maps of one or several inputs.
