@@ -10,8 +10,9 @@ export { attentionView };
 // The attention of one input: a grid of all heads, the tokens, and one head large, as a map or as lines.
 //
 // A layer is `{name, queries, keys, heads: [{head, name, note}], map(head), small(head)}`; the functions return maps, of the mean of
-// the heads for −1. `start` says what is chosen at first: `{head: name, row, shape, scale}`. `onChange` gets the same when it changes.
-function attentionView(root, start, onChange) {
+// the heads for −1. `show(layers, chosen)` takes `{head: name, row, shape, scale}`. `on.change` gets the same when something else is
+// chosen, and `on.point(layer, name, map, row, column)` what is pointed at; both may be missing.
+function attentionView(root, on) {
   const night = window.matchMedia("(prefers-color-scheme: dark)");
   const state = { layer: 0, head: 0, row: -1, column: -1, pinned: -1, shape: "map", scale: "usual" };
   let layers = [];
@@ -80,7 +81,7 @@ function attentionView(root, start, onChange) {
   }
 
   function change() {
-    if (onChange) onChange({ head: chosenName(), row: state.pinned, shape: state.shape, scale: state.scale });
+    if (on && on.change) on.change({ head: chosenName(), row: state.pinned, shape: state.shape, scale: state.scale });
   }
 
   // The name of the chosen head, or of the layer for the mean of its heads.
@@ -99,6 +100,7 @@ function attentionView(root, start, onChange) {
   }
 
   function refresh() {
+    if (layers.length === 0) return;
     const one = map();
     const look = { palette: colours, most: state.scale === "one" ? 1 : one[state.scale] };
     large.element.hidden = state.shape !== "map";
@@ -120,6 +122,7 @@ function attentionView(root, start, onChange) {
     lookedAt.mark(row >= 0 || state.shape === "lines" ? state.column : -1);
     looking.mark(row);
     line.textContent = sentence(one, row);
+    if (on && on.point) on.point(layer(), chosenName(), one, row, state.column);
     if (state.shape === "map") large.mark(row, state.column);
     else lines.mark(state.row < 0 && state.column >= 0 ? -1 : row, state.column);
   }
@@ -145,6 +148,7 @@ function attentionView(root, start, onChange) {
   }
 
   function point(row, column) {
+    if (layers.length === 0 || row >= layer().queries.length || column >= layer().keys.length) return;
     if (row === state.row && column === state.column) return;
     state.row = row;
     state.column = column;
@@ -191,6 +195,5 @@ function attentionView(root, start, onChange) {
   }
   root.addEventListener("keydown", onKey);
 
-  Object.assign(state, { shape: (start && start.shape) || "map", scale: (start && start.scale) || "usual" });
-  return { show, choose, find, refresh, onKey, overview: overview.element, chosen: chosenName };
+  return { show, choose, point, refresh, onKey, overview: overview.element, chosen: chosenName };
 }

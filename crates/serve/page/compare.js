@@ -1,0 +1,1 @@
+export const title = "Compare"; export function open() { return {}; }

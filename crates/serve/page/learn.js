@@ -1,0 +1,1 @@
+export const title = "Learn"; export function open() { return {}; }

@@ -1,0 +1,1 @@
+export const title = "Question"; export function open() { return {}; }

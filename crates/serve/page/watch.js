@@ -1,0 +1,1 @@
+export const title = "Watch"; export function open() { return {}; }
