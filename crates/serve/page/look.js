@@ -60,7 +60,7 @@ export function open(root, app, state) {
       holder.hidden = seen.layers.length === 0;
       if (seen.layers.length > 0) {
         picture.show(seen, input);
-        view.show(seen.layers, first || { head: view.chosen() });
+        view.show(seen.layers, first || view.kept());
       } else picture.show(seen, input);
       first = null;
       showPatterns(find, seen.layers, view);
@@ -119,7 +119,7 @@ export function nameLayers(layers, model) {
 }
 
 // Buttons that find the heads of a pattern.
-function showPatterns(root, layers, view) {
+export function showPatterns(root, layers, view) {
   root.textContent = "";
   const found = new Map();
   layers.forEach((layer, index) => layer.heads.forEach((head, at) => {

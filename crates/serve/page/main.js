@@ -34,7 +34,7 @@ function open() {
   const state = read();
   const possible = Object.keys(VIEWS).filter(isPossible);
   const name = possible.includes(state.view) ? state.view : possible[0];
-  models.parentNode.hidden = app.info.models.length === 0 || name === "watch" || name === "learn";
+  models.parentNode.hidden = app.info.models.length === 0 || !["look", "question"].includes(name);
   if (model()) models.value = model().name;
   for (const link of document.querySelectorAll("#views a")) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");

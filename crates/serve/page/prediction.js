@@ -14,7 +14,7 @@ export function change(value) {
 }
 
 // Shows a prediction. With `before`, each probability has its change in percentage points.
-export function showPrediction(root, prediction, before) {
+export function showPrediction(root, prediction, before, when = "before") {
   root.textContent = "";
   if (!prediction) return;
   root.appendChild(element("p", "output", prediction.output));
@@ -27,8 +27,8 @@ export function showPrediction(root, prediction, before) {
   }
   const words = [["log_probability", "log-probability"], ["value", "value"], ["values", "values"], ["transcript", "transcript"]];
   const said = words.filter(([key]) => prediction[key] !== undefined && prediction[key] !== prediction.output).map(([key, name]) => {
-    const shown = (value) => (typeof value === "number" ? value.toFixed(3) : Array.isArray(value) ? value.map((one) => (typeof one === "number" ? one.toFixed(3) : one)).join(", ") : String(value));
-    const old = before && before[key] !== undefined ? " (before " + shown(before[key]) + ")" : "";
+    const shown = (value) => (typeof value === "number" ? value.toFixed(3).replace("-", "−") : Array.isArray(value) ? value.map((one) => (typeof one === "number" ? one.toFixed(3) : one)).join(", ") : String(value));
+    const old = before && before[key] !== undefined ? " (" + when + " " + shown(before[key]) + ")" : "";
     return name + " " + shown(prediction[key]) + old;
   });
   if (said.length > 0) root.appendChild(element("p", "hint", said.join("; ")));

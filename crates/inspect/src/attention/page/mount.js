@@ -16,7 +16,7 @@ function mount(root) {
   const inputChoice = choice(holder, "input");
   fill(inputChoice, inputs.map((input, index) => [index, input.name || "input " + (index + 1)]), 0);
   const view = attentionView(root);
-  inputChoice.addEventListener("change", () => view.show(inputs[Number(inputChoice.value)].layers, { head: view.chosen() }));
+  inputChoice.addEventListener("change", () => view.show(inputs[Number(inputChoice.value)].layers, view.kept()));
   view.show(inputs[0].layers);
   return view.onKey;
 }

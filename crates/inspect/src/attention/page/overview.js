@@ -31,7 +31,8 @@ function overviewGrid(root, onChoose) {
     const most = Math.max.apply(null, layers.map((layer) => headsOf(layer).length));
     grid.hidden = most < 2 && layers.length < 2;
     if (grid.hidden) return;
-    const side = most <= 5 ? 84 : most <= 9 ? 64 : most <= 13 ? 52 : 44;
+    // The large map below should still be in sight.
+    const side = Math.max(36, Math.min(most <= 5 ? 84 : most <= 9 ? 64 : most <= 13 ? 52 : 44, Math.floor(320 / layers.length)));
     grid.style.gridTemplateColumns = "max-content repeat(" + most + ", max-content)";
     const first = headsOf(layers[0]).map((head) => headNumber(layers[0], head));
     const isEven = layers.every((layer) => headsOf(layer).map((head) => headNumber(layer, head)).join() === first.join());

@@ -176,7 +176,7 @@ function attentionView(root, on) {
   size.addEventListener("input", () => large.resize(Number(size.value)));
   night.addEventListener("change", () => {
     colours = palette(night.matches);
-    if (layers.length > 0) show(layers, { head: chosenName(), row: state.pinned });
+    if (layers.length > 0) show(layers, kept());
   });
 
   // Arrow keys choose layer and head, unless the focus is on a control.
@@ -195,5 +195,10 @@ function attentionView(root, on) {
   }
   root.addEventListener("keydown", onKey);
 
-  return { show, choose, point, refresh, onKey, overview: overview.element, chosen: chosenName };
+  // What is chosen, to be chosen again in other layers.
+  function kept() {
+    return layers.length === 0 ? {} : { head: chosenName(), row: state.pinned };
+  }
+
+  return { show, choose, point, refresh, onKey, kept, overview: overview.element };
 }
