@@ -54,8 +54,8 @@ export function open(root, app, state) {
       const seen = await look({ model: model.name, input }, signal, arrived);
       showPrediction(answer, seen.prediction);
       const took = performance.now() - start;
-      const tokens = seen.tokens.length + (seen.tokens.length === 1 ? " token" : " tokens");
-      facts.textContent = tokens + ", " + seen.layers.filter((one) => !one.isRollout).reduce((sum, one) => sum + one.heads.length, 0) + " heads, " + Math.round(took) + " ms";
+      const heads = seen.layers.filter((one) => !one.isRollout).reduce((sum, one) => sum + one.heads.length, 0);
+      facts.textContent = counted(seen.tokens.length, "token") + ", " + counted(heads, "head") + ", " + Math.round(took) + " ms";
       nameLayers(seen.layers, model);
       holder.hidden = seen.layers.length === 0;
       if (seen.layers.length > 0) {
@@ -99,6 +99,10 @@ export function open(root, app, state) {
   };
 }
 
+function counted(number, noun) {
+  return number + " " + noun + (number === 1 ? "" : "s");
+}
+
 // The keys of the address for what is chosen in a view of attention, and the other way round.
 export function keysOf(chosen) {
   const { head, row, shape, scale } = chosen;
@@ -129,7 +133,7 @@ export function showPatterns(root, layers, view) {
   }));
   root.hidden = found.size === 0;
   if (root.hidden) return;
-  root.appendChild(element("span", "label", "Heads that look at"));
+  root.appendChild(element("span", "label", "Heads by pattern"));
   for (const [pattern, heads] of Array.from(found).sort((a, b) => b[1].length - a[1].length)) {
     const button = root.appendChild(element("button", "chip", pattern + " " + heads.length));
     button.type = "button";
