@@ -99,4 +99,7 @@ async function start() {
   links();
   open();
 }
+// regard train --watch prints the address of its run.
+const run = new URLSearchParams(window.location.search).get("run");
+if (run !== null) window.history.replaceState(null, "", "/#watch?run=" + encodeURIComponent(run));
 start();

@@ -5,10 +5,24 @@ import { MEAN, absent, measured } from "./weights.js";
 const WHOLE = 512 * 512;
 const TILE = 256;
 
-// Asks what a model sees in an input. `query` is `{model, input, without, temperature}`. `onArrive` is called when weights arrive.
+// Longest text, in characters, for which the rollout is asked for, too: it is whole, and grows with the square of the length.
+const LONGEST_ROLLOUT = 1200;
+
+// Asks what a model sees in an input. `query` is `{model, input, without, temperature, picture}`. `onArrive` is called when weights
+// arrive later.
 export async function look(query, signal, onArrive) {
-  const answer = await ask("/v1/attention", { ...query, summary: true, rollout: true }, signal);
-  return { ...answer, layers: layersOf(answer, (part) => ask("/v1/attention", { ...query, ...part }, signal), onArrive) };
+  const { picture, ...plain } = query;
+  const first = { ...plain, summary: true };
+  if (picture) first.picture = true;
+  if (typeof query.input !== "string" || query.input.length <= LONGEST_ROLLOUT) first.rollout = true;
+  let answer;
+  try {
+    answer = await ask("/v1/attention", first, signal);
+  } catch (error) {
+    if (error.status !== 413 || !first.rollout) throw error;
+    answer = await ask("/v1/attention", { ...first, rollout: undefined }, signal);
+  }
+  return { ...answer, layers: layersOf(answer, (part) => ask("/v1/attention", { ...plain, ...part }, signal), onArrive) };
 }
 
 // Splits the name of a head into its layer and its number.
@@ -27,7 +41,7 @@ export function layersOf(answer, fetchPart, onArrive) {
     if (!shared.has(key)) shared.set(key, tokens.map(visible));
     return shared.get(key);
   };
-  for (const map of answer.maps) {
+  for (const map of [...(answer.heads || []), ...answer.maps]) {
     const isRollout = map.name.startsWith("rollout");
     const [key, head] = isRollout ? [map.name, 0] : parts(map.name);
     let layer = layers.find((one) => one.key === key);
@@ -42,9 +56,9 @@ export function layersOf(answer, fetchPart, onArrive) {
   return layers;
 }
 
-// Spaces and line ends are invisible in a token.
+// Spaces at the ends of a token and the ends of lines are invisible.
 export function visible(token) {
-  return token.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥");
+  return token.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length)).replace(/\n/g, "⏎").replace(/\t/g, "⇥");
 }
 
 function noteOf(map) {
