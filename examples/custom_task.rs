@@ -212,6 +212,10 @@ impl Task for Sort {
         digits.ok_or_else(|| TaskError::input("input", format!("{LENGTH} digits with spaces between them"), text))
     }
 
+    fn given(&self, input: &Digits) -> Given {
+        written(input).into()
+    }
+
     fn predict(&self, model: &Sorter, inputs: &[Digits], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let answers = self.answers(model, inputs, pass)?;
         Ok(answers.iter().map(|answer| Prediction::new(written(answer), BTreeMap::new())).collect())

@@ -17,6 +17,7 @@ mod signal;
 mod train;
 mod trained;
 mod value;
+mod watch;
 
 use std::process::ExitCode;
 

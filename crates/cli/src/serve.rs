@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
-use regard_serve::{Control, Limits, LogFormat, ModelFolder, Options, ServeError, Server};
+use regard_serve::{Control, Limits, LogFormat, ModelFolder, Options, Runs, ServeError, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -21,8 +21,11 @@ use crate::value::from_one;
 #[derive(Args)]
 pub struct Serve {
     /// Model folders, or checkpoints of transformers; NAME=FOLDER gives one another name than that of its folder
-    #[arg(value_name = "MODEL", required = true, value_parser = ModelFolder::parse)]
+    #[arg(value_name = "MODEL", required_unless_present = "runs", value_parser = ModelFolder::parse)]
     models: Vec<ModelFolder>,
+    /// A folder with training runs to show in the inspector: curves, maps, a table; no model is needed then
+    #[arg(long, value_name = "DIR")]
+    runs: Option<PathBuf>,
     /// The address to listen at; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     addr: SocketAddr,
@@ -116,9 +119,13 @@ impl Serve {
     /// Serves until a signal asks to stop.
     pub fn run(self) -> Result<()> {
         let token = self.token()?;
+        if let Some(runs) = self.runs.as_ref().filter(|runs| !runs.is_dir()) {
+            return Err(wrong_use(anyhow!("--runs {}: expected a folder with training runs", runs.display())));
+        }
         let options = Options {
             limits: self.limits.limits(),
             models: self.models,
+            runs: self.runs.map(Runs::In),
             addr: self.addr,
             token,
             hosts: self.host,

@@ -13,12 +13,16 @@ use regard_inspect::show::convolution::Convolution;
 use regard_inspect::show::dense::Dense;
 use regard_inspect::show::embedding::Embedding;
 use regard_inspect::show::equivariance::Equivariance;
+use regard_inspect::show::hard::Hard;
 use regard_inspect::show::heads::Heads;
 use regard_inspect::show::identity::Identity;
+use regard_inspect::show::linear::Linear;
 use regard_inspect::show::lstm::{Lstm, Weights};
 use regard_inspect::show::masks::Masks;
 use regard_inspect::show::position::{Position, kind_names};
 use regard_inspect::show::scaling::Scaling;
+use regard_inspect::show::softmax::Softmax;
+use regard_inspect::show::window::Window;
 use regard_inspect::show::{Progress, ShowError, Shown};
 use regard_nn::NnError;
 use regard_ops::Mask;
@@ -73,6 +77,66 @@ enum Mechanism {
         /// Which tokens a token may see
         #[arg(long, value_enum, default_value_t = Sight::Full)]
         mask: Sight,
+    },
+    /// Show what the temperature of a softmax does to the weights of some scores
+    Softmax {
+        /// The scores, separated by commas
+        #[arg(
+            long,
+            value_name = "S,S,…",
+            value_delimiter = ',',
+            default_values_t = Softmax::default().scores,
+            value_parser = number
+        )]
+        scores: Vec<f64>,
+        /// The temperature that the scores are divided by
+        #[arg(long, value_name = "T", default_value_t = Softmax::default().temperature, value_parser = number)]
+        temperature: f64,
+    },
+    /// Show that linear attention may multiply its matrices in another order, and what that saves
+    Linear {
+        /// Number of tokens of the sequence
+        #[arg(long, value_name = "N", default_value_t = Linear::default().tokens, value_parser = from_one::<usize>)]
+        tokens: usize,
+        /// Number of features of a token
+        #[arg(long, value_name = "D", default_value_t = Linear::default().d, value_parser = from_one::<usize>)]
+        d: usize,
+    },
+    /// Slide the Gaussian window of handwriting along a text
+    Window {
+        /// The text
+        #[arg(value_name = "TEXT", default_value_t = Window::default().text)]
+        text: String,
+        /// Number of steps
+        #[arg(long, value_name = "N", default_value_t = Window::default().steps, value_parser = from_one::<usize>)]
+        steps: usize,
+        /// Height of the window
+        #[arg(long, value_name = "α", default_value_t = Window::default().height, value_parser = number)]
+        height: f64,
+        /// Sharpness of the window
+        #[arg(long, value_name = "β", default_value_t = Window::default().sharpness, value_parser = number)]
+        sharpness: f64,
+        /// Number of characters that the window moves in a step
+        #[arg(long, value_name = "V", default_value_t = Window::default().speed, value_parser = number)]
+        speed: f64,
+    },
+    /// Draw keys by hard attention, and compare their shares with the weights of soft attention
+    Hard {
+        /// The scores, separated by commas
+        #[arg(
+            long,
+            value_name = "S,S,…",
+            value_delimiter = ',',
+            default_values_t = Hard::default().scores,
+            value_parser = number
+        )]
+        scores: Vec<f64>,
+        /// Number of choices to draw
+        #[arg(long, value_name = "N", default_value_t = Hard::default().draws, value_parser = from_one::<usize>)]
+        draws: usize,
+        /// Temperature of the Gumbel-softmax
+        #[arg(long, value_name = "τ", default_value_t = Hard::default().temperature, value_parser = number)]
+        temperature: f64,
     },
     /// Show words as one-hot vectors, and that such a vector times the embedding matrix is a row of it
     Embedding {
@@ -331,6 +395,12 @@ impl Mechanism {
             Mechanism::Embedding { words, d_model } => {
                 Embedding { words: words_or(words, Embedding::default().words), d_model, seed }.show()
             }
+            Mechanism::Softmax { scores, temperature } => Softmax { scores, temperature }.show(),
+            Mechanism::Linear { tokens, d } => Linear { tokens, d, seed }.show(),
+            Mechanism::Window { text, steps, height, sharpness, speed } => {
+                Window { text, steps, height, sharpness, speed }.show()
+            }
+            Mechanism::Hard { scores, draws, temperature } => Hard { scores, draws, temperature, seed }.show(),
             Mechanism::Masks { length, left, right } => Masks { length, left, right, seed }.show(),
             Mechanism::Identity { tokens, d } => Identity { tokens, d, seed }.show(),
             Mechanism::Equivariance { tokens, d_model, n_heads, kind } => {

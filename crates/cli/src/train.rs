@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use regard_ops::Precision;
 use regard_tasks::task::{Prediction, Sample};
 use regard_tasks::train::{Event, Observer, Origin};
-use regard_tasks::{Finished, Kind, Request};
+use regard_tasks::{Finished, Kind, Request, Watch};
 use serde_json::json;
 
 use crate::failure::failure;
@@ -16,6 +16,7 @@ use crate::print::{print, tell};
 use crate::progress::Progress;
 use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, number, take_negatives, task};
+use crate::watch::Watched;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,11 +62,15 @@ pub struct Train {
     /// Resume even if the result cannot have the same bits, for example with another --threads
     #[arg(long, requires = "resume")]
     force: bool,
+    /// Show the run in the inspector, a page at a free port of this machine, and write what it shows into the run's folder: maps of
+    /// an example at each evaluation. The page can stop the run as Ctrl-C does
+    #[arg(long)]
+    watch: bool,
     /// Print one JSON document per evaluation instead of text
     #[arg(long)]
     json: bool,
     /// Print the task's settings, with defaults and comments, and exit
-    #[arg(long, conflicts_with_all = ["resume", "json"])]
+    #[arg(long, conflicts_with_all = ["resume", "json", "watch"])]
     print_config: bool,
 }
 
@@ -101,6 +106,7 @@ impl Train {
             seed: self.seed,
             precision: self.precision.map(Into::into),
             force: self.force,
+            watch: if self.watch { Watch::On } else { Watch::Off },
             ..Request::default()
         };
         let from = if self.resume { Origin::Checkpoint } else { Origin::Scratch };
@@ -108,6 +114,9 @@ impl Train {
             true => Box::new(Documents),
             false => Box::new(Steps { progress: Progress::new("step "), all: 0, tokens: 0, since: Instant::now() }),
         };
+        if self.watch {
+            listener = Box::new(Watched::new(listener));
+        }
         let finished = self.task.train(&request, from, listener.as_mut(), &signals.stop).map_err(failure)?;
         drop(listener);
         match self.json {

@@ -7,5 +7,5 @@ pub mod count;
 mod error;
 pub mod show;
 
-pub use attention::{AttentionView, HeadMap, MapGroup, ViewFormat, rollout};
+pub use attention::{AttentionView, HeadMap, MapGroup, ViewFormat, page_files, rollout};
 pub use error::InspectError;

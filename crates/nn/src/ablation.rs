@@ -22,17 +22,33 @@ pub enum Mode {
     Itself,
 }
 
+impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 4] = [Mode::Zero, Mode::Mean, Mode::Uniform, Mode::Itself];
+
+    /// Returns the name of the mode.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Zero => "zero",
+            Mode::Mean => "mean",
+            Mode::Uniform => "uniform",
+            Mode::Itself => "self",
+        }
+    }
+
+    /// Returns whether the heads of a layer can be switched off like this: a head attends to its own position only where the
+    /// queries are among the keys.
+    pub fn suits(self, site: &Site) -> bool {
+        self != Mode::Itself
+            || matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges | AttentionKind::Channels)
+    }
+}
+
 impl FromStr for Mode {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "zero" => Ok(Mode::Zero),
-            "mean" => Ok(Mode::Mean),
-            "uniform" => Ok(Mode::Uniform),
-            "self" => Ok(Mode::Itself),
-            _ => Err(()),
-        }
+        Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or(())
     }
 }
 
@@ -67,7 +83,7 @@ impl Ablation {
         for part in text.split(',').map(str::trim) {
             let (name, mode) = part.split_once('=').unwrap_or((part, "zero"));
             let (name, mode) = (name.trim(), mode.trim());
-            let Ok(mode) = mode.parse() else {
+            let Ok(mode) = mode.parse::<Mode>() else {
                 return Err(ConfigError::new("--without", part, "one of the modes zero, mean, uniform or self"));
             };
             if name == POSITIONS && inventory.positions && mode == Mode::Zero {
@@ -75,9 +91,7 @@ impl Ablation {
                 continue;
             }
             let Some((site, head)) = inventory.find(name) else { return Err(unknown(part, inventory)) };
-            let sees_itself =
-                matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges | AttentionKind::Channels);
-            if mode == Mode::Itself && !sees_itself {
+            if !mode.suits(&site) {
                 let allowed = "one of the modes zero, mean or uniform: the queries here are not among the keys";
                 return Err(ConfigError::new("--without", part, allowed));
             }

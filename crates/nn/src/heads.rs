@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use burn::tensor::Tensor;
 use regard_ops::{AttentionOptions, Distance, Graph, OpError, attention, attention_weights};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ablation::{Ablation, Mode};
 use crate::capture::{Capture, Place};
@@ -17,7 +17,7 @@ use crate::init::LayerPath;
 use crate::pass::Pass;
 
 /// The stack that a layer belongs to, in a model that has two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// The stack that reads.
@@ -27,7 +27,7 @@ pub enum Side {
 }
 
 /// Kind of an attention layer: where its queries and its keys come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionKind {
     /// A sequence attends to itself.
@@ -47,7 +47,7 @@ pub enum AttentionKind {
 
 /// An attention layer of a model. Its name is `[side.]layer[.kind]`: `encoder.0`, `decoder.1.cross`, `2`, `2.channels`, `alignment`,
 /// `pooling`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Site {
     /// Stack of the layer; `None` in a model with one stack.
     pub side: Option<Side>,
@@ -214,11 +214,12 @@ impl Heads {
         pass: &Pass,
     ) -> Result<Tensor<4>, NnError> {
         self.capture(&q, &k, options, first_row, pass)?;
+        let [_, n_heads, queries, d_head] = q.dims();
+        let scored = pass.at_temperature(options, d_head);
         if !self.needs_outputs(pass) {
-            return Ok(attention(q, k, v, options)?);
+            return Ok(attention(q, k, v, &scored)?);
         }
-        let (n_heads, queries) = (q.dims()[1], q.dims()[2]);
-        let mixed = attention(q, k, v.clone(), options)?;
+        let mixed = attention(q, k, v.clone(), &scored)?;
         self.ablate(mixed, &v, || uniform(&v, n_heads, queries, options), pass)
     }
 
@@ -234,9 +235,10 @@ impl Heads {
         first_row: usize,
         pass: &Pass,
     ) -> Result<(), NnError> {
-        let ([batch, n_heads, queries, _], keys) = (q.dims(), k.dims()[2]);
+        let ([batch, n_heads, queries, d_head], keys) = (q.dims(), k.dims()[2]);
+        let scored = pass.at_temperature(options, d_head);
         self.record([batch, n_heads, queries, keys], options, first_row, pass, |sequence, head, rows| {
-            let weights = attention_weights(q.clone(), k.clone(), options, (sequence, head), rows)?;
+            let weights = attention_weights(q.clone(), k.clone(), &scored, (sequence, head), rows)?;
             Ok(weights.into_data().iter().collect())
         })
     }

@@ -17,6 +17,7 @@ mod lengths;
 pub mod models;
 mod pass;
 mod rows;
+mod temperature;
 
 pub use ablation::{Ablation, Means, Mode};
 pub use capture::{AttentionMap, Capture, Wanted};
@@ -25,6 +26,7 @@ pub use heads::{AttentionKind, Heads, Inventory, Side, Site};
 pub use init::{Init, LayerPath, Spread};
 pub use pass::Pass;
 pub use rows::row_indices;
+pub use temperature::Temperature;
 
 /// Runs the examples of the README as doc-tests.
 #[cfg(doctest)]

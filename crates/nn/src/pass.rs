@@ -13,6 +13,7 @@ use crate::ablation::Ablation;
 use crate::capture::Capture;
 use crate::error::NnError;
 use crate::init::{LayerPath, stream};
+use crate::temperature::Temperature;
 
 /// Settings of one forward pass through a model.
 ///
@@ -22,6 +23,7 @@ pub struct Pass<'a> {
     seed: Option<u64>,
     capture: Option<&'a Capture>,
     ablation: Option<&'a Ablation>,
+    temperature: Option<Temperature>,
     cancelled: Option<&'a AtomicBool>,
     progress: Option<Teller<'a>>,
     first_sequence: usize,
@@ -62,6 +64,11 @@ impl<'a> Pass<'a> {
     /// Switches off the parts of the model that `ablation` names.
     pub fn with_ablation(self, ablation: &'a Ablation) -> Self {
         Self { ablation: Some(ablation), ..self }
+    }
+
+    /// Sets what the scores of every softmax attention are divided by. Attention without a softmax refuses it.
+    pub fn with_temperature(self, temperature: Option<Temperature>) -> Self {
+        Self { temperature, ..self }
     }
 
     /// Cancels the pass once `cancelled` becomes true. Searches and loops over batches check it between their steps.
@@ -141,6 +148,11 @@ impl<'a> Pass<'a> {
     /// Returns the ablation of the pass, if any.
     pub fn ablation(&self) -> Option<&'a Ablation> {
         self.ablation
+    }
+
+    /// Returns the temperature of softmax attention, if it is not 1.
+    pub fn temperature(&self) -> Option<Temperature> {
+        self.temperature
     }
 
     /// Returns the capture of the pass, if any.

@@ -6,9 +6,10 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use hyper::{StatusCode, Uri, Version};
 
 use crate::error::ApiError;
+use crate::page::{FILES, PAGE};
 
-/// Routes that need no token, so that a supervisor can ask whether the server lives.
-const OPEN: [&str; 3] = ["/livez", "/readyz", "/health"];
+/// Routes that need no token: a supervisor asks whether the server lives, and a browser that opens the page cannot send one.
+const OPEN: [&str; 4] = ["/livez", "/readyz", "/health", PAGE];
 
 /// Decides who may ask.
 #[derive(Clone)]
@@ -51,7 +52,7 @@ impl Guard {
             }
         }
         let Some(token) = &self.token else { return Ok(()) };
-        if OPEN.contains(&uri.path()) {
+        if OPEN.contains(&uri.path()) || uri.path().starts_with(FILES) {
             return Ok(());
         }
         let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -123,6 +124,7 @@ mod tests {
         for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret", ""] {
             assert_eq!(with("/info", wrong), 401, "{wrong}");
         }
-        assert_eq!(with("/livez", ""), 200);
+        assert_eq!(["/livez", "/", "/page/style.css"].map(|path| with(path, "")), [200; 3]);
+        assert_eq!(["/page", "/v1/predict", "/v1/runs/page/"].map(|path| with(path, "")), [401; 3]);
     }
 }

@@ -14,13 +14,18 @@ mod log;
 mod metrics;
 mod models;
 mod multipart;
+mod page;
 mod queue;
 mod routes;
 mod rows;
+mod runs;
 mod server;
+mod summary;
+mod views;
 mod worker;
 
 pub use limits::Limits;
 pub use log::LogFormat;
 pub use models::ModelFolder;
+pub use runs::Runs;
 pub use server::{Control, Options, ServeError, Server};

@@ -15,6 +15,8 @@ pub enum LogFormat {
     Json,
     /// Events only, as text, no line for each answer.
     Quiet,
+    /// Nothing.
+    Off,
 }
 
 /// An answer, for the log.
@@ -39,7 +41,7 @@ impl LogFormat {
         // A path may hold anything; no line of the log should come from a client.
         let path: String = path.chars().filter(|c| !c.is_control()).take(200).collect();
         match self {
-            Self::Quiet => {}
+            Self::Quiet | Self::Off => {}
             Self::Text => write_line(&format!("{} {id} {method} {path} {status} {milliseconds:.1} ms", now())),
             Self::Json => self.json(json!({
                 "event": "request", "id": id, "method": method, "path": path, "status": status,
@@ -65,6 +67,7 @@ impl LogFormat {
                 }
                 self.json(document);
             }
+            Self::Off => {}
         }
     }
 

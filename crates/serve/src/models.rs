@@ -139,6 +139,10 @@ impl Models {
         let names = || self.all.iter().map(|entry| entry.folder.name.as_str()).collect::<Vec<_>>().join(", ");
         match (name, self.all.as_slice()) {
             (None, [one]) => Ok(one),
+            (_, []) => {
+                let said = "this server has no model; it shows training runs";
+                Err(ApiError::new(hyper::StatusCode::NOT_FOUND, "model_not_found", said).at("model"))
+            }
             (None, _) => Err(ApiError::invalid("model", format!("expected the name of a model: {}", names()))),
             (Some(name), all) => all.iter().find(|entry| entry.folder.name == name).ok_or_else(|| {
                 let said = format!("no model is called {}; there are {}", regard_data::excerpt(name), names());

@@ -5,27 +5,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use regard_data::PublishedText;
-use regard_inspect::AttentionView;
-use regard_nn::{Ablation, Wanted};
+use regard_nn::{Ablation, Mode, Temperature, Wanted};
+use regard_tasks::answered::{HeadCost, Score};
 use regard_tasks::decode::Wish;
 use regard_tasks::input::Given;
-use regard_tasks::task::Prediction;
+use regard_tasks::lens::Lens;
+use regard_tasks::task::{Looked, Prediction, Sample};
 use regard_tasks::writer::{Drawn, End, Text};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::WorkError;
 use crate::metrics::ModelMetrics;
+use crate::summary::Summary;
 
 /// What a model is asked for.
 pub enum Work {
     /// The vector of a text.
     Embed(PublishedText),
-    /// The answer to an input, and the answer without some parts of the model.
-    Predict(Given, Option<Arc<Without>>),
+    /// The answer to an input, and the answer of the changed model.
+    Predict(Given, Option<Arc<Changes>>),
     /// The attention maps of an input.
-    Look(Given, Wanted, Option<Arc<Without>>),
+    Look(Box<Look>),
     /// A text from a model whose texts cannot join others.
     Generate(LoneText),
+    /// An input that shows what the model does.
+    Example,
+    /// What each head does for the answer to an input, by switching it off in this way.
+    Costs(Given, Mode),
+    /// What each layer of a language model would predict, as a number of most probable tokens.
+    Lens(String, usize, Option<Changes>),
 }
 
 /// Where drawn tokens and pieces go, with the index of the text in its request.
@@ -52,12 +60,28 @@ impl LoneText {
     }
 }
 
-/// Parts of a model that are switched off.
-pub struct Without {
-    /// Names as the client wrote them.
+/// What is changed in a model for one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    /// Names of the parts that are switched off, as the client wrote them.
     pub names: String,
-    /// The parts.
+    /// The parts; none by default.
     pub ablation: Ablation,
+    /// Temperature of attention.
+    pub temperature: Option<Temperature>,
+}
+
+/// What of an input's attention is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// The input.
+    pub given: Given,
+    /// The maps. Each entry is one pass through the model, so that not all maps are in memory at once.
+    pub wanted: Vec<Wanted>,
+    /// What is changed in the model.
+    pub changes: Option<Changes>,
+    /// Whether only summaries of the maps are kept.
+    pub is_summary: bool,
 }
 
 /// The result of [`Work`].
@@ -68,9 +92,17 @@ pub enum Answer {
     /// A prediction, and the one without some parts of the model.
     Prediction(Prediction, Option<Prediction>),
     /// Attention maps, and the prediction if the model gives one.
-    View(Box<AttentionView>, Option<Prediction>),
+    Looked(Arc<Looked>, Option<Prediction>),
+    /// Summaries of attention maps, and the prediction if the model gives one.
+    Summary(Box<Summary>, Option<Prediction>),
     /// The text is complete.
     Generated,
+    /// An input, with the expected answer if it is known.
+    Example(Sample),
+    /// How sure the model is of an answer, with all heads and without each.
+    Costs(Score, Vec<HeadCost>),
+    /// What each layer would predict.
+    Lens(Lens),
 }
 
 /// An input that waits for a model.

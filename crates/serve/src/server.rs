@@ -18,7 +18,7 @@ use regard_tasks::TaskError;
 use regard_tasks::hugging_face::Precision;
 use serde_json::json;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -31,6 +31,7 @@ use crate::log::{Answered, LogFormat};
 use crate::metrics::Metrics;
 use crate::models::{ModelFolder, Models};
 use crate::routes;
+use crate::runs::Runs;
 
 /// Time between two looks at [`Control`].
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
@@ -40,6 +41,9 @@ const BETWEEN_FILES: Duration = Duration::from_secs(2);
 /// stream after its deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Number of mechanisms that are computed at the same time.
+const LEARNING: usize = 2;
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout");
 
@@ -47,6 +51,8 @@ const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout")
 pub struct Options {
     /// Models.
     pub models: Vec<ModelFolder>,
+    /// Training runs to show.
+    pub runs: Option<Runs>,
     /// Address to listen at.
     pub addr: SocketAddr,
     /// Token that clients must send.
@@ -99,10 +105,14 @@ pub enum ServeError {
 pub struct App {
     /// The models.
     pub models: Models,
+    /// Training runs to show.
+    pub runs: Option<Runs>,
     /// Counters.
     pub metrics: Metrics,
     /// Limits.
     pub limits: Limits,
+    /// Permits for the computations of mechanisms and of the theory.
+    pub learning: Arc<Semaphore>,
     guard: Guard,
     log: LogFormat,
     is_draining: AtomicBool,
@@ -133,14 +143,16 @@ pub struct Server {
 impl Server {
     /// Listens at the address and opens the models.
     pub fn bind(options: Options) -> Result<Self, ServeError> {
-        let Options { models, addr, token, hosts, origins, limits, threads, precision, log, reload } = options;
+        let Options { models, runs, addr, token, hosts, origins, limits, threads, precision, log, reload } = options;
         let address = |cause| ServeError::Address { addr, cause };
         let listener = TcpListener::bind(addr).map_err(address)?;
         listener.set_nonblocking(true).map_err(address)?;
         let app = App {
             models: Models::open(models, limits, threads, precision)?,
+            runs,
             metrics: Metrics::default(),
             limits,
+            learning: Arc::new(Semaphore::new(LEARNING)),
             guard: Guard::new(token, hosts, origins),
             log,
             is_draining: AtomicBool::new(false),
@@ -148,6 +160,11 @@ impl Server {
             random: RandomState::new(),
         };
         Ok(Self { app: Arc::new(app), listener, watches_files: reload })
+    }
+
+    /// Returns the address that the server listens at.
+    pub fn addr(&self) -> Result<SocketAddr, ServeError> {
+        self.listener.local_addr().map_err(ServeError::System)
     }
 
     /// Answers requests until [`Control::stop`] is set and accepted requests are answered.
@@ -168,7 +185,11 @@ impl Server {
         let addr = listener.local_addr().map_err(ServeError::System)?;
         let listener = tokio::net::TcpListener::from_std(listener).map_err(ServeError::System)?;
         let names: Vec<&str> = app.models.all().iter().map(|entry| entry.folder.name.as_str()).collect();
-        app.log.event("listening", json!({ "address": format!("http://{addr}"), "models": names }));
+        let inspector = format!("http://{addr}/");
+        app.log.event(
+            "listening",
+            json!({ "address": format!("http://{addr}"), "models": names, "inspector": inspector }),
+        );
         let connections = Arc::new(Connections::default());
         // All connections hold a receiver; the sender knows when the last is gone.
         let (stopping, _) = watch::channel(false);

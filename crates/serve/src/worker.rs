@@ -4,17 +4,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use regard_nn::{Ablation, Means, Pass, Wanted};
+use regard_nn::{Ablation, Means, Mode, Pass};
+use regard_tasks::answered::costs;
 use regard_tasks::input::Given;
-use regard_tasks::task::{Looked, Prediction, Prompt};
+use regard_tasks::lens::{lens, next_tokens};
+use regard_tasks::task::{Prediction, Prompt, Sample};
 use regard_tasks::writer::Drawn;
 use regard_tasks::{Examples, Opened, TaskError};
+use serde_json::json;
 
 use crate::error::WorkError;
 use crate::limits::Limits;
 use crate::metrics::ModelMetrics;
-use crate::queue::{Answer, Item, Queue, Together, Without, Work};
+use crate::queue::{Answer, Changes, Item, Look, Queue, Together, Work};
 use crate::rows::Rows;
+use crate::summary::Summary;
+use crate::views::Views;
+
+/// Number of most probable next tokens that a language model lists for an input.
+const NEXT_TOKENS: usize = 10;
 
 /// A model that is being served.
 pub struct Worker {
@@ -46,6 +54,8 @@ impl Worker {
             metrics,
             limits: *limits,
             means: OnceLock::new(),
+            example: OnceLock::new(),
+            views: Views::default(),
         };
         thread::Builder::new().name(format!("model {name}")).spawn(move || pool.install(|| running.run()))?;
         Ok(Self { model, queue, dimensions })
@@ -80,6 +90,10 @@ struct Loop {
     limits: Limits,
     /// Mean outputs of heads, for `without` with `=mean`.
     means: OnceLock<Means>,
+    /// Input that shows what the model does.
+    example: OnceLock<Sample>,
+    /// Maps of the last inputs.
+    views: Views,
 }
 
 impl Loop {
@@ -136,72 +150,129 @@ impl Loop {
                 let vectors = checkpoint.embed_encoded(&texts, pass)?;
                 Ok(vectors.into_iter().map(|vector| Ok(Answer::Vector(vector))).collect())
             }
-            Work::Predict(_, without) => {
+            Work::Predict(_, changes) => {
                 let inputs: Vec<Given> = batch.iter().filter_map(|item| item.work.given().cloned()).collect();
-                let whole = self.model.predict(&inputs, pass)?;
-                let less = match without {
-                    Some(without) => {
-                        let ablation = self.ablation(without)?;
-                        let less = self.model.predict(&inputs, &pass.with_ablation(&ablation))?;
-                        less.into_iter().map(Some).collect()
+                let whole = self.predict(&inputs, pass)?;
+                let changed = match changes {
+                    Some(changes) => {
+                        let changed = self.changed(Some(changes), pass, |pass| self.predict(&inputs, pass));
+                        changed?.into_iter().map(Some).collect()
                     }
                     None => inputs.iter().map(|_| None).collect::<Vec<_>>(),
                 };
-                Ok(whole.into_iter().zip(less).map(|(whole, less)| both(whole, less)).collect())
+                Ok(whole.into_iter().zip(changed).map(|(whole, changed)| both(whole, changed)).collect())
             }
-            Work::Look(given, wanted, without) => Ok(vec![self.look(given, wanted, without.as_deref(), pass)]),
+            Work::Look(look) => Ok(vec![self.changed(look.changes.as_ref(), pass, |pass| self.look(look, pass))]),
             Work::Generate(text) => {
                 let prompt = Prompt { input: text.input.clone(), seed: text.seed };
                 let mut piece = |_: usize, piece: &str| text.send(Ok(Drawn::piece(piece)));
                 self.model.generate(&[prompt], &text.wish, pass, &mut piece)?;
                 Ok(vec![Ok(Answer::Generated)])
             }
+            Work::Costs(given, mode) => {
+                let means = if *mode == Mode::Mean { self.means("every head")? } else { Means::default() };
+                let (score, heads) = costs(self.model.as_ref(), given, *mode, &means, pass)?;
+                Ok(vec![Ok(Answer::Costs(score, heads))])
+            }
+            Work::Lens(text, top, changes) => Ok(vec![self.changed(changes.as_ref(), pass, |pass| {
+                let none = || WorkError::Unsupported("this model is no Transformer that writes text".to_string());
+                let writer = self.model.writer().ok_or_else(none)?;
+                Ok(Answer::Lens(lens(writer.as_ref(), text, *top, pass)?))
+            })]),
+            Work::Example => Ok(vec![self.example().map(Answer::Example)]),
         }
     }
 
-    fn look(
-        &self,
-        given: &Given,
-        wanted: &Wanted,
-        without: Option<&Without>,
-        pass: &Pass,
-    ) -> Result<Answer, WorkError> {
-        let ablation = without.map(|without| self.ablation(without)).transpose()?;
-        let pass = match &ablation {
-            Some(ablation) => pass.with_ablation(ablation),
-            None => *pass,
-        };
-        let view = match self.model.look(Some(given), wanted.clone(), &pass)? {
-            Looked::Attention(view) | Looked::Both(_, view) => view,
-            Looked::Picture(_) => return Err(WorkError::Unsupported("this model has no attention".to_string())),
-        };
+    /// Predicts the answers to inputs. A language model also lists the most probable next tokens.
+    fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, WorkError> {
+        let mut found = self.model.predict(inputs, pass)?;
+        if let Some(writer) = self.model.writer() {
+            for (given, prediction) in inputs.iter().zip(&mut found) {
+                let (Ok(prediction), Ok(text)) = (prediction, given.text()) else { continue };
+                let next = next_tokens(writer.as_ref(), text, NEXT_TOKENS, pass)?;
+                prediction.more.insert("next".to_string(), json!(next));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the example of the model, which is chosen once: it may come from the model's data.
+    fn example(&self) -> Result<Sample, WorkError> {
+        if let Some(sample) = self.example.get() {
+            return Ok(sample.clone());
+        }
+        let sample = self.model.example()?;
+        Ok(self.example.get_or_init(|| sample).clone())
+    }
+
+    fn look(&self, look: &Look, pass: &Pass) -> Result<Answer, WorkError> {
+        let Look { given, wanted, is_summary, .. } = look;
+        if let Some((looked, predicted)) = self.views.find(look) {
+            return Ok(Answer::Looked(looked, predicted));
+        }
+        let mut summary = Summary::default();
+        let mut maps = None;
+        for wanted in wanted {
+            pass.check_cancelled().map_err(TaskError::from)?;
+            let looked = self.model.look(Some(given), wanted.clone(), pass)?;
+            if !is_summary {
+                maps = Some(looked);
+                break;
+            }
+            looked.view().iter().for_each(|view| summary.add(view, self.model.inventory()));
+            summary.picture = summary.picture.or_else(|| looked.picture().cloned());
+        }
         // Some checkpoints, such as encoders without a head, predict nothing.
-        let predicted = self.model.predict(std::slice::from_ref(given), &pass);
+        let predicted = self.predict(std::slice::from_ref(given), pass);
         let predicted = predicted.ok().and_then(|mut found| found.pop()).and_then(Result::ok);
-        Ok(Answer::View(Box::new(view), predicted))
+        Ok(match maps {
+            Some(maps) => {
+                let maps = Arc::new(maps);
+                self.views.keep(look, &maps, predicted.as_ref());
+                Answer::Looked(maps, predicted)
+            }
+            None => Answer::Summary(Box::new(summary), predicted),
+        })
+    }
+
+    /// Calls `with` with a pass through the changed model.
+    fn changed<R>(
+        &self,
+        changes: Option<&Changes>,
+        pass: &Pass,
+        with: impl FnOnce(&Pass) -> Result<R, WorkError>,
+    ) -> Result<R, WorkError> {
+        let Some(changes) = changes else { return with(pass) };
+        let ablation = self.ablation(changes)?;
+        with(&pass.with_ablation(&ablation).with_temperature(changes.temperature))
     }
 
     /// Returns the parts to switch off, with means of their outputs where they are asked for.
-    fn ablation(&self, without: &Without) -> Result<Ablation, WorkError> {
-        let ablation = without.ablation.clone();
-        if !ablation.needs_means() {
-            return Ok(ablation);
+    fn ablation(&self, changes: &Changes) -> Result<Ablation, WorkError> {
+        let ablation = changes.ablation.clone();
+        match ablation.needs_means() {
+            true => Ok(ablation.with_means(self.means(&changes.names)?)),
+            false => Ok(ablation),
         }
+    }
+
+    /// Returns the mean outputs of all heads, which are computed once.
+    fn means(&self, names: &str) -> Result<Means, WorkError> {
         if self.means.get().is_none() {
             let examples = Examples::Split(regard_data::Split::Dev);
             let means = self.model.means(examples, &Pass::inference());
-            let means = means.map_err(|error| WorkError::Unsupported(format!("{}=mean: {error}", without.names)))?;
+            let means = means.map_err(|error| WorkError::Unsupported(format!("{names}=mean: {error}")))?;
             let _ = self.means.set(means);
         }
-        Ok(ablation.with_means(self.means.get().cloned().unwrap_or_default()))
+        Ok(self.means.get().cloned().unwrap_or_default())
     }
 }
 
 fn both(
     whole: Result<Prediction, TaskError>,
-    less: Option<Result<Prediction, TaskError>>,
+    changed: Option<Result<Prediction, TaskError>>,
 ) -> Result<Answer, WorkError> {
-    Ok(Answer::Prediction(whole?, less.transpose()?))
+    Ok(Answer::Prediction(whole?, changed.transpose()?))
 }
 
 impl Work {
@@ -225,13 +296,13 @@ mod tests {
     use std::path::Path;
 
     use regard_inspect::show::Shown;
-    use regard_nn::Inventory;
+    use regard_nn::{Inventory, Wanted};
     use regard_tasks::decode::Wish;
     use regard_tasks::folder::Description;
     use regard_tasks::heads::Heads;
     use regard_tasks::ink::{Ink, PenOptions, PenRequest};
     use regard_tasks::input::InputKind;
-    use regard_tasks::task::{Evaluation, Questions};
+    use regard_tasks::task::{Evaluation, Looked, Questions};
     use tokio::sync::oneshot;
 
     use super::*;
@@ -268,6 +339,10 @@ mod tests {
         fn predict(&self, inputs: &[Given], _: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, TaskError> {
             assert!(!inputs.contains(&Given::from("bad")), "a bad input");
             Ok(inputs.iter().map(|input| Ok(Prediction::new(input.to_string(), Default::default()))).collect())
+        }
+
+        fn example(&self) -> Result<Sample, TaskError> {
+            none()
         }
 
         fn look(&self, _: Option<&Given>, _: Wanted, _: &Pass) -> Result<Looked, TaskError> {

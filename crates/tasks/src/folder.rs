@@ -35,6 +35,9 @@ pub const REPORT: &str = "report.html";
 /// Lock file of the training process; without meaning afterwards.
 const LOCK: &str = ".training";
 
+/// How often a lock that is held is tried again.
+const LOCK_TRIES: usize = 10;
+
 /// Name of the folder with the checkpoints.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 
@@ -301,7 +304,16 @@ impl Description {
 pub(crate) fn lock(folder: &Path) -> Result<Arc<File>, TaskError> {
     let path = folder.join(LOCK);
     let file = File::create(&path).map_err(TaskError::io(&path))?;
-    match file.try_lock() {
+    let mut locked = file.try_lock();
+    for _ in 0..LOCK_TRIES {
+        // Somebody who looks whether the folder is being trained in holds the lock for an instant.
+        if !matches!(locked, Err(TryLockError::WouldBlock)) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        locked = file.try_lock();
+    }
+    match locked {
         Err(TryLockError::WouldBlock) => {
             let problem = "another process is training in it; wait for it to end, or name another folder with --out";
             Err(TaskError::folder(folder, problem))
@@ -309,6 +321,12 @@ pub(crate) fn lock(folder: &Path) -> Result<Arc<File>, TaskError> {
         // Without locks in the file system, training goes on unprotected.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(Arc::new(file)),
     }
+}
+
+/// Returns whether a process trains in a folder now.
+pub fn is_training(folder: &Path) -> bool {
+    let Ok(file) = File::open(folder.join(LOCK)) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
 /// Writes a file atomically and durably.

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use regard_data::SPECIALS;
 use regard_figures::{ColourScale, Figure, FigureError, Heatmap, ScaleBar, Table, ValueRange, number};
-use regard_inspect::{AttentionView, MapGroup};
+use regard_inspect::{AttentionView, HeadMap, MapGroup};
 use regard_nn::{AttentionKind, Inventory, Site};
 use serde::Serialize;
 
@@ -55,6 +56,26 @@ impl Pattern {
             Self::Broad => "broad",
         }
     }
+}
+
+/// What a head attends to, as means over queries.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Measured {
+    /// Entropy of the weights `a`, `−Σ a ln a`, in nats.
+    pub entropy: f64,
+    /// Mean distance `Σ a |i − j|` in tokens; in cross-attention, query positions are scaled to the length of the keys. `None` if
+    /// the tokens have no order.
+    pub distance: Option<f64>,
+    /// Pattern of the weights.
+    pub pattern: Pattern,
+    /// Share of the weight in the largest class of tokens.
+    pub mass: f64,
+}
+
+/// Measures what the heads of a layer attend to, in the order of its heads.
+pub fn measured(group: &MapGroup) -> Vec<Measured> {
+    let tokens = Tokens::of(group);
+    group.heads.par_iter().map(|head| tokens.look(head).measured(group.site)).collect()
 }
 
 /// The measurements of one head.
@@ -126,7 +147,7 @@ impl Heads {
             Better::Higher => self.score - score_without,
             Better::Lower => score_without - self.score,
         };
-        let (pattern, mass) = look.map(Look::pattern).unzip();
+        let look = look.map(|look| look.measured(Some(site)));
         self.heads.push(Head {
             name,
             site,
@@ -134,15 +155,10 @@ impl Heads {
             score_without,
             loss_without: without.scores.get("loss").copied(),
             cost,
-            entropy: look.map(Look::entropy),
-            // A pooling query has no position, and neither channels nor nodes are in an order.
-            distance: look
-                .filter(|_| {
-                    !matches!(site.kind, AttentionKind::Pooling | AttentionKind::Channels | AttentionKind::Edges)
-                })
-                .map(Look::distance),
-            pattern,
-            mass,
+            entropy: look.map(|look| look.entropy),
+            distance: look.and_then(|look| look.distance),
+            pattern: look.map(|look| look.pattern),
+            mass: look.map(|look| look.mass),
         });
     }
 
@@ -225,11 +241,31 @@ pub(crate) struct Look {
     entropy: f64,
     distance: f64,
     queries: usize,
-    /// Sum of the weights in each class of tokens.
-    classes: BTreeMap<Pattern, f64>,
+    /// Sum of the weights in each of [`Pattern::CLASSES`].
+    classes: [f64; Pattern::CLASSES.len()],
 }
 
 impl Look {
+    /// Adds the weights of a head.
+    fn watch(&mut self, tokens: &Tokens, head: &HeadMap) {
+        let rows = head.rows.iter().enumerate().take(tokens.queries.len());
+        // A row of zeros belongs to a query without keys, such as the first one of a network that attends to its past.
+        let counts = |(query, row): &(usize, &Vec<f32>)| {
+            !is_special(&tokens.group.queries[*query]) && row.iter().any(|&weight| weight > 0.0)
+        };
+        rows.filter(counts).for_each(|(query, row)| self.add(tokens, query, row));
+    }
+
+    /// Returns the measurements of a head of a layer.
+    pub fn measured(&self, site: Option<Site>) -> Measured {
+        let (pattern, mass) = self.pattern();
+        // A pooling query has no position, and neither channels nor nodes are in an order.
+        let is_ordered =
+            |site: &Site| !matches!(site.kind, AttentionKind::Pooling | AttentionKind::Channels | AttentionKind::Edges);
+        let distance = site.as_ref().is_none_or(is_ordered).then(|| self.distance());
+        Measured { entropy: self.entropy(), distance, pattern, mass }
+    }
+
     fn entropy(&self) -> f64 {
         self.entropy / self.queries.max(1) as f64
     }
@@ -240,58 +276,85 @@ impl Look {
 
     /// Returns the class with the largest share of the weight and that share; [`Pattern::Broad`] if the share is too small.
     fn pattern(&self) -> (Pattern, f64) {
-        let share = |pattern| self.classes.get(&pattern).copied().unwrap_or(0.0) / self.queries.max(1) as f64;
-        let largest = |best: (Pattern, f64), pattern: Pattern| {
-            if share(pattern) > best.1 { (pattern, share(pattern)) } else { best }
-        };
-        let (pattern, mass) = Pattern::CLASSES.into_iter().fold((Pattern::Broad, 0.0), largest);
+        let shares = self.classes.map(|sum| sum / self.queries.max(1) as f64);
+        let largest = |best: (Pattern, f64), one: (Pattern, f64)| if one.1 > best.1 { one } else { best };
+        let (pattern, mass) = Pattern::CLASSES.into_iter().zip(shares).fold((Pattern::Broad, 0.0), largest);
         (if mass >= PATTERN { pattern } else { Pattern::Broad }, mass)
     }
 
     /// Adds the weights of one query.
-    fn add(&mut self, group: &MapGroup, query: usize, weights: &[f32]) {
-        let place = own_place(group, query);
+    fn add(&mut self, tokens: &Tokens, query: usize, weights: &[f32]) {
+        let place = tokens.place(query);
+        let own = place.round() as usize;
         self.queries += 1;
-        for (key, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+        for (key, &weight) in weights.iter().enumerate().take(tokens.keys.len()).filter(|(_, weight)| **weight > 0.0) {
             let weight = f64::from(weight);
             self.entropy -= weight * weight.ln();
             self.distance += weight * (place - key as f64).abs();
-        }
-        for pattern in Pattern::CLASSES {
-            let keys = (0..group.keys.len()).filter(|&key| is_of(pattern, group, query, place, key));
-            let mass: f64 = keys.map(|key| f64::from(weights.get(key).copied().unwrap_or(0.0))).sum();
-            *self.classes.entry(pattern).or_default() += mass;
+            for (class, _) in tokens.classes(query, own, key).into_iter().enumerate().filter(|(_, is_in)| *is_in) {
+                self.classes[class] += weight;
+            }
         }
     }
 }
 
-/// Returns the position of a query among the keys. If queries and keys are two sequences, it is scaled to the length of the keys.
-fn own_place(group: &MapGroup, query: usize) -> f64 {
-    let of_itself = |site: Site| matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
-    let of_itself = group.site.is_none_or(of_itself);
-    match (of_itself, group.queries.len()) {
-        (true, _) | (_, ..2) => query as f64,
-        (false, queries) => query as f64 * (group.keys.len().max(1) - 1) as f64 / (queries - 1) as f64,
-    }
+/// What decides the classes of keys, found once for all heads of a layer.
+pub(crate) struct Tokens<'a> {
+    group: &'a MapGroup,
+    /// Number of each key's and each query's text; equal texts have equal numbers.
+    keys: Vec<usize>,
+    queries: Vec<usize>,
+    is_separator: Vec<bool>,
 }
 
-fn is_of(pattern: Pattern, group: &MapGroup, query: usize, place: f64, key: usize) -> bool {
-    let own = place.round() as usize;
-    // The nodes of a graph are in no order: only the query's own place means something.
-    if group.site.is_some_and(|site| site.kind == AttentionKind::Edges) {
-        return pattern == Pattern::Itself && key == own;
+impl<'a> Tokens<'a> {
+    pub fn of(group: &'a MapGroup) -> Self {
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut number = |token: &'a String| {
+            let next = numbers.len();
+            *numbers.entry(token.as_str()).or_insert(next)
+        };
+        let keys = group.keys.iter().map(&mut number).collect();
+        let queries = group.queries.iter().map(&mut number).collect();
+        Self { group, keys, queries, is_separator: group.keys.iter().map(|token| is_separator(token)).collect() }
     }
-    // A pooling query has no position.
-    let stands = group.site.is_none_or(|site| site.kind != AttentionKind::Pooling);
-    match pattern {
-        Pattern::Previous => stands && key + 1 == own,
-        Pattern::Next => stands && key == own + 1,
-        Pattern::Itself => stands && key == own,
-        Pattern::First => key == 0,
-        Pattern::Last => key + 1 == group.keys.len(),
-        Pattern::Same => key != own && group.keys[key] == group.queries[query],
-        Pattern::Separator => is_separator(&group.keys[key]),
-        Pattern::Broad => false,
+
+    /// Returns what a head of the layer attends to.
+    pub fn look(&self, head: &HeadMap) -> Look {
+        let mut look = Look::default();
+        look.watch(self, head);
+        look
+    }
+
+    /// Returns the position of a query among the keys. If queries and keys are two sequences, it is scaled to the length of the
+    /// keys.
+    fn place(&self, query: usize) -> f64 {
+        let of_itself = |site: Site| matches!(site.kind, AttentionKind::SelfAttention | AttentionKind::Edges);
+        let of_itself = self.group.site.is_none_or(of_itself);
+        match (of_itself, self.queries.len()) {
+            (true, _) | (_, ..2) => query as f64,
+            (false, queries) => query as f64 * (self.keys.len().max(1) - 1) as f64 / (queries - 1) as f64,
+        }
+    }
+
+    /// Returns for each of [`Pattern::CLASSES`] whether a key belongs to it, as a query at position `own` sees it.
+    fn classes(&self, query: usize, own: usize, key: usize) -> [bool; Pattern::CLASSES.len()] {
+        let kind = self.group.site.map(|site| site.kind);
+        // The nodes of a graph are in no order: only the query's own place means something.
+        if kind == Some(AttentionKind::Edges) {
+            return Pattern::CLASSES.map(|pattern| pattern == Pattern::Itself && key == own);
+        }
+        // A pooling query has no position.
+        let stands = kind != Some(AttentionKind::Pooling);
+        [
+            stands && key + 1 == own,
+            stands && key == own + 1,
+            stands && key == own,
+            key == 0,
+            key + 1 == self.keys.len(),
+            key != own && self.keys[key] == self.queries[query],
+            self.is_separator[key],
+        ]
     }
 }
 
@@ -307,15 +370,8 @@ fn is_separator(token: &str) -> bool {
 pub(crate) fn watch(view: &AttentionView, looks: &mut BTreeMap<(Site, usize), Look>) {
     for group in &view.groups {
         let Some(site) = group.site else { continue };
-        for head in &group.heads {
-            let look = looks.entry((site, head.head)).or_default();
-            let rows = head.rows.iter().enumerate().take(group.queries.len());
-            // A row of zeros belongs to a query without keys, such as the first one of a network that attends to its past.
-            let counts = |(query, row): &(usize, &Vec<f32>)| {
-                !is_special(&group.queries[*query]) && row.iter().any(|&weight| weight > 0.0)
-            };
-            rows.filter(counts).for_each(|(query, row)| look.add(group, query, row));
-        }
+        let tokens = Tokens::of(group);
+        group.heads.iter().for_each(|head| looks.entry((site, head.head)).or_default().watch(&tokens, head));
     }
 }
 
@@ -326,8 +382,6 @@ pub(crate) fn named(inventory: &Inventory) -> Vec<(Site, usize, String)> {
 
 #[cfg(test)]
 mod tests {
-    use regard_inspect::HeadMap;
-
     use super::*;
 
     fn look(tokens: &[&str], rows: Vec<Vec<f32>>) -> Look {

@@ -1,6 +1,7 @@
 //! One module per task, with its data, model, loss, metrics and predictions, and the trainer that all tasks share.
 #![forbid(unsafe_code)]
 
+pub mod answered;
 mod answers;
 pub mod auto;
 mod caption;
@@ -19,6 +20,7 @@ pub mod hugging_face;
 mod image;
 pub mod ink;
 pub mod input;
+pub mod lens;
 mod looked;
 mod memory;
 pub mod metrics;
@@ -43,6 +45,7 @@ pub mod task;
 pub mod train;
 mod translate;
 mod vectors;
+pub mod watch;
 pub mod weights;
 mod word_vectors;
 mod words;
@@ -53,7 +56,7 @@ pub use error::TaskError;
 use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag, TunedTranslate};
 pub use opened::{Examples, Opened, open, open_as};
 use run::kind_of;
-pub use run::{Finished, Kind, Request};
+pub use run::{Finished, Kind, Request, Watch};
 
 /// Returns all tasks, in the order in which users see them.
 // If this were inlined into the binary crate, the code of every task would be compiled there once more.

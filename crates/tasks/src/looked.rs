@@ -185,21 +185,45 @@ impl Looked {
         let path = path.as_ref();
         match (self, ViewFormat::of(path)?) {
             (Self::Attention(view), _) => view.save(path),
-            (_, ViewFormat::Json) => {
-                save_atomically(path, format!("{}\n", self.to_json()).as_bytes())?;
+            // A picture already shows where attention looks; whole maps beside it would hide that.
+            (Self::Picture(picture), ViewFormat::Html | ViewFormat::Svg | ViewFormat::Png)
+            | (Self::Both(picture, _), ViewFormat::Svg | ViewFormat::Png) => Ok(picture.figure.save(path)?),
+            (_, format) => {
+                save_atomically(path, &self.to_file(format)?)?;
                 Ok(Saved::default())
             }
-            // A picture already shows where attention looks; whole maps beside it would hide that.
-            (Self::Picture(picture), _) | (Self::Both(picture, _), ViewFormat::Svg | ViewFormat::Png) => {
-                Ok(picture.figure.save(path)?)
-            }
+        }
+    }
+
+    /// Returns the content of a file in a format, as [`save`](Self::save) writes it.
+    pub fn to_file(&self, format: ViewFormat) -> Result<Vec<u8>, InspectError> {
+        Ok(match (self, format) {
+            (Self::Attention(view), _) => view.to_file(format)?,
+            (_, ViewFormat::Json) => format!("{}\n", self.to_json()).into_bytes(),
+            (Self::Picture(picture) | Self::Both(picture, _), ViewFormat::Svg) => picture.figure.to_svg().into_bytes(),
+            (Self::Picture(picture) | Self::Both(picture, _), ViewFormat::Png) => picture.figure.to_png()?,
+            (Self::Picture(picture), ViewFormat::Html) => picture.figure.to_html().into_bytes(),
             (Self::Both(picture, view), ViewFormat::Html) => {
                 let maps = Section::new("Attention").content(view.to_interactive()?);
                 let drawn = Section::new("Picture").content(Content::Figure(picture.figure.clone()));
-                let page = Report::new(view.title.as_str()).section(drawn).section(maps);
-                save_atomically(path, page.to_html().as_bytes())?;
-                Ok(Saved::default())
+                Report::new(view.title.as_str()).section(drawn).section(maps).to_html().into_bytes()
             }
+        })
+    }
+
+    /// Returns the maps, if there are any.
+    pub fn view(&self) -> Option<&AttentionView> {
+        match self {
+            Self::Attention(view) | Self::Both(_, view) => Some(view),
+            Self::Picture(_) => None,
+        }
+    }
+
+    /// Returns the picture, if there is one.
+    pub fn picture(&self) -> Option<&Picture> {
+        match self {
+            Self::Picture(picture) | Self::Both(picture, _) => Some(picture),
+            Self::Attention(_) => None,
         }
     }
 }

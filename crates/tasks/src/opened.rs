@@ -22,7 +22,8 @@ use crate::input::{Given, InputKind};
 use crate::looked::Draw;
 use crate::memory;
 use crate::run::{parts_of, restored};
-use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Settings, Task};
+use crate::tag::LABELS;
+use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Sample, Settings, Task};
 use crate::train::newest_weights;
 use crate::weights;
 use crate::writer::Writer;
@@ -49,6 +50,19 @@ pub trait Opened: Send + Sync {
 
     /// Returns the attention layers of the model.
     fn inventory(&self) -> &Inventory;
+
+    /// Returns the labels that the model can answer, in the order of its outputs; empty if its answers are no labels.
+    fn labels(&self) -> &[String] {
+        &[]
+    }
+
+    /// Returns whether the model answers inputs. An encoder without a head does not.
+    fn predicts(&self) -> bool {
+        true
+    }
+
+    /// Returns an input that shows what the model does, as JSON that names no file, with the expected answer if it is known.
+    fn example(&self) -> Result<Sample, TaskError>;
 
     /// Scores the model on examples.
     fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError>;
@@ -175,12 +189,16 @@ fn no_positions<T: Task>(is_chosen: bool) -> TaskError {
 /// Largest number of inputs over which the behaviour of heads is averaged.
 const WATCHED: usize = 200;
 
+/// Text for a model of texts whose data are not there.
+pub(crate) const SENTENCE: &str = "I saw a saw.";
+
 /// An opened model of the task `T`.
 pub(crate) struct Model<T: Task> {
     task: T,
     model: T::Model,
     description: Description,
     inventory: Inventory,
+    labels: Vec<String>,
 }
 
 impl<T: Task> Model<T> {
@@ -207,7 +225,12 @@ impl<T: Task> Model<T> {
             return Err(TaskError::folder(path, problem));
         }
         let model = weights::load(model, tensors, &path)?.no_grad();
-        Ok(Self { task, model, description, inventory: init.inventory() })
+        // The file of a model that answers numbers has their scale.
+        let labels = match description.files.contains_key(LABELS) {
+            true => serde_json::from_slice(&folder.read(&description, LABELS)?).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Ok(Self { task, model, description, inventory: init.inventory(), labels })
     }
 
     /// Returns the task and its trained network.
@@ -283,6 +306,28 @@ impl<T: Task> Opened for Model<T> {
 
     fn inventory(&self) -> &Inventory {
         &self.inventory
+    }
+
+    fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    fn example(&self) -> Result<Sample, TaskError> {
+        let chosen = self.task.telling(&self.model);
+        let own = |input| Sample { given: self.task.given(&input), expected: String::new() };
+        chosen.map(own).or_else(|error| {
+            // Models of a user's data have no input that suits them better than one of those data, if they are still there.
+            let samples = match self.part(Examples::HeldOut) {
+                Ok((part, _)) => self.task.samples(&part, WATCHED),
+                Err(_) if T::INPUT == InputKind::Text => {
+                    vec![Sample { given: SENTENCE.into(), expected: String::new() }]
+                }
+                Err(_) => Vec::new(),
+            };
+            let read = |sample: Sample| Some((self.task.input(&sample.given).ok()?, sample.expected));
+            let found = samples.into_iter().find_map(read);
+            found.map(|(input, expected)| Sample { given: self.task.given(&input), expected }).ok_or(error)
+        })
     }
 
     fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError> {

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use burn::tensor::{Device, Tensor, TensorData};
 use regard_data::{Image, ImageSize, Split, decode_image, excerpt, read_image};
 use regard_figures::{Colour, FigureError, Tile};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::TaskError;
 use crate::input::{Given, InputKind};
@@ -71,6 +71,11 @@ pub(crate) fn built_in_name(split: Split, index: usize) -> String {
     format!("{BUILT_IN}{split}/{index}")
 }
 
+/// Returns a picture as [`read_picture`] reads it from JSON.
+pub(crate) fn given_picture(image: &Image) -> Given {
+    Given::Json(json!({ InputKind::Picture.key(): STANDARD.encode(image.to_png()) }))
+}
+
 /// Returns pictures of one size as a tensor `[pictures, channels, height, width]` with values from −1 (black) to 1.
 pub(crate) fn pictures_tensor<'a>(images: impl IntoIterator<Item = &'a Image>, device: &Device) -> Tensor<4> {
     let (mut values, mut count, mut size) = (Vec::new(), 0, ImageSize { channels: 1, height: 1, width: 1 });
@@ -94,8 +99,6 @@ pub(crate) fn tile(image: &Image) -> Result<Tile, FigureError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const SIZE: ImageSize = ImageSize { channels: 3, height: 2, width: 2 };

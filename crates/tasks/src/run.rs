@@ -24,6 +24,7 @@ use crate::settings::{Resolved, resolve_loosely};
 use crate::survey::Survey;
 use crate::task::{Better, Parts, Prediction, Sample, Settings, Task, Validate};
 use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, scored};
+use crate::watch::Live;
 use crate::weights;
 
 /// Number of held-out examples that are shown after training.
@@ -50,10 +51,22 @@ pub struct Request {
     pub seed: Option<u64>,
     /// Precision of large matrix products; replaces `train.precision`.
     pub precision: Option<Precision>,
+    /// Whether the run can be watched while it goes on; see [`watch`](crate::watch).
+    pub watch: Watch,
     /// Whether to resume a run even if its next steps cannot be bit-identical to those of an uninterrupted run.
     pub force: bool,
     /// What to do with given keys that the chosen kind of network does not have.
     pub unused: UnusedKeys,
+}
+
+/// Whether a run can be watched from outside. Its weights are the same either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// The run writes its metrics only.
+    #[default]
+    Off,
+    /// The run writes its progress and the maps of an example, too, and can be asked to stop; see [`watch`](crate::watch).
+    On,
 }
 
 /// What to do with keys of `[model]` that were given although the chosen kind of network does not have them.
@@ -174,35 +187,10 @@ impl<T: Task> Kind for Of<T> {
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Finished, TaskError> {
-        let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
-        observer.hear(&Event::Doing("reading the data".to_string()));
-        let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
-            Origin::Scratch => begin::<T>(request)?,
-            Origin::Checkpoint => resume::<T>(request)?,
-        };
-        if from == Origin::Scratch {
-            description.chosen.iter().for_each(|line| observer.hear(&Event::Note(line.clone())));
+        match request.watch {
+            Watch::Off => train::<T>(request, from, observer, stop),
+            Watch::On => train::<T>(request, from, &mut Live::new(observer, stop), stop),
         }
-        parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        if from == Origin::Scratch {
-            model = task.warm(model)?;
-            description.counted = counted(&task, &model);
-        }
-        let run = Run::new(
-            &task,
-            &parts,
-            model,
-            Place { folder: &folder, checkpoints, data: &data, from, force: request.force },
-            observer,
-        )?;
-        // Metrics and report will be written anew; the files of the model stay valid until then.
-        description.files.remove(METRICS);
-        description.files.remove(REPORT);
-        // Scores from an earlier end belong to other weights.
-        (description.finished, description.scores, description.data) = (false, None, data.clone());
-        folder.describe(&description)?;
-        let trained = run.go(&folder, observer, stop, deadline)?;
-        finish(&task, &parts, trained, &folder, &mut description, observer, stop)
     }
 
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
@@ -221,6 +209,44 @@ impl<T: Task> Kind for Of<T> {
         let lines = resolved.chosen.clone();
         Ok([lines, started::<T>(resolved.all_used()?)?.1.notes].concat())
     }
+}
+
+/// Trains a model and writes its folder.
+fn train<T: Task>(
+    request: &Request,
+    from: Origin,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Finished, TaskError> {
+    let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
+    observer.hear(&Event::Doing("reading the data".to_string()));
+    let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
+        Origin::Scratch => begin::<T>(request)?,
+        Origin::Checkpoint => resume::<T>(request)?,
+    };
+    if from == Origin::Scratch {
+        description.chosen.iter().for_each(|line| observer.hear(&Event::Note(line.clone())));
+    }
+    parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
+    if from == Origin::Scratch {
+        model = task.warm(model)?;
+        description.counted = counted(&task, &model);
+    }
+    let run = Run::new(
+        &task,
+        &parts,
+        model,
+        Place { folder: &folder, checkpoints, data: &data, from, force: request.force, watch: request.watch },
+        observer,
+    )?;
+    // Metrics and report will be written anew; the files of the model stay valid until then.
+    description.files.remove(METRICS);
+    description.files.remove(REPORT);
+    // Scores from an earlier end belong to other weights.
+    (description.finished, description.scores, description.data) = (false, None, data.clone());
+    folder.describe(&description)?;
+    let trained = run.go(&folder, observer, stop, deadline)?;
+    finish(&task, &parts, trained, &folder, &mut description, observer, stop)
 }
 
 /// Resolves the configuration of a new run. Given data decide what the user has not set, unless `auto` is off.

@@ -162,6 +162,9 @@ pub trait Task: Sized + Send + Sync + 'static {
     /// Reads an input; returns an error if the model cannot take it.
     fn input(&self, given: &Given) -> Result<Self::Input, TaskError>;
 
+    /// Returns an input as [`input`](Self::input) reads it from JSON, without the name of any file.
+    fn given(&self, input: &Self::Input) -> Given;
+
     /// Reads the inputs of a file in a format of the task's own, such as columns; returns `None` for one input per line.
     fn questions(&self, _path: &Path) -> Result<Option<Questions>, TaskError> {
         Ok(None)

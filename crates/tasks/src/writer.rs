@@ -126,6 +126,11 @@ impl Text {
         self.start.tokens.len()
     }
 
+    /// Returns the tokens before the text.
+    pub(crate) fn into_prompt(self) -> Vec<u32> {
+        self.start.tokens
+    }
+
     /// Returns the number of tokens written.
     pub fn written_tokens(&self) -> usize {
         self.written.len()

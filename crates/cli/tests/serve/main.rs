@@ -4,7 +4,9 @@
 mod binary;
 mod client;
 mod hostile;
+mod inspector;
 mod life;
 mod load;
 mod routes;
+mod runs;
 mod texts;

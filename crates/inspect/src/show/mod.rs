@@ -2,20 +2,25 @@
 //! computation, made with the layers themselves.
 
 pub mod attention;
+pub mod catalogue;
 pub mod cells;
 pub mod complexity;
 pub mod convolution;
 pub mod dense;
 pub mod embedding;
 pub mod equivariance;
+pub mod hard;
 pub mod heads;
 pub mod identity;
 mod limits;
+pub mod linear;
 pub mod lstm;
 pub mod masks;
 mod matrix;
 pub mod position;
 pub mod scaling;
+pub mod softmax;
+pub mod window;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

@@ -124,7 +124,7 @@ impl Pooling {
         let pooled: Tensor<2> = match (&self.attention, self.kind) {
             (Some(attention), _) => {
                 let x = padding.blank(x);
-                let scores = padding.fill(attention.scores(x.clone())?, f32::NEG_INFINITY);
+                let scores = padding.fill(pass.cooled(attention.scores(x.clone())?), f32::NEG_INFINITY);
                 // [batch, 1, seq]; all zeros in an empty sequence.
                 let weights = softmax(scores.swap_dims(1, 2))?;
                 return attention.mean(weights, x, lengths, pass);

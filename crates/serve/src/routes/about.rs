@@ -1,6 +1,7 @@
 //! Routes about the server and its models.
 
 use hyper::StatusCode;
+use regard_nn::{Mode, Site};
 use serde_json::{Value, json};
 
 use crate::body::{Response, json_response, response};
@@ -30,6 +31,7 @@ pub fn info(app: &App) -> Response {
     let limits = &app.limits;
     let document = json!({
         "name": "regard", "version": env!("CARGO_PKG_VERSION"), "models": models,
+        "runs": app.runs.is_some(),
         "limits": {
             "body_bytes": limits.body, "inputs": limits.inputs, "tokens": limits.tokens, "queue": limits.queue,
             "connections": limits.connections, "texts": limits.rows, "cache_bytes": limits.cache,
@@ -67,10 +69,23 @@ fn described(entry: &Entry) -> Value {
     let worker = entry.worker();
     let model = worker.model.as_ref();
     let writer = model.writer();
+    let (inventory, task) = (model.inventory(), model.description().task.as_str());
+    let layers: Vec<Value> = inventory.layers.iter().map(|&(site, heads)| layer(site, heads)).collect();
+    let writes_texts = writer.is_some() || task == "generate";
     json!({
-        "name": entry.folder.name, "task": model.description().task, "parameters": model.parameters(),
+        "name": entry.folder.name, "task": task, "parameters": model.parameters(),
         "input": model.input_kind().key(), "embedding_dimensions": worker.dimensions,
-        "writes_together": writer.is_some(), "chat": writer.is_some_and(|writer| writer.has_chat()),
-        "attention": model.inventory().list(),
+        "writes_together": writer.is_some(), "chat": writer.as_ref().is_some_and(|writer| writer.has_chat()),
+        "attention": inventory.list(), "layers": layers, "labels": model.labels(), "positions": inventory.positions,
+        "can": {
+            "predict": model.predicts(), "attention": !layers.is_empty(), "generate": writes_texts,
+            "lens": writer.is_some(), "write": task == "write",
+        },
     })
+}
+
+/// Describes an attention layer with the ways in which it can be switched off.
+fn layer(site: Site, heads: usize) -> Value {
+    let modes: Vec<&str> = Mode::ALL.into_iter().filter(|mode| mode.suits(&site)).map(Mode::name).collect();
+    json!({ "name": site.to_string(), "heads": heads, "kind": site.kind, "words": site.words(), "modes": modes })
 }

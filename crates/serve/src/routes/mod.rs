@@ -4,11 +4,17 @@ mod about;
 mod attention;
 mod chat;
 mod completions;
+mod cost;
 mod embeddings;
+mod example;
 mod generation;
 mod input;
+mod learn;
+mod lens;
 mod predict;
+mod query;
 mod rerank;
+mod runs;
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,32 +29,43 @@ use crate::body::{Response, read_document};
 use crate::connections::{Busy, Connection};
 use crate::error::{ApiError, WorkError};
 use crate::multipart::Inputs;
+use crate::page::{self, FILES, PAGE};
 use crate::queue::{Answer, Item, Waiter, Waiting, Work};
 use crate::server::App;
 use crate::worker::Worker;
 
-/// All routes with their methods.
-const ROUTES: [(&str, &str); 14] = [
+/// All routes with their methods. One that ends with a slash has all paths that begin with it.
+const ROUTES: [(&str, &str); 23] = [
+    (PAGE, "GET"),
+    (FILES, "GET"),
     ("/livez", "GET"),
     ("/readyz", "GET"),
     ("/health", "GET"),
     ("/info", "GET"),
     ("/metrics", "GET"),
     ("/openapi.json", "GET"),
+    ("/v1/show", "GET, POST"),
+    ("/v1/icl", "POST"),
+    ("/v1/runs", "GET"),
+    ("/v1/runs/", "GET, POST"),
     ("/v1/models", "GET"),
+    ("/v1/models/", "GET"),
+    ("/v1/example", "GET"),
     ("/v1/embeddings", "POST"),
     ("/v1/predict", "POST"),
     ("/v1/attention", "POST"),
+    ("/v1/cost", "POST"),
+    ("/v1/lens", "POST"),
     ("/v1/rerank", "POST"),
     ("/v1/completions", "POST"),
     ("/v1/chat/completions", "POST"),
-    ("/v1/models/", "GET"),
 ];
 
 /// Returns the route of a path, for metrics.
 pub fn name_of(path: &str) -> &'static str {
-    let known = ROUTES.iter().find(|(route, _)| *route == path).map(|(route, _)| *route);
-    known.unwrap_or(if path.starts_with("/v1/models/") { "/v1/models/" } else { "other" })
+    let names = || ROUTES.iter().map(|(route, _)| *route);
+    let is_under = |route: &&str| *route != PAGE && route.ends_with('/') && path.starts_with(*route);
+    names().find(|route| *route == path).or_else(|| names().find(is_under)).unwrap_or("other")
 }
 
 /// A request that is being answered.
@@ -76,25 +93,40 @@ pub async fn answer(
         let said = format!("there is no route {}; /openapi.json lists them", regard_data::excerpt(path));
         return Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_route", said));
     };
-    let is_allowed = head.method.as_str() == *allowed || (head.method == Method::HEAD && *allowed == "GET");
-    if !is_allowed {
+    let asked = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
+    if !allowed.split(", ").any(|allowed| allowed == asked) {
         return Err(ApiError::wrong_method(allowed));
     }
     let call = Call { app, headers: head.headers, connection, busy, deadline };
     match path {
+        PAGE => page::index(),
         "/livez" | "/health" => Ok(about::alive()),
         "/readyz" => about::ready(&call.app),
         "/info" => Ok(about::info(&call.app)),
         "/metrics" => Ok(about::metrics(&call.app)),
         "/openapi.json" => Ok(about::openapi()),
         "/v1/models" => Ok(about::models(&call.app)),
+        "/v1/example" => example::answer(call, head.uri.query()).await,
         "/v1/embeddings" => embeddings::answer(call, body).await,
         "/v1/predict" => predict::answer(call, body).await,
         "/v1/attention" => attention::answer(call, body).await,
+        "/v1/show" if head.method == Method::POST => learn::show(call, body).await,
+        "/v1/show" => Ok(learn::list()),
+        "/v1/icl" => learn::icl(call, body).await,
+        "/v1/cost" => cost::answer(call, body).await,
+        "/v1/lens" => lens::answer(call, body).await,
         "/v1/rerank" => rerank::answer(call, body).await,
         "/v1/completions" => completions::answer(call, body).await,
         "/v1/chat/completions" => chat::answer(call, body).await,
-        path => about::model(&call.app, path.trim_start_matches("/v1/models/")),
+        path => {
+            if let Some(name) = path.strip_prefix(FILES) {
+                page::file(name)
+            } else if let Some(rest) = path.strip_prefix("/v1/runs") {
+                runs::answer(call, &head.method, rest, head.uri.query(), body).await
+            } else {
+                about::model(&call.app, path.trim_start_matches("/v1/models/"))
+            }
+        }
     }
 }
 
@@ -120,11 +152,21 @@ impl Call {
         &self,
         work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
+        let waiting = Arc::new(Waiting::default());
+        // Dropped with this future when the client goes or the deadline passes.
+        let _waiter = Waiter(Arc::clone(&waiting));
+        let work = move || if waiting.is_gone() { Err(ApiError::late()) } else { work() };
         match timeout_at(self.deadline, tokio::task::spawn_blocking(work)).await {
             Ok(Ok(found)) => found,
             Ok(Err(_)) => Err(WorkError::Panicked.into()),
             Err(_) => Err(ApiError::late()),
         }
+    }
+
+    /// Gives one piece of work to a model and waits for the answer.
+    async fn one(&self, worker: &Worker, work: Work, tokens: usize) -> Result<Answer, ApiError> {
+        let found = self.work(worker, vec![(work, tokens)]).await?.pop();
+        Ok(found.unwrap_or(Err(WorkError::Retired))?)
     }
 
     /// Gives work to a model and waits for all answers, in order. Each work comes with its number of tokens.

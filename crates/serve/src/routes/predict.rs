@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::body::Incoming;
-use regard_nn::Ablation;
+use regard_nn::{Ablation, Temperature};
 use regard_tasks::Opened;
 use regard_tasks::input::{Given, InputKind};
+use regard_tasks::lens::read_tokens;
 use regard_tasks::task::Prediction;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ use super::Call;
 use crate::body::{Response, json_response};
 use crate::error::{ApiError, WorkError};
 use crate::multipart::Inputs;
-use crate::queue::{Answer, Without, Work};
+use crate::queue::{Answer, Changes, Work};
 use crate::worker::Worker;
 
 #[derive(Deserialize)]
@@ -24,6 +25,7 @@ struct Request {
     model: Option<String>,
     inputs: Vec<Value>,
     without: Option<String>,
+    temperature: Option<f64>,
 }
 
 pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
@@ -35,7 +37,7 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
         let said = format!("expected 1 to {} inputs, got {count}", limits.inputs);
         return Err(if count == 0 { ApiError::invalid("inputs", said) } else { ApiError::too_large("inputs", said) });
     }
-    let without = without(worker.model.as_ref(), request.without)?;
+    let changes = changes(worker.model.as_ref(), request.without, request.temperature)?.map(Arc::new);
     let reader = Arc::clone(&worker);
     let inputs = request.inputs;
     let read = call.blocking(move || Ok(inputs.into_iter().map(|input| given(&reader, input)).collect::<Vec<_>>()));
@@ -45,7 +47,7 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
         let said = format!("expected at most {} tokens in a request, got about {tokens}", limits.tokens);
         return Err(ApiError::too_large("inputs", said));
     }
-    let work = read.iter().flatten().map(|(given, size)| (Work::Predict(given.clone(), without.clone()), *size));
+    let work = read.iter().flatten().map(|(given, size)| (Work::Predict(given.clone(), changes.clone()), *size));
     let work: Vec<(Work, usize)> = work.collect();
     let mut answers = match work.is_empty() {
         true => Vec::new(),
@@ -59,7 +61,7 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
             Ok(_) => answers.next().unwrap_or(Err(WorkError::Retired)).map_err(ApiError::from),
         };
         results.push(match answer {
-            Ok(Answer::Prediction(whole, less)) => result(&whole, less.as_ref()),
+            Ok(Answer::Prediction(whole, changed)) => result(&whole, changed.as_ref()),
             Ok(_) => return Err(WorkError::Failed("no prediction".to_string()).into()),
             // What fails whatever the input is an error of the request.
             Err(error) if error.status() != StatusCode::UNPROCESSABLE_ENTITY => return Err(error),
@@ -77,20 +79,34 @@ pub fn document(prediction: &Prediction) -> Map<String, Value> {
     fields
 }
 
-fn result(whole: &Prediction, less: Option<&Prediction>) -> Value {
+/// Returns a prediction and, under `without`, that of the changed model.
+fn result(whole: &Prediction, changed: Option<&Prediction>) -> Value {
     let mut fields = document(whole);
-    if let Some(less) = less {
-        fields.insert("without".to_string(), Value::Object(document(less)));
+    if let Some(changed) = changed {
+        fields.insert("without".to_string(), Value::Object(document(changed)));
     }
     Value::Object(fields)
 }
 
-/// Finds the parts of a model to switch off.
-pub fn without(model: &dyn Opened, names: Option<String>) -> Result<Option<Arc<Without>>, ApiError> {
-    let Some(names) = names else { return Ok(None) };
-    let ablation =
-        Ablation::parse(&names, model.inventory()).map_err(|error| ApiError::invalid("without", error.to_string()))?;
-    Ok(Some(Arc::new(Without { names, ablation })))
+/// Reads what is changed in a model: parts that are switched off, by name, and the temperature of its attention.
+pub fn changes(
+    model: &dyn Opened,
+    without: Option<String>,
+    temperature: Option<f64>,
+) -> Result<Option<Changes>, ApiError> {
+    let parse = |names: &String| Ablation::parse(names, model.inventory());
+    let ablation = without.as_ref().map(parse).transpose();
+    let ablation = ablation.map_err(|error| ApiError::invalid("without", error.to_string()))?;
+    let wrong = |said: String| ApiError::invalid("temperature", said);
+    let temperature = temperature.map(Temperature::new).transpose().map_err(|error| wrong(error.to_string()))?;
+    if temperature.is_some() && model.inventory().layers.is_empty() {
+        return Err(wrong("this model has no attention, whose temperature could be changed".to_string()));
+    }
+    if ablation.is_none() && temperature.is_none() {
+        return Ok(None);
+    }
+    let (names, ablation) = (without.unwrap_or_default(), ablation.unwrap_or_default());
+    Ok(Some(Changes { names, ablation, temperature }))
 }
 
 /// Reads an input and estimates its number of tokens. No string of a request is taken as the path of a file.
@@ -107,9 +123,13 @@ pub fn given(worker: &Worker, input: Value) -> Result<(Given, usize), ApiError> 
             return Err(refuse("something else than base64"));
         }
     }
-    let tokens = match (input.as_str(), worker.model.checkpoint()) {
+    let text = input.as_str().or_else(|| input.get(InputKind::Text.key())?.as_str());
+    let tokens = match (text, worker.model.checkpoint()) {
         (Some(text), Some(checkpoint)) => checkpoint.count_tokens(text).map_err(WorkError::from)?,
-        (Some(text), None) => text.len() / 4 + 1,
+        (Some(text), None) => match worker.model.writer() {
+            Some(writer) => read_tokens(writer.as_ref(), text).map_err(WorkError::from)?.len(),
+            None => text.len() / 4 + 1,
+        },
         // Pictures and sounds have the same size for a model, whatever their files have.
         (None, _) if matches!(kind, InputKind::Picture | InputKind::Sound) => 256,
         (None, _) => count(&input),

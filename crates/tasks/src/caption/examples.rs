@@ -70,6 +70,13 @@ pub(super) fn built_in_scene(split: Split, index: usize, size: ImageSize) -> Res
     last.map(|scene| Raw::of_scene(scene, built_in_name(split, index), size)).transpose()
 }
 
+/// Returns a built-in picture, for a model of pictures without data of its own.
+pub(crate) fn built_in_picture(size: ImageSize) -> Result<Arc<Image>, DataError> {
+    let scene = scenes(Sizes { train: 1, dev: 0, test: 0 }, SEED).train.into_iter().next();
+    let scene = scene.expect("one scene was asked for");
+    Ok(Raw::of_scene(scene, built_in_name(Split::Train, 0), size)?.image)
+}
+
 /// A picture to describe, with all its sentences.
 #[derive(Debug, Clone)]
 pub struct Described {

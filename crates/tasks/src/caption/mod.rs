@@ -33,6 +33,7 @@ use serde_json::Value;
 pub use self::config::Config;
 use self::config::{DataConfig, NetworkConfig, hard};
 pub use self::examples::Described;
+pub(crate) use self::examples::built_in_picture;
 use self::examples::{Raw, built_in, built_in_scene, described, raw};
 use self::gaze::{Focus, Written, is_over_picture};
 pub use self::network::Captioner;
@@ -42,7 +43,7 @@ use crate::error::TaskError;
 use crate::folder::{Files, tokenizer_file};
 use crate::input::{Given, InputKind};
 use crate::notes;
-use crate::pictures::{GivenPicture, built_in_name, pictures_tensor, read_picture};
+use crate::pictures::{GivenPicture, built_in_name, given_picture, pictures_tensor, read_picture};
 use crate::rewards;
 use crate::rows::{SCORING, device_of, padded, spread};
 use crate::survey::{RawExample, RawInput};
@@ -324,6 +325,10 @@ impl Task for Captions {
             }
             GivenPicture::BuiltIn(split, index) => self.scene(split, index),
         }
+    }
+
+    fn given(&self, input: &Described) -> Given {
+        given_picture(&input.image)
     }
 
     fn predict(&self, model: &Captioner, inputs: &[Described], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {

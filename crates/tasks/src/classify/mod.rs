@@ -411,6 +411,10 @@ impl Task for Classify {
         Ok(Typed { text: text.to_string(), encoded })
     }
 
+    fn given(&self, input: &Typed) -> Given {
+        Given::from(input.text.as_str())
+    }
+
     fn predict(&self, model: &Classifier, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let rows: Vec<&[u32]> = inputs.iter().map(|input| input.encoded.ids.as_slice()).collect();
         let outputs = self.outputs(model, &rows, pass)?;

@@ -394,6 +394,13 @@ impl Task for Compose {
         example.ok_or_else(|| TaskError::input("input", self.expected(), excerpt(&numbers.to_string())))
     }
 
+    fn given(&self, input: &Example) -> Given {
+        match self.config.data.form {
+            Form::Permutations => input.text().into(),
+            Form::Grid => input.given(),
+        }
+    }
+
     fn predict(&self, model: &Composer, inputs: &[Example], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let mut predictions = Vec::with_capacity(inputs.len());
         for examples in inputs.chunks(256) {

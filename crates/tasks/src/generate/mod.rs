@@ -313,6 +313,10 @@ impl Task for Generate {
         self.prompt(given.text()?)
     }
 
+    fn given(&self, input: &Vec<u32>) -> Given {
+        Given::from(self.tokenizer.decode(input))
+    }
+
     fn predict(&self, model: &Network, inputs: &[Vec<u32>], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         // The same seed for each prompt, so that its answer does not depend on the other prompts.
         let prompts: Vec<(Vec<u32>, u64)> = inputs.iter().map(|prompt| (prompt.clone(), self.config.seed)).collect();

@@ -24,7 +24,7 @@ use regard_nn::models::graph::{GraphClassifier, GraphClassifierConfig, GraphNetw
 use regard_nn::models::target;
 use regard_nn::{AttentionKind, Init, LayerPath, Pass, Site};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::block::Block;
 pub use self::config::Config;
@@ -357,6 +357,11 @@ impl Task for Nodes {
             let expected = format!("a node of the graph, which has {}, such as {}", whole.names.len(), listed(&some));
             TaskError::input("node", expected, excerpt(&name))
         })
+    }
+
+    fn given(&self, input: &Asked) -> Given {
+        let name = self.asked().ok().and_then(|whole| whole.names.get(input.node).cloned());
+        Given::Json(json!({ InputKind::Node.key(): name }))
     }
 
     fn predict(&self, model: &GraphClassifier, inputs: &[Asked], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {

@@ -11,7 +11,7 @@ use regard_inspect::show::Shown;
 use regard_inspect::show::position::show_trained;
 use regard_nn::{Capture, Inventory, Means, Pass, Wanted};
 
-use super::answer::{Read, joined};
+use super::answer::{Read, joined, mask_token};
 use super::chat::ChatTemplate;
 use super::dump::Dump;
 use super::generate::CheckpointWriter;
@@ -22,6 +22,7 @@ use super::scaling::Scaling;
 use super::sentence::{Sentences, longest};
 use super::verify::{self, Comparison, ending};
 use super::{TASK, export};
+use crate::caption::built_in_picture;
 use crate::decode::Wish;
 use crate::error::TaskError;
 use crate::folder::{Description, TOKENIZER};
@@ -29,9 +30,9 @@ use crate::heads::Heads;
 use crate::ink::{Ink, PenOptions, PenRequest};
 use crate::input::{Given, InputKind};
 use crate::looked::{Legend, Looked};
-use crate::opened::{Examples, Opened};
-use crate::pictures::{GivenPicture, read_picture};
-use crate::task::{Evaluation, Prediction, Prompt, Questions};
+use crate::opened::{Examples, Opened, SENTENCE};
+use crate::pictures::{GivenPicture, given_picture, read_picture};
+use crate::task::{Evaluation, Prediction, Prompt, Questions, Sample};
 use crate::writer::Writer;
 
 /// A loaded checkpoint with its tokeniser and the settings of its use.
@@ -43,7 +44,11 @@ pub struct Checkpoint {
     sentences: OnceLock<Sentences>,
     generation: OnceLock<Generation>,
     template: OnceLock<ChatTemplate>,
+    labels: OnceLock<Vec<String>>,
 }
+
+/// Height and width of the picture that an image classifier is shown as an example.
+const EXAMPLE_SIDE: usize = 128;
 
 /// An input of `regard dump`.
 #[derive(Debug, Clone)]
@@ -70,8 +75,8 @@ impl Checkpoint {
         let mut description = Description::new(TASK, loaded.settings.clone());
         description.finished = true;
         let loaded = Loaded { network, ..loaded };
-        let (sentences, generation, template) = Default::default();
-        Ok(Some(Self { loaded, tokenizer, description, sentences, generation, template }))
+        let (sentences, generation, template, labels) = Default::default();
+        Ok(Some(Self { loaded, tokenizer, description, sentences, generation, template, labels }))
     }
 
     /// Returns how texts become vectors.
@@ -265,6 +270,33 @@ impl Opened for Checkpoint {
 
     fn inventory(&self) -> &Inventory {
         &self.loaded.inventory
+    }
+
+    fn labels(&self) -> &[String] {
+        self.labels.get_or_init(|| {
+            let names = self.loaded.settings["id2label"].as_object().map_or(0, |names| names.len());
+            (0..names).map(|at| self.label(at)).collect()
+        })
+    }
+
+    fn predicts(&self) -> bool {
+        !matches!(&self.loaded.network, Network::Encoder(model) if model.head.output.is_none())
+    }
+
+    fn example(&self) -> Result<Sample, TaskError> {
+        let given = match &self.loaded.config {
+            &NetworkConfig::Image { channels, .. } => {
+                let size = ImageSize { channels, height: EXAMPLE_SIDE, width: EXAMPLE_SIDE };
+                let image = built_in_picture(size)?;
+                given_picture(&image)
+            }
+            NetworkConfig::Words(_) => {
+                let (mask, _) = mask_token(self.tokenizer()?)?;
+                format!("The cat {mask} on the mat.").into()
+            }
+            _ => SENTENCE.into(),
+        };
+        Ok(Sample { given, expected: String::new() })
     }
 
     fn evaluate(&self, examples: Examples, pass: &Pass) -> Result<Evaluation, TaskError> {

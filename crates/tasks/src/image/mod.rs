@@ -38,7 +38,7 @@ use crate::error::TaskError;
 use crate::folder::Files;
 use crate::input::{Given, InputKind};
 use crate::notes;
-use crate::pictures::{GivenPicture, built_in_name, read_picture, tile};
+use crate::pictures::{GivenPicture, built_in_name, given_picture, read_picture, tile};
 use crate::rows::{device_of, spread};
 use crate::survey::{RawExample, RawInput};
 use crate::task::{Evaluation, Legend, Loss, Parts, Prediction, Questions, Sample, Task};
@@ -345,6 +345,10 @@ impl Task for Images {
             _ => format!("a number below {count}, the number of {split} digits"),
         };
         Err(TaskError::input("input", expected, excerpt(&name)))
+    }
+
+    fn given(&self, input: &Shown) -> Given {
+        given_picture(&input.image)
     }
 
     fn predict(&self, model: &ImageClassifier, inputs: &[Shown], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {

@@ -358,6 +358,10 @@ impl Task for Pretrain {
         Ok(Typed { text: text.to_string(), row: self.typed_row(text)? })
     }
 
+    fn given(&self, input: &Typed) -> Given {
+        Given::from(input.text.as_str())
+    }
+
     fn predict(
         &self,
         model: &MaskedLanguageModel,

@@ -21,18 +21,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use burn::tensor::Device;
 use regard_data::builtin::{self, SPOKEN};
 use regard_data::{
-    Member, Recording, Scaler, Source, Split, Splits, batches, excerpt, in_order, load_recordings, read_recordings,
-    recording_names,
+    Member, Recording, Scaler, Sound, Source, Split, Splits, batches, encode_wav, excerpt, in_order, load_recordings,
+    read_recordings, recording_names,
 };
 use regard_inspect::count::Description;
 use regard_inspect::show::position::Trained;
 use regard_nn::models::vectors::{AnswerPer, VectorModel, VectorModelConfig};
 use regard_nn::{AttentionKind, Init, LayerPath, Pass};
 use regard_ops::{CtcTargets, ctc_loss, log_softmax};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::config::Config;
 use self::config::{Aim, DataConfig};
@@ -377,6 +379,11 @@ impl Task for Speech {
         let samples = sound.at_rate(data.rate).samples;
         check_heard(&name, samples.len(), &self.ear)?;
         Ok(Sounding { samples, name })
+    }
+
+    fn given(&self, input: &Sounding) -> Given {
+        let sound = Sound { rate: self.config.data.rate, samples: input.samples.clone() };
+        Given::Json(json!({ InputKind::Sound.key(): STANDARD.encode(encode_wav(&sound)) }))
     }
 
     fn predict(&self, model: &VectorModel, inputs: &[Sounding], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {

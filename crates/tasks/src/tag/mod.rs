@@ -343,6 +343,10 @@ impl Task for Tag {
         Ok(self.asked(words))
     }
 
+    fn given(&self, input: &Encoded) -> Given {
+        Given::from(input.tokens.join(" "))
+    }
+
     fn predict(&self, model: &Tagger, inputs: &[Encoded], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let Tagging { tags: found, probabilities, .. } = self.tagged(model, inputs, pass)?;
         let predict = |((sentence, tags), probabilities): ((&Encoded, &Vec<usize>), &Vec<f64>)| {

@@ -29,7 +29,9 @@ pub use self::share::parts;
 pub use self::step_gradients::StepGradients;
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
+use crate::run::Watch;
 use crate::task::{Evaluation, Parts, Settings, Task};
+use crate::watch::Snapshots;
 use crate::weights;
 
 /// Approximate number of points of the loss curve that a run writes to its metrics.
@@ -57,6 +59,8 @@ pub(crate) struct Place<'a> {
     pub data: &'a str,
     /// Weights that the run starts from.
     pub from: Origin,
+    /// Whether the run writes what a watcher sees.
+    pub watch: Watch,
     /// Whether to resume even if the next steps cannot be bit-identical to those of an uninterrupted run.
     pub force: bool,
 }
@@ -98,6 +102,8 @@ pub(crate) struct Run<'a, T: Task> {
     plan: Vec<Vec<usize>>,
     checkpoints: Checkpoints,
     journal: Journal,
+    /// Snapshots of an example, if the run is watched.
+    snapshots: Option<Snapshots>,
 }
 
 impl<'a, T: Task> Run<'a, T> {
@@ -107,7 +113,7 @@ impl<'a, T: Task> Run<'a, T> {
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
-        Place { folder, mut checkpoints, data, from, force }: Place,
+        Place { folder, mut checkpoints, data, from, force, watch }: Place,
         observer: &mut dyn Observer,
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
@@ -135,6 +141,10 @@ impl<'a, T: Task> Run<'a, T> {
             state = saved.state;
             state.conditions = conditions;
         }
+        let snapshots = match watch {
+            Watch::Off => None,
+            Watch::On => Some(Snapshots::of(folder.path(), state.step)?),
+        };
         let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
         let plan = task.plan(&parts.train, state.epoch);
         if plan.is_empty() {
@@ -153,6 +163,7 @@ impl<'a, T: Task> Run<'a, T> {
             plan,
             checkpoints,
             journal,
+            snapshots,
         };
         run.steps = run.total();
         if run.state.step > run.steps {
@@ -182,6 +193,9 @@ impl<'a, T: Task> Run<'a, T> {
         if let Some(what) = self.task.preparation().filter(|_| self.state.step < self.steps) {
             observer.hear(&Event::Doing(what.to_string()));
             watched(what, observer, stop, |pass| self.task.prepare(&self.parts.train, &self.model().valid(), pass))?;
+        }
+        if first == 0 {
+            self.take_snapshot(observer);
         }
         while self.state.evaluation_due || (self.state.step < self.steps && !self.is_stale()) {
             if self.state.evaluation_due {
@@ -318,6 +332,7 @@ impl<'a, T: Task> Run<'a, T> {
             return Ok(false);
         };
         self.state.evaluation_due = false;
+        self.take_snapshot(observer);
         let step = self.state.step;
         let worth = evaluation.worth();
         let (improves, best) = match self.config.keep {
@@ -340,6 +355,16 @@ impl<'a, T: Task> Run<'a, T> {
         let main = evaluation.main;
         observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, main, best });
         Ok(true)
+    }
+
+    /// Writes what the model does with the example of a run that is watched.
+    fn take_snapshot(&mut self, observer: &mut dyn Observer) {
+        let Some(mut snapshots) = self.snapshots.take() else { return };
+        if let Err(error) = snapshots.take(self.task, self.parts, &self.model().valid(), self.state.step) {
+            let said = format!("the maps of an example cannot be written: {error}; the run goes on without them");
+            observer.hear(&Event::Warning(said));
+        }
+        self.snapshots = Some(snapshots);
     }
 
     /// Compares a score and its loss with the best of each so far. Returns whether one of them is as good, and whether both are.

@@ -386,6 +386,10 @@ impl Task for Translate {
         Ok(Typed { text: text.to_string(), ids })
     }
 
+    fn given(&self, input: &Typed) -> Given {
+        Given::from(input.text.as_str())
+    }
+
     fn predict(&self, model: &Translator, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let sources: Vec<&[u32]> = inputs.iter().map(|input| input.ids.as_slice()).collect();
         let found = self.search(model, &sources, pass)?;

@@ -437,6 +437,10 @@ impl Task for VectorTask {
         Ok(input)
     }
 
+    fn given(&self, input: &Typed) -> Given {
+        given(&input.0, self.width())
+    }
+
     fn predict(&self, model: &VectorModel, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let windows: Vec<&[f32]> = inputs.iter().map(|input| self.seen(input)).collect();
         let outputs = self.outputs(model, &windows, pass)?;

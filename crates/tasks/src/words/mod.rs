@@ -341,6 +341,10 @@ impl Task for Words {
         given.text().map(str::to_string)
     }
 
+    fn given(&self, input: &String) -> Given {
+        Given::from(input.as_str())
+    }
+
     fn predict(&self, model: &WordVectors, inputs: &[String], _: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let table = self.table(model);
         inputs.iter().map(|input| self.answer(&table, input)).collect()

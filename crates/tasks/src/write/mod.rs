@@ -353,6 +353,10 @@ impl Task for WriteTask {
         Ok(Typed { points: Some(self.beginning(&handwritten)?.points), ..typed })
     }
 
+    fn given(&self, input: &Typed) -> Given {
+        Given::from(input.text.as_str())
+    }
+
     fn predict(&self, model: &Handwriting, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         // The same seed for each text, so that its answer does not depend on the other texts.
         let wishes: Vec<Wish> = inputs.iter().map(|input| self.wish(input)).collect();

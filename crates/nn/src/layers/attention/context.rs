@@ -206,7 +206,8 @@ impl ContextAttention {
             Selection::Hard { estimator } => estimator,
             Selection::Soft => return self.soft(queries, sources, first_row, pass),
         };
-        let scores = sources.padding.fill_keys(self.score.forward(queries, &sources.keys)?, f32::NEG_INFINITY);
+        let scores = pass.cooled(self.score.forward(queries, &sources.keys)?);
+        let scores = sources.padding.fill_keys(scores, f32::NEG_INFINITY);
         let log_weights = log_softmax(scores)?;
         let weights = log_weights.clone().exp();
         self.heads.capture_weights(&weights, sources.lengths.as_deref(), first_row, pass)?;
@@ -229,7 +230,7 @@ impl ContextAttention {
             let context = self.heads.attend(q, k, v, &options, first_row, pass)?.squeeze_dim(1);
             return Ok(Context { context, choice: None });
         }
-        let scores = self.score.forward(queries, &sources.keys)?;
+        let scores = pass.cooled(self.score.forward(queries, &sources.keys)?);
         let weights = softmax(sources.padding.fill_keys(scores, f32::NEG_INFINITY))?;
         self.heads.capture_weights(&weights, sources.lengths.as_deref(), first_row, pass)?;
         let context = weights.matmul(sources.values.clone());

@@ -119,7 +119,7 @@ impl CrossAttention {
                 let [q, k, _] = apart();
                 self.heads.capture(&q, &k, &options, first_row, pass)?;
             }
-            attention_crossed(q, kv, self.n_heads, self.kv_heads, &options)?
+            attention_crossed(q, kv, self.n_heads, self.kv_heads, &pass.at_temperature(&options, self.d_head))?
         };
         if self.heads.are_off(pass) {
             return Ok(onto.unwrap_or_else(|| Tensor::zeros(shape, &mixed.device())));

@@ -185,6 +185,7 @@ impl GaussianWindow {
         first_row: usize,
         pass: &Pass,
     ) -> Result<(Window, Tensor<4>), NnError> {
+        pass.check_no_temperature("a Gaussian window")?;
         let ([batch, width, _], n_components) = (text.characters.dims(), self.n_components);
         let d_hidden = self.projection.weight.dims()[0];
         check_input("hidden", &hidden, [Size::Is(batch), Size::Any("seq"), Size::Is(d_hidden)])?;

@@ -194,13 +194,15 @@ impl GraphAttention {
         let (h, scores) = match &self.score {
             Score::Static(score) => {
                 let h = by_head(x.through(&self.values)?);
-                let [sources, targets] = [&score.source, &score.target].map(|a| scores(&h, a));
+                // Dividing both parts of a score divides what the leaky ReLU makes of it.
+                let [sources, targets] = [&score.source, &score.target].map(|a| pass.cooled(scores(&h, a)));
                 (h, Scores::Nodes { sources, targets })
             }
             Score::Dynamic(score) => {
                 let h = by_head(x.clone().through(&self.values)?);
                 let targets = by_head(x.through(&score.target)?);
-                (h.clone(), Scores::Edges(edge_scores(h, targets, score.vector.val(), graph, self.slope)?))
+                let scores = edge_scores(h.clone(), targets, score.vector.val(), graph, self.slope)?;
+                (h, Scores::Edges(pass.cooled(scores)))
             }
         };
         let options =

@@ -149,6 +149,7 @@ impl LinearAttention {
     /// # Shapes
     /// `x` `[batch, seq, d_model]` → the same.
     pub fn forward(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<3>, NnError> {
+        pass.check_no_temperature("linear attention")?;
         let [q, k, v] = self.project(x)?;
         self.merge(self.linear_heads().attend(q, k, v, None, pass)?)
     }

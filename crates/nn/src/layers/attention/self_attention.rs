@@ -124,20 +124,23 @@ impl SelfAttention {
             let [q, k, v] = self.split(qkv);
             return Ok(join_heads(match self.weighing {
                 Weighing::Softmax => self.heads.attend(q, k, v, options, 0, pass)?,
-                Weighing::Linear => self.linear(options)?.attend(q, k, v, options.lengths.as_deref(), pass)?,
+                Weighing::Linear => self.linear(options, pass)?.attend(q, k, v, options.lengths.as_deref(), pass)?,
             }));
         }
         if pass.capture().is_some() {
             let [q, k, _] = self.split(qkv.clone());
             match self.weighing {
                 Weighing::Softmax => self.heads.capture(&q, &k, options, 0, pass)?,
-                Weighing::Linear => self.linear(options)?.capture(&q, &k, options.lengths.as_deref(), pass)?,
+                Weighing::Linear => self.linear(options, pass)?.capture(&q, &k, options.lengths.as_deref(), pass)?,
             }
         }
         Ok(match self.weighing {
-            Weighing::Softmax => attention_packed(qkv, self.n_heads, self.kv_heads, options)?,
+            Weighing::Softmax => {
+                let scored = pass.at_temperature(options, self.d_head);
+                attention_packed(qkv, self.n_heads, self.kv_heads, &scored)?
+            }
             Weighing::Linear => {
-                let (lengths, linear) = (options.lengths.as_deref(), self.linear(options)?.options);
+                let (lengths, linear) = (options.lengths.as_deref(), self.linear(options, pass)?.options);
                 linear_attention_packed(qkv, self.n_heads, self.kv_heads, lengths, linear)?
             }
         })
@@ -161,7 +164,7 @@ impl SelfAttention {
                     self.heads.attend(q, k, v, options, first_row, &pass)
                 }
                 Weighing::Linear => {
-                    let linear = self.linear(options)?;
+                    let linear = self.linear(options, &pass)?;
                     refuse("lengths", options.lengths.is_some(), "a running state has no padding")?;
                     cache.advance(|state| linear.attend_after(state, q, k, v, &pass))
                 }
@@ -183,12 +186,13 @@ impl SelfAttention {
     }
 
     /// Returns linear attention with these options, or an error if they have what only softmax attention has.
-    fn linear(&self, options: &AttentionOptions) -> Result<LinearHeads<'_>, OpError> {
+    fn linear(&self, options: &AttentionOptions, pass: &Pass) -> Result<LinearHeads<'_>, NnError> {
+        pass.check_no_temperature("linear attention")?;
         let why = "linear attention does not have it";
         let direction = match options.mask {
             Mask::Full => Direction::Bidirectional,
             Mask::Causal => Direction::Causal,
-            Mask::Window { .. } => return Err(OpError::Option { what: "window", why: why.to_string() }),
+            Mask::Window { .. } => return Err(OpError::Option { what: "window", why: why.to_string() }.into()),
         };
         refuse("scale", options.scale.is_some(), why)?;
         refuse("boolean mask", options.allowed.is_some(), why)?;

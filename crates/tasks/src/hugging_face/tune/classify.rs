@@ -472,6 +472,10 @@ impl Task for TunedClassify {
         Ok(Typed { text: text.to_string(), encoded })
     }
 
+    fn given(&self, input: &Typed) -> Given {
+        Given::from(input.text.as_str())
+    }
+
     fn predict(&self, model: &Network, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let texts: Vec<&PublishedText> = inputs.iter().map(|input| &input.encoded).collect();
         let predict = |output: &Vec<f32>| {

@@ -316,6 +316,11 @@ impl Task for TunedGenerate {
         }
     }
 
+    fn given(&self, input: &Vec<u32>) -> Given {
+        let text = self.base.tokenizer().and_then(|tokenizer| Ok(tokenizer.decode(input)?));
+        Given::from(text.unwrap_or_default())
+    }
+
     fn predict(&self, model: &Network, inputs: &[Vec<u32>], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         // The same seed for each prompt, so that its answer does not depend on the other prompts.
         let prompts: Vec<(Vec<u32>, u64)> = inputs.iter().map(|prompt| (prompt.clone(), self.config.seed)).collect();

@@ -26,7 +26,7 @@ use crate::hugging_face::scaling::{PREPROCESSOR, Scaling};
 use crate::image::raw_pictures;
 use crate::input::{Given, InputKind};
 use crate::notes;
-use crate::pictures::{GivenPicture, read_picture};
+use crate::pictures::{GivenPicture, given_picture, read_picture};
 use crate::rows::{device_of, spread};
 use crate::run_config::{DataSection, RunConfig};
 use crate::survey::RawExample;
@@ -287,6 +287,10 @@ impl Task for TunedImages {
             GivenPicture::Image(image) => Ok(Shown { image, name }),
             GivenPicture::BuiltIn(..) => Err(TaskError::input("input", "a picture file", excerpt(&name))),
         }
+    }
+
+    fn given(&self, input: &Shown) -> Given {
+        given_picture(&input.image)
     }
 
     fn predict(&self, model: &Network, inputs: &[Shown], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {

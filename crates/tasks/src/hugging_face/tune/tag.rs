@@ -283,6 +283,10 @@ impl Task for TunedTag {
         self.sentence(words, tags)
     }
 
+    fn given(&self, input: &Sentence) -> Given {
+        Given::from(input.encoded.tokens.join(" "))
+    }
+
     fn predict(&self, model: &Network, inputs: &[Sentence], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let (found, _) = self.tagged(model, &inputs.iter().collect::<Vec<_>>(), pass)?;
         let predict = |(sentence, (tags, probabilities)): (&Sentence, &Probable)| {

@@ -413,6 +413,10 @@ impl Task for TunedTranslate {
         Ok(Typed { text: text.to_string(), encoded })
     }
 
+    fn given(&self, input: &Typed) -> Given {
+        Given::from(input.text.as_str())
+    }
+
     fn predict(&self, model: &Network, inputs: &[Typed], pass: &Pass) -> Result<Vec<Prediction>, TaskError> {
         let sources: Vec<&[u32]> = inputs.iter().map(|input| input.encoded.ids.as_slice()).collect();
         let found = self.texts(&self.translated(model, &sources, pass)?)?;

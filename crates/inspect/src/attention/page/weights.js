@@ -1,10 +1,18 @@
 // Weights and colours. Nothing here needs a page.
+export { ABSENT, LARGEST_CELL, MEAN, UNIT, absent, colourOf, css, difference, firstCell, inkUpon, inputsOf, labelled, largest, mean, measured, palette, pooled, said, strongest, unpack, visible };
+
 // Colours from white to dark blue, as in the figures; in dark mode from the dark background to bright.
 const LIGHT = [
   [255, 255, 255], [225, 236, 247], [195, 217, 238], [156, 195, 226], [110, 168, 211],
   [68, 137, 193], [34, 104, 168], [13, 71, 136], [8, 40, 92],
 ];
 const DARK = [[30, 30, 34], [28, 62, 104], [36, 110, 168], [92, 170, 214], [176, 220, 236], [250, 252, 255]];
+// Colours of signed values, from blue through the background to red, as in the figures.
+const LIGHT_SIGNED = [
+  [31, 78, 156], [74, 127, 193], [143, 180, 220], [207, 223, 240], [255, 255, 255],
+  [247, 213, 204], [232, 156, 140], [207, 95, 85], [161, 29, 46],
+];
+const DARK_SIGNED = [[150, 200, 255], [74, 127, 193], [38, 64, 104], [30, 30, 34], [110, 44, 40], [207, 95, 85], [255, 176, 160]];
 const ABSENT = [136, 136, 136];
 const UNIT = 10000;
 const MEAN = -1;
@@ -33,12 +41,28 @@ function measured(height, width, values) {
   return { height: height, width: width, values: values, largest: most, usual: usual || most };
 }
 
+// Returns the largest absolute value.
 function largest(values) {
   let most = 0;
   for (let i = 0; i < values.length; i++) {
-    if (values[i] > most) most = values[i];
+    const value = Math.abs(values[i]);
+    if (value > most) most = value;
   }
   return most;
+}
+
+// Returns a map whose weights are not known yet. `like` is a smaller map with its scale.
+function absent(height, width, like) {
+  const values = new Float32Array(height * width).fill(NaN);
+  return { height: height, width: width, values: values, largest: like.largest, usual: like.usual };
+}
+
+// Returns the map of `after − before`, or null if their shapes differ.
+function difference(after, before) {
+  if (after.height !== before.height || after.width !== before.width) return null;
+  const map = measured(after.height, after.width, after.values.map((value, at) => value - before.values[at]));
+  map.isSigned = true;
+  return map;
 }
 
 // Returns the mean of maps of equal shape.
@@ -61,10 +85,18 @@ function pooled(map, side) {
     for (let column = 0; column < map.width; column++) {
       const at = to + Math.floor(column * width / map.width);
       const value = map.values[row * map.width + column];
-      if (!(values[at] >= value) && value === value) values[at] = value;
+      if (value === value && !(Math.abs(values[at]) >= Math.abs(value))) values[at] = value;
     }
   }
-  return { height: height, width: width, values: values, largest: map.largest, usual: map.usual };
+  return { height: height, width: width, values: values, largest: map.largest, usual: map.usual, isSigned: map.isSigned };
+}
+
+// Returns the colours of weights and of differences, for a light or a dark page.
+function palette(isDark) {
+  return {
+    weights: { list: ramp(isDark ? DARK : LIGHT), isSigned: false },
+    differences: { list: ramp(isDark ? DARK_SIGNED : LIGHT_SIGNED), isSigned: true },
+  };
 }
 
 // Interpolates 256 colours between the stops.
@@ -81,8 +113,9 @@ function ramp(stops) {
 
 function colourOf(colours, value, most) {
   if (value !== value) return ABSENT;
-  const place = most > 0 ? value / most : 0;
-  return colours[Math.max(0, Math.min(255, Math.round(place * 255)))];
+  const share = most > 0 ? value / most : 0;
+  const place = colours.isSigned ? (share + 1) / 2 : share;
+  return colours.list[Math.max(0, Math.min(255, Math.round(place * 255)))];
 }
 
 // Returns black or white, whichever is more readable on the colour.
@@ -98,14 +131,13 @@ function said(value) {
   return value === value ? value.toFixed(4) : "no value";
 }
 
-// Returns the columns with the largest weights of a row, in descending order.
-function strongest(map, row, count) {
+// Returns the indices below `count` with the largest weights, in descending order.
+function strongest(weight, count, most) {
   const found = [];
-  for (let column = 0; column < map.width; column++) {
-    if (map.values[row * map.width + column] > 0) found.push(column);
+  for (let index = 0; index < count; index++) {
+    if (Math.abs(weight(index)) > 0) found.push(index);
   }
-  const weight = (column) => map.values[row * map.width + column];
-  return found.sort((a, b) => weight(b) - weight(a) || a - b).slice(0, count);
+  return found.sort((a, b) => Math.abs(weight(b)) - Math.abs(weight(a)) || a - b).slice(0, most);
 }
 
 // Returns the inputs in order, each with its layers.
@@ -125,7 +157,7 @@ function inputsOf(data) {
 
 // Returns the initial cell size: all columns fit if possible, but labels stay readable.
 function firstCell(columns, rows, room) {
-  const fit = Math.floor(Math.min(room / Math.max(columns, 1), 720 / Math.max(rows, 1)));
+  const fit = Math.floor(Math.min(room / Math.max(columns, 1), 560 / Math.max(rows, 1)));
   return Math.max(16, Math.min(LARGEST_CELL, fit));
 }
 

@@ -1,3 +1,6 @@
+import { colourOf, inkUpon, labelled, pooled } from "./weights.js";
+export { LABEL_FONT, coloursOf, drawMap, drawSmall, layOut, shortened };
+
 // Draws maps on canvases. Only the visible part is drawn, so the number of tokens does not affect speed.
 const LABEL_FONT = "12px DejaVu Sans, Verdana, sans-serif";
 const NUMBER_FONT = "11px DejaVu Sans, Verdana, sans-serif";
@@ -21,13 +24,18 @@ function pixels(map, rows, columns, most, colours) {
   return image;
 }
 
+// Returns the colours of a palette that suit a map.
+function coloursOf(map, palette) {
+  return map.isSigned ? palette.differences : palette.weights;
+}
+
 // Draws a whole map as a thumbnail.
-function drawSmall(canvas, map, side, colours) {
+function drawSmall(canvas, map, side, palette) {
   const part = pooled(map, 2 * side);
   if (part.height === 0 || part.width === 0) return;
   canvas.width = part.width;
   canvas.height = part.height;
-  const image = pixels(part, [0, part.height], [0, part.width], part.usual, colours);
+  const image = pixels(part, [0, part.height], [0, part.width], part.usual, coloursOf(map, palette));
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
@@ -54,7 +62,7 @@ function layOut(context, layer) {
   };
 }
 
-// Draws the visible part of a map. `port` is that part and its position; `look` has cell, most, colours, row, column, ink and
+// Draws the visible part of a map. `port` is that part and its position; `look` has cell, most, palette, row, column, ink and
 // accent.
 function drawMap(context, scratch, map, place, port, look) {
   context.clearRect(0, 0, port.wide, port.high);
@@ -77,7 +85,7 @@ function drawCells(context, scratch, map, port, look) {
   if (rows[0] === rows[1] || columns[0] === columns[1]) return;
   scratch.width = columns[1] - columns[0];
   scratch.height = rows[1] - rows[0];
-  scratch.getContext("2d").putImageData(pixels(map, rows, columns, look.most, look.colours), 0, 0);
+  scratch.getContext("2d").putImageData(pixels(map, rows, columns, look.most, coloursOf(map, look.palette)), 0, 0);
   const [x, y] = [port.x + columns[0] * look.cell, port.y + rows[0] * look.cell];
   context.imageSmoothingEnabled = false;
   context.drawImage(scratch, x, y, scratch.width * look.cell, scratch.height * look.cell);
@@ -106,8 +114,8 @@ function drawNumbers(context, map, port, look) {
   for (let row = port.rows[0]; row < port.rows[1]; row++) {
     for (let column = port.columns[0]; column < port.columns[1]; column++) {
       const value = map.values[row * map.width + column];
-      if (!(value >= 0.005)) continue;
-      context.fillStyle = inkUpon(colourOf(look.colours, value, look.most));
+      if (!(Math.abs(value) >= 0.005)) continue;
+      context.fillStyle = inkUpon(colourOf(coloursOf(map, look.palette), value, look.most));
       context.fillText(value.toFixed(2), port.x + (column + 0.5) * look.cell, port.y + (row + 0.5) * look.cell);
     }
   }
