@@ -215,29 +215,82 @@ impl ParameterGradients {
         Self(collect.found)
     }
 
+    /// Puts together the gradients of the parameters of `module`: one number for each element, or `None`, for each parameter in the
+    /// order of the module.
+    ///
+    /// # Panics
+    /// Panics if a gradient has another number of elements than its parameter.
+    pub fn of<M: Module>(module: &M, gradients: Vec<Option<Vec<f32>>>) -> Self {
+        let mut give = Give { gradients: gradients.into_iter(), found: Vec::new() };
+        module.visit(&mut give);
+        Self(give.found)
+    }
+
+    /// Returns the numbers of each gradient, in the order of the module.
+    pub fn numbers(&self) -> impl Iterator<Item = Option<&[f32]>> {
+        self.0.iter().map(|gradient| gradient.as_ref().map(elements))
+    }
+
     /// Computes `self ← self · own + other · theirs`, as for the mean over unequal batches. Both must be of the same module.
     pub fn combine(&mut self, own: f32, other: Self, theirs: f32) {
         for (sum, new) in self.0.iter_mut().zip(other.0) {
             match (sum.as_mut(), new) {
-                (Some(sum), Some(new)) => {
-                    let (sum, new) = (sum.storage_mut::<f32>(), elements(&new));
-                    let add = |(sum, new): (&mut [f32], &[f32])| {
-                        sum.iter_mut().zip(new).for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
-                    };
-                    // Handing a small gradient to another thread takes longer than adding it.
-                    match sum.len() <= PIECE {
-                        true => add((sum, new)),
-                        false => sum.par_chunks_mut(PIECE).zip(new.par_chunks(PIECE)).for_each(add),
-                    }
+                (Some(sum), new) => {
+                    combine(sum.storage_mut::<f32>(), own, new.as_ref().map(elements), theirs);
                 }
-                (Some(sum), None) => sum.storage_mut::<f32>().iter_mut().for_each(|sum| *sum *= own),
                 (None, Some(mut new)) => {
-                    new.storage_mut::<f32>().iter_mut().for_each(|new| *new *= theirs);
+                    combine(new.storage_mut::<f32>(), theirs, None, own);
                     *sum = Some(new);
                 }
                 (None, None) => {}
             }
         }
+    }
+}
+
+/// Computes `sum ← sum · own + new · theirs`, or `sum · own` if there is nothing new.
+///
+/// # Panics
+/// Panics if the lengths differ.
+pub fn combine(sum: &mut [f32], own: f32, new: Option<&[f32]>, theirs: f32) {
+    let Some(new) = new else { return sum.iter_mut().for_each(|sum| *sum *= own) };
+    assert_eq!(sum.len(), new.len(), "gradients of the same parameters");
+    let add = |(sum, new): (&mut [f32], &[f32])| {
+        sum.iter_mut().zip(new).for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
+    };
+    // Handing a small gradient to another thread takes longer than adding it.
+    match sum.len() <= PIECE {
+        true => add((sum, new)),
+        false => sum.par_chunks_mut(PIECE).zip(new.par_chunks(PIECE)).for_each(add),
+    }
+}
+
+/// Returns the number of elements of each parameter that is trained, and 0 for each of the others, in the order of the module.
+pub fn trained_sizes<M: Module>(module: &M) -> Vec<usize> {
+    let mut sizes = Sizes(Vec::new());
+    module.visit(&mut sizes);
+    sizes.0
+}
+
+struct Sizes(Vec<usize>);
+
+impl ModuleVisitor for Sizes {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val();
+        self.0.push(if value.is_require_grad() { value.shape().num_elements() } else { 0 });
+    }
+}
+
+/// Gives each parameter its gradient.
+struct Give {
+    gradients: std::vec::IntoIter<Option<Vec<f32>>>,
+    found: Vec<Option<FlexTensor>>,
+}
+
+impl ModuleVisitor for Give {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let gradient = self.gradients.next().flatten();
+        self.found.push(gradient.map(|numbers| tensor(numbers, param.val().shape())));
     }
 }
 

@@ -13,6 +13,8 @@ use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, Pass};
 use regard_ops::Precision;
+use regard_system::Ranks;
+use serde::{Deserialize, Serialize};
 
 use crate::auto::{Asked, Auto, Choice, Facts};
 use crate::error::{TaskError, path_text};
@@ -23,7 +25,7 @@ use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
 use crate::survey::Survey;
 use crate::task::{Better, Parts, Prediction, Sample, Settings, Task, Validate};
-use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, scored};
+use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, agreement, scored};
 use crate::weights;
 
 /// Number of held-out examples that are shown after training.
@@ -54,6 +56,8 @@ pub struct Request {
     pub force: bool,
     /// What to do with given keys that the chosen kind of network does not have.
     pub unused: UnusedKeys,
+    /// Processes that train the model together: all of them make this request. By default this process is alone.
+    pub ranks: Ranks,
 }
 
 /// What to do with keys of `[model]` that were given although the chosen kind of network does not have them.
@@ -66,7 +70,7 @@ pub enum UnusedKeys {
     Dropped,
 }
 
-/// The result of a training run.
+/// The result of a training run. On other ranks than 0 it has no scores, samples or facts about the model.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// Name of the task.
@@ -174,35 +178,11 @@ impl<T: Task> Kind for Of<T> {
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Finished, TaskError> {
-        let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
-        observer.hear(&Event::Doing("reading the data".to_string()));
-        let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
-            Origin::Scratch => begin::<T>(request)?,
-            Origin::Checkpoint => resume::<T>(request)?,
-        };
-        if from == Origin::Scratch {
-            description.chosen.iter().for_each(|line| observer.hear(&Event::Note(line.clone())));
-        }
-        parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        if from == Origin::Scratch {
-            model = task.warm(model)?;
-            description.counted = counted(&task, &model);
-        }
-        let run = Run::new(
-            &task,
-            &parts,
-            model,
-            Place { folder: &folder, checkpoints, data: &data, from, force: request.force },
-            observer,
-        )?;
-        // Metrics and report will be written anew; the files of the model stay valid until then.
-        description.files.remove(METRICS);
-        description.files.remove(REPORT);
-        // Scores from an earlier end belong to other weights.
-        (description.finished, description.scores, description.data) = (false, None, data.clone());
-        folder.describe(&description)?;
-        let trained = run.go(&folder, observer, stop, deadline)?;
-        finish(&task, &parts, trained, &folder, &mut description, observer, stop)
+        // Rank 0 alone reports.
+        let silent: &mut dyn Observer = &mut ();
+        let observer = if request.ranks.is_first() { observer } else { silent };
+        let trained = trained::<T>(request, from, observer, stop);
+        trained.inspect_err(|error| request.ranks.leave(error))
     }
 
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
@@ -220,6 +200,97 @@ impl<T: Task> Kind for Of<T> {
         let resolved = chosen::<T>(request)?;
         let lines = resolved.chosen.clone();
         Ok([lines, started::<T>(resolved.all_used()?)?.1.notes].concat())
+    }
+}
+
+/// Trains a model and writes its folder. If this rank fails, it has still to leave the others.
+fn trained<T: Task>(
+    request: &Request,
+    from: Origin,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Finished, TaskError> {
+    let ranks = &request.ranks;
+    let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
+    observer.hear(&Event::Doing("reading the data".to_string()));
+    let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
+        Origin::Scratch => begin::<T>(request)?,
+        Origin::Checkpoint => resume::<T>(request)?,
+    };
+    if from == Origin::Scratch {
+        description.chosen.iter().for_each(|line| observer.hear(&Event::Note(line.clone())));
+    }
+    parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
+    if from == Origin::Scratch {
+        model = task.warm(model)?;
+        description.counted = counted(&task, &model);
+    }
+    let run = Run::new(
+        &task,
+        &parts,
+        model,
+        Place { folder: &folder, checkpoints, data: &data, from, force: request.force, ranks },
+        observer,
+    )?;
+    if ranks.is_first() {
+        // Metrics and report will be written anew; the files of the model stay valid until then.
+        description.files.remove(METRICS);
+        description.files.remove(REPORT);
+        // Scores from an earlier end belong to other weights.
+        (description.finished, description.scores, description.data) = (false, None, data.clone());
+        folder.describe(&description)?;
+    }
+    let trained = run.go(&folder, observer, stop, deadline)?;
+    let finished = match ranks.is_first() {
+        true => Some(finish(&task, &parts, trained, &folder, &mut description, observer, stop)?),
+        false => None,
+    };
+    if ranks.is_alone() {
+        return Ok(finished.expect("this process has finished the run"));
+    }
+    let summary = agreement::of_first(ranks, finished.as_ref().map(Summary::of).as_ref())?;
+    ranks.part();
+    Ok(finished.unwrap_or_else(|| summary.finished(T::NAME, parts.held_out().0)))
+}
+
+/// What rank 0 tells the others about the end of a run.
+#[derive(Serialize, Deserialize)]
+struct Summary {
+    folder: PathBuf,
+    finished: bool,
+    out_of_time: bool,
+    step: u64,
+    seconds: f64,
+    tokens: u64,
+}
+
+impl Summary {
+    fn of(Finished { folder, finished, out_of_time, step, seconds, tokens, .. }: &Finished) -> Self {
+        let (finished, out_of_time, step, seconds, tokens) = (*finished, *out_of_time, *step, *seconds, *tokens);
+        Self { folder: folder.clone(), finished, out_of_time, step, seconds, tokens }
+    }
+
+    fn finished(self, task: &'static str, split: Split) -> Finished {
+        let Self { folder, finished, out_of_time, step, seconds, tokens } = self;
+        Finished {
+            task,
+            folder,
+            finished,
+            out_of_time,
+            step,
+            seconds,
+            tokens,
+            split,
+            scores: BTreeMap::new(),
+            main: "",
+            better: Better::Higher,
+            parameters: 0,
+            kept: None,
+            kept_by_loss: false,
+            is_seen: false,
+            samples: Vec::new(),
+            seen: Vec::new(),
+        }
     }
 }
 
@@ -340,6 +411,7 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     config.train().check_precision()?;
     let data = config.fingerprint()?;
     let (task, parts) = started::<T>(config)?;
+    check_divisible(&task, &request.ranks)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
@@ -348,10 +420,16 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     // The task's configuration may differ from the request: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
-    let folder = Folder::create(&path)?;
     let mut description = Description { data: data.clone(), chosen: lines, ..Description::new(T::NAME, described) };
-    folder.commit(&mut description, &task.files())?;
-    let checkpoints = Checkpoints::new(folder.path())?;
+    let (folder, checkpoints) = match request.ranks.is_first() {
+        true => {
+            let folder = Folder::create(&path)?;
+            folder.commit(&mut description, &task.files())?;
+            let checkpoints = Checkpoints::new(folder.path())?;
+            (folder, checkpoints)
+        }
+        false => (Folder::of_first_rank(path.clone()), Checkpoints::of(&path)),
+    };
     Ok(Start { task, parts, model, folder, checkpoints, from, description, data })
 }
 
@@ -373,7 +451,7 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         Some(path) => path.clone(),
         None => newest(T::NAME)?,
     };
-    let (folder, mut description) = Folder::resume(&path)?;
+    let (folder, mut description) = opened(&path, &request.ranks)?;
     if description.task != T::NAME {
         let problem = format!("this is a run of {}; use regard train {} --resume", description.task, description.task);
         return Err(TaskError::folder(path, problem));
@@ -388,11 +466,15 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     }
     let task: T = restored(&folder, &description)?;
     task.config().train().check_precision()?;
+    check_divisible(&task, &request.ranks)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
     let data = task.config().fingerprint()?;
-    let checkpoints = Checkpoints::new(folder.path())?;
+    let checkpoints = match request.ranks.is_first() {
+        true => Checkpoints::new(folder.path())?,
+        false => Checkpoints::of(folder.path()),
+    };
     // A run that ended before its first checkpoint starts from scratch.
     let from = if checkpoints.is_any() { Origin::Checkpoint } else { Origin::Scratch };
     // `Run::new` compares built-in data with those of the checkpoint, if there is one, and takes --force into account.
@@ -407,6 +489,29 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         )
     }));
     Ok(Start { task, parts, model, folder, checkpoints, from, description, data })
+}
+
+/// Opens the folder of a run that continues. Rank 0 locks it and repairs what a crash has left; then the others read it.
+fn opened(path: &Path, ranks: &Ranks) -> Result<(Folder, Description), TaskError> {
+    if ranks.is_alone() {
+        return Folder::resume(path);
+    }
+    let own = match ranks.is_first() {
+        true => Some(Folder::resume(path)?),
+        false => None,
+    };
+    agreement::of_first(ranks, Some(&()))?;
+    own.map_or_else(|| Folder::open(path), Ok)
+}
+
+/// Returns an error if several processes cannot share the batches of a task.
+fn check_divisible<T: Task>(task: &T, ranks: &Ranks) -> Result<(), TaskError> {
+    if ranks.is_alone() || task.is_divisible() {
+        return Ok(());
+    }
+    let what = "share these batches among processes, because the loss of a batch is not that of its parts; train with \
+                one process, or share out the runs of a comparison (regard compare)";
+    Err(TaskError::Unsupported { task: T::NAME, what: what.to_string() })
 }
 
 /// Loads the examples of the run. An error names their file.

@@ -1,17 +1,18 @@
 //! Comparisons: one task trained in several variants and with several seeds, with the results side by side.
 //!
 //! Each run has its own model folder inside the folder of the comparison. `compare.json` is written after every run, so the same
-//! command continues an interrupted comparison bit-identically and trains nothing twice.
+//! command continues an interrupted comparison bit-identically and trains nothing twice. Several processes share the runs out.
 
 mod page;
 mod summary;
 mod vary;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use regard_system::create_folder;
+use regard_system::{RankFailed, Ranks, create_folder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ use crate::folder::{CONFIG, check_free, lock, save, sha256};
 use crate::run::{Finished, Kind, Request, UnusedKeys};
 use crate::settings::Unused;
 use crate::task::Better;
-use crate::train::{Conditions, Event, Observer, Origin, Stop};
+use crate::train::{Conditions, Event, Observer, Origin, Stop, agreement};
 
 const DOCUMENT: &str = "compare.json";
 
@@ -225,11 +226,121 @@ pub fn compare(
     hear: &mut (dyn FnMut(&Progress) + Send),
     stop: &Stop,
 ) -> Result<Compared, TaskError> {
+    let ranks = &comparison.request.ranks;
+    compared(kind, comparison, hear, stop).inspect_err(|error| ranks.leave(error))
+}
+
+/// Trains the variants. If this rank fails, it has still to leave the others.
+fn compared(
+    kind: &dyn Kind,
+    comparison: &Comparison,
+    hear: &mut (dyn FnMut(&Progress) + Send),
+    stop: &Stop,
+) -> Result<Compared, TaskError> {
+    let ranks = &comparison.request.ranks;
     let variants = combinations(&comparison.vary);
     let plan = plan(kind, comparison, &configs(kind, comparison, &variants)?)?;
+    if !ranks.is_alone() {
+        let Conditions { regard, instructions, threads, .. } = plan.conditions.clone();
+        let facts = [
+            ("version of Regard", regard),
+            ("instruction set (REGARD_ISA)", instructions),
+            ("number of threads (--threads)", threads.to_string()),
+            ("hash of data and configuration", plan.fingerprint.clone()),
+        ];
+        agreement::check_same(ranks, &facts)?;
+    }
+    // Rank 0 keeps the lock until the end.
+    let own = match ranks.is_first() {
+        true => Some(begun(comparison, plan, &variants)?),
+        false => None,
+    };
+    let (folder, mut document) = match (&own, ranks.is_alone()) {
+        (Some((begun, _)), true) => begun.clone(),
+        (own, _) => agreement::of_first(ranks, own.as_ref().map(|(begun, _)| begun))?,
+    };
+    let (mut failure, count) = (None, document.runs.len());
+    let mut pending = Vec::new();
+    for (at, entry) in document.runs.iter().enumerate() {
+        if entry.outcome.measured().is_some() {
+            hear(&Progress::Run { number: at + 1, count, entry });
+            hear(&Progress::Ended { entry });
+        } else {
+            pending.push(at);
+        }
+    }
+    // Each rank trains one run of a round.
+    for round in pending.chunks(ranks.size()) {
+        if is_asked(stop, ranks)? {
+            break;
+        }
+        let mut own = None;
+        if let Some(&at) = round.get(ranks.rank()) {
+            let entry = &document.runs[at];
+            hear(&Progress::Run { number: at + 1, count, entry });
+            own = Some(match train(kind, comparison, entry, &folder.join(&entry.folder), hear, stop) {
+                Ok(finished) if finished.finished => Outcome::Finished(measured(&finished)),
+                Ok(_) => Outcome::Stopped,
+                Err(error) => {
+                    let failed = Outcome::Failed { error: error.to_string() };
+                    failure.get_or_insert(error);
+                    failed
+                }
+            });
+        }
+        let outcomes = if ranks.is_alone() { vec![own] } else { agreement::all(ranks, &own)? };
+        for (rank, (&at, outcome)) in round.iter().zip(outcomes.into_iter().flatten()).enumerate() {
+            if let (None, Outcome::Failed { error }) = (&failure, &outcome) {
+                failure = Some(RankFailed { rank, message: error.clone() }.into());
+            }
+            document.runs[at].outcome = outcome;
+            let entry = &document.runs[at];
+            if ranks.is_first() {
+                if rank > 0 {
+                    hear(&Progress::Run { number: at + 1, count, entry });
+                }
+                hear(&Progress::Ended { entry });
+            }
+        }
+        if ranks.is_first() {
+            write(&mut document, &folder)?;
+        }
+    }
+    let all_failed = document.runs.iter().all(|entry| matches!(entry.outcome, Outcome::Failed { .. }));
+    if let Some(error) = failure.filter(|_| all_failed) {
+        return Err(error);
+    }
+    document.finished = !document.runs.iter().any(|entry| entry.outcome == Outcome::Stopped);
+    if ranks.is_first() {
+        write(&mut document, &folder)?;
+        let main = document.main();
+        let figure = page::figure(&document, main.as_ref(), &folder)?;
+        save(&folder.join("compare.svg"), figure.to_svg().as_bytes())?;
+        save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure).as_bytes())?;
+    }
+    if !ranks.is_alone() {
+        agreement::of_first(ranks, Some(&()))?;
+        ranks.part();
+    }
+    Ok(Compared { folder, document })
+}
+
+/// Returns whether any rank is asked to stop.
+fn is_asked(stop: &Stop, ranks: &Ranks) -> Result<bool, TaskError> {
+    match ranks.is_alone() {
+        true => Ok(stop.is_asked()),
+        false => Ok(agreement::all(ranks, &stop.is_asked())?.contains(&true)),
+    }
+}
+
+/// A comparison that begins or continues: its folder and its state.
+type Begun = (PathBuf, Document);
+
+/// Creates or opens the folder of a comparison and locks it.
+fn begun(comparison: &Comparison, plan: Plan, variants: &[Variant]) -> Result<(Begun, Arc<File>), TaskError> {
     let (folder, _) = place(&plan, comparison.request.out.as_deref())?;
     create_folder(&folder).map_err(TaskError::io(&folder))?;
-    let _lock = lock(&folder)?;
+    let lock = lock(&folder)?;
     // Read again: another process may have written until it released the lock.
     let (folder, found) = place(&plan, Some(&folder))?;
     let differences = found.iter().flat_map(|found| found.plan.conditions.differences(&plan.conditions));
@@ -238,7 +349,7 @@ pub fn compare(
         return Err(TaskError::folder(&folder, problem));
     }
     let known = found.map_or(Vec::new(), |found| found.runs);
-    let names = vary::folder_names(&variants);
+    let names = vary::folder_names(variants);
     let seeds = || plan.seed..plan.seed.saturating_add(comparison.seeds);
     let entry = |variant: &Variant, name: &String, seed: u64| {
         let new =
@@ -250,38 +361,7 @@ pub fn compare(
     let runs: Vec<Entry> = runs.collect();
     let mut document = Document { plan, seeds: comparison.seeds, finished: false, table: Vec::new(), runs };
     write(&mut document, &folder)?;
-    let (mut failure, count) = (None, document.runs.len());
-    for at in 0..count {
-        if stop.is_asked() {
-            break;
-        }
-        let mut entry = document.runs[at].clone();
-        hear(&Progress::Run { number: at + 1, count, entry: &entry });
-        if entry.outcome.measured().is_none() {
-            match train(kind, comparison, &entry, &folder.join(&entry.folder), hear, stop) {
-                Ok(finished) if finished.finished => entry.outcome = Outcome::Finished(measured(&finished)),
-                Ok(_) => entry.outcome = Outcome::Stopped,
-                Err(error) => {
-                    entry.outcome = Outcome::Failed { error: error.to_string() };
-                    failure.get_or_insert(error);
-                }
-            }
-            document.runs[at] = entry.clone();
-            write(&mut document, &folder)?;
-        }
-        hear(&Progress::Ended { entry: &entry });
-    }
-    let all_failed = document.runs.iter().all(|entry| matches!(entry.outcome, Outcome::Failed { .. }));
-    if let Some(error) = failure.filter(|_| all_failed) {
-        return Err(error);
-    }
-    document.finished = !document.runs.iter().any(|entry| entry.outcome == Outcome::Stopped);
-    write(&mut document, &folder)?;
-    let main = document.main();
-    let figure = page::figure(&document, main.as_ref(), &folder)?;
-    save(&folder.join("compare.svg"), figure.to_svg().as_bytes())?;
-    save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure).as_bytes())?;
-    Ok(Compared { folder, document })
+    Ok(((folder, document), lock))
 }
 
 /// Resolves the configurations of the variants. Returns an error for a key that no variant uses, and for a varied key that some
@@ -325,6 +405,7 @@ fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>
         seed: run.map_or(comparison.request.seed, |(seed, _)| Some(seed)),
         out: run.map(|(_, folder)| folder.to_path_buf()),
         unused: UnusedKeys::Dropped,
+        ranks: Ranks::default(),
         ..comparison.request.clone()
     }
 }
@@ -352,7 +433,7 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
         steps: *steps,
         seed: configs.first().and_then(|config| config["seed"].as_u64()).unwrap_or(1),
         fingerprint: sha256(&all),
-        conditions: Conditions::of(""),
+        conditions: Conditions::of("", &Ranks::default()),
     })
 }
 

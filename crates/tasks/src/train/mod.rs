@@ -3,11 +3,18 @@
 //! A run depends only on its configuration, data, seed, number of threads, instruction set and version. The order of examples
 //! and all random numbers follow from the seed and the step, so a killed run that is resumed from its last checkpoint ends with
 //! the same bits as one that was never interrupted.
+//!
+//! Several processes, the [`Ranks`], may make each step together: they have the same weights and add gradients in the order of
+//! one process with as many threads. Rank 0 alone scores, writes and reports.
 
+pub(crate) mod agreement;
 mod checkpoint;
+mod conditions;
 mod config;
 mod journal;
 mod observer;
+mod ordered_sum;
+mod rank_gradients;
 pub(crate) mod share;
 mod step_gradients;
 
@@ -16,19 +23,25 @@ use std::time::Instant;
 
 use burn::module::Module;
 use regard_nn::{NnError, Pass};
-use regard_ops::{AdamW, AdamWOptions, Decay};
+use regard_ops::{AdamW, AdamWOptions, Decay, Moments, ParameterGradients};
+use regard_system::Ranks;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
+pub use self::checkpoint::State;
 use self::checkpoint::{Best, Extremes, Snapshot};
 pub(crate) use self::checkpoint::{Checkpoints, newest_weights};
-pub use self::checkpoint::{Conditions, State};
+pub use self::conditions::Conditions;
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
+use self::rank_gradients::RankGradients;
 pub use self::share::parts;
 pub use self::step_gradients::StepGradients;
+use self::step_gradients::{Passed, passed};
 use crate::error::TaskError;
-use crate::folder::{Folder, METRICS};
+use crate::folder::{Folder, METRICS, sha256};
+use crate::seal::hexadecimal;
 use crate::task::{Evaluation, Parts, Settings, Task};
 use crate::weights;
 
@@ -59,6 +72,8 @@ pub(crate) struct Place<'a> {
     pub from: Origin,
     /// Whether to resume even if the next steps cannot be bit-identical to those of an uninterrupted run.
     pub force: bool,
+    /// Processes that train the model together.
+    pub ranks: &'a Ranks,
 }
 
 /// The outcome of a training run.
@@ -97,7 +112,9 @@ pub(crate) struct Run<'a, T: Task> {
     state: State,
     plan: Vec<Vec<usize>>,
     checkpoints: Checkpoints,
-    journal: Journal,
+    /// Metrics, which rank 0 writes.
+    journal: Option<Journal>,
+    ranks: Ranks,
 }
 
 impl<'a, T: Task> Run<'a, T> {
@@ -107,7 +124,7 @@ impl<'a, T: Task> Run<'a, T> {
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
-        Place { folder, mut checkpoints, data, from, force }: Place,
+        Place { folder, mut checkpoints, data, from, force, ranks }: Place,
         observer: &mut dyn Observer,
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
@@ -115,7 +132,7 @@ impl<'a, T: Task> Run<'a, T> {
             AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
         let rates = weights::stored(&model).into_keys().map(|path| (task.rate(&path), path));
         optimiser.rates = rates.filter(|(rate, _)| *rate != 1.0).map(|(rate, path)| (path, rate)).collect();
-        let conditions = Conditions::of(data);
+        let conditions = Conditions::of(data, ranks);
         let (mut state, mut best) = (State { conditions: conditions.clone(), ..State::default() }, None);
         if from == Origin::Checkpoint {
             let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using an older one")));
@@ -135,7 +152,7 @@ impl<'a, T: Task> Run<'a, T> {
             state = saved.state;
             state.conditions = conditions;
         }
-        let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
+
         let plan = task.plan(&parts.train, state.epoch);
         if plan.is_empty() {
             return Err(TaskError::input("training data", "at least one example", "none"));
@@ -152,14 +169,42 @@ impl<'a, T: Task> Run<'a, T> {
             state,
             plan,
             checkpoints,
-            journal,
+            journal: None,
+            ranks: ranks.clone(),
         };
         run.steps = run.total();
         if run.state.step > run.steps {
             let problem = format!("{} steps have been made already; --steps must be at least that", run.state.step);
             return Err(TaskError::folder(folder.path(), problem));
         }
+        if !ranks.is_alone() {
+            run.check_same()?;
+        }
+        if ranks.is_first() {
+            run.journal = Some(Journal::open(folder.file(METRICS), run.state.metrics_bytes)?);
+        }
         Ok(run)
+    }
+
+    /// Returns an error unless all ranks begin with the same weights under the same conditions.
+    fn check_same(&self) -> Result<(), TaskError> {
+        let Conditions { regard, instructions, data, .. } = &self.state.conditions;
+        let (mut weights, mut averages) = (Sha256::new(), Sha256::new());
+        weights::write(&weights::stored(self.model()), &mut weights).expect("a hash takes everything");
+        for Moments { first, second, .. } in self.optimiser.state().1 {
+            first.iter().chain(second).for_each(|number| averages.update(number.to_le_bytes()));
+        }
+        let facts = [
+            ("version of Regard", regard.clone()),
+            ("instruction set (REGARD_ISA)", instructions.clone()),
+            ("number of threads (--threads)", rayon::current_num_threads().to_string()),
+            ("hash of the configuration", sha256(&serde_json::to_vec(self.task.config()).expect("plain values"))),
+            ("hash of the data", data.clone()),
+            ("step", self.state.step.to_string()),
+            ("hash of the weights", hexadecimal(weights)),
+            ("hash of the optimiser's averages", hexadecimal(averages)),
+        ];
+        agreement::check_same(&self.ranks, &facts)
     }
 
     /// Trains until the end, a request to stop or the deadline, and writes checkpoints and metrics into the folder. At least one
@@ -188,11 +233,8 @@ impl<'a, T: Task> Run<'a, T> {
                 self.save_when_due()?;
                 continue;
             }
-            let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            let end = match stop.is_asked() {
-                true => Some(End::Stopped),
-                false => (self.state.step > first && is_late()).then_some(End::OutOfTime),
-            };
+            let is_late = self.state.step > first && deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            let end = self.asked_to_end(stop.is_asked(), is_late)?;
             if let Some(end) = end {
                 self.save()?;
                 return self.end(end);
@@ -210,6 +252,18 @@ impl<'a, T: Task> Run<'a, T> {
             }
         }
         self.end(End::Whole)
+    }
+
+    /// Returns how the run ends now if any rank is asked to stop or late.
+    fn asked_to_end(&self, is_asked: bool, is_late: bool) -> Result<Option<End>, TaskError> {
+        let asked = match self.ranks.is_alone() {
+            true => vec![(is_asked, is_late)],
+            false => agreement::all(&self.ranks, &(is_asked, is_late))?,
+        };
+        Ok(match asked.iter().any(|(is_asked, _)| *is_asked) {
+            true => Some(End::Stopped),
+            false => asked.iter().any(|(_, is_late)| *is_late).then_some(End::OutOfTime),
+        })
     }
 
     fn model(&self) -> &T::Model {
@@ -247,18 +301,19 @@ impl<'a, T: Task> Run<'a, T> {
         let step = self.state.step + 1;
         let rate = self.config.rate(step, self.steps);
         let pass = Pass::training(self.seed).with_precision(self.config.precision).at("step", step as usize);
-        let mut sum = StepGradients::default();
+        let mut sum = BatchSum::new(&self.ranks, self.model());
+        let mut is_asked = false;
         for part in 0..self.config.accumulate {
-            if part > 0 && stop.is_asked() {
+            if part > 0 && is_asked {
                 self.state = before.expect("there are several batches");
                 self.plan = self.task.plan(&self.parts.train, self.state.epoch);
                 return Ok(false);
             }
             let batch = self.next_batch();
-            self.add_gradients(&mut sum, &batch, &pass.at("batch", part))?;
+            is_asked = self.add_gradients(&mut sum, &batch, &pass.at("batch", part), stop)?;
         }
-        let (loss, tokens) = (sum.loss, sum.tokens);
-        let gradients = sum.into_gradients().expect("at least one batch");
+        let Passed { means, gradients } = sum.into_sum(self.model()).expect("at least one batch");
+        let (loss, tokens) = (means.loss, means.tokens);
         self.optimiser.options = options(self.config, rate);
         let model = self.model.take().expect("put back after each step");
         let (model, norm) = self.optimiser.step_with(model, gradients)?;
@@ -273,19 +328,34 @@ impl<'a, T: Task> Run<'a, T> {
         Ok(true)
     }
 
-    /// Adds the gradients of a batch, divided among the threads.
-    fn add_gradients(&mut self, sum: &mut StepGradients, batch: &[usize], pass: &Pass) -> Result<(), TaskError> {
+    /// Adds the gradients of a batch, divided among the ranks and their threads. Returns whether any rank is asked to stop.
+    fn add_gradients(
+        &mut self,
+        sum: &mut BatchSum,
+        batch: &[usize],
+        pass: &Pass,
+        stop: &Stop,
+    ) -> Result<bool, TaskError> {
         let (task, train) = (self.task, &self.parts.train);
         let model = self.model.as_ref().expect("put back after each step");
-        if parts() == 1 || !task.is_divisible() {
-            let loss = task.loss(train, batch, model, &mut self.state.memory, pass)?;
-            sum.add_batch(loss, model);
-            return Ok(());
-        }
-        let pieces = batch.chunks(batch.len().div_ceil(parts()).max(1)).collect();
-        sum.add_parts(model, pieces, |part, examples, model| {
+        let all = self.ranks.size() * parts();
+        let mut pieces = batch.chunks(batch.len().div_ceil(all).max(1));
+        let loss = |part, examples: &[usize], model: &T::Model| {
             task.loss(train, examples, model, &mut Value::Null, &pass.at("share", part))
-        })
+        };
+        match sum {
+            BatchSum::Alone(sum) if all == 1 || !task.is_divisible() => {
+                let loss = task.loss(train, batch, model, &mut self.state.memory, pass)?;
+                sum.add_batch(loss, model);
+            }
+            BatchSum::Alone(sum) => sum.add_parts(model, pieces.collect(), loss)?,
+            BatchSum::Shared(sum) => {
+                let first = self.ranks.rank() * parts();
+                let own = pieces.by_ref().skip(first).take(parts()).collect();
+                return sum.add(passed(model, first, own, loss)?, stop.is_asked());
+            }
+        }
+        Ok(stop.is_asked())
     }
 
     /// Counts steps without finite gradients; returns an error after too many in a row.
@@ -305,8 +375,24 @@ impl<'a, T: Task> Run<'a, T> {
         }
     }
 
-    /// Scores the dev split. Returns `false` if the run is asked to stop meanwhile; the evaluation is then still due on resuming.
+    /// Scores the dev split on rank 0. Returns `false` if the run is asked to stop meanwhile; the evaluation is then still due on
+    /// resuming.
     fn evaluate(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
+        let own = match self.ranks.is_first() {
+            true => Some((self.score(observer, stop)?, self.state.stale)),
+            false => None,
+        };
+        if self.ranks.is_alone() {
+            return Ok(own.is_some_and(|(is_scored, _)| is_scored));
+        }
+        let (is_scored, stale) = agreement::of_first(&self.ranks, own.as_ref())?;
+        if is_scored {
+            (self.state.evaluation_due, self.state.stale) = (false, stale);
+        }
+        Ok(is_scored)
+    }
+
+    fn score(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
         let model = self.model().valid();
@@ -332,7 +418,7 @@ impl<'a, T: Task> Run<'a, T> {
         let mut line = self.line("dev", loss);
         line["metrics"] = json!(evaluation.scores);
         line["best"] = json!(best);
-        self.journal.write(&line)?;
+        self.write(&line)?;
         let main = evaluation.main;
         observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, main, best });
         Ok(true)
@@ -358,7 +444,13 @@ impl<'a, T: Task> Run<'a, T> {
     /// Writes a point of the loss curve: the mean training loss since the previous point.
     fn add_point(&mut self) -> Result<(), TaskError> {
         let loss = self.state.since_point.take_mean();
-        self.journal.write(&self.line("train", loss))
+        let line = self.line("train", loss);
+        self.write(&line)
+    }
+
+    /// Writes a line of the metrics, on rank 0.
+    fn write(&mut self, line: &Value) -> Result<(), TaskError> {
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.write(line))
     }
 
     /// Returns the keys that every line of the metrics has; `loss` is the mean training loss since the last line of this split.
@@ -382,10 +474,12 @@ impl<'a, T: Task> Run<'a, T> {
         if is_due { self.save() } else { Ok(()) }
     }
 
+    /// Writes a checkpoint, on rank 0.
     fn save(&mut self) -> Result<(), TaskError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
         let (steps, moments) = self.optimiser.state();
         self.state.optimiser_steps = steps;
-        self.state.metrics_bytes = self.journal.sync()?;
+        self.state.metrics_bytes = journal.sync()?;
         let model = self.model.as_ref().expect("put back after each step");
         let best = self.best.as_ref().map(weights::stored);
         let snapshot = Snapshot { state: &self.state, weights: weights::stored(model), best, moments };
@@ -395,6 +489,29 @@ impl<'a, T: Task> Run<'a, T> {
     fn end(mut self, end: End) -> Result<Trained<T::Model>, TaskError> {
         let model = self.best.take().unwrap_or_else(|| self.model().valid());
         Ok(Trained { model, state: self.state, end })
+    }
+}
+
+/// The gradients of the batches of a step.
+enum BatchSum {
+    Alone(StepGradients),
+    Shared(RankGradients),
+}
+
+impl BatchSum {
+    fn new(ranks: &Ranks, model: &impl Module) -> Self {
+        match ranks.is_alone() {
+            true => Self::Alone(StepGradients::default()),
+            false => Self::Shared(RankGradients::new(ranks, model)),
+        }
+    }
+
+    /// Returns the mean over all targets, on all ranks; `None` without a batch.
+    fn into_sum(self, model: &impl Module) -> Option<Passed<ParameterGradients>> {
+        match self {
+            Self::Alone(sum) => sum.into_sum(),
+            Self::Shared(sum) => sum.into_sum(model),
+        }
     }
 }
 

@@ -1,0 +1,42 @@
+//! Messages between the ranks of a run.
+
+use regard_system::Ranks;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::TaskError;
+
+/// Gives `own` to all ranks and returns the values of all, in rank order. Returns an error if any rank has left.
+pub(crate) fn all<V: Serialize + DeserializeOwned>(ranks: &Ranks, own: &V) -> Result<Vec<V>, TaskError> {
+    let texts = ranks.agree(Ok::<_, TaskError>(json(own)))?;
+    texts.iter().enumerate().map(|(rank, text)| parsed(rank, text)).collect()
+}
+
+/// Gives the value of rank 0, which alone has one, to all ranks. Returns an error if any rank has left.
+pub(crate) fn of_first<V: Serialize + DeserializeOwned>(ranks: &Ranks, own: Option<&V>) -> Result<V, TaskError> {
+    parsed(0, &ranks.from_first(Ok::<_, TaskError>(own.map(json).unwrap_or_default()))?)
+}
+
+/// Returns an error if a rank has another value of something than rank 0. `facts` are pairs of a name and a value.
+pub(crate) fn check_same(ranks: &Ranks, facts: &[(&str, String)]) -> Result<(), TaskError> {
+    let found: Vec<Vec<String>> = all(ranks, &facts.iter().map(|(_, value)| value.clone()).collect())?;
+    for (rank, values) in found.iter().enumerate() {
+        for ((name, _), (first, value)) in facts.iter().zip(found[0].iter().zip(values)) {
+            if first != value {
+                let got = format!("{value} on rank {rank}");
+                return Err(TaskError::input(*name, format!("the same on all ranks, {first} as on rank 0"), got));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain values")
+}
+
+fn parsed<V: DeserializeOwned>(rank: usize, text: &str) -> Result<V, TaskError> {
+    serde_json::from_str(text).map_err(|error| {
+        TaskError::input(format!("message of rank {rank}"), "one of this version of Regard", error.to_string())
+    })
+}
