@@ -9,15 +9,14 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
-use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, Pass};
 use regard_ops::Precision;
 use regard_system::Ranks;
-use serde::{Deserialize, Serialize};
 
 use crate::auto::{Asked, Auto, Choice, Facts};
 use crate::error::{TaskError, path_text};
+use crate::finished::{Finished, Summary};
 use crate::folder::{Description, Files, Folder, METRICS, MODEL, REPORT, sha256};
 use crate::memory;
 use crate::opened::{Model, Opened};
@@ -25,7 +24,9 @@ use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
 use crate::survey::Survey;
 use crate::task::{Better, Parts, Prediction, Sample, Settings, Task, Validate};
-use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, agreement, scored};
+use crate::train::{
+    Checkpoints, Conditions, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, agreement, scored,
+};
 use crate::weights;
 
 /// Number of held-out examples that are shown after training.
@@ -68,45 +69,6 @@ pub enum UnusedKeys {
     Refused,
     /// Ignore the keys, because another variant of a comparison uses them.
     Dropped,
-}
-
-/// The result of a training run. On other ranks than 0 it has no scores, samples or facts about the model.
-#[derive(Debug, Clone)]
-pub struct Finished {
-    /// Name of the task.
-    pub task: &'static str,
-    /// Path of the model folder.
-    pub folder: PathBuf,
-    /// Whether the folder holds a scored model; `false` if the run was asked to stop before that.
-    pub finished: bool,
-    /// Whether the run ended because it reached its time limit.
-    pub out_of_time: bool,
-    /// Number of steps made.
-    pub step: u64,
-    /// Seconds spent on training, without evaluation.
-    pub seconds: f64,
-    /// Number of tokens trained on, without padding.
-    pub tokens: u64,
-    /// Split that was scored: test, or dev if the data have no test split.
-    pub split: Split,
-    /// Scores on that split, by name; empty if the run was stopped.
-    pub scores: BTreeMap<String, f64>,
-    /// Name of the main score, which decides which weights are best.
-    pub main: &'static str,
-    /// Whether a higher or a lower main score is better.
-    pub better: Better,
-    /// Number of parameters of the network.
-    pub parameters: usize,
-    /// Step whose weights were kept because they scored best; `None` if the last weights were kept.
-    pub kept: Option<u64>,
-    /// Whether the loss decided as well which weights were kept.
-    pub kept_by_loss: bool,
-    /// Whether `regard look` has something to show of the model.
-    pub is_seen: bool,
-    /// Examples of the scored split with the model's predictions.
-    pub samples: Vec<(Sample, Prediction)>,
-    /// A few training examples that have an expected answer, with the model's predictions.
-    pub seen: Vec<(Sample, Prediction)>,
 }
 
 /// A task whose types are erased, so that it can be chosen by name.
@@ -253,47 +215,6 @@ fn trained<T: Task>(
     Ok(finished.unwrap_or_else(|| summary.finished(T::NAME, parts.held_out().0)))
 }
 
-/// What rank 0 tells the others about the end of a run.
-#[derive(Serialize, Deserialize)]
-struct Summary {
-    folder: PathBuf,
-    finished: bool,
-    out_of_time: bool,
-    step: u64,
-    seconds: f64,
-    tokens: u64,
-}
-
-impl Summary {
-    fn of(Finished { folder, finished, out_of_time, step, seconds, tokens, .. }: &Finished) -> Self {
-        let (finished, out_of_time, step, seconds, tokens) = (*finished, *out_of_time, *step, *seconds, *tokens);
-        Self { folder: folder.clone(), finished, out_of_time, step, seconds, tokens }
-    }
-
-    fn finished(self, task: &'static str, split: Split) -> Finished {
-        let Self { folder, finished, out_of_time, step, seconds, tokens } = self;
-        Finished {
-            task,
-            folder,
-            finished,
-            out_of_time,
-            step,
-            seconds,
-            tokens,
-            split,
-            scores: BTreeMap::new(),
-            main: "",
-            better: Better::Higher,
-            parameters: 0,
-            kept: None,
-            kept_by_loss: false,
-            is_seen: false,
-            samples: Vec::new(),
-            seen: Vec::new(),
-        }
-    }
-}
-
 /// Resolves the configuration of a new run. Given data decide what the user has not set, unless `auto` is off.
 fn chosen<T: Task>(request: &Request) -> Result<Resolved<T::Config>, TaskError> {
     let plain = plain::<T>(request)?;
@@ -421,6 +342,7 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let mut description = Description { data: data.clone(), chosen: lines, ..Description::new(T::NAME, described) };
+    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), task.config())?;
     let (folder, checkpoints) = match request.ranks.is_first() {
         true => {
             let folder = Folder::create(&path)?;
@@ -482,6 +404,7 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         let problem = "the data are not those that this run began with; give it the same data, or start a new run";
         return Err(TaskError::folder(path, problem));
     }
+    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), task.config())?;
     let (mut parts, model) = (parts_of(&task)?, untrained(&task, from)?);
     parts.notes.extend(request.steps.map(|steps| {
         format!(

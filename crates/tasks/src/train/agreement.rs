@@ -4,7 +4,9 @@ use regard_system::Ranks;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::conditions::Conditions;
 use crate::error::TaskError;
+use crate::seal::sha256;
 
 /// Gives `own` to all ranks and returns the values of all, in rank order. Returns an error if any rank has left.
 pub(crate) fn all<V: Serialize + DeserializeOwned>(ranks: &Ranks, own: &V) -> Result<Vec<V>, TaskError> {
@@ -15,6 +17,26 @@ pub(crate) fn all<V: Serialize + DeserializeOwned>(ranks: &Ranks, own: &V) -> Re
 /// Gives the value of rank 0, which alone has one, to all ranks. Returns an error if any rank has left.
 pub(crate) fn of_first<V: Serialize + DeserializeOwned>(ranks: &Ranks, own: Option<&V>) -> Result<V, TaskError> {
     parsed(0, &ranks.from_first(Ok::<_, TaskError>(own.map(json).unwrap_or_default()))?)
+}
+
+/// Returns an error if the conditions of the ranks differ, or their configurations.
+pub(crate) fn check_conditions(
+    ranks: &Ranks,
+    conditions: &Conditions,
+    config: &impl Serialize,
+) -> Result<(), TaskError> {
+    if ranks.is_alone() {
+        return Ok(());
+    }
+    let Conditions { regard, instructions, threads, data, .. } = conditions;
+    let facts = [
+        ("version of Regard", regard.clone()),
+        ("instruction set (REGARD_ISA)", instructions.clone()),
+        ("number of threads (--threads)", threads.to_string()),
+        ("hash of the configuration", sha256(json(config).as_bytes())),
+        ("hash of the data", data.clone()),
+    ];
+    check_same(ranks, &facts)
 }
 
 /// Returns an error if a rank has another value of something than rank 0. `facts` are pairs of a name and a value.

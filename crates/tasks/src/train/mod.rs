@@ -8,6 +8,7 @@
 //! one process with as many threads. Rank 0 alone scores, writes and reports.
 
 pub(crate) mod agreement;
+mod batch_sum;
 mod checkpoint;
 mod conditions;
 mod config;
@@ -23,11 +24,12 @@ use std::time::Instant;
 
 use burn::module::Module;
 use regard_nn::{NnError, Pass};
-use regard_ops::{AdamW, AdamWOptions, Decay, Moments, ParameterGradients};
+use regard_ops::{AdamW, AdamWOptions, Decay, Moments};
 use regard_system::Ranks;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use self::batch_sum::BatchSum;
 pub use self::checkpoint::State;
 use self::checkpoint::{Best, Extremes, Snapshot};
 pub(crate) use self::checkpoint::{Checkpoints, newest_weights};
@@ -35,10 +37,9 @@ pub use self::conditions::Conditions;
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
-use self::rank_gradients::RankGradients;
 pub use self::share::parts;
+use self::step_gradients::Passed;
 pub use self::step_gradients::StepGradients;
-use self::step_gradients::{Passed, passed};
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS, sha256};
 use crate::seal::hexadecimal;
@@ -186,20 +187,14 @@ impl<'a, T: Task> Run<'a, T> {
         Ok(run)
     }
 
-    /// Returns an error unless all ranks begin with the same weights under the same conditions.
+    /// Returns an error unless all ranks begin with the same weights.
     fn check_same(&self) -> Result<(), TaskError> {
-        let Conditions { regard, instructions, data, .. } = &self.state.conditions;
         let (mut weights, mut averages) = (Sha256::new(), Sha256::new());
         weights::write(&weights::stored(self.model()), &mut weights).expect("a hash takes everything");
         for Moments { first, second, .. } in self.optimiser.state().1 {
             first.iter().chain(second).for_each(|number| averages.update(number.to_le_bytes()));
         }
         let facts = [
-            ("version of Regard", regard.clone()),
-            ("instruction set (REGARD_ISA)", instructions.clone()),
-            ("number of threads (--threads)", rayon::current_num_threads().to_string()),
-            ("hash of the configuration", sha256(&serde_json::to_vec(self.task.config()).expect("plain values"))),
-            ("hash of the data", data.clone()),
             ("step", self.state.step.to_string()),
             ("hash of the weights", hexadecimal(weights)),
             ("hash of the optimiser's averages", hexadecimal(averages)),
@@ -301,7 +296,8 @@ impl<'a, T: Task> Run<'a, T> {
         let step = self.state.step + 1;
         let rate = self.config.rate(step, self.steps);
         let pass = Pass::training(self.seed).with_precision(self.config.precision).at("step", step as usize);
-        let mut sum = BatchSum::new(&self.ranks, self.model());
+        let ranks = self.ranks.clone();
+        let mut sum = BatchSum::new(self.task, &self.parts.train, &ranks, self.model());
         let mut is_asked = false;
         for part in 0..self.config.accumulate {
             if part > 0 && is_asked {
@@ -310,7 +306,8 @@ impl<'a, T: Task> Run<'a, T> {
                 return Ok(false);
             }
             let batch = self.next_batch();
-            is_asked = self.add_gradients(&mut sum, &batch, &pass.at("batch", part), stop)?;
+            let model = self.model.as_ref().expect("put back after each step");
+            is_asked = sum.add(&batch, model, &mut self.state.memory, &pass.at("batch", part), stop)?;
         }
         let Passed { means, gradients } = sum.into_sum(self.model()).expect("at least one batch");
         let (loss, tokens) = (means.loss, means.tokens);
@@ -326,36 +323,6 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.seconds += start.elapsed().as_secs_f64();
         observer.hear(&Event::Step { step, loss: loss as f32, rate, tokens });
         Ok(true)
-    }
-
-    /// Adds the gradients of a batch, divided among the ranks and their threads. Returns whether any rank is asked to stop.
-    fn add_gradients(
-        &mut self,
-        sum: &mut BatchSum,
-        batch: &[usize],
-        pass: &Pass,
-        stop: &Stop,
-    ) -> Result<bool, TaskError> {
-        let (task, train) = (self.task, &self.parts.train);
-        let model = self.model.as_ref().expect("put back after each step");
-        let all = self.ranks.size() * parts();
-        let mut pieces = batch.chunks(batch.len().div_ceil(all).max(1));
-        let loss = |part, examples: &[usize], model: &T::Model| {
-            task.loss(train, examples, model, &mut Value::Null, &pass.at("share", part))
-        };
-        match sum {
-            BatchSum::Alone(sum) if all == 1 || !task.is_divisible() => {
-                let loss = task.loss(train, batch, model, &mut self.state.memory, pass)?;
-                sum.add_batch(loss, model);
-            }
-            BatchSum::Alone(sum) => sum.add_parts(model, pieces.collect(), loss)?,
-            BatchSum::Shared(sum) => {
-                let first = self.ranks.rank() * parts();
-                let own = pieces.by_ref().skip(first).take(parts()).collect();
-                return sum.add(passed(model, first, own, loss)?, stop.is_asked());
-            }
-        }
-        Ok(stop.is_asked())
     }
 
     /// Counts steps without finite gradients; returns an error after too many in a row.
@@ -489,29 +456,6 @@ impl<'a, T: Task> Run<'a, T> {
     fn end(mut self, end: End) -> Result<Trained<T::Model>, TaskError> {
         let model = self.best.take().unwrap_or_else(|| self.model().valid());
         Ok(Trained { model, state: self.state, end })
-    }
-}
-
-/// The gradients of the batches of a step.
-enum BatchSum {
-    Alone(StepGradients),
-    Shared(RankGradients),
-}
-
-impl BatchSum {
-    fn new(ranks: &Ranks, model: &impl Module) -> Self {
-        match ranks.is_alone() {
-            true => Self::Alone(StepGradients::default()),
-            false => Self::Shared(RankGradients::new(ranks, model)),
-        }
-    }
-
-    /// Returns the mean over all targets, on all ranks; `None` without a batch.
-    fn into_sum(self, model: &impl Module) -> Option<Passed<ParameterGradients>> {
-        match self {
-            Self::Alone(sum) => sum.into_sum(),
-            Self::Shared(sum) => sum.into_sum(model),
-        }
     }
 }
 
