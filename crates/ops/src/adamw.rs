@@ -175,6 +175,16 @@ fn misfit(path: &str, why: impl std::fmt::Display) -> OpError {
 
 /// Returns the path and the number of elements of each trained parameter, in the order of the module.
 fn trained<M: Module>(module: &M) -> Vec<(String, usize)> {
+    listed(module).into_iter().filter(|(.., is_trained)| *is_trained).map(|(path, len, _)| (path, len)).collect()
+}
+
+/// Returns the number of elements of each parameter that is trained, and 0 for each of the others, in the order of the module.
+pub fn trained_sizes<M: Module>(module: &M) -> Vec<usize> {
+    listed(module).into_iter().map(|(_, len, is_trained)| if is_trained { len } else { 0 }).collect()
+}
+
+/// Returns the path and the number of elements of each parameter, and whether it is trained.
+fn listed<M: Module>(module: &M) -> Vec<(String, usize, bool)> {
     let mut list = List::default();
     module.visit(&mut list);
     list.found
@@ -183,7 +193,7 @@ fn trained<M: Module>(module: &M) -> Vec<(String, usize)> {
 #[derive(Default)]
 struct List {
     path: Path,
-    found: Vec<(String, usize)>,
+    found: Vec<(String, usize, bool)>,
 }
 
 impl ModuleVisitor for List {
@@ -197,9 +207,7 @@ impl ModuleVisitor for List {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let value = param.val();
-        if value.is_require_grad() {
-            self.found.push((self.path.text.clone(), value.shape().num_elements()));
-        }
+        self.found.push((self.path.text.clone(), value.shape().num_elements(), value.is_require_grad()));
     }
 }
 
@@ -215,15 +223,14 @@ impl ParameterGradients {
         Self(collect.found)
     }
 
-    /// Puts together the gradients of the parameters of `module`: one number for each element, or `None`, for each parameter in the
-    /// order of the module.
-    ///
-    /// # Panics
-    /// Panics if a gradient has another number of elements than its parameter.
-    pub fn of<M: Module>(module: &M, gradients: Vec<Option<Vec<f32>>>) -> Self {
-        let mut give = Give { gradients: gradients.into_iter(), found: Vec::new() };
-        module.visit(&mut give);
-        Self(give.found)
+    /// Puts together the gradients of all parameters of a module, in its order: a number for each element, or `None`.
+    pub fn of(gradients: Vec<Option<Vec<f32>>>) -> Self {
+        // The optimiser does not look at the shape of a gradient.
+        let row = |numbers: Vec<f32>| {
+            let len = numbers.len();
+            tensor(numbers, [len])
+        };
+        Self(gradients.into_iter().map(|gradient| gradient.map(row)).collect())
     }
 
     /// Returns the numbers of each gradient, in the order of the module.
@@ -262,35 +269,6 @@ pub fn combine(sum: &mut [f32], own: f32, new: Option<&[f32]>, theirs: f32) {
     match sum.len() <= PIECE {
         true => add((sum, new)),
         false => sum.par_chunks_mut(PIECE).zip(new.par_chunks(PIECE)).for_each(add),
-    }
-}
-
-/// Returns the number of elements of each parameter that is trained, and 0 for each of the others, in the order of the module.
-pub fn trained_sizes<M: Module>(module: &M) -> Vec<usize> {
-    let mut sizes = Sizes(Vec::new());
-    module.visit(&mut sizes);
-    sizes.0
-}
-
-struct Sizes(Vec<usize>);
-
-impl ModuleVisitor for Sizes {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.val();
-        self.0.push(if value.is_require_grad() { value.shape().num_elements() } else { 0 });
-    }
-}
-
-/// Gives each parameter its gradient.
-struct Give {
-    gradients: std::vec::IntoIter<Option<Vec<f32>>>,
-    found: Vec<Option<FlexTensor>>,
-}
-
-impl ModuleVisitor for Give {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let gradient = self.gradients.next().flatten();
-        self.found.push(gradient.map(|numbers| tensor(numbers, param.val().shape())));
     }
 }
 

@@ -342,7 +342,7 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
     let mut description = Description { data: data.clone(), chosen: lines, ..Description::new(T::NAME, described) };
-    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), task.config())?;
+    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), &description.config)?;
     let (folder, checkpoints) = match request.ranks.is_first() {
         true => {
             let folder = Folder::create(&path)?;
@@ -404,7 +404,7 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         let problem = "the data are not those that this run began with; give it the same data, or start a new run";
         return Err(TaskError::folder(path, problem));
     }
-    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), task.config())?;
+    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), &description.config)?;
     let (mut parts, model) = (parts_of(&task)?, untrained(&task, from)?);
     parts.notes.extend(request.steps.map(|steps| {
         format!(

@@ -2,7 +2,7 @@
 //! threads here; `ranks.rs` of the binary has those of MPI.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use regard_system::{Ranks, simulated};
 use regard_tasks::run::UnusedKeys;
@@ -11,9 +11,8 @@ use regard_tasks::{Finished, Kind, Request, TaskError};
 use serde_json::Value;
 
 /// Settings with dropout, several batches of a step and best weights beside the last.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 8] = [
     "model.d_model=16",
-    "model.dropout=0.1",
     "train.accumulate=2",
     "train.batch_examples=7",
     "train.evaluate_every=4",
@@ -26,8 +25,9 @@ const SETTINGS: [&str; 9] = [
 /// Returns additional settings that keep the data of a task small.
 fn more(task: &str) -> &'static [&'static str] {
     match task {
-        "compose" => &["data.size=6", "data.test=20", "data.dev=20"],
-        "image" => &["data.limit=200"],
+        "compose" => &["data.size=6", "data.test=20", "data.dev=20", "model.dropout=0.1"],
+        "image" => &["data.limit=200", "model.dropout=0.1"],
+        "translate" => &["model.dropout=0.1"],
         "graph" => &["data.papers=200", "data.neighbours=[4, 2]"],
         _ => &[],
     }
@@ -38,21 +38,19 @@ fn pool(threads: usize) -> rayon::ThreadPool {
 }
 
 /// Writes sentences of different lengths with translations; the built-in ones take long to score.
-fn pairs(place: &Path) -> PathBuf {
+fn write_pairs(place: &Path) {
     let words = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq")];
     let side = |n: usize, pick: fn(&(&'static str, &'static str)) -> &'static str| {
         let word = |at: usize| pick(&words[(n / 5usize.pow(at as u32)) % 5]);
         (0..1 + n % 4).map(word).collect::<Vec<_>>().join(" ")
     };
     let text: String = (0..200).map(|n| format!("{}\t{}\n", side(n, |word| word.0), side(n, |word| word.1))).collect();
-    let file = place.join("pairs.tsv");
-    fs::write(&file, text).unwrap();
-    file
+    fs::write(place.join("pairs.tsv"), text).unwrap();
 }
 
 fn request(kind: &dyn Kind, place: &Path, out: &str, sets: &[&str]) -> Request {
     let sets = SETTINGS.iter().chain(more(kind.name())).chain(sets).map(|set| set.to_string()).collect();
-    let data = (kind.name() == "translate").then(|| pairs(place));
+    let data = (kind.name() == "translate").then(|| place.join("pairs.tsv"));
     Request { sets, data, out: Some(place.join(out)), unused: UnusedKeys::Dropped, ..Request::default() }
 }
 
@@ -96,6 +94,7 @@ fn left(folder: &Path) -> (Vec<u8>, Vec<Value>) {
 /// Compares runs of as many parts, divided in several ways.
 fn check(kind: &dyn Kind, sets: &[&str], divisions: &[[usize; 2]]) {
     let place = tempfile::tempdir().unwrap();
+    write_pairs(place.path());
     let mut known = None;
     for &[size, threads] in divisions {
         let out = format!("{size}x{threads}");

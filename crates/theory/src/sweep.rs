@@ -208,21 +208,32 @@ impl Sweep {
         let kept = wanted.iter().filter(|wanted| wanted.run.is_some()).count();
         let (all, done) = (wanted.len(), AtomicUsize::new(kept));
         progress(Done { runs: kept, all, kept });
-        let runs: Vec<Option<Run>> = wanted
-            .into_par_iter()
-            .map(|Wanted { point, repeat, run }| {
-                if run.is_some() || stop() {
-                    return Ok(run);
-                }
-                let run = self.run(point, repeat)?;
-                if let Some(journal) = &journal {
-                    journal.lock().expect("no thread panics while holding the lock").write(&self.settings, &run)?;
-                }
-                progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
-                Ok(Some(run))
-            })
-            .collect::<Result<_, TheoryError>>()?;
+        let runs = self.computed(&wanted.iter().collect::<Vec<_>>(), stop, &|run| {
+            if let Some(journal) = &journal {
+                journal.lock().expect("no thread panics while holding the lock").write(&self.settings, run)?;
+            }
+            progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
+            Ok(())
+        })?;
         Ok(self.summaries(runs))
+    }
+
+    /// Computes runs that have no result yet on all threads, and calls `hear` with each; a run is `None` if `stop` returned true.
+    fn computed(
+        &self,
+        wanted: &[&Wanted],
+        stop: &(dyn Fn() -> bool + Sync),
+        hear: &(dyn Fn(&Run) -> Result<(), TheoryError> + Sync),
+    ) -> Result<Vec<Option<Run>>, TheoryError> {
+        let computed = wanted.par_iter().map(|Wanted { point, repeat, run }| {
+            if run.is_some() || stop() {
+                return Ok(run.clone());
+            }
+            let run = self.run(*point, *repeat)?;
+            hear(&run)?;
+            Ok(Some(run))
+        });
+        computed.collect()
     }
 
     /// Computes the runs in rounds: in each, every rank has some runs for each of its threads, and rank 0 collects them.
@@ -243,26 +254,19 @@ impl Sweep {
         let each = RUNS_PER_ROUND * rayon::current_num_threads();
         for round in missing.chunks(each * ranks.size()) {
             let own: Vec<usize> = round.iter().copied().skip(ranks.rank()).step_by(ranks.size()).collect();
-            let runs: Vec<(usize, Option<Run>)> = own
-                .into_par_iter()
-                .map(|at| {
-                    if stop() {
-                        return Ok((at, None));
-                    }
-                    let run = self.run(wanted[at].point, wanted[at].repeat)?;
-                    if ranks.is_first() {
-                        progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
-                    }
-                    Ok((at, Some(run)))
-                })
-                .collect::<Result<_, TheoryError>>()?;
+            let some: Vec<&Wanted> = own.iter().map(|&at| &wanted[at]).collect();
+            let runs = self.computed(&some, stop, &|_| {
+                progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
+                Ok(())
+            })?;
+            let runs: Vec<(usize, Option<Run>)> = own.into_iter().zip(runs).collect();
             let texts = ranks.agree(Ok::<_, TheoryError>(json(&runs)))?;
             for (rank, text) in texts.iter().enumerate() {
                 for (at, run) in parsed::<Vec<(usize, Option<Run>)>>(text)? {
                     if let (Some(journal), Some(run)) = (&mut journal, &run) {
                         journal.write(&self.settings, run)?;
                     }
-                    if rank > 0 && run.is_some() {
+                    if rank != ranks.rank() && run.is_some() {
                         progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
                     }
                     wanted[at].run = run;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use regard_system::{RankFailed, Ranks, create_folder};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::document::{Document, Entry, Measured, Outcome, Plan};
 pub use self::summary::{Row, Spread};
@@ -93,7 +93,7 @@ fn compared(
     let ranks = &comparison.request.ranks;
     let variants = combinations(&comparison.vary);
     let plan = plan(kind, comparison, &configs(kind, comparison, &variants)?)?;
-    agreement::check_conditions(ranks, &plan.conditions, &plan)?;
+    agreement::check_conditions(ranks, &plan.conditions, &json!(plan))?;
     // Rank 0 keeps the lock until the end.
     let own = match ranks.is_first() {
         true => Some(begun(comparison, plan, &variants)?),

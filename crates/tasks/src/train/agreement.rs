@@ -1,12 +1,19 @@
 //! Messages between the ranks of a run.
 
+use std::collections::BTreeMap;
+
+use regard_ops::Moments;
 use regard_system::Ranks;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 
+use super::End;
 use super::conditions::Conditions;
 use crate::error::TaskError;
-use crate::seal::sha256;
+use crate::seal::{hexadecimal, sha256};
+use crate::weights::{self, Stored};
 
 /// Gives `own` to all ranks and returns the values of all, in rank order. Returns an error if any rank has left.
 pub(crate) fn all<V: Serialize + DeserializeOwned>(ranks: &Ranks, own: &V) -> Result<Vec<V>, TaskError> {
@@ -20,11 +27,7 @@ pub(crate) fn of_first<V: Serialize + DeserializeOwned>(ranks: &Ranks, own: Opti
 }
 
 /// Returns an error if the conditions of the ranks differ, or their configurations.
-pub(crate) fn check_conditions(
-    ranks: &Ranks,
-    conditions: &Conditions,
-    config: &impl Serialize,
-) -> Result<(), TaskError> {
+pub(crate) fn check_conditions(ranks: &Ranks, conditions: &Conditions, config: &Value) -> Result<(), TaskError> {
     if ranks.is_alone() {
         return Ok(());
     }
@@ -33,10 +36,42 @@ pub(crate) fn check_conditions(
         ("version of Regard", regard.clone()),
         ("instruction set (REGARD_ISA)", instructions.clone()),
         ("number of threads (--threads)", threads.to_string()),
-        ("hash of the configuration", sha256(json(config).as_bytes())),
+        ("hash of the configuration", sha256(config.to_string().as_bytes())),
         ("hash of the data", data.clone()),
     ];
     check_same(ranks, &facts)
+}
+
+/// Returns an error unless all ranks begin with the same weights, at the same step.
+pub(super) fn check_weights(
+    ranks: &Ranks,
+    step: u64,
+    tensors: &BTreeMap<String, Stored>,
+    moments: &[Moments],
+) -> Result<(), TaskError> {
+    let (mut weights, mut averages) = (Sha256::new(), Sha256::new());
+    weights::write(tensors, &mut weights).expect("a hash takes everything");
+    for Moments { first, second, .. } in moments {
+        first.iter().chain(second).for_each(|number| averages.update(number.to_le_bytes()));
+    }
+    let facts = [
+        ("step", step.to_string()),
+        ("hash of the weights", hexadecimal(weights)),
+        ("hash of the optimiser's averages", hexadecimal(averages)),
+    ];
+    check_same(ranks, &facts)
+}
+
+/// Returns how a run ends now if any rank is asked to stop or late.
+pub(super) fn end(ranks: &Ranks, is_asked: bool, is_late: bool) -> Result<Option<End>, TaskError> {
+    let asked = match ranks.is_alone() {
+        true => vec![(is_asked, is_late)],
+        false => all(ranks, &(is_asked, is_late))?,
+    };
+    Ok(match asked.iter().any(|(is_asked, _)| *is_asked) {
+        true => Some(End::Stopped),
+        false => asked.iter().any(|(_, is_late)| *is_late).then_some(End::OutOfTime),
+    })
 }
 
 /// Returns an error if a rank has another value of something than rank 0. `facts` are pairs of a name and a value.

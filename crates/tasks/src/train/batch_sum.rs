@@ -1,6 +1,5 @@
 //! The gradients of the batches of a step, divided among ranks and threads.
 
-use burn::module::Module;
 use regard_nn::Pass;
 use regard_ops::ParameterGradients;
 use regard_system::Ranks;
@@ -66,10 +65,10 @@ impl<'a, T: Task> BatchSum<'a, T> {
     }
 
     /// Returns the means over all targets, on all ranks; `None` without a batch.
-    pub fn into_sum(self, model: &T::Model) -> Option<Passed<ParameterGradients>> {
+    pub fn into_sum(self) -> Option<Passed<ParameterGradients>> {
         match self.sum {
             Sum::Alone(sum) => sum.into_sum(),
-            Sum::Shared(sum) => sum.into_sum(model),
+            Sum::Shared(sum) => sum.into_sum(),
         }
     }
 }

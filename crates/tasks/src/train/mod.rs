@@ -24,10 +24,9 @@ use std::time::Instant;
 
 use burn::module::Module;
 use regard_nn::{NnError, Pass};
-use regard_ops::{AdamW, AdamWOptions, Decay, Moments};
+use regard_ops::{AdamW, AdamWOptions, Decay};
 use regard_system::Ranks;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use self::batch_sum::BatchSum;
 pub use self::checkpoint::State;
@@ -41,8 +40,7 @@ pub use self::share::parts;
 use self::step_gradients::Passed;
 pub use self::step_gradients::StepGradients;
 use crate::error::TaskError;
-use crate::folder::{Folder, METRICS, sha256};
-use crate::seal::hexadecimal;
+use crate::folder::{Folder, METRICS};
 use crate::task::{Evaluation, Parts, Settings, Task};
 use crate::weights;
 
@@ -179,27 +177,13 @@ impl<'a, T: Task> Run<'a, T> {
             return Err(TaskError::folder(folder.path(), problem));
         }
         if !ranks.is_alone() {
-            run.check_same()?;
+            let state = run.optimiser.state();
+            agreement::check_weights(ranks, run.state.step, &weights::stored(run.model()), state.1)?;
         }
         if ranks.is_first() {
             run.journal = Some(Journal::open(folder.file(METRICS), run.state.metrics_bytes)?);
         }
         Ok(run)
-    }
-
-    /// Returns an error unless all ranks begin with the same weights.
-    fn check_same(&self) -> Result<(), TaskError> {
-        let (mut weights, mut averages) = (Sha256::new(), Sha256::new());
-        weights::write(&weights::stored(self.model()), &mut weights).expect("a hash takes everything");
-        for Moments { first, second, .. } in self.optimiser.state().1 {
-            first.iter().chain(second).for_each(|number| averages.update(number.to_le_bytes()));
-        }
-        let facts = [
-            ("step", self.state.step.to_string()),
-            ("hash of the weights", hexadecimal(weights)),
-            ("hash of the optimiser's averages", hexadecimal(averages)),
-        ];
-        agreement::check_same(&self.ranks, &facts)
     }
 
     /// Trains until the end, a request to stop or the deadline, and writes checkpoints and metrics into the folder. At least one
@@ -229,7 +213,7 @@ impl<'a, T: Task> Run<'a, T> {
                 continue;
             }
             let is_late = self.state.step > first && deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            let end = self.asked_to_end(stop.is_asked(), is_late)?;
+            let end = agreement::end(&self.ranks, stop.is_asked(), is_late)?;
             if let Some(end) = end {
                 self.save()?;
                 return self.end(end);
@@ -247,18 +231,6 @@ impl<'a, T: Task> Run<'a, T> {
             }
         }
         self.end(End::Whole)
-    }
-
-    /// Returns how the run ends now if any rank is asked to stop or late.
-    fn asked_to_end(&self, is_asked: bool, is_late: bool) -> Result<Option<End>, TaskError> {
-        let asked = match self.ranks.is_alone() {
-            true => vec![(is_asked, is_late)],
-            false => agreement::all(&self.ranks, &(is_asked, is_late))?,
-        };
-        Ok(match asked.iter().any(|(is_asked, _)| *is_asked) {
-            true => Some(End::Stopped),
-            false => asked.iter().any(|(_, is_late)| *is_late).then_some(End::OutOfTime),
-        })
     }
 
     fn model(&self) -> &T::Model {
@@ -309,7 +281,7 @@ impl<'a, T: Task> Run<'a, T> {
             let model = self.model.as_ref().expect("put back after each step");
             is_asked = sum.add(&batch, model, &mut self.state.memory, &pass.at("batch", part), stop)?;
         }
-        let Passed { means, gradients } = sum.into_sum(self.model()).expect("at least one batch");
+        let Passed { means, gradients } = sum.into_sum().expect("at least one batch");
         let (loss, tokens) = (means.loss, means.tokens);
         self.optimiser.options = options(self.config, rate);
         let model = self.model.take().expect("put back after each step");

@@ -72,11 +72,11 @@ impl NoticeBlock {
 impl RankGradients {
     /// Prepares the sum for a model.
     pub fn new(ranks: &Ranks, model: &impl Module) -> Self {
-        Self::in_buckets(ranks, model, BUCKET)
+        Self::in_buckets(ranks, trained_sizes(model), BUCKET)
     }
 
-    fn in_buckets(ranks: &Ranks, model: &impl Module, bucket: usize) -> Self {
-        let layout = Layout::new(trained_sizes(model));
+    fn in_buckets(ranks: &Ranks, sizes: Vec<usize>, bucket: usize) -> Self {
+        let layout = Layout::new(sizes);
         let buckets = layout.len().div_ceil(bucket);
         let is_there = vec![false; layout.sizes.len()];
         Self { ranks: ranks.clone(), layout, bucket, sums: (0..buckets).map(|_| None).collect(), means: None, is_there }
@@ -128,7 +128,7 @@ impl RankGradients {
     }
 
     /// Gives the sums to all ranks and returns those of all parameters; `None` if nothing was added.
-    pub fn into_sum(self, model: &impl Module) -> Option<Passed<ParameterGradients>> {
+    pub fn into_sum(self) -> Option<Passed<ParameterGradients>> {
         let means = self.means.as_ref()?.means;
         let new = |(&size, &is_there): (&usize, &bool)| is_there.then(|| Vec::with_capacity(size));
         let mut gradients: Vec<Option<Vec<f32>>> = self.layout.sizes.iter().zip(&self.is_there).map(new).collect();
@@ -151,7 +151,7 @@ impl RankGradients {
                 }
             }
         }
-        Some(Passed { means, gradients: ParameterGradients::of(model, gradients) })
+        Some(Passed { means, gradients: ParameterGradients::of(gradients) })
     }
 
     /// Returns the stretch of each rank in a bucket.
@@ -291,7 +291,7 @@ mod tests {
         };
         let gradients = vec![gradient(0, 7, true), None, gradient(7, 12, seed % 3 > 0), gradient(19, 1, seed % 4 == 3)];
         let means = Means { loss: number(50).into(), targets: 3 + seed % 5, tokens: 10 + seed };
-        let sum = Passed { means, gradients: ParameterGradients::of(&module(), gradients) };
+        let sum = Passed { means, gradients: ParameterGradients::of(gradients) };
         Block { first: part, count: 1, sum }
     }
 
@@ -317,14 +317,14 @@ mod tests {
             let alone = bits(&alone.unwrap());
             for (size, bucket) in [(1, 100), (2, 100), (2, 3), (3, 8), (4, 19), (5, 1)] {
                 let shared = ranks(size, |ranks| {
-                    let mut shared = RankGradients::in_buckets(&ranks, &module(), bucket);
+                    let mut shared = RankGradients::in_buckets(&ranks, trained_sizes(&module()), bucket);
                     for (batch, &parts) in batches.iter().enumerate() {
                         let each = parts.div_ceil(size);
                         let mut own = OrderedSum::default();
                         (0..parts).skip(ranks.rank() * each).take(each).for_each(|at| own.push(part(batch, at)));
                         assert!(shared.add(own, ranks.rank() == 1).unwrap() == (size > 1));
                     }
-                    bits(&shared.into_sum(&module()).unwrap())
+                    bits(&shared.into_sum().unwrap())
                 });
                 assert!(shared.iter().all(|shared| *shared == alone), "{batches:?}, {size} ranks, buckets of {bucket}");
             }
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn nothing_added_is_no_sum() {
-        assert!(ranks(2, |ranks| RankGradients::new(&ranks, &module()).into_sum(&module()).is_none())[0]);
+        assert!(ranks(2, |ranks| RankGradients::new(&ranks, &module()).into_sum().is_none())[0]);
         assert!(StepGradients::default().into_sum().is_none());
     }
 
@@ -341,7 +341,7 @@ mod tests {
     fn the_stretches_of_the_ranks_cover_all_gradients() {
         for size in [1, 3, 30] {
             let covered = ranks(size, |ranks| {
-                let sum = RankGradients::in_buckets(&ranks, &module(), 6);
+                let sum = RankGradients::in_buckets(&ranks, trained_sizes(&module()), 6);
                 (0..sum.sums.len()).flat_map(|bucket| sum.stretches(bucket)).flatten().collect::<Vec<usize>>()
             });
             assert_eq!(covered[0], (0..20).collect::<Vec<_>>(), "{size} ranks");
